@@ -1,0 +1,283 @@
+"""Chunked: any plan but the stepwise ones, forward and backward in O(n) memory, on a CPU or a GPU, in plain torch.
+
+Rows are taken a block at a time; the backward computes each block again from the row state, so nothing of size n x m
+is ever kept. One custom operator carries it through torch.compile and torch.export. A score or a modifier of the
+user's own runs the same loops under torch's autograd, in eager mode.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core import evaluate
+from ..core.alignments import Hard, RowState
+from ..core.cores import Grads
+from ..core.errors import Refused
+from ..core.evaluate import Problem
+from ..core.plan import Plan
+from ..core.registry import Ran
+from ..core.spec import decode, encode
+
+
+class Chunked:
+    name = "chunked"
+
+    def refusals(self, plan: Plan) -> list[str]:
+        if plan.score.stepwise or plan.align.stepwise:
+            return ["It runs blocks of rows in any order; this mechanism needs each row before the next."]
+        if not plan.problem.score.closed:
+            if torch.compiler.is_compiling():
+                return ["A score or modifier of your own runs here in eager mode only; compiled, it runs on 'reference'."]
+            if plan.score.positional:
+                return ["This score depends on where a key stands and cannot be called on slices."]
+        return []
+
+    def run(self, plan: Plan) -> Ran:
+        problem, v = plan.problem, plan.v_by_head.flatten(0, 1)
+        if problem.score.closed:
+            tensors = [v]
+            text = encode(problem, tensors)
+            out, tau, index, scale, log_prob, entropy = forward_op(tensors, text)
+        else:
+            leaves = _leaves(problem, v)
+            out, tau, index, scale, log_prob, entropy = _OwnScore.apply(problem, v, *leaves)
+        shape = (plan.batch, plan.heads)
+        state = RowState(tau, index if problem.align.chooses else None, scale if scale.numel() else None)
+        if not isinstance(problem.align, Hard) or problem.score.features is not None:
+            return Ran(out.unflatten(0, shape), state)
+        drawn = {"log_prob": log_prob.unflatten(0, shape), "entropy": entropy.unflatten(0, shape)}
+        return Ran(out.unflatten(0, shape), state, **drawn)
+
+
+Results = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+
+
+def _forward(problem: Problem, v: Tensor) -> Results:
+    """out (g, n, d_v), tau (g, [F,] n), index, scale, and for a hard choice its log-probability and entropy (g, n)."""
+    dtype = v.dtype
+    problem, v = problem.in_full_precision(), _full(v)
+    out, tau, index, scale, log_prob, entropy = _empty_results(problem, v)
+    draws = log_prob.numel() > 0
+    for block in evaluate.blocks(problem):
+        s = evaluate.scores(problem, block)
+        state = evaluate.row_state(problem, block, s)
+        w = evaluate.scaled(problem, block, evaluate.weights(problem, block, s, state))
+        evaluate.put(tau, block, state.tau)
+        if state.index is not None:
+            deep = state.index.shape[state.tau.ndim :]
+            evaluate.put(index[..., : deep[0]] if deep else index, block, state.index, extra=len(deep))
+        if state.scale is not None:
+            evaluate.put(scale, block, state.scale)
+        if draws:
+            log_p, chosen = _log_prob(s, state), evaluate.weights(problem, block, s, state)
+            evaluate.put(log_prob, block, torch.where(chosen > 0, log_p, 0.0).sum(-1))
+            evaluate.put(entropy, block, -_p_log_p(log_p).sum(-1))
+        out_view = out[block.slab]
+        out_view[:, block.rows] = evaluate.average(problem, block, w, v)
+    return out.to(dtype), tau, index, scale, log_prob, entropy
+
+
+def _empty_results(problem: Problem, v: Tensor) -> Results:
+    g, n, features, like = problem.g, problem.n, problem.score.features, _full(v)
+    shape = (g, n) if features is None else (g, features, n)
+    out = like.new_zeros((g, n, v.shape[-1]))
+    tau = like.new_full(shape, float("inf"))
+    k = getattr(problem.align, "k", None)
+    index = torch.full(shape if k is None else (*shape, min(k, problem.m)), -1, dtype=torch.int32, device=v.device)
+    from ..core.alignments import ReLU
+
+    draws = isinstance(problem.align, Hard) and features is None
+    return (
+        out,
+        tau,
+        index if problem.align.chooses else index.new_zeros(0),
+        like.new_ones(shape) if isinstance(problem.align, ReLU) else like.new_zeros(0),
+        like.new_zeros((g, n)) if draws else like.new_zeros(0),
+        like.new_zeros((g, n)) if draws else like.new_zeros(0),
+    )
+
+
+def _backward(
+    problem: Problem, v: Tensor, state: RowState, dout: Tensor, dtau: Tensor | None, dlog: Tensor | None,
+    dentropy: Tensor | None, targets: list[Tensor],
+) -> list[Tensor | None]:  # fmt: skip
+    """Gradients of the targets (tensors of the problem, and v), block by block."""
+    grads = Grads()
+    features = problem.score.features
+    for block in evaluate.blocks(problem):
+        trail: list[Tensor] = []
+        s = evaluate.scores(problem, block, trail)
+        part = evaluate.pick(state, block.slab, block.rows)
+        seen = evaluate.look(problem, block)
+        full, seen = evaluate.with_sink(problem, block, s, seen)
+        w_full = problem.align.weights(full, part, seen)
+        w = w_full[..., : s.shape[-1]]
+        dw = evaluate.average_vjp(problem, block, evaluate.scaled(problem, block, w), v, dout[block.slab][:, block.rows], grads)
+        mask = evaluate.dropped(problem, block)
+        dw = dw if mask is None else dw * mask
+        bell = evaluate.factor(problem, block)
+        if bell is not None:
+            assert problem.factor is not None
+            dbell, plain = dw * w, bell if features is None else bell[:, 0]
+            dbell = dbell if features is None else dbell.sum(1)
+            dcentre = problem.factor.centre_gradient(block.tile, plain, dbell)
+            view = grads.of(problem.factor.centre)[block.slab]
+            view[:, block.rows] += dcentre
+            dw = dw * bell
+        if not problem.align.uses_scores:
+            continue
+        ds = problem.align.vjp(full, w_full, _beside_sink(dw, problem), part, grads, seen)
+        ds = _statistics_vjp(problem, block, full, part, w_full, ds, dtau, dlog, dentropy)
+        if problem.score.sink is not None:
+            total = ds[..., -1].flatten(1).sum(1)
+            grads.of(problem.score.sink)[block.slab] += total
+            ds = ds[..., :-1]
+        evaluate.scores_vjp(problem, block, trail, ds, grads)
+    return [grads.get(target) for target in targets]
+
+
+def _beside_sink(dw: Tensor, problem: Problem) -> Tensor:
+    return dw if problem.score.sink is None else torch.nn.functional.pad(dw, (0, 1))
+
+
+def _statistics_vjp(
+    problem: Problem, block: evaluate.Block, s: Tensor, state: RowState, w: Tensor, ds: Tensor,
+    dtau: Tensor | None, dlog: Tensor | None, dentropy: Tensor | None,
+) -> Tensor:  # fmt: skip
+    """What the row statistics add: d tau = sum p ds, d log p_c = ds_c - sum p ds, d H = -sum p (log p + H) ds."""
+    log_p = None
+    for extra, kind in ((dtau, "tau"), (dlog, "log"), (dentropy, "entropy")):
+        if extra is None or extra.numel() == 0:
+            continue
+        log_p = _log_prob(s, state) if log_p is None else log_p
+        p = log_p.exp()
+        g = evaluate.pick(RowState(extra), block.slab, block.rows).tau[..., None]
+        if kind == "tau":
+            ds = ds + g * p
+        elif kind == "log":
+            ds = ds + g * (w * (state.tau < float("inf"))[..., None] - p)
+        else:
+            terms = _p_log_p(log_p)
+            ds = ds - g * (terms - p * terms.sum(-1, keepdim=True))
+    return ds
+
+
+def _log_prob(s: Tensor, state: RowState) -> Tensor:
+    return s - state.tau[..., None]
+
+
+def _p_log_p(log_p: Tensor) -> Tensor:
+    return torch.where(log_p > float("-inf"), log_p.exp() * log_p, 0.0)
+
+
+def _full(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+@torch.library.custom_op("regard::chunked", mutates_args=())
+def forward_op(tensors: list[Tensor], text: str) -> Results:
+    """tensors[0] are the values (g, m, d_v), the rest belongs to the problem that `text` describes."""
+    with torch.autocast(tensors[0].device.type, enabled=False):
+        return _forward(decode(text, tensors), tensors[0])
+
+
+@forward_op.register_fake
+def _(tensors: list[Tensor], text: str) -> Results:
+    problem, v = decode(text, tensors), tensors[0]
+    out, *rest = _empty_results(problem, v)
+    return (v.new_empty(out.shape), *rest)  # type: ignore[return-value]
+
+
+@torch.library.custom_op("regard::chunked_backward", mutates_args=())
+def backward_op(
+    tensors: list[Tensor], text: str, tau: Tensor, index: Tensor, scale: Tensor, dout: Tensor, dtau: Tensor | None,
+    dlog: Tensor | None, dentropy: Tensor | None,
+) -> list[Tensor]:  # fmt: skip
+    with torch.autocast(tensors[0].device.type, enabled=False):
+        full = [_full(x).view_as(x) if x.is_floating_point() else x for x in tensors]  # one object a position
+        problem = decode(text, full)
+        state = RowState(tau, index if index.numel() or problem.align.chooses else None, scale if scale.numel() else None)
+        found = _backward(problem, full[0], state, _full(dout), dtau, dlog, dentropy, full)
+    return [
+        (torch.zeros_like(x) if g is None else g.to(x.dtype)) if x.is_floating_point() else x.new_zeros(0)
+        for x, g in zip(tensors, found, strict=True)
+    ]
+
+
+@backward_op.register_fake
+def _(tensors: list[Tensor], text: str, *rest: Any) -> list[Tensor]:
+    return [torch.empty_like(x) if x.is_floating_point() else x.new_empty(0) for x in tensors]
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Results) -> None:
+    tensors, ctx.text = inputs
+    _, tau, index, scale, _, _ = output
+    ctx.count = len(tensors)
+    ctx.save_for_backward(*tensors, tau, index, scale)
+    ctx.mark_non_differentiable(index, scale)
+    ctx.set_materialize_grads(False)
+
+
+def _autograd(ctx: Any, dout: Tensor | None, dtau: Tensor | None, _i: Any, _s: Any, dlog: Tensor | None,
+              dentropy: Tensor | None) -> tuple[list[Tensor | None], None]:  # fmt: skip
+    saved = ctx.saved_tensors
+    tensors, (tau, index, scale) = list(saved[: ctx.count]), saved[ctx.count :]
+    if dout is None:
+        dout = tensors[0].new_zeros((tau.shape[0], tau.shape[-1], tensors[0].shape[-1]))
+    found = backward_op(tensors, ctx.text, tau, index, scale, dout, dtau, dlog, dentropy)
+    return [g if x.is_floating_point() else None for x, g in zip(tensors, found, strict=True)], None
+
+
+forward_op.register_autograd(_autograd, setup_context=_setup)
+
+
+def _no_second_derivative(ctx: Any, *grads: Any) -> Any:
+    raise Refused('backend "chunked" has no second derivative: attend(..., backend="reference") has.')
+
+
+backward_op.register_autograd(_no_second_derivative)
+
+
+def _no_vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
+    raise Refused('backend "chunked" does not run under vmap: use attend(..., backend="reference"), or a batch axis.')
+
+
+torch.library.register_vmap(forward_op, _no_vmap)
+torch.library.register_vmap(backward_op, _no_vmap)
+
+
+def _leaves(problem: Problem, v: Tensor) -> list[Tensor]:
+    """Tensors of a problem that holds a user's own score, for autograd: the core's, the module's, the rest."""
+    core, score = problem.score.core, problem.score
+    found = [core.a, core.b, *core.parameters, *(p for m in score.modifiers for p in m.parameters())]  # type: ignore[union-attr]
+    found += [x for x in (score.key_bias, score.row_bias, score.sink) if x is not None]
+    if problem.factor is not None:
+        found.append(problem.factor.centre)
+    alpha = getattr(problem.align, "alpha", None)
+    return [*found, alpha] if isinstance(alpha, Tensor) else found
+
+
+class _OwnScore(torch.autograd.Function):
+    """The same loops around a score of the user's own: each tile's gradient is taken by torch."""
+
+    @staticmethod
+    def forward(ctx: Any, problem: Problem, v: Tensor, *leaves: Tensor) -> Results:  # type: ignore[override]
+        results = _forward(problem, v)
+        ctx.problem = problem
+        ctx.save_for_backward(v, *leaves, *results[1:4])
+        ctx.mark_non_differentiable(results[2], results[3])
+        ctx.set_materialize_grads(False)
+        return results
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, dout: Tensor | None, dtau: Tensor | None, _i: Any, _s: Any, dlog: Tensor | None,
+                 dentropy: Tensor | None) -> tuple[Any, ...]:  # type: ignore[override] # fmt: skip
+        v, *leaves = ctx.saved_tensors[:-3]
+        tau, index, scale = ctx.saved_tensors[-3:]
+        dout = v.new_zeros((tau.shape[0], tau.shape[-1], v.shape[-1])) if dout is None else dout
+        problem = ctx.problem
+        state = RowState(tau, index if problem.align.chooses else None, scale if scale.numel() else None)
+        found = _backward(problem, _full(v), state, _full(dout), dtau, dlog, dentropy, [_full(v), *leaves])
+        return None, *(None if g is None else g.to(x.dtype) for g, x in zip(found, [v, *leaves], strict=True))

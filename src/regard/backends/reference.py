@@ -1,0 +1,182 @@
+"""The reference: attention by its definition. It materialises every score, works in fp64 and differentiates twice.
+
+    scores = score(q, k);  weights = align(scores over the allowed pairs);  out = weights @ v
+
+Scores are in the precision of the input, statistics and weights in fp32 or better. Everything else is tested against it.
+"""
+
+import torch
+from torch import Tensor
+
+from ..core.alignments import Alignment, Hard, Look, Monotonic
+from ..core.edges import Neighbours, neighbours_of
+from ..core.plan import Plan
+from ..core.registry import Ran
+from ..core.scores import LocationAware, Modified
+from ..core.scores.score import wide
+from ..core.tiles import Tile
+
+
+class Reference:
+    name = "reference"
+
+    def refusals(self, plan: Plan) -> list[str]:
+        if plan.score.stepwise and (neighbours_of(plan.over) is not None or plan.align.stepwise):
+            return ["A stepwise score needs a dense structure and an alignment that is not stepwise itself."]
+        if plan.align.stepwise and neighbours_of(plan.over) is not None:
+            return ["A stepwise alignment has an order of keys, which edges do not."]
+        return []
+
+    def run(self, plan: Plan) -> Ran:
+        graph = neighbours_of(plan.over)
+        if graph is not None:
+            return _on_edges(plan, graph)
+        q, k, v = plan.q, plan.k_by_head, plan.v_by_head
+        tile = Tile.whole(plan.batch, plan.heads, plan.n, plan.m, q.device)
+        keep = plan.over.allowed(tile)
+        if keep is not None:
+            keep = keep.expand(plan.batch * plan.heads, plan.n, plan.m).unflatten(0, (plan.batch, plan.heads))
+        if isinstance(plan.score, LocationAware):
+            return _step_by_step(plan, plan.score, k, v, keep)
+        s = wide(plan.score(q, k))  # (B, H, [F,] n, m)
+        noise = _by_head(plan, tile.gumbel(plan.seed)) if plan.sample and plan.align.samples else None
+        if s.ndim == 5:
+            keep, noise = _with_features(keep), _with_features(noise)
+        sink = plan.score.sink if isinstance(plan.score, Modified) else None
+        s, keep, noise = _with_sink(s, keep, noise, sink)
+        if isinstance(plan.align, Monotonic):
+            w = plan.align(s, keep, noise, plan.before)
+            return Ran(_average(w, v, plan, tile), weights=w.detach(), last=w[..., -1, :] if plan.n else plan.before)
+        w = _aligned(plan.align, s, keep, noise)
+        chosen, log_prob, entropy = _choice(plan.align, s, keep, noise, torch.arange(s.shape[-1], device=s.device))
+        w = w if sink is None else w[..., :-1]
+        return Ran(_average(w, v, plan, tile), index=chosen, log_prob=log_prob, entropy=entropy)
+
+
+def _by_head(plan: Plan, x: Tensor) -> Tensor:
+    return x.expand(plan.batch * plan.heads, plan.n, plan.m).unflatten(0, (plan.batch, plan.heads))
+
+
+def _with_features(x: Tensor | None) -> Tensor | None:
+    return None if x is None else x.unsqueeze(2)
+
+
+def _with_sink(
+    s: Tensor, keep: Tensor | None, noise: Tensor | None, sink: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """One more column, open to every row that sees a key at all."""
+    if sink is None:
+        return s, keep, noise
+    logits = sink.to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 2)).expand(*s.shape[:-1], 1)
+    if keep is not None:
+        keep = torch.cat([keep, keep.any(-1, keepdim=True)], -1)
+    noise = noise if noise is None else torch.nn.functional.pad(noise, (0, 1))
+    return torch.cat([s, logits], -1), keep, noise
+
+
+def _average(w: Tensor, v: Tensor, plan: Plan, tile: Tile) -> Tensor:
+    """(B, H, n, d_v), after the known factors and dropout."""
+    if plan.factor is not None:
+        bell = _by_head(plan, plan.factor.of(tile))
+        w = w * (bell if w.ndim == 4 else bell.unsqueeze(2))
+    if plan.dropout:
+        mask = _by_head(plan, (tile.uniform(plan.seed + 1) >= plan.dropout) / (1 - plan.dropout))
+        w = w * (mask if w.ndim == 4 else mask.unsqueeze(2))
+    w = w.to(v.dtype)
+    return w @ v if w.ndim == 4 else torch.einsum("bhfnm,bhmf->bhnf", w, v)
+
+
+def _aligned(align: Alignment, s: Tensor, keep: Tensor | None, noise: Tensor | None) -> Tensor:
+    """Alignments see (..., H, n, m): a feature axis stands before the heads for the time being."""
+    if s.ndim == 4:
+        return align(s, keep, noise)  # type: ignore[no-any-return]
+    before = [None if x is None else x.transpose(1, 2) for x in (s, keep, noise)]
+    return align(*before).transpose(1, 2)  # type: ignore[no-any-return]
+
+
+def _choice(
+    align: Alignment, s: Tensor, keep: Tensor | None, noise: Tensor | None, key: Tensor
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """For alignments that choose: the index, so that maps never choose again; for a draw also its log-probability
+    and the entropy of what it was drawn from, (B, H, n). `key` (c,) or (n, c) names the columns."""
+    if not align.chooses:
+        return None, None, None
+    with torch.no_grad():
+        masked = s if keep is None else s.masked_fill(~keep, float("-inf"))
+        index = align.state(masked.flatten(0, 1), Look(None if noise is None else noise.flatten(0, 1), key)).index
+        assert index is not None
+    if not isinstance(align, Hard) or s.ndim == 5:
+        return index, None, None
+    if s.shape[-1] == 0:
+        nothing = s.new_zeros(s.shape[:-1])
+        return index, nothing, nothing
+    with torch.no_grad():
+        place = (masked if noise is None else masked + noise).argmax(-1, keepdim=True)
+    log_p = torch.log_softmax(s if keep is None else s.masked_fill(~keep, torch.finfo(s.dtype).min), -1)
+    none = index.unflatten(0, s.shape[:2]) < 0
+    terms = log_p.exp() * log_p
+    entropy = -(terms if keep is None else terms.masked_fill(~keep, 0.0)).sum(-1)
+    return index, log_p.gather(-1, place).squeeze(-1).masked_fill(none, 0.0), entropy.masked_fill(none, 0.0)
+
+
+def _step_by_step(plan: Plan, score: LocationAware, k: Tensor, v: Tensor, keep: Tensor | None) -> Ran:
+    """Query by query: each step sees the weights of the one before."""
+    keys = score.project_keys(k)
+    keep = torch.ones(plan.batch, plan.heads, plan.n, plan.m, dtype=torch.bool, device=k.device) if keep is None else keep
+    previous = plan.before
+    rows = []
+    for t in range(plan.n):
+        if previous is None:
+            previous = score.start(keep[:, :, 0])
+        s = wide(score.step(plan.q[:, :, t], keys, previous))
+        previous = plan.align(s.unsqueeze(-2), keep[:, :, t : t + 1]).squeeze(-2)
+        rows.append(previous)
+    w = torch.stack(rows, -2) if rows else wide(v.new_zeros(plan.batch, plan.heads, 0, plan.m))
+    tile = Tile.whole(plan.batch, plan.heads, plan.n, plan.m, k.device)
+    return Ran(_average(w, v, plan, tile), weights=w.detach(), last=previous)
+
+
+def _on_edges(plan: Plan, graph: Neighbours) -> Ran:
+    """Each row with its own neighbours, padded to the largest degree: the definition on (n, 1, degree) problems."""
+    rows = torch.arange(plan.n, device=plan.q.device)
+    source, edge = graph.padded(rows)  # (n, c)
+    flat = torch.arange(plan.batch * plan.heads, device=plan.q.device)[:, None, None]
+    tile = Tile(flat // plan.heads, flat % plan.heads, rows[None, :, None], source[None], plan.n, plan.m, None, edge[None])
+    keep = plan.over.allowed(tile)
+    assert keep is not None
+    keep = keep.expand(plan.batch * plan.heads, *source.shape).unflatten(0, (plan.batch, plan.heads))
+    q = plan.q.transpose(1, 2).unsqueeze(-2)  # (B, n, H, 1, d)
+    k = plan.k_by_head[:, :, source].transpose(1, 2)  # (B, n, H, c, d)
+    values = plan.v_by_head[:, :, source]  # (B, H, n, c, d_v)
+    inner = plan.score.score if isinstance(plan.score, Modified) else plan.score
+    s = wide(inner(q, k).squeeze(-2).transpose(1, 2))  # (B, H, n, c); features: (B, H, n, F, c) below
+    if s.ndim == 5:
+        s = s.transpose(2, 3)
+        keep = keep.unsqueeze(2)
+    sink = None
+    if isinstance(plan.score, Modified):
+        sink = plan.score.sink
+        s = s.flatten(0, 1)
+        for modifier in plan.score.pointwise():
+            s = modifier(s, tile)
+        s = s.unflatten(0, (plan.batch, plan.heads))
+    noise = None
+    if plan.sample and plan.align.samples:
+        noise = tile.gumbel(plan.seed).expand(-1, *source.shape).unflatten(0, (plan.batch, plan.heads))
+        noise = noise if s.ndim == 4 else noise.unsqueeze(2)
+    width = s.shape[-1]
+    s, keep, noise = _with_sink(s, keep, noise, sink)
+    w = _aligned(plan.align, s, keep, noise)
+    name = torch.cat([edge, torch.full_like(edge[:, :1], -2)], 1) if sink is not None else edge
+    index, log_prob, entropy = _choice(plan.align, s, keep, noise, name)
+    w = w[..., :width]
+    if plan.factor is not None:
+        bell = plan.factor.of(tile).unflatten(0, (plan.batch, plan.heads))
+        w = w * (bell if w.ndim == 4 else bell.unsqueeze(2))
+    if plan.dropout:
+        mask = (tile.uniform(plan.seed + 1) >= plan.dropout) / (1 - plan.dropout)
+        mask = mask.expand(plan.batch * plan.heads, *source.shape).unflatten(0, (plan.batch, plan.heads))
+        w = w * (mask if w.ndim == 4 else mask.unsqueeze(2))
+    w = w.to(values.dtype)
+    form = "bhnc,bhncd->bhnd" if w.ndim == 4 else "bhfnc,bhncf->bhnf"
+    return Ran(torch.einsum(form, w, values), index=index, log_prob=log_prob, entropy=entropy)

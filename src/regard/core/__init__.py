@@ -1,0 +1,1 @@
+"""What attention is: structures, scores, alignments, the plan, attend and maps."""

@@ -1,0 +1,56 @@
+"""Activations by name, with their derivatives: what a pair core or a pointwise modifier may apply.
+
+`activation` may overwrite its input (tiles are scratch memory); `derivative` is given the input and the output.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+NAMES = ("tanh", "relu", "leaky_relu", "sigmoid", "identity", "abs", "negative_abs", "negative_half_square", "log")
+
+
+def activation(x: Tensor, name: str, slope: float = 0.0) -> Tensor:
+    """act(x), in place where torch can. slope belongs to leaky_relu."""
+    if name == "tanh":
+        return x.tanh_()
+    if name == "relu":
+        return x.relu_()
+    if name == "leaky_relu":
+        return F.leaky_relu_(x, slope)
+    if name == "sigmoid":
+        return x.sigmoid_()
+    if name == "identity":
+        return x
+    if name == "abs":
+        return x.abs_()
+    if name == "negative_abs":
+        return x.abs_().neg_()
+    if name == "negative_half_square":
+        return x.square_().mul_(-0.5)
+    if name == "log":
+        return x.log_()
+    raise ValueError(f"activation {name!r} is unknown; expected one of {', '.join(NAMES)}, or your own score class.")
+
+
+def derivative(x: Tensor, y: Tensor, name: str, slope: float = 0.0) -> Tensor:
+    """d act / dx, a fresh tensor, from the input x and the output y."""
+    if name == "tanh":
+        return 1 - y.square()
+    if name == "relu":
+        return (x > 0).to(x.dtype)
+    if name == "leaky_relu":
+        return torch.where(x > 0, 1.0, slope).to(x.dtype)
+    if name == "sigmoid":
+        return y * (1 - y)
+    if name == "identity":
+        return torch.ones_like(x)
+    if name == "abs":
+        return torch.sign(x)
+    if name == "negative_abs":
+        return -torch.sign(x)
+    if name == "negative_half_square":
+        return -x
+    if name == "log":
+        return 1 / x
+    raise ValueError(f"activation {name!r} is unknown; expected one of {', '.join(NAMES)}, or your own score class.")

@@ -1,0 +1,86 @@
+"""What an alignment is: scores into weights, w_ij = g_ij f(s_ij - tau_i), and the row state it leaves."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..cores import Grads
+from ..spec import Spec
+
+
+class RowState(NamedTuple):
+    """What a row must remember so that each of its weights can be had again from a score.
+
+    tau (..., n) fp32 or fp64, +inf for an empty row; index (..., n) or (..., n, k) int32, the keys chosen by hard and
+    top-k (-1 for none); scale (..., n), a known factor of the row (ReLU's 1 / count).
+    """
+
+    tau: Tensor
+    index: Tensor | None = None
+    scale: Tensor | None = None
+
+
+class Look(NamedTuple):
+    """What a kernel knows of the rows it hands over: Gumbel noise, the keys of the columns, the heads of the slab."""
+
+    noise: Tensor | None = None  # like the scores; given when attend(sample=True)
+    key: Tensor | None = None  # (c,) or (r, c)
+    slab: slice = slice(None)  # of the flattened batch x heads
+
+
+NOTHING = Look()
+
+
+class Alignment(nn.Module, Spec):
+    """Scores into weights, over the last axis.
+
+    `forward(s, keep)` is the definition: differentiable twice, zeros on masked pairs and on empty rows.
+    Kernels use the other three on rows of scores that hold -inf where a pair is masked: `state` (what the row
+    remembers), `weights` (f, elementwise given the state) and `vjp` (the gradient of one row block).
+    `noise` is Gumbel noise of the shape of s, given when attend(sample=True).
+    """
+
+    kept: tuple[str, ...] = ()
+    shift_invariant = True  # adding a constant to a row changes nothing
+    simplex = True  # weights of a non-empty row sum to one
+    stepwise = False  # rows depend on earlier rows: the map is stored
+    samples = False  # attend(sample=True) draws
+    chooses = False  # the row state has an index
+    uses_scores = True
+
+    def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+        raise TypeError(f"{type(self).__name__} has no forward(s, keep): an alignment of your own defines it.")
+
+    def state(self, s: Tensor, look: Look = NOTHING) -> RowState:
+        raise TypeError(f"{type(self).__name__} keeps no row state.")
+
+    def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
+        raise TypeError(f"{type(self).__name__} keeps no row state.")
+
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
+    ) -> Tensor:
+        raise TypeError(f"{type(self).__name__} has no gradient in closed form.")
+
+
+def masked(s: Tensor, keep: Tensor | None) -> Tensor:
+    """Scores with the lowest finite number where masked: finite gradients even on rows without a key."""
+    return s if keep is None else s.masked_fill(~keep, torch.finfo(s.dtype).min)
+
+
+def zeroed(w: Tensor, keep: Tensor | None) -> Tensor:
+    return w if keep is None else w.masked_fill(~keep, 0.0)
+
+
+def counted(s: Tensor) -> Tensor:
+    """How many keys each row may see: (..., n), from scores that hold -inf where masked."""
+    return (s > float("-inf")).sum(-1)
+
+
+def log_sum_exp(s: Tensor) -> Tensor:
+    """Of each row, +inf (so that f gives 0) where a row has no key."""
+    if s.shape[-1] == 0:
+        return s.new_full(s.shape[:-1], float("inf"))
+    total = torch.logsumexp(s, -1)
+    return total.masked_fill(total == float("-inf"), float("inf"))

@@ -1,0 +1,132 @@
+"""Alignments that look at every key: softmax, sigmoid, ReLU, uniform."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from ..cores import Grads
+from .alignment import NOTHING, Alignment, Look, RowState, counted, log_sum_exp, masked, zeroed
+
+
+class Softmax(Alignment):
+    """Soft (global) attention: a distribution over the keys, every weight positive.
+
+        w_ij = exp(s_ij - tau_i),   tau_i = log sum_j exp s_ij
+
+    s (..., n, m) -> w (..., n, m), rows sum to one. Bahdanau et al. 2015; Xu et al. 2015. Adding a constant to a row
+    changes nothing.
+    """
+
+    def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+        return zeroed(torch.softmax(masked(s, keep), -1), keep)
+
+    def state(self, s: Tensor, look: Look = NOTHING) -> RowState:
+        return RowState(log_sum_exp(s))
+
+    def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
+        return torch.exp(s - state.tau[..., None])
+
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
+    ) -> Tensor:
+        return w * (dw - (w * dw).sum(-1, keepdim=True))
+
+
+class Sigmoid(Alignment):
+    """Each key is judged by itself; rows need not sum to one.
+
+        w_ij = 1 / (1 + exp(-(s_ij + bias))),   bias = -log(number of keys of row i) unless given
+
+    Ramapuram et al. 2024. With a fixed bias, adding a key does not change the other weights. tau_i = -bias.
+    """
+
+    kept = ("bias",)
+    shift_invariant = False
+    simplex = False
+
+    def __init__(self, bias: float | None = None):
+        super().__init__()
+        self.bias = bias
+
+    def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+        if self.bias is not None:
+            return zeroed(torch.sigmoid(s + self.bias), keep)
+        if keep is None:
+            return torch.sigmoid(s - math.log(max(1, s.shape[-1])))
+        return zeroed(torch.sigmoid(s - keep.sum(-1, keepdim=True).clamp_min(1).to(s.dtype).log()), keep)
+
+    def state(self, s: Tensor, look: Look = NOTHING) -> RowState:
+        count = counted(s)
+        tau = count.clamp_min(1).to(s.dtype).log()
+        tau = tau if self.bias is None else torch.full_like(tau, -self.bias)
+        return RowState(tau.masked_fill(count == 0, float("inf")))
+
+    def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
+        return torch.sigmoid(s - state.tau[..., None])
+
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
+    ) -> Tensor:
+        return w * (1 - w) * dw
+
+
+class ReLU(Alignment):
+    """The positive part of the score, divided by the number of keys.
+
+        w_ij = max(s_ij, 0) / count_i
+
+    Wortsman et al. 2023. A row whose scores are all negative is dead: output 0, gradient 0.
+    """
+
+    shift_invariant = False
+    simplex = False
+
+    def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+        if keep is None:
+            return torch.relu(s) / max(1, s.shape[-1])
+        return zeroed(torch.relu(s) / keep.sum(-1, keepdim=True).clamp_min(1).to(s.dtype), keep)
+
+    def state(self, s: Tensor, look: Look = NOTHING) -> RowState:
+        count = counted(s)
+        tau = torch.zeros(count.shape, dtype=s.dtype, device=s.device).masked_fill(count == 0, float("inf"))
+        return RowState(tau, scale=1 / count.clamp_min(1).to(s.dtype))
+
+    def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
+        assert state.scale is not None
+        return torch.relu(s - state.tau[..., None]) * state.scale[..., None]
+
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
+    ) -> Tensor:
+        assert state.scale is not None
+        return (w > 0) * dw * state.scale[..., None]
+
+
+class Uniform(Alignment):
+    """The ablation: every allowed key weighs the same, whatever its score.
+
+        w_ij = 1 / count_i
+
+    Equal to softmax of constant scores; the output is the masked mean of the values. tau_i = log count_i.
+    """
+
+    uses_scores = False
+
+    def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+        if keep is None:
+            return torch.full_like(s, 1 / max(1, s.shape[-1]))
+        keep = keep.expand(s.shape)
+        return (keep / keep.sum(-1, keepdim=True).clamp_min(1)).to(s.dtype)
+
+    def state(self, s: Tensor, look: Look = NOTHING) -> RowState:
+        count = counted(s)
+        return RowState(count.clamp_min(1).to(s.dtype).log().masked_fill(count == 0, float("inf")))
+
+    def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
+        return torch.exp(torch.where(s > float("-inf"), 0.0, s) - state.tau[..., None])
+
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
+    ) -> Tensor:
+        return torch.zeros_like(s)

@@ -1,0 +1,210 @@
+"""Sparse alignments: sparsemax and alpha-entmax, with exact zeros.
+
+tau is the root of sum_j f(s_j - tau) = 1, a decreasing convex function for 1 < alpha <= 2, so Newton's steps from the
+left rise to it and never pass it. No sorting: a step is two sums over the row.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..cores import Grads
+from .alignment import NOTHING, Alignment, Look, RowState, zeroed
+
+STEPS = 24  # enough for a million equal scores; quadratic once close
+
+
+def _power(x: Tensor, alpha: float | Tensor) -> Tensor:
+    """f(x) = [(alpha - 1) x]_+ ^ (1 / (alpha - 1))."""
+    if not isinstance(alpha, Tensor):
+        if alpha == 2.0:
+            return x.clamp_min(0)
+        if alpha == 1.5:
+            return (0.5 * x).clamp_min(0).square()
+    base = ((alpha - 1) * x).clamp_min(0)
+    return torch.where(base > 0, base.clamp_min(torch.finfo(x.dtype).tiny) ** (1 / (alpha - 1)), 0.0)
+
+
+def _support(w: Tensor, alpha: float | Tensor) -> Tensor:
+    """f'(f^-1(w)) = w^(2 - alpha) on the support, 0 elsewhere: what the Jacobian is made of."""
+    if not isinstance(alpha, Tensor):
+        if alpha == 2.0:
+            return (w > 0).to(w.dtype)
+        if alpha == 1.5:
+            return torch.where(w > 0, w, 1.0).sqrt() * (w > 0)
+    return torch.where(w > 0, w, 1.0) ** (2 - alpha) * (w > 0)
+
+
+def threshold(s: Tensor, alpha: float | Tensor) -> Tensor:
+    """tau (..., n) of rows that hold -inf where masked; +inf for a row without a key. No gradient."""
+    if s.shape[-1] == 0:
+        return s.new_full(s.shape[:-1], float("inf"))
+    with torch.no_grad():
+        alpha = alpha.detach() if isinstance(alpha, Tensor) else alpha
+        top = s.amax(-1, keepdim=True)
+        empty = top == float("-inf")
+        top = top.masked_fill(empty, 0.0)
+        x = s - top
+        if isinstance(alpha, Tensor) or not 1 < alpha <= 2:
+            tau = _bisected(x, alpha)
+        else:
+            tau = _newton(x, alpha)
+        return (tau + top).masked_fill(empty, float("inf")).squeeze(-1)
+
+
+def _newton(x: Tensor, alpha: float) -> Tensor:
+    """From the left end: the largest score is 0 and alone weighs 1 at tau = -1 / (alpha - 1)."""
+    tau = torch.full_like(x[..., :1], -1 / (alpha - 1))
+    eager = not torch.compiler.is_compiling() and not torch._C._functorch.is_functorch_wrapped_tensor(x)
+    for _ in range(STEPS):
+        rest = (x - tau).clamp_min_(0) if eager else (x - tau).clamp_min(0)
+        if alpha == 2.0:
+            total, slope = rest.sum(-1, keepdim=True), (rest > 0).sum(-1, keepdim=True).to(x.dtype)
+        elif alpha == 1.5:
+            total, slope = rest.square().sum(-1, keepdim=True) / 4, rest.sum(-1, keepdim=True) / 2
+        else:
+            w = _power(rest, alpha)
+            total, slope = w.sum(-1, keepdim=True), _support(w, alpha).sum(-1, keepdim=True)
+        step = (total - 1) / slope.clamp_min(torch.finfo(x.dtype).tiny)
+        tau = tau + step.clamp_min(0)
+        if eager and x.device.type == "cpu" and bool((step <= torch.finfo(x.dtype).eps).all()):
+            break
+    return tau
+
+
+def _bisected(x: Tensor, alpha: float | Tensor) -> Tensor:
+    """Where Newton's monotony is not sure (alpha > 2) or alpha differs by head: 60 halvings of a sure bracket."""
+    inverse = 1 / (alpha - 1)
+    high = torch.zeros_like(x[..., :1])
+    low = high - inverse
+    for _ in range(60):
+        middle = (low + high) / 2
+        heavy = _power(x - middle, alpha).sum(-1, keepdim=True) >= 1
+        low, high = torch.where(heavy, middle, low), torch.where(heavy, high, middle)
+    return low
+
+
+class _EntmaxFunction(torch.autograd.Function):
+    """Weights with the sparse Jacobian diag(g) - g g^T / sum(g), g = w^(2 - alpha); the backward is differentiable."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(s: Tensor, alpha: Any, shape: float | None) -> Tensor:
+        alpha = alpha if shape is None else shape
+        return _power(s - threshold(s, alpha)[..., None], alpha)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, alpha, ctx.shape = inputs
+        ctx.save_for_backward(output, *([alpha] if ctx.shape is None else []))
+
+    @staticmethod
+    def backward(ctx: Any, dw: Tensor) -> tuple[Tensor | None, Tensor | None, None]:  # type: ignore[override]
+        w, *rest = ctx.saved_tensors
+        alpha = rest[0] if rest else ctx.shape
+        g = _support(w, alpha)
+        mean = (g * dw).sum(-1, keepdim=True) / g.sum(-1, keepdim=True).clamp_min(torch.finfo(w.dtype).tiny)
+        dalpha = None
+        if rest and ctx.needs_input_grad[1]:
+            dalpha = _over(alpha_gradient(w, dw, alpha), alpha)
+        return g * (dw - mean), dalpha, None
+
+
+def alpha_gradient(w: Tensor, dw: Tensor, alpha: float | Tensor) -> Tensor:
+    """Contribution of each row to d loss / d alpha, (..., n, 1). Correia et al. 2019."""
+    g = _support(w, alpha)
+    log_w = torch.where(w > 0, w, 1.0).log()
+    share = g / g.sum(-1, keepdim=True).clamp_min(torch.finfo(w.dtype).tiny)
+    entropy = -(w * log_w).sum(-1, keepdim=True)
+    part = (w - share) / (alpha - 1) ** 2 - (w * log_w + share * entropy) / (alpha - 1)
+    return (part * dw).sum(-1, keepdim=True)
+
+
+def _over(value: Tensor, like: Tensor) -> Tensor:
+    return value.sum_to_size(like.shape)
+
+
+class Entmax(Alignment):
+    """Between softmax (alpha = 1) and sparsemax (alpha = 2): sparse rows that still sum to one.
+
+        w_ij = [(alpha - 1)(s_ij - tau_i)]_+ ^ (1 / (alpha - 1)),   tau_i such that the row sums to one
+
+    s (..., n, m) -> w (..., n, m). Peters et al. 2019; learned alpha (one a head, in (1, 2)): Correia et al. 2019.
+    A score that lies 1 / (alpha - 1) or more under the largest gets exactly 0.
+    """
+
+    kept = ("alpha",)
+
+    def __init__(self, alpha: float = 1.5, learned: bool = False, heads: int = 1):
+        super().__init__()
+        if not alpha > 1:
+            raise ValueError(f"Entmax(alpha={alpha}): expected alpha > 1; alpha = 1 is Softmax().")
+        self.fixed = float(alpha)
+        self.raw: Tensor | None = None
+        if learned:
+            if not alpha < 2:
+                raise ValueError(f"Entmax(alpha={alpha}, learned=True): a learned alpha starts between 1 and 2.")
+            self.raw = nn.Parameter(torch.full((heads,), alpha - 1.0).logit())
+
+    @property
+    def alpha(self) -> float | Tensor:
+        """The constant, or 1 + sigmoid(raw), one a head."""
+        if "alpha" in self.__dict__:  # rebuilt inside an operator, spread over the flattened heads
+            return self.__dict__["alpha"]  # type: ignore[no-any-return]
+        return self.fixed if self.raw is None else 1 + torch.sigmoid(self.raw)
+
+    def spread(self, batch: int, heads: int) -> "Entmax":
+        """The same with a learned alpha laid out for each flattened head, (batch * heads,)."""
+        made = Entmax.__new__(Entmax)
+        nn.Module.__init__(made)
+        alpha = self.alpha
+        assert isinstance(alpha, Tensor)
+        made.__dict__["alpha"] = alpha.expand(batch, heads).reshape(-1)
+        return made
+
+    def _beside(self, s: Tensor, slab: slice | None = None) -> float | Tensor:
+        """alpha beside scores (..., H, n, m), or beside a slab (g, [F,] r, c) in a kernel."""
+        alpha = self.alpha
+        if not isinstance(alpha, Tensor):
+            return alpha
+        if slab is None:
+            return alpha.to(s.dtype)[:, None, None]
+        return alpha[slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1))
+
+    def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+        if keep is not None:
+            s = s.masked_fill(~keep, float("-inf"))
+        alpha = self._beside(s)
+        fixed = None if isinstance(alpha, Tensor) else alpha
+        return zeroed(_EntmaxFunction.apply(s, alpha if fixed is None else None, fixed), keep)  # type: ignore[no-any-return]
+
+    def state(self, s: Tensor, look: Look = NOTHING) -> RowState:
+        return RowState(threshold(s, self._beside(s, look.slab)))
+
+    def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
+        return _power(s - state.tau[..., None], self._beside(s, look.slab))
+
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
+    ) -> Tensor:
+        alpha = self._beside(s, look.slab)
+        if isinstance(alpha, Tensor):
+            assert isinstance(self.alpha, Tensor)
+            grads.of(self.alpha)[look.slab] += alpha_gradient(w, dw, alpha).flatten(1).sum(1)
+        g = _support(w, alpha)
+        return g * (dw - (g * dw).sum(-1, keepdim=True) / g.sum(-1, keepdim=True).clamp_min(torch.finfo(w.dtype).tiny))
+
+
+class Sparsemax(Entmax):
+    """The closest distribution to the scores, by Euclidean distance.
+
+        w_i = argmin_p |p - s_i|^2 over the simplex = [s_i - tau_i]_+
+
+    Martins & Astudillo 2016. The identity on rows that already are distributions.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(2.0)
+

@@ -1,0 +1,122 @@
+"""attend(): the one function, and what it returns."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .alignments import Alignment
+from .maps import AttentionMap, LazyMap, StoredMap
+from .plan import Plan, make_plan
+from .registry import Ran, choose
+from .scores import Score
+from .structures import Structure
+
+
+@dataclass(eq=False)
+class Sample:
+    """What was drawn: index (..., H, n) of the chosen keys (or z (..., H, m) of a policy), and its log-probability.
+
+    log_prob and entropy are differentiable; (..., H, n), or (..., H) for a policy over keys.
+    """
+
+    index: Tensor
+    log_prob: Tensor
+    entropy: Tensor
+
+    def surrogate(
+        self, loss: Tensor, baseline: float | Tensor = 0.0, reward_scale: float = 1.0, entropy_weight: float = 0.0
+    ) -> Tensor:
+        """The score-function surrogate: its gradient is an unbiased estimate of that of the expected loss.
+
+            loss + reward_scale * stop(loss - baseline) * log p - entropy_weight * H
+
+        loss: a number for each draw, or one that broadcasts. Any baseline leaves the expectation unchanged.
+        """
+        weight = (loss - baseline).detach() * reward_scale
+        return loss + weight * self.log_prob - entropy_weight * self.entropy
+
+
+@dataclass(eq=False)
+class Attended:
+    """out (..., H, n, d_v) and the lazy map of its weights; `out, amap = attend(...)` unpacks both.
+
+    sample: what was drawn (hard, reinforced). state: what a stepwise mechanism hands to the next step.
+    """
+
+    out: Tensor
+    map: AttentionMap
+    sample: Sample | None = None
+    state: Tensor | None = None
+
+    def __iter__(self) -> Iterator[object]:
+        return iter((self.out, self.map))
+
+    def merge(self, other: "Attended") -> "Attended":
+        """Exactly what attend gives over the keys of both, which must be disjoint: split keys, ring attention.
+
+        softmax and uniform: weighed by exp(tau); sigmoid and ReLU with a count in them: by the counts; hard: the
+        better of the two. The merged map is that of the joined keys.
+        """
+        from .merge import merged
+
+        return merged(self, other)
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    score: "str | Score" = "scaled_dot",
+    align: "str | Alignment" = "softmax",
+    over: Structure | None = None,
+    *,
+    dropout: float = 0.0,
+    sample: bool = False,
+    seed: "int | Tensor | None" = None,
+    backend: str = "auto",
+    state: Tensor | None = None,
+) -> Attended:
+    """Attention: who may meet whom, how well they match, weights from scores, the weighted values.
+
+        y_i = sum_j w_ij v_j,   w_i = align(score(q_i, k_j)) over the pairs (i, j) that the structure allows
+
+    q (..., H, n, d), k (..., H_k, m, d), v (..., H_k, m, d_v), H_k divides H  ->  out (..., H, n, d_v)
+
+    score, align   a name or an object; a name means the parameter-free form
+    over           a structure: Full(), Causal(), Window(...), Padding(...), Mask(keep=...), Segments(...), Edges(...),
+                   joined with &
+    dropout        on the weights; with a seed the same mask on every backend
+    sample         Hard, Gumbel, Reinforced and Monotonic draw; else they are deterministic
+    backend        "auto" takes the first that does not refuse; a name never falls back
+    state          what the step before handed on (stepwise mechanisms)
+    """
+    made = make_plan(q, k, v, score, align, over, dropout, sample, seed)
+    chosen = choose(made, backend)
+    made.backend = chosen.name
+    if state is not None:
+        made.before = state
+    ran = chosen.run(made)
+    amap: AttentionMap
+    if ran.weights is not None:
+        amap = StoredMap.of_plan(made, ran.weights)
+    else:
+        amap = LazyMap.of_plan(made, ran.state, ran.index)
+    return Attended(made.output(ran.out), amap, _sample(made, ran), ran.last)
+
+
+def _sample(plan: Plan, ran: Ran) -> Sample | None:
+    if plan.draw is not None:
+        z, log_p, h = plan.draw
+        return Sample(plan.output(z), plan.output(log_p), plan.output(h))
+    if ran.log_prob is None or ran.entropy is None:
+        return None
+    index = ran.index if ran.state is None else ran.state.index
+    assert index is not None
+    index = index.unflatten(0, (plan.batch, plan.heads))
+    return Sample(plan.output(index), plan.output(ran.log_prob), plan.output(ran.entropy))
+
+
+torch.utils._pytree.register_dataclass(Sample, field_names=["index", "log_prob", "entropy"])
+torch.utils._pytree.register_dataclass(Attended, field_names=["out", "map", "sample", "state"])

@@ -1,0 +1,229 @@
+"""Cores: the few ways a score is computed from two sets of vectors. Every score lowers to one of them.
+
+    Dot      s_ij = scale * a_i . b_j
+    Pair     s_ij = sum_w readout_w act(a_iw + b_jw)        (or a_iw * b_jw); readout a vector, a matrix, or none
+    Opaque   a user's own score, called on pairs of slices
+
+A core gives any tile of scores and carries a gradient of that tile back to its tensors, so no backend needs more.
+Tensors are flattened: a (g, n, w), b (g, m, w), with g = batch x heads. A tile is (g, r, c), or (g, F, r, c) where
+weights are feature-wise. Keys are a slice, or an index (r, c) that gives each query keys of its own (edges).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from .activations import activation, derivative
+from .spec import Spec
+
+Index = slice | Tensor
+PAIR_BUDGET = 1 << 18  # elements of a pair tile: a megabyte in fp32, so that it stays in the cache of one core
+
+
+class Grads:
+    """Gradients of a plan's tensors, gathered tile by tile."""
+
+    def __init__(self) -> None:
+        self._sums: dict[int, Tensor] = {}
+
+    def of(self, tensor: Tensor) -> Tensor:
+        """The running sum for a tensor, zeros at first; add to it in place."""
+        found = self._sums.get(id(tensor))
+        if found is None:
+            found = self._sums[id(tensor)] = torch.zeros_like(tensor)
+        return found
+
+    def get(self, tensor: Tensor) -> Tensor | None:
+        return self._sums.get(id(tensor))
+
+
+def gathered(cols: Index) -> bool:
+    return isinstance(cols, Tensor) and cols.ndim == 2
+
+
+def add_rows(total: Tensor, slab: slice, index: Index, value: Tensor) -> None:
+    """total[slab, index] += value, without atomics. index (k,) or (r, c); value (g, k, ...) or (g, r, c, ...)."""
+    if isinstance(index, slice):
+        total[slab, index] += value
+        return
+    flat = index.reshape(-1)
+    value = value.reshape(value.shape[0], flat.shape[0], *total.shape[2:])
+    if total.device.type == "cpu":
+        total[slab].index_add_(1, flat, value)
+    else:  # index_add_ is atomic on CUDA; an accumulating index_put_ sorts, so its order is fixed
+        heads = torch.arange(slab.start, slab.stop, device=total.device)[:, None]
+        total.index_put_((heads, flat[None, :].expand(heads.shape[0], -1)), value, accumulate=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Dot(Spec):
+    """s_ij = scale * a_i . b_j"""
+
+    a: Tensor
+    b: Tensor
+    scale: float = 1.0
+
+    @property
+    def features(self) -> int | None:
+        return None
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    def scores(self, slab: slice, rows: Index, cols: Index) -> Tensor:
+        a = self.a[slab, rows]
+        a = a * self.scale if self.scale != 1.0 else a
+        if gathered(cols):
+            return torch.einsum("grd,grcd->grc", a, self.b[slab][:, cols])
+        return a @ self.b[slab, cols].transpose(-1, -2)
+
+    def vjp(self, slab: slice, rows: Index, cols: Index, ds: Tensor, grads: Grads) -> None:
+        a, b = self.a[slab, rows], self.b[slab][:, cols]
+        ds = ds * self.scale if self.scale != 1.0 else ds
+        if gathered(cols):
+            add_rows(grads.of(self.a), slab, rows, torch.einsum("grc,grcd->grd", ds, b))
+            add_rows(grads.of(self.b), slab, cols, ds[..., None] * a[:, :, None, :])
+        else:
+            add_rows(grads.of(self.a), slab, rows, ds @ b)
+            add_rows(grads.of(self.b), slab, cols, ds.transpose(-1, -2) @ a)
+
+    def __str__(self) -> str:
+        return f"dot(width {self.a.shape[-1]}, scale {self.scale:.4g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Pair(Spec):
+    """s_ij = sum_w readout_w act(a_iw + b_jw), or act(a_iw * b_jw) with join="mul".
+
+    readout (g, w): scalar weights. (g, w, F): feature-wise, F features. None: feature-wise, each w its own feature.
+    """
+
+    a: Tensor
+    b: Tensor
+    readout: Tensor | None
+    act: str = "tanh"
+    slope: float = 0.0
+    join: str = "add"
+
+    @property
+    def features(self) -> int | None:
+        if self.readout is None:
+            return self.a.shape[-1]
+        return self.readout.shape[-1] if self.readout.ndim == 3 else None
+
+    @property
+    def width(self) -> int:
+        return max(1, self.a.shape[-1])
+
+    def _joined(self, a: Tensor, b: Tensor) -> Tensor:
+        """(g, r, c, w) from a (g, r, w) and b (g, c, w) or (g, r, c, w)."""
+        b = b if b.ndim == 4 else b[:, None]
+        return a[:, :, None] + b if self.join == "add" else a[:, :, None] * b
+
+    def _read(self, hidden: Tensor, slab: slice) -> Tensor:
+        if self.readout is None:
+            return hidden.permute(0, 3, 1, 2)
+        readout = self.readout[slab]
+        if readout.ndim == 2:
+            return torch.matmul(hidden.flatten(1, 2), readout[..., None]).view(hidden.shape[:3])
+        return torch.matmul(hidden.flatten(1, 2), readout).unflatten(1, hidden.shape[1:3]).permute(0, 3, 1, 2)
+
+    def scores(self, slab: slice, rows: Index, cols: Index) -> Tensor:
+        a, b = self.a[slab, rows], self.b[slab][:, cols]
+        pieces = [
+            self._read(activation(self._joined(a, _columns(b, part)), self.act, self.slope), slab)
+            for part in self._column_tiles(a, b)
+        ]
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces, -1)
+
+    def _column_tiles(self, a: Tensor, b: Tensor) -> list[slice]:
+        columns = b.shape[-2]
+        step = max(1, PAIR_BUDGET // max(1, a.shape[0] * a.shape[1] * a.shape[2]))
+        return [slice(start, min(columns, start + step)) for start in range(0, columns, step)] or [slice(0, 0)]
+
+    def vjp(self, slab: slice, rows: Index, cols: Index, ds: Tensor, grads: Grads) -> None:
+        a, b = self.a[slab, rows], self.b[slab][:, cols]
+        da, db = torch.zeros_like(a), torch.zeros_like(b)
+        for part in self._column_tiles(a, b):
+            b_part, ds_part = _columns(b, part), ds[..., part]
+            joined = self._joined(a, b_part)
+            hidden = activation(joined.clone(), self.act, self.slope)
+            if self.readout is None:
+                dhidden = ds_part.permute(0, 2, 3, 1)
+            elif self.readout.ndim == 2:
+                grads.of(self.readout)[slab] += torch.einsum("grc,grcw->gw", ds_part, hidden)
+                dhidden = ds_part[..., None] * self.readout[slab][:, None, None]
+            else:
+                grads.of(self.readout)[slab] += torch.einsum("gfrc,grcw->gwf", ds_part, hidden)
+                dhidden = torch.einsum("gfrc,gwf->grcw", ds_part, self.readout[slab])
+            inner = derivative(joined, hidden, self.act, self.slope).mul_(dhidden)
+            if self.join == "add":
+                da += inner.sum(2)
+                _columns(db, part).add_(inner if gathered(cols) else inner.sum(1))
+            else:
+                wide = b_part if b_part.ndim == 4 else b_part[:, None]
+                da += (inner * wide).sum(2)
+                inner = inner * a[:, :, None]
+                _columns(db, part).add_(inner if gathered(cols) else inner.sum(1))
+        add_rows(grads.of(self.a), slab, rows, da)
+        add_rows(grads.of(self.b), slab, cols, db)
+
+    def __str__(self) -> str:
+        sign = "+" if self.join == "add" else "*"
+        read = "each w a feature" if self.readout is None else f"{self.features or 1} out"
+        return f"pair {self.act}(a {sign} b) (width {self.a.shape[-1]}, {read})"
+
+
+def _columns(b: Tensor, part: slice) -> Tensor:
+    return b[..., part, :]
+
+
+class Opaque:
+    """A user's own score, called on slices: s = score(q[rows], k[cols]). Gradients by torch, tile by tile.
+
+    q (g, n, d) and k (g, m, d) are flattened; `heads` restores (batch, heads, ...) so that per-head parameters work.
+    """
+
+    def __init__(self, score: Callable[[Tensor, Tensor], Tensor], q: Tensor, k: Tensor, heads: int, features: int | None):
+        self.score, self.a, self.b, self.heads, self.features = score, q, k, heads, features
+        self.parameters = [p for p in score.parameters() if p.requires_grad] if isinstance(score, nn.Module) else []
+
+    width = 8  # what a score needs for each pair is not known: assume a few numbers
+
+    def with_tensors(self, q: Tensor, k: Tensor) -> "Opaque":
+        return Opaque(self.score, q, k, self.heads, self.features)
+
+    def scores(self, slab: slice, rows: Index, cols: Index) -> Tensor:
+        return self._call(self.a[slab, rows], self.b[slab][:, cols], gathered(cols))
+
+    def _call(self, q: Tensor, k: Tensor, own_keys: bool) -> Tensor:
+        """One call on whole items of the batch: a slab holds all heads of some items."""
+        if own_keys:  # each query with its own keys: the rows become a batch axis, one query each
+            q = q.unflatten(0, (-1, self.heads)).transpose(1, 2).unsqueeze(-2)  # (B, r, H, 1, d)
+            k = k.unflatten(0, (-1, self.heads)).transpose(1, 2)  # (B, r, H, c, d)
+            return self.score(q, k).squeeze(-2).transpose(1, 2).flatten(0, 1)
+        s = self.score(q.unflatten(0, (-1, self.heads)), k.unflatten(0, (-1, self.heads)))
+        return s.flatten(0, 1)
+
+    def vjp(self, slab: slice, rows: Index, cols: Index, ds: Tensor, grads: Grads) -> None:
+        with torch.enable_grad():
+            q = self.a[slab, rows].detach().requires_grad_()
+            k = self.b[slab][:, cols].detach().requires_grad_()
+            s = self._call(q, k, gathered(cols))
+            inputs = [q, k, *self.parameters]
+            if not s.requires_grad:
+                return
+            found = torch.autograd.grad(s, inputs, ds.to(s.dtype), allow_unused=True)
+        for target, value in zip(self.parameters, found[2:], strict=True):
+            if value is not None:
+                grads.of(target).add_(value)
+        if found[0] is not None:
+            add_rows(grads.of(self.a), slab, rows, found[0])
+        if found[1] is not None:
+            add_rows(grads.of(self.b), slab, cols, found[1])
+
+    def __str__(self) -> str:
+        return f"own score {type(self.score).__name__}"

@@ -1,0 +1,142 @@
+"""Edges: a graph as a structure. Row = target node, column = source node; weights stand on the caller's edges."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from .errors import values_are_checked
+from .structures import Structure
+from .tiles import Tile
+
+
+@dataclass(frozen=True, eq=False)
+class Edges(Structure):
+    """Target i may attend source j for each edge j -> i.
+
+    edge_index (2, E) int: sources first, then targets, as in torch_geometric. Directed; duplicate edges count twice.
+    size = (targets, sources), taken from the queries and keys unless given. self_loops=True replaces the loops as
+    torch_geometric does: each node has exactly one; the caller's own loop edge carries its weight, the added ones
+    stand in `map.loops`.
+    """
+
+    edge_index: Tensor
+    size: tuple[int, int] | None = None
+    self_loops: bool = False
+    _cache: dict[tuple[int, int, int], "Neighbours"] = field(default_factory=dict, repr=False)
+
+    def fields_of(self) -> list[tuple[str, object]]:
+        return [("edge_index", self.edge_index), ("size", self.size), ("self_loops", self.self_loops)]
+
+    @staticmethod
+    def from_dense(adjacency: Tensor, self_loops: bool = False) -> "Edges":
+        """adjacency[i, j] non-zero: j is attended by i."""
+        target, source = adjacency.nonzero(as_tuple=True)
+        return Edges(torch.stack([source, target]), (adjacency.shape[0], adjacency.shape[1]), self_loops)
+
+    def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> "Neighbours":
+        index = self.edge_index
+        if not isinstance(index, Tensor) or index.ndim != 2 or index.shape[0] != 2 or index.is_floating_point():
+            given = f"{index.dtype} {tuple(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
+            raise ValueError(f"Edges(edge_index) is {given}, expected integers (2, E): sources in row 0, targets in "
+                             "row 1. A dense adjacency becomes Edges.from_dense(adj).")  # fmt: skip
+        if self.size is not None and self.size != (n, m):
+            raise ValueError(f"Edges(size={self.size}) says (targets, sources), but there are n={n} queries and m={m} "
+                             "keys.")  # fmt: skip
+        key = (n, m, index._version if not index.is_inference() else 0)
+        found = self._cache.get(key)
+        if found is None:
+            if values_are_checked(index) and index.numel():
+                low, source, target = int(index.min()), int(index[0].max()), int(index[1].max())
+                if low < 0 or source >= m or target >= n:
+                    raise ValueError(f"Edges(edge_index) names source {source} and target {target} (smallest id {low}), "
+                                     f"but sources are 0 to {m - 1} and targets 0 to {n - 1}.")  # fmt: skip
+            self._cache.clear()
+            found = self._cache[key] = Neighbours.build(index, n, m, self.self_loops)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours(Structure):
+    """Edges sorted by target: the sources of row i are source[start[i] : start[i + 1]].
+
+    start (n + 1,), source (E',), edge (E',) the caller's edge ids; loops that were added have ids E + node.
+    Callers' loops that a self-loop replaced are not there at all, so their weight is 0.
+    """
+
+    start: Tensor
+    source: Tensor
+    edge: Tensor
+    edges: int  # E, the number of the caller's edges
+
+    @staticmethod
+    def build(index: Tensor, n: int, m: int, self_loops: bool) -> "Neighbours":
+        source, target = index[0].long(), index[1].long()
+        count = index.shape[1]
+        edge = torch.arange(count, device=index.device)
+        if self_loops:
+            source, target, edge = _with_loops(source, target, edge, min(n, m), count)
+        order = torch.sort(target, stable=True).indices
+        degree = torch.zeros(n, dtype=torch.long, device=index.device)
+        degree.scatter_add_(0, target, torch.ones_like(target))
+        start = torch.cat([degree.new_zeros(1), degree.cumsum(0)])
+        return Neighbours(start, source[order], edge[order], count)
+
+    def allowed(self, tile: Tile) -> Tensor | None:
+        if tile.edge is None:  # a dense read of a graph: pairs joined by at least one edge
+            joined = torch.zeros(tile.n, tile.m, dtype=torch.bool, device=self.source.device)
+            joined[self.targets(), self.source] = True
+            return joined[tile.query, tile.key]
+        return tile.edge >= 0
+
+    def targets(self) -> Tensor:
+        """(E',) the row of each slot."""
+        degree = self.start.diff()
+        return torch.repeat_interleave(torch.arange(degree.shape[0], device=degree.device), degree)
+
+    def blocks(self, budget: int) -> list[Tensor]:
+        """Rows grouped by degree, so that padding a group to its largest degree wastes little."""
+        degree = self.start.diff()
+        order = torch.argsort(degree, stable=True)
+        sizes = degree[order].tolist()
+        groups, first = [], 0
+        while first < len(sizes):
+            last = first + 1
+            while last < len(sizes) and sizes[last] <= 2 * sizes[first] + 8 and (last + 1 - first) * sizes[last] <= budget:
+                last += 1
+            groups.append(order[first:last])
+            first = last
+        return groups
+
+    def padded(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Sources and edge ids of some rows, (r, c) with c the largest degree; the rest has edge id -1, source 0."""
+        first, degree = self.start[rows], self.start[rows + 1] - self.start[rows]
+        width = int(degree.max()) if rows.numel() else 0
+        place = first[:, None] + torch.arange(width, device=rows.device)
+        valid = torch.arange(width, device=rows.device) < degree[:, None]
+        place = place.clamp_max(max(0, self.source.shape[0] - 1))
+        if self.source.shape[0] == 0:
+            return place, torch.full_like(place, -1)
+        return self.source[place].where(valid, 0), self.edge[place].where(valid, -1)
+
+    def __str__(self) -> str:
+        return f"Edges({self.edges} edges)"
+
+
+def _with_loops(source: Tensor, target: Tensor, edge: Tensor, nodes: int, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """One loop a node: the first loop edge that the caller gave, or an added one with id count + node."""
+    loop = source == target
+    node = torch.arange(nodes, device=source.device)
+    own = torch.full((nodes,), count, device=source.device, dtype=torch.long)
+    own.scatter_reduce_(0, source[loop], edge[loop], "amin")
+    ids = torch.where(own < count, own, count + node)
+    keep = ~loop
+    return torch.cat([source[keep], node]), torch.cat([target[keep], node]), torch.cat([edge[keep], ids])
+
+
+def neighbours_of(structure: Structure) -> Neighbours | None:
+    """The graph inside a fitted structure, if there is one."""
+    for part in structure.parts():
+        if isinstance(part, Neighbours):
+            return part
+    return None

@@ -1,0 +1,320 @@
+"""Evaluating a plan block by block: the scores, states and weights of some rows at a time, and their gradients.
+
+This is the arithmetic that the chunked backend and every lazy map share. A block holds whole rows (all the keys that
+the structure lets them see), so that any alignment can be applied as it is defined; memory is O(rows x keys) for a
+fixed number of rows.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .alignments import Alignment, Bell, Look, RowState
+from .cores import Grads, Index, Opaque, add_rows
+from .edges import neighbours_of
+from .scores.score import Lowered
+from .spec import Spec, transform
+from .structures import Structure
+from .tiles import Tile
+
+BLOCK_BUDGET = 1 << 19  # scores of a block: two megabytes in fp32
+
+
+@dataclass(frozen=True, eq=False)
+class Problem(Spec):
+    """All that a kernel needs besides the values: flattened over g = batch x heads."""
+
+    score: Lowered
+    align: Alignment
+    structure: Structure
+    heads: int
+    factor: Bell | None = None
+    dropout: float = 0.0
+    seed: Tensor | None = None
+    sample: bool = False
+
+    @property
+    def g(self) -> int:
+        return self.score.core.a.shape[0]
+
+    @property
+    def n(self) -> int:
+        return self.score.core.a.shape[1]
+
+    @property
+    def m(self) -> int:
+        return self.score.core.b.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        return self.score.core.a.device
+
+    def in_full_precision(self) -> "Problem":
+        """Half-precision tensors as fp32: statistics and sums are never kept in 16 bits."""
+
+        def widen(x: Tensor) -> Tensor:
+            return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+        made: Problem = transform(self, widen)
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows of some heads, with the columns they may see."""
+
+    slab: slice
+    rows: Index
+    cols: Index
+    tile: Tile
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(g, r, c)"""
+        rows = self.rows.stop - self.rows.start if isinstance(self.rows, slice) else self.rows.shape[0]
+        cols = self.cols.stop - self.cols.start if isinstance(self.cols, slice) else self.cols.shape[-1]
+        return self.slab.stop - self.slab.start, rows, cols
+
+
+def blocks(problem: Problem, budget: int = BLOCK_BUDGET) -> Iterator[Block]:
+    """Every row once. Dense structures give slices; edges give rows grouped by degree."""
+    n, m, heads, device = problem.n, problem.m, problem.heads, problem.device
+    if problem.g == 0 or n == 0:
+        return
+    width = problem.score.features or 1
+    unit = heads if isinstance(problem.score.core, Opaque) else 1  # a user's score is called on whole items
+    graph = neighbours_of(problem.structure)
+    if graph is not None:
+        for slab in _slabs(problem.g, max(1, budget // max(1, graph.source.shape[0] * width)), unit):
+            size = slab.stop - slab.start
+            for rows in graph.blocks(max(1, budget // (size * width))):
+                yield edge_block(problem, slab, rows)
+        return
+    wide = max(1, m * width)
+    for slab in _slabs(problem.g, max(1, budget // (n * wide)), unit):
+        step = max(1, budget // ((slab.stop - slab.start) * wide))
+        for start in range(0, n, step):
+            rows = slice(start, min(n, start + step))
+            cols = slice(*problem.structure.span(heads, slab, rows, n, m))
+            yield dense_block(problem, slab, rows, cols)
+
+
+def _slabs(g: int, size: int, unit: int) -> Iterator[slice]:
+    size = max(unit, size // unit * unit)
+    for start in range(0, g, size):
+        yield slice(start, min(g, start + size))
+
+
+def dense_block(problem: Problem, slab: slice, rows: Index, cols: Index) -> Block:
+    tile = Tile.dense(problem.heads, problem.n, problem.m, problem.device, slab, rows, cols)
+    return Block(slab, rows, cols, tile)
+
+
+def edge_block(problem: Problem, slab: slice, rows: Tensor) -> Block:
+    graph = neighbours_of(problem.structure)
+    assert graph is not None
+    source, edge = graph.padded(rows)
+    flat = torch.arange(slab.start, slab.stop, device=problem.device)[:, None, None]
+    heads = problem.heads
+    tile = Tile(flat // heads, flat % heads, rows[None, :, None], source[None], problem.n, problem.m, None, edge[None])
+    return Block(slab, rows, source, tile)
+
+
+def allowed(problem: Problem, block: Block) -> Tensor | None:
+    """(g or 1, r, c), with a feature axis where weights have one."""
+    keep = problem.structure.allowed(block.tile)
+    if keep is not None and problem.score.features is not None:
+        keep = keep.unsqueeze(1)
+    return keep
+
+
+def scores(problem: Problem, block: Block, trail: list[Tensor] | None = None, mask: bool = True) -> Tensor:
+    """Scores of a block, -inf where a pair is masked: (g, r, c) or (g, F, r, c).
+
+    `trail` collects the scores before each modifier and after the last, for the gradient.
+    """
+    score, features = problem.score, problem.score.features
+    if not problem.align.uses_scores:
+        g, r, c = block.shape
+        s = problem.score.core.a.new_zeros((g, r, c) if features is None else (g, features, r, c))
+    else:
+        s = score.core.scores(block.slab, block.rows, block.cols)
+        s = s if s.dtype == torch.float64 else s.float()
+        if score.key_bias is not None:
+            if score.key_bias.ndim == 3:
+                s = s.unsqueeze(1) if s.ndim == 3 else s
+                bias = score.key_bias[block.slab][:, :, block.cols]  # (g, F, c) or (g, F, r, c)
+                s = s + (bias if bias.ndim == 4 else bias.unsqueeze(-2))
+            else:
+                bias = score.key_bias[block.slab][:, block.cols]  # (g, c) or (g, r, c)
+                bias = bias if bias.ndim == 3 else bias[:, None]
+                s = s + (bias if s.ndim == 3 else bias[:, None])
+        if score.row_bias is not None:
+            bias = score.row_bias[block.slab][:, block.rows, None]
+            s = s + (bias if s.ndim == 3 else bias[:, None])
+        for modifier in score.modifiers:
+            if trail is not None:
+                trail.append(s)
+            s = modifier(s, block.tile)
+        if trail is not None:
+            trail.append(s)
+    keep = allowed(problem, block) if mask else None
+    return s if keep is None else s.masked_fill(~keep, float("-inf"))
+
+
+def look(problem: Problem, block: Block) -> Look:
+    """What the alignment is told of a block."""
+    noise = None
+    if problem.sample and problem.seed is not None and problem.align.samples:
+        noise = block.tile.gumbel(problem.seed)
+        noise = noise.unsqueeze(1) if problem.score.features is not None else noise
+    key = block.tile.key[0, 0] if block.tile.edge is None else block.tile.edge[0]
+    return Look(noise, key, block.slab)
+
+
+def with_sink(problem: Problem, block: Block, s: Tensor, seen: Look) -> tuple[Tensor, Look]:
+    """The row with its sink as one more column, where there is one."""
+    sink = problem.score.sink
+    if sink is None:
+        return s, seen
+    column = sink[block.slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1)).expand(*s.shape[:-1], 1)
+    noise = None if seen.noise is None else torch.nn.functional.pad(seen.noise, (0, 1))
+    assert seen.key is not None
+    key = torch.cat([seen.key, torch.full_like(seen.key[..., :1], -2)], -1)  # a key that no index names
+    return torch.cat([s, column], -1), Look(noise, key, seen.slab)
+
+
+def row_state(problem: Problem, block: Block, s: Tensor) -> RowState:
+    full, seen = with_sink(problem, block, s, look(problem, block))
+    state = problem.align.state(full, seen)
+    if problem.score.sink is not None and s.shape[-1]:  # a row without a key stays empty, whatever its sink
+        empty = (s == float("-inf")).all(-1)
+        state = state._replace(tau=state.tau.masked_fill(empty, float("inf")))
+    return state
+
+
+def pick(state: RowState, slab: slice, rows: Index) -> RowState:
+    """The state of a block's rows, from the state of all rows (g, [F,] n)."""
+
+    def take(x: Tensor | None, extra: int = 0) -> Tensor | None:
+        if x is None:
+            return None
+        axis = x.ndim - 1 - extra
+        part = x[slab]
+        return part[(slice(None),) * axis + (rows,)]
+
+    tau = take(state.tau)
+    assert tau is not None
+    deep = state.index is not None and state.index.ndim > state.tau.ndim
+    return RowState(tau, take(state.index, int(deep)), take(state.scale))
+
+
+def weights(problem: Problem, block: Block, s: Tensor, state: RowState) -> Tensor:
+    """f(s - tau) of a block, before the factor and before dropout."""
+    return problem.align.weights(s, state, look(problem, block))
+
+
+def put(total: Tensor, block: Block, value: Tensor, extra: int = 0) -> None:
+    """Writes a block's rows into (g, [F,] n, ...); `extra` axes follow the rows."""
+    view = total[block.slab]
+    view[(slice(None),) * (view.ndim - 1 - extra) + (block.rows,)] = value.to(total.dtype)
+
+
+def scaled(problem: Problem, block: Block, w: Tensor, dropout: bool = True) -> Tensor:
+    """Weights times their known factors."""
+    for part in (factor(problem, block), dropped(problem, block) if dropout else None):
+        w = w if part is None else w * part
+    return w
+
+
+def factor(problem: Problem, block: Block) -> Tensor | None:
+    """g_ij without dropout: (g, r, c), or with a feature axis."""
+    if problem.factor is None:
+        return None
+    bell = problem.factor.of(block.tile)
+    return bell.unsqueeze(1) if problem.score.features is not None else bell
+
+
+def dropped(problem: Problem, block: Block) -> Tensor | None:
+    """0 or 1 / (1 - p) for each pair, the same for every feature."""
+    if problem.dropout == 0.0 or problem.seed is None:
+        return None
+    seed = problem.seed + 1  # apart from the stream that sampling draws from
+    mask = (block.tile.uniform(seed) >= problem.dropout) / (1 - problem.dropout)
+    return mask.unsqueeze(1) if problem.score.features is not None else mask
+
+
+def average(problem: Problem, block: Block, w: Tensor, v: Tensor) -> Tensor:
+    """(g, r, d_v) from weights (g, [F,] r, c) and the values (g, m, d_v)."""
+    values = v[block.slab][:, block.cols]
+    if problem.score.features is None:
+        if values.ndim == 4:
+            return torch.einsum("grc,grcd->grd", w, values)
+        return w @ values
+    if values.ndim == 4:
+        return torch.einsum("gfrc,grcf->grf", w, values)
+    return torch.einsum("gfrc,gcf->grf", w, values)
+
+
+def average_vjp(problem: Problem, block: Block, w: Tensor, v: Tensor, dout: Tensor, grads: Grads) -> Tensor:
+    """The gradient of the weights; adds that of the values."""
+    values = v[block.slab][:, block.cols]
+    wide, own = problem.score.features is not None, values.ndim == 4
+    if not wide and not own:
+        add_rows(grads.of(v), block.slab, block.cols, w.transpose(-1, -2) @ dout)
+        return dout @ values.transpose(-1, -2)
+    forms = {
+        (False, True): ("grc,grd->grcd", "grd,grcd->grc"),
+        (True, False): ("gfrc,grf->gcf", "grf,gcf->gfrc"),
+        (True, True): ("gfrc,grf->grcf", "grf,grcf->gfrc"),
+    }[wide, own]
+    add_rows(grads.of(v), block.slab, block.cols, torch.einsum(forms[0], w, dout))
+    return torch.einsum(forms[1], dout, values)
+
+
+def scores_vjp(problem: Problem, block: Block, trail: list[Tensor], ds: Tensor, grads: Grads) -> None:
+    """From the gradient of a block's scores to those of the score's tensors."""
+    score = problem.score
+    for place in range(len(score.modifiers) - 1, -1, -1):
+        ds = score.modifiers[place].vjp(trail[place], block.tile, trail[place + 1], ds, grads)
+    if score.row_bias is not None:
+        total = ds.sum(-1) if ds.ndim == 3 else ds.sum((1, -1))
+        add_rows(grads.of(score.row_bias), block.slab, block.rows, total)
+    if score.key_bias is not None:
+        _key_bias_vjp(score.key_bias, block, ds, grads)
+        if score.key_bias.ndim == 3 and score.core.features is None:
+            ds = ds.sum(1)
+    score.core.vjp(block.slab, block.rows, block.cols, ds, grads)
+
+
+def _key_bias_vjp(bias: Tensor, block: Block, ds: Tensor, grads: Grads) -> None:
+    own = block.tile.edge is not None
+    if bias.ndim == 3:  # (g, F, m): move features last so that keys are the second axis
+        value = ds.movedim(1, -1)
+        value = value if own else value.sum(1)
+        add_rows(grads.of(bias).transpose(1, 2), block.slab, block.cols, value)
+        return
+    ds = ds if ds.ndim == 3 else ds.sum(1)
+    add_rows(grads.of(bias), block.slab, block.cols, ds if own else ds.sum(1))
+
+
+def weights_with_gradient(problem: Problem, block: Block, dropout: bool = False) -> Tensor:
+    """Weights of whole rows of all heads by the definition, differentiable with respect to the plan's tensors."""
+    s, keep = scores(problem, block, mask=False), allowed(problem, block)
+    seen = look(problem, block)
+    full, _ = with_sink(problem, block, s, seen)
+    if problem.score.sink is not None:
+        shape = (*s.shape[:-1], 1)
+        keep = None if keep is None else torch.cat([keep.expand(s.shape), keep.expand(s.shape).any(-1, keepdim=True)], -1)
+        noise = None if seen.noise is None else torch.cat([seen.noise, seen.noise.new_zeros(shape)], -1)
+    else:
+        noise = seen.noise
+    if problem.score.features is None:
+        w = problem.align(full, keep, noise)
+    else:  # alignments see (..., g, r, c)
+        before = [None if x is None else x.transpose(0, 1) for x in (full, keep, noise)]
+        w = problem.align(*before).transpose(0, 1)
+    w = w[..., : s.shape[-1]]
+    return scaled(problem, block, w, dropout)

@@ -1,0 +1,396 @@
+"""Attention maps: weights that are computed when they are looked at.
+
+A lazy map keeps the plan (queries, keys, structure) and one small state a row; any row, column or tile follows from
+them exactly, w_ij = g_ij f(s_ij - tau_i), without an n x m matrix. A stored map keeps the weights themselves, for
+mechanisms whose rows depend on one another.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import register_pytree_node
+
+from . import edge_maps, evaluate
+from .alignments import RowState
+from .edges import Neighbours, neighbours_of
+from .errors import Refused
+from .evaluate import Problem
+from .spec import decode, encode, transform
+
+if TYPE_CHECKING:
+    from .plan import Plan
+    from .pyramid import Pyramid
+
+BAND = 1 << 22  # weights computed at a time by reads that go over the whole map
+
+
+class Found(NamedTuple):
+    """Where weights exceed a threshold: `where` (count, axes) indexes weights(), `weight` (count,) their values."""
+
+    where: Tensor
+    weight: Tensor
+
+
+class AttentionMap:
+    """Weights w (..., H, n, m), or (..., H, F, n, m) where they are feature-wise: row = attending, column = attended.
+
+    Subclasses give `band(rows, cols)`: weights (g, [F,] r, c) of flattened heads; everything else is built on it.
+    """
+
+    features: int | None = None
+
+    def __init__(self, lead: tuple[int, ...], n: int, m: int, slab: slice):
+        self.lead, self.n, self.m, self.slab = lead, n, m, slab
+        self._pyramid: Pyramid | None = None
+
+    # what subclasses give
+
+    def band(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
+        """Weights (g, [F,] r, c) of this map's heads, detached."""
+        raise TypeError(f"{type(self).__name__} has no band(rows, cols).")
+
+    def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
+        """How many pairs the structure allows at each place, (g, r, c): 0 or 1, more where edges repeat."""
+        raise TypeError(f"{type(self).__name__} has no allowed(rows, cols).")
+
+    def narrowed(self, lead: tuple[int, ...], slab: slice) -> "AttentionMap":
+        raise TypeError(f"{type(self).__name__} cannot be indexed.")
+
+    # shape
+
+    @property
+    def heads(self) -> int:
+        return self.lead[-1] if self.lead else 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of weights()."""
+        return (*self.lead, *(() if self.features is None else (self.features,)), self.n, self.m)
+
+    def _unflat(self, x: Tensor) -> Tensor:
+        return x.reshape(*self.lead, *x.shape[1:])
+
+    def __getitem__(self, index: "int | tuple[int, ...]") -> "AttentionMap":
+        """amap[b, h]: the map of one item and head; amap[b]: of one item."""
+        index = index if isinstance(index, tuple) else (index,)
+        if len(index) > len(self.lead) or not all(isinstance(i, int) for i in index):
+            raise IndexError(f"A map over {self.lead} heads takes up to {len(self.lead)} integers, got {index}. "
+                             "Rows and columns are read with tile(rows, cols).")  # fmt: skip
+        start, size = self.slab.start, self.slab.stop - self.slab.start
+        for i, length in zip(index, self.lead, strict=False):
+            if not -length <= i < length:
+                raise IndexError(f"Index {i} is out of range for an axis of {length}.")
+            size //= length
+            start += (i % length) * size
+        return self.narrowed(self.lead[len(index) :], slice(start, start + size))
+
+    # reads
+
+    def weights(self, grad: bool = False) -> Tensor:
+        """All weights, (..., H, [F,] n, m). grad=True: differentiable, by the definition."""
+        if grad:
+            raise Refused(f"{type(self).__name__} keeps no way back to the scores: weights(grad=True) needs a lazy map.")
+        return self.tile(slice(None), slice(None))
+
+    def tile(self, rows: "slice | Sequence[int] | Tensor", cols: "slice | Sequence[int] | Tensor") -> Tensor:
+        """The weights of some rows and columns, (..., H, [F,] r, c)."""
+        return self._unflat(self.band(_line(rows, self.n, "rows"), _line(cols, self.m, "cols")))
+
+    def row(self, i: int) -> Tensor:
+        """The weights that query i gives, (..., H, [F,] m)."""
+        i = _place(i, self.n, "row")
+        return self.tile(slice(i, i + 1), slice(None)).squeeze(-2)
+
+    def column(self, j: int) -> Tensor:
+        """The weights that key j receives, (..., H, [F,] n)."""
+        j = _place(j, self.m, "column")
+        return self.tile(slice(None), slice(j, j + 1)).squeeze(-1)
+
+    def topk(self, i: int, k: int) -> tuple[Tensor, Tensor]:
+        """The k largest weights of row i and their keys, each (..., H, [F,] k)."""
+        best = self.row(i).topk(min(k, self.m), -1)
+        return best.values, best.indices
+
+    def bands(self) -> Iterator[tuple[slice, Tensor]]:
+        """Row bands over all columns, bounded in memory: (rows, weights (g, [F,] r, m))."""
+        size = (self.slab.stop - self.slab.start) * (self.features or 1) * max(1, self.m)
+        step = max(1, BAND // max(1, size))
+        for start in range(0, self.n, step):
+            rows = slice(start, min(self.n, start + step))
+            yield rows, self.band(rows, slice(0, self.m))
+
+    def entropy(self) -> Tensor:
+        """-sum_j w_ij log w_ij of each row in nats, (..., H, [F,] n); 0 for an empty row."""
+        parts = [-torch.xlogy(w, w).sum(-1) for _, w in self.bands()]
+        return self._unflat(torch.cat(parts, -1)) if parts else torch.zeros(self.shape[:-1])
+
+    def mass(self) -> Tensor:
+        """What each key receives from all queries, sum_i w_ij, (..., H, [F,] m)."""
+        total = None
+        for _, w in self.bands():
+            total = w.sum(-2) if total is None else total + w.sum(-2)
+        return torch.zeros((*self.shape[:-2], self.m)) if total is None else self._unflat(total)
+
+    def find(self, threshold: float) -> Found:
+        """Every weight above a threshold, exactly, in row order; over a pyramid it looks only where one can be."""
+        from .pyramid import find
+
+        return find(self, threshold)
+
+    def pyramid(self, cell: int | None = None) -> "Pyramid":
+        """Mass, peak and count of square cells at every level, from single cells of `cell` x `cell` up to one."""
+        from .pyramid import build
+
+        if self._pyramid is None or (cell is not None and self._pyramid.cell != cell):
+            self._pyramid = build(self, cell)
+        return self._pyramid
+
+    def edges(self) -> Tensor:
+        raise Refused("This map is not over edges: edges() needs over=Edges(...). weights() gives the matrix.")
+
+    @property
+    def loops(self) -> Tensor:
+        raise Refused("This map is not over edges: loops needs over=Edges(..., self_loops=True).")
+
+    def group(self, rows: Sequence[tuple[int, int]], cols: "Sequence[tuple[int, int]] | None" = None) -> "StoredMap":
+        """Words from tokens: each span [start, stop) of columns is summed, each span of rows averaged.
+
+        Rows that sum to one still do if the spans cover every key. cols = rows unless given.
+        """
+        cols = rows if cols is None else cols
+        for name, spans, size in (("rows", rows, self.n), ("cols", cols, self.m)):
+            for start, stop in spans:
+                if not 0 <= start < stop <= size:
+                    raise ValueError(f"group({name}) has the span ({start}, {stop}), expected 0 <= start < stop <= {size}.")
+        made = []
+        for start, stop in rows:
+            band = self.band(slice(start, stop), slice(0, self.m)).mean(-2)
+            made.append(torch.stack([band[..., a:b].sum(-1) for a, b in cols], -1))
+        grouped = torch.stack(made, -2)
+        return StoredMap(self.lead, grouped, self.features is not None)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape})"
+
+
+class StoredMap(AttentionMap):
+    """A map that holds its weights, (g, [F,] n, m)."""
+
+    def __init__(self, lead: tuple[int, ...], weights: Tensor, feature_wise: bool = False, slab: slice | None = None):
+        whole = slice(0, weights.shape[0]) if slab is None else slab
+        super().__init__(lead, weights.shape[-2], weights.shape[-1], whole)
+        self.features = weights.shape[1] if feature_wise else None
+        self.stored = weights
+
+    @staticmethod
+    def of_plan(plan: "Plan", weights: Tensor) -> "StoredMap":
+        return StoredMap(_lead(plan), weights.flatten(0, 1), weights.ndim == 5)
+
+    def band(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
+        return self.stored.detach()[self.slab][..., rows, :][..., cols]
+
+    def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
+        w = self.band(rows, cols)
+        return torch.ones_like(w if self.features is None else w[:, 0], dtype=torch.long)
+
+    def weights(self, grad: bool = False) -> Tensor:
+        return self._unflat(self.stored[self.slab]) if grad else super().weights()
+
+    def narrowed(self, lead: tuple[int, ...], slab: slice) -> "StoredMap":
+        return StoredMap(lead, self.stored, self.features is not None, slab)
+
+
+class LazyMap(AttentionMap):
+    """A map computed from the plan and its row state when it is read; reads are detached."""
+
+    def __init__(self, source: "Plan | Problem", state: RowState | None, lead: tuple[int, ...], slab: slice,
+                 replayable: bool = True, index: Tensor | None = None):  # fmt: skip
+        self._source, self._state, self._ready, self._index = source, state, None, index
+        self.replayable = replayable
+        self._watched = () if torch.compiler.is_compiling() else _watch(source)
+        super().__init__(lead, source.n, source.m, slab)
+
+    @staticmethod
+    def of_plan(plan: "Plan", state: RowState | None, index: Tensor | None) -> "LazyMap":
+        return LazyMap(plan, state, _lead(plan), slice(0, plan.batch * plan.heads), plan.replayable, index)
+
+    def narrowed(self, lead: tuple[int, ...], slab: slice) -> "LazyMap":
+        made = LazyMap(self._source, self.state, lead, slab, self.replayable)
+        made._watched, made._ready = self._watched, self._ready
+        return made
+
+    @property
+    def features(self) -> int | None:  # type: ignore[override]
+        return self.live.score.features
+
+    @property
+    def live(self) -> "Problem":
+        """What is being attended, gradients included."""
+        return self._source if isinstance(self._source, evaluate.Problem) else self._source.problem
+
+    @property
+    def problem(self) -> "Problem":
+        """The same in full precision and without gradients, made once; an error if an input changed in place."""
+        for name, tensor, version in self._watched:
+            if tensor._version != version:
+                raise RuntimeError(f"{name} was changed in place after attend: its map can no longer be computed. "
+                                   "Read what you need before, or attend over a copy.")  # fmt: skip
+        if self._ready is None:
+            self._ready = transform(self.live, lambda x: x.detach()).in_full_precision()
+        return self._ready
+
+    @property
+    def state(self) -> RowState:
+        """The row state of all heads, computed on first use: tau (g, [F,] n), index, scale."""
+        if self._state is None:
+            with torch.no_grad():
+                state = state_of(self.problem)
+            self._state = state if self._index is None else state._replace(index=self._index)
+        return self._state
+
+    @property
+    def tau(self) -> Tensor:
+        """(..., H, [F,] n): log sum exp for softmax, the threshold for entmax, +inf for an empty row."""
+        return self._unflat(self.state.tau[self.slab].detach())
+
+    @property
+    def graph(self) -> Neighbours | None:
+        """The edges, where the structure has them."""
+        return neighbours_of(self.live.structure)
+
+    @torch.no_grad()
+    def band(self, rows: "slice | Tensor", cols: "slice | Tensor", dropout: bool = False) -> Tensor:
+        if self.graph is not None:
+            return edge_maps.band(self, rows, cols, dropout)
+        problem = self.problem
+        block = evaluate.dense_block(problem, self.slab, rows, cols)
+        s = evaluate.scores(problem, block)
+        w = evaluate.weights(problem, block, s, evaluate.pick(self.state, self.slab, rows))
+        return evaluate.scaled(problem, block, w, dropout)
+
+    @torch.no_grad()
+    def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
+        if self.graph is not None:
+            return edge_maps.counts(self, rows, cols)
+        block = evaluate.dense_block(self.problem, self.slab, rows, cols)
+        keep = self.problem.structure.allowed(block.tile)
+        if keep is None:
+            return torch.ones(block.shape, dtype=torch.long, device=self.problem.device)
+        return keep.expand(block.shape).long()
+
+    def weights(self, grad: bool = False, dropout: bool = False) -> Tensor:
+        """All weights, (..., H, [F,] n, m); before dropout unless asked.
+
+        grad=True differentiates through tau: the definition, materialised. Where edges repeat, their weights add up.
+        """
+        self._check_dropout(dropout)
+        if grad:
+            if self.graph is not None:
+                raise Refused("weights(grad=True) of a graph would be a dense matrix: edges(grad=True) has the gradient.")
+            block = evaluate.dense_block(self.live, slice(0, self.live.g), slice(0, self.n), slice(0, self.m))
+            return self._unflat(evaluate.weights_with_gradient(self.live, block, dropout)[self.slab])
+        return self._unflat(self.band(slice(0, self.n), slice(0, self.m), dropout))
+
+    def _check_dropout(self, dropout: bool) -> None:
+        if dropout and self.live.dropout and not self.replayable:
+            raise Refused("The weights after dropout cannot be had again: torch's own dropout ran (backend 'sdpa'). "
+                          "Pass seed= to attend, which runs a backend whose dropout can be replayed.")  # fmt: skip
+
+    def edges(self, grad: bool = False, dropout: bool = False) -> Tensor:
+        """Weights on the caller's edges, in the caller's order: (..., H, [F,] E); before dropout unless asked."""
+        if self.graph is None:
+            return super().edges()
+        self._check_dropout(dropout)
+        return self._unflat(edge_maps.edge_weights(self, grad, dropout)[..., : self.graph.edges])
+
+    @property
+    def loops(self) -> Tensor:
+        """Weights of the self-loops that were added, (..., H, [F,] nodes); 0 where the caller had a loop edge."""
+        if self.graph is None:
+            return super().loops
+        return self._unflat(edge_maps.edge_weights(self, False, False)[..., self.graph.edges :])
+
+
+def state_of(problem: "Problem") -> RowState:
+    """The row state of every row, block by block: tau and scale (g, [F,] n), index (g, [F,] n, [k])."""
+    shape = (problem.g, problem.n) if problem.score.features is None else (problem.g, problem.score.features, problem.n)
+    dtype = torch.float64 if problem.score.core.a.dtype == torch.float64 else torch.float32
+    tau = torch.full(shape, float("inf"), dtype=dtype, device=problem.device)
+    index = scale = None
+    for block in evaluate.blocks(problem):
+        part = evaluate.row_state(problem, block, evaluate.scores(problem, block))
+        evaluate.put(tau, block, part.tau)
+        if part.index is not None:
+            deep = part.index.shape[part.tau.ndim :]
+            if index is None:
+                k = (getattr(problem.align, "k", 1),) if deep else ()
+                index = torch.full((*shape, *k), -1, dtype=torch.int32, device=problem.device)
+            evaluate.put(index[..., : deep[0]] if deep else index, block, part.index, extra=len(deep))
+        if part.scale is not None:
+            scale = torch.ones_like(tau) if scale is None else scale
+            evaluate.put(scale, block, part.scale)
+    return RowState(tau, index, scale)
+
+
+def _lead(plan: "Plan") -> tuple[int, ...]:
+    """The leading axes of weights(): the caller's, heads included."""
+    if plan.given == 2:
+        return ()
+    return (*plan.lead, plan.heads)
+
+
+def _watch(source: "Plan | Problem") -> tuple[tuple[str, Tensor, int], ...]:
+    """Tensors that a later in-place change would make this map lie about."""
+    if isinstance(source, evaluate.Problem):
+        core = source.score.core
+        named: list[tuple[str, Tensor]] = [("q", core.a), ("k", core.b)]
+    else:
+        named = [("q", source.q), ("k", source.k)]
+        if not source.lowered:
+            named += [(f"score.{name}", p) for name, p in source.score.named_parameters()]
+            named += [(f"align.{name}", p) for name, p in source.align.named_parameters()]
+    return tuple([(name, x, x._version) for name, x in named if not x.is_inference()])
+
+
+def _line(index: "slice | Sequence[int] | Tensor", size: int, name: str) -> "slice | Tensor":
+    """A plain slice, or a 1-D index tensor, within range."""
+    if isinstance(index, slice):
+        start, stop, step = index.indices(size)
+        return slice(start, max(start, stop)) if step == 1 else torch.arange(start, stop, step)
+    made = torch.as_tensor(index, dtype=torch.long)
+    if made.ndim != 1 or (made.numel() and not -size <= int(made.min()) <= int(made.max()) < size):
+        raise IndexError(f"tile({name}={index}): expected a slice or a list of indices below {size}.")
+    return made % size if made.numel() else made
+
+
+def _place(i: int, size: int, name: str) -> int:
+    if not -size <= i < size:
+        raise IndexError(f"{name}({i}): there are {size}.")
+    return i % size
+
+
+def _flatten_lazy(amap: LazyMap) -> tuple[list[Any], Any]:
+    """Leaves for torch.export and tree_map: the plan's tensors and the row state, if it is there already."""
+    if not amap.live.score.closed:
+        return [], amap  # a user's own score cannot be written down: the map stays whole
+    tensors: list[Tensor] = []
+    text = encode(amap.live, tensors)
+    return [tensors, amap._state, amap._index], (text, amap.lead, amap.slab.start, amap.slab.stop, amap.replayable)
+
+
+def _unflatten_lazy(leaves: Any, context: Any) -> LazyMap:
+    if isinstance(context, LazyMap):
+        return context
+    text, lead, start, stop, replayable = context
+    return LazyMap(decode(text, leaves[0]), leaves[1], lead, slice(start, stop), replayable, leaves[2])
+
+
+register_pytree_node(LazyMap, _flatten_lazy, _unflatten_lazy, serialized_type_name="regard.LazyMap")
+register_pytree_node(
+    StoredMap,
+    lambda amap: ([amap.stored], (amap.lead, amap.features is not None, amap.slab.start, amap.slab.stop)),
+    lambda leaves, context: StoredMap(context[0], leaves[0], context[1], slice(context[2], context[3])),
+    serialized_type_name="regard.StoredMap",
+)

@@ -1,0 +1,240 @@
+"""The plan: one call of attention, checked and lowered to its normal form; it prints what will run and why."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .alignments import Alignment, Bell, LocalPredictive, Reinforced, alignment_of
+from .alignments.local import Local
+from .alignments.sparse import Entmax
+from .cores import Opaque
+from .evaluate import Problem
+from .philox import as_seed
+from .registry import backends, choose
+from .scores import Modified, Score, score_of
+from .scores.score import Lowered, flat
+from .structures import Structure, structure_of
+from .tiles import Tile
+
+
+class Plan:
+    """A request for attention in canonical shape: q (B, H, n, d), k (B, H_k, m, d), v (B, H_k, m, d_v).
+
+    `problem` is the lowered form that kernels run; it is made when first asked for. `str(plan)` is for people.
+    """
+
+    def __init__(self, q: Tensor, k: Tensor, v: Tensor, score: Score, align: Alignment, over: Structure,
+                 dropout: float, sample: bool, seed: "int | Tensor | None"):  # fmt: skip
+        _check(q, k, v, dropout)
+        device_type = q.device.type
+        if q.dtype == torch.float32 and torch.is_autocast_enabled(device_type):
+            low = torch.get_autocast_dtype(device_type)
+            q, k, v = q.to(low), k.to(low), v.to(low)
+        self.given = q.ndim
+        self.lead: tuple[int, ...] = tuple(q.shape[:-3])
+        self.q, self.k, self.v = _canonical(q), _canonical(k), _canonical(v)
+        self.batch, self.heads, self.n = self.q.shape[0], self.q.shape[1], self.q.shape[2]
+        self.m = self.k.shape[2]
+        self.score, self.align, self.dropout, self.sample = score, align, float(dropout), sample
+        over = over.fit(self.lead if self.given > 3 else (1,), self.heads, self.n, self.m)
+        self._close_padding(over)
+        self.seeded = seed is not None
+        self._seed = seed
+        self.factor: Bell | None = None
+        self.draw: tuple[Tensor, Tensor, Tensor] | None = None
+        if isinstance(align, (Local, LocalPredictive)):
+            over, self.factor = align.focus(self.q, over, self.m)
+        elif isinstance(align, Reinforced):
+            over, *drawn = align.select(self.k_by_head, over, self._uniform_of_keys())
+            self.draw = (drawn[0], drawn[1], drawn[2])
+        self.over = over
+        self._problem: Problem | None = None
+        self.backend = ""
+        self.before: Tensor | None = None
+        self.replayable = True  # whether dropout can be drawn again for a map
+
+    def _close_padding(self, over: Structure) -> None:
+        """Keys that nobody may see become 0, so that not even NaN leaks from them."""
+        keys = over.keys(self.m)
+        if keys is None:
+            return
+        if keys.shape[1] not in (1, self.k.shape[1]):
+            keys = keys.unflatten(1, (self.k.shape[1], -1)).any(2)
+        closed = ~keys[..., None]
+        self.k, self.v = self.k.masked_fill(closed, 0.0), self.v.masked_fill(closed, 0.0)
+
+    def _uniform_of_keys(self) -> Tensor | None:
+        """(B, H, m) for a policy over keys: the draws of a row that no query has."""
+        if not self.sample:
+            return None
+        tile = Tile.dense(self.heads, 1, self.m, self.q.device, slice(0, self.batch * self.heads), slice(0, 1),
+                          slice(0, self.m))  # fmt: skip
+        return tile.uniform(self.seed + 2).reshape(self.batch, self.heads, self.m)
+
+    @property
+    def seed(self) -> Tensor:
+        if not isinstance(self._seed, Tensor) or self._seed.device != self.q.device:
+            self._seed = as_seed(self._seed, self.q.device)
+        return self._seed
+
+    @property
+    def random(self) -> bool:
+        return self.dropout > 0 or (self.sample and self.align.samples)
+
+    @property
+    def k_by_head(self) -> Tensor:
+        """k with as many heads as q."""
+        return _repeat(self.k, self.heads)
+
+    @property
+    def v_by_head(self) -> Tensor:
+        return _repeat(self.v, self.heads)
+
+    @property
+    def problem(self) -> Problem:
+        if self._problem is None:
+            align = self.align
+            if isinstance(align, Entmax) and isinstance(align.alpha, Tensor):
+                align = align.spread(self.batch, self.heads)
+            self._problem = Problem(self._lowered(), align, self.over, self.heads, self.factor, self.dropout,
+                                    self.seed if self.random else None, self.sample)  # fmt: skip
+        return self._problem
+
+    @property
+    def lowered(self) -> bool:
+        return self._problem is not None
+
+    def _lowered(self) -> Lowered:
+        q, k = self.q, self.k_by_head
+        found = self.score.lower(q, k)
+        if found is None:
+            inner, modifiers, sink = self.score, (), None
+            if isinstance(self.score, Modified):
+                inner, modifiers = self.score.score, self.score.pointwise()
+                sink = None if self.score.sink is None else self.score.sink.expand(self.batch, self.heads).reshape(-1)
+            return Lowered(Opaque(inner, flat(q), flat(k), self.heads, inner.features), None, None, modifiers, sink)
+        drops = self.align.shift_invariant and found.sink is None and all(m.shifts for m in found.modifiers)
+        if found.row_bias is not None and drops:
+            found = Lowered(found.core, found.key_bias, None, found.modifiers, found.sink)
+        return found
+
+    def output(self, out: Tensor) -> Tensor:
+        """(B, H, n, d_v) back to the caller's leading axes."""
+        if self.given == 4:
+            return out
+        if self.given == 2:
+            return out[0, 0]
+        return out[0] if self.given == 3 else out.reshape(*self.lead, *out.shape[1:])
+
+    @property
+    def refusals(self) -> dict[str, list[str]]:
+        """Why each backend does not run this plan; empty lists for those that do."""
+        return {backend.name: backend.refusals(self) for backend in backends()}
+
+    @property
+    def cost(self) -> dict[str, float]:
+        """Pairs, floating-point operations of the forward and bytes of the inputs and the output: the least there is."""
+        pairs = float(self.batch * self.heads * self.n * self.m)
+        core = self.problem.score.core
+        d, dv = core.a.shape[-1], self.v.shape[-1]
+        tensors = (self.q, self.k, self.v)
+        bytes_moved = sum(t.numel() * t.element_size() for t in tensors)
+        bytes_moved += self.batch * self.heads * self.n * dv * self.q.element_size()
+        return {"pairs": pairs, "operations": pairs * (2 * d + 2 * dv), "bytes": float(bytes_moved)}
+
+    def __str__(self) -> str:
+        problem, cost = self.problem, self.cost
+        score = problem.score
+        lines = [
+            f"shape      batch {self.batch}, heads {self.heads}, queries {self.n}, keys {self.m}, "
+            f"width {self.q.shape[-1]}, value width {self.v.shape[-1]}, {str(self.q.dtype).removeprefix('torch.')}",
+            f"score      {type(self.score).__name__} -> {score.core}"
+            + (" + a bias for each key (fp32)" if score.key_bias is not None else "")
+            + (" + a constant for each row" if score.row_bias is not None else "")
+            + "".join(f" | {type(m).__name__}" for m in score.modifiers)
+            + (" | Sink" if score.sink is not None else ""),
+            f"alignment  {type(self.align).__name__}" + (" times a bell" if self.factor is not None else ""),
+            f"structure  {self.over}",
+            f"backend    {self.backend}",
+        ]
+        for name, reasons in self.refusals.items():
+            if reasons and name != self.backend:
+                lines.append(f"  not {name}: {' '.join(reasons)}")
+        lines.append(
+            f"cost       {cost['pairs']:.3g} pairs, {cost['operations']:.3g} operations, {cost['bytes']:.3g} bytes; "
+            f"bound by {'arithmetic' if cost['operations'] > 50 * cost['bytes'] else 'memory'} "
+            f"({cost['operations'] / max(1.0, cost['bytes']):.3g} operations a byte)"
+        )
+        return "\n".join(lines)
+
+
+def _canonical(x: Tensor) -> Tensor:
+    if x.ndim == 4:
+        return x
+    if x.ndim == 2:
+        return x[None, None]
+    return x[None] if x.ndim == 3 else x.flatten(0, x.ndim - 4)
+
+
+def _repeat(x: Tensor, heads: int) -> Tensor:
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)
+
+
+def _check(q: Any, k: Any, v: Any, dropout: float) -> None:
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name} is a {type(x).__name__}, expected a tensor (..., heads, length, width).")
+    if q.ndim < 2 or k.ndim != q.ndim or v.ndim != q.ndim:
+        raise ValueError(f"q, k and v have {q.ndim}, {k.ndim} and {v.ndim} axes, expected the same number, 2 or more: "
+                         "(..., heads, length, width), or (length, width) for one head.")  # fmt: skip
+    if not q.dtype.is_floating_point or q.dtype != k.dtype or q.dtype != v.dtype:
+        raise TypeError(f"q, k and v are {q.dtype}, {k.dtype} and {v.dtype}, expected one floating-point type: "
+                        "convert with .to(q.dtype).")  # fmt: skip
+    if q.device != k.device or q.device != v.device:
+        raise ValueError(f"q, k and v are on {q.device}, {k.device} and {v.device}, expected one device.")
+    if k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"k has {k.shape[-2]} rows and v has {v.shape[-2]}: each key needs one value.")
+    if q.ndim > 2:
+        if q.shape[:-3] != k.shape[:-3] or q.shape[:-3] != v.shape[:-3]:
+            raise ValueError(f"q {tuple(q.shape)}, k {tuple(k.shape)} and v {tuple(v.shape)} differ in their batch "
+                             "axes (all but the last three).")  # fmt: skip
+        heads = q.shape[-3]
+        if k.shape[-3] != v.shape[-3] or k.shape[-3] == 0 or heads % k.shape[-3]:
+            raise ValueError(f"q has {heads} heads, k {k.shape[-3]} and v {v.shape[-3]}: expected the same number, or "
+                             "k and v alike with a number that divides q's (grouped queries).")  # fmt: skip
+    if not 0.0 <= dropout < 1.0:
+        raise ValueError(f"dropout={dropout}: expected a probability, 0 <= dropout < 1.")
+
+
+def make_plan(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    score: "str | Score" = "scaled_dot",
+    align: "str | Alignment" = "softmax",
+    over: Structure | None = None,
+    dropout: float = 0.0,
+    sample: bool = False,
+    seed: "int | Tensor | None" = None,
+) -> Plan:
+    return Plan(q, k, v, score_of(score), alignment_of(align), structure_of(over), dropout, sample, seed)
+
+
+def plan(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    score: "str | Score" = "scaled_dot",
+    align: "str | Alignment" = "softmax",
+    over: Structure | None = None,
+    *,
+    dropout: float = 0.0,
+    sample: bool = False,
+    seed: "int | Tensor | None" = None,
+    backend: str = "auto",
+) -> Plan:
+    """What `attend` would do with the same arguments: print it to see core, backend, refusals, bytes and bound."""
+    made = make_plan(q, k, v, score, align, over, dropout, sample, seed)
+    made.backend = choose(made, backend).name
+    return made

@@ -1,0 +1,150 @@
+"""Pyramids: a map of any size seen whole, exactly, in O(n d + cells) memory.
+
+A cell of level 0 covers cell x cell weights and keeps their sum (mass), the largest (peak) and how many pairs the
+structure allows (count). Four cells make one of the next level: sums and maxima are associative, so every level is
+exact. The peak bounds every weight under it, which makes searching exact too.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from .maps import AttentionMap, Found
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One level: each (..., H, [F,] rows of cells, columns of cells); count has no feature axis.
+
+    mass = sum of weights, peak = largest weight, count = allowed pairs; mean weight = mass / count.
+    """
+
+    size: int  # weights along a cell's side
+    mass: Tensor
+    peak: Tensor
+    count: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Pyramid:
+    """Levels from the finest to a single cell."""
+
+    cell: int
+    levels: tuple[Level, ...]
+
+    def __getitem__(self, level: int) -> Level:
+        return self.levels[level]
+
+    def __len__(self) -> int:
+        return len(self.levels)
+
+    @property
+    def bytes(self) -> int:
+        return sum(x.numel() * x.element_size() for level in self.levels for x in (level.mass, level.peak, level.count))
+
+
+def default_cell(n: int, m: int) -> int:
+    """A power of two that keeps level 0 within about 1024 x 1024 cells, and at least 8 x 8 weights a cell."""
+    return max(8, 1 << max(0, math.ceil(math.log2(max(1, n, m) / 1024))))
+
+
+def build(amap: "AttentionMap", cell: int | None = None) -> Pyramid:
+    """One pass over the rows in bands of whole cells; the levels above by 2 x 2 reduction."""
+    cell = default_cell(amap.n, amap.m) if cell is None else cell
+    if cell < 1:
+        raise ValueError(f"pyramid(cell={cell}): expected the side of a cell, 1 or more.")
+    mass, peak, count = [], [], []
+    for rows in _bands(amap, cell):
+        w = amap.band(rows, slice(0, amap.m))
+        mass.append(_pooled(w, cell, "sum"))
+        peak.append(_pooled(w, cell, "max"))
+        count.append(_pooled(amap.allowed(rows, slice(0, amap.m)), cell, "sum"))
+    if not mass or amap.m == 0:
+        return Pyramid(cell, ())
+    parts = [torch.cat(part, -2) for part in (mass, peak, count)]
+    levels, size = [], cell
+    while True:
+        levels.append(Level(size, *(part.reshape(*amap.lead, *part.shape[1:]) for part in parts)))
+        if parts[0].shape[-1] == 1 and parts[0].shape[-2] == 1:
+            return Pyramid(cell, tuple(levels))
+        parts = [_pooled(part, 2, how) for part, how in zip(parts, ("sum", "max", "sum"), strict=True)]
+        size *= 2
+
+
+def _bands(amap: "AttentionMap", cell: int) -> list[slice]:
+    from .maps import BAND
+
+    heads = (amap.slab.stop - amap.slab.start) * (amap.features or 1)
+    step = max(1, BAND // max(1, heads * amap.m * cell)) * cell
+    return [slice(start, min(amap.n, start + step)) for start in range(0, amap.n, step)]
+
+
+def _pooled(x: Tensor, side: int, how: str) -> Tensor:
+    """(..., r, c) -> (..., ceil(r / side), ceil(c / side)). Weights and counts are never negative, so 0 pads both."""
+    r, c = x.shape[-2:]
+    x = F.pad(x, (0, -c % side, 0, -r % side))
+    x = x.unflatten(-1, (-1, side)).unflatten(-3, (-1, side))
+    return x.sum((-1, -3)) if how == "sum" else x.amax((-1, -3))
+
+
+def find(amap: "AttentionMap", threshold: float) -> "Found":
+    """Every weight above the threshold. With a pyramid, cells whose peak lies below are never computed."""
+    from .maps import Found
+
+    if threshold < 0:
+        raise ValueError(f"find(threshold={threshold}): expected 0 or more; weights are not negative.")
+    where, weight = [], []
+    bands = _promising(amap, threshold) if amap._pyramid is not None else None
+    for rows, cols in bands if bands is not None else [(rows, slice(0, amap.m)) for rows in _bands(amap, 1)]:
+        w = amap.band(rows, cols)
+        place = (w > threshold).nonzero()
+        weight.append(w[tuple(place.T)])
+        place[:, -1] += cols.start
+        place[:, -2] += rows.start
+        where.append(place)
+    if not where:
+        return Found(torch.zeros(0, len(amap.shape), dtype=torch.long), torch.zeros(0))
+    places, values = torch.cat(where), torch.cat(weight)
+    line = torch.zeros_like(places[:, 0])
+    for axis, size in enumerate((1, *amap.shape[len(amap.lead) :])):  # row order of weights()
+        line = line * size + places[:, axis]
+    order = torch.argsort(line)
+    return Found(_unflat(places[order], amap), values[order])
+
+
+def _promising(amap: "AttentionMap", threshold: float) -> list[tuple[slice, slice]]:
+    """Tiles of level 0 whose peak in any head may exceed the threshold, found from the top down."""
+    pyramid = amap._pyramid
+    assert pyramid is not None
+    if not len(pyramid):
+        return []
+    slack = threshold * (1 - 1e-4)  # the same weight computed in another tile may differ in its last digits
+    live = None
+    for level in reversed(pyramid.levels):
+        peak = level.peak.flatten(0, -3).amax(0) if level.peak.ndim > 2 else level.peak
+        hit = peak >= slack
+        if live is not None:
+            above = live.repeat_interleave(2, 0).repeat_interleave(2, 1)[: hit.shape[0], : hit.shape[1]]
+            hit = hit & above
+        live = hit
+    assert live is not None
+    side = pyramid.cell
+    return [
+        (slice(i * side, min(amap.n, (i + 1) * side)), slice(j * side, min(amap.m, (j + 1) * side)))
+        for i, j in live.nonzero().tolist()
+    ]
+
+
+def _unflat(places: Tensor, amap: "AttentionMap") -> Tensor:
+    """The flattened head index back to the leading axes of weights()."""
+    head, rest = places[:, 0], places[:, 1:]
+    axes = []
+    for size in reversed(amap.lead):
+        axes.append(head % size)
+        head = head // size
+    return torch.cat([*(axis[:, None] for axis in reversed(axes)), rest], 1)

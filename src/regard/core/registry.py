@@ -1,0 +1,65 @@
+"""Where backends enlist. Core knows their shape and their order, never their code."""
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from torch import Tensor
+
+from .alignments import RowState
+from .errors import Refused
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+
+class Ran(NamedTuple):
+    """What a backend hands back: out (B, H, n, d_v); the row state if it has it; what sampling and steps add."""
+
+    out: Tensor
+    state: RowState | None = None
+    index: Tensor | None = None  # the keys chosen, (g, n, ...), where the rest of the state is left to the map
+    log_prob: Tensor | None = None
+    entropy: Tensor | None = None
+    weights: Tensor | None = None  # stored by stepwise mechanisms alone
+    last: Tensor | None = None  # what a stepwise mechanism hands to the next step
+
+
+class Backend(Protocol):
+    """A way to run a plan."""
+
+    name: str
+
+    def refusals(self, plan: "Plan") -> list[str]:
+        """Why this backend does not run this plan, as sentences; empty if it does."""
+
+    def run(self, plan: "Plan") -> Ran: ...
+
+
+_backends: list[Backend] = []
+
+
+def enlist(backend: Backend) -> None:
+    """Backends are tried in the order in which they enlist."""
+    _backends.append(backend)
+
+
+def backends() -> list[Backend]:
+    return _backends
+
+
+def choose(plan: "Plan", name: str) -> Backend:
+    """The named backend or an error with its reasons; "auto" takes the first that does not refuse."""
+    if name == "auto":
+        for backend in _backends:
+            if not backend.refusals(plan):
+                return backend
+        reasons = "\n".join(f"  {b.name}: {' '.join(b.refusals(plan))}" for b in _backends)
+        raise Refused(f"No backend runs this attention:\n{reasons}")
+    for backend in _backends:
+        if backend.name == name:
+            reasons_list = backend.refusals(plan)
+            if reasons_list:
+                raise Refused(f"backend={name!r} does not run this attention: {' '.join(reasons_list)} "
+                              'backend="auto" picks one that does.')  # fmt: skip
+            return backend
+    known = ", ".join(repr(b.name) for b in _backends)
+    raise ValueError(f'backend={name!r} is unknown; expected "auto" or one of {known}.')

@@ -1,0 +1,56 @@
+"""Multiplicative scores: dot and scaled dot."""
+
+import math
+
+from torch import Tensor
+
+from ..cores import Dot as DotCore
+from ..cores import Pair
+from .score import Lowered, Score, flat
+
+
+class Dot(Score):
+    """The query and the key point the same way.
+
+        s_ij = q_i . k_j                      features=True: s_ijd = q_id k_jd
+
+    q (..., H, n, d), k (..., H, m, d)  ->  s (..., H, n, m)
+
+    Luong et al. 2015. Not invariant to a common shift of queries and keys; doubling a key doubles its score.
+    """
+
+    def __init__(self, features: bool = False):
+        super().__init__()
+        self.by_feature = features
+
+    def scale(self, q: Tensor) -> float:
+        return 1.0
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        scale = self.scale(q)
+        if self.by_feature:
+            return q.transpose(-1, -2).unsqueeze(-1) * scale * k.transpose(-1, -2).unsqueeze(-2)
+        return (q * scale if scale != 1.0 else q) @ k.transpose(-1, -2)
+
+    def lower(self, q: Tensor, k: Tensor) -> Lowered:
+        if self.by_feature:
+            return Lowered(Pair(flat(q) * self.scale(q), flat(k), None, act="identity", join="mul"))
+        return Lowered(DotCore(flat(q), flat(k), self.scale(q)))
+
+
+class ScaledDot(Dot):
+    """Dot, kept at unit variance whatever the width.
+
+        s_ij = q_i . k_j / sqrt(d)
+
+    q (..., H, n, d), k (..., H, m, d)  ->  s (..., H, n, m)
+
+    Vaswani et al. 2017. For independent unit-variance entries the score has variance 1 at every width.
+    """
+
+    def __init__(self, features: bool = False, scale: float | None = None):
+        super().__init__(features)
+        self.fixed = scale
+
+    def scale(self, q: Tensor) -> float:
+        return 1.0 / math.sqrt(max(1, q.shape[-1])) if self.fixed is None else self.fixed

@@ -1,0 +1,149 @@
+"""Scores that know where a key stands, or that ask nobody: location-based, location-aware, query-free."""
+
+import torch
+from torch import Tensor, nn
+
+from ..activations import activation as apply
+from ..cores import Dot as DotCore
+from .score import Lowered, Score, flat, no_scores, per_head, wide
+
+
+class Location(Score):
+    """The query alone says where to look; what stands there does not matter.
+
+        s_ij = (W q_i)_j
+
+    q (..., H, n, d_q), k only counted  ->  s (..., H, n, m);  W (H or 1, length, d_q), m <= length
+
+    Luong et al. 2015. No gradient reaches the keys.
+    """
+
+    positional = True
+
+    def __init__(self, d_q: int, length: int, heads: int = 1):
+        super().__init__()
+        self.places = nn.Parameter(torch.empty(heads, length, d_q))
+        nn.init.uniform_(self.places, -(d_q**-0.5), d_q**-0.5)
+
+    def _first(self, m: int) -> Tensor:
+        if m > self.places.shape[1]:
+            raise ValueError(f"Location was built for length={self.places.shape[1]} positions, but there are m={m} "
+                             "keys: build it longer.")  # fmt: skip
+        return self.places[:, :m]
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ self._first(k.shape[-2]).to(q.dtype).transpose(-1, -2)
+
+    def lower(self, q: Tensor, k: Tensor) -> Lowered:
+        return Lowered(DotCore(flat(q), per_head(self._first(k.shape[-2]).to(q.dtype), q)))
+
+
+class QueryFree(Score):
+    """Each key speaks for itself; the learned part is what is looked for.
+
+        s_j = w . act(W k_j + b)                        features=F: w becomes a matrix (width, F): source2token
+
+    q only counted, k (..., H, m, d_k)  ->  s (..., H, n, m), equal rows
+
+    The survey's eq. 33; Yang et al. 2016, Lin et al. 2017. Without sizes: W = I, w = 1 / sqrt(d).
+    """
+
+    def __init__(self, d_k: int | None = None, width: int | None = None, heads: int = 1, activation: str = "tanh",
+                 features: int | None = None):  # fmt: skip
+        super().__init__()
+        apply(torch.ones(1), activation)
+        self.activation, self.features = activation, features
+        self.sized = d_k is not None
+        if d_k is None:
+            if features is not None:
+                raise ValueError(f"QueryFree(features={features}) needs sizes: give d_k.")
+            return
+        width = width or d_k
+        self.key = nn.Parameter(torch.empty(heads, width, d_k))
+        self.bias = nn.Parameter(torch.zeros(heads, width))
+        self.w = nn.Parameter(torch.empty((heads, width) if features is None else (heads, width, features)))
+        nn.init.uniform_(self.key, -(d_k**-0.5), d_k**-0.5)
+        nn.init.uniform_(self.w, -(width**-0.5), width**-0.5)
+
+    def of_keys(self, k: Tensor) -> Tensor:
+        """(..., H, m), or (..., H, F, m) with features."""
+        if not self.sized:
+            return apply(k.clone(), self.activation).sum(-1) * max(1, k.shape[-1]) ** -0.5
+        hidden = apply(k @ self.key.to(k.dtype).transpose(-1, -2) + self.bias.to(k.dtype)[:, None], self.activation)
+        w = self.w.to(k.dtype)
+        if self.features is None:
+            return (hidden * w[:, None]).sum(-1)
+        return (hidden @ w).transpose(-1, -2)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        s = self.of_keys(k).unsqueeze(-2)
+        return s.expand(*s.shape[:-2], q.shape[-2], s.shape[-1])
+
+    def lower(self, q: Tensor, k: Tensor) -> Lowered:
+        return Lowered(no_scores(q, k), key_bias=self.of_keys(wide(k)).flatten(0, 1))
+
+
+class LearnedQuery(QueryFree):
+    """One learned query for everybody.
+
+        s_j = query . k_j
+
+    q only counted, k (..., H, m, d_k)  ->  s (..., H, n, m), equal rows;  query (H or 1, d_k)
+
+    The survey's eq. 34. It equals the dot score asked by one constant row.
+    """
+
+    def __init__(self, d_k: int, heads: int = 1):
+        Score.__init__(self)
+        self.query = nn.Parameter(torch.empty(heads, d_k))
+        nn.init.uniform_(self.query, -(d_k**-0.5), d_k**-0.5)
+
+    def of_keys(self, k: Tensor) -> Tensor:
+        return (k * self.query.to(k.dtype)[:, None]).sum(-1)
+
+
+class LocationAware(Score):
+    """Additive attention that also sees where it looked one step before.
+
+        s_tj = w . tanh(W q_t + V k_j + U f_tj + b),   f_t = conv1d(weights of step t - 1)
+
+    q (..., H, n, d_q), k (..., H, m, d_k)  ->  s (..., H, n, m), query by query; width of the filters odd
+
+    Chorowski et al. 2015. Steps follow one another, so it runs on the reference and its map is stored; the first
+    step sees weights that are uniform over the valid keys. With U = 0 it is the additive score.
+    """
+
+    stepwise = True
+
+    def __init__(self, d_q: int, d_k: int | None = None, width: int | None = None, heads: int = 1, filters: int = 8,
+                 kernel: int = 15):  # fmt: skip
+        super().__init__()
+        if kernel % 2 == 0:
+            raise ValueError(f"LocationAware(kernel={kernel}): expected an odd width, so that the filter is centred.")
+        d_k, width = d_k or d_q, width or d_q
+        self.query = nn.Parameter(torch.empty(heads, width, d_q))
+        self.key = nn.Parameter(torch.empty(heads, width, d_k))
+        self.place = nn.Parameter(torch.empty(heads, width, filters))
+        self.bias = nn.Parameter(torch.zeros(heads, width))
+        self.w = nn.Parameter(torch.empty(heads, width))
+        self.conv = nn.Conv1d(1, filters, kernel, padding=kernel // 2, bias=False)
+        for matrix in (self.query, self.key, self.place, self.w):
+            nn.init.uniform_(matrix, -(matrix.shape[-1] ** -0.5), matrix.shape[-1] ** -0.5)
+
+    def start(self, keep: Tensor) -> Tensor:
+        """Weights before the first step (B, H, m), from the allowed keys of the first query, bool (B, H, m)."""
+        return keep / keep.sum(-1, keepdim=True).clamp_min(1)
+
+    def step(self, q: Tensor, keys: Tensor, previous: Tensor) -> Tensor:
+        """One query q (B, H, d_q), projected keys (B, H, m, w), previous weights (B, H, m) -> scores (B, H, m)."""
+        batch, heads, m = previous.shape
+        filtered = self.conv(previous.reshape(batch * heads, 1, m).to(self.conv.weight.dtype))
+        seen = filtered.transpose(-1, -2).unflatten(0, (batch, heads)) @ self.place.transpose(-1, -2)  # (B, H, m, w)
+        asked = (q.unsqueeze(-2) @ self.query.transpose(-1, -2).to(q.dtype)) + self.bias.to(q.dtype)[:, None]
+        return (torch.tanh(asked + keys + seen.to(q.dtype)) * self.w.to(q.dtype)[:, None]).sum(-1)
+
+    def project_keys(self, k: Tensor) -> Tensor:
+        return k @ self.key.to(k.dtype).transpose(-1, -2)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        raise TypeError("LocationAware runs step by step: call attend(..., score=LocationAware(...)).")

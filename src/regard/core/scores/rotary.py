@@ -1,0 +1,32 @@
+"""Rotary position embedding: a transform of queries and keys, not a score."""
+
+import torch
+from torch import Tensor, nn
+
+
+class Rotary(nn.Module):
+    """Positions as rotations: after it, a dot product depends on the distance of two positions alone.
+
+        (x_2c, x_2c+1) at position p is turned by the angle p / base^(2c / d)
+
+    x (..., n, d) with d even  ->  the same shape. Halves layout (x_c with x_{c + d/2}), as in GPT-NeoX and Llama.
+
+    Su et al. 2021. rotary(q, p) . rotary(k, p') = rotary(q, p + s) . rotary(k, p' + s) for every shift s.
+    """
+
+    def __init__(self, d: int, base: float = 10000.0):
+        super().__init__()
+        if d % 2:
+            raise ValueError(f"Rotary(d={d}): expected an even width, since coordinates turn in pairs.")
+        self.d = d
+        self.register_buffer("speed", base ** (-torch.arange(0, d, 2).double() / d), persistent=False)
+        self.speed: Tensor
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """`start` is the position of the first row (the length of a cache)."""
+        if x.shape[-1] != self.d:
+            raise ValueError(f"Rotary was built for width {self.d}, x has {x.shape[-1]}.")
+        angle = torch.arange(start, start + x.shape[-2], device=x.device)[:, None] * self.speed
+        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+        first, second = x.chunk(2, dim=-1)
+        return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)

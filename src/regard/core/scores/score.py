@@ -1,0 +1,93 @@
+"""What a score is: a function of a query and a key, and its hand-over to the kernels."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from ..cores import Dot, Opaque, Pair
+from ..spec import Spec
+
+if TYPE_CHECKING:
+    from .modifiers import Modifier
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered(Spec):
+    """A score in normal form, all leading axes flattened to g = batch x heads.
+
+    s_ij = modifiers(core_ij + key_bias_j + row_bias_i); `sink` is the logit of a key without a value.
+    key_bias (g, m) or (g, F, m); row_bias (g, n), dropped where the alignment ignores a shift of a row; sink (g,).
+    """
+
+    core: Dot | Pair | Opaque
+    key_bias: Tensor | None = None
+    row_bias: Tensor | None = None
+    modifiers: "tuple[Modifier, ...]" = ()
+    sink: Tensor | None = None
+
+    @property
+    def features(self) -> int | None:
+        if self.key_bias is not None and self.key_bias.ndim == 3:
+            return self.key_bias.shape[1]
+        return self.core.features
+
+    @property
+    def closed(self) -> bool:
+        """Whether every gradient is known in closed form, so that a custom operator can run it."""
+        return not isinstance(self.core, Opaque) and all(modifier.closed for modifier in self.modifiers)
+
+
+class Score(nn.Module):
+    """How well a query and a key match: q (..., H, n, d_q), k (..., H, m, d_k) -> s (..., H, n, m).
+
+    `forward` is the definition. A feature-wise score returns (..., H, F, n, m) and says F in `features`.
+    A score of your own is a subclass with `forward` alone: it must treat each pair by itself (no look across keys),
+    and then runs on the reference and on chunked at once. `lower` hands a score to the kernels; None keeps it as is.
+    """
+
+    features: int | None = None
+    stepwise = False
+    positional = False  # whether forward depends on where a key stands, and so cannot be called on slices
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        raise TypeError(f"{type(self).__name__} has no forward(q, k): a score of your own defines it.")
+
+    def lower(self, q: Tensor, k: Tensor) -> Lowered | None:
+        """q (B, H, n, d_q), k (B, H, m, d_k), heads already equal."""
+        return None
+
+    def __or__(self, modifier: "Modifier") -> "Score":
+        from .modifiers import Modified, Modifier
+
+        if not isinstance(modifier, Modifier):
+            raise TypeError(f"score | {type(modifier).__name__}: expected a modifier, for example "
+                            "ScaledDot() | SoftCap(50.0) | ALiBi(heads=8).")  # fmt: skip
+        return Modified(self, modifier)
+
+
+def flat(x: Tensor) -> Tensor:
+    """(B, H, n, d) -> (B H, n, d)."""
+    return x.flatten(0, 1)
+
+
+def per_head(parameter: Tensor, q: Tensor) -> Tensor:
+    """A parameter (..., shape) or (H, ..., shape) spread over the flattened batch: (B H, ...).
+
+    The first axis of the parameter is 1 or H.
+    """
+    batch, heads = q.shape[0], q.shape[1]
+    return parameter.expand(batch, heads, *parameter.shape[1:]).reshape(batch * heads, *parameter.shape[1:])
+
+
+def no_scores(q: Tensor, k: Tensor) -> Dot:
+    """A core that is zero everywhere, for scores that live in the key bias alone."""
+    empty = (*q.shape[:2], 0)
+    return Dot(q.new_zeros((q.shape[0] * q.shape[1], q.shape[2], 0)), k.new_zeros((empty[0] * empty[1], k.shape[2], 0)))
+
+
+def wide(x: Tensor) -> Tensor:
+    """fp32 or better: norms and biases are never computed in half precision."""
+    return x if x.dtype == torch.float64 else x.float()
+

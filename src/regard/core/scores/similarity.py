@@ -1,0 +1,182 @@
+"""Scores from likeness: cosine, distances, content with sharpness, trilinear, and a kernel in linear time."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..cores import Dot as DotCore
+from ..cores import Pair
+from .modifiers import Activation
+from .score import Lowered, Score, flat, per_head, wide
+
+
+def _unit(x: Tensor, eps: float) -> Tensor:
+    norm = wide(x).norm(dim=-1, keepdim=True).clamp_min(eps)
+    return (wide(x) / norm).to(x.dtype)
+
+
+class Cosine(Score):
+    """Direction alone counts, not length.
+
+        s_ij = sharpness * q_i . k_j / (|q_i| |k_j|)
+
+    q (..., H, n, d), k (..., H, m, d)  ->  s (..., H, n, m)
+
+    Graves et al. 2014. Rescaling a key by a positive factor changes nothing; norms are taken in fp32.
+    """
+
+    def __init__(self, sharpness: float = 1.0, eps: float = 1e-8):
+        super().__init__()
+        self.sharpness, self.eps = sharpness, eps
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return self.sharpness * (_unit(q, self.eps) @ _unit(k, self.eps).transpose(-1, -2))
+
+    def lower(self, q: Tensor, k: Tensor) -> Lowered:
+        return Lowered(DotCore(flat(_unit(q, self.eps)), flat(_unit(k, self.eps)), self.sharpness))
+
+
+class Content(Score):
+    """Content-based addressing: the query also says how sharply it looks.
+
+        s_ij = beta_i cos(q_i, k_j),   beta_i = softplus(w . q_i + b)          without sizes: beta = sharpness
+
+    q (..., H, n, d_q), k (..., H, m, d_q)  ->  s (..., H, n, m);  w (H or 1, d_q), b (H or 1,)
+
+    Graves et al. 2014 (neural Turing machine). beta = 0 gives uniform weights, a large beta the nearest key.
+    """
+
+    def __init__(self, d_q: int | None = None, heads: int = 1, sharpness: float = 1.0, eps: float = 1e-8):
+        super().__init__()
+        self.sharpness, self.eps = sharpness, eps
+        self.weight = None if d_q is None else nn.Parameter(torch.zeros(heads, d_q))
+        self.bias = None if d_q is None else nn.Parameter(torch.full((heads,), math.log(math.expm1(sharpness))))
+
+    def _sharp(self, q: Tensor) -> Tensor:
+        """beta_i q_i / |q_i|."""
+        if self.weight is None or self.bias is None:
+            return _unit(q, self.eps) * self.sharpness
+        beta = F.softplus((q * self.weight.to(q.dtype)[:, None]).sum(-1) + self.bias.to(q.dtype)[:, None])
+        return _unit(q, self.eps) * beta[..., None]
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return self._sharp(q) @ _unit(k, self.eps).transpose(-1, -2)
+
+    def lower(self, q: Tensor, k: Tensor) -> Lowered:
+        return Lowered(DotCore(flat(self._sharp(q)), flat(_unit(k, self.eps))))
+
+
+class Gaussian(Score):
+    """Near is alike: the logarithm of a Gaussian kernel (Nadaraya-Watson).
+
+        s_ij = -|q_i - k_j|^2 / (2 width^2)             features=True: s_ijd = -(q_id - k_jd)^2 / (2 width^2)
+
+    q (..., H, n, d), k (..., H, m, d)  ->  s (..., H, n, m);  width fixed, or learned (H or 1,) through softplus
+
+    Moving queries and keys together changes nothing; with keys of equal norm it is softmax of the dot score.
+    Runs on the dot kernels: |q|^2 drops, |k|^2 becomes a bias of the key, kept in fp32.
+    """
+
+    def __init__(self, width: float = 1.0, learned: bool = False, heads: int = 1, features: bool = False):
+        super().__init__()
+        if width <= 0:
+            raise ValueError(f"Gaussian(width={width}): expected a positive width.")
+        self.by_feature = features
+        self.fixed = width
+        self.raw = nn.Parameter(torch.full((heads,), math.log(math.expm1(width)))) if learned else None
+
+    def _scaled(self, x: Tensor) -> Tensor:
+        """x / width."""
+        if self.raw is None:
+            return x / self.fixed if self.fixed != 1.0 else x
+        return (wide(x) / F.softplus(wide(self.raw))[:, None, None]).to(x.dtype)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        difference = self._scaled(q).unsqueeze(-2) - self._scaled(k).unsqueeze(-3)  # (..., H, n, m, d)
+        half = -0.5 * difference.square()
+        return half.movedim(-1, -3) if self.by_feature else half.sum(-1)
+
+    def lower(self, q: Tensor, k: Tensor) -> Lowered:
+        a, b = self._scaled(q), self._scaled(k)
+        if self.by_feature:
+            return Lowered(Pair(flat(a), -flat(b), None, "negative_half_square"))
+        key_bias, row_bias = -0.5 * wide(b).square().sum(-1), -0.5 * wide(a).square().sum(-1)
+        return Lowered(DotCore(flat(a), flat(b)), key_bias.flatten(0, 1), row_bias.flatten(0, 1))
+
+
+class Laplace(Score):
+    """Near is alike, counted along the axes: the logarithm of a Laplace kernel.
+
+        s_ij = -sum_d |q_id - k_jd| / width             features=True: one score a dimension, no sum
+
+    q (..., H, n, d), k (..., H, m, d)  ->  s (..., H, n, m)
+
+    Moving queries and keys together changes nothing. A far dimension costs its distance, not its square.
+    """
+
+    def __init__(self, width: float = 1.0, features: bool = False):
+        super().__init__()
+        if width <= 0:
+            raise ValueError(f"Laplace(width={width}): expected a positive width.")
+        self.by_feature, self.width = features, width
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        far = -((q / self.width).unsqueeze(-2) - (k / self.width).unsqueeze(-3)).abs()
+        return far.movedim(-1, -3) if self.by_feature else far.sum(-1)
+
+    def lower(self, q: Tensor, k: Tensor) -> Lowered:
+        a, b = flat(q) / self.width, -flat(k) / self.width
+        if self.by_feature:
+            return Lowered(Pair(a, b, None, "negative_abs"))
+        return Lowered(Pair(a, b, torch.ones(a.shape[0], a.shape[-1], dtype=a.dtype, device=a.device), "negative_abs"))
+
+
+class Trilinear(Score):
+    """Query, key and their product, weighed together.
+
+        s_ij = u . q_i + v . k_j + w . (q_i * k_j)
+
+    q (..., H, n, d), k (..., H, m, d)  ->  s (..., H, n, m);  u, v, w (H or 1, d), without sizes 1 / sqrt(d)
+
+    Seo et al. 2017 (BiDAF). Under softmax the weights do not depend on u. Runs on the dot kernels with a key bias.
+    """
+
+    def __init__(self, d: int | None = None, heads: int = 1):
+        super().__init__()
+        self.weights = None if d is None else nn.Parameter(torch.empty(3, heads, d))
+        if self.weights is not None:
+            nn.init.uniform_(self.weights, -((3 * self.weights.shape[-1]) ** -0.5), (3 * self.weights.shape[-1]) ** -0.5)
+
+    def _parts(self, q: Tensor) -> Tensor:
+        if self.weights is None:
+            return torch.full((3, 1, q.shape[-1]), q.shape[-1] ** -0.5, dtype=q.dtype, device=q.device)
+        return self.weights.to(q.dtype)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        u, v, w = self._parts(q)[:, :, None]
+        return (q * u).sum(-1)[..., :, None] + (k * v).sum(-1)[..., None, :] + (q * w) @ k.transpose(-1, -2)
+
+    def lower(self, q: Tensor, k: Tensor) -> Lowered:
+        u, v, w = self._parts(q)[:, :, None]
+        key_bias, row_bias = (wide(k) * wide(v)).sum(-1), (wide(q) * wide(u)).sum(-1)
+        return Lowered(DotCore(flat(q * w), flat(k)), key_bias.flatten(0, 1), row_bias.flatten(0, 1))
+
+
+class LinearKernel(Score):
+    """A kernel that factorises, so that attention costs O(n): the logarithm of phi(q) . phi(k), phi = elu + 1.
+
+        s_ij = log(phi(q_i) . phi(k_j))                 under softmax: y_i = phi(q_i) (sum_j phi(k_j) v_j^T) / norm
+
+    q (..., H, n, d), k (..., H, m, d)  ->  s (..., H, n, m)
+
+    Katharopoulos et al. 2020. The n x m form and the associative form (backend "linear") are equal.
+    """
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return ((F.elu(q) + 1) @ (F.elu(k) + 1).transpose(-1, -2)).log()
+
+    def lower(self, q: Tensor, k: Tensor) -> Lowered:
+        return Lowered(DotCore(flat(F.elu(q) + 1), flat(F.elu(k) + 1)), modifiers=(Activation("log"),))
+
