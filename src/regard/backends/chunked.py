@@ -70,7 +70,8 @@ def _forward(problem: Problem, v: Tensor) -> Results:
         if state.scale is not None:
             evaluate.put(scale, block, state.scale)
         if draws:
-            log_p, chosen = _log_prob(s, state), evaluate.weights(problem, block, s, state)
+            full, seen = evaluate.with_sink(problem, block, s, evaluate.look(problem, block))
+            log_p, chosen = _log_prob(full, state), problem.align.weights(full, state, seen)
             evaluate.put(log_prob, block, torch.where(chosen > 0, log_p, 0.0).sum(-1))
             evaluate.put(entropy, block, -_p_log_p(log_p).sum(-1))
         out_view = out[block.slab]

@@ -113,7 +113,7 @@ def _choice(
     with torch.no_grad():
         place = (masked if noise is None else masked + noise).argmax(-1, keepdim=True)
     log_p = torch.log_softmax(s if keep is None else s.masked_fill(~keep, torch.finfo(s.dtype).min), -1)
-    none = index.unflatten(0, s.shape[:2]) < 0
+    none = index.unflatten(0, s.shape[:2]) == -1  # an empty row; -2 is the sink, a choice like any other
     terms = log_p.exp() * log_p
     entropy = -(terms if keep is None else terms.masked_fill(~keep, 0.0)).sum(-1)
     return index, log_p.gather(-1, place).squeeze(-1).masked_fill(none, 0.0), entropy.masked_fill(none, 0.0)

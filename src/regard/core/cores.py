@@ -204,7 +204,8 @@ class Opaque:
         if own_keys:  # each query with its own keys: the rows become a batch axis, one query each
             q = q.unflatten(0, (-1, self.heads)).transpose(1, 2).unsqueeze(-2)  # (B, r, H, 1, d)
             k = k.unflatten(0, (-1, self.heads)).transpose(1, 2)  # (B, r, H, c, d)
-            return self.score(q, k).squeeze(-2).transpose(1, 2).flatten(0, 1)
+            s = self.score(q, k).squeeze(-2).transpose(1, 2).flatten(0, 1)  # (g, r, [F,] c)
+            return s if s.ndim == 3 else s.transpose(1, 2)
         s = self.score(q.unflatten(0, (-1, self.heads)), k.unflatten(0, (-1, self.heads)))
         return s.flatten(0, 1)
 
