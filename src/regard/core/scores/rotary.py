@@ -18,15 +18,18 @@ class Rotary(nn.Module):
         super().__init__()
         if d % 2:
             raise ValueError(f"Rotary(d={d}): expected an even width, since coordinates turn in pairs.")
-        self.d = d
-        self.register_buffer("speed", base ** (-torch.arange(0, d, 2).double() / d), persistent=False)
-        self.speed: Tensor
+        self.d, self.base = d, float(base)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """`start` is the position of the first row (the length of a cache)."""
         if x.shape[-1] != self.d:
             raise ValueError(f"Rotary was built for width {self.d}, x has {x.shape[-1]}.")
-        angle = torch.arange(start, start + x.shape[-2], device=x.device)[:, None] * self.speed
+        # Computed anew in fp64, not kept in a buffer: module.bfloat16() would round the speeds to 8 bits.
+        speed = self.base ** (-torch.arange(0, self.d, 2, device=x.device, dtype=torch.float64) / self.d)
+        angle = torch.arange(start, start + x.shape[-2], device=x.device)[:, None] * speed
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
         first, second = x.chunk(2, dim=-1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+
+    def extra_repr(self) -> str:
+        return f"d={self.d}, base={self.base:g}"
