@@ -1,0 +1,285 @@
+"""Attention with its projections: the layer people stack."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..core.alignments import Alignment
+from ..core.attend import Attended, attend
+from ..core.plan import Plan, plan
+from ..core.scores import Rotary, Score
+from ..core.structures import Structure
+from .build import build_alignment, build_score
+from .cache import Cache
+from .foreign import check_torch, from_torch_names
+
+
+class Attention(nn.Module):
+    """Multi-head attention with any score, any alignment, over any structure.
+
+        y = W_o [head_1; ...; head_h] + b_o,   head_c = attend(W_q^c x, W_k^c z, W_v^c z)
+
+    query (..., n, dim), key (..., m, key_dim), value (..., m, value_dim)  ->  out (..., n, out_dim)
+    and the map of the weights, (..., heads, n, m)
+
+    dim, heads        width of the queries, number of heads
+    d_k, d_v          width of a head's queries and keys, and of its values; dim / heads unless given
+    kv_heads          fewer heads for keys and values, each shared by heads / kv_heads queries (grouped queries)
+    key_dim, out_dim  dim unless given; value_dim is key_dim unless given, since values are the keys unless given
+    score             a name builds the learned form (`build_score`: "additive" has its W and v for each head);
+                      a Score object is used as it is
+    align             a name or an Alignment: Entmax(1.5, learned=True, heads=8)
+    dropout           on the weights, in training mode
+    rotary            True, a base (10000.0) or a Rotary: turns queries and keys by their positions
+
+    Vaswani et al. 2017. In training mode alignments that can draw do (Hard, Gumbel, Reinforced, Monotonic); in
+    evaluation mode they are deterministic. Exchanging heads together with their columns of W_o changes nothing.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        kv_heads: int | None = None,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        out_dim: int | None = None,
+        score: "str | Score" = "scaled_dot",
+        align: "str | Alignment" = "softmax",
+        dropout: float = 0.0,
+        bias: bool = True,
+        rotary: "bool | float | Rotary | None" = None,
+        dtype: torch.dtype | None = None,
+        device: "torch.device | str | None" = None,
+    ):
+        super().__init__()
+        kv_heads = heads if kv_heads is None else kv_heads
+        sizes = {"dim": dim, "heads": heads, "d_k": d_k, "d_v": d_v, "kv_heads": kv_heads, "key_dim": key_dim,
+                 "value_dim": value_dim, "out_dim": out_dim}  # fmt: skip
+        for name, size in sizes.items():
+            if size is not None and (not isinstance(size, int) or size < 1):
+                raise ValueError(f"Attention({name}={size!r}): expected a whole number, 1 or more.")
+        if dim % heads and (d_k is None or d_v is None):
+            raise ValueError(f"Attention(dim={dim}, heads={heads}): heads do not divide dim. Say how wide a head is: "
+                             f"d_k={max(1, dim // heads)}, d_v={max(1, dim // heads)}.")  # fmt: skip
+        if heads % kv_heads:
+            raise ValueError(f"Attention(heads={heads}, kv_heads={kv_heads}): expected a number that divides heads, "
+                             "since each head of keys serves as many heads of queries.")  # fmt: skip
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"Attention(dropout={dropout}): expected a probability, 0 <= dropout < 1.")
+        self.dim, self.heads, self.kv_heads, self.dropout = dim, heads, kv_heads, float(dropout)
+        self.d_k, self.d_v = d_k or dim // heads, d_v or dim // heads
+        self.key_dim = key_dim or dim
+        self.value_dim = value_dim or (dim if key_dim is None else key_dim)
+        self.out_dim = out_dim or dim
+        made: dict[str, Any] = {"bias": bias, "dtype": dtype, "device": device}
+        self.q_proj = nn.Linear(dim, heads * self.d_k, **made)
+        self.k_proj = nn.Linear(self.key_dim, kv_heads * self.d_k, **made)
+        self.v_proj = nn.Linear(self.value_dim, kv_heads * self.d_v, **made)
+        self.out_proj = nn.Linear(heads * self.d_v, self.out_dim, **made)
+        self.score = self._score(score).to(device=device, dtype=dtype)
+        self.align = self._alignment(align).to(device=device, dtype=dtype)
+        self.rotary = _rotary(rotary, self.d_k)
+        if self.rotary is not None:
+            self.rotary.to(device=device)
+        self.register_load_state_dict_pre_hook(from_torch_names)
+        self.reset_parameters()
+        self._check_fit()
+
+    def reset_parameters(self) -> None:
+        """Projections as in nn.MultiheadAttention: Xavier-uniform weights, zero biases. The score keeps its own."""
+        for proj in (self.q_proj, self.k_proj, self.v_proj, self.out_proj):
+            nn.init.xavier_uniform_(proj.weight)
+            if proj.bias is not None:
+                nn.init.zeros_(proj.bias)
+
+    @classmethod
+    def from_torch(cls, mha: nn.MultiheadAttention) -> "Attention":
+        """The same weights, the same numbers: outputs, weights and gradients of an nn.MultiheadAttention.
+
+        Two things differ. Inputs are (batch, length, dim) whatever mha.batch_first was; and a row without a key gives
+        zeros where torch gives NaN. Its masks become structures: key_padding_mask -> Mask(keep=~mask[:, None, None]),
+        attn_mask (bool) -> Mask(keep=~mask), is_causal -> Causal(). Averaged weights are map.weights().mean(-3).
+        """
+        check_torch(mha)
+        weight = mha.out_proj.weight
+        made = cls(
+            mha.embed_dim, mha.num_heads, key_dim=mha.kdim, value_dim=mha.vdim, dropout=mha.dropout,
+            bias=mha.in_proj_bias is not None, dtype=weight.dtype, device=weight.device,
+        )  # fmt: skip
+        made.load_state_dict(mha.state_dict())
+        return made.train(mha.training)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        over: Structure | None = None,
+        *,
+        cache: Cache | None = None,
+        state: Tensor | None = None,
+        seed: "int | Tensor | None" = None,
+        backend: str = "auto",
+    ) -> Attended:
+        """Self-attention with a query alone, cross-attention with a key (and a value; the key unless given).
+
+        over       who may meet whom; every pair unless given. With a cache that grows it must be said:
+                   Causal(align="end") for decoding
+        cache      a Cache: the new keys and values are added to it and all of it is attended;
+                   or a memory made by `remember`, which is attended as it is
+        state      what a stepwise mechanism handed on (`Attended.state`)
+        seed       makes dropout and draws repeatable
+        backend    as in `attend`
+        """
+        q, k, v = self._project(query, key, value, over, cache)
+        training = self.training
+        found = attend(
+            q, k, v, self.score, self.align, over, dropout=self.dropout if training else 0.0, sample=training,
+            seed=seed, backend=backend, state=state,
+        )  # fmt: skip
+        joined = found.out.transpose(-3, -2).flatten(-2)  # (..., n, heads * d_v)
+        return Attended(self.out_proj(joined), found.map, found.sample, found.state)
+
+    def remember(self, key: Tensor, value: Tensor | None = None) -> Cache:
+        """Keys and values of a memory, projected once: attention(query, cache=memory) at every step of a decoder."""
+        if self.rotary is not None:
+            raise ValueError("remember(key): this layer turns keys by their positions (rotary), and a query that comes "
+                             "later has no position among them. Use rotary=None for cross-attention.")  # fmt: skip
+        value = key if value is None else value
+        self._check_inputs(key, key, value, queries=False)
+        return Cache.holding(_split(self.k_proj(key), self.kv_heads), _split(self.v_proj(value), self.kv_heads))
+
+    def plan(self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None, over: Structure | None = None,
+             *, backend: str = "auto") -> Plan:  # fmt: skip
+        """What a call in the present mode would do: print it to see the core, the backend and every refusal."""
+        q, k, v = self._project(query, key, value, over, None)
+        dropout = self.dropout if self.training else 0.0
+        return plan(q, k, v, self.score, self.align, over, dropout=dropout, sample=self.training, backend=backend)
+
+    def _project(
+        self, query: Tensor, key: Tensor | None, value: Tensor | None, over: Structure | None, cache: Cache | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """q (..., heads, n, d_k), k (..., kv_heads, m, d_k), v (..., kv_heads, m, d_v)."""
+        if key is None and value is not None:
+            raise ValueError("value= was given without key=: pass both (cross-attention) or neither (self-attention).")
+        if cache is not None and cache.closed:
+            return self._over_memory(query, key, cache)
+        if cache is not None and over is None:
+            raise ValueError(
+                "cache= needs over=, because new queries must not see one another's future by accident:\n"
+                'over=Causal(align="end") for decoding (the last query sees every key);\n'
+                "over=Full() if every query may see every key, new ones included."
+            )
+        key = query if key is None else key
+        value = key if value is None else value
+        self._check_inputs(query, key, value)
+        q = _split(self.q_proj(query), self.heads)
+        k = _split(self.k_proj(key), self.kv_heads)
+        v = _split(self.v_proj(value), self.kv_heads)
+        if self.rotary is not None:
+            start = 0 if cache is None else cache.length
+            q, k = self.rotary(q, start), self.rotary(k, start)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        return q, k, v
+
+    def _over_memory(self, query: Tensor, key: Tensor | None, cache: Cache) -> tuple[Tensor, Tensor, Tensor]:
+        if key is not None:
+            raise ValueError("key= was given with a closed cache, which holds the keys already: pass one of the two.")
+        if query.shape[-1] != self.dim:
+            raise ValueError(self._width("query", query, self.dim, "dim"))
+        assert cache.keys is not None and cache.values is not None
+        return _split(self.q_proj(query), self.heads), cache.keys, cache.values
+
+    def _check_inputs(self, query: Tensor, key: Tensor, value: Tensor, queries: bool = True) -> None:
+        wanted = (("query", query, self.dim, "dim"), ("key", key, self.key_dim, "key_dim"),
+                  ("value", value, self.value_dim, "value_dim"))  # fmt: skip
+        for name, x, width, argument in wanted[0 if queries else 1 :]:
+            if not isinstance(x, Tensor):
+                raise TypeError(f"{name} is a {type(x).__name__}, expected a tensor (..., length, {width}).")
+            if x.ndim < 2 or x.shape[-1] != width:
+                raise ValueError(self._width(name, x, width, argument))
+            weight = self.q_proj.weight
+            if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+                raise TypeError(f"{name} is {x.dtype}, this layer is {weight.dtype}: convert one of them, "
+                                f"{name}.to({weight.dtype}) or layer.to({x.dtype}).")  # fmt: skip
+            if x.device != weight.device:
+                raise ValueError(f"{name} is on {x.device}, this layer is on {weight.device}: move one with .to(...).")
+        if query.shape[:-2] != key.shape[:-2] or query.shape[:-2] != value.shape[:-2]:
+            raise ValueError(f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} "
+                             "differ in their batch axes (all but the last two).")  # fmt: skip
+        if key.shape[-2] != value.shape[-2]:
+            raise ValueError(f"key has {key.shape[-2]} rows and value has {value.shape[-2]}: each key needs one value.")
+
+    @staticmethod
+    def _width(name: str, x: Tensor, width: int, argument: str) -> str:
+        return (f"{name} has shape {tuple(x.shape)}, expected (..., length, {width}); the width is fixed by "
+                f"Attention({argument}={width}).")  # fmt: skip
+
+    def _score(self, score: "str | Score") -> Score:
+        if isinstance(score, str):
+            return build_score(score, self.d_k, self.d_k, self.heads)
+        if isinstance(score, Score):
+            return score
+        raise TypeError(f"Attention(score=) got {type(score).__name__}, expected a name or a Score object.")
+
+    def _alignment(self, align: "str | Alignment") -> Alignment:
+        if isinstance(align, str):
+            return build_alignment(align, self.d_k, self.d_k, self.heads)
+        if isinstance(align, Alignment):
+            return align
+        raise TypeError(f"Attention(align=) got {type(align).__name__}, expected a name or an Alignment object.")
+
+    def _check_fit(self) -> None:
+        """One query meets one key now, so that parts of the wrong size say so here and not deep in a training run."""
+        weight = self.q_proj.weight
+        if weight.is_meta:
+            return
+        q, v = weight.new_zeros(1, self.heads, 1, self.d_k), weight.new_zeros(1, self.heads, 1, self.d_v)
+        try:
+            with torch.no_grad():
+                attend(q, q, v, self.score, self.align, backend="reference")
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            raise ValueError(
+                f"Attention: {type(self.score).__name__} and {type(self.align).__name__} do not fit heads="
+                f"{self.heads}, d_k={self.d_k}, d_v={self.d_v} ({error}). Build them for these sizes: heads= equal to "
+                "the layer's, widths d_k, as many features as d_v."
+            ) from error
+
+    def extra_repr(self) -> str:
+        parts = [f"dim={self.dim}, heads={self.heads}, d_k={self.d_k}, d_v={self.d_v}"]
+        for name, usual in (("kv_heads", self.heads), ("key_dim", self.dim), ("value_dim", self.key_dim),
+                            ("out_dim", self.dim), ("dropout", 0.0)):  # fmt: skip
+            if getattr(self, name) != usual:
+                parts.append(f"{name}={getattr(self, name)}")
+        return ", ".join(parts)
+
+
+def _split(x: Tensor, heads: int) -> Tensor:
+    """(..., n, heads * d) -> (..., heads, n, d)."""
+    return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
+
+
+def _rotary(rotary: "bool | float | Rotary | None", d_k: int) -> Rotary | None:
+    if rotary is None or rotary is False:
+        return None
+    if isinstance(rotary, Rotary):
+        if rotary.d != d_k:
+            raise ValueError(f"Attention(rotary=Rotary({rotary.d})): the width of a head is d_k={d_k}; pass "
+                             f"rotary=True or Rotary({d_k}).")  # fmt: skip
+        return rotary
+    if not isinstance(rotary, (int, float)):
+        raise TypeError(f"Attention(rotary=) got {type(rotary).__name__}, expected True, a base such as 10000.0, or a "
+                        "Rotary.")  # fmt: skip
+    if d_k % 2:
+        raise ValueError(f"Attention(rotary=...) turns coordinates in pairs, but d_k={d_k} is odd: give an even d_k=.")
+    if rotary is True:
+        return Rotary(d_k)
+    if not rotary > 1:
+        raise ValueError(f"Attention(rotary={rotary}): expected a base greater than 1, for example 10000.0, or True.")
+    return Rotary(d_k, base=float(rotary))

@@ -1,0 +1,124 @@
+"""Keys and values that were already computed: decoding one step at a time."""
+
+import torch
+from torch import Tensor
+
+
+class Cache:
+    """The keys and values of the steps so far, for one attention layer.
+
+        cache = Cache()
+        for token in tokens:                                     # (B, 1, dim)
+            out, amap = attention(token, over=Causal(align="end"), cache=cache)
+
+    keys (..., kv_heads, length, d_k), values (..., kv_heads, length, d_v); one cache a layer.
+
+    A map taken at an earlier step stays right: what a map has seen is never written over. Appending writes only behind
+    what is there (into spare room that doubles, or `room` positions from the start); after `truncate` or `reorder`
+    the next append moves to fresh memory. Where gradients are recorded, and under torch.compile, each append is a
+    concatenation, so that backward through all steps works.
+    """
+
+    def __init__(self, room: int = 0):
+        if room < 0:
+            raise ValueError(f"Cache(room={room}): expected the number of positions to set aside, 0 or more.")
+        self.room = room
+        self.closed = False
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+        self._buffers: tuple[Tensor, Tensor] | None = None  # what keys and values are the beginning of
+
+    @classmethod
+    def holding(cls, keys: Tensor, values: Tensor) -> "Cache":
+        """A closed cache: a memory that is attended and never grows (`Attention.remember`)."""
+        made = cls()
+        made.keys, made.values, made.closed = keys, values, True
+        return made
+
+    @property
+    def length(self) -> int:
+        return 0 if self.keys is None else self.keys.shape[-2]
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Adds steps at the end; returns all keys and all values."""
+        if self.closed:
+            raise ValueError("This cache is closed: it holds a memory made by Attention.remember(...), which does not "
+                             "grow. A cache that grows is Cache().")  # fmt: skip
+        self._check("keys", self.keys, keys)
+        self._check("values", self.values, values)
+        parts = [x for x in (self.keys, self.values, keys, values) if x is not None]
+        recorded = torch.is_grad_enabled() and any(x.requires_grad for x in parts)
+        if recorded or torch.compiler.is_compiling():
+            if self.keys is not None and self.values is not None:
+                keys, values = torch.cat([self.keys, keys], -2), torch.cat([self.values, values], -2)
+            self.keys, self.values, self._buffers = keys, values, None
+        else:
+            self._write(keys, values)
+        assert self.keys is not None and self.values is not None
+        return self.keys, self.values
+
+    def _check(self, name: str, kept: Tensor | None, new: Tensor) -> None:
+        if kept is None:
+            return
+        alike = kept.dtype == new.dtype and kept.device == new.device
+        if not alike or kept.shape[:-2] != new.shape[:-2] or kept.shape[-1] != new.shape[-1]:
+            raise ValueError(
+                f"The cache holds {name} {tuple(kept.shape)} ({kept.dtype}, {kept.device}) and was handed "
+                f"{tuple(new.shape)} ({new.dtype}, {new.device}): all but the length must stay from step to step. "
+                "Each layer needs its own cache; reset() empties one; reorder(index) follows a batch that changed."
+            )
+
+    def _write(self, keys: Tensor, values: Tensor) -> None:
+        start = self.length
+        stop = start + keys.shape[-2]
+        buffers = self._buffers
+        inference = torch.is_inference_mode_enabled()
+        if buffers is None or stop > buffers[0].shape[-2] or buffers[0].is_inference() != inference:
+            size = max(self.room, 2 * stop, 16)
+            buffers = (_grown(self.keys, keys, size), _grown(self.values, values, size))
+        for buffer, new in zip(buffers, (keys, values), strict=True):
+            # .data leaves the version as it is: nobody has seen these positions, so no map and no backward is stale.
+            buffer.data[..., start:stop, :] = new
+        self._buffers = buffers
+        self.keys, self.values = buffers[0][..., :stop, :], buffers[1][..., :stop, :]
+
+    def truncate(self, length: int) -> None:
+        """Forgets all but the first `length` steps (a rejected draft); maps of the forgotten steps stay right."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"truncate(length={length}): the cache holds {self.length} steps, expected 0 to that.")
+        if self.keys is not None and self.values is not None and length < self.length:
+            self.keys, self.values = self.keys[..., :length, :], self.values[..., :length, :]
+            self._buffers = None
+
+    def reset(self) -> None:
+        """Forgets everything; the next append may have another batch size."""
+        self.keys = self.values = self._buffers = None
+
+    def reorder(self, index: Tensor) -> None:
+        """Item b of the batch becomes item index[b]: beams that survive, in their new order; repeats are welcome."""
+        if not isinstance(index, Tensor) or index.ndim != 1 or index.is_floating_point() or index.dtype == torch.bool:
+            raise TypeError("reorder(index) takes a 1-D integer tensor: old places of the items, in their new order.")
+        if self.keys is None or self.values is None:
+            return
+        if self.keys.ndim < 4:
+            raise ValueError(f"reorder(index) chooses items of a batch, but keys {tuple(self.keys.shape)} have none.")
+        self.keys, self.values = self.keys.index_select(0, index), self.values.index_select(0, index)
+        self._buffers = None
+
+    def copy(self) -> "Cache":
+        """A second cache with the same past; the two grow apart."""
+        made = Cache(self.room)
+        made.keys, made.values, made.closed = self.keys, self.values, self.closed
+        return made
+
+    def __repr__(self) -> str:
+        shape = "" if self.keys is None else f", keys={tuple(self.keys.shape)}"
+        return f"Cache(length={self.length}{shape}{', closed' if self.closed else ''})"
+
+
+def _grown(kept: Tensor | None, new: Tensor, size: int) -> Tensor:
+    """Memory for `size` steps that begins with those kept."""
+    made = torch.empty((*new.shape[:-2], size, new.shape[-1]), dtype=new.dtype, device=new.device)
+    if kept is not None:
+        made[..., : kept.shape[-2], :] = kept.detach()
+    return made
