@@ -40,7 +40,7 @@ def derivative(x: Tensor, y: Tensor, name: str, slope: float = 0.0) -> Tensor:
     if name == "relu":
         return (x > 0).to(x.dtype)
     if name == "leaky_relu":
-        return torch.where(x > 0, 1.0, slope).to(x.dtype)
+        return torch.full_like(x, slope).masked_fill_(x > 0, 1.0)  # in the precision of x: a slope of 0.2 is not exact
     if name == "sigmoid":
         return y * (1 - y)
     if name == "identity":
@@ -52,5 +52,5 @@ def derivative(x: Tensor, y: Tensor, name: str, slope: float = 0.0) -> Tensor:
     if name == "negative_half_square":
         return -x
     if name == "log":
-        return 1 / x
+        return (1 / x).masked_fill_(x == 0, 0.0)  # log 0 = -inf closes a pair; nothing flows back through it
     raise ValueError(f"activation {name!r} is unknown; expected one of {', '.join(NAMES)}, or your own score class.")

@@ -18,3 +18,17 @@ def values_are_checked(tensor: Tensor) -> bool:
     if torch.compiler.is_compiling() or isinstance(tensor, torch._subclasses.FakeTensor):
         return False
     return tensor.device.type == "cpu" or os.environ.get("REGARD_CHECK") == "1"
+
+
+def check_built(owner: object, name: str, x: Tensor, width: int, heads: int = 1) -> None:
+    """For parameters: x (B, H, n, d) must have the width and the number of heads that they were built for."""
+    if x.shape[-1] != width:
+        raise ValueError(f"{type(owner).__name__} was built for {name} of width {width}, but {name} has width "
+                         f"{x.shape[-1]}: build it for that width.")  # fmt: skip
+    check_heads(owner, heads, x.shape[1])
+
+
+def check_heads(owner: object, built: int, heads: int) -> None:
+    if built != 1 and built != heads:
+        raise ValueError(f"{type(owner).__name__} was built with heads={built}, but q has {heads} heads: build it with "
+                         f"heads={heads}, or with heads=1 to share its parameters.")  # fmt: skip

@@ -33,6 +33,9 @@ def philox(seed: Tensor, c0: Tensor, c1: Tensor, c2: Tensor, c3: Tensor) -> tupl
 
 def as_seed(seed: int | Tensor | None, device: torch.device) -> Tensor:
     """A 0-d int64 tensor: the given seed, or one drawn from torch's generator (so torch.manual_seed governs it)."""
+    if isinstance(seed, float) or (isinstance(seed, Tensor) and (seed.ndim or seed.is_floating_point())):
+        given = f"{seed.dtype} {tuple(seed.shape)}" if isinstance(seed, Tensor) else repr(seed)
+        raise TypeError(f"seed= got {given}, expected an int or a 0-d integer tensor.")
     if isinstance(seed, Tensor):
         return seed.to(device=device, dtype=torch.int64)
     if seed is None:

@@ -17,6 +17,8 @@ from .scores.score import Lowered, flat
 from .structures import Structure, structure_of
 from .tiles import Tile
 
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+
 
 class Plan:
     """A request for attention in canonical shape: q (B, H, n, d), k (B, H_k, m, d), v (B, H_k, m, d_v).
@@ -28,7 +30,7 @@ class Plan:
                  dropout: float, sample: bool, seed: "int | Tensor | None"):  # fmt: skip
         _check(q, k, v, dropout)
         device_type = q.device.type
-        if q.dtype == torch.float32 and torch.is_autocast_enabled(device_type):
+        if q.dtype == torch.float32 and device_type != "meta" and torch.is_autocast_enabled(device_type):
             low = torch.get_autocast_dtype(device_type)
             q, k, v = q.to(low), k.to(low), v.to(low)
         self.given = q.ndim
@@ -37,6 +39,10 @@ class Plan:
         self.batch, self.heads, self.n = self.q.shape[0], self.q.shape[1], self.q.shape[2]
         self.m = self.k.shape[2]
         self.score, self.align, self.dropout, self.sample = score, align, float(dropout), sample
+        score.check(self.q, self.k)
+        align.check(self.q, self.k)
+        _check_features(score, self.q, self.v)
+        _check_devices(over, q.device)
         over = over.fit(self.lead if self.given > 3 else (1,), self.heads, self.n, self.m)
         self._close_padding(over)
         self.seeded = seed is not None
@@ -98,7 +104,7 @@ class Plan:
             if isinstance(align, Entmax) and isinstance(align.alpha, Tensor):
                 align = align.spread(self.batch, self.heads)
             self._problem = Problem(self._lowered(), align, self.over, self.heads, self.factor, self.dropout,
-                                    self.seed if self.random else None, self.sample)  # fmt: skip
+                                    self.seed if self.random and self.replayable else None, self.sample)  # fmt: skip
         return self._problem
 
     @property
@@ -188,9 +194,9 @@ def _check(q: Any, k: Any, v: Any, dropout: float) -> None:
     if q.ndim < 2 or k.ndim != q.ndim or v.ndim != q.ndim:
         raise ValueError(f"q, k and v have {q.ndim}, {k.ndim} and {v.ndim} axes, expected the same number, 2 or more: "
                          "(..., heads, length, width), or (length, width) for one head.")  # fmt: skip
-    if not q.dtype.is_floating_point or q.dtype != k.dtype or q.dtype != v.dtype:
-        raise TypeError(f"q, k and v are {q.dtype}, {k.dtype} and {v.dtype}, expected one floating-point type: "
-                        "convert with .to(q.dtype).")  # fmt: skip
+    if q.dtype not in DTYPES or q.dtype != k.dtype or q.dtype != v.dtype:
+        raise TypeError(f"q, k and v are {q.dtype}, {k.dtype} and {v.dtype}, expected one type among float64, float32, "
+                        "float16 and bfloat16: convert with .float() or .to(q.dtype).")  # fmt: skip
     if q.device != k.device or q.device != v.device:
         raise ValueError(f"q, k and v are on {q.device}, {k.device} and {v.device}, expected one device.")
     if k.shape[-2] != v.shape[-2]:
@@ -203,8 +209,23 @@ def _check(q: Any, k: Any, v: Any, dropout: float) -> None:
         if k.shape[-3] != v.shape[-3] or k.shape[-3] == 0 or heads % k.shape[-3]:
             raise ValueError(f"q has {heads} heads, k {k.shape[-3]} and v {v.shape[-3]}: expected the same number, or "
                              "k and v alike with a number that divides q's (grouped queries).")  # fmt: skip
-    if not 0.0 <= dropout < 1.0:
+    if not isinstance(dropout, (int, float)) or not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout={dropout}: expected a probability, 0 <= dropout < 1.")
+
+
+def _check_features(score: Score, q: Tensor, v: Tensor) -> None:
+    features = score.feature_count(q)
+    if features is not None and features != v.shape[-1]:
+        raise ValueError(f"{type(score).__name__} gives each feature of the values a weight of its own, but it has "
+                         f"{features} features and v has width {v.shape[-1]}: both must be the same.")  # fmt: skip
+
+
+def _check_devices(over: Structure, device: torch.device) -> None:
+    for part in over.parts():
+        for name, value in part.fields_of():
+            if isinstance(value, Tensor) and value.device != device:
+                raise ValueError(f"{type(part).__name__}({name}) is on {value.device}, but q is on {device}: move it "
+                                 f"with .to({str(device)!r}).")  # fmt: skip
 
 
 def make_plan(

@@ -19,6 +19,8 @@ from .tiles import Tile
 class Structure(Spec):
     """The set of pairs (i, j) that may meet."""
 
+    is_graph = False
+
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> "Structure":
         """Checked against the sizes of one call, tensors brought to their canonical shape."""
         return self
@@ -70,6 +72,9 @@ class And(Structure):
     members: tuple[Structure, ...]
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
+        if sum(part.is_graph for part in self.members) > 1:
+            raise ValueError("Edges(...) & Edges(...): a row walks along one edge list. Pass the edges that both have, "
+                             "or give one of the graphs as Mask(keep=adjacency).")  # fmt: skip
         return And(tuple(part.fit(lead, heads, n, m) for part in self.members))
 
     def allowed(self, tile: Tile) -> Tensor | None:
@@ -161,9 +166,10 @@ class Window(Structure):
 
     def __post_init__(self) -> None:
         check_align(self.align, "Window")
-        if self.left < 0 or self.right < 0 or self.dilation < 1:
+        fractions = any(isinstance(x, float) for x in (self.left, self.right, self.dilation))
+        if fractions or self.left < 0 or self.right < 0 or self.dilation < 1:
             raise ValueError(f"Window(left={self.left}, right={self.right}, dilation={self.dilation}): left and right "
-                             "count neighbours (0 or more) and dilation is 1 or more.")  # fmt: skip
+                             "count neighbours (whole numbers, 0 or more) and dilation is 1 or more.")  # fmt: skip
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
         if self.grid is not None:
@@ -319,7 +325,7 @@ class Segments(Structure):
         if ids.ndim == 1:
             return ids[None]
         try:
-            return ids.expand(*lead, size).reshape(-1, size)
+            return ids.expand(*lead, size).flatten(0, -2)
         except RuntimeError:
             raise ValueError(f"Segments({name}) has shape {tuple(ids.shape)}, expected (..., {size}) with the batch "
                              f"shape {lead} or none.") from None  # fmt: skip
@@ -391,5 +397,7 @@ def structure_of(over: Structure | None) -> Structure:
             "Use Mask(keep=tensor) (True = may be attended), Mask(keep=~tensor) if True meant *drop*, "
             "Padding(lengths), or Edges(edge_index)."
         )
+    if isinstance(over, type):
+        raise TypeError(f"over= got the class {over.__name__}: pass an object, {over.__name__}(...).")
     raise TypeError(f"over= got {type(over).__name__}, expected a structure: Full(), Causal(), Window(...), "
                     "Padding(...), Mask(keep=...), Segments(...), Edges(...), joined with &.")  # fmt: skip

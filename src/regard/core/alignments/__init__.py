@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from .alignment import NOTHING, Alignment, Look, RowState
+from .alignment import NOTHING, Alignment, Look, RowState, open_pairs
 from .chosen import Gumbel, Hard, TopK
 from .local import Bell, Local, LocalPredictive
 from .monotonic import Monotonic
@@ -40,10 +40,13 @@ def alignment_of(align: "str | Alignment") -> Alignment:
         return found
     if isinstance(align, Alignment):
         return align
+    if isinstance(align, type):
+        raise TypeError(f"align= got the class {align.__name__}: pass an object, {align.__name__}(...).")
     raise TypeError(f"align= got {type(align).__name__}, expected a name or an Alignment such as Entmax(1.5).")
 
 
 __all__ = [
     "NAMES", "NOTHING", "Alignment", "Bell", "Entmax", "Gumbel", "Hard", "Local", "LocalPredictive", "Look",
     "Monotonic", "ReLU", "Reinforced", "RowState", "Sigmoid", "Softmax", "Sparsemax", "TopK", "Uniform", "alignment_of",
+    "open_pairs",
 ]  # fmt: skip

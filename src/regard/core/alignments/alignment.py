@@ -1,6 +1,6 @@
 """What an alignment is: scores into weights, w_ij = g_ij f(s_ij - tau_i), and the row state it leaves."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -41,13 +41,16 @@ class Alignment(nn.Module, Spec):
     `noise` is Gumbel noise of the shape of s, given when attend(sample=True).
     """
 
-    kept: tuple[str, ...] = ()
+    kept: ClassVar[tuple[str, ...]] = ()
     shift_invariant = True  # adding a constant to a row changes nothing
     simplex = True  # weights of a non-empty row sum to one
     stepwise = False  # rows depend on earlier rows: the map is stored
     samples = False  # attend(sample=True) draws
     chooses = False  # the row state has an index
     uses_scores = True
+
+    def check(self, q: Tensor, k: Tensor) -> None:
+        """Refuses queries (B, H, n, d_q) and keys (B, H_k, m, d_k) that its parameters were not built for."""
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         raise TypeError(f"{type(self).__name__} has no forward(s, keep): an alignment of your own defines it.")
@@ -62,6 +65,11 @@ class Alignment(nn.Module, Spec):
         self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
     ) -> Tensor:
         raise TypeError(f"{type(self).__name__} has no gradient in closed form.")
+
+
+def open_pairs(s: Tensor, keep: Tensor | None) -> Tensor:
+    """keep, less the pairs that a score closed by -inf: like s. So a row that every score closes is empty, not NaN."""
+    return s > float("-inf") if keep is None else keep & (s > float("-inf"))
 
 
 def masked(s: Tensor, keep: Tensor | None) -> Tensor:

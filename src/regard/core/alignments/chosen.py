@@ -35,8 +35,8 @@ class TopK(Softmax):
 
     def __init__(self, k: int):
         super().__init__()
-        if k < 1:
-            raise ValueError(f"TopK(k={k}): expected at least one key a row.")
+        if isinstance(k, float) or k < 1:
+            raise ValueError(f"TopK(k={k}): expected a whole number of keys a row, 1 or more.")
         self.k = k
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:

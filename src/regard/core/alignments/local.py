@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from ..errors import check_built
 from ..spec import Spec
 from ..structures import Around, Structure, Window
 from ..tiles import Tile
@@ -43,7 +44,7 @@ class Local(Softmax):
 
     def __init__(self, window: int = 10):
         super().__init__()
-        if window < 0:
+        if isinstance(window, float) or window < 0:
             raise ValueError(f"Local(window={window}): expected 0 or more positions to each side.")
         self.window = window
 
@@ -67,7 +68,7 @@ class LocalPredictive(Softmax):
 
     def __init__(self, window: int = 10, d_q: int | None = None, width: int | None = None, heads: int = 1):
         super().__init__()
-        if window < 1:
+        if isinstance(window, float) or window < 1:
             raise ValueError(f"LocalPredictive(window={window}): expected 1 or more positions (the bell is window / 2 wide).")
         self.window = window
         self.matrix = None if d_q is None else nn.Parameter(torch.empty(heads, width or d_q, d_q))
@@ -75,6 +76,10 @@ class LocalPredictive(Softmax):
         for part in (self.matrix, self.v):
             if part is not None:
                 nn.init.uniform_(part, -(part.shape[-1] ** -0.5), part.shape[-1] ** -0.5)
+
+    def check(self, q: Tensor, k: Tensor) -> None:
+        if self.matrix is not None:
+            check_built(self, "q", q, self.matrix.shape[-1], self.matrix.shape[0])
 
     def centre(self, q: Tensor, lengths: Tensor) -> Tensor:
         """p (B, H, n) in fp32 or better, for q (B, H, n, d_q) and the valid keys of each item, (B,)."""

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..errors import check_built
 from ..structures import Chosen, Structure
 from .soft import Softmax
 
@@ -26,13 +27,17 @@ class Reinforced(Softmax):
         self.hidden = nn.Linear(3 * d, width or d)
         self.out = nn.Linear(width or d, 1)
 
+    def check(self, q: Tensor, k: Tensor) -> None:
+        check_built(self, "k", k, self.hidden.in_features // 3)
+
     def logits(self, k: Tensor, valid: Tensor | None) -> Tensor:
         """(B, H, m), for k (B, H, m, d) and valid keys, bool (B, H or 1, m)."""
         real = torch.ones(k.shape[:-1], dtype=torch.bool, device=k.device) if valid is None else valid.expand(k.shape[:-1])
         k = k.masked_fill(~real[..., None], 0.0)
         mean = k.sum(-2, keepdim=True) / real.sum(-1)[..., None, None].clamp_min(1).to(k.dtype)
         seen = torch.cat([k, mean.expand_as(k), k * mean], -1)
-        return self.out(F.elu(self.hidden(seen))).squeeze(-1)
+        hidden = F.elu(_linear(self.hidden, seen))
+        return _linear(self.out, hidden).squeeze(-1)
 
     def select(
         self, k: Tensor, over: Structure, uniform: Tensor | None
@@ -48,3 +53,8 @@ class Reinforced(Softmax):
             z = z & valid
             each, entropy = each.masked_fill(~valid, 0.0), entropy.masked_fill(~valid, 0.0)
         return over & Chosen(z.flatten(0, 1), k.shape[1]), z, each.sum(-1), entropy.sum(-1)
+
+
+def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
+    """The layer in the precision of its input, as every score does."""
+    return F.linear(x, layer.weight.to(x.dtype), layer.bias.to(x.dtype))

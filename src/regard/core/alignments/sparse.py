@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..cores import Grads
+from ..errors import check_heads
 from .alignment import NOTHING, Alignment, Look, RowState, zeroed
 
 STEPS = 24  # enough for a million equal scores; quadratic once close
@@ -147,6 +148,10 @@ class Entmax(Alignment):
             if not alpha < 2:
                 raise ValueError(f"Entmax(alpha={alpha}, learned=True): a learned alpha starts between 1 and 2.")
             self.raw = nn.Parameter(torch.full((heads,), alpha - 1.0).logit())
+
+    def check(self, q: Tensor, k: Tensor) -> None:
+        if self.raw is not None:
+            check_heads(self, self.raw.shape[0], q.shape[1])
 
     @property
     def alpha(self) -> float | Tensor:

@@ -5,7 +5,8 @@ from torch import Tensor, nn
 
 from ..activations import activation as apply
 from ..cores import Pair
-from .score import Lowered, Score, flat, per_head
+from ..errors import check_built
+from .score import Lowered, Score, check_alike, flat, per_head
 
 
 class Additive(Score):
@@ -37,7 +38,7 @@ class Additive(Score):
         self.activation, self.slope = activation, slope
         self.sized = d_q is not None
         self.by_unit = features is True
-        self.features = None if features in (None, True, False) else features
+        self.features = None if isinstance(features, bool) else features  # 1 == True, so ask for the type
         if d_q is None:
             if self.features is not None:
                 raise ValueError(f"Additive(features={features}) needs sizes for its matrix v: give d_q (and width). "
@@ -66,6 +67,18 @@ class Additive(Score):
             if bias is not None and made.bias is not None:
                 made.bias.copy_(bias)
         return made
+
+    def check(self, q: Tensor, k: Tensor) -> None:
+        if self.sized:
+            check_built(self, "q", q, self.query.shape[-1], self.query.shape[0])
+            check_built(self, "k", k, self.key.shape[-1])
+        else:
+            check_alike(self, q, k)
+
+    def feature_count(self, q: Tensor) -> int | None:
+        if not self.by_unit:
+            return self.features
+        return self.query.shape[1] if self.sized else q.shape[-1]
 
     def project(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """(..., H, n, w) and (..., H, m, w); the bias goes with the query."""
@@ -117,6 +130,11 @@ class GATv2(Additive):
         if self.v is not None:
             nn.init.xavier_uniform_(self.v)
 
+    def check(self, q: Tensor, k: Tensor) -> None:
+        check_alike(self, q, k)
+        if self.v is not None:
+            check_built(self, "q", q, self.v.shape[-1], self.v.shape[0])
+
     def readout(self, q: Tensor) -> Tensor | None:
         return super().readout(q) if self.v is None else self.v.to(q.dtype)
 
@@ -139,6 +157,11 @@ class GAT(Score):
         for part in (self.target, self.source):
             if part is not None:
                 nn.init.xavier_uniform_(part)
+
+    def check(self, q: Tensor, k: Tensor) -> None:
+        if self.target is not None and self.source is not None:
+            check_built(self, "q", q, self.target.shape[-1], self.target.shape[0])
+            check_built(self, "k", k, self.source.shape[-1])
 
     def parts(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """(..., H, n, 1) and (..., H, m, 1)."""

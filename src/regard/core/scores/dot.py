@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ..cores import Dot as DotCore
 from ..cores import Pair
-from .score import Lowered, Score, flat
+from .score import Lowered, Score, check_alike, flat
 
 
 class Dot(Score):
@@ -25,6 +25,12 @@ class Dot(Score):
 
     def scale(self, q: Tensor) -> float:
         return 1.0
+
+    def check(self, q: Tensor, k: Tensor) -> None:
+        check_alike(self, q, k)
+
+    def feature_count(self, q: Tensor) -> int | None:
+        return q.shape[-1] if self.by_feature else None
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         scale = self.scale(q)

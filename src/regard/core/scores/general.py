@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from ..cores import Dot as DotCore
-from ..cores import Pair
+from ..errors import check_built
 from .modifiers import Activation
-from .score import Lowered, Score, flat, per_head
+from .score import Lowered, Score, check_alike, flat
 
 
 class General(Score):
@@ -30,6 +30,13 @@ class General(Score):
             nn.init.uniform_(self.matrix, -bound, bound)
         elif features is not None:
             raise ValueError(f"General(features={features}) has one matrix a feature: give d_q (and d_k) too.")
+
+    def check(self, q: Tensor, k: Tensor) -> None:
+        if self.matrix is None:
+            check_alike(self, q, k)
+        else:
+            check_built(self, "q", q, self.matrix.shape[-1], self.matrix.shape[0])
+            check_built(self, "k", k, self.matrix.shape[-2])
 
     def map_query(self, q: Tensor) -> Tensor:
         """W q: (..., H, n, d_k), or (..., H, F, n, d_k) with features."""

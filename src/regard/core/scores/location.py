@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from ..activations import activation as apply
 from ..cores import Dot as DotCore
+from ..errors import check_built, check_heads
 from .score import Lowered, Score, flat, no_scores, per_head, wide
 
 
@@ -24,6 +25,10 @@ class Location(Score):
         super().__init__()
         self.places = nn.Parameter(torch.empty(heads, length, d_q))
         nn.init.uniform_(self.places, -(d_q**-0.5), d_q**-0.5)
+
+    def check(self, q: Tensor, k: Tensor) -> None:
+        check_built(self, "q", q, self.places.shape[-1], self.places.shape[0])
+        self._first(k.shape[-2])
 
     def _first(self, m: int) -> Tensor:
         if m > self.places.shape[1]:
@@ -65,6 +70,11 @@ class QueryFree(Score):
         nn.init.uniform_(self.key, -(d_k**-0.5), d_k**-0.5)
         nn.init.uniform_(self.w, -(width**-0.5), width**-0.5)
 
+    def check(self, q: Tensor, k: Tensor) -> None:
+        if self.sized:
+            check_built(self, "k", k, self.key.shape[-1])
+            check_heads(self, self.key.shape[0], q.shape[1])
+
     def of_keys(self, k: Tensor) -> Tensor:
         """(..., H, m), or (..., H, F, m) with features."""
         if not self.sized:
@@ -98,6 +108,10 @@ class LearnedQuery(QueryFree):
         self.query = nn.Parameter(torch.empty(heads, d_k))
         nn.init.uniform_(self.query, -(d_k**-0.5), d_k**-0.5)
 
+    def check(self, q: Tensor, k: Tensor) -> None:
+        check_built(self, "k", k, self.query.shape[-1])
+        check_heads(self, self.query.shape[0], q.shape[1])
+
     def of_keys(self, k: Tensor) -> Tensor:
         return (k * self.query.to(k.dtype)[:, None]).sum(-1)
 
@@ -129,6 +143,10 @@ class LocationAware(Score):
         self.conv = nn.Conv1d(1, filters, kernel, padding=kernel // 2, bias=False)
         for matrix in (self.query, self.key, self.place, self.w):
             nn.init.uniform_(matrix, -(matrix.shape[-1] ** -0.5), matrix.shape[-1] ** -0.5)
+
+    def check(self, q: Tensor, k: Tensor) -> None:
+        check_built(self, "q", q, self.query.shape[-1], self.query.shape[0])
+        check_built(self, "k", k, self.key.shape[-1])
 
     def start(self, keep: Tensor) -> Tensor:
         """Weights before the first step (B, H, m), from the allowed keys of the first query, bool (B, H, m)."""

@@ -3,11 +3,14 @@
 A modifier is a function of one score and of where its pair stands (head, query, key). Order matters and is kept.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
 from ..activations import activation, derivative
 from ..cores import Grads
+from ..errors import check_heads
 from ..spec import Spec
 from ..structures import check_align, shift_of
 from ..tiles import Tile
@@ -21,9 +24,12 @@ class Modifier(nn.Module, Spec):
     alone; its gradient is then taken by torch. Built-in ones know theirs (`closed`), so that custom operators run them.
     """
 
-    kept: tuple[str, ...] = ()
+    kept: ClassVar[tuple[str, ...]] = ()
     closed = False
     shifts = False  # s' = s + something: a constant added to a row passes through
+
+    def check(self, heads: int) -> None:
+        """Refuses a number of heads that its parameters were not built for."""
 
     def forward(self, s: Tensor, tile: Tile) -> Tensor:
         raise TypeError(f"{type(self).__name__} has no forward(s, tile): a modifier of your own defines it.")
@@ -81,6 +87,10 @@ class Activation(Modifier):
         self.name, self.slope = name, slope
         self.bias = nn.Parameter(torch.zeros(bias)) if bias is not None else None
 
+    def check(self, heads: int) -> None:
+        if self.bias is not None:
+            check_heads(self, self.bias.shape[0], heads)
+
     def on(self, s: Tensor) -> Tensor:
         """The same on scores laid out (..., H, n, m)."""
         shifted = s if self.bias is None else s + self.bias.to(s.dtype)[:, None, None]
@@ -136,6 +146,9 @@ class ALiBi(Modifier):
             self.register_buffer("slopes", slopes)
         self.align = align
 
+    def check(self, heads: int) -> None:
+        check_heads(self, self.slopes.shape[0], heads)
+
     def _distance(self, tile: Tile) -> Tensor:
         shift = shift_of(self.align, tile.n, tile.m, "ALiBi")
         return (tile.query + shift - tile.key).abs()
@@ -163,6 +176,9 @@ class RelativeBias(Modifier):
         check_align(align, "RelativeBias")
         self.table: Tensor = nn.Parameter(torch.zeros(heads, 2 * reach + 1))
         self.reach, self.align = reach, align
+
+    def check(self, heads: int) -> None:
+        check_heads(self, self.table.shape[0], heads)
 
     def _slot(self, tile: Tile) -> Tensor:
         shift = shift_of(self.align, tile.n, tile.m, "RelativeBias")
@@ -203,6 +219,9 @@ class Sink(Modifier):
         super().__init__()
         self.logits: Tensor = nn.Parameter(torch.full((heads,), start))
 
+    def check(self, heads: int) -> None:
+        check_heads(self, self.logits.shape[0], heads)
+
     def forward(self, s: Tensor, tile: Tile) -> Tensor:
         return s
 
@@ -222,6 +241,14 @@ class Modified(Score):
         self.stepwise = self.score.stepwise
         if self.stepwise:
             raise ValueError(f"{type(self.score).__name__} runs step by step and takes no modifiers.")
+
+    def check(self, q: Tensor, k: Tensor) -> None:
+        self.score.check(q, k)
+        for modifier in self.modifiers:
+            modifier.check(q.shape[1])  # type: ignore[operator]
+
+    def feature_count(self, q: Tensor) -> int | None:
+        return self.score.feature_count(q)
 
     @property
     def sink(self) -> Tensor | None:

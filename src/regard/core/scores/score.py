@@ -1,6 +1,6 @@
 """What a score is: a function of a query and a key, and its hand-over to the kernels."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -54,6 +54,13 @@ class Score(nn.Module):
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         raise TypeError(f"{type(self).__name__} has no forward(q, k): a score of your own defines it.")
 
+    def check(self, q: Tensor, k: Tensor) -> None:
+        """Refuses queries (B, H, n, d_q) and keys (B, H_k, m, d_k) of the wrong size before anything runs."""
+
+    def feature_count(self, q: Tensor) -> int | None:
+        """F, which must be the width of the values; None where a pair has one weight."""
+        return self.features
+
     def lower(self, q: Tensor, k: Tensor) -> Lowered | None:
         """q (B, H, n, d_q), k (B, H, m, d_k), heads already equal."""
         return None
@@ -65,6 +72,15 @@ class Score(nn.Module):
             raise TypeError(f"score | {type(modifier).__name__}: expected a modifier, for example "
                             "ScaledDot() | SoftCap(50.0) | ALiBi(heads=8).")  # fmt: skip
         return Modified(self, modifier)
+
+
+def check_alike(score: Score, q: Tensor, k: Tensor) -> None:
+    """For scores that compare q and k coordinate by coordinate."""
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(
+            f"{type(score).__name__} compares q and k in one space, but q has width {q.shape[-1]} and k {k.shape[-1]}: "
+            f"project one of them, or use General(d_q={q.shape[-1]}, d_k={k.shape[-1]})."
+        )
 
 
 def flat(x: Tensor) -> Tensor:

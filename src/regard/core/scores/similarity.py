@@ -8,13 +8,19 @@ from torch import Tensor, nn
 
 from ..cores import Dot as DotCore
 from ..cores import Pair
+from ..errors import check_built, check_heads
 from .modifiers import Activation
-from .score import Lowered, Score, flat, per_head, wide
+from .score import Lowered, Score, check_alike, flat, wide
 
 
 def _unit(x: Tensor, eps: float) -> Tensor:
     norm = wide(x).norm(dim=-1, keepdim=True).clamp_min(eps)
     return (wide(x) / norm).to(x.dtype)
+
+
+def _before_softplus(x: float) -> float:
+    """softplus(y) = x, also for x so large that exp(x) overflows."""
+    return x + math.log(-math.expm1(-x))
 
 
 class Cosine(Score):
@@ -30,6 +36,9 @@ class Cosine(Score):
     def __init__(self, sharpness: float = 1.0, eps: float = 1e-8):
         super().__init__()
         self.sharpness, self.eps = sharpness, eps
+
+    def check(self, q: Tensor, k: Tensor) -> None:
+        check_alike(self, q, k)
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return self.sharpness * (_unit(q, self.eps) @ _unit(k, self.eps).transpose(-1, -2))
@@ -50,9 +59,17 @@ class Content(Score):
 
     def __init__(self, d_q: int | None = None, heads: int = 1, sharpness: float = 1.0, eps: float = 1e-8):
         super().__init__()
+        if sharpness < 0 or (d_q is not None and sharpness == 0):
+            raise ValueError(f"Content(sharpness={sharpness}): expected 0 or more, and more than 0 with d_q, where it "
+                             "is the start of a learned sharpness.")  # fmt: skip
         self.sharpness, self.eps = sharpness, eps
         self.weight = None if d_q is None else nn.Parameter(torch.zeros(heads, d_q))
-        self.bias = None if d_q is None else nn.Parameter(torch.full((heads,), math.log(math.expm1(sharpness))))
+        self.bias = None if d_q is None else nn.Parameter(torch.full((heads,), _before_softplus(sharpness)))
+
+    def check(self, q: Tensor, k: Tensor) -> None:
+        check_alike(self, q, k)
+        if self.weight is not None:
+            check_built(self, "q", q, self.weight.shape[-1], self.weight.shape[0])
 
     def _sharp(self, q: Tensor) -> Tensor:
         """beta_i q_i / |q_i|."""
@@ -85,7 +102,15 @@ class Gaussian(Score):
             raise ValueError(f"Gaussian(width={width}): expected a positive width.")
         self.by_feature = features
         self.fixed = width
-        self.raw = nn.Parameter(torch.full((heads,), math.log(math.expm1(width)))) if learned else None
+        self.raw = nn.Parameter(torch.full((heads,), _before_softplus(width))) if learned else None
+
+    def check(self, q: Tensor, k: Tensor) -> None:
+        check_alike(self, q, k)
+        if self.raw is not None:
+            check_heads(self, self.raw.shape[0], q.shape[1])
+
+    def feature_count(self, q: Tensor) -> int | None:
+        return q.shape[-1] if self.by_feature else None
 
     def _scaled(self, x: Tensor) -> Tensor:
         """x / width."""
@@ -122,6 +147,12 @@ class Laplace(Score):
             raise ValueError(f"Laplace(width={width}): expected a positive width.")
         self.by_feature, self.width = features, width
 
+    def check(self, q: Tensor, k: Tensor) -> None:
+        check_alike(self, q, k)
+
+    def feature_count(self, q: Tensor) -> int | None:
+        return q.shape[-1] if self.by_feature else None
+
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         far = -((q / self.width).unsqueeze(-2) - (k / self.width).unsqueeze(-3)).abs()
         return far.movedim(-1, -3) if self.by_feature else far.sum(-1)
@@ -149,6 +180,11 @@ class Trilinear(Score):
         if self.weights is not None:
             nn.init.uniform_(self.weights, -((3 * self.weights.shape[-1]) ** -0.5), (3 * self.weights.shape[-1]) ** -0.5)
 
+    def check(self, q: Tensor, k: Tensor) -> None:
+        check_alike(self, q, k)
+        if self.weights is not None:
+            check_built(self, "q", q, self.weights.shape[-1], self.weights.shape[1])
+
     def _parts(self, q: Tensor) -> Tensor:
         if self.weights is None:
             return torch.full((3, 1, q.shape[-1]), q.shape[-1] ** -0.5, dtype=q.dtype, device=q.device)
@@ -174,8 +210,13 @@ class LinearKernel(Score):
     Katharopoulos et al. 2020. The n x m form and the associative form (backend "linear") are equal.
     """
 
+    def check(self, q: Tensor, k: Tensor) -> None:
+        check_alike(self, q, k)
+
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        return ((F.elu(q) + 1) @ (F.elu(k) + 1).transpose(-1, -2)).log()
+        kernel = (F.elu(q) + 1) @ (F.elu(k) + 1).transpose(-1, -2)
+        open_pair = kernel > 0  # phi underflows below about -17 in fp32; such a pair is closed, without a gradient
+        return kernel.where(open_pair, 1.0).log().where(open_pair, float("-inf"))
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         return Lowered(DotCore(flat(F.elu(q) + 1), flat(F.elu(k) + 1)), modifiers=(Activation("log"),))
