@@ -16,7 +16,8 @@ from .structures import Structure
 
 @dataclass(eq=False)
 class Sample:
-    """What was drawn: index (..., H, n) of the chosen keys (or z (..., H, m) of a policy), and its log-probability.
+    """What was drawn: index (..., H, n) of the chosen keys (of the chosen edges on a graph, -1 for none; z (..., H, m)
+    for a policy), and its log-probability.
 
     log_prob and entropy are differentiable; (..., H, n), or (..., H) for a policy over keys.
     """
@@ -96,14 +97,27 @@ def attend(
     chosen = choose(made, backend)
     made.backend = chosen.name
     if state is not None:
-        made.before = state
+        made.before = _before(made, state)
     ran = chosen.run(made)
     amap: AttentionMap
     if ran.weights is not None:
         amap = StoredMap.of_plan(made, ran.weights)
     else:
         amap = LazyMap.of_plan(made, ran.state, ran.index)
-    return Attended(made.output(ran.out), amap, _sample(made, ran), ran.last)
+    return Attended(made.output(ran.out), amap, _sample(made, ran), None if ran.last is None else made.output(ran.last))
+
+
+def _before(plan: Plan, state: Tensor) -> Tensor:
+    """The state of the step before, (..., H, m), in the plan's shape."""
+    if not (plan.score.stepwise or plan.align.stepwise):
+        raise ValueError(f"state= belongs to stepwise mechanisms (LocationAware, Monotonic); "
+                         f"{type(plan.score).__name__} with {type(plan.align).__name__} has none.")  # fmt: skip
+    shape = (plan.m,) if plan.given == 2 else (*plan.lead, plan.heads, plan.m)
+    if not isinstance(state, Tensor) or tuple(state.shape) != shape:
+        given = tuple(state.shape) if isinstance(state, Tensor) else type(state).__name__
+        raise ValueError(f"state= is {given}, expected the weights of the step before, {shape} = (..., heads, m): pass "
+                         "Attended.state of that step.")  # fmt: skip
+    return state.reshape(plan.batch, plan.heads, plan.m)
 
 
 def _sample(plan: Plan, ran: Ran) -> Sample | None:

@@ -63,6 +63,10 @@ class Tile:
         lane = (self.key % 4).expand(word.shape[:-1])
         return _to_unit(word.gather(-1, lane.unsqueeze(-1)).squeeze(-1))
 
+    def normal(self, seed: Tensor) -> Tensor:
+        """Standard normal numbers: the inverse of the distribution function at U."""
+        return 2**0.5 * torch.erfinv(2 * self.uniform(seed) - 1)
+
     def gumbel(self, seed: Tensor) -> Tensor:
         """-log(-log U): the largest of score + noise is a draw from the softmax of the scores."""
         return -torch.log(-torch.log(self.uniform(seed)))

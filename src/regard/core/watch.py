@@ -1,0 +1,59 @@
+"""What a lazy map reads later: tensors that must not change in place between attend and the reading."""
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from .cores import Opaque
+from .evaluate import Problem
+from .spec import Spec
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+Watched = tuple[tuple[str, Tensor, int], ...]  # a name, the tensor, its version then
+
+
+def unchanged(watched: Watched) -> None:
+    """An error if one of them was changed in place: its weights would no longer be those that were used."""
+    for name, tensor, version in watched:
+        if tensor._version != version:
+            raise RuntimeError(f"{name} was changed in place after attend: its map can no longer be computed. "
+                               "Read what you need before, or attend over a copy.")  # fmt: skip
+
+
+def watch(source: "Plan | Problem") -> Watched:
+    """Tensors that a later in-place change would make this map lie about."""
+    named: list[tuple[str, Tensor]] = []
+    if isinstance(source, Problem):
+        named += _tensors(source, "")
+    else:
+        named += [("q", source.q), ("k", source.k)]
+        if source.lowered:  # projections are made; biases, tables and read-outs may be the parameters themselves
+            named += _tensors(source.problem, "")
+        else:
+            named += _tensors(source.over, "over")
+            named += _of_module(source.score, "score") + _of_module(source.align, "align")
+    return tuple([(name, x, x._version) for name, x in named if not x.is_inference()])
+
+
+def _tensors(value: Any, path: str) -> list[tuple[str, Tensor]]:
+    """The tensors of a plan's part, each with where it stands."""
+    if isinstance(value, Tensor):
+        return [(_NAMED.get(path, path), value)]
+    if isinstance(value, Spec):
+        return [found for name, part in value.fields_of() for found in _tensors(part, f"{path}.{name}".strip("."))]
+    if isinstance(value, tuple):
+        return [found for part in value for found in _tensors(part, path)]
+    if isinstance(value, Opaque):
+        return [("q", value.a), ("k", value.b), *_of_module(value.score, "score")]
+    return []
+
+
+_NAMED = {"score.core.a": "q", "score.core.b": "k"}
+
+
+def _of_module(module: Any, path: str) -> list[tuple[str, Tensor]]:
+    if not isinstance(module, nn.Module) or not (module._parameters or module._buffers or module._modules):
+        return []
+    return [(f"{path}.{name}", x) for name, x in [*module.named_parameters(), *module.named_buffers()]]
