@@ -117,7 +117,7 @@ class Uniform(Alignment):
         if keep is None:
             return torch.full_like(s, 1 / max(1, s.shape[-1]))
         keep = keep.expand(s.shape)
-        return (keep / keep.sum(-1, keepdim=True).clamp_min(1)).to(s.dtype)
+        return keep.to(s.dtype) / keep.sum(-1, keepdim=True).clamp_min(1)
 
     def state(self, s: Tensor, look: Look = NOTHING) -> RowState:
         count = counted(s)
