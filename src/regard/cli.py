@@ -1,0 +1,77 @@
+"""The command `regard`."""
+
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+app = typer.Typer(
+    help="Build, run, see and judge attention.",
+    epilog="Examples:  regard demo    ·    regard bench core --json",
+    no_args_is_help=True,
+    add_completion=False,
+)
+bench_app = typer.Typer(help="Measure Regard beside its peers and the limits of the machine.", no_args_is_help=True)
+app.add_typer(bench_app, name="bench")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"regard {version('regard')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the page; made where it does not exist.")] = Path("regard-demo"),
+    seeds: Annotated[int, typer.Option(min=1, help="How often each network is trained.")] = 5,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training images.")] = 15,
+) -> None:
+    """See attention computed, drawn and explained: about a minute, then one page that works offline.
+
+    Example:  regard demo --out /tmp/regard-demo
+    """
+    console = Console()
+    try:
+        from regard.demo import run
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] == "regard":
+            raise
+        _stop(console, f"the demo needs {missing.name}, which is not installed: pip install 'regard[demo]'")
+    try:
+        page = run(out, seeds=seeds, epochs=epochs, console=console)
+    except OSError as problem:
+        _stop(console, str(problem))
+    console.print("[bold]Open this page:[/bold]")
+    typer.echo(page.resolve())
+
+
+@bench_app.command()
+def core(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """The core: sdpa beside bare SDPA, additive memory, sparse alignments beside entmax, a pyramid.
+
+    Example:  regard bench core --json > core.json
+    """
+    from regard.bench import core as measure
+
+    measure.main(json=json)
+
+
+def _stop(console: Console, sentence: str) -> NoReturn:
+    console.print(f"[red]regard:[/red] {escape(sentence)}", soft_wrap=True, highlight=False)
+    raise typer.Exit(1)

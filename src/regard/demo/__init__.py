@@ -1,0 +1,67 @@
+"""`regard demo`: attention computed, drawn and judged in a minute, left behind as one page."""
+
+import platform
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from . import digits, digits_part, five_tokens
+from .page import render, write
+
+
+def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = None) -> Path:
+    """Computes every part, tells the console as it goes, writes out/index.html and returns its path."""
+    console = console or Console()
+    began = time.perf_counter()
+    five = five_tokens.compute()
+    console.print(_five_table(five))
+    data, results = digits.Digits.load(), digits.Results(seeds)
+    _train(console, data, results, epochs)
+    console.print(_digits_table(results))
+    parts = [digits_part.part(data, results, epochs), five_tokens.part(five)]
+    page = render(
+        parts,
+        regard=version("regard"),
+        torch=version("torch"),
+        python=platform.python_version(),
+        seconds=f"{time.perf_counter() - began:.0f}",
+    )
+    return write(page, out)
+
+
+def _train(console: Console, data: digits.Digits, results: digits.Results, epochs: int) -> None:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    total = results.seeds * len(digits.NETWORKS) * len(digits.ALIGNMENTS)
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("reading digits", total=total)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # tensors this small only wait for each other on several
+        try:
+            for seed, network, align, accuracy in digits.study(data, results, epochs):
+                progress.update(task, advance=1, description=f"seed {seed}: {network}, {align} {100 * accuracy:.1f}%")
+        finally:
+            torch.set_num_threads(threads)
+
+
+def _five_table(five: five_tokens.FiveTokens) -> Table:
+    table = Table("query", *five_tokens.TOKENS, title="Five tokens: who attends to whom", title_justify="left")
+    for token, row in zip(five_tokens.TOKENS, five.weights.tolist(), strict=True):
+        table.add_row(token, *(f"{weight:.4f}" for weight in row))
+    return table
+
+
+def _digits_table(results: digits.Results) -> Table:
+    table = Table(
+        "network", "attention", "every weight equal", "difference",
+        title=f"Digits: test accuracy over {results.seeds} seeds", title_justify="left",
+    )  # fmt: skip
+    for network in digits.NETWORKS:
+        on, off = results.spread(network, "softmax"), results.spread(network, "uniform")
+        cells = (f"{100 * spread.mean:.1f} ± {100 * spread.deviation:.1f}%" for spread in (on, off, on - off))
+        table.add_row(network, *cells)
+    return table

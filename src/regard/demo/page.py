@@ -1,0 +1,102 @@
+"""The page that the demo leaves behind: one file, offline, figures inside.
+
+A part is a title, a sentence and its HTML. The first part with a `hero` fills the first screen, so a new part
+takes the first screen by standing first in the list. Templates escape every value that is not marked as HTML.
+"""
+
+import base64
+import io
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LIGHT_INK, DARK_INK = "#1d1f25", "#ece9e2"
+TEMPLATES = Environment(
+    loader=PackageLoader("regard.demo"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+TEMPLATES.filters["percent"] = lambda share: f"{100 * share:.1f}%"
+TEMPLATES.filters["points"] = lambda share: f"{100 * share:+.1f}".replace("-", "−")
+TEMPLATES.filters["places"] = lambda value: f"{value:.4f}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One section of the page; hero, where given, may fill the first screen."""
+
+    title: str
+    lead: str
+    html: Markup
+    hero: Markup | None = None
+
+
+def fill(template: str, **values: Any) -> Markup:
+    """A template of this package as HTML; plain text in the values is escaped."""
+    return Markup(TEMPLATES.get_template(template).render(**values))
+
+
+def render(parts: list[Part], **about: str) -> str:
+    """The whole page. about: short facts for the last line, such as version="0.1.0"."""
+    hero = next((part.hero for part in parts if part.hero), None)
+    style = Markup(TEMPLATES.get_template("page.css").render())
+    return TEMPLATES.get_template("page.html").render(parts=parts, hero=hero, style=style, about=about)
+
+
+def write(page: str, folder: Path) -> Path:
+    """index.html in the folder: whole or not at all, never half a page."""
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"--out {folder} is a file; name a folder, which is made where it does not exist.")
+    folder.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(dir=folder, prefix=".index-", suffix=".html")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(page)
+        os.chmod(draft, 0o644)
+        target = folder / "index.html"
+        os.replace(draft, target)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def picture(draw: "Callable[[str], Figure]", alt: str) -> Markup:
+    """A matplotlib figure inside the page, drawn twice: draw(colours) for light and for dark surroundings."""
+    import matplotlib.pyplot as plt
+
+    sources = []
+    for ink, colours in ((LIGHT_INK, "YlOrBr"), (DARK_INK, "inferno")):
+        names = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color")
+        with plt.rc_context(dict.fromkeys(names, ink)):
+            figure, data = draw(colours), io.BytesIO()
+            figure.savefig(data, format="png", dpi=160, transparent=True, bbox_inches="tight", pad_inches=0.02)
+            plt.close(figure)
+        sources.append(_data(data.getvalue()))
+    return Markup(
+        '<picture><source media="(prefers-color-scheme: dark)" srcset="{}"><img class="figure" alt="{}" src="{}"></picture>'
+    ).format(sources[1], alt, sources[0])
+
+
+def pixels(picture: Any, alt: str) -> Markup:
+    """An array (height, width, 3) in [0, 1], one image pixel each; the page enlarges it without blurring."""
+    from matplotlib.image import imsave
+
+    data = io.BytesIO()
+    imsave(data, picture, format="png")
+    return Markup('<img class="pixels" alt="{}" src="{}">').format(alt, _data(data.getvalue()))
+
+
+def _data(png: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
