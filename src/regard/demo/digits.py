@@ -143,13 +143,12 @@ def study(data: Digits, results: Results, epochs: int) -> Iterator[tuple[int, st
                 yield seed, network, align, accuracy
 
 
-def trained(
-    data: Digits, train: Tensor, seed: int, align: str, perceptron: bool, epochs: int, batch: int = 64
-) -> Reader:
+def trained(data: Digits, train: Tensor, seed: int, align: str, perceptron: bool, epochs: int) -> Reader:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         reader = Reader(align, perceptron)
         order = [torch.randperm(len(train)) for _ in range(epochs)]
+    batch = 64
     steps = epochs * (len(train) // batch)
     optimizer = torch.optim.AdamW(reader.parameters(), lr=5e-3, weight_decay=1e-2, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=5e-3, total_steps=steps + 1)

@@ -60,7 +60,8 @@ def beside(attention: Spread, neighbour: Spread) -> str:
     """The trivial baseline is named whichever way it falls."""
     if attention.mean < neighbour.mean:
         return (
-            f"That is below the trivial baseline: the nearest neighbour in raw pixels reads {_percent(neighbour.mean)}. "
+            "That is below the trivial baseline: the nearest neighbour in raw pixels reads "
+            f"{_percent(neighbour.mean)}. "
             "The digits are here because they train in seconds, not because they need attention."
         )
     return f"The trivial baseline, the nearest neighbour in raw pixels, reads {_percent(neighbour.mean)}."
@@ -89,7 +90,7 @@ def _below(one: Spread, other: Spread) -> bool:
 
 
 def _tiles(data: Digits, results: Results) -> list[dict[str, Markup | int]]:
-    """One test image of each digit, the first that the first seed's reader gets right, under the light of its weights."""
+    """The first test image of each digit that the first seed's reader gets right, under the light of its weights."""
     assert results.reader is not None
     _, test = data.split(0)
     weights, read = looks(results.reader, data, test)

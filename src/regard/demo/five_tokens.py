@@ -26,8 +26,8 @@ class FiveTokens:
 
 def compute() -> FiveTokens:
     x = torch.tensor(X, dtype=torch.float64)
-    contexts, amap = attend(x, x, x, score="scaled_dot")
-    return FiveTokens(x, ScaledDot()(x, x), amap.weights().reshape(5, 5), contexts)
+    attended = attend(x, x, x, score="scaled_dot")
+    return FiveTokens(x, ScaledDot()(x, x), attended.map.weights().reshape(5, 5), attended.out)
 
 
 def part(five: FiveTokens) -> Part:

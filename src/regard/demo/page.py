@@ -78,14 +78,14 @@ def picture(draw: "Callable[[str], Figure]", alt: str) -> Markup:
 
     sources = []
     for ink, colours in ((LIGHT_INK, "YlOrBr"), (DARK_INK, "inferno")):
-        names = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color")
-        with plt.rc_context(dict.fromkeys(names, ink)):
+        with plt.rc_context({"text.color": ink, "axes.labelcolor": ink, "xtick.color": ink, "ytick.color": ink}):
             figure, data = draw(colours), io.BytesIO()
             figure.savefig(data, format="png", dpi=160, transparent=True, bbox_inches="tight", pad_inches=0.02)
             plt.close(figure)
         sources.append(_data(data.getvalue()))
     return Markup(
-        '<picture><source media="(prefers-color-scheme: dark)" srcset="{}"><img class="figure" alt="{}" src="{}"></picture>'
+        '<picture><source media="(prefers-color-scheme: dark)" srcset="{}">'
+        '<img class="figure" alt="{}" src="{}"></picture>'
     ).format(sources[1], alt, sources[0])
 
 

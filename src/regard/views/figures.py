@@ -52,7 +52,7 @@ def heat_map(
             dark = np.mean(image.cmap(weight / top)[:3]) < 0.5
             ax.text(j, i, f"{weight:.4f}", ha="center", va="center", color="white" if dark else "black")
     bar = ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.03, label="weight")
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     bar.ax.tick_params(length=0)
     return ax
 
@@ -70,7 +70,8 @@ def spotlight(image: ArrayLike, weights: ArrayLike) -> NDArray[np.float64]:
     tall, wide = (side // cells if cells else 0 for side, cells in zip(ink.shape, grid.shape, strict=True))
     if (tall * grid.shape[0], wide * grid.shape[1]) != ink.shape:
         raise ValueError(
-            f"spotlight() needs weights whose grid divides the image: weights are {grid.shape}, the image is {ink.shape}. "
+            f"spotlight() needs weights whose grid divides the image: the weights are {grid.shape}, "
+            f"the image is {ink.shape}. "
             "Reshape one row of a map to its patches: amap.row(0).reshape(rows, columns)."
         )
     glow = np.kron(grid / (grid.max() or 1.0), np.ones((tall, wide)))[..., None]
@@ -99,7 +100,7 @@ def _two_dimensional(weights: Any) -> NDArray[np.float64]:
         grid = grid[0]
     if grid.ndim != 2:
         raise ValueError(
-            f"heat_map() draws one head: expected (n, m) weights, given {grid.shape}. Choose one with amap[batch, head]."
+            f"heat_map() draws one head: expected weights (n, m), given {grid.shape}. Choose one: amap[batch, head]."
         )
     return grid
 
