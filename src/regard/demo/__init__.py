@@ -11,11 +11,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from . import digits, digits_part, five_tokens
-from .page import render, write
+from .page import make_folder, render, write
 
 
 def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = None) -> Path:
     """Computes every part, tells the console as it goes, writes out/index.html and returns its path."""
+    make_folder(out)  # a folder that cannot be is an error now, not after a minute
     console = console or Console()
     began = time.perf_counter()
     five = five_tokens.compute()

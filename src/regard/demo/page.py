@@ -54,11 +54,15 @@ def render(parts: list[Part], **about: str) -> str:
     return TEMPLATES.get_template("page.html").render(parts=parts, hero=hero, style=style, about=about)
 
 
-def write(page: str, folder: Path) -> Path:
-    """index.html in the folder: whole or not at all, never half a page."""
+def make_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"--out {folder} is a file; name a folder, which is made where it does not exist.")
     folder.mkdir(parents=True, exist_ok=True)
+
+
+def write(page: str, folder: Path) -> Path:
+    """index.html in the folder: whole or not at all, never half a page."""
+    make_folder(folder)
     handle, draft = tempfile.mkstemp(dir=folder, prefix=".index-", suffix=".html")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
