@@ -12,12 +12,12 @@ from torch import Tensor
 
 from ..core import evaluate
 from ..core.alignments import Hard, RowState
-from ..core.cores import Grads
+from ..core.cores import Grads, Opaque
 from ..core.errors import Refused
 from ..core.evaluate import Problem
 from ..core.plan import Plan
 from ..core.registry import Ran
-from ..core.spec import decode, encode
+from ..core.spec import Parts, decode, encode, transform
 
 
 class Chunked:
@@ -36,14 +36,14 @@ class Chunked:
     def run(self, plan: Plan) -> Ran:
         problem, v = plan.problem, plan.v_by_head.flatten(0, 1)
         if problem.score.closed:
-            tensors = [v]
-            text = encode(problem, tensors)
-            out, tau, index, scale, log_prob, entropy = forward_op(tensors, text)
+            parts = Parts([v], [], [])
+            text = encode(problem, parts)
+            results = forward_op(parts.tensors, text, parts.ints, parts.floats)
+            out, tau, index, scale, log_prob, entropy = results
         else:
-            leaves = _leaves(problem, v)
-            out, tau, index, scale, log_prob, entropy = _OwnScore.apply(problem, v, *leaves)
+            out, tau, index, scale, log_prob, entropy = _OwnScore.apply(problem, v, *_leaves(problem))
         shape = (plan.batch, plan.heads)
-        state = RowState(tau, index if problem.align.chooses else None, scale if scale.numel() else None)
+        state = RowState(tau, index if problem.align.chooses else None, scale if scale.ndim == tau.ndim else None)
         if not isinstance(problem.align, Hard) or problem.score.features is not None:
             return Ran(out.unflatten(0, shape), state)
         drawn = {"log_prob": log_prob.unflatten(0, shape), "entropy": entropy.unflatten(0, shape)}
@@ -62,7 +62,7 @@ def _forward(problem: Problem, v: Tensor) -> Results:
     for block in evaluate.blocks(problem):
         s = evaluate.scores(problem, block)
         state = evaluate.row_state(problem, block, s)
-        w = evaluate.scaled(problem, block, evaluate.weights(problem, block, s, state))
+        w, full, seen = evaluate.whole_weights(problem, block, s, state)
         evaluate.put(tau, block, state.tau)
         if state.index is not None:
             deep = state.index.shape[state.tau.ndim :]
@@ -70,12 +70,11 @@ def _forward(problem: Problem, v: Tensor) -> Results:
         if state.scale is not None:
             evaluate.put(scale, block, state.scale)
         if draws:
-            full, seen = evaluate.with_sink(problem, block, s, evaluate.look(problem, block))
-            log_p, chosen = _log_prob(full, state), problem.align.weights(full, state, seen)
-            evaluate.put(log_prob, block, torch.where(chosen > 0, log_p, 0.0).sum(-1))
+            log_p = _log_prob(full, state)
+            evaluate.put(log_prob, block, torch.where(w > 0, log_p, 0.0).sum(-1))
             evaluate.put(entropy, block, -_p_log_p(log_p).sum(-1))
         out_view = out[block.slab]
-        out_view[:, block.rows] = evaluate.average(problem, block, w, v)
+        out_view[:, block.rows] = evaluate.average(problem, block, evaluate.scaled(problem, block, w[..., : s.shape[-1]]), v)
     return out.to(dtype), tau, index, scale, log_prob, entropy
 
 
@@ -84,8 +83,8 @@ def _empty_results(problem: Problem, v: Tensor) -> Results:
     shape = (g, n) if features is None else (g, features, n)
     out = like.new_zeros((g, n, v.shape[-1]))
     tau = like.new_full(shape, float("inf"))
-    k = getattr(problem.align, "k", None)
-    index = torch.full(shape if k is None else (*shape, min(k, problem.m)), -1, dtype=torch.int32, device=v.device)
+    k, columns = getattr(problem.align, "k", None), problem.m + (problem.score.sink is not None)
+    index = torch.full(shape if k is None else (*shape, min(k, columns)), -1, dtype=torch.int32, device=v.device)
     from ..core.alignments import ReLU
 
     draws = isinstance(problem.align, Hard) and features is None
@@ -110,9 +109,7 @@ def _backward(
         trail: list[Tensor] = []
         s = evaluate.scores(problem, block, trail)
         part = evaluate.pick(state, block.slab, block.rows)
-        seen = evaluate.look(problem, block)
-        full, seen = evaluate.with_sink(problem, block, s, seen)
-        w_full = problem.align.weights(full, part, seen)
+        w_full, full, seen = evaluate.whole_weights(problem, block, s, part)
         w = w_full[..., : s.shape[-1]]
         dw = evaluate.average_vjp(problem, block, evaluate.scaled(problem, block, w), v, dout[block.slab][:, block.rows], grads)
         mask = evaluate.dropped(problem, block)
@@ -177,28 +174,28 @@ def _full(x: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("regard::chunked", mutates_args=())
-def forward_op(tensors: list[Tensor], text: str) -> Results:
+def forward_op(tensors: list[Tensor], text: str, ints: list[int], floats: list[float]) -> Results:
     """tensors[0] are the values (g, m, d_v), the rest belongs to the problem that `text` describes."""
     with torch.autocast(tensors[0].device.type, enabled=False):
-        return _forward(decode(text, tensors), tensors[0])
+        return _forward(decode(text, Parts(tensors, ints, floats)), tensors[0])
 
 
 @forward_op.register_fake
-def _(tensors: list[Tensor], text: str) -> Results:
-    problem, v = decode(text, tensors), tensors[0]
+def _(tensors: list[Tensor], text: str, ints: list[int], floats: list[float]) -> Results:
+    problem, v = decode(text, Parts(tensors, ints, floats)), tensors[0]
     out, *rest = _empty_results(problem, v)
     return (v.new_empty(out.shape), *rest)  # type: ignore[return-value]
 
 
 @torch.library.custom_op("regard::chunked_backward", mutates_args=())
 def backward_op(
-    tensors: list[Tensor], text: str, tau: Tensor, index: Tensor, scale: Tensor, dout: Tensor, dtau: Tensor | None,
-    dlog: Tensor | None, dentropy: Tensor | None,
+    tensors: list[Tensor], text: str, ints: list[int], floats: list[float], tau: Tensor, index: Tensor, scale: Tensor,
+    dout: Tensor, dtau: Tensor | None, dlog: Tensor | None, dentropy: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
     with torch.autocast(tensors[0].device.type, enabled=False):
         full = [_full(x).view_as(x) if x.is_floating_point() else x for x in tensors]  # one object a position
-        problem = decode(text, full)
-        state = RowState(tau, index if index.numel() or problem.align.chooses else None, scale if scale.numel() else None)
+        problem = decode(text, Parts(full, ints, floats))
+        state = RowState(tau, index if index.numel() or problem.align.chooses else None, scale if scale.ndim == tau.ndim else None)
         found = _backward(problem, full[0], state, _full(dout), dtau, dlog, dentropy, full)
     return [
         (torch.zeros_like(x) if g is None else g.to(x.dtype)) if x.is_floating_point() else x.new_zeros(0)
@@ -212,7 +209,7 @@ def _(tensors: list[Tensor], text: str, *rest: Any) -> list[Tensor]:
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Results) -> None:
-    tensors, ctx.text = inputs
+    tensors, ctx.text, ctx.ints, ctx.floats = inputs
     _, tau, index, scale, _, _ = output
     ctx.count = len(tensors)
     ctx.save_for_backward(*tensors, tau, index, scale)
@@ -221,13 +218,13 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Results) -> None:
 
 
 def _autograd(ctx: Any, dout: Tensor | None, dtau: Tensor | None, _i: Any, _s: Any, dlog: Tensor | None,
-              dentropy: Tensor | None) -> tuple[list[Tensor | None], None]:  # fmt: skip
+              dentropy: Tensor | None) -> tuple[list[Tensor | None], None, None, None]:  # fmt: skip
     saved = ctx.saved_tensors
     tensors, (tau, index, scale) = list(saved[: ctx.count]), saved[ctx.count :]
     if dout is None:
         dout = tensors[0].new_zeros((tau.shape[0], tau.shape[-1], tensors[0].shape[-1]))
-    found = backward_op(tensors, ctx.text, tau, index, scale, dout, dtau, dlog, dentropy)
-    return [g if x.is_floating_point() else None for x, g in zip(tensors, found, strict=True)], None
+    found = backward_op(tensors, ctx.text, ctx.ints, ctx.floats, tau, index, scale, dout, dtau, dlog, dentropy)
+    return [g if x.is_floating_point() else None for x, g in zip(tensors, found, strict=True)], None, None, None
 
 
 forward_op.register_autograd(_autograd, setup_context=_setup)
@@ -248,15 +245,15 @@ torch.library.register_vmap(forward_op, _no_vmap)
 torch.library.register_vmap(backward_op, _no_vmap)
 
 
-def _leaves(problem: Problem, v: Tensor) -> list[Tensor]:
-    """Tensors of a problem that holds a user's own score, for autograd: the core's, the module's, the rest."""
-    core, score = problem.score.core, problem.score
-    found = [core.a, core.b, *core.parameters, *(p for m in score.modifiers for p in m.parameters())]  # type: ignore[union-attr]
-    found += [x for x in (score.key_bias, score.row_bias, score.sink) if x is not None]
-    if problem.factor is not None:
-        found.append(problem.factor.centre)
-    alpha = getattr(problem.align, "alpha", None)
-    return [*found, alpha] if isinstance(alpha, Tensor) else found
+def _leaves(problem: Problem) -> list[Tensor]:
+    """Tensors with a gradient in a problem that holds a score or a modifier of the user's own, each once."""
+    found: list[Tensor] = []
+    transform(problem, lambda x: found.append(x) or x)
+    core = problem.score.core
+    if isinstance(core, Opaque):
+        found += [core.a, core.b, *core.parameters]
+    found += [p for modifier in problem.score.modifiers if not modifier.closed for p in modifier.parameters()]
+    return list({id(x): x for x in found if x.is_floating_point()}.values())
 
 
 class _OwnScore(torch.autograd.Function):
@@ -265,20 +262,42 @@ class _OwnScore(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, problem: Problem, v: Tensor, *leaves: Tensor) -> Results:  # type: ignore[override]
         results = _forward(problem, v)
-        ctx.problem = problem
+        ctx.problem, ctx.leaves = problem, leaves
         ctx.save_for_backward(v, *leaves, *results[1:4])
         ctx.mark_non_differentiable(results[2], results[3])
         ctx.set_materialize_grads(False)
         return results
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dout: Tensor | None, dtau: Tensor | None, _i: Any, _s: Any, dlog: Tensor | None,
                  dentropy: Tensor | None) -> tuple[Any, ...]:  # type: ignore[override] # fmt: skip
         v, *leaves = ctx.saved_tensors[:-3]
         tau, index, scale = ctx.saved_tensors[-3:]
         dout = v.new_zeros((tau.shape[0], tau.shape[-1], v.shape[-1])) if dout is None else dout
-        problem = ctx.problem
-        state = RowState(tau, index if problem.align.chooses else None, scale if scale.numel() else None)
-        found = _backward(problem, _full(v), state, _full(dout), dtau, dlog, dentropy, [_full(v), *leaves])
-        return None, *(None if g is None else g.to(x.dtype) for g, x in zip(found, [v, *leaves], strict=True))
+        wide: dict[int, Tensor] = {}  # what each 16-bit tensor became, so that its gradient is found again
+
+        def widen(x: Tensor) -> Tensor:
+            return wide.setdefault(id(x), _full(x))
+
+        with torch.no_grad():
+            problem = transform(ctx.problem, widen)
+            state = RowState(tau, index if problem.align.chooses else None, scale if scale.ndim == tau.ndim else None)
+            targets = [widen(v), *(wide.get(id(x), x) for x in ctx.leaves)]
+            found = _backward(problem, targets[0], state, _full(dout), dtau, dlog, dentropy, targets)
+        sums = [None if g is None else g.to(x.dtype) for g, x in zip(found, [v, *leaves], strict=True)]
+        return None, *(_once(sums, [dout, v, *leaves]) if torch.is_grad_enabled() else sums)
+
+
+def _once(sums: list[Tensor | None], inputs: list[Tensor]) -> list[Tensor | None]:
+    """The same gradients, which refuse to be differentiated again."""
+    there = [g for g in sums if g is not None]
+    made = iter(_Once.apply(len(there), *there, *inputs))
+    return [None if g is None else next(made) for g in sums]
+
+
+class _Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
+        return tuple(x.view_as(x) for x in tensors[:count])
+
+    backward = staticmethod(_no_second_derivative)

@@ -8,7 +8,7 @@ Scores are in the precision of the input, statistics and weights in fp32 or bett
 import torch
 from torch import Tensor
 
-from ..core.alignments import Alignment, Hard, Look, Monotonic
+from ..core.alignments import Alignment, Hard, Look, Monotonic, open_pairs
 from ..core.edges import Neighbours, neighbours_of
 from ..core.plan import Plan
 from ..core.registry import Ran
@@ -25,6 +25,8 @@ class Reference:
             return ["A stepwise score needs a dense structure and an alignment that is not stepwise itself."]
         if plan.align.stepwise and neighbours_of(plan.over) is not None:
             return ["A stepwise alignment has an order of keys, which edges do not."]
+        if plan.align.stepwise and isinstance(plan.score, Modified) and plan.score.sink is not None:
+            return ["A stepwise alignment goes from key to key, and a sink stands nowhere among them."]
         return []
 
     def run(self, plan: Plan) -> Ran:
@@ -39,16 +41,22 @@ class Reference:
         if isinstance(plan.score, LocationAware):
             return _step_by_step(plan, plan.score, k, v, keep)
         s = wide(plan.score(q, k))  # (B, H, [F,] n, m)
-        noise = _by_head(plan, tile.gumbel(plan.seed)) if plan.sample and plan.align.samples else None
+        noise = None
+        if plan.sample and plan.align.samples:
+            drawn = tile.normal(plan.seed) if isinstance(plan.align, Monotonic) else tile.gumbel(plan.seed)
+            noise = _by_head(plan, drawn)
         if s.ndim == 5:
             keep, noise = _with_features(keep), _with_features(noise)
+        keep = open_pairs(s, keep) if plan.align.uses_scores else keep
         sink = plan.score.sink if isinstance(plan.score, Modified) else None
         s, keep, noise = _with_sink(s, keep, noise, sink)
         if isinstance(plan.align, Monotonic):
             w = plan.align(s, keep, noise, plan.before)
             return Ran(_average(w, v, plan, tile), weights=w.detach(), last=w[..., -1, :] if plan.n else plan.before)
         w = _aligned(plan.align, s, keep, noise)
-        chosen, log_prob, entropy = _choice(plan.align, s, keep, noise, torch.arange(s.shape[-1], device=s.device))
+        name = torch.arange(plan.m, device=s.device)
+        name = name if sink is None else torch.nn.functional.pad(name, (0, 1), value=-2)
+        chosen, log_prob, entropy = _choice(plan.align, s, keep, noise, name)
         w = w if sink is None else w[..., :-1]
         return Ran(_average(w, v, plan, tile), index=chosen, log_prob=log_prob, entropy=entropy)
 
@@ -68,6 +76,8 @@ def _with_sink(
     if sink is None:
         return s, keep, noise
     logits = sink.to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 2)).expand(*s.shape[:-1], 1)
+    if keep is None and s.shape[-1] == 0:
+        keep = torch.ones_like(s, dtype=torch.bool)
     if keep is not None:
         keep = torch.cat([keep, keep.any(-1, keepdim=True)], -1)
     noise = noise if noise is None else torch.nn.functional.pad(noise, (0, 1))
@@ -146,8 +156,9 @@ def _on_edges(plan: Plan, graph: Neighbours) -> Ran:
     assert keep is not None
     keep = keep.expand(plan.batch * plan.heads, *source.shape).unflatten(0, (plan.batch, plan.heads))
     q = plan.q.transpose(1, 2).unsqueeze(-2)  # (B, n, H, 1, d)
-    k = plan.k_by_head[:, :, source].transpose(1, 2)  # (B, n, H, c, d)
-    values = plan.v_by_head[:, :, source]  # (B, H, n, c, d_v)
+    missing = (edge < 0)[:, :, None]
+    k = plan.k_by_head[:, :, source].masked_fill(missing, 0.0).transpose(1, 2)  # (B, n, H, c, d)
+    values = plan.v_by_head[:, :, source].masked_fill(missing, 0.0)  # (B, H, n, c, d_v)
     inner = plan.score.score if isinstance(plan.score, Modified) else plan.score
     s = wide(inner(q, k).squeeze(-2).transpose(1, 2))  # (B, H, n, c); features: (B, H, n, F, c) below
     if s.ndim == 5:
@@ -165,9 +176,10 @@ def _on_edges(plan: Plan, graph: Neighbours) -> Ran:
         noise = tile.gumbel(plan.seed).expand(-1, *source.shape).unflatten(0, (plan.batch, plan.heads))
         noise = noise if s.ndim == 4 else noise.unsqueeze(2)
     width = s.shape[-1]
+    keep = open_pairs(s, keep) if plan.align.uses_scores else keep
     s, keep, noise = _with_sink(s, keep, noise, sink)
     w = _aligned(plan.align, s, keep, noise)
-    name = torch.cat([edge, torch.full_like(edge[:, :1], -2)], 1) if sink is not None else edge
+    name = edge if sink is None else torch.nn.functional.pad(edge, (0, 1), value=-2)
     index, log_prob, entropy = _choice(plan.align, s, keep, noise, name)
     w = w[..., :width]
     if plan.factor is not None:

@@ -66,9 +66,10 @@ class Sdpa:
             q, k = F.pad(q, (0, d_v - width)), F.pad(k, (0, d_v - width))
         elif width > d_v:
             v = F.pad(v, (0, width - d_v))
+        grouped = True if k.shape[1] != q.shape[1] else False  # noqa: SIM210 a plain bool, also where sizes are symbols
         out = F.scaled_dot_product_attention(
             q, k, v, attn_mask=keep, dropout_p=plan.dropout, is_causal=causal, scale=scale,
-            enable_gqa=k.shape[1] != q.shape[1],
+            enable_gqa=grouped,
         )  # fmt: skip
         return Ran(out if width <= d_v else out[..., :d_v])
 

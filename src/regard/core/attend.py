@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
+from torch.utils._pytree import _register_namedtuple, register_dataclass
 
-from .alignments import Alignment
+from .alignments import Alignment, RowState
 from .maps import AttentionMap, LazyMap, StoredMap
 from .plan import Plan, make_plan
 from .registry import Ran, choose
@@ -132,5 +132,7 @@ def _sample(plan: Plan, ran: Ran) -> Sample | None:
     return Sample(plan.output(index), plan.output(ran.log_prob), plan.output(ran.entropy))
 
 
-torch.utils._pytree.register_dataclass(Sample, field_names=["index", "log_prob", "entropy"])
-torch.utils._pytree.register_dataclass(Attended, field_names=["out", "map", "sample", "state"])
+# Names of their own, so that an exported program whose result they are can be saved.
+register_dataclass(Sample, serialized_type_name="regard.Sample")
+register_dataclass(Attended, serialized_type_name="regard.Attended")
+_register_namedtuple(RowState, serialized_type_name="regard.RowState")

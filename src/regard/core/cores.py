@@ -32,7 +32,8 @@ class Grads:
         """The running sum for a tensor, zeros at first; add to it in place."""
         found = self._sums.get(id(tensor))
         if found is None:
-            found = self._sums[id(tensor)] = torch.zeros_like(tensor)
+            low = tensor.dtype in (torch.float16, torch.bfloat16)  # sums are never kept in 16 bits
+            found = self._sums[id(tensor)] = torch.zeros_like(tensor, dtype=torch.float32 if low else None)
         return found
 
     def get(self, tensor: Tensor) -> Tensor | None:
@@ -49,7 +50,7 @@ def add_rows(total: Tensor, slab: slice, index: Index, value: Tensor) -> None:
         total[slab, index] += value
         return
     flat = index.reshape(-1)
-    value = value.reshape(value.shape[0], flat.shape[0], *total.shape[2:])
+    value = value.reshape(value.shape[0], flat.shape[0], *total.shape[2:]).to(total.dtype)
     if total.device.type == "cpu":
         total[slab].index_add_(1, flat, value)
     else:  # index_add_ is atomic on CUDA; an accumulating index_put_ sorts, so its order is fixed
@@ -99,11 +100,12 @@ class Pair(Spec):
     """s_ij = sum_w readout_w act(a_iw + b_jw), or act(a_iw * b_jw) with join="mul".
 
     readout (g, w): scalar weights. (g, w, F): feature-wise, F features. None: feature-wise, each w its own feature.
+    A number weighs all w alike: a plain sum, which torch adds in pairs and so more exactly than a product with ones.
     """
 
     a: Tensor
     b: Tensor
-    readout: Tensor | None
+    readout: Tensor | float | None
     act: str = "tanh"
     slope: float = 0.0
     join: str = "add"
@@ -112,6 +114,8 @@ class Pair(Spec):
     def features(self) -> int | None:
         if self.readout is None:
             return self.a.shape[-1]
+        if isinstance(self.readout, float):
+            return None
         return self.readout.shape[-1] if self.readout.ndim == 3 else None
 
     @property
@@ -126,6 +130,8 @@ class Pair(Spec):
     def _read(self, hidden: Tensor, slab: slice) -> Tensor:
         if self.readout is None:
             return hidden.permute(0, 3, 1, 2)
+        if isinstance(self.readout, float):
+            return hidden.sum(-1) * self.readout
         readout = self.readout[slab]
         if readout.ndim == 2:
             return torch.matmul(hidden.flatten(1, 2), readout[..., None]).view(hidden.shape[:3])
@@ -153,8 +159,11 @@ class Pair(Spec):
             hidden = activation(joined.clone(), self.act, self.slope)
             if self.readout is None:
                 dhidden = ds_part.permute(0, 2, 3, 1)
+            elif isinstance(self.readout, float):
+                dhidden = ds_part[..., None] * self.readout
             elif self.readout.ndim == 2:
-                grads.of(self.readout)[slab] += torch.einsum("grc,grcw->gw", ds_part, hidden)
+                by_row = torch.matmul(ds_part.unsqueeze(-2), hidden)  # (g, r, 1, w): short sums, added in pairs after
+                grads.of(self.readout)[slab] += by_row.sum((1, 2))
                 dhidden = ds_part[..., None] * self.readout[slab][:, None, None]
             else:
                 grads.of(self.readout)[slab] += torch.einsum("gfrc,grcw->gwf", ds_part, hidden)
@@ -197,7 +206,9 @@ class Opaque:
         return Opaque(self.score, q, k, self.heads, self.features)
 
     def scores(self, slab: slice, rows: Index, cols: Index) -> Tensor:
-        return self._call(self.a[slab, rows], self.b[slab][:, cols], gathered(cols))
+        first, last = slab.start // self.heads * self.heads, -(-slab.stop // self.heads) * self.heads
+        s = self._call(self.a[first:last, rows], self.b[first:last][:, cols], gathered(cols))
+        return s[slab.start - first : slab.stop - first]
 
     def _call(self, q: Tensor, k: Tensor, own_keys: bool) -> Tensor:
         """One call on whole items of the batch: a slab holds all heads of some items."""

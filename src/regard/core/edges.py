@@ -24,9 +24,7 @@ class Edges(Structure):
     size: tuple[int, int] | None = None
     self_loops: bool = False
     _cache: dict[tuple[int, int, int], "Neighbours"] = field(default_factory=dict, repr=False)
-
-    def fields_of(self) -> list[tuple[str, object]]:
-        return [("edge_index", self.edge_index), ("size", self.size), ("self_loops", self.self_loops)]
+    is_graph = True
 
     @staticmethod
     def from_dense(adjacency: Tensor, self_loops: bool = False) -> "Edges":
@@ -36,7 +34,8 @@ class Edges(Structure):
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> "Neighbours":
         index = self.edge_index
-        if not isinstance(index, Tensor) or index.ndim != 2 or index.shape[0] != 2 or index.is_floating_point():
+        whole = isinstance(index, Tensor) and not index.is_floating_point() and index.dtype != torch.bool
+        if not whole or index.ndim != 2 or index.shape[0] != 2:
             given = f"{index.dtype} {tuple(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
             raise ValueError(f"Edges(edge_index) is {given}, expected integers (2, E): sources in row 0, targets in "
                              "row 1. A dense adjacency becomes Edges.from_dense(adj).")  # fmt: skip
@@ -102,22 +101,26 @@ class Neighbours(Structure):
         groups, first = [], 0
         while first < len(sizes):
             last = first + 1
-            while last < len(sizes) and sizes[last] <= 2 * sizes[first] + 8 and (last + 1 - first) * sizes[last] <= budget:
+            widest = 2 * sizes[first] + 8 if sizes[first] else 0  # isolated rows stay by themselves
+            while last < len(sizes) and sizes[last] <= widest and (last + 1 - first) * sizes[last] <= budget:
                 last += 1
             groups.append(order[first:last])
             first = last
         return groups
 
     def padded(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Sources and edge ids of some rows, (r, c) with c the largest degree; the rest has edge id -1, source 0."""
+        """Sources and edge ids of some rows, (r, c) with c the largest degree.
+
+        What is left of a row has edge id -1 and repeats its first source: a node's NaN stays with its neighbours.
+        """
         first, degree = self.start[rows], self.start[rows + 1] - self.start[rows]
         width = int(degree.max()) if rows.numel() else 0
         place = first[:, None] + torch.arange(width, device=rows.device)
         valid = torch.arange(width, device=rows.device) < degree[:, None]
-        place = place.clamp_max(max(0, self.source.shape[0] - 1))
+        place = place.where(valid, first[:, None]).clamp_max(max(0, self.source.shape[0] - 1))
         if self.source.shape[0] == 0:
             return place, torch.full_like(place, -1)
-        return self.source[place].where(valid, 0), self.edge[place].where(valid, -1)
+        return self.source[place], self.edge[place].where(valid, -1)
 
     def __str__(self) -> str:
         return f"Edges({self.edges} edges)"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .alignments import Alignment, Bell, Look, RowState
+from .alignments import Alignment, Bell, Look, RowState, open_pairs
 from .cores import Grads, Index, Opaque, add_rows
 from .edges import neighbours_of
 from .scores.score import Lowered
@@ -34,6 +34,7 @@ class Problem(Spec):
     dropout: float = 0.0
     seed: Tensor | None = None
     sample: bool = False
+    alpha: Tensor | None = None  # (g,), where entmax learns it
 
     @property
     def g(self) -> int:
@@ -78,8 +79,9 @@ class Block:
         return self.slab.stop - self.slab.start, rows, cols
 
 
-def blocks(problem: Problem, budget: int = BLOCK_BUDGET) -> Iterator[Block]:
-    """Every row once. Dense structures give slices; edges give rows grouped by degree."""
+def blocks(problem: Problem) -> Iterator[Block]:
+    """Every row once, BLOCK_BUDGET scores at a time. Dense structures give slices; edges give rows grouped by degree."""
+    budget = BLOCK_BUDGET  # read at each call, so that tests can make blocks small
     n, m, heads, device = problem.n, problem.m, problem.heads, problem.device
     if problem.g == 0 or n == 0:
         return
@@ -171,7 +173,7 @@ def look(problem: Problem, block: Block) -> Look:
         noise = block.tile.gumbel(problem.seed)
         noise = noise.unsqueeze(1) if problem.score.features is not None else noise
     key = block.tile.key[0, 0] if block.tile.edge is None else block.tile.edge[0]
-    return Look(noise, key, block.slab)
+    return Look(noise, key, block.slab, problem.alpha)
 
 
 def with_sink(problem: Problem, block: Block, s: Tensor, seen: Look) -> tuple[Tensor, Look]:
@@ -182,16 +184,18 @@ def with_sink(problem: Problem, block: Block, s: Tensor, seen: Look) -> tuple[Te
     column = sink[block.slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1)).expand(*s.shape[:-1], 1)
     noise = None if seen.noise is None else torch.nn.functional.pad(seen.noise, (0, 1))
     assert seen.key is not None
-    key = torch.cat([seen.key, torch.full_like(seen.key[..., :1], -2)], -1)  # a key that no index names
-    return torch.cat([s, column], -1), Look(noise, key, seen.slab)
+    key = torch.nn.functional.pad(seen.key, (0, 1), value=-2)  # a key that no index names
+    return torch.cat([s, column], -1), seen._replace(noise=noise, key=key)
 
 
 def row_state(problem: Problem, block: Block, s: Tensor) -> RowState:
     full, seen = with_sink(problem, block, s, look(problem, block))
     state = problem.align.state(full, seen)
-    if problem.score.sink is not None and s.shape[-1]:  # a row without a key stays empty, whatever its sink
-        empty = (s == float("-inf")).all(-1)
-        state = state._replace(tau=state.tau.masked_fill(empty, float("inf")))
+    if problem.score.sink is not None:  # a row without a key stays empty, whatever its sink
+        empty, index = (s == float("-inf")).all(-1), state.index
+        if index is not None:
+            index = index.masked_fill(empty if index.ndim == empty.ndim else empty[..., None], -1)
+        state = state._replace(tau=state.tau.masked_fill(empty, float("inf")), index=index)
     return state
 
 
@@ -214,6 +218,12 @@ def pick(state: RowState, slab: slice, rows: Index) -> RowState:
 def weights(problem: Problem, block: Block, s: Tensor, state: RowState) -> Tensor:
     """f(s - tau) of a block, before the factor and before dropout."""
     return problem.align.weights(s, state, look(problem, block))
+
+
+def whole_weights(problem: Problem, block: Block, s: Tensor, state: RowState) -> tuple[Tensor, Tensor, Look]:
+    """Weights of a block of whole rows with their sink as the last column, the scores like them, and the look."""
+    full, seen = with_sink(problem, block, s, look(problem, block))
+    return problem.align.whole(problem.align.weights(full, state, seen)), full, seen
 
 
 def put(total: Tensor, block: Block, value: Tensor, extra: int = 0) -> None:
@@ -303,6 +313,7 @@ def _key_bias_vjp(bias: Tensor, block: Block, ds: Tensor, grads: Grads) -> None:
 def weights_with_gradient(problem: Problem, block: Block, dropout: bool = False) -> Tensor:
     """Weights of whole rows of all heads by the definition, differentiable with respect to the plan's tensors."""
     s, keep = scores(problem, block, mask=False), allowed(problem, block)
+    keep = open_pairs(s, keep) if problem.align.uses_scores else keep
     seen = look(problem, block)
     full, _ = with_sink(problem, block, s, seen)
     if problem.score.sink is not None:
@@ -311,10 +322,9 @@ def weights_with_gradient(problem: Problem, block: Block, dropout: bool = False)
         noise = None if seen.noise is None else torch.cat([seen.noise, seen.noise.new_zeros(shape)], -1)
     else:
         noise = seen.noise
-    if problem.score.features is None:
+    if problem.alpha is not None:
+        w = entmax(full, keep, problem.alpha.to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1)))
+    else:
         w = problem.align(full, keep, noise)
-    else:  # alignments see (..., g, r, c)
-        before = [None if x is None else x.transpose(0, 1) for x in (full, keep, noise)]
-        w = problem.align(*before).transpose(0, 1)
     w = w[..., : s.shape[-1]]
     return scaled(problem, block, w, dropout)

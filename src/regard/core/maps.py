@@ -17,7 +17,8 @@ from .alignments import RowState
 from .edges import Neighbours, neighbours_of
 from .errors import Refused
 from .evaluate import Problem
-from .spec import decode, encode, transform
+from .spec import Parts, decode, encode, transform
+from .watch import unchanged, watch
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -209,7 +210,7 @@ class LazyMap(AttentionMap):
                  replayable: bool = True, index: Tensor | None = None):  # fmt: skip
         self._source, self._state, self._ready, self._index = source, state, None, index
         self.replayable = replayable
-        self._watched = () if torch.compiler.is_compiling() else _watch(source)
+        self._watched = () if torch.compiler.is_compiling() else watch(source)
         super().__init__(lead, source.n, source.m, slab)
 
     @staticmethod
@@ -233,10 +234,7 @@ class LazyMap(AttentionMap):
     @property
     def problem(self) -> "Problem":
         """The same in full precision and without gradients, made once; an error if an input changed in place."""
-        for name, tensor, version in self._watched:
-            if tensor._version != version:
-                raise RuntimeError(f"{name} was changed in place after attend: its map can no longer be computed. "
-                                   "Read what you need before, or attend over a copy.")  # fmt: skip
+        unchanged(self._watched)
         if self._ready is None:
             self._ready = transform(self.live, lambda x: x.detach()).in_full_precision()
         return self._ready
@@ -286,6 +284,7 @@ class LazyMap(AttentionMap):
         grad=True differentiates through tau: the definition, materialised. Where edges repeat, their weights add up.
         """
         self._check_dropout(dropout)
+        unchanged(self._watched)
         if grad:
             if self.graph is not None:
                 raise Refused("weights(grad=True) of a graph would be a dense matrix: edges(grad=True) has the gradient.")
@@ -303,6 +302,7 @@ class LazyMap(AttentionMap):
         if self.graph is None:
             return super().edges()
         self._check_dropout(dropout)
+        unchanged(self._watched)
         return self._unflat(edge_maps.edge_weights(self, grad, dropout)[..., : self.graph.edges])
 
     @property
@@ -341,27 +341,17 @@ def _lead(plan: "Plan") -> tuple[int, ...]:
     return (*plan.lead, plan.heads)
 
 
-def _watch(source: "Plan | Problem") -> tuple[tuple[str, Tensor, int], ...]:
-    """Tensors that a later in-place change would make this map lie about."""
-    if isinstance(source, evaluate.Problem):
-        core = source.score.core
-        named: list[tuple[str, Tensor]] = [("q", core.a), ("k", core.b)]
-    else:
-        named = [("q", source.q), ("k", source.k)]
-        if not source.lowered:
-            named += [(f"score.{name}", p) for name, p in source.score.named_parameters()]
-            named += [(f"align.{name}", p) for name, p in source.align.named_parameters()]
-    return tuple([(name, x, x._version) for name, x in named if not x.is_inference()])
-
-
 def _line(index: "slice | Sequence[int] | Tensor", size: int, name: str) -> "slice | Tensor":
     """A plain slice, or a 1-D index tensor, within range."""
     if isinstance(index, slice):
         start, stop, step = index.indices(size)
         return slice(start, max(start, stop)) if step == 1 else torch.arange(start, stop, step)
-    made = torch.as_tensor(index, dtype=torch.long)
-    if made.ndim != 1 or (made.numel() and not -size <= int(made.min()) <= int(made.max()) < size):
-        raise IndexError(f"tile({name}={index}): expected a slice or a list of indices below {size}.")
+    made = torch.as_tensor(index)
+    whole = made.numel() == 0 or not (made.dtype == torch.bool or made.is_floating_point())
+    made = made.long()
+    if not whole or made.ndim != 1 or (made.numel() and not -size <= int(made.min()) <= int(made.max()) < size):
+        raise IndexError(f"tile({name}={index}): expected a slice or a list of whole numbers below {size} "
+                         "(a boolean mask becomes mask.nonzero()[:, 0]).")  # fmt: skip
     return made % size if made.numel() else made
 
 
@@ -375,16 +365,18 @@ def _flatten_lazy(amap: LazyMap) -> tuple[list[Any], Any]:
     """Leaves for torch.export and tree_map: the plan's tensors and the row state, if it is there already."""
     if not amap.live.score.closed:
         return [], amap  # a user's own score cannot be written down: the map stays whole
-    tensors: list[Tensor] = []
-    text = encode(amap.live, tensors)
-    return [tensors, amap._state, amap._index], (text, amap.lead, amap.slab.start, amap.slab.stop, amap.replayable)
+    parts = Parts([], [], [])
+    text = encode(amap.live, parts)
+    constants = (text, tuple(parts.ints), tuple(parts.floats), amap.lead, amap.slab.start, amap.slab.stop, amap.replayable)
+    return [parts.tensors, amap._state, amap._index], constants
 
 
 def _unflatten_lazy(leaves: Any, context: Any) -> LazyMap:
     if isinstance(context, LazyMap):
         return context
-    text, lead, start, stop, replayable = context
-    return LazyMap(decode(text, leaves[0]), leaves[1], lead, slice(start, stop), replayable, leaves[2])
+    text, ints, floats, lead, start, stop, replayable = context
+    problem = decode(text, Parts(leaves[0], list(ints), list(floats)))
+    return LazyMap(problem, leaves[1], lead, slice(start, stop), replayable, leaves[2])
 
 
 register_pytree_node(LazyMap, _flatten_lazy, _unflatten_lazy, serialized_type_name="regard.LazyMap")

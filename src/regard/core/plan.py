@@ -100,11 +100,11 @@ class Plan:
     @property
     def problem(self) -> Problem:
         if self._problem is None:
-            align = self.align
-            if isinstance(align, Entmax) and isinstance(align.alpha, Tensor):
-                align = align.spread(self.batch, self.heads)
-            self._problem = Problem(self._lowered(), align, self.over, self.heads, self.factor, self.dropout,
-                                    self.seed if self.random and self.replayable else None, self.sample)  # fmt: skip
+            alpha = self.align.alpha if isinstance(self.align, Entmax) else None
+            alpha = alpha.expand(self.batch, self.heads).reshape(-1) if isinstance(alpha, Tensor) else None
+            self._problem = Problem(self._lowered(), self.align, self.over, self.heads, self.factor, self.dropout,
+                                    self.seed if self.random and self.replayable else None, self.sample,
+                                    alpha)  # fmt: skip
         return self._problem
 
     @property

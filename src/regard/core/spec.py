@@ -6,9 +6,8 @@ from them without running its constructor.
 """
 
 import ast
-import dataclasses
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -16,43 +15,56 @@ from torch import Tensor, nn
 class Spec:
     """Something that can be taken apart into constants and tensors, and rebuilt.
 
-    A frozen dataclass lists its fields by itself; an nn.Module names them in `kept`.
+    A dataclass is taken apart into its annotated fields; an nn.Module names what it keeps in `kept`.
     """
 
-    kept: tuple[str, ...] | None = None
-    _known: dict[str, type] = {}
+    kept: ClassVar[tuple[str, ...]] = ()
+    _known: ClassVar[dict[str, type]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         Spec._known[cls.__name__] = cls
+        if "kept" not in cls.__dict__ and not issubclass(cls, nn.Module):
+            names = [name for name in cls.__dict__.get("__annotations__", {}) if not name.startswith("_")]
+            cls.kept = cls.kept + tuple(names)
 
     def fields_of(self) -> list[tuple[str, Any]]:
-        names = _dataclass_fields(type(self)) if self.kept is None else self.kept
-        return [(name, getattr(self, name)) for name in names]
+        return [(name, getattr(self, name)) for name in self.kept]
 
 
-@lru_cache(maxsize=None)
-def _dataclass_fields(cls: type) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(cls))  # type: ignore[arg-type]
+class Parts:
+    """The tensors and numbers of a plan, in the order in which `encode` met them.
+
+    Numbers stand apart from the text because sizes and scales may be symbols while a graph is being traced.
+    """
+
+    def __init__(self, tensors: list[Tensor], ints: list[int], floats: list[float]):
+        self.tensors, self.ints, self.floats = tensors, ints, floats
 
 
-def encode(value: Any, tensors: list[Tensor]) -> str:
-    """A literal that `decode` reads; tensors are appended to the list and stand as {position}."""
+def encode(value: Any, parts: Parts) -> str:
+    """A literal that `decode` reads: tensors stand as {0: place}, whole numbers as {1: place}, others as {2: place}."""
+    if value is None or isinstance(value, (bool, str)):
+        return repr(value)
     if isinstance(value, Tensor):
-        tensors.append(value)
-        return "{" + str(len(tensors) - 1) + "}"
+        parts.tensors.append(value)
+        return "{0: " + str(len(parts.tensors) - 1) + "}"
+    if isinstance(value, int):
+        parts.ints.append(value)
+        return "{1: " + str(len(parts.ints) - 1) + "}"
+    if isinstance(value, float):
+        parts.floats.append(value)
+        return "{2: " + str(len(parts.floats) - 1) + "}"
     if isinstance(value, Spec):
-        inner = [encode(part, tensors) for _, part in value.fields_of()]
+        inner = [encode(part, parts) for _, part in value.fields_of()]
         return "['" + type(value).__name__ + "'" + "".join([", " + part for part in inner]) + "]"
     if isinstance(value, tuple):
-        return "(" + "".join([encode(part, tensors) + ", " for part in value]) + ")"
-    if isinstance(value, float):
-        return "1e999" if value == float("inf") else repr(value)
-    return repr(value)
+        return "(" + "".join([encode(part, parts) + ", " for part in value]) + ")"
+    raise TypeError(f"{type(value).__name__} cannot cross into an operator.")
 
 
-def decode(text: str, tensors: list[Tensor]) -> Any:
-    return _rebuild(_parsed(text), tensors)
+def decode(text: str, parts: Parts) -> Any:
+    return _rebuild(_parsed(text), parts)
 
 
 @lru_cache(maxsize=1024)
@@ -60,19 +72,19 @@ def _parsed(text: str) -> Any:
     return ast.literal_eval(text)
 
 
-def _rebuild(node: Any, tensors: list[Tensor]) -> Any:
-    if isinstance(node, set):
-        return tensors[next(iter(node))]
+def _rebuild(node: Any, parts: Parts) -> Any:
+    if isinstance(node, dict):
+        ((kind, place),) = node.items()
+        return (parts.tensors, parts.ints, parts.floats)[kind][place]
     if isinstance(node, tuple):
-        return tuple(_rebuild(part, tensors) for part in node)
+        return tuple(_rebuild(part, parts) for part in node)
     if isinstance(node, list):
         cls = Spec._known[node[0]]
         made = cls.__new__(cls)
         if isinstance(made, nn.Module):
             nn.Module.__init__(made)
-        names = cls.kept if cls.kept is not None else _dataclass_fields(cls)  # type: ignore[attr-defined]
-        for name, part in zip(names, node[1:], strict=True):
-            made.__dict__[name] = _rebuild(part, tensors)
+        for name, part in zip(cls.kept, node[1:], strict=True):  # type: ignore[attr-defined]
+            made.__dict__[name] = _rebuild(part, parts)
         return made
     return node
 

@@ -24,7 +24,7 @@ NAMES: dict[str, Callable[[], Alignment]] = {
     "monotonic": Monotonic,
 }
 _NEED_SIZES = {"topk": "TopK(k)", "top_k": "TopK(k)", "entmax": "Entmax(alpha)", "reinforced": "Reinforced(d)"}
-_made: dict[str, Alignment] = {}
+_made: dict[str, Alignment] = {name: make() for name, make in NAMES.items()}
 
 
 def alignment_of(align: "str | Alignment") -> Alignment:
@@ -36,7 +36,6 @@ def alignment_of(align: "str | Alignment") -> Alignment:
                 raise ValueError(f"align={align!r} needs an argument: pass {_NEED_SIZES[align]}.")
             if align not in NAMES:
                 raise ValueError(f"align={align!r} is unknown; expected one of {', '.join(NAMES)}, or an Alignment.")
-            found = _made[align] = NAMES[align]()
         return found
     if isinstance(align, Alignment):
         return align

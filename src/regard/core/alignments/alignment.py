@@ -27,6 +27,7 @@ class Look(NamedTuple):
     noise: Tensor | None = None  # like the scores; given when attend(sample=True)
     key: Tensor | None = None  # (c,) or (r, c)
     slab: slice = slice(None)  # of the flattened batch x heads
+    alpha: Tensor | None = None  # (batch x heads,), where entmax learns it
 
 
 NOTHING = Look()
@@ -61,6 +62,10 @@ class Alignment(nn.Module, Spec):
     def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
         raise TypeError(f"{type(self).__name__} keeps no row state.")
 
+    def whole(self, w: Tensor) -> Tensor:
+        """Weights of whole rows; exponentials are divided by their sum here, since tau is rounded to |tau| eps."""
+        return w
+
     def vjp(
         self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
     ) -> Tensor:
@@ -79,6 +84,11 @@ def masked(s: Tensor, keep: Tensor | None) -> Tensor:
 
 def zeroed(w: Tensor, keep: Tensor | None) -> Tensor:
     return w if keep is None else w.masked_fill(~keep, 0.0)
+
+
+def summing_to_one(w: Tensor) -> Tensor:
+    """w / sum(w), in place; empty rows stay 0."""
+    return w.div_(w.sum(-1, keepdim=True).clamp_min_(torch.finfo(w.dtype).tiny))
 
 
 def counted(s: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..cores import Grads
-from .alignment import NOTHING, Alignment, Look, RowState, log_sum_exp, masked, zeroed
+from .alignment import NOTHING, Alignment, Look, RowState, log_sum_exp, masked, summing_to_one, zeroed
 from .soft import Softmax
 
 
@@ -151,8 +151,13 @@ class Gumbel(Alignment):
             return _is_chosen(state.index, look, s).to(s.dtype)
         return torch.exp(self._noisy(s, look.noise) - state.tau[..., None])
 
+    def whole(self, w: Tensor) -> Tensor:
+        return w if self.straight_through else summing_to_one(w)
+
     def vjp(
         self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
     ) -> Tensor:  # fmt: skip
-        soft = torch.exp(self._noisy(s, look.noise) - state.tau[..., None])
+        soft = w
+        if self.straight_through:
+            soft = summing_to_one(torch.exp(self._noisy(s, look.noise) - state.tau[..., None]))
         return soft * (dw - (soft * dw).sum(-1, keepdim=True)) / self.temperature

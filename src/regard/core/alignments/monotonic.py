@@ -31,7 +31,7 @@ class Monotonic(Alignment):
         """`before` (..., m) is where the step before the first row stood; one-hot at key 0 unless given."""
         p = torch.sigmoid(s + self.bias if noise is None else s + self.bias + self.noise * noise)
         p = p if keep is None else p.masked_fill(~keep, 0.0)
-        if s.shape[-1] == 0:
+        if p.shape[-1] == 0 or p.shape[-2] == 0:
             return p
         if before is None:
             before = torch.zeros_like(p[..., 0, :])
@@ -40,7 +40,7 @@ class Monotonic(Alignment):
         for t in range(s.shape[-2]):
             before = self._row(p[..., t, :], before)
             rows.append(before)
-        return torch.stack(rows, -2) if rows else p
+        return torch.stack(rows, -2)
 
     @staticmethod
     def _row(p: Tensor, before: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..cores import Grads
-from .alignment import NOTHING, Alignment, Look, RowState, counted, log_sum_exp, masked, zeroed
+from .alignment import NOTHING, Alignment, Look, RowState, counted, log_sum_exp, masked, summing_to_one, zeroed
 
 
 class Softmax(Alignment):
@@ -26,6 +26,9 @@ class Softmax(Alignment):
 
     def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
         return torch.exp(s - state.tau[..., None])
+
+    def whole(self, w: Tensor) -> Tensor:
+        return summing_to_one(w)
 
     def vjp(
         self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING

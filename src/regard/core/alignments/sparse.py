@@ -136,7 +136,7 @@ class Entmax(Alignment):
     A score that lies 1 / (alpha - 1) or more under the largest gets exactly 0.
     """
 
-    kept = ("alpha",)
+    kept = ("fixed",)
 
     def __init__(self, alpha: float = 1.5, learned: bool = False, heads: int = 1):
         super().__init__()
@@ -149,57 +149,44 @@ class Entmax(Alignment):
                 raise ValueError(f"Entmax(alpha={alpha}, learned=True): a learned alpha starts between 1 and 2.")
             self.raw = nn.Parameter(torch.full((heads,), alpha - 1.0).logit())
 
-    def check(self, q: Tensor, k: Tensor) -> None:
-        if self.raw is not None:
-            check_heads(self, self.raw.shape[0], q.shape[1])
-
     @property
     def alpha(self) -> float | Tensor:
         """The constant, or 1 + sigmoid(raw), one a head."""
-        if "alpha" in self.__dict__:  # rebuilt inside an operator, spread over the flattened heads
-            return self.__dict__["alpha"]  # type: ignore[no-any-return]
         return self.fixed if self.raw is None else 1 + torch.sigmoid(self.raw)
 
-    def spread(self, batch: int, heads: int) -> "Entmax":
-        """The same with a learned alpha laid out for each flattened head, (batch * heads,)."""
-        made = Entmax.__new__(Entmax)
-        nn.Module.__init__(made)
-        alpha = self.alpha
-        assert isinstance(alpha, Tensor)
-        made.__dict__["alpha"] = alpha.expand(batch, heads).reshape(-1)
-        return made
-
-    def _beside(self, s: Tensor, slab: slice | None = None) -> float | Tensor:
-        """alpha beside scores (..., H, n, m), or beside a slab (g, [F,] r, c) in a kernel."""
-        alpha = self.alpha
-        if not isinstance(alpha, Tensor):
-            return alpha
-        if slab is None:
-            return alpha.to(s.dtype)[:, None, None]
-        return alpha[slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1))
-
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
-        if keep is not None:
-            s = s.masked_fill(~keep, float("-inf"))
-        alpha = self._beside(s)
-        fixed = None if isinstance(alpha, Tensor) else alpha
-        return zeroed(_EntmaxFunction.apply(s, alpha if fixed is None else None, fixed), keep)  # type: ignore[no-any-return]
+        alpha = self.alpha
+        return entmax(s, keep, alpha.to(s.dtype)[:, None, None] if isinstance(alpha, Tensor) else alpha)
+
+    def _beside(self, s: Tensor, look: Look) -> float | Tensor:
+        """alpha beside a slab of scores (g, [F,] r, c)."""
+        if look.alpha is None:
+            return self.fixed
+        return look.alpha[look.slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1))
 
     def state(self, s: Tensor, look: Look = NOTHING) -> RowState:
-        return RowState(threshold(s, self._beside(s, look.slab)))
+        return RowState(threshold(s, self._beside(s, look)))
 
     def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
-        return _power(s - state.tau[..., None], self._beside(s, look.slab))
+        return _power(s - state.tau[..., None], self._beside(s, look))
 
     def vjp(
         self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
     ) -> Tensor:
-        alpha = self._beside(s, look.slab)
-        if isinstance(alpha, Tensor):
-            assert isinstance(self.alpha, Tensor)
-            grads.of(self.alpha)[look.slab] += alpha_gradient(w, dw, alpha).flatten(1).sum(1)
+        alpha = self._beside(s, look)
+        if look.alpha is not None:
+            grads.of(look.alpha)[look.slab] += alpha_gradient(w, dw, alpha).flatten(1).sum(1)
         g = _support(w, alpha)
         return g * (dw - (g * dw).sum(-1, keepdim=True) / g.sum(-1, keepdim=True).clamp_min(torch.finfo(w.dtype).tiny))
+
+
+def entmax(s: Tensor, keep: Tensor | None, alpha: float | Tensor) -> Tensor:
+    """The weights, differentiable twice; alpha a number, or a tensor that broadcasts to s."""
+    if keep is not None:
+        s = s.masked_fill(~keep, float("-inf"))
+    if isinstance(alpha, Tensor):
+        return zeroed(_EntmaxFunction.apply(s, alpha, None), keep)  # type: ignore[no-any-return]
+    return zeroed(_EntmaxFunction.apply(s, None, alpha), keep)  # type: ignore[no-any-return]
 
 
 class Sparsemax(Entmax):

@@ -37,7 +37,7 @@ _NEED_SIZES = {
     "location_aware": "LocationAware(d_q)",
     "learned_query": "LearnedQuery(d_k)",
 }
-_made: dict[str, Score] = {}
+_made: dict[str, Score] = {name: make() for name, make in NAMES.items()}
 
 
 def score_of(score: "str | Score") -> Score:
@@ -49,7 +49,6 @@ def score_of(score: "str | Score") -> Score:
                 raise ValueError(f"score={score!r} has no parameter-free form: pass {_NEED_SIZES[score]}.")
             if score not in NAMES:
                 raise ValueError(f"score={score!r} is unknown; expected one of {', '.join(NAMES)}, or a Score object.")
-            found = _made[score] = NAMES[score]()
         return found
     if isinstance(score, Score):
         return score

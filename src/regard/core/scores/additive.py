@@ -176,5 +176,4 @@ class GAT(Score):
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         a, b = self.parts(q, k)
-        one = torch.ones(q.shape[0] * q.shape[1], 1, dtype=q.dtype, device=q.device)
-        return Lowered(Pair(flat(a), flat(b), one, "leaky_relu", self.slope))
+        return Lowered(Pair(flat(a), flat(b), 1.0, "leaky_relu", self.slope))

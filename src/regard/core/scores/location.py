@@ -155,6 +155,8 @@ class LocationAware(Score):
     def step(self, q: Tensor, keys: Tensor, previous: Tensor) -> Tensor:
         """One query q (B, H, d_q), projected keys (B, H, m, w), previous weights (B, H, m) -> scores (B, H, m)."""
         batch, heads, m = previous.shape
+        if m == 0:
+            return keys.new_zeros(batch, heads, 0)
         filtered = self.conv(previous.reshape(batch * heads, 1, m).to(self.conv.weight.dtype))
         seen = filtered.transpose(-1, -2).unflatten(0, (batch, heads)) @ self.place.transpose(-1, -2)  # (B, H, m, w)
         asked = (q.unsqueeze(-2) @ self.query.transpose(-1, -2).to(q.dtype)) + self.bias.to(q.dtype)[:, None]

@@ -161,7 +161,7 @@ class Laplace(Score):
         a, b = flat(q) / self.width, -flat(k) / self.width
         if self.by_feature:
             return Lowered(Pair(a, b, None, "negative_abs"))
-        return Lowered(Pair(a, b, torch.ones(a.shape[0], a.shape[-1], dtype=a.dtype, device=a.device), "negative_abs"))
+        return Lowered(Pair(a, b, 1.0, "negative_abs"))
 
 
 class Trilinear(Score):
