@@ -57,8 +57,8 @@ class Attended:
     def merge(self, other: "Attended") -> "Attended":
         """Exactly what attend gives over the keys of both, which must be disjoint: split keys, ring attention.
 
-        softmax and uniform: weighed by exp(tau); sigmoid and ReLU with a count in them: by the counts; hard: the
-        better of the two. The merged map is that of the joined keys.
+        softmax, uniform and ReLU: each side by its mass; sigmoid with a fixed bias: the sum. Others are refused, because
+        their weights depend on all keys of a row together. The map is that of both sets of keys, one after the other.
         """
         from .merge import merged
 

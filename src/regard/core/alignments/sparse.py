@@ -149,6 +149,10 @@ class Entmax(Alignment):
                 raise ValueError(f"Entmax(alpha={alpha}, learned=True): a learned alpha starts between 1 and 2.")
             self.raw = nn.Parameter(torch.full((heads,), alpha - 1.0).logit())
 
+    def check(self, q: Tensor, k: Tensor) -> None:
+        if self.raw is not None:
+            check_heads(self, self.raw.shape[0], q.shape[1])
+
     @property
     def alpha(self) -> float | Tensor:
         """The constant, or 1 + sigmoid(raw), one a head."""
