@@ -136,12 +136,18 @@ class Attention(nn.Module):
         seed       makes dropout and draws repeatable
         backend    as in `attend`
         """
+        before = 0 if cache is None else cache.length
         q, k, v = self._project(query, key, value, over, cache)
         training = self.training
-        found = attend(
-            q, k, v, self.score, self.align, over, dropout=self.dropout if training else 0.0, sample=training,
-            seed=seed, backend=backend, state=state,
-        )  # fmt: skip
+        try:
+            found = attend(
+                q, k, v, self.score, self.align, over, dropout=self.dropout if training else 0.0, sample=training,
+                seed=seed, backend=backend, state=state,
+            )  # fmt: skip
+        except Exception:
+            if cache is not None:  # a step that failed has not happened
+                cache.truncate(before)
+            raise
         joined = found.out.transpose(-3, -2).flatten(-2)  # (..., n, heads * d_v)
         return Attended(self.out_proj(joined), found.map, found.sample, found.state)
 
