@@ -50,6 +50,9 @@ def merged(one: "Attended", two: "Attended") -> "Attended":
     if a.lead != b.lead or a.n != b.n or a.features != b.features or one.out.shape != two.out.shape:
         raise ValueError(f"merge needs two results for the same queries and values alike: out {tuple(one.out.shape)} over "
                          f"{a.n} rows meets {tuple(two.out.shape)} over {b.n}.")  # fmt: skip
+    if tuple(one.out.shape[:-1]) != (*a.lead, a.n):
+        raise Refused(f"merge joins what attend returned, head by head {(*a.lead, a.n)}; this out is "
+                      f"{tuple(one.out.shape)}. A layer mixes its heads: give it the joined keys instead.")  # fmt: skip
     if _kind(a) is not _kind(b):
         raise ValueError(f"merge needs two results of one alignment: {_kind(a).__name__} meets {_kind(b).__name__}.")
     mass_a, mass_b = _log_mass(a), _log_mass(b)
