@@ -320,3 +320,9 @@ def test_a_plan_says_what_a_call_would_run():
 def test_a_backend_by_name_never_falls_back():
     with pytest.raises(regard.Refused, match="softmax"):
         layer(8, 2, align="entmax15")(inputs(2, 5, 8), backend="sdpa")
+
+
+def test_results_of_a_layer_are_not_merged_by_mistake():
+    made, x, memory = layer(8, 2), inputs(2, 4, 8), inputs(2, 6, 8, seed=1)
+    with pytest.raises(regard.Refused, match="A layer mixes its heads"):
+        made(x, memory[:, :3]).merge(made(x, memory[:, 3:]))
