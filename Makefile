@@ -31,7 +31,7 @@ check: .venv/.dev
 	$(BIN)/mypy
 
 docs: .venv/.docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: .venv/.test
 	$(BIN)/regard bench core
