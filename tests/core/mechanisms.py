@@ -1,4 +1,4 @@
-"""Every score and alignment once, small, in fp64 and with parameters that are not zero: what the tests here run over."""
+"""Every score and alignment once, small, in fp64, with parameters that are not zero: what these tests run over."""
 
 from collections.abc import Callable
 
@@ -89,9 +89,10 @@ ALIGNMENTS: dict[str, Callable[[], regard.Alignment]] = {
 
 SIMPLEX = ("softmax", "sparsemax", "entmax15", "entmax13", "entmax_learned", "topk", "uniform", "hard", "gumbel",
            "gumbel_straight", "local")  # fmt: skip
-PLACED = ("location", "alibi", "relative_bias", "location_aware", "own_modifier", "local", "local_predictive", "monotonic")
+PLACED = ("location", "alibi", "relative_bias", "location_aware", "own_modifier", "local", "local_predictive",
+          "monotonic")  # fmt: skip
 STEPWISE = ("location_aware", "monotonic")  # their maps are stored: no row state
-APART = {("location_aware", "monotonic"), ("sink", "monotonic")}  # refused: two orders of steps, a sink that no step meets
+APART = {("location_aware", "monotonic"), ("sink", "monotonic")}  # refused: two kinds of steps, a sink off the path
 
 
 def built(name: str, seed: int = 0) -> "regard.Score | regard.Alignment":
@@ -111,7 +112,9 @@ def product(scores: "list[str] | None" = None, alignments: "list[str] | None" = 
     return [(s, a) for s in scores for a in alignments if (s, a) not in APART]
 
 
-def inputs(n: int = 3, m: int = 5, batch: int = 2, heads: int = HEADS, width: int = WIDTH, seed: int = 1) -> list[Tensor]:
+def inputs(
+    n: int = 3, m: int = 5, batch: int = 2, heads: int = HEADS, width: int = WIDTH, seed: int = 1
+) -> list[Tensor]:
     """q, k, v in fp64 that ask for gradients; the values are as wide as the features of feature-wise scores."""
     draw = torch.Generator().manual_seed(seed)
     sizes = ((batch, heads, n, width), (batch, heads, m, width), (batch, heads, m, WIDTH))

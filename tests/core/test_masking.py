@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from tests.core.mechanisms import STEPWISE, built, inputs, product
 from torch import Tensor
 from torch.testing import assert_close
 
 from regard import Causal, Edges, Mask, Padding, Segments, Structure, attend
-from tests.core.mechanisms import STEPWISE, built, inputs, product
 
 LENGTHS = [5, 3, 1]
 SCORES_ONCE = [*product(alignments=["softmax"]), *product(scores=["scaled_dot", "additive_features"])]

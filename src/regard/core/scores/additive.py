@@ -59,6 +59,7 @@ class Additive(Score):
     def from_concat(cls, matrix: Tensor, v: Tensor, d_q: int, bias: Tensor | None = None, **options: object) -> "Additive":
         """Luong's concat form v . act(W [q; k] + b), W (w, d_q + d_k)."""
         made = cls(d_q, matrix.shape[1] - d_q, matrix.shape[0], bias=bias is not None, **options)  # type: ignore[arg-type]
+        made.to(matrix.device, matrix.dtype)
         with torch.no_grad():
             made.query.copy_(matrix[:, :d_q])
             made.key.copy_(matrix[:, d_q:])
