@@ -54,3 +54,17 @@ def derivative(x: Tensor, y: Tensor, name: str, slope: float = 0.0) -> Tensor:
     if name == "log":
         return (1 / x).masked_fill_(x == 0, 0.0)  # log 0 = -inf closes a pair; nothing flows back through it
     raise ValueError(f"activation {name!r} is unknown; expected one of {', '.join(NAMES)}, or your own score class.")
+
+
+def output_suffices(name: str, slope: float = 0.0) -> bool:
+    """Whether the derivative can be read off the output, so that the input need not be kept."""
+    return name in ("tanh", "relu", "sigmoid", "identity") or (name == "leaky_relu" and slope > 0)
+
+
+def derivative_from_output_(y: Tensor, name: str, slope: float = 0.0) -> Tensor:
+    """d act / dx from the output alone, in its place."""
+    if name == "tanh":
+        return y.square_().neg_().add_(1)
+    if name == "sigmoid":
+        return y.addcmul_(y, y, value=-1)
+    return y.copy_(derivative(y, y, name, slope))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from .activations import activation, derivative
+from .activations import activation, derivative, derivative_from_output_, output_suffices
 from .spec import Spec
 
 Index = slice | Tensor
@@ -153,32 +153,40 @@ class Pair(Spec):
     def vjp(self, slab: slice, rows: Index, cols: Index, ds: Tensor, grads: Grads) -> None:
         a, b = self.a[slab, rows], self.b[slab][:, cols]
         da, db = torch.zeros_like(a), torch.zeros_like(b)
+        lean = output_suffices(self.act, self.slope)
         for part in self._column_tiles(a, b):
             b_part, ds_part = _columns(b, part), ds[..., part]
             joined = self._joined(a, b_part)
-            hidden = activation(joined.clone(), self.act, self.slope)
-            if self.readout is None:
-                dhidden = ds_part.permute(0, 2, 3, 1)
-            elif isinstance(self.readout, float):
-                dhidden = ds_part[..., None] * self.readout
-            elif self.readout.ndim == 2:
-                by_row = torch.matmul(ds_part.unsqueeze(-2), hidden)  # (g, r, 1, w): short sums, added in pairs after
-                grads.of(self.readout)[slab] += by_row.sum((1, 2))
-                dhidden = ds_part[..., None] * self.readout[slab][:, None, None]
+            hidden = activation(joined if lean else joined.clone(), self.act, self.slope)
+            dhidden = self._read_vjp(ds_part, hidden, slab, grads)
+            if lean:
+                inner = derivative_from_output_(hidden, self.act, self.slope).mul_(dhidden)
             else:
-                grads.of(self.readout)[slab] += torch.einsum("gfrc,grcw->gwf", ds_part, hidden)
-                dhidden = torch.einsum("gfrc,gwf->grcw", ds_part, self.readout[slab])
-            inner = derivative(joined, hidden, self.act, self.slope).mul_(dhidden)
-            if self.join == "add":
-                da += inner.sum(2)
-                _columns(db, part).add_(inner if gathered(cols) else inner.sum(1))
-            else:
-                wide = b_part if b_part.ndim == 4 else b_part[:, None]
-                da += (inner * wide).sum(2)
+                inner = derivative(joined, hidden, self.act, self.slope).mul_(dhidden)
+            if self.join == "mul":
+                da += (inner * (b_part if b_part.ndim == 4 else b_part[:, None])).sum(2)
                 inner = inner * a[:, :, None]
-                _columns(db, part).add_(inner if gathered(cols) else inner.sum(1))
+            else:
+                da += inner.sum(2)
+            _columns(db, part).add_(inner if gathered(cols) else inner.sum(1))
+        if isinstance(self.readout, Tensor) and self.readout.ndim == 2:
+            v = self.readout[slab][:, None]
+            da, db = da * v, db * (v[:, None] if gathered(cols) else v)
         add_rows(grads.of(self.a), slab, rows, da)
         add_rows(grads.of(self.b), slab, cols, db)
+
+    def _read_vjp(self, ds: Tensor, hidden: Tensor, slab: slice, grads: Grads) -> Tensor:
+        """The gradient of hidden (g, r, c, w), but for a readout (g, w): that factor is left to the sums at the end."""
+        if self.readout is None:
+            return ds.permute(0, 2, 3, 1)
+        if isinstance(self.readout, float):
+            return ds[..., None] * self.readout
+        if self.readout.ndim == 2:
+            by_row = torch.matmul(ds.unsqueeze(-2), hidden)  # (g, r, 1, w): short sums, added in pairs after
+            grads.of(self.readout)[slab] += by_row.sum((1, 2))
+            return ds[..., None]
+        grads.of(self.readout)[slab] += torch.einsum("gfrc,grcw->gwf", ds, hidden)
+        return torch.einsum("gfrc,gwf->grcw", ds, self.readout[slab])
 
     def __str__(self) -> str:
         sign = "+" if self.join == "add" else "*"
