@@ -44,7 +44,10 @@ def _train(console: Console, data: digits.Digits, results: digits.Results, epoch
         torch.set_num_threads(1)  # tensors this small only wait for each other on several
         try:
             for seed, network, align, accuracy in digits.study(data, results, epochs):
-                progress.update(task, advance=1, description=f"seed {seed}: {network}, {align} {100 * accuracy:.1f}%")
+                ended = f"seed {seed}: {network}, {align} {100 * accuracy:.1f}%"
+                progress.update(task, advance=1, description=ended)
+                if not console.is_terminal:  # a log has no bar that moves
+                    console.print(ended, highlight=False)
         finally:
             torch.set_num_threads(threads)
 
