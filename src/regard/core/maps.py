@@ -59,6 +59,10 @@ class AttentionMap:
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "AttentionMap":
         raise TypeError(f"{type(self).__name__} cannot be indexed.")
 
+    def none(self) -> Tensor:
+        """No weights at all, in the type and on the device of those that there are."""
+        return self.band(slice(0, 0), slice(0, 0))
+
     # shape
 
     @property
@@ -125,14 +129,14 @@ class AttentionMap:
     def entropy(self) -> Tensor:
         """-sum_j w_ij log w_ij of each row in nats, (..., H, [F,] n); 0 for an empty row."""
         parts = [-torch.xlogy(w, w).sum(-1) for _, w in self.bands()]
-        return self._unflat(torch.cat(parts, -1)) if parts else torch.zeros(self.shape[:-1])
+        return self._unflat(torch.cat(parts, -1)) if parts else self.none().new_zeros(self.shape[:-1])
 
     def mass(self) -> Tensor:
         """What each key receives from all queries, sum_i w_ij, (..., H, [F,] m)."""
         total = None
         for _, w in self.bands():
             total = w.sum(-2) if total is None else total + w.sum(-2)
-        return torch.zeros((*self.shape[:-2], self.m)) if total is None else self._unflat(total)
+        return self.none().new_zeros((*self.shape[:-2], self.m)) if total is None else self._unflat(total)
 
     def find(self, threshold: float) -> Found:
         """Every weight above a threshold, exactly, in row order; over a pyramid it looks only where one can be."""
@@ -170,20 +174,21 @@ class AttentionMap:
             band = self.band(slice(start, stop), slice(0, self.m)).mean(-2)
             made.append(torch.stack([band[..., a:b].sum(-1) for a, b in cols], -1))
         grouped = torch.stack(made, -2)
-        return StoredMap(self.lead, grouped, self.features is not None)
+        return StoredMap(self.lead, grouped, self.features is not None, rooted=False)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape={self.shape})"
 
 
 class StoredMap(AttentionMap):
-    """A map that holds its weights, (g, [F,] n, m)."""
+    """A map that holds its weights, (g, [F,] n, m); `rooted` where they still lead back to what made them."""
 
-    def __init__(self, lead: tuple[int, ...], weights: Tensor, feature_wise: bool = False, slab: slice | None = None):
+    def __init__(self, lead: tuple[int, ...], weights: Tensor, feature_wise: bool = False, slab: slice | None = None,
+                 rooted: bool = True):  # fmt: skip
         whole = slice(0, weights.shape[0]) if slab is None else slab
         super().__init__(lead, weights.shape[-2], weights.shape[-1], whole)
         self.features = weights.shape[1] if feature_wise else None
-        self.stored = weights
+        self.stored, self.rooted = weights, rooted
 
     @staticmethod
     def of_plan(plan: "Plan", weights: Tensor) -> "StoredMap":
@@ -197,10 +202,12 @@ class StoredMap(AttentionMap):
         return torch.ones_like(w if self.features is None else w[:, 0], dtype=torch.long)
 
     def weights(self, grad: bool = False) -> Tensor:
-        return self._unflat(self.stored[self.slab]) if grad else super().weights()
+        if grad and self.rooted:
+            return self._unflat(self.stored[self.slab])
+        return super().weights(grad)
 
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "StoredMap":
-        return StoredMap(lead, self.stored, self.features is not None, slab)
+        return StoredMap(lead, self.stored, self.features is not None, slab, self.rooted)
 
 
 class LazyMap(AttentionMap):
@@ -382,7 +389,7 @@ def _unflatten_lazy(leaves: Any, context: Any) -> LazyMap:
 register_pytree_node(LazyMap, _flatten_lazy, _unflatten_lazy, serialized_type_name="regard.LazyMap")
 register_pytree_node(
     StoredMap,
-    lambda amap: ([amap.stored], (amap.lead, amap.features is not None, amap.slab.start, amap.slab.stop)),
-    lambda leaves, context: StoredMap(context[0], leaves[0], context[1], slice(context[2], context[3])),
+    lambda amap: ([amap.stored], (amap.lead, amap.features is not None, amap.slab.start, amap.slab.stop, amap.rooted)),
+    lambda leaves, context: StoredMap(context[0], leaves[0], context[1], slice(context[2], context[3]), context[4]),
     serialized_type_name="regard.StoredMap",
 )

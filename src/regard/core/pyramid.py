@@ -108,7 +108,8 @@ def find(amap: "AttentionMap", threshold: float) -> "Found":
         place[:, -2] += rows.start
         where.append(place)
     if not where:
-        return Found(torch.zeros(0, len(amap.shape), dtype=torch.long), torch.zeros(0))
+        none = amap.none()
+        return Found(none.new_zeros((0, len(amap.shape)), dtype=torch.long), none.new_zeros(0))
     places, values = torch.cat(where), torch.cat(weight)
     line = torch.zeros_like(places[:, 0])
     for axis, size in enumerate((1, *amap.shape[len(amap.lead) :])):  # row order of weights()
