@@ -70,9 +70,7 @@ class Dot(Spec):
     def features(self) -> int | None:
         return None
 
-    @property
-    def width(self) -> int:
-        return 1
+    most_rows = 1 << 30
 
     def scores(self, slab: slice, rows: Index, cols: Index) -> Tensor:
         a = self.a[slab, rows]
@@ -119,8 +117,9 @@ class Pair(Spec):
         return self.readout.shape[-1] if self.readout.ndim == 3 else None
 
     @property
-    def width(self) -> int:
-        return max(1, self.a.shape[-1])
+    def most_rows(self) -> int:
+        """Rows of a block: with as many columns, a tile of PAIR_BUDGET elements is about square."""
+        return max(1, int((PAIR_BUDGET / max(1, self.a.shape[-1])) ** 0.5))
 
     def _joined(self, a: Tensor, b: Tensor) -> Tensor:
         """(g, r, c, w) from a (g, r, w) and b (g, c, w) or (g, r, c, w)."""
@@ -208,7 +207,7 @@ class Opaque:
         self.score, self.a, self.b, self.heads, self.features = score, q, k, heads, features
         self.parameters = [p for p in score.parameters() if p.requires_grad] if isinstance(score, nn.Module) else []
 
-    width = 8  # what a score needs for each pair is not known: assume a few numbers
+    most_rows = 64  # what a score needs for each pair is not known
 
     def with_tensors(self, q: Tensor, k: Tensor) -> "Opaque":
         return Opaque(self.score, q, k, self.heads, self.features)

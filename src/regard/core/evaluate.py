@@ -96,7 +96,7 @@ def blocks(problem: Problem) -> Iterator[Block]:
         return
     wide = max(1, m * width)
     for slab in _slabs(problem.g, max(1, budget // (n * wide)), unit):
-        step = max(1, budget // ((slab.stop - slab.start) * wide))
+        step = min(problem.score.core.most_rows, max(1, budget // ((slab.stop - slab.start) * wide)))
         for start in range(0, n, step):
             rows = slice(start, min(n, start + step))
             cols = slice(*problem.structure.span(heads, slab, rows, n, m))
