@@ -18,6 +18,7 @@ from .edges import Neighbours, neighbours_of
 from .errors import Refused
 from .evaluate import Problem
 from .spec import Parts, decode, encode, transform
+from .tiles import Tile
 from .watch import unchanged, watch
 
 if TYPE_CHECKING:
@@ -181,23 +182,30 @@ class AttentionMap:
 
 
 class StoredMap(AttentionMap):
-    """A map that holds its weights, (g, [F,] n, m); `rooted` where they still lead back to what made them."""
+    """A map that holds its weights, (g, [F,] n, m), and which pairs were allowed, (g, n, m) or None for all of them.
+
+    `rooted` where the weights still lead back to what made them.
+    """
 
     def __init__(self, lead: tuple[int, ...], weights: Tensor, feature_wise: bool = False, slab: slice | None = None,
-                 rooted: bool = True):  # fmt: skip
+                 rooted: bool = True, keep: Tensor | None = None):  # fmt: skip
         whole = slice(0, weights.shape[0]) if slab is None else slab
         super().__init__(lead, weights.shape[-2], weights.shape[-1], whole)
         self.features = weights.shape[1] if feature_wise else None
-        self.stored, self.rooted = weights, rooted
+        self.stored, self.rooted, self.keep = weights, rooted, keep
 
     @staticmethod
     def of_plan(plan: "Plan", weights: Tensor) -> "StoredMap":
-        return StoredMap(_lead(plan), weights.flatten(0, 1), weights.ndim == 5)
+        keep = plan.over.allowed(Tile.whole(plan.batch, plan.heads, plan.n, plan.m, weights.device))
+        keep = None if keep is None else keep.expand(plan.batch * plan.heads, plan.n, plan.m)
+        return StoredMap(_lead(plan), weights.flatten(0, 1), weights.ndim == 5, keep=keep)
 
     def band(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
         return self.stored.detach()[self.slab][..., rows, :][..., cols]
 
     def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
+        if self.keep is not None:
+            return self.keep[self.slab][:, rows][..., cols].long()
         w = self.band(rows, cols)
         return torch.ones_like(w if self.features is None else w[:, 0], dtype=torch.long)
 
@@ -207,7 +215,7 @@ class StoredMap(AttentionMap):
         return super().weights(grad)
 
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "StoredMap":
-        return StoredMap(lead, self.stored, self.features is not None, slab, self.rooted)
+        return StoredMap(lead, self.stored, self.features is not None, slab, self.rooted, self.keep)
 
 
 class LazyMap(AttentionMap):
@@ -389,7 +397,11 @@ def _unflatten_lazy(leaves: Any, context: Any) -> LazyMap:
 register_pytree_node(LazyMap, _flatten_lazy, _unflatten_lazy, serialized_type_name="regard.LazyMap")
 register_pytree_node(
     StoredMap,
-    lambda amap: ([amap.stored], (amap.lead, amap.features is not None, amap.slab.start, amap.slab.stop, amap.rooted)),
-    lambda leaves, context: StoredMap(context[0], leaves[0], context[1], slice(context[2], context[3]), context[4]),
+    lambda amap: (
+        [amap.stored, amap.keep], (amap.lead, amap.features is not None, amap.slab.start, amap.slab.stop, amap.rooted)
+    ),
+    lambda leaves, context: StoredMap(
+        context[0], leaves[0], context[1], slice(context[2], context[3]), context[4], leaves[1]
+    ),
     serialized_type_name="regard.StoredMap",
 )
