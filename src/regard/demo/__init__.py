@@ -62,10 +62,10 @@ def _five_table(five: five_tokens.FiveTokens) -> Table:
 def _digits_table(results: digits.Results) -> Table:
     table = Table(
         "network", "attention", "every weight equal", "difference",
-        title=f"Digits: test accuracy over {results.seeds} seeds", title_justify="left",
+        title=f"Digits: test accuracy, {results.seeds} seed{'s' * (results.seeds > 1)}", title_justify="left",
     )  # fmt: skip
     for network in digits.NETWORKS:
         on, off = results.spread(network, "softmax"), results.spread(network, "uniform")
-        cells = (f"{100 * spread.mean:.1f} ± {100 * spread.deviation:.1f}%" for spread in (on, off, on - off))
+        cells = (f"{100 * spread.mean:.1f}{digits_part.around(spread)}%" for spread in (on, off, on - off))
         table.add_row(network, *cells)
     return table

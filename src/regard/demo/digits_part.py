@@ -21,8 +21,9 @@ def part(data: Digits, results: Results, epochs: int) -> Part:
         hero=fill("digits_hero.html", tiles=tiles, attention=plain[0], uniform=plain[1], results=results),
         html=fill(
             "digits.html",
+            around=around,
             rows=[
-                (f"{name}", label, spread, kind)
+                (name, label, spread, kind)
                 for name, both in pairs.items()
                 for label, spread, kind in (("attention", both[0], "on"), ("every weight 1/16", both[1], "off"))
             ],
@@ -40,6 +41,11 @@ def part(data: Digits, results: Results, epochs: int) -> Part:
             images=len(data.labels),
         ),
     )
+
+
+def around(spread: Spread) -> str:
+    """The standard deviation over the seeds, in points; nothing where there is one seed."""
+    return f" ± {100 * spread.deviation:.1f}" if len(spread.values) > 1 else ""
 
 
 def verdict(attention: Spread, uniform: Spread) -> str:
