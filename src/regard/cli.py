@@ -1,5 +1,7 @@
 """The command `regard`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -45,16 +47,12 @@ def demo(
     Example:  regard demo --out /tmp/regard-demo
     """
     console = Console()
-    try:
+    with _extra("demo"):
         from regard.demo import run
-    except ModuleNotFoundError as missing:
-        if missing.name is None or missing.name.partition(".")[0] == "regard":
-            raise
-        _stop(console, f"the demo needs {missing.name}, which is not installed: pip install 'regard[demo]'")
     try:
         page = run(out, seeds=seeds, epochs=epochs, console=console)
     except OSError as problem:
-        _stop(console, str(problem))
+        _stop(str(problem))
     console.print("[bold]Open this page:[/bold]")
     typer.echo(page.resolve())
 
@@ -67,11 +65,23 @@ def core(
 
     Example:  regard bench core --json > core.json
     """
-    from regard.bench import core as measure
+    with _extra("test"):
+        from regard.bench import core as measure
 
-    measure.main(json=json)
+        measure.main(json=json)
 
 
-def _stop(console: Console, sentence: str) -> NoReturn:
-    console.print(f"[red]regard:[/red] {escape(sentence)}", soft_wrap=True, highlight=False)
+@contextmanager
+def _extra(name: str) -> Iterator[None]:
+    """A package that is missing becomes a sentence that says what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] == "regard":
+            raise
+        _stop(f"this needs {missing.name}, which is not installed: pip install 'regard[{name}]'")
+
+
+def _stop(sentence: str) -> NoReturn:
+    Console(stderr=True).print(f"[red]regard:[/red] {escape(sentence)}", soft_wrap=True, highlight=False)
     raise typer.Exit(1)
