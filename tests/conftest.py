@@ -1,0 +1,33 @@
+"""What every test run starts from."""
+
+import os
+
+# Some virtual machines announce AMX and then refuse it, and a 16-bit matrix product of torch dies there by an illegal
+# instruction. It must be said before torch multiplies for the first time.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "regard", deadline=None, derandomize=True, print_blob=False, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("regard")
+torch.set_num_threads(1)  # tests run side by side, and one thread adds in one order
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The exhaustive run takes hours: it is there for those who ask for it, `pytest -m exhaustive`."""
+    if "exhaustive" in config.option.markexpr:
+        return
+    left = [item for item in items if item.get_closest_marker("exhaustive")]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers() -> None:
+    """Each test draws the same numbers, whatever ran before it."""
+    torch.manual_seed(0)
