@@ -5,14 +5,17 @@ is ever kept. One custom operator carries it through torch.compile and torch.exp
 user's own runs the same loops under torch's autograd, in eager mode.
 """
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..core import evaluate
 from ..core.alignments import Hard, RowState
 from ..core.cores import Grads, Opaque
+from ..core.edges import neighbours_of
 from ..core.errors import Refused
 from ..core.evaluate import Problem
 from ..core.plan import Plan
@@ -26,8 +29,11 @@ class Chunked:
     def refusals(self, plan: Plan) -> list[str]:
         if plan.score.stepwise or plan.align.stepwise:
             return ["It runs blocks of rows in any order; this mechanism needs each row before the next."]
+        compiling = torch.compiler.is_compiling()
+        if not compiling and any(torch._C._functorch.is_functorch_wrapped_tensor(x) for x in (plan.q, plan.k, plan.v)):
+            return [_NO_FUNC]
         if not plan.problem.score.closed:
-            if torch.compiler.is_compiling():
+            if compiling:
                 return ["A score or modifier of your own runs here in eager mode only; compiled, it runs on 'reference'."]
             if plan.score.positional:
                 return ["This score depends on where a key stands and cannot be called on slices."]
@@ -50,6 +56,7 @@ class Chunked:
         return Ran(out.unflatten(0, shape), state, **drawn)
 
 
+_NO_FUNC = 'It does not run under vmap and the other transforms of torch.func: backend="reference" does.'
 Results = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
@@ -83,7 +90,9 @@ def _empty_results(problem: Problem, v: Tensor) -> Results:
     shape = (g, n) if features is None else (g, features, n)
     out = like.new_zeros((g, n, v.shape[-1]))
     tau = like.new_full(shape, float("inf"))
-    k, columns = getattr(problem.align, "k", None), problem.m + (problem.score.sink is not None)
+    graph, k = neighbours_of(problem.structure), getattr(problem.align, "k", None)
+    columns = problem.m if graph is None else graph.source.shape[0]  # edges may repeat, so a row may have more than m
+    columns += problem.score.sink is not None
     index = torch.full(shape if k is None else (*shape, min(k, columns)), -1, dtype=torch.int32, device=v.device)
     from ..core.alignments import ReLU
 
@@ -238,7 +247,7 @@ backward_op.register_autograd(_no_second_derivative)
 
 
 def _no_vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
-    raise Refused('backend "chunked" does not run under vmap: use attend(..., backend="reference"), or a batch axis.')
+    raise Refused(f'backend "chunked" refuses: {_NO_FUNC}')
 
 
 torch.library.register_vmap(forward_op, _no_vmap)
@@ -251,9 +260,24 @@ def _leaves(problem: Problem) -> list[Tensor]:
     transform(problem, lambda x: found.append(x) or x)
     core = problem.score.core
     if isinstance(core, Opaque):
-        found += [core.a, core.b, *core.parameters]
-    found += [p for modifier in problem.score.modifiers if not modifier.closed for p in modifier.parameters()]
+        found += [core.a, core.b]
+    found += [p for module in _own_modules(problem) for p in module.parameters()]
     return list({id(x): x for x in found if x.is_floating_point()}.values())
+
+
+def _own_modules(problem: Problem) -> list[nn.Module]:
+    core, modifiers = problem.score.core, [m for m in problem.score.modifiers if not m.closed]
+    return [core.score, *modifiers] if isinstance(core, Opaque) and isinstance(core.score, nn.Module) else modifiers
+
+
+@contextmanager
+def _as_they_were(modules: list[tuple[nn.Module, dict[str, Tensor]]]) -> Iterator[None]:
+    """Modules with the parameters that the forward saw: torch.func.functional_call has taken them out by now."""
+    with ExitStack() as stack:
+        for module, seen in modules:
+            if any(p is not seen[name] for name, p in module.named_parameters()):
+                stack.enter_context(torch.nn.utils.stateless._reparametrize_module(module, seen))
+        yield
 
 
 class _OwnScore(torch.autograd.Function):
@@ -263,6 +287,7 @@ class _OwnScore(torch.autograd.Function):
     def forward(ctx: Any, problem: Problem, v: Tensor, *leaves: Tensor) -> Results:  # type: ignore[override]
         results = _forward(problem, v)
         ctx.problem, ctx.leaves = problem, leaves
+        ctx.own = [(module, dict(module.named_parameters())) for module in _own_modules(problem)]
         ctx.save_for_backward(v, *leaves, *results[1:4])
         ctx.mark_non_differentiable(results[2], results[3])
         ctx.set_materialize_grads(False)
@@ -279,7 +304,7 @@ class _OwnScore(torch.autograd.Function):
         def widen(x: Tensor) -> Tensor:
             return wide.setdefault(id(x), _full(x))
 
-        with torch.no_grad():
+        with torch.no_grad(), _as_they_were(ctx.own):
             problem = transform(ctx.problem, widen)
             state = RowState(tau, index if problem.align.chooses else None, scale if scale.ndim == tau.ndim else None)
             targets = [widen(v), *(wide.get(id(x), x) for x in ctx.leaves)]

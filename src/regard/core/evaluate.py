@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .alignments import Alignment, Bell, Look, RowState, open_pairs
+from .alignments.sparse import entmax
 from .cores import Grads, Index, Opaque, add_rows
 from .edges import neighbours_of
 from .scores.score import Lowered
@@ -140,7 +141,9 @@ def scores(problem: Problem, block: Block, trail: list[Tensor] | None = None, ma
     score, features = problem.score, problem.score.features
     if not problem.align.uses_scores:
         g, r, c = block.shape
-        s = problem.score.core.a.new_zeros((g, r, c) if features is None else (g, features, r, c))
+        a = problem.score.core.a
+        shape = (g, r, c) if features is None else (g, features, r, c)
+        s = torch.zeros(shape, dtype=a.dtype if a.dtype == torch.float64 else torch.float32, device=a.device)
     else:
         s = score.core.scores(block.slab, block.rows, block.cols)
         s = s if s.dtype == torch.float64 else s.float()
