@@ -52,7 +52,7 @@ class Reference:
         s, keep, noise = _with_sink(s, keep, noise, sink)
         if isinstance(plan.align, Monotonic):
             w = plan.align(s, keep, noise, plan.before)
-            return Ran(_average(w, v, plan, tile), weights=w.detach(), last=w[..., -1, :] if plan.n else plan.before)
+            return Ran(_average(w, v, plan, tile), weights=w, last=w[..., -1, :] if plan.n else plan.before)
         w = _aligned(plan.align, s, keep, noise)
         name = torch.arange(plan.m, device=s.device)
         name = name if sink is None else torch.nn.functional.pad(name, (0, 1), value=-2)
@@ -143,7 +143,7 @@ def _step_by_step(plan: Plan, score: LocationAware, k: Tensor, v: Tensor, keep: 
         rows.append(previous)
     w = torch.stack(rows, -2) if rows else wide(v.new_zeros(plan.batch, plan.heads, 0, plan.m))
     tile = Tile.whole(plan.batch, plan.heads, plan.n, plan.m, k.device)
-    return Ran(_average(w, v, plan, tile), weights=w.detach(), last=previous)
+    return Ran(_average(w, v, plan, tile), weights=w, last=previous)
 
 
 def _on_edges(plan: Plan, graph: Neighbours) -> Ran:
@@ -160,7 +160,10 @@ def _on_edges(plan: Plan, graph: Neighbours) -> Ran:
     k = plan.k_by_head[:, :, source].masked_fill(missing, 0.0).transpose(1, 2)  # (B, n, H, c, d)
     values = plan.v_by_head[:, :, source].masked_fill(missing, 0.0)  # (B, H, n, c, d_v)
     inner = plan.score.score if isinstance(plan.score, Modified) else plan.score
-    s = wide(inner(q, k).squeeze(-2).transpose(1, 2))  # (B, H, n, c); features: (B, H, n, F, c) below
+    if inner.positional:  # where a key stands matters, so it is scored among all keys
+        s = wide(inner(plan.q, plan.k_by_head)[:, :, rows[:, None], source])
+    else:
+        s = wide(inner(q, k).squeeze(-2).transpose(1, 2))  # (B, H, n, c); features: (B, H, n, F, c) below
     if s.ndim == 5:
         s = s.transpose(2, 3)
         keep = keep.unsqueeze(2)
