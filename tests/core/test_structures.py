@@ -188,8 +188,10 @@ def test_a_structure_prints_what_it_allows() -> None:
     )
 
 
-@pytest.mark.parametrize("over", [Causal(), Window(3, 3), Window(1, 1, grid=(64, 64)), Segments(torch.arange(4096) // 64)],
-                         ids=str)  # fmt: skip
+WIDE = [Causal(), Window(3, 3), Window(1, 1, grid=(64, 64)), Segments(torch.arange(4096) // 64)]
+
+
+@pytest.mark.parametrize("over", WIDE, ids=str)
 def test_no_tensor_of_all_pairs_is_made(over: Structure) -> None:
     q, k, v = (x.detach().float() for x in inputs(n=4096, m=4096, batch=1, heads=1))
     with Largest() as largest:

@@ -26,12 +26,8 @@ def edge_weights(amap: "LazyMap", grad: bool, dropout: bool) -> Tensor:
         edge = block.tile.edge
         assert edge is not None
         real = edge[0] >= 0
-        out = out.index_put((..., edge[0][real]), w[..., real]) if grad else _fill(out, edge[0][real], w[..., real])
-    return out
-
-
-def _fill(out: Tensor, edge: Tensor, w: Tensor) -> Tensor:
-    out[..., edge] = w
+        found = w[..., real].to(out.dtype)
+        out = out.index_copy(-1, edge[0][real], found) if grad else out.index_copy_(-1, edge[0][real], found)
     return out
 
 

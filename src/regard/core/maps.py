@@ -97,7 +97,8 @@ class AttentionMap:
     def weights(self, grad: bool = False) -> Tensor:
         """All weights, (..., H, [F,] n, m). grad=True: differentiable, by the definition."""
         if grad:
-            raise Refused(f"{type(self).__name__} keeps no way back to the scores: weights(grad=True) needs a lazy map.")
+            raise Refused(f"This {type(self).__name__} keeps numbers alone: weights(grad=True) needs the map that "
+                          "attend returned.")  # fmt: skip
         return self.tile(slice(None), slice(None))
 
     def tile(self, rows: "slice | Sequence[int] | Tensor", cols: "slice | Sequence[int] | Tensor") -> Tensor:
@@ -169,7 +170,8 @@ class AttentionMap:
         for name, spans, size in (("rows", rows, self.n), ("cols", cols, self.m)):
             for start, stop in spans:
                 if not 0 <= start < stop <= size:
-                    raise ValueError(f"group({name}) has the span ({start}, {stop}), expected 0 <= start < stop <= {size}.")
+                    raise ValueError(f"group({name}) has the span ({start}, {stop}), expected 0 <= start < stop <= "
+                                     f"{size}.")  # fmt: skip
         made = []
         for start, stop in rows:
             band = self.band(slice(start, stop), slice(0, self.m)).mean(-2)
@@ -302,7 +304,8 @@ class LazyMap(AttentionMap):
         unchanged(self._watched)
         if grad:
             if self.graph is not None:
-                raise Refused("weights(grad=True) of a graph would be a dense matrix: edges(grad=True) has the gradient.")
+                raise Refused("weights(grad=True) of a graph would be a dense matrix: edges(grad=True) has the "
+                              "gradient.")  # fmt: skip
             block = evaluate.dense_block(self.live, slice(0, self.live.g), slice(0, self.n), slice(0, self.m))
             return self._unflat(evaluate.weights_with_gradient(self.live, block, dropout)[self.slab])
         return self._unflat(self.band(slice(0, self.n), slice(0, self.m), dropout))
