@@ -1,0 +1,108 @@
+"""Measuring: two callables by turns, medians and their ratio; the peak of memory while a callable runs."""
+
+import gc
+import json
+import platform
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass
+class Result:
+    """One comparison: ours beside the peer's, in `unit`; `bar` says in words what was aimed at."""
+
+    name: str
+    unit: str
+    ours: float
+    peer: float | None
+    peer_name: str
+    bar: str
+    held: bool | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over the peer's: below 1 is better than the peer."""
+        return None if not self.peer else self.ours / self.peer
+
+
+def by_turns(ours: Callable[[], Any], peer: Callable[[], Any], repeats: int, calls: int = 1) -> tuple[float, float]:
+    """Median seconds a call of each; the two alternate, so that what else the machine does meets both alike."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for turn in range(repeats + 1):
+        for side, run in enumerate((ours, peer)):
+            start = time.perf_counter()
+            for _ in range(calls):
+                run()
+            if turn:  # the first turn warms up
+                times[side].append((time.perf_counter() - start) / calls)
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def timed(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def peak_memory(run: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds, and bytes of resident memory above what was there before, sampled every millisecond (Linux)."""
+    gc.collect()
+    before, highest, stop = _resident(), 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal highest
+        while not stop.is_set():
+            highest = max(highest, _resident())
+            time.sleep(0.001)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        seconds = timed(run)
+    finally:
+        stop.set()
+        watcher.join()
+    return seconds, max(0, max(highest, _resident()) - before)
+
+
+def _resident() -> int:
+    status = Path("/proc/self/statm")
+    if not status.exists():
+        raise RuntimeError("Peak memory is read from /proc, which this system does not have: run the benchmark on Linux.")
+    return int(status.read_text().split()[1]) * 4096
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    found = {"torch": torch.__version__, "python": platform.python_version(), "threads": torch.get_num_threads(),
+             "processor": platform.processor() or platform.machine()}  # fmt: skip
+    if torch.cuda.is_available():
+        found["gpu"] = torch.cuda.get_device_name()
+    return found
+
+
+def show(title: str, results: list[Result], as_json: bool) -> None:
+    """The table for people, or JSON for programs."""
+    if as_json:
+        rows = [{**asdict(result), "ratio": result.ratio} for result in results]
+        print(json.dumps({"benchmark": title, "machine": machine(), "results": rows}, indent=2))
+        return
+    table = Table(title=f"regard bench {title}", caption=", ".join(f"{k} {v}" for k, v in machine().items()))
+    for column in ("what", "ours", "peer", "ratio", "bar", "held"):
+        table.add_column(column, justify="right" if column in ("ours", "peer", "ratio") else "left")
+    for r in results:
+        peer = "-" if r.peer is None else f"{r.peer:.4g} ({r.peer_name})"
+        ratio = "-" if r.ratio is None else f"{r.ratio:.3g}"
+        held = "-" if r.held is None else "yes" if r.held else "no"
+        table.add_row(r.name, f"{r.ours:.4g} {r.unit}", peer, ratio, r.bar, held)
+    Console().print(table)
