@@ -23,6 +23,9 @@ from ..core.registry import Ran
 from ..core.spec import Parts, decode, encode, transform
 
 
+SMALL = 1 << 19  # pairs times width under which the reference is faster: it starts in half the time
+
+
 class Chunked:
     name = "chunked"
 
@@ -38,6 +41,12 @@ class Chunked:
             if plan.score.positional:
                 return ["This score depends on where a key stands and cannot be called on slices."]
         return []
+
+    def passes(self, plan: Plan) -> bool:
+        """Few pairs: the reference is one pass of a few operators. While compiling, sizes must not decide."""
+        if torch.compiler.is_compiling():
+            return False
+        return plan.batch * plan.heads * plan.n * plan.m * plan.q.shape[-1] <= SMALL
 
     def run(self, plan: Plan) -> Ran:
         problem, v = plan.problem, plan.v_by_head.flatten(0, 1)

@@ -36,6 +36,9 @@ class Linear:
             why.append("Weights are never formed, so they cannot be dropped.")
         return why
 
+    def passes(self, plan: Plan) -> bool:
+        return False
+
     def run(self, plan: Plan) -> Ran:
         q, k, v = (_full(x) for x in (plan.q, plan.k_by_head, plan.v_by_head))
         q, k = F.elu(q) + 1, F.elu(k) + 1

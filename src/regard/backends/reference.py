@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..core.alignments import Alignment, Hard, Look, Monotonic, open_pairs
 from ..core.edges import Neighbours, neighbours_of
+from ..core.errors import check_scores
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.scores import LocationAware, Modified
@@ -29,6 +30,9 @@ class Reference:
             return ["A stepwise alignment goes from key to key, and a sink stands nowhere among them."]
         return []
 
+    def passes(self, plan: Plan) -> bool:
+        return False
+
     def run(self, plan: Plan) -> Ran:
         graph = neighbours_of(plan.over)
         if graph is not None:
@@ -40,7 +44,9 @@ class Reference:
             keep = keep.expand(plan.batch * plan.heads, plan.n, plan.m).unflatten(0, (plan.batch, plan.heads))
         if isinstance(plan.score, LocationAware):
             return _step_by_step(plan, plan.score, k, v, keep)
-        s = wide(plan.score(q, k))  # (B, H, [F,] n, m)
+        s = plan.score(q, k)  # (B, H, [F,] n, m)
+        check_scores(plan.score, s, q, k, plan.score.feature_count(q))
+        s = wide(s)
         noise = None
         if plan.sample and plan.align.samples:
             drawn = tile.normal(plan.seed) if isinstance(plan.align, Monotonic) else tile.gumbel(plan.seed)

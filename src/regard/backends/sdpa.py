@@ -47,6 +47,9 @@ class Sdpa:
                 why.append("SDPA has one weight a pair, not one a feature.")
         return why
 
+    def passes(self, plan: Plan) -> bool:
+        return False
+
     def run(self, plan: Plan) -> Ran:
         plan.replayable = not plan.dropout
         keep, causal = _mask(plan)

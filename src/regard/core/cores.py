@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from .activations import activation, derivative, derivative_from_output_, output_suffices
+from .errors import check_scores
 from .spec import Spec
 
 Index = slice | Tensor
@@ -222,10 +223,14 @@ class Opaque:
         if own_keys:  # each query with its own keys: the rows become a batch axis, one query each
             q = q.unflatten(0, (-1, self.heads)).transpose(1, 2).unsqueeze(-2)  # (B, r, H, 1, d)
             k = k.unflatten(0, (-1, self.heads)).transpose(1, 2)  # (B, r, H, c, d)
-            s = self.score(q, k).squeeze(-2).transpose(1, 2).flatten(0, 1)  # (g, r, [F,] c)
+            s = self._checked(q, k).squeeze(-2).transpose(1, 2).flatten(0, 1)  # (g, r, [F,] c)
             return s if s.ndim == 3 else s.transpose(1, 2)
-        s = self.score(q.unflatten(0, (-1, self.heads)), k.unflatten(0, (-1, self.heads)))
-        return s.flatten(0, 1)
+        return self._checked(q.unflatten(0, (-1, self.heads)), k.unflatten(0, (-1, self.heads))).flatten(0, 1)
+
+    def _checked(self, q: Tensor, k: Tensor) -> Tensor:
+        s = self.score(q, k)
+        check_scores(self.score, s, q, k, self.features)
+        return s
 
     def vjp(self, slab: slice, rows: Index, cols: Index, ds: Tensor, grads: Grads) -> None:
         with torch.enable_grad():

@@ -38,7 +38,8 @@ class Edges(Structure):
         if not whole or index.ndim != 2 or index.shape[0] != 2:
             given = f"{index.dtype} {tuple(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
             raise ValueError(f"Edges(edge_index) is {given}, expected integers (2, E): sources in row 0, targets in "
-                             "row 1. A dense adjacency becomes Edges.from_dense(adj).")  # fmt: skip
+                             "row 1. Pairs (E, 2) become edge_index.T, a dense adjacency Edges.from_dense(adjacency)."
+                             )  # fmt: skip
         if self.size is not None and self.size != (n, m):
             raise ValueError(f"Edges(size={self.size}) says (targets, sources), but there are n={n} queries and m={m} "
                              "keys.")  # fmt: skip

@@ -32,3 +32,14 @@ def check_heads(owner: object, built: int, heads: int) -> None:
     if built != 1 and built != heads:
         raise ValueError(f"{type(owner).__name__} was built with heads={built}, but q has {heads} heads: build it with "
                          f"heads={heads}, or with heads=1 to share its parameters.")  # fmt: skip
+
+
+def check_scores(owner: object, s: object, q: Tensor, k: Tensor, features: int | None) -> None:
+    """What a score of the user's own returned, beside what it was given: q (..., H, n, d_q), k (..., H, m, d_k)."""
+    expected = (*q.shape[:-2], *(() if features is None else (features,)), q.shape[-2], k.shape[-2])
+    if not isinstance(s, Tensor) or tuple(s.shape) != expected:
+        given = tuple(s.shape) if isinstance(s, Tensor) else type(s).__name__
+        axes = "(..., heads, n, m)" if features is None else "(..., heads, features, n, m)"
+        raise ValueError(f"{type(owner).__name__}.forward(q, k) returned {given}, expected {expected} = {axes} for q "
+                         f"{tuple(q.shape)} and k {tuple(k.shape)}. A feature-wise score says its number of features in "
+                         "`features`.")  # fmt: skip

@@ -31,6 +31,9 @@ class Backend(Protocol):
     def refusals(self, plan: "Plan") -> list[str]:
         """Why this backend does not run this plan, as sentences; empty if it does."""
 
+    def passes(self, plan: "Plan") -> bool:
+        """Whether "auto" should rather go on to a later backend that runs this plan faster."""
+
     def run(self, plan: "Plan") -> Ran: ...
 
 
@@ -49,9 +52,12 @@ def backends() -> list[Backend]:
 def choose(plan: "Plan", name: str) -> Backend:
     """The named backend or an error with its reasons; "auto" takes the first that does not refuse."""
     if name == "auto":
-        for backend in _backends:
-            if not backend.refusals(plan):
+        willing = [backend for backend in _backends if not backend.refusals(plan)]
+        for backend in willing:
+            if not backend.passes(plan):
                 return backend
+        if willing:
+            return willing[0]
         reasons = "\n".join(f"  {b.name}: {' '.join(b.refusals(plan))}" for b in _backends)
         raise Refused(f"No backend runs this attention:\n{reasons}")
     for backend in _backends:

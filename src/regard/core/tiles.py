@@ -45,7 +45,7 @@ class Tile:
     def uniform(self, seed: Tensor) -> Tensor:
         """Uniform numbers in (0, 1), fp32 (g, r, c): Philox on (seed, batch, head, query, key), or on the edge id.
 
-        24 bits and a half step, so neither 0 nor 1 occurs and both logarithms of a Gumbel draw are finite.
+        23 bits and a half step, so neither 0 nor 1 occurs and both logarithms of a Gumbel draw are finite.
         """
         if self.edge is not None:
             words = philox(seed, self.edge, torch.zeros_like(self.edge), self.head // 4, self.batch)
@@ -77,4 +77,4 @@ def _line(index: slice | Tensor, device: torch.device) -> Tensor:
 
 
 def _to_unit(word: Tensor) -> Tensor:
-    return ((word >> 8).float() + 0.5) * 2.0**-24
+    return ((word >> 9).float() + 0.5) * 2.0**-23  # fp32 holds 23 bits and a half; 24 would round up to 1

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..activations import activation, derivative
 from ..cores import Grads
-from ..errors import check_heads
+from ..errors import check_heads, check_scores
 from ..spec import Spec
 from ..structures import check_align, shift_of
 from ..tiles import Tile
@@ -262,6 +262,7 @@ class Modified(Score):
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         s = self.score(q, k)
+        check_scores(self.score, s, q, k, self.score.feature_count(q))
         lead, heads = q.shape[:-3], q.shape[-3]
         batch = 1
         for size in lead:
