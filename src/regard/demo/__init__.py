@@ -30,7 +30,7 @@ def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = N
         regard=version("regard"),
         torch=version("torch"),
         python=platform.python_version(),
-        seconds=f"{time.perf_counter() - began:.0f}",
+        computed=f"in {time.perf_counter() - began:.0f} s",
     )
     return write(page, out)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 AMBER = np.array([1.0, 0.66, 0.16])
+LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 MANY_CELLS = 12  # more cells a side than this and their numbers are no longer readable
 
 
@@ -49,7 +50,7 @@ def heat_map(
     ax.spines[:].set_visible(False)
     if numbers or (numbers is None and max(n, m) <= MANY_CELLS):
         for (i, j), weight in np.ndenumerate(grid):
-            dark = np.mean(image.cmap(weight / top)[:3]) < 0.5
+            dark = np.dot(image.cmap(weight / top)[:3], LUMINANCE) < 0.45
             ax.text(j, i, f"{weight:.4f}", ha="center", va="center", color="white" if dark else "black")
     bar = ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.03, label="weight")
     bar.outline.set_visible(False)
