@@ -64,6 +64,17 @@ def test_step_by_step_equals_the_whole(way, recorded, steps):
         place = seen
 
 
+@pytest.mark.parametrize("options", [{"align": "monotonic"}, {"score": "location_aware"}], ids=str)
+def test_a_stepwise_mechanism_goes_on_over_keys_that_came_later(options):
+    made, x, cache, state = layer(**options), inputs(2, LENGTH, DIM), Cache(), None
+    outs = []
+    for part in x.split(2, 1):
+        found = made(part, over=DECODING, cache=cache, state=state)
+        state = found.state
+        outs.append(found.out)
+    assert_close(torch.cat(outs, 1), made(x, over=DECODING).out)
+
+
 @pytest.mark.parametrize("inference", [False, True])
 @pytest.mark.parametrize("room", [0, 4, 64])
 def test_any_room_gives_the_same(room, inference):

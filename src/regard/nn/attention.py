@@ -139,6 +139,8 @@ class Attention(nn.Module):
         before = 0 if cache is None else cache.length
         q, k, v = self._project(query, key, value, over, cache)
         training = self.training
+        if state is not None and cache is not None:  # the step before gave nothing to keys that came after it
+            state = nn.functional.pad(state, (0, k.shape[-2] - state.shape[-1]))
         try:
             found = attend(
                 q, k, v, self.score, self.align, over, dropout=self.dropout if training else 0.0, sample=training,
