@@ -313,7 +313,7 @@ def test_a_stepwise_score_hands_its_state_from_step_to_step():
 def test_a_plan_says_what_a_call_would_run():
     made, x = layer(8, 2, kv_heads=1), inputs(2, 5, 8)
     assert made.plan(x).backend == "sdpa"
-    assert made.plan(x, over=Window(1, 1)).backend == "chunked"
+    assert made.plan(x, over=Window(1, 1)).backend != "sdpa"
     assert "Window" in " ".join(made.plan(x, over=Window(1, 1)).refusals["sdpa"])
 
 
