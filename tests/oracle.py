@@ -179,10 +179,10 @@ def _margin(plan: Plan, s: Tensor) -> Tensor:
     jumps = isinstance(align, (Hard, TopK, ReLU)) or isinstance(align, Gumbel) and align.straight_through
     if not jumps and not (isinstance(align, Entmax) and align.fixed >= 2):
         return s.new_full(s.shape[:-1], float("inf"))
-    s, keep, noise = _seen(plan, s)
+    s, keep, noise, own = _seen(plan, s)
     if isinstance(plan.score, Modified) and plan.score.sink is not None:
         column = plan.score.sink.detach().reshape(-1, *(1 for _ in range(s.ndim - 2))).expand(*s.shape[:-1], 1)
-        s, noise = torch.cat([s, column], -1), torch.nn.functional.pad(noise, (0, 1))
+        s, noise = torch.cat([s, column], -1), torch.cat([noise, own.expand(*noise.shape[:-1], 1)], -1)
         keep = torch.cat([keep, keep.any(-1, keepdim=True)], -1)
     s = (s + noise).masked_fill(~keep, float("-inf"))
     if isinstance(align, ReLU):
@@ -198,8 +198,8 @@ def _margin(plan: Plan, s: Tensor) -> Tensor:
     return gap.masked_fill(best[..., k] == float("-inf"), float("inf"))
 
 
-def _seen(plan: Plan, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores, allowed pairs and noise as (B, H, [F,] n, c): c keys, or the slots of the row with most edges."""
+def _seen(plan: Plan, s: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Scores, allowed pairs and noise as (B, H, [F,] n, c): c keys, or the slots of the row with most edges; the sink's."""
     graph, g = neighbours_of(plan.over), (plan.batch, plan.heads)
     if graph is None:
         tile = Tile.whole(*g, plan.n, plan.m, s.device)
@@ -215,7 +215,10 @@ def _seen(plan: Plan, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     keep = (torch.ones(shape, dtype=torch.bool) if keep is None else keep.expand(shape)).unflatten(0, g)
     draws = plan.sample and plan.align.samples
     noise = (tile.gumbel(plan.seed).expand(shape) if draws else torch.zeros(shape)).unflatten(0, g)
-    return (s, keep, noise) if s.ndim == 4 else (s, keep.unsqueeze(2).expand(s.shape), noise.unsqueeze(2).expand(s.shape))
+    own = (tile.gumbel_of_sink(plan.seed) if draws else torch.zeros(*shape[:2], 1)).unflatten(0, g)
+    if s.ndim == 4:
+        return s, keep, noise, own
+    return s, keep.unsqueeze(2).expand(s.shape), noise.unsqueeze(2).expand(s.shape), own.unsqueeze(2)
 
 
 @contextmanager

@@ -55,7 +55,7 @@ class Reference:
             keep, noise = _with_features(keep), _with_features(noise)
         keep = open_pairs(s, keep) if plan.align.uses_scores else keep
         sink = plan.score.sink if isinstance(plan.score, Modified) else None
-        s, keep, noise = _with_sink(s, keep, noise, sink)
+        s, keep, noise = _with_sink(s, keep, noise, sink, plan, tile)
         if isinstance(plan.align, Monotonic):
             w = plan.align(s, keep, noise, plan.before)
             return Ran(_average(w, v, plan, tile), weights=w, last=w[..., -1, :] if plan.n else plan.before)
@@ -76,7 +76,7 @@ def _with_features(x: Tensor | None) -> Tensor | None:
 
 
 def _with_sink(
-    s: Tensor, keep: Tensor | None, noise: Tensor | None, sink: Tensor | None
+    s: Tensor, keep: Tensor | None, noise: Tensor | None, sink: Tensor | None, plan: Plan, tile: Tile
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """One more column, open to every row that sees a key at all."""
     if sink is None:
@@ -86,7 +86,9 @@ def _with_sink(
         keep = torch.ones_like(s, dtype=torch.bool)
     if keep is not None:
         keep = torch.cat([keep, keep.any(-1, keepdim=True)], -1)
-    noise = noise if noise is None else torch.nn.functional.pad(noise, (0, 1))
+    if noise is not None:  # the sink is drawn like any other key
+        own = tile.gumbel_of_sink(plan.seed).unflatten(0, (plan.batch, plan.heads))
+        noise = torch.cat([noise, own if s.ndim == 4 else own.unsqueeze(2)], -1)
     return torch.cat([s, logits], -1), keep, noise
 
 
@@ -169,7 +171,9 @@ def _on_edges(plan: Plan, graph: Neighbours) -> Ran:
     if inner.positional:  # where a key stands matters, so it is scored among all keys
         s = wide(inner(plan.q, plan.k_by_head)[:, :, rows[:, None], source])
     else:
-        s = wide(inner(q, k).squeeze(-2).transpose(1, 2))  # (B, H, n, c); features: (B, H, n, F, c) below
+        s = inner(q, k)
+        check_scores(inner, s, q, k, inner.feature_count(q))
+        s = wide(s.squeeze(-2).transpose(1, 2))  # (B, H, n, c); features: (B, H, n, F, c) below
     if s.ndim == 5:
         s = s.transpose(2, 3)
         keep = keep.unsqueeze(2)
@@ -186,7 +190,7 @@ def _on_edges(plan: Plan, graph: Neighbours) -> Ran:
         noise = noise if s.ndim == 4 else noise.unsqueeze(2)
     width = s.shape[-1]
     keep = open_pairs(s, keep) if plan.align.uses_scores else keep
-    s, keep, noise = _with_sink(s, keep, noise, sink)
+    s, keep, noise = _with_sink(s, keep, noise, sink, plan, tile)
     w = _aligned(plan.align, s, keep, noise)
     name = edge if sink is None else torch.nn.functional.pad(edge, (0, 1), value=-2)
     index, log_prob, entropy = _choice(plan.align, s, keep, noise, name)

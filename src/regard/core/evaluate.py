@@ -185,7 +185,12 @@ def with_sink(problem: Problem, block: Block, s: Tensor, seen: Look) -> tuple[Te
     if sink is None:
         return s, seen
     column = sink[block.slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1)).expand(*s.shape[:-1], 1)
-    noise = None if seen.noise is None else torch.nn.functional.pad(seen.noise, (0, 1))
+    noise = seen.noise
+    if noise is not None:  # the sink is drawn like any other key
+        assert problem.seed is not None
+        own = block.tile.gumbel_of_sink(problem.seed)
+        own = own if problem.score.features is None else own.unsqueeze(1)
+        noise = torch.cat([noise, own.expand(*noise.shape[:-1], 1)], -1)
     assert seen.key is not None
     key = torch.nn.functional.pad(seen.key, (0, 1), value=-2)  # a key that no index names
     return torch.cat([s, column], -1), seen._replace(noise=noise, key=key)
@@ -318,16 +323,12 @@ def weights_with_gradient(problem: Problem, block: Block, dropout: bool = False)
     s, keep = scores(problem, block, mask=False), allowed(problem, block)
     keep = open_pairs(s, keep) if problem.align.uses_scores else keep
     seen = look(problem, block)
-    full, _ = with_sink(problem, block, s, seen)
+    full, seen = with_sink(problem, block, s, seen)
     if problem.score.sink is not None:
-        shape = (*s.shape[:-1], 1)
         keep = None if keep is None else torch.cat([keep.expand(s.shape), keep.expand(s.shape).any(-1, keepdim=True)], -1)
-        noise = None if seen.noise is None else torch.cat([seen.noise, seen.noise.new_zeros(shape)], -1)
-    else:
-        noise = seen.noise
     if problem.alpha is not None:
         w = entmax(full, keep, problem.alpha.to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1)))
     else:
-        w = problem.align(full, keep, noise)
+        w = problem.align(full, keep, seen.noise)
     w = w[..., : s.shape[-1]]
     return scaled(problem, block, w, dropout)

@@ -2,7 +2,7 @@
 
 Philox-4x32-10 (Salmon et al. 2011). One call of the generator gives four 32-bit words, which serve four
 neighbouring columns: counter = (column // 4, row, head, batch), word = column % 4; on edges
-counter = (edge id, 0, head // 4, batch), word = head % 4. Nothing is stored; whoever knows the seed can draw any
+counter = (edge id, 0, head // 4, batch), word = head % 4, and for a row's sink (row, 1, head // 4, batch). Nothing is stored; whoever knows the seed can draw any
 tile again, in any order, on any device (`Tile.uniform`).
 """
 
@@ -31,11 +31,14 @@ def philox(seed: Tensor, c0: Tensor, c1: Tensor, c2: Tensor, c3: Tensor) -> tupl
     return c0, c1, c2, c3
 
 
-def as_seed(seed: int | Tensor | None, device: torch.device) -> Tensor:
-    """A 0-d int64 tensor: the given seed, or one drawn from torch's generator (so torch.manual_seed governs it)."""
+def check_seed(seed: int | Tensor | None) -> None:
     if isinstance(seed, float) or (isinstance(seed, Tensor) and (seed.ndim or seed.is_floating_point())):
         given = f"{seed.dtype} {tuple(seed.shape)}" if isinstance(seed, Tensor) else repr(seed)
         raise TypeError(f"seed= got {given}, expected an int or a 0-d integer tensor.")
+
+
+def as_seed(seed: int | Tensor | None, device: torch.device) -> Tensor:
+    """A 0-d int64 tensor: the given seed, or one drawn from torch's generator (so torch.manual_seed governs it)."""
     if isinstance(seed, Tensor):
         return seed.to(device=device, dtype=torch.int64)
     if seed is None:

@@ -69,11 +69,24 @@ class Tile:
 
     def gumbel(self, seed: Tensor) -> Tensor:
         """-log(-log U): the largest of score + noise is a draw from the softmax of the scores."""
-        return -torch.log(-torch.log(self.uniform(seed)))
+        return _gumbel(self.uniform(seed))
+
+    def gumbel_of_sink(self, seed: Tensor) -> Tensor:
+        """(g, r, 1): the noise of one more key, column m; on edges, of the row, apart from every edge id."""
+        if self.edge is None:
+            column = self.query.new_full((1, 1, 1), self.m)
+            return Tile(self.batch, self.head, self.query, column, self.n, self.m).gumbel(seed)
+        words = philox(seed, self.query, torch.ones_like(self.query), self.head // 4, self.batch)
+        word = torch.stack(torch.broadcast_tensors(*words), -1)
+        return _gumbel(_to_unit(word.gather(-1, (self.head % 4).expand(word.shape[:-1]).unsqueeze(-1)).squeeze(-1)))
 
 
 def _line(index: slice | Tensor, device: torch.device) -> Tensor:
     return torch.arange(index.start, index.stop, device=device) if isinstance(index, slice) else index
+
+
+def _gumbel(uniform: Tensor) -> Tensor:
+    return -torch.log(-torch.log(uniform))
 
 
 def _to_unit(word: Tensor) -> Tensor:
