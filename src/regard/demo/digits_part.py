@@ -66,7 +66,7 @@ def beside(attention: Spread, neighbour: Spread) -> str:
     """The trivial baseline is named whichever way it falls."""
     if attention.mean < neighbour.mean:
         return (
-            "That is below the trivial baseline: the nearest neighbour in raw pixels reads "
+            f"Its {_percent(attention.mean)} are below the trivial baseline: the nearest neighbour in raw pixels reads "
             f"{_percent(neighbour.mean)}. "
             "The digits are here because they train in seconds, not because they need attention."
         )
