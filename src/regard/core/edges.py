@@ -32,6 +32,9 @@ class Edges(Structure):
         target, source = adjacency.nonzero(as_tuple=True)
         return Edges(torch.stack([source, target]), (adjacency.shape[0], adjacency.shape[1]), self_loops)
 
+    def to(self, device: torch.device | str) -> "Edges":
+        return Edges(self.edge_index.to(device), self.size, self.self_loops)
+
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> "Neighbours":
         index = self.edge_index
         whole = isinstance(index, Tensor) and not index.is_floating_point() and index.dtype != torch.bool

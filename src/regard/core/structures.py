@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .errors import values_are_checked
-from .spec import Spec
+from .spec import Spec, transform
 from .tiles import Tile
 
 
@@ -40,6 +40,10 @@ class Structure(Spec):
     def lengths_of_keys(self, m: int) -> Tensor | None:
         """(batch,) number of valid leading keys where padding is known, else None."""
         return None
+
+    def to(self, device: torch.device | str) -> "Structure":
+        """The same with its tensors on a device."""
+        return transform(self, lambda x: x.to(device))  # type: ignore[no-any-return]
 
     def parts(self) -> tuple["Structure", ...]:
         return (self,)
@@ -97,6 +101,9 @@ class And(Structure):
             more = part.keys(m)
             keep = more if keep is None else keep if more is None else keep & more
         return keep
+
+    def to(self, device: torch.device | str) -> Structure:
+        return And(tuple(part.to(device) for part in self.members))
 
     def lengths_of_keys(self, m: int) -> Tensor | None:
         lengths = None
