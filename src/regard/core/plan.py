@@ -10,7 +10,7 @@ from .alignments.local import Local
 from .alignments.sparse import Entmax
 from .cores import Opaque
 from .evaluate import Problem
-from .philox import as_seed
+from .philox import as_seed, check_seed
 from .registry import backends, choose
 from .scores import Modified, Score, score_of
 from .scores.score import Lowered, flat
@@ -46,6 +46,7 @@ class Plan:
         over = over.fit(self.lead if self.given > 3 else (1,), self.heads, self.n, self.m)
         self._close_padding(over)
         self.seeded = seed is not None
+        check_seed(seed)
         self._seed = seed
         self.factor: Bell | None = None
         self.draw: tuple[Tensor, Tensor, Tensor] | None = None
@@ -80,7 +81,8 @@ class Plan:
 
     @property
     def seed(self) -> Tensor:
-        if not isinstance(self._seed, Tensor) or self._seed.device != self.q.device:
+        seed = self._seed
+        if not isinstance(seed, Tensor) or seed.device != self.q.device or seed.dtype != torch.int64:
             self._seed = as_seed(self._seed, self.q.device)
         return self._seed
 

@@ -48,7 +48,8 @@ def threshold(s: Tensor, alpha: float | Tensor) -> Tensor:
     """tau (..., n) of rows that hold -inf where masked; +inf for a row without a key. No gradient."""
     if s.shape[-1] == 0:
         return s.new_full(s.shape[:-1], float("inf"))
-    if s.device.type == "cpu" and not isinstance(alpha, Tensor) and _is_eager(s) and s.numel() > CACHED:
+    many = s.numel() > max(CACHED, s.shape[-1])  # rows, more than one of them
+    if many and s.device.type == "cpu" and not isinstance(alpha, Tensor) and _is_eager(s):
         rows = s.detach().reshape(-1, s.shape[-1]).split(max(1, CACHED // s.shape[-1]))
         return torch.cat([threshold(part, alpha) for part in rows]).reshape(s.shape[:-1])
     with torch.no_grad():
