@@ -12,7 +12,7 @@ from .cores import Opaque
 from .evaluate import Problem
 from .philox import as_seed, check_seed
 from .registry import backends, choose
-from .scores import Modified, Score, score_of
+from .scores import Modified, Modifier, Score, score_of
 from .scores.score import Lowered, flat
 from .structures import Structure, structure_of
 from .tiles import Tile
@@ -83,8 +83,8 @@ class Plan:
     def seed(self) -> Tensor:
         seed = self._seed
         if not isinstance(seed, Tensor) or seed.device != self.q.device or seed.dtype != torch.int64:
-            self._seed = as_seed(self._seed, self.q.device)
-        return self._seed
+            seed = self._seed = as_seed(seed, self.q.device)
+        return seed
 
     @property
     def random(self) -> bool:
@@ -117,7 +117,8 @@ class Plan:
         q, k = self.q, self.k_by_head
         found = self.score.lower(q, k)
         if found is None:
-            inner, modifiers, sink = self.score, (), None
+            inner, sink = self.score, None
+            modifiers: tuple[Modifier, ...] = ()
             if isinstance(self.score, Modified):
                 inner, modifiers = self.score.score, self.score.pointwise()
                 sink = None if self.score.sink is None else self.score.sink.expand(self.batch, self.heads).reshape(-1)
