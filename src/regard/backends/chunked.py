@@ -22,7 +22,6 @@ from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.spec import Parts, decode, encode, transform
 
-
 SMALL = 1 << 19  # pairs times width under which the reference is faster: it starts in half the time
 
 
@@ -37,7 +36,9 @@ class Chunked:
             return [_NO_FUNC]
         if not plan.problem.score.closed:
             if compiling:
-                return ["A score or modifier of your own runs here in eager mode only; compiled, it runs on 'reference'."]
+                return [
+                    "A score or modifier of your own runs here in eager mode only; compiled, it runs on 'reference'."
+                ]
             if plan.score.positional:
                 return ["This score depends on where a key stands and cannot be called on slices."]
         return []
@@ -78,7 +79,7 @@ def _forward(problem: Problem, v: Tensor) -> Results:
     for block in evaluate.blocks(problem):
         s = evaluate.scores(problem, block)
         state = evaluate.row_state(problem, block, s)
-        w, full, seen = evaluate.whole_weights(problem, block, s, state)
+        w, full, _ = evaluate.whole_weights(problem, block, s, state)
         evaluate.put(tau, block, state.tau)
         if state.index is not None:
             deep = state.index.shape[state.tau.ndim :]
@@ -90,7 +91,9 @@ def _forward(problem: Problem, v: Tensor) -> Results:
             evaluate.put(log_prob, block, torch.where(w > 0, log_p, 0.0).sum(-1))
             evaluate.put(entropy, block, -_p_log_p(log_p).sum(-1))
         out_view = out[block.slab]
-        out_view[:, block.rows] = evaluate.average(problem, block, evaluate.scaled(problem, block, w[..., : s.shape[-1]]), v)
+        out_view[:, block.rows] = evaluate.average(
+            problem, block, evaluate.scaled(problem, block, w[..., : s.shape[-1]]), v
+        )
     return out.to(dtype), tau, index, scale, log_prob, entropy
 
 
@@ -129,7 +132,9 @@ def _backward(
         part = evaluate.pick(state, block.slab, block.rows)
         w_full, full, seen = evaluate.whole_weights(problem, block, s, part)
         w = w_full[..., : s.shape[-1]]
-        dw = evaluate.average_vjp(problem, block, evaluate.scaled(problem, block, w), v, dout[block.slab][:, block.rows], grads)
+        dw = evaluate.average_vjp(
+            problem, block, evaluate.scaled(problem, block, w), v, dout[block.slab][:, block.rows], grads
+        )
         mask = evaluate.dropped(problem, block)
         dw = dw if mask is None else dw * mask
         bell = evaluate.factor(problem, block)
@@ -213,7 +218,9 @@ def backward_op(
     with torch.autocast(tensors[0].device.type, enabled=False):
         full = [_full(x).view_as(x) if x.is_floating_point() else x for x in tensors]  # one object a position
         problem = decode(text, Parts(full, ints, floats))
-        state = RowState(tau, index if index.numel() or problem.align.chooses else None, scale if scale.ndim == tau.ndim else None)
+        state = RowState(
+            tau, index if index.numel() or problem.align.chooses else None, scale if scale.ndim == tau.ndim else None
+        )
         found = _backward(problem, full[0], state, _full(dout), dtau, dlog, dentropy, full)
     return [
         (torch.zeros_like(x) if g is None else g.to(x.dtype)) if x.is_floating_point() else x.new_zeros(0)
@@ -266,16 +273,22 @@ torch.library.register_vmap(backward_op, _no_vmap)
 def _leaves(problem: Problem) -> list[Tensor]:
     """Tensors with a gradient in a problem that holds a score or a modifier of the user's own, each once."""
     found: list[Tensor] = []
-    transform(problem, lambda x: found.append(x) or x)
+
+    def note(x: Tensor) -> Tensor:
+        found.append(x)
+        return x
+
+    transform(problem, note)
     core = problem.score.core
     if isinstance(core, Opaque):
-        found += [core.a, core.b]
+        found += [core.a, core.b, *([] if core.edge is None else [core.edge.x])]
     found += [p for module in _own_modules(problem) for p in module.parameters()]
     return list({id(x): x for x in found if x.is_floating_point()}.values())
 
 
 def _own_modules(problem: Problem) -> list[nn.Module]:
-    core, modifiers = problem.score.core, [m for m in problem.score.modifiers if not m.closed]
+    core = problem.score.core
+    modifiers: list[nn.Module] = [m for m in problem.score.modifiers if not m.closed]
     return [core.score, *modifiers] if isinstance(core, Opaque) and isinstance(core.score, nn.Module) else modifiers
 
 
@@ -293,7 +306,7 @@ class _OwnScore(torch.autograd.Function):
     """The same loops around a score of the user's own: each tile's gradient is taken by torch."""
 
     @staticmethod
-    def forward(ctx: Any, problem: Problem, v: Tensor, *leaves: Tensor) -> Results:  # type: ignore[override]
+    def forward(ctx: Any, problem: Problem, v: Tensor, *leaves: Tensor) -> Results:
         results = _forward(problem, v)
         ctx.problem, ctx.leaves = problem, leaves
         ctx.own = [(module, dict(module.named_parameters())) for module in _own_modules(problem)]
@@ -304,7 +317,7 @@ class _OwnScore(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor | None, dtau: Tensor | None, _i: Any, _s: Any, dlog: Tensor | None,
-                 dentropy: Tensor | None) -> tuple[Any, ...]:  # type: ignore[override] # fmt: skip
+                 dentropy: Tensor | None) -> tuple[Any, ...]:  # fmt: skip
         v, *leaves = ctx.saved_tensors[:-3]
         tau, index, scale = ctx.saved_tensors[-3:]
         dout = v.new_zeros((tau.shape[0], tau.shape[-1], v.shape[-1])) if dout is None else dout
@@ -331,7 +344,7 @@ def _once(sums: list[Tensor | None], inputs: list[Tensor]) -> list[Tensor | None
 
 class _Once(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
+    def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
         return tuple(x.view_as(x) for x in tensors[:count])
 
     backward = staticmethod(_no_second_derivative)

@@ -2,7 +2,8 @@
 
     y_i = phi(q_i) (sum_j phi(k_j) v_j^T) / (phi(q_i) . sum_j phi(k_j))
 
-Full and padded structures sum over all keys; causal ones carry the sum forward block by block. Katharopoulos et al. 2020.
+Full and padded structures sum over all keys; causal ones carry the sum forward block by block. Katharopoulos et al.
+2020.
 """
 
 import torch

@@ -2,13 +2,15 @@
 
     scores = score(q, k);  weights = align(scores over the allowed pairs);  out = weights @ v
 
-Scores are in the precision of the input, statistics and weights in fp32 or better. Everything else is tested against it.
+Scores are in the precision of the input, statistics and weights in fp32 or better. Everything else is tested against
+it.
 """
 
 import torch
 from torch import Tensor
 
 from ..core.alignments import Alignment, Hard, Look, Monotonic, open_pairs
+from ..core.cores import Part
 from ..core.edges import Neighbours, neighbours_of
 from ..core.errors import check_scores
 from ..core.plan import Plan
@@ -24,6 +26,9 @@ class Reference:
     def refusals(self, plan: Plan) -> list[str]:
         if plan.score.stepwise and (neighbours_of(plan.over) is not None or plan.align.stepwise):
             return ["A stepwise score needs a dense structure and an alignment that is not stepwise itself."]
+        inner = plan.score.score if isinstance(plan.score, Modified) else plan.score
+        if inner.positional and plan.edge_key is not None:
+            return ["This score looks at where a key stands among all keys, and edges give each pair a key of its own."]
         if plan.align.stepwise and neighbours_of(plan.over) is not None:
             return ["A stepwise alignment has an order of keys, which edges do not."]
         if plan.align.stepwise and isinstance(plan.score, Modified) and plan.score.sink is not None:
@@ -107,9 +112,9 @@ def _average(w: Tensor, v: Tensor, plan: Plan, tile: Tile) -> Tensor:
 def _aligned(align: Alignment, s: Tensor, keep: Tensor | None, noise: Tensor | None) -> Tensor:
     """Alignments see (..., H, n, m): a feature axis stands before the heads for the time being."""
     if s.ndim == 4:
-        return align(s, keep, noise)  # type: ignore[no-any-return]
+        return align(s, keep, noise)
     before = [None if x is None else x.transpose(1, 2) for x in (s, keep, noise)]
-    return align(*before).transpose(1, 2)  # type: ignore[no-any-return]
+    return align(*before).transpose(1, 2)
 
 
 def _choice(
@@ -140,7 +145,9 @@ def _choice(
 def _step_by_step(plan: Plan, score: LocationAware, k: Tensor, v: Tensor, keep: Tensor | None) -> Ran:
     """Query by query: each step sees the weights of the one before."""
     keys = score.project_keys(k)
-    keep = torch.ones(plan.batch, plan.heads, plan.n, plan.m, dtype=torch.bool, device=k.device) if keep is None else keep
+    keep = (
+        torch.ones(plan.batch, plan.heads, plan.n, plan.m, dtype=torch.bool, device=k.device) if keep is None else keep
+    )
     previous = plan.before
     rows = []
     for t in range(plan.n):
@@ -154,12 +161,20 @@ def _step_by_step(plan: Plan, score: LocationAware, k: Tensor, v: Tensor, keep: 
     return Ran(_average(w, v, plan, tile), weights=w, last=previous)
 
 
+def _joined(x: Tensor, part: Part, edge: Tensor, missing: Tensor, head: int) -> Tensor:
+    """Keys (B, n, H, c, d) or values (B, H, n, c, d) with what their edges add, or multiply; `head` says where H is."""
+    own = part.x[:, :, edge.clamp_min(0)].masked_fill(missing, 0.0).movedim(1, head)  # (B, H, n, c, d) before
+    return x + own if part.join == "add" else x * own
+
+
 def _on_edges(plan: Plan, graph: Neighbours) -> Ran:
     """Each row with its own neighbours, padded to the largest degree: the definition on (n, 1, degree) problems."""
     rows = torch.arange(plan.n, device=plan.q.device)
     source, edge = graph.padded(rows)  # (n, c)
     flat = torch.arange(plan.batch * plan.heads, device=plan.q.device)[:, None, None]
-    tile = Tile(flat // plan.heads, flat % plan.heads, rows[None, :, None], source[None], plan.n, plan.m, None, edge[None])
+    tile = Tile(
+        flat // plan.heads, flat % plan.heads, rows[None, :, None], source[None], plan.n, plan.m, None, edge[None]
+    )
     keep = plan.over.allowed(tile)
     assert keep is not None
     keep = keep.expand(plan.batch * plan.heads, *source.shape).unflatten(0, (plan.batch, plan.heads))
@@ -167,6 +182,10 @@ def _on_edges(plan: Plan, graph: Neighbours) -> Ran:
     missing = (edge < 0)[:, :, None]
     k = plan.k_by_head[:, :, source].masked_fill(missing, 0.0).transpose(1, 2)  # (B, n, H, c, d)
     values = plan.v_by_head[:, :, source].masked_fill(missing, 0.0)  # (B, H, n, c, d_v)
+    if plan.edge_key is not None:
+        k = _joined(k, plan.edge_key, edge, missing, 2)
+    if plan.edge_value is not None:
+        values = _joined(values, plan.edge_value, edge, missing, 1)
     inner = plan.score.score if isinstance(plan.score, Modified) else plan.score
     if inner.positional:  # where a key stands matters, so it is scored among all keys
         s = wide(inner(plan.q, plan.k_by_head)[:, :, rows[:, None], source])

@@ -43,7 +43,7 @@ class Sdpa:
                 why.append(f"SDPA has no pointwise edits ({', '.join(type(m).__name__ for m in score.modifiers)}).")
             if score.sink is not None:
                 why.append("SDPA has no sink.")
-            if score.key_bias is not None and score.key_bias.ndim == 3 or score.features is not None:
+            if (score.key_bias is not None and score.key_bias.ndim == 3) or score.features is not None:
                 why.append("SDPA has one weight a pair, not one a feature.")
         return why
 

@@ -78,7 +78,9 @@ def peak_memory(run: Callable[[], Any]) -> tuple[float, float]:
 def _resident() -> int:
     status = Path("/proc/self/statm")
     if not status.exists():
-        raise RuntimeError("Peak memory is read from /proc, which this system does not have: run the benchmark on Linux.")
+        raise RuntimeError(
+            "Peak memory is read from /proc, which this system does not have: run the benchmark on Linux."
+        )
     return int(status.read_text().split()[1]) * 4096
 
 

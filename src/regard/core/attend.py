@@ -57,7 +57,7 @@ class Attended:
     def merge(self, other: "Attended") -> "Attended":
         """Exactly what attend gives over the keys of both, which must be disjoint: split keys, ring attention.
 
-        softmax, uniform and ReLU: each side by its mass; sigmoid with a fixed bias: the sum. Others are refused, because
+        softmax, uniform and ReLU: each side by its mass; sigmoid with a fixed bias: the sum. Others are refused:
         their weights depend on all keys of a row together. The map is that of both sets of keys, one after the other.
         """
         from .merge import merged

@@ -6,7 +6,8 @@
 
 A core gives any tile of scores and carries a gradient of that tile back to its tensors, so no backend needs more.
 Tensors are flattened: a (g, n, w), b (g, m, w), with g = batch x heads. A tile is (g, r, c), or (g, F, r, c) where
-weights are feature-wise. Keys are a slice, or an index (r, c) that gives each query keys of its own (edges).
+weights are feature-wise. Keys are a slice, or an index (r, c) that gives each query keys of its own (edges); `ids`
+(r, c) then names the edge of each, whose own part may join its key.
 """
 
 from collections.abc import Callable
@@ -60,12 +61,41 @@ def add_rows(total: Tensor, slab: slice, index: Index, value: Tensor) -> None:
 
 
 @dataclass(frozen=True, eq=False)
+class Part(Spec):
+    """What an edge adds to the key (or the value) of its source: b_j + x_e, or b_j * x_e with join="mul".
+
+    x (g, E, w), a row for each edge id.
+    """
+
+    x: Tensor
+    join: str = "add"
+
+    def take(self, slab: slice, ids: Tensor) -> Tensor:
+        """(g, r, c, w); what pads a row repeats its first edge, so that an edge's NaN stays with its target."""
+        return self.x[slab][:, self._rows(ids)]
+
+    @staticmethod
+    def _rows(ids: Tensor) -> Tensor:
+        return ids.where(ids >= 0, ids[:, :1]).clamp_min(0)
+
+    def on(self, b: Tensor, slab: slice, ids: Tensor) -> Tensor:
+        """b (g, r, c, w) with the edges' part."""
+        return b + self.take(slab, ids) if self.join == "add" else b * self.take(slab, ids)
+
+    def vjp(self, b: Tensor, slab: slice, ids: Tensor, d: Tensor, grads: Grads) -> Tensor:
+        """The gradient of b, from that of what `on` gave."""
+        add_rows(grads.of(self.x), slab, self._rows(ids), d if self.join == "add" else d * b)
+        return d if self.join == "add" else d * self.take(slab, ids)
+
+
+@dataclass(frozen=True, eq=False)
 class Dot(Spec):
     """s_ij = scale * a_i . b_j"""
 
     a: Tensor
     b: Tensor
     scale: float = 1.0
+    edge: Part | None = None
 
     @property
     def features(self) -> int | None:
@@ -73,25 +103,25 @@ class Dot(Spec):
 
     most_rows = 1 << 30
 
-    def scores(self, slab: slice, rows: Index, cols: Index) -> Tensor:
+    def scores(self, slab: slice, rows: Index, cols: Index, ids: Tensor | None = None) -> Tensor:
         a = self.a[slab, rows]
         a = a * self.scale if self.scale != 1.0 else a
         if gathered(cols):
-            return torch.einsum("grd,grcd->grc", a, self.b[slab][:, cols])
+            return torch.einsum("grd,grcd->grc", a, joined_keys(self, slab, cols, ids))
         return a @ self.b[slab, cols].transpose(-1, -2)
 
-    def vjp(self, slab: slice, rows: Index, cols: Index, ds: Tensor, grads: Grads) -> None:
-        a, b = self.a[slab, rows], self.b[slab][:, cols]
+    def vjp(self, slab: slice, rows: Index, cols: Index, ds: Tensor, grads: Grads, ids: Tensor | None = None) -> None:
+        a, b = self.a[slab, rows], joined_keys(self, slab, cols, ids)
         ds = ds * self.scale if self.scale != 1.0 else ds
         if gathered(cols):
             add_rows(grads.of(self.a), slab, rows, torch.einsum("grc,grcd->grd", ds, b))
-            add_rows(grads.of(self.b), slab, cols, ds[..., None] * a[:, :, None, :])
+            keys_vjp(self, slab, cols, ids, ds[..., None] * a[:, :, None, :], grads)
         else:
             add_rows(grads.of(self.a), slab, rows, ds @ b)
             add_rows(grads.of(self.b), slab, cols, ds.transpose(-1, -2) @ a)
 
     def __str__(self) -> str:
-        return f"dot(width {self.a.shape[-1]}, scale {self.scale:.4g})"
+        return f"dot(width {self.a.shape[-1]}, scale {self.scale:.4g}{', a part on each edge' if self.edge else ''})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +138,7 @@ class Pair(Spec):
     act: str = "tanh"
     slope: float = 0.0
     join: str = "add"
+    edge: Part | None = None
 
     @property
     def features(self) -> int | None:
@@ -137,8 +168,8 @@ class Pair(Spec):
             return torch.matmul(hidden.flatten(1, 2), readout[..., None]).view(hidden.shape[:3])
         return torch.matmul(hidden.flatten(1, 2), readout).unflatten(1, hidden.shape[1:3]).permute(0, 3, 1, 2)
 
-    def scores(self, slab: slice, rows: Index, cols: Index) -> Tensor:
-        a, b = self.a[slab, rows], self.b[slab][:, cols]
+    def scores(self, slab: slice, rows: Index, cols: Index, ids: Tensor | None = None) -> Tensor:
+        a, b = self.a[slab, rows], joined_keys(self, slab, cols, ids)
         pieces = [
             self._read(activation(self._joined(a, _columns(b, part)), self.act, self.slope), slab)
             for part in self._column_tiles(a, b)
@@ -150,8 +181,8 @@ class Pair(Spec):
         step = max(1, PAIR_BUDGET // max(1, a.shape[0] * a.shape[1] * a.shape[2]))
         return [slice(start, min(columns, start + step)) for start in range(0, columns, step)] or [slice(0, 0)]
 
-    def vjp(self, slab: slice, rows: Index, cols: Index, ds: Tensor, grads: Grads) -> None:
-        a, b = self.a[slab, rows], self.b[slab][:, cols]
+    def vjp(self, slab: slice, rows: Index, cols: Index, ds: Tensor, grads: Grads, ids: Tensor | None = None) -> None:
+        a, b = self.a[slab, rows], joined_keys(self, slab, cols, ids)
         da, db = torch.zeros_like(a), torch.zeros_like(b)
         lean = output_suffices(self.act, self.slope)
         for part in self._column_tiles(a, b):
@@ -173,7 +204,7 @@ class Pair(Spec):
             v = self.readout[slab][:, None]
             da, db = da * v, db * (v[:, None] if gathered(cols) else v)
         add_rows(grads.of(self.a), slab, rows, da)
-        add_rows(grads.of(self.b), slab, cols, db)
+        keys_vjp(self, slab, cols, ids, db, grads)
 
     def _read_vjp(self, ds: Tensor, hidden: Tensor, slab: slice, grads: Grads) -> Tensor:
         """The gradient of hidden (g, r, c, w), but for a readout (g, w): that factor is left to the sums at the end."""
@@ -191,7 +222,23 @@ class Pair(Spec):
     def __str__(self) -> str:
         sign = "+" if self.join == "add" else "*"
         read = "each w a feature" if self.readout is None else f"{self.features or 1} out"
-        return f"pair {self.act}(a {sign} b) (width {self.a.shape[-1]}, {read})"
+        own = ", a part on each edge" if self.edge else ""
+        return f"pair {self.act}(a {sign} b) (width {self.a.shape[-1]}, {read}{own})"
+
+
+def joined_keys(core: "Dot | Pair | Opaque", slab: slice, cols: Index, ids: Tensor | None) -> Tensor:
+    """The keys of a tile, (g, c, w), or (g, r, c, w) with what their edges add."""
+    b = core.b[slab][:, cols]
+    return b if core.edge is None or ids is None else core.edge.on(b, slab, ids)
+
+
+def keys_vjp(
+    core: "Dot | Pair | Opaque", slab: slice, cols: Index, ids: Tensor | None, d: Tensor, grads: Grads
+) -> None:
+    """From the gradient of `joined_keys` to those of the keys and of the edges' part."""
+    if core.edge is not None and ids is not None:
+        d = core.edge.vjp(core.b[slab][:, cols], slab, ids, d, grads)
+    add_rows(grads.of(core.b), slab, cols, d)
 
 
 def _columns(b: Tensor, part: slice) -> Tensor:
@@ -204,18 +251,21 @@ class Opaque:
     q (g, n, d) and k (g, m, d) are flattened; `heads` restores (batch, heads, ...) so that per-head parameters work.
     """
 
-    def __init__(self, score: Callable[[Tensor, Tensor], Tensor], q: Tensor, k: Tensor, heads: int, features: int | None):
-        self.score, self.a, self.b, self.heads, self.features = score, q, k, heads, features
+    def __init__(
+        self, score: Callable[[Tensor, Tensor], Tensor], q: Tensor, k: Tensor, heads: int, features: int | None,
+        edge: Part | None = None,
+    ):  # fmt: skip
+        self.score, self.a, self.b, self.heads, self.features, self.edge = score, q, k, heads, features, edge
         self.parameters = [p for p in score.parameters() if p.requires_grad] if isinstance(score, nn.Module) else []
 
     most_rows = 64  # what a score needs for each pair is not known
 
     def with_tensors(self, q: Tensor, k: Tensor) -> "Opaque":
-        return Opaque(self.score, q, k, self.heads, self.features)
+        return Opaque(self.score, q, k, self.heads, self.features, self.edge)
 
-    def scores(self, slab: slice, rows: Index, cols: Index) -> Tensor:
+    def scores(self, slab: slice, rows: Index, cols: Index, ids: Tensor | None = None) -> Tensor:
         first, last = slab.start // self.heads * self.heads, -(-slab.stop // self.heads) * self.heads
-        s = self._call(self.a[first:last, rows], self.b[first:last][:, cols], gathered(cols))
+        s = self._call(self.a[first:last, rows], joined_keys(self, slice(first, last), cols, ids), gathered(cols))
         return s[slab.start - first : slab.stop - first]
 
     def _call(self, q: Tensor, k: Tensor, own_keys: bool) -> Tensor:
@@ -232,10 +282,10 @@ class Opaque:
         check_scores(self.score, s, q, k, self.features)
         return s
 
-    def vjp(self, slab: slice, rows: Index, cols: Index, ds: Tensor, grads: Grads) -> None:
+    def vjp(self, slab: slice, rows: Index, cols: Index, ds: Tensor, grads: Grads, ids: Tensor | None = None) -> None:
         with torch.enable_grad():
             q = self.a[slab, rows].detach().requires_grad_()
-            k = self.b[slab][:, cols].detach().requires_grad_()
+            k = joined_keys(self, slab, cols, ids).detach().requires_grad_()
             s = self._call(q, k, gathered(cols))
             inputs = [q, k, *self.parameters]
             if not s.requires_grad:
@@ -247,7 +297,7 @@ class Opaque:
         if found[0] is not None:
             add_rows(grads.of(self.a), slab, rows, found[0])
         if found[1] is not None:
-            add_rows(grads.of(self.b), slab, cols, found[1])
+            keys_vjp(self, slab, cols, ids, found[1], grads)
 
     def __str__(self) -> str:
         return f"own score {type(self.score).__name__}"

@@ -1,13 +1,19 @@
 """Edges: a graph as a structure. Row = target node, column = source node; weights stand on the caller's edges."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from .cores import Part
 from .errors import values_are_checked
+from .remember import remembered
 from .structures import Structure
 from .tiles import Tile
+
+if TYPE_CHECKING:
+    from .plan import Plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,13 +24,27 @@ class Edges(Structure):
     size = (targets, sources), taken from the queries and keys unless given. self_loops=True replaces the loops as
     torch_geometric does: each node has exactly one; the caller's own loop edge carries its weight, the added ones
     stand in `map.loops`.
+
+    An edge may have a key and a value of its own, which join those of its source:
+
+        s_ij = score(q_i, k_j + key_e),   y_i = sum_e w_e (v_j + value_e)          join="mul": k_j * key_e
+
+    key (..., H, E, d_k) and value (..., H, E, d_v), heads 1 or H; with self_loops=True each has E + nodes rows, the
+    last ones for the loops that were added (a loop edge of the caller keeps its own row).
     """
 
     edge_index: Tensor
     size: tuple[int, int] | None = None
     self_loops: bool = False
+    key: Tensor | None = None
+    value: Tensor | None = None
+    join: str = "add"
     _cache: dict[tuple[int, int, int], "Neighbours"] = field(default_factory=dict, repr=False)
     is_graph = True
+
+    def __post_init__(self) -> None:
+        if self.join not in ("add", "mul"):
+            raise ValueError(f'Edges(join={self.join!r}): expected "add" (k_j + key_e) or "mul" (k_j * key_e).')
 
     @staticmethod
     def from_dense(adjacency: Tensor, self_loops: bool = False) -> "Edges":
@@ -32,8 +52,10 @@ class Edges(Structure):
         target, source = adjacency.nonzero(as_tuple=True)
         return Edges(torch.stack([source, target]), (adjacency.shape[0], adjacency.shape[1]), self_loops)
 
-    def to(self, device: torch.device | str) -> "Edges":
-        return Edges(self.edge_index.to(device), self.size, self.self_loops)
+    @staticmethod
+    def from_sparse(adjacency: Tensor, self_loops: bool = False) -> "Edges":
+        """A torch.sparse tensor (COO, CSR or CSC): an entry [i, j] means that j is attended by i, as in adj.t()."""
+        return Edges(index_of_sparse(adjacency), (adjacency.shape[0], adjacency.shape[1]), self_loops)
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> "Neighbours":
         index = self.edge_index
@@ -41,22 +63,28 @@ class Edges(Structure):
         if not whole or index.ndim != 2 or index.shape[0] != 2:
             given = f"{index.dtype} {tuple(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
             raise ValueError(f"Edges(edge_index) is {given}, expected integers (2, E): sources in row 0, targets in "
-                             "row 1. Pairs (E, 2) become edge_index.T, a dense adjacency Edges.from_dense(adjacency)."
-                             )  # fmt: skip
+                             "row 1. A dense adjacency becomes Edges.from_dense(adj).")  # fmt: skip
         if self.size is not None and self.size != (n, m):
             raise ValueError(f"Edges(size={self.size}) says (targets, sources), but there are n={n} queries and m={m} "
                              "keys.")  # fmt: skip
+        if torch.compiler.is_compiling():  # nothing is kept of tensors that a graph is being traced with
+            return self._sorted(n, m)
         key = (n, m, index._version if not index.is_inference() else 0)
         found = self._cache.get(key)
         if found is None:
-            if values_are_checked(index) and index.numel():
-                low, source, target = int(index.min()), int(index[0].max()), int(index[1].max())
-                if low < 0 or source >= m or target >= n:
-                    raise ValueError(f"Edges(edge_index) names source {source} and target {target} (smallest id {low}), "
-                                     f"but sources are 0 to {m - 1} and targets 0 to {n - 1}.")  # fmt: skip
             self._cache.clear()
-            found = self._cache[key] = Neighbours.build(index, n, m, self.self_loops)
+            found = remembered((index,), ("neighbours", n, m, self.self_loops), lambda: self._sorted(n, m))
+            self._cache[key] = found
         return found
+
+    def _sorted(self, n: int, m: int) -> "Neighbours":
+        index = self.edge_index
+        if values_are_checked(index) and index.numel():
+            low, source, target = int(index.min()), int(index[0].max()), int(index[1].max())
+            if low < 0 or source >= m or target >= n:
+                raise ValueError(f"Edges(edge_index) names source {source} and target {target} (smallest {low}), "
+                                 f"but sources are 0 to {m - 1} and targets 0 to {n - 1}.")  # fmt: skip
+        return Neighbours.build(index, n, m, self.self_loops)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,3 +175,37 @@ def neighbours_of(structure: Structure) -> Neighbours | None:
         if isinstance(part, Neighbours):
             return part
     return None
+
+
+def index_of_sparse(adjacency: Tensor) -> Tensor:
+    """edge_index (2, E) of a torch.sparse adjacency whose rows are targets, in row-major order."""
+    if adjacency.layout == torch.sparse_coo:
+        target, source = adjacency.coalesce().indices()
+    else:
+        target, source = adjacency.to_sparse_coo().coalesce().indices()
+    return torch.stack([source, target])
+
+
+def edge_parts(over: Structure, plan: "Plan") -> tuple[Part | None, Part | None]:
+    """What the edges of a call add to its keys and values, each (B, H, rows, width), one row for each edge id."""
+    for graph in over.parts():
+        if isinstance(graph, Edges) and (graph.key is not None or graph.value is not None):
+            key = _part(graph, "key", graph.key, plan, plan.k.shape[-1])
+            value = _part(graph, "value", graph.value, plan, plan.v.shape[-1])
+            return (None if key is None else Part(key, graph.join)), (None if value is None else Part(value))
+    return None, None
+
+
+def _part(graph: Edges, name: str, x: Tensor | None, plan: "Plan", width: int) -> Tensor | None:
+    if x is None:
+        return None
+    loops = min(plan.n, plan.m) if graph.self_loops else 0
+    rows = graph.edge_index.shape[1] + loops
+    expected = (*plan.lead, plan.heads, rows, width) if plan.given > 2 else (rows, width)
+    x = x if x.ndim != 2 or plan.given == 2 else x[None]
+    fits = x.ndim <= len(expected) and x.shape[-2:] == expected[-2:]
+    if not fits or any(a not in (1, b) for a, b in zip(x.shape[::-1], expected[::-1], strict=False)):
+        why = f" ({graph.edge_index.shape[1]} edges and {loops} self-loops)" if loops else ""
+        raise ValueError(f"Edges({name}) has shape {tuple(x.shape)}, expected {expected} = (..., heads, edges, width)"
+                         f"{why}.")  # fmt: skip
+    return x.to(plan.q.dtype).expand(expected).reshape(plan.batch, plan.heads, rows, width)

@@ -41,5 +41,5 @@ def check_scores(owner: object, s: object, q: Tensor, k: Tensor, features: int |
         given = tuple(s.shape) if isinstance(s, Tensor) else type(s).__name__
         axes = "(..., heads, n, m)" if features is None else "(..., heads, features, n, m)"
         raise ValueError(f"{type(owner).__name__}.forward(q, k) returned {given}, expected {expected} = {axes} for q "
-                         f"{tuple(q.shape)} and k {tuple(k.shape)}. A feature-wise score says its number of features in "
+                         f"{tuple(q.shape)} and k {tuple(k.shape)}. A feature-wise score says how many features in "
                          "`features`.")  # fmt: skip

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .alignments import Alignment, Bell, Look, RowState, open_pairs
 from .alignments.sparse import entmax
-from .cores import Grads, Index, Opaque, add_rows
+from .cores import Grads, Index, Opaque, Part, add_rows
 from .edges import neighbours_of
 from .scores.score import Lowered
 from .spec import Spec, transform
@@ -36,6 +36,7 @@ class Problem(Spec):
     seed: Tensor | None = None
     sample: bool = False
     alpha: Tensor | None = None  # (g,), where entmax learns it
+    edge_value: Part | None = None  # what each edge adds to the value of its source
 
     @property
     def g(self) -> int:
@@ -73,6 +74,11 @@ class Block:
     tile: Tile
 
     @property
+    def ids(self) -> Tensor | None:
+        """(r, c) the edge of each pair, -1 where a row has no more."""
+        return None if self.tile.edge is None else self.tile.edge[0]
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """(g, r, c)"""
         rows = self.rows.stop - self.rows.start if isinstance(self.rows, slice) else self.rows.shape[0]
@@ -81,9 +87,9 @@ class Block:
 
 
 def blocks(problem: Problem) -> Iterator[Block]:
-    """Every row once, BLOCK_BUDGET scores at a time. Dense structures give slices; edges give rows grouped by degree."""
+    """Every row once, BLOCK_BUDGET scores at a time. Dense structures give slices, edges rows grouped by degree."""
     budget = BLOCK_BUDGET  # read at each call, so that tests can make blocks small
-    n, m, heads, device = problem.n, problem.m, problem.heads, problem.device
+    n, m, heads = problem.n, problem.m, problem.heads
     if problem.g == 0 or n == 0:
         return
     width = problem.score.features or 1
@@ -92,8 +98,8 @@ def blocks(problem: Problem) -> Iterator[Block]:
     if graph is not None:
         for slab in _slabs(problem.g, max(1, budget // max(1, graph.source.shape[0] * width)), unit):
             size = slab.stop - slab.start
-            for rows in graph.blocks(max(1, budget // (size * width))):
-                yield edge_block(problem, slab, rows)
+            for targets in graph.blocks(max(1, budget // (size * width))):
+                yield edge_block(problem, slab, targets)
         return
     wide = max(1, m * width)
     for slab in _slabs(problem.g, max(1, budget // (n * wide)), unit):
@@ -145,7 +151,7 @@ def scores(problem: Problem, block: Block, trail: list[Tensor] | None = None, ma
         shape = (g, r, c) if features is None else (g, features, r, c)
         s = torch.zeros(shape, dtype=a.dtype if a.dtype == torch.float64 else torch.float32, device=a.device)
     else:
-        s = score.core.scores(block.slab, block.rows, block.cols)
+        s = score.core.scores(block.slab, block.rows, block.cols, block.ids)
         s = s if s.dtype == torch.float64 else s.float()
         if score.key_bias is not None:
             if score.key_bias.ndim == 3:
@@ -266,7 +272,7 @@ def dropped(problem: Problem, block: Block) -> Tensor | None:
 
 def average(problem: Problem, block: Block, w: Tensor, v: Tensor) -> Tensor:
     """(g, r, d_v) from weights (g, [F,] r, c) and the values (g, m, d_v)."""
-    values = v[block.slab][:, block.cols]
+    values = _values(problem, block, v)
     if problem.score.features is None:
         if values.ndim == 4:
             return torch.einsum("grc,grcd->grd", w, values)
@@ -278,7 +284,7 @@ def average(problem: Problem, block: Block, w: Tensor, v: Tensor) -> Tensor:
 
 def average_vjp(problem: Problem, block: Block, w: Tensor, v: Tensor, dout: Tensor, grads: Grads) -> Tensor:
     """The gradient of the weights; adds that of the values."""
-    values = v[block.slab][:, block.cols]
+    values = _values(problem, block, v)
     wide, own = problem.score.features is not None, values.ndim == 4
     if not wide and not own:
         add_rows(grads.of(v), block.slab, block.cols, w.transpose(-1, -2) @ dout)
@@ -288,8 +294,19 @@ def average_vjp(problem: Problem, block: Block, w: Tensor, v: Tensor, dout: Tens
         (True, False): ("gfrc,grf->gcf", "grf,gcf->gfrc"),
         (True, True): ("gfrc,grf->grcf", "grf,grcf->gfrc"),
     }[wide, own]
-    add_rows(grads.of(v), block.slab, block.cols, torch.einsum(forms[0], w, dout))
+    dvalues = torch.einsum(forms[0], w, dout)
+    if problem.edge_value is not None and block.ids is not None:
+        dvalues = problem.edge_value.vjp(v[block.slab][:, block.cols], block.slab, block.ids, dvalues, grads)
+    add_rows(grads.of(v), block.slab, block.cols, dvalues)
     return torch.einsum(forms[1], dout, values)
+
+
+def _values(problem: Problem, block: Block, v: Tensor) -> Tensor:
+    """The values of a block, (g, c, d_v), or (g, r, c, d_v) with what their edges add."""
+    values = v[block.slab][:, block.cols]
+    if problem.edge_value is None or block.ids is None:
+        return values
+    return problem.edge_value.on(values, block.slab, block.ids)
 
 
 def scores_vjp(problem: Problem, block: Block, trail: list[Tensor], ds: Tensor, grads: Grads) -> None:
@@ -304,7 +321,7 @@ def scores_vjp(problem: Problem, block: Block, trail: list[Tensor], ds: Tensor, 
         _key_bias_vjp(score.key_bias, block, ds, grads)
         if score.key_bias.ndim == 3 and score.core.features is None:
             ds = ds.sum(1)
-    score.core.vjp(block.slab, block.rows, block.cols, ds, grads)
+    score.core.vjp(block.slab, block.rows, block.cols, ds, grads, block.ids)
 
 
 def _key_bias_vjp(bias: Tensor, block: Block, ds: Tensor, grads: Grads) -> None:
@@ -325,7 +342,9 @@ def weights_with_gradient(problem: Problem, block: Block, dropout: bool = False)
     seen = look(problem, block)
     full, seen = with_sink(problem, block, s, seen)
     if problem.score.sink is not None:
-        keep = None if keep is None else torch.cat([keep.expand(s.shape), keep.expand(s.shape).any(-1, keepdim=True)], -1)
+        keep = (
+            None if keep is None else torch.cat([keep.expand(s.shape), keep.expand(s.shape).any(-1, keepdim=True)], -1)
+        )
     if problem.alpha is not None:
         w = entmax(full, keep, problem.alpha.to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1)))
     else:

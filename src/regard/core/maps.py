@@ -225,7 +225,8 @@ class LazyMap(AttentionMap):
 
     def __init__(self, source: "Plan | Problem", state: RowState | None, lead: tuple[int, ...], slab: slice,
                  replayable: bool = True, index: Tensor | None = None):  # fmt: skip
-        self._source, self._state, self._ready, self._index = source, state, None, index
+        self._source, self._state, self._index = source, state, index
+        self._ready: Problem | None = None
         self.replayable = replayable
         self._watched = () if torch.compiler.is_compiling() else watch(source)
         super().__init__(lead, source.n, source.m, slab)
@@ -253,7 +254,8 @@ class LazyMap(AttentionMap):
         """The same in full precision and without gradients, made once; an error if an input changed in place."""
         unchanged(self._watched)
         if self._ready is None:
-            self._ready = transform(self.live, lambda x: x.detach()).in_full_precision()
+            bare: Problem = transform(self.live, lambda x: x.detach())
+            self._ready = bare.in_full_precision()
         return self._ready
 
     @property
@@ -385,7 +387,15 @@ def _flatten_lazy(amap: LazyMap) -> tuple[list[Any], Any]:
         return [], amap  # a user's own score cannot be written down: the map stays whole
     parts = Parts([], [], [])
     text = encode(amap.live, parts)
-    constants = (text, tuple(parts.ints), tuple(parts.floats), amap.lead, amap.slab.start, amap.slab.stop, amap.replayable)
+    constants = (
+        text,
+        tuple(parts.ints),
+        tuple(parts.floats),
+        amap.lead,
+        amap.slab.start,
+        amap.slab.stop,
+        amap.replayable,
+    )
     return [parts.tensors, amap._state, amap._index], constants
 
 
@@ -398,13 +408,16 @@ def _unflatten_lazy(leaves: Any, context: Any) -> LazyMap:
 
 
 register_pytree_node(LazyMap, _flatten_lazy, _unflatten_lazy, serialized_type_name="regard.LazyMap")
-register_pytree_node(
-    StoredMap,
-    lambda amap: (
-        [amap.stored, amap.keep], (amap.lead, amap.features is not None, amap.slab.start, amap.slab.stop, amap.rooted)
-    ),
-    lambda leaves, context: StoredMap(
-        context[0], leaves[0], context[1], slice(context[2], context[3]), context[4], leaves[1]
-    ),
-    serialized_type_name="regard.StoredMap",
-)
+
+
+def _flatten_stored(amap: StoredMap) -> tuple[list[Any], Any]:
+    constants = (amap.lead, amap.features is not None, amap.slab.start, amap.slab.stop, amap.rooted)
+    return [amap.stored, amap.keep], constants
+
+
+def _unflatten_stored(leaves: Any, context: Any) -> StoredMap:
+    lead, feature_wise, start, stop, rooted = context
+    return StoredMap(lead, leaves[0], feature_wise, slice(start, stop), rooted, leaves[1])
+
+
+register_pytree_node(StoredMap, _flatten_stored, _unflatten_stored, serialized_type_name="regard.StoredMap")

@@ -12,6 +12,7 @@ from torch.utils._pytree import register_pytree_node
 
 from .alignments import ReLU, Sigmoid, Softmax, Uniform
 from .errors import Refused
+from .evaluate import Problem
 from .maps import AttentionMap, LazyMap
 from .registry import choose
 
@@ -39,7 +40,9 @@ class JoinedMap(AttentionMap):
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "JoinedMap":
         first, last = slab.start - self.slab.start, slab.stop - self.slab.start
         shares = (self.shares[0][first:last], self.shares[1][first:last])
-        return JoinedMap(self.one.narrowed(lead, slab), self.two.narrowed(lead, slab), shares, self.log_mass[first:last])
+        return JoinedMap(
+            self.one.narrowed(lead, slab), self.two.narrowed(lead, slab), shares, self.log_mass[first:last]
+        )
 
 
 def merged(one: "Attended", two: "Attended") -> "Attended":
@@ -48,7 +51,7 @@ def merged(one: "Attended", two: "Attended") -> "Attended":
 
     a, b = one.map, two.map
     if a.lead != b.lead or a.n != b.n or a.features != b.features or one.out.shape != two.out.shape:
-        raise ValueError(f"merge needs two results for the same queries and values alike: out {tuple(one.out.shape)} over "
+        raise ValueError(f"merge needs results for the same queries, values alike: out {tuple(one.out.shape)} over "
                          f"{a.n} rows meets {tuple(two.out.shape)} over {b.n}.")  # fmt: skip
     if tuple(one.out.shape[:-1]) != (*a.lead, a.n):
         raise Refused(f"merge joins what attend returned, head by head {(*a.lead, a.n)}; this out is "
@@ -105,7 +108,9 @@ def _log_mass(amap: AttentionMap) -> Tensor:
 def _with_gradient(amap: LazyMap) -> Tensor:
     """tau whose gradient reaches queries and keys, for backends that do not hand it out (SDPA, the reference)."""
     source = amap._source
-    if not hasattr(source, "k_by_head") or not torch.is_grad_enabled() or not (source.q.requires_grad or source.k.requires_grad):
+    if isinstance(source, Problem) or not torch.is_grad_enabled():
+        return amap.state.tau
+    if not (source.q.requires_grad or source.k.requires_grad):
         return amap.state.tau
     state = choose(source, "chunked").run(source).state
     assert state is not None

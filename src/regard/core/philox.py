@@ -2,8 +2,8 @@
 
 Philox-4x32-10 (Salmon et al. 2011). One call of the generator gives four 32-bit words, which serve four
 neighbouring columns: counter = (column // 4, row, head, batch), word = column % 4; on edges
-counter = (edge id, 0, head // 4, batch), word = head % 4, and for a row's sink (row, 1, head // 4, batch). Nothing is stored; whoever knows the seed can draw any
-tile again, in any order, on any device (`Tile.uniform`).
+counter = (edge id, 0, head // 4, batch), word = head % 4, and for a row's sink (row, 1, head // 4, batch).
+Nothing is stored; whoever knows the seed can draw any tile again, in any order, on any device (`Tile.uniform`).
 """
 
 import torch

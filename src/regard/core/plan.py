@@ -1,5 +1,6 @@
 """The plan: one call of attention, checked and lowered to its normal form; it prints what will run and why."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,7 +9,8 @@ from torch import Tensor
 from .alignments import Alignment, Bell, LocalPredictive, Reinforced, alignment_of
 from .alignments.local import Local
 from .alignments.sparse import Entmax
-from .cores import Opaque
+from .cores import Opaque, Part
+from .edges import edge_parts
 from .evaluate import Problem
 from .philox import as_seed, check_seed
 from .registry import backends, choose
@@ -43,6 +45,7 @@ class Plan:
         align.check(self.q, self.k)
         _check_features(score, self.q, self.v)
         _check_devices(over, q.device)
+        self.edge_key, self.edge_value = edge_parts(over, self)
         over = over.fit(self.lead if self.given > 3 else (1,), self.heads, self.n, self.m)
         self._close_padding(over)
         self.seeded = seed is not None
@@ -106,7 +109,7 @@ class Plan:
             alpha = alpha.expand(self.batch, self.heads).reshape(-1) if isinstance(alpha, Tensor) else None
             self._problem = Problem(self._lowered(), self.align, self.over, self.heads, self.factor, self.dropout,
                                     self.seed if self.random and self.replayable else None, self.sample,
-                                    alpha)  # fmt: skip
+                                    alpha, _flat_part(self.edge_value))  # fmt: skip
         return self._problem
 
     @property
@@ -115,14 +118,19 @@ class Plan:
 
     def _lowered(self) -> Lowered:
         q, k = self.q, self.k_by_head
-        found = self.score.lower(q, k)
+        found, edge = self.score.lower(q, k), None
+        if found is not None and self.edge_key is not None:
+            part = self.score.edge_part(self.edge_key.x, self.edge_key.join)
+            edge = None if part is None else Part(flat(part), self.edge_key.join)
+            found = None if edge is None else replace(found, core=replace(found.core, edge=edge))
         if found is None:
             inner, sink = self.score, None
             modifiers: tuple[Modifier, ...] = ()
             if isinstance(self.score, Modified):
                 inner, modifiers = self.score.score, self.score.pointwise()
                 sink = None if self.score.sink is None else self.score.sink.expand(self.batch, self.heads).reshape(-1)
-            return Lowered(Opaque(inner, flat(q), flat(k), self.heads, inner.features), None, None, modifiers, sink)
+            core = Opaque(inner, flat(q), flat(k), self.heads, inner.feature_count(q), _flat_part(self.edge_key))
+            return Lowered(core, None, None, modifiers, sink)
         drops = self.align.shift_invariant and found.sink is None and all(m.shifts for m in found.modifiers)
         if found.row_bias is not None and drops:
             found = Lowered(found.core, found.key_bias, None, found.modifiers, found.sink)
@@ -143,7 +151,7 @@ class Plan:
 
     @property
     def cost(self) -> dict[str, float]:
-        """Pairs, floating-point operations of the forward and bytes of the inputs and the output: the least there is."""
+        """Pairs, operations of the forward, bytes of the inputs and the output: the least there is."""
         pairs = float(self.batch * self.heads * self.n * self.m)
         core = self.problem.score.core
         d, dv = core.a.shape[-1], self.v.shape[-1]
@@ -184,6 +192,10 @@ def _canonical(x: Tensor) -> Tensor:
     if x.ndim == 2:
         return x[None, None]
     return x[None] if x.ndim == 3 else x.flatten(0, x.ndim - 4)
+
+
+def _flat_part(part: Part | None) -> Part | None:
+    return None if part is None else Part(flat(part.x), part.join)
 
 
 def _repeat(x: Tensor, heads: int) -> Tensor:

@@ -1,6 +1,7 @@
 """Where backends enlist. Core knows their shape and their order, never their code."""
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 
-class Ran(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Ran:
     """What a backend hands back: out (B, H, n, d_v); the row state if it has it; what sampling and steps add."""
 
     out: Tensor

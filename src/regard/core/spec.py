@@ -6,6 +6,7 @@ from them without running its constructor.
 """
 
 import ast
+import inspect
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -19,13 +20,13 @@ class Spec:
     """
 
     kept: ClassVar[tuple[str, ...]] = ()
-    _known: ClassVar[dict[str, type]] = {}
+    _known: ClassVar[dict[str, type["Spec"]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         Spec._known[cls.__name__] = cls
         if "kept" not in cls.__dict__ and not issubclass(cls, nn.Module):
-            names = [name for name in cls.__dict__.get("__annotations__", {}) if not name.startswith("_")]
+            names = [name for name in inspect.get_annotations(cls) if not name.startswith("_")]
             cls.kept = cls.kept + tuple(names)
 
     def fields_of(self) -> list[tuple[str, Any]]:
@@ -80,10 +81,10 @@ def _rebuild(node: Any, parts: Parts) -> Any:
         return tuple(_rebuild(part, parts) for part in node)
     if isinstance(node, list):
         cls = Spec._known[node[0]]
-        made = cls.__new__(cls)
+        made = object.__new__(cls)
         if isinstance(made, nn.Module):
             nn.Module.__init__(made)
-        for name, part in zip(cls.kept, node[1:], strict=True):  # type: ignore[attr-defined]
+        for name, part in zip(cls.kept, node[1:], strict=True):
             made.__dict__[name] = _rebuild(part, parts)
         return made
     return node

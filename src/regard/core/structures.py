@@ -43,7 +43,8 @@ class Structure(Spec):
 
     def to(self, device: torch.device | str) -> "Structure":
         """The same with its tensors on a device."""
-        return transform(self, lambda x: x.to(device))  # type: ignore[no-any-return]
+        moved: Structure = transform(self, lambda x: x.to(device))
+        return moved
 
     def parts(self) -> tuple["Structure", ...]:
         return (self,)
@@ -218,7 +219,7 @@ class Padding(Structure):
         lengths = self.lengths
         if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype == torch.bool:
             raise TypeError(f"Padding(lengths={_kind(lengths)}): expected an integer tensor with one length an item, "
-                            "shape (batch,). A boolean key mask becomes Mask(keep=mask[:, None, None, :]).")  # fmt: skip
+                            "shape (batch,). A bool key mask becomes Mask(keep=mask[:, None, None, :]).")  # fmt: skip
         try:
             lengths = lengths.expand(lead).reshape(-1)
         except RuntimeError:

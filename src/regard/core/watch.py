@@ -28,7 +28,7 @@ def watch(source: "Plan | Problem") -> Watched:
     if isinstance(source, Problem):
         named += _tensors(source, "")
     else:
-        named += [("q", source.q), ("k", source.k)]
+        named += [("q", source.q), ("k", source.k), *_tensors(source.edge_key, "over.key")]
         if source.lowered:  # projections are made; biases, tables and read-outs may be the parameters themselves
             named += _tensors(source.problem, "")
         else:
@@ -46,7 +46,7 @@ def _tensors(value: Any, path: str) -> list[tuple[str, Tensor]]:
     if isinstance(value, tuple):
         return [found for part in value for found in _tensors(part, path)]
     if isinstance(value, Opaque):
-        return [("q", value.a), ("k", value.b), *_of_module(value.score, "score")]
+        return [("q", value.a), ("k", value.b), *_of_module(value.score, "score"), *_tensors(value.edge, "over.key")]
     return []
 
 

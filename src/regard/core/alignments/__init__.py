@@ -34,8 +34,7 @@ def alignment_of(align: "str | Alignment") -> Alignment:
         if found is None:
             if align in _NEED_SIZES:
                 raise ValueError(f"align={align!r} needs an argument: pass {_NEED_SIZES[align]}.")
-            if align not in NAMES:
-                raise ValueError(f"align={align!r} is unknown; expected one of {', '.join(NAMES)}, or an Alignment.")
+            raise ValueError(f"align={align!r} is unknown; expected one of {', '.join(NAMES)}, or an Alignment.")
         return found
     if isinstance(align, Alignment):
         return align

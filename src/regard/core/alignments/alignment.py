@@ -17,7 +17,7 @@ class RowState(NamedTuple):
     """
 
     tau: Tensor
-    index: Tensor | None = None
+    index: Tensor | None = None  # type: ignore[assignment] # hides tuple.index
     scale: Tensor | None = None
 
 
@@ -66,9 +66,7 @@ class Alignment(nn.Module, Spec):
         """Weights of whole rows; exponentials are divided by their sum here, since tau is rounded to |tau| eps."""
         return w
 
-    def vjp(
-        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
-    ) -> Tensor:
+    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING) -> Tensor:
         raise TypeError(f"{type(self).__name__} has no gradient in closed form.")
 
 

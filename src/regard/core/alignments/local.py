@@ -69,7 +69,9 @@ class LocalPredictive(Softmax):
     def __init__(self, window: int = 10, d_q: int | None = None, width: int | None = None, heads: int = 1):
         super().__init__()
         if isinstance(window, float) or window < 1:
-            raise ValueError(f"LocalPredictive(window={window}): expected 1 or more positions (the bell is window / 2 wide).")
+            raise ValueError(
+                f"LocalPredictive(window={window}): expected 1 or more positions (the bell is window / 2 wide)."
+            )
         self.window = window
         self.matrix = None if d_q is None else nn.Parameter(torch.empty(heads, width or d_q, d_q))
         self.v = None if d_q is None else nn.Parameter(torch.empty(heads, width or d_q))

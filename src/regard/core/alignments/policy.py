@@ -32,7 +32,9 @@ class Reinforced(Softmax):
 
     def logits(self, k: Tensor, valid: Tensor | None) -> Tensor:
         """(B, H, m), for k (B, H, m, d) and valid keys, bool (B, H or 1, m)."""
-        real = torch.ones(k.shape[:-1], dtype=torch.bool, device=k.device) if valid is None else valid.expand(k.shape[:-1])
+        real = (
+            torch.ones(k.shape[:-1], dtype=torch.bool, device=k.device) if valid is None else valid.expand(k.shape[:-1])
+        )
         k = k.masked_fill(~real[..., None], 0.0)
         mean = k.sum(-2, keepdim=True) / real.sum(-1)[..., None, None].clamp_min(1).to(k.dtype)
         seen = torch.cat([k, mean.expand_as(k), k * mean], -1)

@@ -30,9 +30,7 @@ class Softmax(Alignment):
     def whole(self, w: Tensor) -> Tensor:
         return summing_to_one(w)
 
-    def vjp(
-        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
-    ) -> Tensor:
+    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING) -> Tensor:
         return w * (dw - (w * dw).sum(-1, keepdim=True))
 
 
@@ -68,9 +66,7 @@ class Sigmoid(Alignment):
     def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
         return torch.sigmoid(s - state.tau[..., None])
 
-    def vjp(
-        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
-    ) -> Tensor:
+    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING) -> Tensor:
         return w * (1 - w) * dw
 
 
@@ -99,9 +95,7 @@ class ReLU(Alignment):
         assert state.scale is not None
         return torch.relu(s - state.tau[..., None]) * state.scale[..., None]
 
-    def vjp(
-        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
-    ) -> Tensor:
+    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING) -> Tensor:
         assert state.scale is not None
         return (w > 0) * dw * state.scale[..., None]
 
@@ -129,7 +123,5 @@ class Uniform(Alignment):
     def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
         return torch.exp(torch.where(s > float("-inf"), 0.0, s) - state.tau[..., None])
 
-    def vjp(
-        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
-    ) -> Tensor:
+    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING) -> Tensor:
         return torch.zeros_like(s)

@@ -113,7 +113,7 @@ class _EntmaxFunction(torch.autograd.Function):
         ctx.save_for_backward(output, *([alpha] if ctx.shape is None else []))
 
     @staticmethod
-    def backward(ctx: Any, dw: Tensor) -> tuple[Tensor | None, Tensor | None, None]:  # type: ignore[override]
+    def backward(ctx: Any, dw: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         w, *rest = ctx.saved_tensors
         alpha = rest[0] if rest else ctx.shape
         g = _support(w, alpha)
@@ -185,9 +185,7 @@ class Entmax(Alignment):
     def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
         return _power(s - state.tau[..., None], self._beside(s, look))
 
-    def vjp(
-        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
-    ) -> Tensor:
+    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING) -> Tensor:
         alpha = self._beside(s, look)
         if look.alpha is not None:
             grads.of(look.alpha)[look.slab] += alpha_gradient(w, dw, alpha).flatten(1).sum(1)
@@ -200,8 +198,8 @@ def entmax(s: Tensor, keep: Tensor | None, alpha: float | Tensor) -> Tensor:
     if keep is not None:
         s = s.masked_fill(~keep, float("-inf"))
     if isinstance(alpha, Tensor):
-        return zeroed(_EntmaxFunction.apply(s, alpha, None), keep)  # type: ignore[no-any-return]
-    return zeroed(_EntmaxFunction.apply(s, None, alpha), keep)  # type: ignore[no-any-return]
+        return zeroed(_EntmaxFunction.apply(s, alpha, None), keep)
+    return zeroed(_EntmaxFunction.apply(s, None, alpha), keep)
 
 
 class Sparsemax(Entmax):
@@ -214,4 +212,3 @@ class Sparsemax(Entmax):
 
     def __init__(self) -> None:
         super().__init__(2.0)
-

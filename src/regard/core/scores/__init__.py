@@ -47,8 +47,7 @@ def score_of(score: "str | Score") -> Score:
         if found is None:
             if score in _NEED_SIZES:
                 raise ValueError(f"score={score!r} has no parameter-free form: pass {_NEED_SIZES[score]}.")
-            if score not in NAMES:
-                raise ValueError(f"score={score!r} is unknown; expected one of {', '.join(NAMES)}, or a Score object.")
+            raise ValueError(f"score={score!r} is unknown; expected one of {', '.join(NAMES)}, or a Score object.")
         return found
     if isinstance(score, Score):
         return score
@@ -59,8 +58,34 @@ def score_of(score: "str | Score") -> Score:
 
 
 __all__ = [
-    "NAMES", "ALiBi", "Activation", "ActivatedGeneral", "Additive", "BiasedGeneral", "Content", "Cosine", "Dot", "GAT",
-    "GATv2", "Gaussian", "General", "Laplace", "LearnedQuery", "LinearKernel", "Location", "LocationAware", "Lowered",
-    "Modified", "Modifier", "QueryFree", "RelativeBias", "Rotary", "ScaledDot", "Score", "Sink", "SoftCap",
-    "Trilinear", "score_of",
+    "GAT",
+    "NAMES",
+    "ALiBi",
+    "ActivatedGeneral",
+    "Activation",
+    "Additive",
+    "BiasedGeneral",
+    "Content",
+    "Cosine",
+    "Dot",
+    "GATv2",
+    "Gaussian",
+    "General",
+    "Laplace",
+    "LearnedQuery",
+    "LinearKernel",
+    "Location",
+    "LocationAware",
+    "Lowered",
+    "Modified",
+    "Modifier",
+    "QueryFree",
+    "RelativeBias",
+    "Rotary",
+    "ScaledDot",
+    "Score",
+    "Sink",
+    "SoftCap",
+    "Trilinear",
+    "score_of",
 ]  # fmt: skip

@@ -50,13 +50,17 @@ class Additive(Score):
         self.bias = nn.Parameter(torch.zeros(heads, width)) if bias else None
         self.v: Tensor | None = None
         if not self.by_unit:
-            self.v = nn.Parameter(torch.empty((heads, width) if self.features is None else (heads, width, self.features)))
+            self.v = nn.Parameter(
+                torch.empty((heads, width) if self.features is None else (heads, width, self.features))
+            )
             nn.init.uniform_(self.v, -(width**-0.5), width**-0.5)
         for matrix, size in ((self.query, d_q), (self.key, d_k)):
             nn.init.uniform_(matrix, -(size**-0.5), size**-0.5)
 
     @classmethod
-    def from_concat(cls, matrix: Tensor, v: Tensor, d_q: int, bias: Tensor | None = None, **options: object) -> "Additive":
+    def from_concat(
+        cls, matrix: Tensor, v: Tensor, d_q: int, bias: Tensor | None = None, **options: object
+    ) -> "Additive":
         """Luong's concat form v . act(W [q; k] + b), W (w, d_q + d_k)."""
         made = cls(d_q, matrix.shape[1] - d_q, matrix.shape[0], bias=bias is not None, **options)  # type: ignore[arg-type]
         made.to(matrix.device, matrix.dtype)
@@ -108,6 +112,11 @@ class Additive(Score):
         if v.ndim == 2:
             return (hidden * v[:, None, None, :]).sum(-1)
         return (hidden @ v[:, None]).movedim(-1, -3)
+
+    def edge_part(self, key: Tensor, join: str) -> Tensor | None:
+        if not self.sized:
+            return key
+        return key @ self.key.to(key.dtype).transpose(-1, -2) if join == "add" else None
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         a, b = self.project(q, k)
@@ -174,6 +183,11 @@ class GAT(Score):
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         a, b = self.parts(q, k)
         return torch.nn.functional.leaky_relu(a + b.transpose(-1, -2), self.slope)
+
+    def edge_part(self, key: Tensor, join: str) -> Tensor | None:
+        if join == "mul" and (self.source is not None or key.shape[-1] != 1):
+            return None
+        return self.parts(key, key)[1]
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         a, b = self.parts(q, k)

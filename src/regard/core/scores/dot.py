@@ -38,6 +38,9 @@ class Dot(Score):
             return q.transpose(-1, -2).unsqueeze(-1) * scale * k.transpose(-1, -2).unsqueeze(-2)
         return (q * scale if scale != 1.0 else q) @ k.transpose(-1, -2)
 
+    def edge_part(self, key: Tensor, join: str) -> Tensor | None:
+        return key
+
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         if self.by_feature:
             return Lowered(Pair(flat(q) * self.scale(q), flat(k), None, act="identity", join="mul"))

@@ -67,7 +67,7 @@ class BiasedGeneral(General):
 
     def __init__(self, d_q: int | None = None, d_k: int | None = None, heads: int = 1):
         super().__init__(d_q, d_k, heads)
-        self.bias = nn.Parameter(torch.zeros(heads, d_k or d_q)) if d_q is not None else None  # type: ignore[arg-type]
+        self.bias = nn.Parameter(torch.zeros(heads, d_k or d_q)) if d_q is not None else None
 
     def map_query(self, q: Tensor) -> Tensor:
         mapped = super().map_query(q)
@@ -95,4 +95,3 @@ class ActivatedGeneral(General):
         inner = super().lower(q, k)
         assert inner is not None  # General without features always lowers
         return Lowered(inner.core, modifiers=(self.squash,))
-

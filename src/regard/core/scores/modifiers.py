@@ -232,8 +232,8 @@ class Modified(Score):
     def __init__(self, score: Score, modifier: Modifier):
         super().__init__()
         inner = score if isinstance(score, Modified) else None
-        self.score = inner.score if inner is not None else score
-        self.modifiers = nn.ModuleList([*(inner.modifiers if inner is not None else []), modifier])
+        self.score: Score = inner.score if inner is not None else score
+        self.modifiers: nn.ModuleList = nn.ModuleList([*(inner.modifiers if inner is not None else []), modifier])
         sinks = [m for m in self.modifiers if isinstance(m, Sink)]
         if len(sinks) > 1:
             raise ValueError("A score has one Sink; its logits may differ by head.")
@@ -273,6 +273,9 @@ class Modified(Score):
         for modifier in self.pointwise():
             s = modifier(s, tile)
         return s.reshape(*lead, heads, *tail)
+
+    def edge_part(self, key: Tensor, join: str) -> Tensor | None:
+        return self.score.edge_part(key, join)
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered | None:
         inner = self.score.lower(q, k)

@@ -65,6 +65,13 @@ class Score(nn.Module):
         """q (B, H, n, d_q), k (B, H, m, d_k), heads already equal."""
         return None
 
+    def edge_part(self, key: Tensor, join: str) -> Tensor | None:
+        """What edges add to (or multiply) the keys, (B, H, E, d_k), in the space of the core: (B, H, E, w).
+
+        None where the core is not made of k by a linear map alone; the score then runs by its definition.
+        """
+        return None
+
     def __or__(self, modifier: "Modifier") -> "Score":
         from .modifiers import Modified, Modifier
 
@@ -106,4 +113,3 @@ def no_scores(q: Tensor, k: Tensor) -> Dot:
 def wide(x: Tensor) -> Tensor:
     """fp32 or better: norms and biases are never computed in half precision."""
     return x if x.dtype == torch.float64 else x.float()
-

@@ -178,7 +178,9 @@ class Trilinear(Score):
         super().__init__()
         self.weights = None if d is None else nn.Parameter(torch.empty(3, heads, d))
         if self.weights is not None:
-            nn.init.uniform_(self.weights, -((3 * self.weights.shape[-1]) ** -0.5), (3 * self.weights.shape[-1]) ** -0.5)
+            nn.init.uniform_(
+                self.weights, -((3 * self.weights.shape[-1]) ** -0.5), (3 * self.weights.shape[-1]) ** -0.5
+            )
 
     def check(self, q: Tensor, k: Tensor) -> None:
         check_alike(self, q, k)
@@ -220,4 +222,3 @@ class LinearKernel(Score):
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         return Lowered(DotCore(flat(F.elu(q) + 1), flat(F.elu(k) + 1)), modifiers=(Activation("log"),))
-
