@@ -57,13 +57,18 @@ class Edges(Structure):
         """A torch.sparse tensor (COO, CSR or CSC): an entry [i, j] means that j is attended by i, as in adj.t()."""
         return Edges(index_of_sparse(adjacency), (adjacency.shape[0], adjacency.shape[1]), self_loops)
 
+    def to(self, device: torch.device | str) -> "Edges":
+        key, value = (None if x is None else x.to(device) for x in (self.key, self.value))
+        return Edges(self.edge_index.to(device), self.size, self.self_loops, key, value, self.join)
+
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> "Neighbours":
         index = self.edge_index
         whole = isinstance(index, Tensor) and not index.is_floating_point() and index.dtype != torch.bool
         if not whole or index.ndim != 2 or index.shape[0] != 2:
             given = f"{index.dtype} {tuple(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
             raise ValueError(f"Edges(edge_index) is {given}, expected integers (2, E): sources in row 0, targets in "
-                             "row 1. A dense adjacency becomes Edges.from_dense(adj).")  # fmt: skip
+                             "row 1. Pairs (E, 2) become edge_index.T, a dense adjacency Edges.from_dense(adjacency)."
+                             )  # fmt: skip
         if self.size is not None and self.size != (n, m):
             raise ValueError(f"Edges(size={self.size}) says (targets, sources), but there are n={n} queries and m={m} "
                              "keys.")  # fmt: skip
@@ -82,8 +87,8 @@ class Edges(Structure):
         if values_are_checked(index) and index.numel():
             low, source, target = int(index.min()), int(index[0].max()), int(index[1].max())
             if low < 0 or source >= m or target >= n:
-                raise ValueError(f"Edges(edge_index) names source {source} and target {target} (smallest {low}), "
-                                 f"but sources are 0 to {m - 1} and targets 0 to {n - 1}.")  # fmt: skip
+                raise ValueError(f"Edges(edge_index) names source {source} and target {target} (smallest id "
+                                 f"{low}), but sources are 0 to {m - 1} and targets 0 to {n - 1}.")  # fmt: skip
         return Neighbours.build(index, n, m, self.self_loops)
 
 

@@ -118,11 +118,13 @@ class Plan:
 
     def _lowered(self) -> Lowered:
         q, k = self.q, self.k_by_head
-        found, edge = self.score.lower(q, k), None
+        found = self.score.lower(q, k)
         if found is not None and self.edge_key is not None:
             part = self.score.edge_part(self.edge_key.x, self.edge_key.join)
-            edge = None if part is None else Part(flat(part), self.edge_key.join)
-            found = None if edge is None else replace(found, core=replace(found.core, edge=edge))
+            if part is None or isinstance(found.core, Opaque):
+                found = None
+            else:
+                found = replace(found, core=replace(found.core, edge=Part(flat(part), self.edge_key.join)))
         if found is None:
             inner, sink = self.score, None
             modifiers: tuple[Modifier, ...] = ()
