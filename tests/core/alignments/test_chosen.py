@@ -121,6 +121,15 @@ def test_the_surrogate_adds_reward_and_entropy_as_the_paper_does() -> None:
     assert_close(found, expected)
 
 
+@pytest.mark.parametrize("backend", ["reference", "chunked"])
+def test_the_map_of_a_draw_shows_the_key_that_was_drawn(backend: str) -> None:
+    q, k, v = inputs(n=20)
+    made = attend(q, k, v, align="hard", sample=True, seed=11, backend=backend)
+    assert_close(made.map.weights(), one_hot(made.sample.index, 5))
+    assert_close(made.map.tile([3, 7], [1, 4]), made.map.weights()[..., [3, 7], :][..., [1, 4]])
+    assert_close(made.out, made.map.weights() @ v)
+
+
 def test_a_draw_over_nothing_has_no_index_no_log_probability_and_no_output() -> None:
     q, k, v = inputs()
     made = attend(q, k, v, align="hard", sample=True, seed=0, over=Padding(torch.tensor([5, 0])))
