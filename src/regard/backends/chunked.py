@@ -105,7 +105,7 @@ def _empty_results(problem: Problem, v: Tensor) -> Results:
     graph, k = neighbours_of(problem.structure), getattr(problem.align, "k", None)
     columns = problem.m if graph is None else graph.source.shape[0]  # edges may repeat, so a row may have more than m
     columns += problem.score.sink is not None
-    index = torch.full(shape if k is None else (*shape, min(k, columns)), -1, dtype=torch.int32, device=v.device)
+    index = torch.full(shape if k is None else (*shape, torch.sym_min(k, columns)), -1, dtype=torch.int32, device=v.device)
     from ..core.alignments import ReLU
 
     draws = isinstance(problem.align, Hard) and features is None

@@ -57,8 +57,8 @@ class Linear:
 def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Blocks of queries: the keys of earlier blocks through their running sum, the block's own keys directly."""
     n = q.shape[-2]
-    pad = -n % STEP
-    q, k, v = (F.pad(x, (0, 0, 0, pad)).unflatten(-2, (-1, STEP)) for x in (q, k, v))
+    blocks = n // STEP + 2 if torch.compiler.is_compiling() else -(-n // STEP)  # 2 or more: one graph for all lengths
+    q, k, v = (F.pad(x, (0, 0, 0, blocks * STEP - n)).unflatten(-2, (blocks, STEP)) for x in (q, k, v))
     sums = k.transpose(-1, -2) @ v  # (B, H, blocks, d, d_v)
     before = sums.cumsum(-3) - sums
     within = torch.tril(q @ k.transpose(-1, -2)) @ v

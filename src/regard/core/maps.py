@@ -277,15 +277,15 @@ class LazyMap(AttentionMap):
         """The edges, where the structure has them."""
         return neighbours_of(self.live.structure)
 
-    @torch.no_grad()
     def band(self, rows: "slice | Tensor", cols: "slice | Tensor", dropout: bool = False) -> Tensor:
-        if self.graph is not None:
-            return edge_maps.band(self, rows, cols, dropout)
-        problem = self.problem
-        block = evaluate.dense_block(problem, self.slab, rows, cols)
-        s = evaluate.scores(problem, block)
-        w = evaluate.weights(problem, block, s, evaluate.pick(self.state, self.slab, rows))
-        return evaluate.scaled(problem, block, w, dropout)
+        with torch.no_grad():  # not a decorator: torch.compile does not trace one on a method
+            if self.graph is not None:
+                return edge_maps.band(self, rows, cols, dropout)
+            problem = self.problem
+            block = evaluate.dense_block(problem, self.slab, rows, cols)
+            s = evaluate.scores(problem, block)
+            w = evaluate.weights(problem, block, s, evaluate.pick(self.state, self.slab, rows))
+            return evaluate.scaled(problem, block, w, dropout)
 
     @torch.no_grad()
     def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
