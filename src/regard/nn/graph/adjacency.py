@@ -1,0 +1,96 @@
+"""How a caller gives a graph: edge_index, torch.sparse, torch_sparse's SparseTensor, or a dense adjacency."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...core.edges import index_of_sparse
+from ...core.remember import remembered
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """index (2, E): sources, then targets. attr: edge features that a sparse adjacency brought. given: the caller's."""
+
+    index: Tensor
+    attr: Tensor | None
+    given: Any
+    flow: str = "source_to_target"
+
+    @property
+    def sparse(self) -> bool:
+        return not isinstance(self.given, Tensor) or self.given.layout != torch.strided
+
+    def as_given(self, index: Tensor) -> Tensor:
+        """An index in the orientation that the caller uses."""
+        return index.flip(0) if self.flow == "target_to_source" and not self.sparse else index
+
+
+def read_graph(adjacency: Any, flow: str = "source_to_target") -> Graph:
+    """edge_index (2, E) is read as it is. In an adjacency, row i and column j mean that i attends j, as in adj.t().
+
+    A dense adjacency is a square matrix (or (targets, sources)); integers with two rows are always an edge_index.
+    """
+    if isinstance(adjacency, Graph):
+        return adjacency
+    if not isinstance(adjacency, Tensor):
+        if not hasattr(adjacency, "coo"):
+            raise TypeError(f"edge_index is a {type(adjacency).__name__}, expected a tensor (2, E) of sources and "
+                            "targets, a torch.sparse adjacency such as adj.t(), or a dense adjacency.")  # fmt: skip
+        target, source, value = adjacency.coo()
+        return Graph(torch.stack([source, target]), _features(value), adjacency)
+    if adjacency.layout != torch.strided:
+        index, values = remembered((adjacency,), "edges of a sparse adjacency", lambda: _sparse(adjacency))
+        return Graph(index, _features(values), adjacency)
+    if adjacency.ndim == 2 and adjacency.shape[0] == 2 and _whole(adjacency):
+        if flow == "source_to_target":
+            return Graph(adjacency, None, adjacency)
+        return Graph(remembered((adjacency,), "turned", lambda: adjacency.flip(0)), None, adjacency, flow)
+    if adjacency.ndim == 2 and (not _whole(adjacency) or adjacency.shape[0] == adjacency.shape[1]):
+        return Graph(remembered((adjacency,), "edges of a dense adjacency", lambda: _dense(adjacency)), None, adjacency)
+    raise ValueError(f"edge_index is {adjacency.dtype} {tuple(adjacency.shape)}, expected integers (2, E), sources "
+                     "first, or an adjacency (targets, sources). Pairs (E, 2) become edge_index.T.")  # fmt: skip
+
+
+def _whole(x: Tensor) -> bool:
+    return not x.is_floating_point() and x.dtype != torch.bool
+
+
+def _dense(adjacency: Tensor) -> Tensor:
+    target, source = (adjacency > 0).nonzero(as_tuple=True)
+    return torch.stack([source, target])
+
+
+def _sparse(adjacency: Tensor) -> tuple[Tensor, Tensor]:
+    made = adjacency if adjacency.layout == torch.sparse_coo else adjacency.to_sparse_coo()
+    return index_of_sparse(adjacency), made.coalesce().values()
+
+
+def _features(values: Tensor | None) -> Tensor | None:
+    """Values of an adjacency are edge features only where they are vectors."""
+    return values if values is not None and values.ndim > 1 else None
+
+
+def sparse_like(given: Any, index: Tensor, values: Tensor, size: tuple[int, int]) -> Any:
+    """An adjacency in the caller's layout that holds `values` (E, H) at index (sources, targets), row-major."""
+    if not isinstance(given, Tensor):
+        return given.set_value(values, layout="coo")
+    whole = (*size, *values.shape[1:])
+    if given.layout == torch.sparse_coo:
+        return torch.sparse_coo_tensor(index.flip(0), values, whole, is_coalesced=True)
+    by_row = given.layout == torch.sparse_csr
+    if not by_row:
+        order = torch.argsort(index[0], stable=True)
+        index, values = index[:, order], values[order]
+    line, other = (index[1], index[0]) if by_row else (index[0], index[1])
+    counts = torch.bincount(line, minlength=size[0] if by_row else size[1])
+    ends = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    make = torch.sparse_csr_tensor if by_row else torch.sparse_csc_tensor
+    return make(ends, other, values, whole)
+
+
+def pair_of(x: Any) -> tuple[Tensor, Tensor | None]:
+    """(sources, targets) of what a layer was given: one tensor stands for both."""
+    return (x, x) if isinstance(x, Tensor) else (x[0], x[1])

@@ -1,0 +1,126 @@
+"""GATConv: graph attention networks."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...core.scores import GAT
+from .adjacency import pair_of
+from .layer import GraphLayer, edge_features
+from .linear import glorot_, heads_first, heads_last, linear
+from .loops import with_loops
+
+
+class GATConv(GraphLayer):
+    """A node is the weighted mean of its neighbours; the weight is read off both ends, and off the edge.
+
+        x'_i = sum_j w_ij W x_j,   w_i = softmax_j LeakyReLU(a_d . W x_i + a_s . W x_j + a_e . W_e e_ij)
+
+    x (..., N, F), or (x_source, x_target) for a bipartite graph; edge_index (2, E), sources then targets, or an
+    adjacency; edge_attr (E, D)  ->  (..., N, H C), or (..., N, C) with concat=False
+
+    add_self_loops   each node has exactly one loop, as in torch_geometric; fill_value gives the features of loops
+    residual, bias   W_r x_i and b, added after the heads are joined
+    return_attention_weights   (out, (edge_index, weights (E, H))), torch_geometric's form, before dropout
+    return_map       (out, AttentionMap): map.edges() stands on the caller's edges, map.loops on loops that were added
+
+    Velickovic et al. 2018. Arguments and parameters are those of torch_geometric.nn.GATConv. Static: all targets rank
+    the sources alike (without edge features).
+    """
+
+    def __init__(
+        self,
+        in_channels: "int | tuple[int, int]",
+        out_channels: int,
+        heads: int = 1,
+        concat: bool = True,
+        negative_slope: float = 0.2,
+        dropout: float = 0.0,
+        add_self_loops: bool = True,
+        edge_dim: int | None = None,
+        fill_value: "float | Tensor | str" = "mean",
+        bias: bool = True,
+        residual: bool = False,
+        **options: Any,
+    ):
+        super().__init__(dropout, **options)
+        self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
+        self.negative_slope, self.add_self_loops, self.edge_dim = negative_slope, add_self_loops, edge_dim
+        self.fill_value, self.residual = fill_value, residual
+        self.lin = self.lin_src = self.lin_dst = None
+        if isinstance(in_channels, int):
+            self.lin = linear(in_channels, heads * out_channels, bias=False)
+        else:
+            self.lin_src = linear(in_channels[0], heads * out_channels, bias=False)
+            self.lin_dst = linear(in_channels[1], heads * out_channels, bias=False)
+        self.att_src = nn.Parameter(torch.empty(1, heads, out_channels))
+        self.att_dst = nn.Parameter(torch.empty(1, heads, out_channels))
+        self.lin_edge = None if edge_dim is None else linear(edge_dim, heads * out_channels, bias=False)
+        self.att_edge = None if edge_dim is None else nn.Parameter(torch.empty(1, heads, out_channels))
+        width = out_channels * (heads if concat else 1)
+        last = in_channels if isinstance(in_channels, int) else in_channels[1]
+        self.res = linear(last, width, bias=False) if residual else None
+        self.bias = nn.Parameter(torch.empty(width)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for part in (self.lin, self.lin_src, self.lin_dst, self.lin_edge, self.res):
+            if part is not None:
+                part.reset_parameters()
+        for vector in (self.att_src, self.att_dst, self.att_edge):
+            if vector is not None:
+                glorot_(vector)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(
+        self,
+        x: "Tensor | tuple[Tensor, Tensor | None]",
+        edge_index: Any,
+        edge_attr: Tensor | None = None,
+        size: "tuple[int, int] | None" = None,
+        return_attention_weights: bool | None = None,
+        return_map: bool = False,
+    ) -> Any:
+        graph = self.read(edge_index)
+        source, target = pair_of(x)
+        values, queries = self._projected(source, target)
+        k = self._read(values, self.att_src)  # (..., H, m, 1)
+        if queries is not None:
+            q = self._read(queries, self.att_dst)
+        else:
+            n = k.shape[-2] if size is None else size[1]
+            q = k.new_zeros((*k.shape[:-2], n, 1))
+        key = self._edge_term(edge_features(self, edge_attr, graph, self.edge_dim), graph.index, q, k)
+        ran = self.over_edges(q, k, values, GAT(slope=self.negative_slope), graph, self.add_self_loops, key)
+        out = heads_last(ran.out, self.concat)
+        if self.res is not None and target is not None:
+            out = out + self.res(target)
+        if self.bias is not None:
+            out = out + self.bias
+        return self.answer(out, ran, graph, self.add_self_loops, return_attention_weights, return_map)
+
+    def _projected(self, source: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """W x of both ends, (..., H, N, C)."""
+        first, second = (self.lin, self.lin) if self.lin is not None else (self.lin_src, self.lin_dst)
+        assert first is not None and second is not None
+        values = heads_first(first(source), self.heads)
+        if target is source and first is second:
+            return values, values
+        return values, None if target is None else heads_first(second(target), self.heads)
+
+    def _read(self, x: Tensor, vector: Tensor) -> Tensor:
+        return (x * vector.view(self.heads, 1, self.out_channels)).sum(-1, keepdim=True)
+
+    def _edge_term(self, attr: Tensor | None, index: Tensor, q: Tensor, k: Tensor) -> Tensor | None:
+        """a_e . W_e e for each edge, (H, rows, 1); a_e and W_e are multiplied first, so nothing is E x H C."""
+        if attr is None or self.lin_edge is None or self.att_edge is None:
+            return None
+        if self.add_self_loops:
+            attr = with_loops(attr, index, q.shape[-2], k.shape[-2], self.fill_value)
+        matrix = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
+        return (attr @ torch.einsum("hcd,hc->dh", matrix, self.att_edge[0])).t().unsqueeze(-1)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"

@@ -1,0 +1,104 @@
+"""What graph layers share: they attend over edges, and their weights go back to the caller's edges."""
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...core.alignments import Alignment
+from ...core.attend import Attended, attend
+from ...core.edge_maps import edge_weights
+from ...core.edges import Edges
+from ...core.maps import LazyMap
+from ...core.scores import Score
+from .adjacency import Graph, read_graph, sparse_like
+
+
+class GraphLayer(nn.Module):
+    """Attention over the edges of a graph: target i attends the sources j of its edges j -> i.
+
+    align    how scores become weights, softmax unless told: "sparsemax", "entmax15", "sigmoid", TopK(4), ...
+    dropout  on the weights, in training mode
+    backend  "auto", or a name that never falls back
+    Of torch_geometric's further options, flow="target_to_source" turns the edges around; aggr is the sum.
+    """
+
+    def __init__(
+        self, dropout: float = 0.0, align: "str | Alignment" = "softmax", backend: str = "auto", **options: Any
+    ):  # fmt: skip
+        super().__init__()
+        self.dropout, self.align, self.backend = dropout, align, backend
+        self.flow = options.pop("flow", "source_to_target")
+        if self.flow not in ("source_to_target", "target_to_source"):
+            raise ValueError(f'flow={self.flow!r}: expected "source_to_target" or "target_to_source".')
+        if options.pop("aggr", "add") not in ("add", "sum"):
+            raise ValueError(f'{type(self).__name__}(aggr=...): attention is a weighted sum; only "add" is possible.')
+        options.pop("node_dim", None), options.pop("decomposed_layers", None)
+        if options:
+            raise TypeError(f"{type(self).__name__} got unknown arguments {sorted(options)}.")
+
+    def read(self, adjacency: Any) -> Graph:
+        return read_graph(adjacency, self.flow)
+
+    def over_edges(
+        self, q: Tensor, k: Tensor, v: Tensor, score: "str | Score", graph: Graph, self_loops: bool = False,
+        key: Tensor | None = None, value: Tensor | None = None, join: str = "add",
+    ) -> Attended:  # fmt: skip
+        """q (..., H, n, d), k (..., H, m, d), v (..., H, m, d_v), with what the edges add."""
+        over = Edges(graph.index, (q.shape[-2], k.shape[-2]), self_loops, key, value, join)
+        dropout = self.dropout if self.training else 0.0
+        return attend(q, k, v, score, self.align, over, dropout=dropout, backend=self.backend)
+
+    def answer(
+        self, out: Tensor, ran: Attended, graph: Graph, self_loops: bool, return_attention_weights: "bool | None",
+        return_map: bool,
+    ) -> Any:  # fmt: skip
+        """out; (out, (edge_index, weights)) as torch_geometric returns it; or (out, map)."""
+        if return_map:
+            if return_attention_weights:
+                raise ValueError("return_attention_weights and return_map: ask for one of them; the map gives the "
+                                 "weights by edges().")  # fmt: skip
+            return out, ran.map
+        if not return_attention_weights:
+            return out
+        assert isinstance(ran.map, LazyMap)
+        return out, weights_of(ran.map, graph, self_loops)
+
+
+def weights_of(amap: LazyMap, graph: Graph, self_loops: bool) -> Any:
+    """(edge_index, weights (..., E, H)) in torch_geometric's edge order, differentiable, before dropout.
+
+    With self-loops: the edges but for loops, then one loop a node. For a sparse adjacency: (adjacency, weights).
+    """
+    found = edge_weights(amap, grad=torch.is_grad_enabled(), dropout=False)  # (g, E + nodes)
+    weights, index = found.unflatten(0, amap.lead).transpose(-1, -2), graph.index
+    if not self_loops:
+        weights = weights[..., : index.shape[1], :]
+    else:
+        count, nodes = index.shape[1], min(amap.n, amap.m)
+        loop, node = index[0] == index[1], torch.arange(nodes, device=index.device)
+        own = torch.full_like(node, count).scatter_reduce(0, index[0][loop], loop.nonzero()[:, 0], "amin")
+        ids = torch.cat([(~loop).nonzero()[:, 0], torch.where(own < count, own, count + node)])
+        index = torch.cat([index[:, ~loop], node.repeat(2, 1)], 1)
+        weights = weights[..., ids, :]
+    if not graph.sparse:
+        return graph.as_given(index), weights
+    order = torch.argsort(index[1] * max(1, amap.m) + index[0], stable=True)
+    index, weights = index[:, order], weights[..., order, :]
+    return sparse_like(graph.given, index, weights, (amap.n, amap.m)), weights
+
+
+def edge_features(layer: nn.Module, attr: Tensor | None, graph: Graph, edge_dim: int | None) -> Tensor | None:
+    """(E, D), or None where the layer has no place for them."""
+    attr = graph.attr if attr is None else attr
+    if attr is None:
+        return None
+    if edge_dim is None:
+        warnings.warn(f"{type(layer).__name__} was built without edge_dim, so edge_attr is not used: pass edge_dim="
+                      f"{1 if attr.ndim == 1 else attr.shape[-1]}.", stacklevel=3)  # fmt: skip
+        return None
+    attr = attr[:, None] if attr.ndim == 1 else attr
+    if attr.shape[0] != graph.index.shape[1]:
+        raise ValueError(f"edge_attr has {attr.shape[0]} rows, but there are {graph.index.shape[1]} edges.")
+    return attr
