@@ -9,7 +9,8 @@ outputs, or all gradients of the call: a parameter's gradient sums terms that ca
 
 Hard, top-k and straight-through weights jump where two scores are close, and the gradients of sparsemax and ReLU jump
 where a score is at the threshold; there two precisions may rightly differ. Such rows are found from the fp64 scores
-and get no say: their output is not compared and their output gradient is zero. `Case.decided` has the margin.
+and get no say: their output gradient is zero, and where the output itself jumps it is not compared either.
+`Case.decided` has the margin.
 """
 
 from collections.abc import Iterator
@@ -138,17 +139,18 @@ class Case:
         with small_blocks() if way == SMALL_BLOCKS else _as_it_is():
             backend = "chunked" if way == SMALL_BLOCKS else way
             result = attend(*inputs, backend=backend, **self.options)  # type: ignore[arg-type]
-            outputs = {name: x * say.to(x.dtype) for name, x in _outputs(result, say).items()}
+            outputs = _outputs(result)
             leaves = inputs.leaves()
             random = torch.Generator().manual_seed(self._number)
-            pull = [torch.randn(x.shape, generator=random).bfloat16().to(x.dtype) for x in outputs.values()]
+            pull = [say * torch.randn(x.shape, generator=random).bfloat16().to(x.dtype) for x in outputs.values()]
             ends = [(x, pulled) for x, pulled in zip(outputs.values(), pull, strict=True) if x.requires_grad]
             found = torch.autograd.grad([x for x, _ in ends], list(leaves.values()), [g for _, g in ends],
                                         allow_unused=True)  # fmt: skip
         gradients = {name: torch.zeros_like(x) if g is None else g for (name, x), g in zip(leaves.items(), found, strict=True)}
         for name, x in {**outputs, **gradients}.items():
             assert x.dtype == dtype or name in ("log_prob", "entropy"), f"{name} is {x.dtype}, inputs are {dtype}"
-        return Outcome({name: x.detach() for name, x in outputs.items()}, gradients)
+        jumps = isinstance(inputs.align, (Hard, TopK, Gumbel))
+        return Outcome({name: x.detach() * say if jumps else x.detach() for name, x in outputs.items()}, gradients)
 
 
 class Outcome(NamedTuple):
@@ -160,8 +162,8 @@ class Outcome(NamedTuple):
         yield "gradient of", self.gradients
 
 
-def _outputs(result: Attended, say: Tensor) -> dict[str, Tensor]:
-    """out, and what a draw adds; a policy's log-probability has no rows and always has a say."""
+def _outputs(result: Attended) -> dict[str, Tensor]:
+    """out, and what a draw adds to each row."""
     found = {"out": result.out}
     if result.sample is not None and result.sample.log_prob.ndim == 3:
         found |= {"log_prob": result.sample.log_prob[..., None], "entropy": result.sample.entropy[..., None]}

@@ -46,12 +46,13 @@ def test_a_wrong_backend_is_noticed(monkeypatch):
 
 
 def test_hardly_a_row_goes_without_a_say():
-    """Rows near a jump are left out of the comparison: none in fp64, hardly any in fp32, not all in bf16."""
+    """Rows near a jump are left out of the comparison: none in fp64, hardly any in fp32, a part in bf16."""
     for align in ("hard", "top-3", "straight-through", "sparsemax", "relu"):
-        case = Case(align=align, over="causal to the end", size="odd")
-        assert case.decided(torch.float64).all()
-        assert case.decided(torch.float32).double().mean() > 0.99
-        assert case.decided(torch.bfloat16).double().mean() > 0.1
+        long, short = Case(align=align, size="odd"), Case(align=align)
+        assert long.decided(torch.float64).all()
+        assert long.decided(torch.float32).double().mean() > 0.99
+        assert short.decided(torch.bfloat16).double().mean() > 0.2
+    assert Case().decided(torch.bfloat16).all()
 
 
 @pytest.mark.parametrize("way", ["reference", "chunked", SMALL_BLOCKS, "sdpa", "linear"])
