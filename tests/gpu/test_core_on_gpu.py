@@ -4,8 +4,23 @@ import pytest
 import torch
 
 from regard import (
-    Additive, ALiBi, Causal, Edges, Entmax, Gumbel, LocalPredictive, Mask, Padding, RelativeBias, ScaledDot, Segments,
-    Sink, SoftCap, TopK, Window, attend,
+    Additive,
+    ALiBi,
+    Causal,
+    Edges,
+    Entmax,
+    Gumbel,
+    LocalPredictive,
+    Mask,
+    Padding,
+    RelativeBias,
+    ScaledDot,
+    Segments,
+    Sink,
+    SoftCap,
+    TopK,
+    Window,
+    attend,
 )  # fmt: skip
 
 pytestmark = [
@@ -20,7 +35,9 @@ SCORES = {
     "additive": lambda: Additive(D, heads=H),
     "by feature": lambda: Additive(D, features=D, heads=H),
     "gat": lambda: "gat",
-    "modified": lambda: ScaledDot() | SoftCap(2.0) | ALiBi(H, align="start") | RelativeBias(H, 3, align="end") | Sink(H),
+    "modified": lambda: (
+        ScaledDot() | SoftCap(2.0) | ALiBi(H, align="start") | RelativeBias(H, 3, align="end") | Sink(H)
+    ),
 }
 ALIGNMENTS = {
     "softmax": lambda: "softmax",
@@ -78,7 +95,9 @@ def test_the_device_gives_the_numbers_of_the_cpu_and_the_same_bits_twice(score, 
         near = 1e-5 if align == "gumbel" else 1e-9
         for mine, theirs in zip(found, expected, strict=True):
             torch.testing.assert_close(mine.cpu(), theirs, rtol=near, atol=near)
-    for one, two in zip(_run("cuda", "chunked", score, align, over), _run("cuda", "chunked", score, align, over), strict=True):
+    for one, two in zip(
+        _run("cuda", "chunked", score, align, over), _run("cuda", "chunked", score, align, over), strict=True
+    ):
         assert torch.equal(one, two)
 
 

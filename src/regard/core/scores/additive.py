@@ -178,7 +178,7 @@ class GAT(Score):
         if self.target is None or self.source is None:
             return q.sum(-1, keepdim=True) * q.shape[-1] ** -0.5, k.sum(-1, keepdim=True) * k.shape[-1] ** -0.5
         target, source = self.target.to(q.dtype), self.source.to(k.dtype)
-        return (q * target[:, None]).sum(-1, keepdim=True), (k * source[:, None]).sum(-1, keepdim=True)
+        return q @ target[..., None], k @ source[..., None]
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         a, b = self.parts(q, k)
