@@ -12,12 +12,17 @@ from ...core.remember import remembered
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """index (2, E): sources, then targets. attr: edge features that a sparse adjacency brought. given: the caller's."""
+    """index (2, E): sources, then targets. values: what a sparse adjacency holds at its edges. given: the caller's."""
 
     index: Tensor
-    attr: Tensor | None
+    values: Tensor | None
     given: Any
     flow: str = "source_to_target"
+
+    @property
+    def attr(self) -> Tensor | None:
+        """Values of an adjacency are edge features only where they are vectors."""
+        return self.values if self.values is not None and self.values.ndim > 1 else None
 
     @property
     def sparse(self) -> bool:
@@ -40,10 +45,10 @@ def read_graph(adjacency: Any, flow: str = "source_to_target") -> Graph:
             raise TypeError(f"edge_index is a {type(adjacency).__name__}, expected a tensor (2, E) of sources and "
                             "targets, a torch.sparse adjacency such as adj.t(), or a dense adjacency.")  # fmt: skip
         target, source, value = adjacency.coo()
-        return Graph(torch.stack([source, target]), _features(value), adjacency)
+        return Graph(torch.stack([source, target]), value, adjacency)
     if adjacency.layout != torch.strided:
         index, values = remembered((adjacency,), "edges of a sparse adjacency", lambda: _sparse(adjacency))
-        return Graph(index, _features(values), adjacency)
+        return Graph(index, values, adjacency)
     if adjacency.ndim == 2 and adjacency.shape[0] == 2 and _whole(adjacency):
         if flow == "source_to_target":
             return Graph(adjacency, None, adjacency)
@@ -68,15 +73,11 @@ def _sparse(adjacency: Tensor) -> tuple[Tensor, Tensor]:
     return index_of_sparse(adjacency), made.coalesce().values()
 
 
-def _features(values: Tensor | None) -> Tensor | None:
-    """Values of an adjacency are edge features only where they are vectors."""
-    return values if values is not None and values.ndim > 1 else None
-
-
-def sparse_like(given: Any, index: Tensor, values: Tensor, size: tuple[int, int]) -> Any:
+def sparse_like(given: Any, index: Tensor, values: Tensor) -> Any:
     """An adjacency in the caller's layout that holds `values` (E, H) at index (sources, targets), row-major."""
     if not isinstance(given, Tensor):
         return given.set_value(values, layout="coo")
+    size = given.shape[:2]
     whole = (*size, *values.shape[1:])
     if given.layout == torch.sparse_coo:
         return torch.sparse_coo_tensor(index.flip(0), values, whole, is_coalesced=True)

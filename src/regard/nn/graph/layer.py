@@ -86,7 +86,7 @@ def weights_of(amap: LazyMap, graph: Graph, self_loops: bool) -> Any:
         return graph.as_given(index), weights
     order = torch.argsort(index[1] * max(1, amap.m) + index[0], stable=True)
     index, weights = index[:, order], weights[..., order, :]
-    return sparse_like(graph.given, index, weights, (amap.n, amap.m)), weights
+    return sparse_like(graph.given, index, weights), weights
 
 
 def edge_features(layer: nn.Module, attr: Tensor | None, graph: Graph, edge_dim: int | None) -> Tensor | None:

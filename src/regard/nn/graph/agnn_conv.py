@@ -1,0 +1,44 @@
+"""AGNNConv: attention by cosine similarity."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .layer import GraphLayer
+
+
+class AGNNConv(GraphLayer):
+    """Neighbours that point the same way count more; one number says how much more.
+
+        x'_i = sum_j w_ij x_j,   w_i = softmax_j beta cos(x_i, x_j)
+
+    x (..., N, F), edge_index (2, E) or an adjacency  ->  (..., N, F)
+
+    requires_grad=False keeps beta = 1. return_map=True: (out, AttentionMap).
+
+    Thekumparampil et al. 2018. Arguments and parameters are those of torch_geometric.nn.AGNNConv. Weights do not
+    depend on the lengths of the features.
+    """
+
+    def __init__(self, requires_grad: bool = True, add_self_loops: bool = True, **options: Any):
+        super().__init__(**options)
+        self.requires_grad, self.add_self_loops = requires_grad, add_self_loops
+        self.beta: Tensor
+        if requires_grad:
+            self.beta = nn.Parameter(torch.ones(1))
+        else:
+            self.register_buffer("beta", torch.ones(1))
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.beta)
+
+    def forward(self, x: Tensor, edge_index: Any, return_map: bool = False) -> Any:
+        graph = self.read(edge_index)
+        k = F.normalize(x, dim=-1).unsqueeze(-3)  # (..., 1, N, F)
+        ran = self.over_edges(k * self.beta, k, x.unsqueeze(-3), "dot", graph, self.add_self_loops)
+        return self.answer(ran.out.squeeze(-3), ran, graph, self.add_self_loops, None, return_map)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"

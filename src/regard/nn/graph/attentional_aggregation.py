@@ -1,0 +1,72 @@
+"""AttentionalAggregation: a graph as the weighted mean of its nodes."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from ...core.attend import attend
+from ...core.scores import Additive
+from .pooling import graphs_of, membership
+
+
+class AttentionalAggregation(nn.Module):
+    """A gate says how much each node counts in its graph.
+
+        r_g = sum_n w_n h(x_n),   w = softmax over the nodes of graph g of gate(x_n)
+
+    x (..., N, F), index (N,) the graph of each node (or ptr)  ->  (..., graphs, F'); an empty graph gives 0
+
+    gate_nn   F -> 1, or F -> F' for a weight of its own for each feature
+    nn        h, the identity unless given
+    return_map=True: (out, AttentionMap); map.edges() is the weight of each node
+
+    Li et al. 2019. Arguments and parameters are those of torch_geometric.nn.AttentionalAggregation. A graph twice in
+    one graph gives the same result as once.
+    """
+
+    def __init__(self, gate_nn: nn.Module, nn: "nn.Module | None" = None):
+        super().__init__()
+        self.gate_nn: Any = None if _is_mlp(gate_nn) else gate_nn
+        self.gate_mlp: Any = gate_nn if _is_mlp(gate_nn) else None
+        self.nn: Any = None if _is_mlp(nn) else nn
+        self.mlp: Any = nn if _is_mlp(nn) else None
+
+    def reset_parameters(self) -> None:
+        for part in (self.gate_nn, self.gate_mlp, self.nn, self.mlp):
+            for module in [] if part is None else [m for m in part.modules() if hasattr(m, "reset_parameters")]:
+                module.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        index: Tensor | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+        return_map: bool = False,
+    ) -> Any:
+        if dim not in (-2, x.ndim - 2):
+            raise ValueError(f"dim={dim}: nodes stand in the last axis but one of x, dim=-2.")
+        gate = self.gate_nn(x) if self.gate_mlp is None else self.gate_mlp(x, batch=index, batch_size=dim_size)
+        if self.mlp is not None:
+            x = self.mlp(x, batch=index, batch_size=dim_size)
+        elif self.nn is not None:
+            x = self.nn(x)
+        batch, graphs = graphs_of(x.shape[-2], index, ptr, dim_size, x.device)
+        k, v = gate.unsqueeze(-3), x.unsqueeze(-3)
+        shape = (*k.shape[:-2], graphs, k.shape[-1])
+        if gate.shape[-1] == 1:
+            ran = attend(k.new_ones(shape), k, v, "dot", over=membership(batch, graphs))
+        else:
+            score = Additive(activation="identity", features=True)
+            ran = attend(k.new_zeros(shape), k, v, score, over=membership(batch, graphs))
+        out = ran.out.squeeze(-3)
+        return (out, ran.map) if return_map else out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(gate_nn={self.gate_mlp or self.gate_nn}, nn={self.mlp or self.nn})"
+
+
+def _is_mlp(part: Any) -> bool:
+    """torch_geometric's MLP normalises by graph, so it is also told the batch."""
+    return type(part).__name__ == "MLP" and type(part).__module__.startswith("torch_geometric")

@@ -1,0 +1,217 @@
+"""RGATConv: graph attention with a projection for each relation."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...core.alignments import Uniform
+from ...core.attend import Attended, attend
+from ...core.edges import Edges
+from ...core.remember import remembered
+from ...core.scores import GAT, Dot, Score
+from .adjacency import Graph
+from .layer import GraphLayer, edge_features
+from .linear import glorot_, heads_first, heads_last, linear
+
+MODS = ("additive", "scaled", "f-additive", "f-scaled", None)
+
+
+class RGATConv(GraphLayer):
+    """Each relation r sees a node through its own matrix; neighbours compete across relations or within each.
+
+        g_i^r = W_r x_i,   x'_i = sum_(j, r) w_ij^r g_j^r,   w_i = softmax over (j, r), or over j for each r
+        additive-self-attention        s = LeakyReLU(Q g_i^r + K g_j^r + E e_ij)
+        multiplicative-self-attention  s = (Q g_i^r) (K g_j^r) (E e_ij), for each of `dim` channels by itself
+
+    x (N, F), edge_index (2, E) or an adjacency, edge_type (E,), edge_attr (E, D)  ->  (N, H dim C), or (N, dim C)
+
+    num_bases, num_blocks   W_r as a mixture of bases, or block-diagonal
+    mod                     keeps the number of neighbours: "additive", "scaled", "f-additive", "f-scaled"
+
+    Busbridge et al. 2019. Arguments and parameters are those of torch_geometric.nn.RGATConv. Nodes are projected once
+    for each relation, edges never: no matrix is gathered for an edge. Weights of a node sum to 1 across relations, to
+    the number of relations that reach it within them.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        num_relations: int,
+        num_bases: int | None = None,
+        num_blocks: int | None = None,
+        mod: str | None = None,
+        attention_mechanism: str = "across-relation",
+        attention_mode: str = "additive-self-attention",
+        heads: int = 1,
+        dim: int = 1,
+        concat: bool = True,
+        negative_slope: float = 0.2,
+        dropout: float = 0.0,
+        edge_dim: int | None = None,
+        bias: bool = True,
+        **options: Any,
+    ):
+        super().__init__(dropout, **options)
+        _check(mod, attention_mechanism, attention_mode, dim, dropout, num_bases, num_blocks)
+        self.in_channels, self.out_channels, self.heads, self.dim = in_channels, out_channels, heads, dim
+        self.num_relations, self.num_bases, self.num_blocks = num_relations, num_bases, num_blocks
+        self.mod, self.attention_mechanism, self.attention_mode = mod, attention_mechanism, attention_mode
+        self.concat, self.negative_slope, self.edge_dim = concat, negative_slope, edge_dim
+        wide = heads * out_channels
+        self.q = nn.Parameter(torch.empty(wide, heads * dim))
+        self.k = nn.Parameter(torch.empty(wide, heads * dim))
+        self.bias = nn.Parameter(torch.empty(dim * out_channels * (heads if concat else 1))) if bias else None
+        self.lin_edge = None if edge_dim is None else linear(edge_dim, wide, bias=False)
+        self.e = None if edge_dim is None else nn.Parameter(torch.empty(wide, heads * dim))
+        if num_bases is not None:
+            self.att = nn.Parameter(torch.empty(num_relations, num_bases))
+            self.basis = nn.Parameter(torch.empty(num_bases, in_channels, wide))
+        elif num_blocks is not None:
+            if in_channels % num_blocks or wide % num_blocks:
+                raise ValueError(f"num_blocks={num_blocks} must divide in_channels={in_channels} and heads * "
+                                 f"out_channels={wide}.")  # fmt: skip
+            self.weight = nn.Parameter(
+                torch.empty(num_relations, num_blocks, in_channels // num_blocks, wide // num_blocks)
+            )
+        else:
+            self.weight = nn.Parameter(torch.empty(num_relations, in_channels, wide))
+        self.w = nn.Parameter(torch.ones(out_channels))
+        self.l1 = nn.Parameter(torch.empty(1, out_channels))
+        self.b1 = nn.Parameter(torch.empty(1, out_channels))
+        self.l2 = nn.Parameter(torch.empty(out_channels, out_channels))
+        self.b2 = nn.Parameter(torch.empty(1, out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for part in (self.basis, self.att) if self.num_bases is not None else (self.weight,):
+            glorot_(part)
+        for matrix in (self.q, self.k, self.e):
+            if matrix is not None:
+                glorot_(matrix)
+        if self.lin_edge is not None:
+            self.lin_edge.reset_parameters()
+        nn.init.ones_(self.w)
+        nn.init.ones_(self.l1)
+        nn.init.constant_(self.l2, 1 / self.out_channels)
+        for vector in (self.bias, self.b1, self.b2):
+            if vector is not None:
+                nn.init.zeros_(vector)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any,
+        edge_type: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        size: "tuple[int, int] | None" = None,
+        return_attention_weights: bool | None = None,
+        return_map: bool = False,
+    ) -> Any:
+        graph = self.read(edge_index)
+        relation = graph.values if edge_type is None else edge_type
+        if relation is None or relation.ndim != 1 or relation.shape[0] != graph.index.shape[1]:
+            given = None if relation is None else tuple(relation.shape)
+            raise ValueError(f"edge_type is {given}, expected the relation of each edge, ({graph.index.shape[1]},).")
+        relation, nodes = relation.long(), x.shape[0]
+        g = self._projected(x)  # (R, N, H C)
+        q, k = (heads_first((g @ matrix).flatten(0, 1), self.heads * self.dim) for matrix in (self.q, self.k))
+        v = heads_first(g.flatten(0, 1), self.heads).repeat_interleave(self.dim, 0)  # (H dim, R N, C)
+        within = self.attention_mechanism == "within-relation"
+        places = remembered(
+            (graph.index, relation), ("by relation", nodes), lambda: _places(graph.index, relation, nodes)
+        )
+        key = self._edge_term(edge_features(self, edge_attr, graph, self.edge_dim))  # (H dim, E, 1)
+        if not within:  # the query depends on the relation too, so it comes with the edge
+            asked = q[:, places[1]]
+            key = asked if key is None else asked + key if self._additive else asked * key
+            one = 0.0 if self._additive else 1.0
+            q = q.new_full((q.shape[0], nodes, 1), one)
+        index = places if within else remembered((places, graph.index), "across", lambda: _across(places, graph.index))
+        over = Edges(index, (q.shape[-2], k.shape[-2]), key=key, join="add" if self._additive else "mul")
+        score: Score = GAT(slope=self.negative_slope) if self._additive else Dot()
+        dropout = self.dropout if self.training and self.mod is None else 0.0
+        ran = attend(q, k, v, score, self.align, over, dropout=dropout, backend=self.backend)
+        out = self._kept_count(ran, q, k, v, over, graph, nodes)
+        out = self._joined(out)
+        return self.answer(out, ran, graph, False, return_attention_weights, return_map)
+
+    @property
+    def _additive(self) -> bool:
+        return self.attention_mode == "additive-self-attention"
+
+    def _projected(self, x: Tensor) -> Tensor:
+        """x through the matrix of each relation, (R, N, H C)."""
+        if self.num_blocks is not None:
+            parts = x.unflatten(-1, (self.num_blocks, -1))
+            return torch.einsum("nbi,rbio->rnbo", parts, self.weight).flatten(-2)
+        if self.num_bases is not None:
+            return x @ torch.einsum("rb,bio->rio", self.att, self.basis)
+        return x @ self.weight
+
+    def _edge_term(self, attr: Tensor | None) -> Tensor | None:
+        if attr is None or self.lin_edge is None or self.e is None:
+            return None
+        return (attr @ (self.lin_edge.weight.t() @ self.e)).t().unsqueeze(-1)
+
+    def _kept_count(
+        self, ran: Attended, q: Tensor, k: Tensor, v: Tensor, over: Edges, graph: Graph, nodes: int
+    ) -> Tensor:
+        """(H dim, N, C): relations added up, and the number of neighbours kept as `mod` says."""
+        out = _summed(ran.out, nodes)
+        if self.mod is None:
+            return out
+        degree = torch.zeros(nodes, dtype=out.dtype, device=out.device)
+        degree = degree.index_add(0, graph.index[1], torch.ones_like(graph.index[1], dtype=out.dtype))[:, None]
+        if self.mod == "scaled":
+            return out * ((degree @ self.l1 + self.b1).relu() @ self.l2 + self.b2)
+        if self.mod == "f-scaled":
+            return out * degree
+        target = graph.index[1]
+        plain = Edges(torch.stack([over.edge_index[0], target]), (nodes, v.shape[-2]))
+        total = attend(q[:, :nodes], k, v, "dot", Uniform(), plain, backend=self.backend).out * degree
+        return out + total * (self.w if self.mod == "additive" else 1.0)
+
+    def _joined(self, out: Tensor) -> Tensor:
+        if self.concat:
+            out = heads_last(out)
+        else:
+            out = out.unflatten(0, (self.heads, self.dim)).mean(0).transpose(0, 1).flatten(1)
+        return out if self.bias is None else out + self.bias
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"
+
+
+def _places(index: Tensor, relation: Tensor, nodes: int) -> Tensor:
+    """Sources and targets as (relation, node) pairs."""
+    return index + relation * nodes
+
+
+def _across(places: Tensor, index: Tensor) -> Tensor:
+    """Sources as (relation, node) pairs, targets as nodes."""
+    return torch.stack([places[0], index[1]])
+
+
+def _summed(out: Tensor, nodes: int) -> Tensor:
+    """(H, R N, C) or (H, N, C) -> (H, N, C), relations added up."""
+    return out if out.shape[1] == nodes else out.unflatten(1, (-1, nodes)).sum(1)
+
+
+def _check(
+    mod: str | None, mechanism: str, mode: str, dim: int, dropout: float, bases: int | None, blocks: int | None
+) -> None:
+    if mod not in MODS:
+        raise ValueError(f"mod={mod!r}: expected one of {', '.join(map(repr, MODS))}.")
+    if mechanism not in ("within-relation", "across-relation"):
+        raise ValueError(f'attention_mechanism={mechanism!r}: expected "within-relation" or "across-relation".')
+    if mode not in ("additive-self-attention", "multiplicative-self-attention"):
+        raise ValueError(f'attention_mode={mode!r}: expected "additive-self-attention" or '
+                         '"multiplicative-self-attention".')  # fmt: skip
+    if mode == "additive-self-attention" and dim > 1:
+        raise ValueError(f'dim={dim} needs attention_mode="multiplicative-self-attention".')
+    if dropout > 0 and mod is not None:
+        raise ValueError(f"dropout={dropout} needs mod=None: weights that are kept whole cannot be dropped.")
+    if bases is not None and blocks is not None:
+        raise ValueError("num_bases and num_blocks: give one of them.")

@@ -1,0 +1,160 @@
+"""SuperGATConv: graph attention that also learns to tell edges from non-edges."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...core.scores import Activation, ScaledDot, Score
+from .layer import GraphLayer
+from .linear import glorot_, heads_first, heads_last, linear
+
+
+class Mixed(Score):
+    """GAT's score, gated by how likely the edge is.
+
+        s_ij = LeakyReLU((a_r . x_i + a_l . x_j) sigmoid(x_i . x_j))
+
+    q = [x_i, a_r . x_i], k = [x_j, a_l . x_j], (..., H, n, C + 1)  ->  s (..., H, n, m)
+    """
+
+    def __init__(self, slope: float = 0.2):
+        super().__init__()
+        self.slope = slope
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        likely = (q[..., :-1] @ k[..., :-1].transpose(-1, -2)).sigmoid()
+        return F.leaky_relu((q[..., -1:] + k[..., -1:].transpose(-1, -2)) * likely, self.slope)
+
+
+class SuperGATConv(GraphLayer):
+    """Attention whose scores also predict whether an edge is there; `get_attention_loss()` is that second task.
+
+        x'_i = sum_j w_ij W x_j,   w_i = softmax_j e_ij,   p_ij = sigmoid(x_i . x_j)  (edge or not; x projected)
+        MX: e_ij = LeakyReLU((a_r . x_i + a_l . x_j) p_ij)          SD: e_ij = LeakyReLU(x_i . x_j / sqrt(C))
+
+    x (N, F), edge_index (2, E) or an adjacency  ->  (N, H C), or (N, C) with concat=False
+
+    neg_sample_ratio, edge_sample_ratio   how many non-edges and edges the second task sees in training
+    neg_edge_index   non-edges of your own; else they are drawn, within the graphs that `batch` names
+
+    Kim & Oh 2021. Arguments and parameters are those of torch_geometric.nn.SuperGATConv. With no second task and
+    a_l = a_r = 0 every neighbour counts alike.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int = 1,
+        concat: bool = True,
+        negative_slope: float = 0.2,
+        dropout: float = 0.0,
+        add_self_loops: bool = True,
+        bias: bool = True,
+        attention_type: str = "MX",
+        neg_sample_ratio: float = 0.5,
+        edge_sample_ratio: float = 1.0,
+        is_undirected: bool = False,
+        **options: Any,
+    ):
+        super().__init__(dropout, **options)
+        if attention_type not in ("MX", "SD"):
+            raise ValueError(f'attention_type={attention_type!r}: expected "MX" (mixed) or "SD" (scaled dot).')
+        if neg_sample_ratio <= 0 or not 0 < edge_sample_ratio <= 1:
+            raise ValueError(f"neg_sample_ratio={neg_sample_ratio}, edge_sample_ratio={edge_sample_ratio}: expected "
+                             "the first above 0, the second above 0 and up to 1.")  # fmt: skip
+        self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
+        self.negative_slope, self.add_self_loops, self.attention_type = negative_slope, add_self_loops, attention_type
+        self.neg_sample_ratio, self.edge_sample_ratio = neg_sample_ratio, edge_sample_ratio
+        self.is_undirected = is_undirected
+        self.lin = linear(in_channels, heads * out_channels, bias=False)
+        mixed = attention_type == "MX"
+        self.att_l = nn.Parameter(torch.empty(1, heads, out_channels)) if mixed else None
+        self.att_r = nn.Parameter(torch.empty(1, heads, out_channels)) if mixed else None
+        self.bias = nn.Parameter(torch.empty(out_channels * (heads if concat else 1))) if bias else None
+        self.att_x: Tensor | None = None
+        self.att_y: Tensor | None = None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.lin.reset_parameters()
+        for vector in (self.att_l, self.att_r):
+            if vector is not None:
+                glorot_(vector)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any,
+        neg_edge_index: Tensor | None = None,
+        batch: Tensor | None = None,
+        return_map: bool = False,
+    ) -> Any:
+        graph = self.read(edge_index)
+        z = heads_first(self.lin(x), self.heads)  # (H, N, C)
+        score: Score
+        if self.att_l is not None and self.att_r is not None:
+            score = Mixed(self.negative_slope)
+            q, k = (torch.cat([z, (z * a[0][:, None]).sum(-1, keepdim=True)], -1) for a in (self.att_r, self.att_l))
+        else:
+            score, q, k = ScaledDot() | Activation("leaky_relu", slope=self.negative_slope), z, z
+        ran = self.over_edges(q, k, z, score, graph, self.add_self_loops)
+        if self.training:
+            self._second_task(z, graph.index, neg_edge_index, batch)
+        out = heads_last(ran.out, self.concat)
+        out = out if self.bias is None else out + self.bias
+        return self.answer(out, ran, graph, self.add_self_loops, None, return_map)
+
+    def _second_task(self, z: Tensor, index: Tensor, negative: Tensor | None, batch: Tensor | None) -> None:
+        """Logits of edges and non-edges, and which they are."""
+        nodes = z.shape[-2]
+        if self.add_self_loops:
+            loops = torch.arange(nodes, device=index.device).repeat(2, 1)
+            index = torch.cat([index[:, index[0] != index[1]], loops], 1)
+        positive = index
+        if self.edge_sample_ratio < 1:
+            positive = index[:, torch.rand(index.shape[1], device=index.device) < self.edge_sample_ratio]
+        if negative is None:
+            count = int(self.neg_sample_ratio * self.edge_sample_ratio * index.shape[1])
+            negative = non_edges(index, nodes, count, batch, both_ways=not self.is_undirected)
+        edge, no_edge = (self._logits(z, pairs) for pairs in (positive, negative))
+        self.att_x = torch.cat([edge, no_edge])
+        self.att_y = torch.cat([torch.ones_like(edge[:, 0]), torch.zeros_like(no_edge[:, 0])])
+
+    def _logits(self, z: Tensor, pairs: Tensor) -> Tensor:
+        dot = (z[:, pairs[0]] * z[:, pairs[1]]).sum(-1).t()  # (pairs, H)
+        return dot if self.attention_type == "MX" else dot / math.sqrt(self.out_channels)
+
+    def get_attention_loss(self) -> Tensor:
+        """Cross entropy of the second task, 0 in evaluation mode; add it to the loss."""
+        if not self.training or self.att_x is None or self.att_y is None:
+            return torch.tensor([0], device=self.lin.weight.device)
+        return F.binary_cross_entropy_with_logits(self.att_x.mean(-1), self.att_y)
+
+    def __repr__(self) -> str:
+        return (f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads}, "
+                f"type={self.attention_type})")  # fmt: skip
+
+
+def non_edges(index: Tensor, nodes: int, count: int, batch: Tensor | None, both_ways: bool = True) -> Tensor:
+    """Up to `count` pairs (2, count) that are no edges in either direction, each within one graph of the batch."""
+    device = index.device
+    taken = index[0] * nodes + index[1]
+    taken = torch.cat([taken, index[1] * nodes + index[0]]) if both_ways else taken
+    if batch is None:
+        batch = torch.zeros(nodes, dtype=torch.long, device=device)
+    order = torch.argsort(batch, stable=True)
+    size = torch.bincount(batch, minlength=1)
+    first = size.cumsum(0) - size
+    source = torch.randint(max(1, nodes), (3 * count if nodes else 0,), device=device)
+    inside = (torch.rand(source.shape[0], device=device) * size[batch[source]]).long()
+    target = order[first[batch[source]] + inside]
+    pair = torch.unique(source * nodes + target)
+    pair = pair[~torch.isin(pair, taken)]
+    pair = pair[torch.randperm(pair.shape[0], device=device)[:count]]
+    return torch.stack([pair // max(1, nodes), pair % max(1, nodes)])

@@ -1,0 +1,82 @@
+"""Graphs with several types of nodes and edges: how their tensors are put end to end, and how maps come apart."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...core.maps import LazyMap
+from ...core.remember import remembered
+from .linear import linear
+
+EdgeType = tuple[str, str, str]
+
+
+class TypedMap(Mapping[EdgeType, Tensor]):
+    """Weights of attention over several types of edges at once: typed[edge_type] is (H, E), on the caller's edges.
+
+    `joint` is the map over all types together: rows and columns are the nodes of all types, end to end.
+    """
+
+    def __init__(self, joint: LazyMap, spans: "dict[EdgeType, tuple[int, int]]"):
+        self.joint, self.spans = joint, spans
+
+    def __getitem__(self, edge_type: EdgeType) -> Tensor:
+        start, stop = self.spans[edge_type]
+        return self.joint.edges()[..., start:stop]
+
+    def __iter__(self) -> Iterator[EdgeType]:
+        return iter(self.spans)
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def __repr__(self) -> str:
+        return f"TypedMap({', '.join('-'.join(kind) for kind in self.spans)})"
+
+
+class TypedLinear(nn.Module):
+    """A linear map for each node type: y_t = x_t W_t^T + b_t."""
+
+    def __init__(self, widths: dict[str, int], outputs: int):
+        super().__init__()
+        self.lins = nn.ModuleDict({kind: linear(width, outputs, glorot=False) for kind, width in widths.items()})
+
+    def reset_parameters(self) -> None:
+        for part in self.lins.values():
+            part.reset_parameters()  # type: ignore[operator]
+
+    def forward(self, x: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {kind: part(x[kind]) for kind, part in self.lins.items() if kind in x}
+
+
+def offsets(x: dict[str, Tensor]) -> dict[str, int]:
+    """Where each type starts when all are put end to end."""
+    found, start = {}, 0
+    for kind, part in x.items():
+        found[kind] = start
+        start += part.shape[0]
+    return found
+
+
+def end_to_end(indices: list[Tensor], shifts: list[tuple[int, int]]) -> Tensor:
+    """Edge lists as one, each shifted by (sources, targets); made once for the same tensors."""
+
+    def make() -> Tensor:
+        if not indices:
+            return torch.zeros(2, 0, dtype=torch.long)
+        return torch.cat([x + x.new_tensor(shift)[:, None] for x, shift in zip(indices, shifts, strict=True)], 1)
+
+    return remembered(tuple(indices), ("end to end", tuple(shifts)), make)
+
+
+def parameter_name(kind: "str | tuple[str, ...]") -> str:
+    """A type as torch_geometric names its parameters."""
+    name = "__".join(kind) if isinstance(kind, tuple) else kind
+    name = f"<{name}>" if name in dir(nn.ParameterDict) else name
+    return name.replace(".", "#")
+
+
+def widths_of(channels: "int | dict[str, int]", metadata: Any) -> dict[str, int]:
+    return channels if isinstance(channels, dict) else dict.fromkeys(metadata[0], channels)
