@@ -6,6 +6,10 @@ import os
 # instruction. It must be said before torch multiplies for the first time.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
+# Triton's kernels are interpreted where there is no GPU; they are decorated once, when Triton is first imported.
+if not os.path.exists("/dev/nvidia0"):
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings

@@ -69,11 +69,7 @@ class TritonEdges:
             part = slice(item * plan.heads, (item + 1) * plan.heads)
             a, b = _node_major(core.a[part]), _node_major(core.b[part])
             v = None if shared else _node_major(value[item])
-            r = (
-                core.readout[part].float()
-                if kind == 1 and isinstance(core, Pair) and isinstance(core.readout, Tensor)
-                else None
-            )
+            r = _readout(core, part, kind)
             seed = problem.seed if problem.dropout else None
             outs.append(
                 edges_op(
@@ -88,12 +84,19 @@ def _kind(core: object) -> int | None:
     """0 GAT, 1 pair with a readout, 2 dot."""
     if isinstance(core, Dot):
         return 2
-    if isinstance(core, Pair) and core.join == "add" and core.act in ("leaky_relu", "relu"):
-        if isinstance(core.readout, Tensor) and core.readout.ndim == 2:
-            return 1
-        if isinstance(core.readout, float) and core.readout == 1.0 and core.a.shape[-1] == 1:
-            return 0
+    if isinstance(core, Pair) and core.join == "add" and core.act in ("leaky_relu", "relu") and core.features is None:
+        return 0 if isinstance(core.readout, float) and core.readout == 1.0 and core.a.shape[-1] == 1 else 1
     return None
+
+
+def _readout(core: Dot | Pair, heads: slice, kind: int) -> Tensor | None:
+    """(H, w) in fp32, for a pair."""
+    if kind != 1 or not isinstance(core, Pair):
+        return None
+    if isinstance(core.readout, Tensor):
+        return core.readout[heads].float().contiguous()
+    assert core.readout is not None
+    return torch.full((heads.stop - heads.start, core.a.shape[-1]), core.readout, device=core.a.device)
 
 
 def _node_major(x: Tensor) -> Tensor:
