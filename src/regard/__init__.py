@@ -1,7 +1,7 @@
 """Regard builds, runs, sees and judges attention: any score, any alignment, any structure, in PyTorch."""
 
 from . import backends as _backends  # noqa: F401 enlists them
-from . import nn
+from . import models, nn
 from .core import alignments, scores
 from .core.alignments import (
     Alignment,
@@ -32,9 +32,11 @@ from .core.scores import (
     Additive,
     ALiBi,
     BiasedGeneral,
+    Clamp,
     Content,
     Cosine,
     Dot,
+    EdgeBias,
     GATv2,
     Gaussian,
     General,
@@ -44,6 +46,7 @@ from .core.scores import (
     Location,
     LocationAware,
     Modifier,
+    PairBias,
     QueryFree,
     RelativeBias,
     Rotary,
@@ -68,9 +71,11 @@ __all__ = [
     "AttentionMap",
     "BiasedGeneral",
     "Causal",
+    "Clamp",
     "Content",
     "Cosine",
     "Dot",
+    "EdgeBias",
     "Edges",
     "Entmax",
     "Full",
@@ -90,6 +95,7 @@ __all__ = [
     "Modifier",
     "Monotonic",
     "Padding",
+    "PairBias",
     "Plan",
     "Pyramid",
     "QueryFree",
@@ -114,6 +120,7 @@ __all__ = [
     "Window",
     "alignments",
     "attend",
+    "models",
     "nn",
     "plan",
     "scores",

@@ -6,10 +6,11 @@ A score built without sizes is parameter-free, and that is what a name means: "a
 from collections.abc import Callable
 
 from .additive import GAT, Additive, GATv2
+from .bias import EdgeBias, PairBias
 from .dot import Dot, ScaledDot
 from .general import ActivatedGeneral, BiasedGeneral, General
 from .location import LearnedQuery, Location, LocationAware, QueryFree
-from .modifiers import Activation, ALiBi, Modified, Modifier, RelativeBias, Sink, SoftCap
+from .modifiers import Activation, ALiBi, Clamp, Modified, Modifier, RelativeBias, Sink, SoftCap
 from .rotary import Rotary
 from .score import Lowered, Score
 from .similarity import Content, Cosine, Gaussian, Laplace, LinearKernel, Trilinear
@@ -65,9 +66,11 @@ __all__ = [
     "Activation",
     "Additive",
     "BiasedGeneral",
+    "Clamp",
     "Content",
     "Cosine",
     "Dot",
+    "EdgeBias",
     "GATv2",
     "Gaussian",
     "General",
@@ -79,6 +82,7 @@ __all__ = [
     "Lowered",
     "Modified",
     "Modifier",
+    "PairBias",
     "QueryFree",
     "RelativeBias",
     "Rotary",
@@ -88,4 +92,4 @@ __all__ = [
     "SoftCap",
     "Trilinear",
     "score_of",
-]  # fmt: skip
+]

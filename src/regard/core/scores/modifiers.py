@@ -75,6 +75,25 @@ class SoftCap(Modifier):
         return ds * (1 - (out / self.cap).square())
 
 
+class Clamp(Modifier):
+    """Scores are cut: s' = min(max(s, -bound), bound); outside there is no gradient. Dwivedi & Bresson 2020."""
+
+    kept = ("bound",)
+    closed = True
+
+    def __init__(self, bound: float):
+        super().__init__()
+        if bound <= 0:
+            raise ValueError(f"Clamp(bound={bound}): expected a positive bound for the scores, for example 5.0.")
+        self.bound = float(bound)
+
+    def forward(self, s: Tensor, tile: Tile) -> Tensor:
+        return s.clamp(-self.bound, self.bound)
+
+    def vjp(self, s: Tensor, tile: Tile, out: Tensor, ds: Tensor, grads: Grads) -> Tensor:
+        return ds * (s.abs() <= self.bound)
+
+
 class Activation(Modifier):
     """s' = act(s + b), b one number a head (activated general), act by name; "log" makes a kernel a score."""
 
