@@ -111,7 +111,7 @@ class GATConv(GraphLayer):
         return values, None if target is None else heads_first(second(target), self.heads)
 
     def _read(self, x: Tensor, vector: Tensor) -> Tensor:
-        return (x * vector.view(self.heads, 1, self.out_channels)).sum(-1, keepdim=True)
+        return x @ vector.view(self.heads, self.out_channels, 1).to(x.dtype)
 
     def _edge_term(self, attr: Tensor | None, index: Tensor, q: Tensor, k: Tensor) -> Tensor | None:
         """a_e . W_e e for each edge, (H, rows, 1); a_e and W_e are multiplied first, so nothing is E x H C."""

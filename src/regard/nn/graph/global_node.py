@@ -1,0 +1,42 @@
+"""GlobalNode: one more node in each graph, joined to all others both ways."""
+
+import torch
+from torch import Tensor, nn
+
+from .pooling import graphs_of
+
+
+class GlobalNode(nn.Module):
+    """Adds a node that sees the whole graph and is seen by it, so that two layers reach everywhere.
+
+    x (N, F), edge_index (2, E), batch (N,)
+    ->  x (N + graphs, F), edge_index (2, E + 2 N), batch (N + graphs,), edge_type (E + 2 N,)
+
+    The new nodes stand last, one a graph, and start with a learned vector. edge_type is 0 for the edges there were,
+    1 from a node to its global node, 2 back: for layers that know types (RGATConv, SimpleHGNConv).
+    `split` takes the result apart.
+
+    Gilmer et al. 2017; "global attention" by a virtual node. Any graph layer runs on what comes out.
+    """
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.start = nn.Parameter(torch.zeros(channels))
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, graphs: int | None = None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        nodes, count = x.shape[0], edge_index.shape[1]
+        batch, graphs = graphs_of(nodes, batch, None, graphs, x.device)
+        every, home = torch.arange(nodes, device=x.device), nodes + batch
+        index = torch.cat([edge_index, torch.stack([every, home]), torch.stack([home, every])], 1)
+        kind = torch.repeat_interleave(
+            torch.arange(3, device=x.device), torch.tensor([count, nodes, nodes], device=x.device)
+        )
+        x = torch.cat([x, self.start.to(x.dtype).expand(graphs, -1)])
+        return x, index, torch.cat([batch, torch.arange(graphs, device=x.device)]), kind
+
+    @staticmethod
+    def split(x: Tensor, graphs: int) -> tuple[Tensor, Tensor]:
+        """The nodes (N, F), and the global nodes (graphs, F)."""
+        return x[: x.shape[0] - graphs], x[x.shape[0] - graphs :]

@@ -1,0 +1,109 @@
+"""SimpleHGNConv: graph attention with the type of the edge in the score."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...core.attend import attend
+from ...core.edges import Edges
+from ...core.scores import GAT, EdgeBias
+from ...core.scores import Dot as DotScore
+from .layer import GraphLayer
+from .linear import glorot_, heads_first, heads_last, linear
+
+
+class SimpleHGNConv(GraphLayer):
+    """GATConv that also reads a learned vector of the edge's type, and remembers the weights of the layer before.
+
+        s_ij = LeakyReLU(a_d . W x_i + a_s . W x_j + a_r . W_r r_type(ij))
+        w = (1 - beta) softmax(s) + beta w_before,   x'_i = sum_j w_ij W x_j (+ W_0 x_i), normalised if asked
+
+    x (N, F), edge_index (2, E) or an adjacency, edge_type (E,), previous (H, E)  ->  (N, H C), or (N, C)
+
+    previous           the weights of the layer before, without a gradient, as `return_weights=True` gives them
+    return_weights     (out, weights (H, E)) after mixing
+    return_map         (out, AttentionMap) of this layer's own attention, before mixing
+
+    Lv et al. 2021. With beta = 0 and W_r = 0 it is GATConv without self-loops; give loops a type of their own.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        num_relations: int,
+        relation_channels: int = 64,
+        heads: int = 1,
+        concat: bool = True,
+        negative_slope: float = 0.05,
+        dropout: float = 0.0,
+        beta: float = 0.05,
+        residual: bool = False,
+        normalize: bool = False,
+        bias: bool = True,
+        **options: Any,
+    ):
+        super().__init__(dropout, **options)
+        if not 0 <= beta < 1:
+            raise ValueError(f"beta={beta}: expected the share of the weights of the layer before, 0 <= beta < 1.")
+        self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
+        self.num_relations, self.negative_slope = num_relations, negative_slope
+        self.beta, self.residual, self.normalize = beta, residual, normalize
+        width = out_channels * (heads if concat else 1)
+        self.lin = linear(in_channels, heads * out_channels, bias=False)
+        self.relation = nn.Parameter(torch.empty(num_relations, relation_channels))
+        self.lin_relation = linear(relation_channels, heads * relation_channels, bias=False)
+        self.att_src = nn.Parameter(torch.empty(1, heads, out_channels))
+        self.att_dst = nn.Parameter(torch.empty(1, heads, out_channels))
+        self.att_relation = nn.Parameter(torch.empty(1, heads, relation_channels))
+        self.res = linear(in_channels, width, bias=False) if residual else None
+        self.bias = nn.Parameter(torch.empty(width)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for part in (self.lin, self.lin_relation, self.res):
+            if part is not None:
+                part.reset_parameters()
+        for vector in (self.relation, self.att_src, self.att_dst, self.att_relation):
+            glorot_(vector)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any,
+        edge_type: Tensor,
+        previous: Tensor | None = None,
+        return_weights: bool = False,
+        return_map: bool = False,
+    ) -> Any:
+        graph = self.read(edge_index)
+        v = heads_first(self.lin(x), self.heads)  # (H, N, C)
+        q, k = ((v * a.transpose(0, 1)).sum(-1, keepdim=True) for a in (self.att_dst, self.att_src))
+        types = heads_first(self.lin_relation(self.relation), self.heads) * self.att_relation.transpose(0, 1)
+        key = types.sum(-1, keepdim=True)[:, edge_type]  # (H, E, 1)
+        ran = self.over_edges(q, k, v, GAT(slope=self.negative_slope), graph, key=key)
+        out = ran.out
+        if previous is not None and self.beta:
+            out = (1 - self.beta) * out + self.beta * self._again(previous, v, graph.index)
+        out = heads_last(out, self.concat)
+        if self.res is not None:
+            out = out + self.res(x)
+        out = out if self.bias is None else out + self.bias
+        out = F.normalize(out, dim=-1) if self.normalize else out
+        if return_weights:
+            weights = ran.map.edges()
+            return out, weights if previous is None else (1 - self.beta) * weights + self.beta * previous.detach()
+        return (out, ran.map) if return_map else out
+
+    def _again(self, previous: Tensor, v: Tensor, index: Tensor) -> Tensor:
+        """The values under the weights of the layer before: softmax gives them back from their logarithms."""
+        nothing = v[..., :0]
+        over = Edges(index, (v.shape[-2], v.shape[-2]))
+        return attend(nothing, nothing, v, DotScore() | EdgeBias(previous.detach().log()), over=over).out
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"
