@@ -2,9 +2,11 @@
 
 from ..core.registry import enlist
 from .chunked import Chunked
+from .edges_cpu import EdgesCpu
 from .linear import Linear
 from .reference import Reference
 from .sdpa import Sdpa
+from .triton_edges import TritonEdges
 
-for _backend in (Sdpa(), Linear(), Chunked(), Reference()):
+for _backend in (Sdpa(), Linear(), TritonEdges(), EdgesCpu(), Chunked(), Reference()):
     enlist(_backend)

@@ -1,8 +1,9 @@
 """Edges: a graph as a structure. Row = target node, column = source node; weights stand on the caller's edges."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -104,6 +105,7 @@ class Neighbours(Structure):
     source: Tensor
     edge: Tensor
     edges: int  # E, the number of the caller's edges
+    _turned: list["BySource"] = field(default_factory=list, repr=False)
 
     @staticmethod
     def build(index: Tensor, n: int, m: int, self_loops: bool) -> "Neighbours":
@@ -112,11 +114,15 @@ class Neighbours(Structure):
         edge = torch.arange(count, device=index.device)
         if self_loops:
             source, target, edge = _with_loops(source, target, edge, min(n, m), count)
-        order = torch.sort(target, stable=True).indices
-        degree = torch.zeros(n, dtype=torch.long, device=index.device)
-        degree.scatter_add_(0, target, torch.ones_like(target))
-        start = torch.cat([degree.new_zeros(1), degree.cumsum(0)])
-        return Neighbours(start, source[order], edge[order], count)
+        order = _sorted(target)
+        return Neighbours(_starts(target, n), source[order], edge[order], count)
+
+    def by_source(self, m: int) -> "BySource":
+        """The same edges sorted by source, made when first asked for: what a gradient of the sources walks along."""
+        if not self._turned:
+            slot = _sorted(self.source)
+            self._turned.append(BySource(_starts(self.source, m), self.targets()[slot], slot))
+        return self._turned[0]
 
     def allowed(self, tile: Tile) -> Tensor | None:
         if tile.edge is None:  # a dense read of a graph: pairs joined by at least one edge
@@ -161,6 +167,34 @@ class Neighbours(Structure):
 
     def __str__(self) -> str:
         return f"Edges({self.edges} edges)"
+
+
+class BySource(NamedTuple):
+    """The targets of source j are target[start[j] : start[j + 1]]; slot is the place of each among edges by target."""
+
+    start: Tensor
+    target: Tensor
+    slot: Tensor
+
+
+def _sorted(key: Tensor) -> Tensor:
+    """The order that sorts keys and leaves equal ones as they stand."""
+    count = key.shape[0]
+    if torch.compiler.is_compiling() or type(key) is not Tensor or key.device.type != "cpu" or count == 0:
+        return torch.sort(key, stable=True).indices
+    bits = count.bit_length()
+    if int(key.max()).bit_length() + bits > 63:
+        return torch.sort(key, stable=True).indices
+    packed = (key.numpy() << bits) | np.arange(count)  # key and place in one number: numpy sorts those six times faster
+    packed.sort()
+    return torch.from_numpy(packed & ((1 << bits) - 1))
+
+
+def _starts(key: Tensor, size: int) -> Tensor:
+    """(size + 1,): where each key begins among the sorted ones."""
+    degree = torch.zeros(size, dtype=torch.long, device=key.device)
+    degree.scatter_add_(0, key, torch.ones_like(key))
+    return torch.cat([degree.new_zeros(1), degree.cumsum(0)])
 
 
 def _with_loops(source: Tensor, target: Tensor, edge: Tensor, nodes: int, count: int) -> tuple[Tensor, Tensor, Tensor]:
