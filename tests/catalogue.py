@@ -10,10 +10,51 @@ import torch
 from torch import Tensor, nn
 
 from regard import (
-    GAT, ActivatedGeneral, Activation, Additive, ALiBi, Alignment, BiasedGeneral, Causal, Content, Cosine, Dot, Edges,
-    Entmax, Full, Gaussian, GATv2, General, Gumbel, Hard, Laplace, LearnedQuery, LinearKernel, Local, LocalPredictive,
-    Location, Mask, Modifier, Padding, QueryFree, Reinforced, RelativeBias, ReLU, ScaledDot, Score, Segments, Sigmoid,
-    Sink, SoftCap, Softmax, Sparsemax, Structure, TopK, Trilinear, Uniform, Window,
+    GAT,
+    ActivatedGeneral,
+    Activation,
+    Additive,
+    ALiBi,
+    Alignment,
+    BiasedGeneral,
+    Causal,
+    Content,
+    Cosine,
+    Dot,
+    Edges,
+    Entmax,
+    Full,
+    GATv2,
+    Gaussian,
+    General,
+    Gumbel,
+    Hard,
+    Laplace,
+    LearnedQuery,
+    LinearKernel,
+    Local,
+    LocalPredictive,
+    Location,
+    Mask,
+    Modifier,
+    Padding,
+    QueryFree,
+    Reinforced,
+    RelativeBias,
+    ReLU,
+    ScaledDot,
+    Score,
+    Segments,
+    Sigmoid,
+    Sink,
+    SoftCap,
+    Softmax,
+    Sparsemax,
+    Structure,
+    TopK,
+    Trilinear,
+    Uniform,
+    Window,
 )  # fmt: skip
 from regard.core.tiles import Tile
 
@@ -113,7 +154,9 @@ SCORES: dict[str, Part] = {
     "scaled dot | sink": Part(lambda h, m: ScaledDot() | Sink(h)),
     "gaussian | sink": Part(lambda h, m: Gaussian() | Sink(h)),
     "gaussian | soft cap": Part(lambda h, m: Gaussian() | SoftCap(2.0)),
-    "trilinear | activation | alibi": Part(lambda h, m: Trilinear(4, h) | Activation("leaky_relu") | ALiBi(h, align="end")),
+    "trilinear | activation | alibi": Part(
+        lambda h, m: Trilinear(4, h) | Activation("leaky_relu") | ALiBi(h, align="end")
+    ),
     "additive | soft cap | relative bias | sink": Part(
         lambda h, m: Additive(4, 3, 5, h) | SoftCap(1.0) | RelativeBias(h, 3, align="start") | Sink(h), d_k=3
     ),
@@ -173,6 +216,8 @@ class Room(NamedTuple):
     heads: int
     n: int
     m: int
+    d_k: int
+    d_v: int
     random: torch.Generator
 
     def flags(self, *shape: int, chance: float = 0.6) -> Tensor:
@@ -212,6 +257,14 @@ def edges(room: Room, self_loops: bool = False) -> Edges:
     return Edges(torch.cat([index, index[:, :3], torch.zeros(2, 1, dtype=torch.long)], 1), self_loops=self_loops)
 
 
+def rich_edges(room: Room, join: str, heads: int, self_loops: bool = False) -> Edges:
+    """Edges that have a key and a value of their own."""
+    graph = edges(room, self_loops)
+    rows = graph.edge_index.shape[1] + (min(room.n, room.m) if self_loops else 0)
+    key, value = (torch.randn(heads, rows, width, generator=room.random) for width in (room.d_k, room.d_v))
+    return Edges(graph.edge_index, self_loops=self_loops, key=key, value=value, join=join)
+
+
 def packed(room: Room) -> Segments:
     ids = room.ids(3, room.n).sort().values
     return Segments(ids) if room.n == room.m else Segments(ids, key_ids=room.ids(3, room.m).sort().values)
@@ -234,6 +287,8 @@ STRUCTURES: dict[str, Callable[[Room], Structure | None]] = {
     "segments to pool": lambda room: Segments(room.ids(room.n, room.m), count=room.n) if room.n else None,
     "edges": edges,
     "edges with loops": lambda room: edges(room, self_loops=True),
+    "edges with keys": lambda room: rich_edges(room, "add", room.heads),
+    "edges with factors and loops": lambda room: rich_edges(room, "mul", 1, self_loops=True),
     "no edges": lambda room: Edges(torch.zeros(2, 0, dtype=torch.long)),
     "causal & padding": lambda room: Causal(align="end") & lengths(room),
     "window & padding": lambda room: Window(2, 1, align="end") & lengths(room),

@@ -16,15 +16,15 @@ and get no say: their output gradient is zero, and where the output itself jumps
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 from zlib import crc32
 
 import torch
 from hypothesis import strategies as st
+from tests.catalogue import ALIGNMENTS, SCORES, STRUCTURES, Room
 from torch import Tensor
 
-from regard import Attended, Entmax, Gumbel, Hard, ReLU, TopK, attend
+from regard import Attended, Edges, Entmax, Gumbel, Hard, ReLU, TopK, attend
 from regard.core import cores, evaluate
 from regard.core.alignments import Alignment
 from regard.core.alignments.sparse import threshold
@@ -33,7 +33,6 @@ from regard.core.plan import Plan, make_plan
 from regard.core.scores import Modified, Score
 from regard.core.structures import Structure
 from regard.core.tiles import Tile
-from tests.catalogue import ALIGNMENTS, SCORES, STRUCTURES, Room
 
 SIZES: dict[str, tuple[int, int]] = {
     "n=m": (6, 6), "n<m": (3, 8), "n>m": (9, 4), "n=1": (1, 7), "m=1": (5, 1), "m=0": (4, 0), "n=0": (0, 5),
@@ -43,7 +42,6 @@ HEADS: dict[str, tuple[int, int]] = {"2": (2, 2), "4 on 2": (4, 2), "3 on 1": (3
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 BATCH = 2
 SMALL_BLOCKS = "chunked in small blocks"
-WAYS = ("chunked", SMALL_BLOCKS, "sdpa", "linear")  # what is compared with the reference
 
 # In fp64 a sum of some hundred terms is off by about 1e-14 of its largest, a wrong formula by 1e-3 or more.
 # A quarter of the bits apart from either end: what passes is rounding, what fails is not.
@@ -61,6 +59,9 @@ class Inputs(NamedTuple):
     def leaves(self) -> dict[str, Tensor]:
         """All that a gradient is taken for, by name."""
         named = {"q": self.q, "k": self.k, "v": self.v}
+        for part in self.over.parts():
+            if isinstance(part, Edges):
+                named |= {f"edge {name}": x for name, x in (("key", part.key), ("value", part.value)) if x is not None}
         named |= {f"score.{name}": p for name, p in self.score.named_parameters()}
         return named | {f"align.{name}": p for name, p in self.align.named_parameters()}
 
@@ -79,8 +80,8 @@ class Case:
 
     @property
     def exists(self) -> bool:
-        """Some structures need particular sizes."""
-        return STRUCTURES[self.over](self._room) is not None
+        """Some structures need particular sizes, some scores do not go with edges."""
+        return STRUCTURES[self.over](self._room) is not None and not self.plan(torch.float64).refusals["reference"]
 
     @property
     def _number(self) -> int:
@@ -89,14 +90,16 @@ class Case:
     @property
     def _room(self) -> Room:
         n, m = SIZES[self.size]
-        return Room(BATCH, HEADS[self.heads][0], n, m, torch.Generator().manual_seed(self._number))
+        part = SCORES[self.score]
+        return Room(BATCH, HEADS[self.heads][0], n, m, part.d_k, part.d_v, torch.Generator().manual_seed(self._number))
 
     def inputs(self, dtype: torch.dtype) -> Inputs:
         """The same numbers in each precision: all of them are representable in bf16."""
         room, part, way = self._room, SCORES[self.score], ALIGNMENTS[self.align]
         over = STRUCTURES[self.over](room)
         assert over is not None
-        _, heads, n, m, random = room
+        over = over if not isinstance(over, Edges) else _in_precision(over, dtype)
+        heads, n, m, random = room.heads, room.n, room.m, room.random
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._number)
             score, align = part.make(heads, m), way.make(heads, part.d_q, part.d_k)
@@ -117,8 +120,8 @@ class Case:
 
     def ways(self, dtype: torch.dtype) -> list[str]:
         """What else runs this case."""
-        refusals = self.plan(dtype).refusals
-        return [way for way in WAYS if not refusals["chunked" if way == SMALL_BLOCKS else way]]
+        willing = [name for name, reasons in self.plan(dtype).refusals.items() if not reasons and name != "reference"]
+        return [*willing, SMALL_BLOCKS] if "chunked" in willing else willing
 
     def decided(self, dtype: torch.dtype) -> Tensor:
         """(B, H, n, 1 or F): rows whose choice is the same in this precision, for any scores that keep the rule."""
@@ -130,6 +133,9 @@ class Case:
             low = self.plan(dtype)
             error = (low.score(low.q, low.k_by_head).double() - s).abs()
             slack = 2 * error.amax() + 2 * ulp(s, dtype) if s.numel() else s.new_zeros(())
+        if true.edge_key is not None:  # scores of pairs are not those of edges: jumps are compared in fp64 alone
+            jumps = _margin(true, s).isfinite()
+            return (~jumps if dtype != torch.float64 else torch.ones_like(jumps)).all().expand(*s.shape[:2], true.n, 1)
         margin = _margin(true, s)  # what the threshold may move, a score may move too: twice the slack
         return (margin > 2 * slack).movedim(2, -1) if margin.ndim == 4 else (margin > 2 * slack)[..., None]
 
@@ -146,11 +152,18 @@ class Case:
             ends = [(x, pulled) for x, pulled in zip(outputs.values(), pull, strict=True) if x.requires_grad]
             found = torch.autograd.grad([x for x, _ in ends], list(leaves.values()), [g for _, g in ends],
                                         allow_unused=True)  # fmt: skip
-        gradients = {name: torch.zeros_like(x) if g is None else g for (name, x), g in zip(leaves.items(), found, strict=True)}
+        gradients = {
+            name: torch.zeros_like(x) if g is None else g for (name, x), g in zip(leaves.items(), found, strict=True)
+        }
         for name, x in {**outputs, **gradients}.items():
             assert x.dtype == dtype or name in ("log_prob", "entropy"), f"{name} is {x.dtype}, inputs are {dtype}"
         jumps = isinstance(inputs.align, (Hard, TopK, Gumbel))
         return Outcome({name: x.detach() * say if jumps else x.detach() for name, x in outputs.items()}, gradients)
+
+
+def _in_precision(graph: Edges, dtype: torch.dtype) -> Edges:
+    key, value = (None if x is None else x.bfloat16().to(dtype).requires_grad_() for x in (graph.key, graph.value))
+    return replace(graph, key=key, value=value)
 
 
 class Outcome(NamedTuple):
@@ -178,7 +191,7 @@ def ulp(x: Tensor, dtype: torch.dtype) -> Tensor:
 def _margin(plan: Plan, s: Tensor) -> Tensor:
     """How far each row is from deciding otherwise, (B, H, [F,] n), from fp64 scores of all pairs (B, H, [F,] n, m)."""
     align = plan.align
-    jumps = isinstance(align, (Hard, TopK, ReLU)) or isinstance(align, Gumbel) and align.straight_through
+    jumps = isinstance(align, (Hard, TopK, ReLU)) or (isinstance(align, Gumbel) and align.straight_through)
     if not jumps and not (isinstance(align, Entmax) and align.fixed >= 2):
         return s.new_full(s.shape[:-1], float("inf"))
     s, keep, noise, own = _seen(plan, s)
@@ -201,7 +214,7 @@ def _margin(plan: Plan, s: Tensor) -> Tensor:
 
 
 def _seen(plan: Plan, s: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Scores, allowed pairs and noise as (B, H, [F,] n, c): c keys, or the slots of the row with most edges; the sink's."""
+    """Scores, allowed pairs and noise, (B, H, [F,] n, c), c keys or slots of the row with most edges; sink noise."""
     graph, g = neighbours_of(plan.over), (plan.batch, plan.heads)
     if graph is None:
         tile = Tile.whole(*g, plan.n, plan.m, s.device)
@@ -210,7 +223,9 @@ def _seen(plan: Plan, s: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         rows = torch.arange(plan.n)
         source, edge = graph.padded(rows)
         flat = torch.arange(plan.batch * plan.heads)[:, None, None]
-        tile = Tile(flat // plan.heads, flat % plan.heads, rows[None, :, None], source[None], plan.n, plan.m, None, edge[None])
+        tile = Tile(
+            flat // plan.heads, flat % plan.heads, rows[None, :, None], source[None], plan.n, plan.m, None, edge[None]
+        )
         s, columns = s[..., rows[:, None], source], source.shape[1]
     shape = (plan.batch * plan.heads, plan.n, columns)
     keep = plan.over.allowed(tile)
@@ -317,7 +332,3 @@ def every_case(score: str, align: str) -> Iterator[Case]:
             case = Case(score, align, over, size, list(HEADS)[turn % 3], 0.3 if turn % 4 == 0 else 0.0)
             if case.exists:
                 yield case
-
-
-__all__ = ["ALIGNMENTS", "BATCH", "DTYPES", "HEADS", "SCORES", "SIZES", "SMALL_BLOCKS", "STRUCTURES", "Case", "cached_property",
-           "disagreements", "every_case", "plans", "replace", "small_blocks", "ulp"]  # fmt: skip

@@ -3,9 +3,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.catalogue import OwnScore
 
 from regard import Additive, Gaussian, ScaledDot, TopK, attend
-from tests.catalogue import OwnScore
 
 
 @pytest.mark.parametrize("backend", ["sdpa", "chunked", "reference"])
@@ -23,7 +23,12 @@ def test_queries_keys_and_values_are_cast_as_torchs_attention_casts_them(backend
 
 @pytest.mark.parametrize(
     ("score", "align"),
-    [(Additive(4, heads=2), "softmax"), (Gaussian(learned=True), "entmax15"), (ScaledDot(), TopK(2)), (OwnScore(4, 2), "softmax")],
+    [
+        (Additive(4, heads=2), "softmax"),
+        (Gaussian(learned=True), "entmax15"),
+        (ScaledDot(), TopK(2)),
+        (OwnScore(4, 2), "softmax"),
+    ],
     ids=["additive", "gaussian", "top-k", "own"],
 )
 def test_parameters_keep_their_type_and_get_their_gradient(score, align):

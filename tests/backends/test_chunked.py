@@ -2,18 +2,30 @@
 
 import pytest
 import torch
+from tests.backends.test_reference import SPREAD, Attends
+from tests.catalogue import OwnModifier, OwnScore
+from tests.oracle import Case, small_blocks
 from torch.autograd import gradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard import (
-    Additive, Causal, Edges, Entmax, Gaussian, LocationAware, Monotonic, Refused, ScaledDot, Sink, SoftCap, TopK, attend,
+    Additive,
+    Causal,
+    Edges,
+    Entmax,
+    Gaussian,
+    LocationAware,
+    Monotonic,
+    Refused,
+    ScaledDot,
+    Sink,
+    SoftCap,
+    TopK,
+    attend,
 )  # fmt: skip
 from regard.backends import chunked
 from regard.core import evaluate
 from regard.core.plan import make_plan
-from tests.backends.test_reference import SPREAD, Attends
-from tests.catalogue import OwnModifier, OwnScore
-from tests.oracle import Case, small_blocks
 
 
 @pytest.mark.parametrize("case", SPREAD[::2], ids=lambda case: f"{case.score}, {case.align}, {case.over}")
@@ -57,7 +69,7 @@ def largest_of(q, k, v, **options):
     ids=["scaled dot", "additive", "gaussian entmax causal", "top-k", "own", "by feature"],
 )
 def test_no_tensor_grows_with_queries_times_keys(score, align, over):
-    """At n = m = 2048 the largest tensor, forward and backward, has a sixteenth of one head's n x m elements or fewer."""
+    """At n = m = 2048 the largest tensor, forward and backward, has at most a sixteenth of one head's n x m."""
     n, d_v = 2048, 3
     q, k, v = (torch.randn(1, 2, n, d, requires_grad=True) for d in (4, 4, d_v))
     with small_blocks(scores=1 << 16, pairs=1 << 16):
@@ -106,7 +118,7 @@ def test_a_second_derivative_is_refused_with_the_way_out(score):
     q, k, v = (torch.randn(1, 2, 5, 4, requires_grad=True) for _ in range(3))
     out = attend(q, k, v, score, backend="chunked").out
     (first,) = torch.autograd.grad(out.square().sum(), q, create_graph=True)
-    with pytest.raises(Refused, match='no second derivative.*backend="reference"'):
+    with pytest.raises(Refused, match=r'no second derivative.*backend="reference"'):
         first.sum().backward()
 
 
@@ -123,7 +135,7 @@ def test_vmap_is_refused_by_name(score):
     q, k, v = (torch.randn(3, 2, 5, 4) for _ in range(3))
     with pytest.raises(Refused, match="vmap"):
         torch.vmap(lambda a, b, c: attend(a, b, c, score, backend="chunked").out)(q, k, v)
-    with pytest.raises(Refused, match="torch.func"):
+    with pytest.raises(Refused, match=r"torch\.func"):
         torch.func.grad(lambda a: attend(a, k, v, score, backend="chunked").out.sum())(q)
 
 
@@ -194,7 +206,9 @@ def test_the_backward_operator_is_a_good_operator(case):
     )
 
 
-@pytest.mark.parametrize("stepwise", [{"align": Monotonic()}, {"score": LocationAware(4, kernel=3)}], ids=["align", "score"])
+@pytest.mark.parametrize(
+    "stepwise", [{"align": Monotonic()}, {"score": LocationAware(4, kernel=3)}], ids=["align", "score"]
+)
 def test_stepwise_mechanisms_are_refused(stepwise):
     q, k, v = (torch.randn(1, 1, 5, 4) for _ in range(3))
     with pytest.raises(Refused, match="each row before the next"):

@@ -1,16 +1,29 @@
-"""torch.compile(fullgraph=True, dynamic=True): one graph for all lengths, forward and backward; torch.export runs alike."""
+"""torch.compile(fullgraph=True, dynamic=True) makes one graph for all lengths; an exported program runs alike."""
 
 import pytest
 import torch
+from tests.catalogue import OwnScore
 from torch import nn
 from torch._dynamo.utils import counters
 from torch.export import Dim, export
 
 from regard import (
-    Additive, ALiBi, Causal, Edges, Entmax, LocalPredictive, Mask, Padding, ScaledDot, Segments, Sink, SoftCap, TopK,
-    Window, attend,
+    Additive,
+    ALiBi,
+    Causal,
+    Edges,
+    Entmax,
+    LocalPredictive,
+    Mask,
+    Padding,
+    ScaledDot,
+    Segments,
+    Sink,
+    SoftCap,
+    TopK,
+    Window,
+    attend,
 )  # fmt: skip
-from tests.catalogue import OwnScore
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +34,9 @@ def _fresh():
     torch._dynamo.reset()
 
 
-def compiled_is_eager(call, lengths=((8, 8), (13, 13), (7, 7)), extra=lambda n, m: (), backend="aot_eager", tolerance=1e-6):
+def compiled_is_eager(
+    call, lengths=((8, 8), (13, 13), (7, 7)), extra=lambda n, m: (), backend="aot_eager", tolerance=1e-6
+):
     """Three lengths through one compiled function: the outputs and gradients of eager mode, from a single graph."""
     compiled = torch.compile(call, backend=backend, fullgraph=True, dynamic=True)
     for n, m in lengths:
@@ -104,7 +119,9 @@ def test_long_lengths_are_the_same_compilation_as_short_ones():
         tolerance=1e-5,
     )
     counters.clear()
-    compiled_is_eager(lambda q, k, v: attend(q, k, v, align=TopK(5), backend="chunked").out, lengths=((8, 8), (3, 3), (30, 30)))
+    compiled_is_eager(
+        lambda q, k, v: attend(q, k, v, align=TopK(5), backend="chunked").out, lengths=((8, 8), (3, 3), (30, 30))
+    )
 
 
 def test_a_score_of_ones_own_is_compiled_on_the_reference():
@@ -182,7 +199,9 @@ class Layer(nn.Module):
 )
 def test_an_exported_program_gives_eager_numbers_at_every_length(options, strict):
     layer = Layer(**options)
-    program = export(layer, (torch.randn(3, 8, 6),), dynamic_shapes=({1: Dim("n", min=2, max=64)},), strict=strict).module()
+    program = export(
+        layer, (torch.randn(3, 8, 6),), dynamic_shapes=({1: Dim("n", min=2, max=64)},), strict=strict
+    ).module()
     for n in (8, 2, 5, 31):
         x = torch.randn(3, n, 6)
         torch.testing.assert_close(program(x), layer(x))

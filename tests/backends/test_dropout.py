@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from tests.oracle import small_blocks
 
 from regard import Causal, Dot, Edges, Full, Padding, Refused, ScaledDot, attend
-from tests.oracle import small_blocks
 
 GRAPH = Edges(torch.randint(0, 30, (2, 200), generator=torch.Generator().manual_seed(0)))
 
@@ -21,7 +21,9 @@ def dropped(over, score="scaled_dot", seed=11, p=0.4, backend="reference", heads
     return attend(q, k, one_hot, score, over=over, dropout=p, seed=seed, backend=backend).out
 
 
-@pytest.mark.parametrize("over", [Full(), Causal() & Padding(torch.tensor([30, 17])), GRAPH], ids=["full", "and", "edges"])
+@pytest.mark.parametrize(
+    "over", [Full(), Causal() & Padding(torch.tensor([30, 17])), GRAPH], ids=["full", "and", "edges"]
+)
 def test_one_seed_is_one_mask_on_every_backend_and_in_every_tile(over):
     wanted = dropped(over)
     found = [dropped(over, backend="chunked")]
@@ -34,7 +36,7 @@ def test_one_seed_is_one_mask_on_every_backend_and_in_every_tile(over):
 
 
 def test_features_of_a_pair_are_dropped_together():
-    q, k, v = tensors()
+    q, k, _ = tensors()
     out = attend(q, k, torch.eye(30, dtype=torch.float64)[None, None, :, :4].expand(2, 4, 30, 4), Dot(features=True),
                  dropout=0.5, seed=2, backend="reference")  # fmt: skip
     zero = out.map.weights(dropout=True) == 0
@@ -47,7 +49,9 @@ def test_a_share_p_is_dropped_and_the_rest_grows_to_make_up(over):
     drop = dropped(over, p=p)
     met = plain > 0
     gone = (drop == 0)[met].double()
-    assert abs(gone.mean() - p) < 4 * (p * (1 - p) / gone.numel()) ** 0.5 if isinstance(over, Full) else gone.mean() > 0.2
+    assert (
+        abs(gone.mean() - p) < 4 * (p * (1 - p) / gone.numel()) ** 0.5 if isinstance(over, Full) else gone.mean() > 0.2
+    )
     kept = (drop > 0) & met
     if isinstance(over, Full):
         torch.testing.assert_close(drop[kept], plain[kept] / (1 - p))
@@ -108,7 +112,7 @@ def test_sdpa_refuses_a_seed_and_auto_goes_on():
 def test_where_torchs_own_dropout_ran_the_map_after_it_is_refused():
     q, k, v = tensors()
     amap = attend(q, k, v, dropout=0.5, backend="sdpa").map
-    with pytest.raises(Refused, match="torch's own dropout ran.*Pass seed="):
+    with pytest.raises(Refused, match=r"torch's own dropout ran.*Pass seed="):
         amap.weights(dropout=True)
     torch.testing.assert_close(amap.weights().sum(-1), torch.ones(2, 4, 30, dtype=torch.float64))
 

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from tests.backends.test_chunked import Largest
 
 from regard import Causal, Full, Padding, Refused, Window, attend
 from regard.backends import linear
-from tests.backends.test_chunked import Largest
 
 
 def tensors(n, m, dtype=torch.float64):
@@ -55,7 +55,9 @@ def test_memory_grows_with_the_queries_and_not_with_their_square(over):
 def test_bf16_sums_in_fp32():
     """3,000 equal keys: a bf16 sum would stop growing at 256."""
     q, k, v = (torch.ones(1, 1, n, 4, dtype=torch.bfloat16) for n in (2, 3000, 3000))
-    assert torch.equal(attend(q, k, v, "linear_kernel", backend="linear").out, torch.ones(1, 1, 2, 4, dtype=torch.bfloat16))
+    assert torch.equal(
+        attend(q, k, v, "linear_kernel", backend="linear").out, torch.ones(1, 1, 2, 4, dtype=torch.bfloat16)
+    )
 
 
 @pytest.mark.parametrize(

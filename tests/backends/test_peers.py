@@ -7,7 +7,16 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard import (
-    ALiBi, Causal, Entmax, Mask, Padding, ScaledDot, SoftCap, Sparsemax, Window, attend,
+    ALiBi,
+    Causal,
+    Entmax,
+    Mask,
+    Padding,
+    ScaledDot,
+    SoftCap,
+    Sparsemax,
+    Window,
+    attend,
 )  # fmt: skip
 
 BACKENDS = ["reference", "chunked"]
@@ -50,7 +59,10 @@ def test_multi_head_attention_is_projections_around_attend(backend):
     closed = torch.arange(6) >= lengths[:, None]  # in their masks True means *drop*
     ahead = torch.ones(6, 6, dtype=torch.bool).triu(1)
     theirs, weights = peer(x, x, x, key_padding_mask=closed, attn_mask=ahead, average_attn_weights=False)
-    q, k, v = (y.unflatten(-1, (3, 4)).transpose(1, 2) for y in F.linear(x, peer.in_proj_weight, peer.in_proj_bias).chunk(3, -1))
+    q, k, v = (
+        y.unflatten(-1, (3, 4)).transpose(1, 2)
+        for y in F.linear(x, peer.in_proj_weight, peer.in_proj_bias).chunk(3, -1)
+    )
     over = Causal() & Padding(lengths) if backend != "sdpa" else Mask(keep=~(ahead | closed[:, None, None, :]))
     out, amap = attend(q, k, v, over=over, backend=backend)
     torch.testing.assert_close(peer.out_proj(out.transpose(1, 2).flatten(-2)), theirs, rtol=1e-12, atol=1e-12)
@@ -60,7 +72,9 @@ def test_multi_head_attention_is_projections_around_attend(backend):
 def weights_of(s, align, backend):
     """Keys and values that are the identity: the score of a pair is an entry of s, the output is its weight."""
     one = torch.eye(s.shape[-1], dtype=s.dtype)
-    return attend(s, one.expand(*s.shape[:-2], -1, -1), one.expand(*s.shape[:-2], -1, -1), "dot", align, backend=backend).out
+    return attend(
+        s, one.expand(*s.shape[:-2], -1, -1), one.expand(*s.shape[:-2], -1, -1), "dot", align, backend=backend
+    ).out
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -92,7 +106,9 @@ def test_a_learned_alpha_has_the_gradient_of_the_entmax_package(backend):
     pull = torch.randn(2, 3, 5, 9, dtype=torch.float64)
     ours = with_gradients(weights_of(s, align, backend), [s, align.raw], pull)
     alpha = 1 + torch.sigmoid(align.raw)
-    theirs = with_gradients(entmax.entmax_bisect(s, alpha[None, :, None, None].expand(2, 3, 5, 1), -1), [s, align.raw], pull)
+    theirs = with_gradients(
+        entmax.entmax_bisect(s, alpha[None, :, None, None].expand(2, 3, 5, 1), -1), [s, align.raw], pull
+    )
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from tests.oracle import Case
 from torch import nn
 from torch.autograd import gradcheck, gradgradcheck
 from torch.func import functional_call
 
 from regard import ALiBi, Causal, Cosine, Dot, Gumbel, LocationAware, Monotonic, ScaledDot, Softmax, attend
-from tests.oracle import Case
 
 SPREAD = [
     Case("scaled dot", "softmax", "full", "n<m", "4 on 2"),
@@ -104,7 +104,9 @@ def test_leading_axes_are_a_batch():
 def test_scores_stay_in_the_precision_of_the_input_and_weights_do_not():
     """bf16 scores, fp32 statistics: the rows still sum to one to 1e-6, not to 1e-2."""
     q, k = torch.randn(1, 1, 4, 8).bfloat16(), torch.randn(1, 1, 300, 8).bfloat16()
-    rows = attend(q, k, torch.eye(300).bfloat16()[None, None], score=Cosine(), backend="reference").map.weights().sum(-1)
+    rows = (
+        attend(q, k, torch.eye(300).bfloat16()[None, None], score=Cosine(), backend="reference").map.weights().sum(-1)
+    )
     assert (rows - 1).abs().max() < 1e-6
     assert rows.dtype == torch.float32
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from scipy import stats
+from tests.oracle import small_blocks
 
 from regard import Causal, Dot, Edges, Gumbel, Hard, Mask, Reinforced, Sink, attend
-from tests.oracle import small_blocks
 
 BACKENDS = ["reference", "chunked"]
 
@@ -23,14 +23,19 @@ def one_row_often(scores, align, seed, score=None):
 def test_a_key_is_drawn_as_often_as_softmax_says(align, seed):
     scores = torch.tensor([0.0, 1.0, -2.0, 0.5, 2.0])
     counts = one_row_often(scores, align, seed).out[0, 0].sum(0)
-    assert stats.chisquare(counts.numpy(), 4000 * torch.softmax(scores.double(), 0).numpy(), sum_check=False).pvalue > 1e-3
+    assert (
+        stats.chisquare(counts.numpy(), 4000 * torch.softmax(scores.double(), 0).numpy(), sum_check=False).pvalue > 1e-3
+    )
 
 
 def test_the_largest_of_a_soft_draw_is_distributed_as_softmax_at_any_temperature():
     scores = torch.tensor([0.0, 1.0, -2.0, 0.5, 2.0])
     for temperature in (0.1, 1.0, 5.0):
         counts = one_row_often(scores, Gumbel(temperature), 5).out[0, 0].argmax(-1).bincount(minlength=5)
-        assert stats.chisquare(counts.numpy(), 4000 * torch.softmax(scores.double(), 0).numpy(), sum_check=False).pvalue > 1e-3
+        assert (
+            stats.chisquare(counts.numpy(), 4000 * torch.softmax(scores.double(), 0).numpy(), sum_check=False).pvalue
+            > 1e-3
+        )
 
 
 def test_a_sink_is_drawn_as_often_as_softmax_says():
@@ -49,9 +54,10 @@ MASK = Mask(keep=torch.rand(9, 9, generator=torch.Generator().manual_seed(1)) < 
 @pytest.mark.parametrize("score", [Dot(), Dot() | Sink(2), Dot(features=True)], ids=["plain", "sink", "by feature"])
 @pytest.mark.parametrize("over", [None, Causal(), MASK, GRAPH], ids=["full", "causal", "mask", "edges"])
 @pytest.mark.parametrize(
-    ("align", "sample"), [(Hard(), True), (Hard(), False), (Gumbel(0.5), True), (Gumbel(0.5, straight_through=True), True)],
+    ("align", "sample"),
+    [(Hard(), True), (Hard(), False), (Gumbel(0.5), True), (Gumbel(0.5, straight_through=True), True)],
     ids=["drawn", "best", "gumbel", "straight-through"],
-)  # fmt: skip
+)
 def test_every_backend_draws_the_same_key(align, sample, over, score):
     q, k, v = (torch.randn(2, 2, 9, 4, dtype=torch.float64) for _ in range(3))
     wanted = attend(q, k, v, score, align, over, sample=sample, seed=3, backend="reference")
@@ -136,7 +142,9 @@ def test_a_policy_draws_the_same_tokens_on_every_backend(backend):
 def test_a_policy_draws_a_token_as_often_as_it_says():
     k = torch.randn(1, 1, 7, 4)
     align = Reinforced(4)
-    drawn = torch.stack([attend(k, k, k, align=align, sample=True, seed=seed).sample.index[0, 0] for seed in range(600)])
+    drawn = torch.stack(
+        [attend(k, k, k, align=align, sample=True, seed=seed).sample.index[0, 0] for seed in range(600)]
+    )
     chance = torch.sigmoid(align.logits(k, None))[0, 0].detach()
     off = (drawn.double().mean(0) - chance).abs() / (chance * (1 - chance) / 600).sqrt()
     assert off.max() < 4  # standard deviations

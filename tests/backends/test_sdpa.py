@@ -1,14 +1,34 @@
-"""SDPA: what lowers to a dot product and a softmax runs on torch's fused attention, and the rest is refused by sentence."""
+"""SDPA: what lowers to a dot product and a softmax runs on torch's fused attention; the rest is refused by sentence."""
 
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.oracle import Case, disagreements, ulp
 
 from regard import (
-    ALiBi, Causal, Cosine, Dot, Edges, Entmax, Gaussian, General, LocalPredictive, LocationAware, Mask, Padding,
-    QueryFree, Refused, ScaledDot, Segments, Sink, SoftCap, Trilinear, Window, attend, plan,
+    ALiBi,
+    Causal,
+    Cosine,
+    Dot,
+    Edges,
+    Entmax,
+    Gaussian,
+    General,
+    LocalPredictive,
+    LocationAware,
+    Mask,
+    Padding,
+    QueryFree,
+    Refused,
+    ScaledDot,
+    Segments,
+    Sink,
+    SoftCap,
+    Trilinear,
+    Window,
+    attend,
+    plan,
 )  # fmt: skip
-from tests.oracle import Case, disagreements, ulp
 
 
 def tensors(n=5, m=5, d=4, d_v=4, heads=2, kv_heads=2, dtype=torch.float32, batch=2):
@@ -78,7 +98,9 @@ def test_end_aligned_causality_is_refused_unless_it_is_one_step_of_decoding():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("score", ["general", "biased general", "cosine", "gaussian, learned width", "trilinear", "query-free"])
+@pytest.mark.parametrize(
+    "score", ["general", "biased general", "cosine", "gaussian, learned width", "trilinear", "query-free"]
+)
 def test_bilinear_and_distance_scores_keep_the_precision_of_the_reference(score, dtype):
     for over in ("full", "causal from the start", "padding"):
         case = Case(score, "softmax", over, "odd", "4 on 2")
@@ -100,7 +122,10 @@ def test_a_key_bias_in_three_columns_is_as_good_as_fp32_and_one_column_is_not():
     q, k, v = far_keys(torch.bfloat16)
     bias = -0.5 * k.float().square().sum(-1, keepdim=True)
     naive = F.scaled_dot_product_attention(
-        torch.cat([q, torch.ones_like(q[..., :1])], -1), torch.cat([k, bias.bfloat16()], -1), F.pad(v, (0, 1)), scale=1.0
+        torch.cat([q, torch.ones_like(q[..., :1])], -1),
+        torch.cat([k, bias.bfloat16()], -1),
+        F.pad(v, (0, 1)),
+        scale=1.0,
     )[..., :8]
     error, naive_error = ((x.double() - truth).abs().max() for x in (ours, naive))
     assert naive_error > 10 * error
@@ -178,7 +203,9 @@ def test_a_key_mask_is_never_spread_to_n_times_m(monkeypatch):
 def test_grouped_queries_are_handed_over_grouped(monkeypatch):
     seen = []
     true = F.scaled_dot_product_attention
-    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda q, k, *a, **o: seen.append(k.shape) or true(q, k, *a, **o))
+    monkeypatch.setattr(
+        F, "scaled_dot_product_attention", lambda q, k, *a, **o: seen.append(k.shape) or true(q, k, *a, **o)
+    )
     q, k, v = tensors(heads=6, kv_heads=2)
     attend(q, k, v, backend="sdpa")
     assert seen[0][1] == 2
