@@ -82,6 +82,20 @@ def _extra(name: str) -> Iterator[None]:
         _stop(f"this needs {missing.name}, which is not installed: pip install 'regard[{name}]'")
 
 
+@bench_app.command()
+def graph(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    peers: Annotated[bool, typer.Option(help="Measure torch_geometric too.")] = True,
+) -> None:
+    """Graph layers: GATConv, GATv2Conv and TransformerConv beside torch_geometric and the gather bound.
+
+    Example:  regard bench graph --json > graph.json
+    """
+    from regard.bench import graph as measure
+
+    measure.main(json=json, peers=peers)
+
+
 def _stop(sentence: str) -> NoReturn:
     Console(stderr=True).print(f"[red]regard:[/red] {escape(sentence)}", soft_wrap=True, highlight=False)
     raise typer.Exit(1)

@@ -19,6 +19,7 @@ from ..core.registry import Ran
 from ..core.remember import remembered
 from ..core.scores import GATv2
 
+HAS_TRITON = find_spec("triton") is not None
 WIDEST = 1024  # heads x width that one program holds in registers
 
 
@@ -31,7 +32,7 @@ class TritonEdges:
         if plan.q.device.type != "cuda":
             return ["It runs on a CUDA device."]
         why = []
-        if find_spec("triton") is None:
+        if not HAS_TRITON:
             why.append("Triton is not installed.")
         if type(plan.align) is not Softmax or plan.factor is not None:
             why.append(f"It has one alignment, softmax; this is {type(plan.align).__name__}.")

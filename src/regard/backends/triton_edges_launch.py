@@ -92,10 +92,21 @@ class Shape:
     def padded(self) -> tuple[int, int, int]:
         return triton.next_power_of_2(self.h), triton.next_power_of_2(self.d), triton.next_power_of_2(self.dv)
 
-    def edges_a_step(self, registers: int) -> int:
-        """Edges whose rows are in flight together: a tile of about `registers` elements."""
+    def forward_config(self) -> tuple[int, int]:
+        """Edges a step and warps. GAT streams rows: many in flight to a warp. Others compute on them: few to a warp."""
+        return self._config(8, 1) if self.kind == 0 else self._config(2, self._row // 64)
+
+    def backward_config(self) -> tuple[int, int]:
+        return self._config(2, self._row // (128 if self.kind == 0 else 64))
+
+    @property
+    def _row(self) -> int:
         hp, dp, dvp = self.padded
-        return max(2, min(32, registers // (hp * max(dp if self.kind else 1, dvp))))
+        return hp * max(dp, dvp)
+
+    def _config(self, edges: int, warps: int) -> tuple[int, int]:
+        """Measured on an H200 at rows of 128 and 256 numbers; narrow rows take more edges a step to fill a warp."""
+        return max(edges, min(32, 256 // self._row)), min(8, max(1, warps))
 
 
 def _strided(x: Tensor) -> tuple[Tensor, int, int]:
@@ -111,30 +122,26 @@ def _pieces(work: Work) -> tuple[Tensor, Tensor, Tensor]:
     return work.order, work.pieces, work.first_slot
 
 
-def warps(elements: int) -> int:
-    return 1 if elements <= 1024 else 2 if elements <= 2048 else 4 if elements <= 4096 else 8
-
-
 def forward(
     shape: Shape, graph: Graph, edge: Tensor, a: Tensor, b: Tensor, v: Tensor, r: Tensor | None,
     scale: float, slope: float, dropout: float, seed: Tensor | None, shared: bool, item: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """out (n, H, DV) and tau (n, H); a (n, H, [D]), b (m, H, [D]), v (m, H, DV) with unit stride in the last axis."""
     n, work = a.shape[0], graph.by_target
-    out = torch.zeros((n, shape.h, shape.dv), dtype=v.dtype, device=v.device)
-    tau = torch.full((n, shape.h), float("inf"), dtype=torch.float32, device=v.device)
+    out = torch.empty((n, shape.h, shape.dv), dtype=v.dtype, device=v.device)  # every row has an item that writes it
+    tau = torch.empty((n, shape.h), dtype=torch.float32, device=v.device)
     if n == 0:
         return out, tau
     hp, dp, dvp = shape.padded
     part = torch.empty(work.slots * hp * (dvp + 2), dtype=torch.float32, device=v.device)
-    be = shape.edges_a_step(2048)
+    be, warps = shape.forward_config()
     some = a if seed is None else seed
     kernels.forward_kernel[(work.row.shape[0],)](
         *_items(work), graph.source, edge,
         *_strided(a), *_strided(b), *_strided(v), a if r is None else r,
         *_strided(out), tau, part, scale, slope, dropout, some, item,
         KIND=shape.kind, SHARED=shared, DROP=seed is not None and dropout > 0, H=shape.h, D=shape.d, DV=shape.dv,
-        HP=hp, DP=dp, DVP=dvp, BE=be, num_warps=warps(be * hp * dvp),
+        HP=hp, DP=dp, DVP=dvp, BE=be, num_warps=warps,
     )  # fmt: skip
     if work.cuts:
         kernels.merge_kernel[(work.cuts,)](
@@ -152,9 +159,10 @@ def backward(
     n, m, device = a.shape[0], b.shape[0], v.device
     work, work_by_source, source = graph.by_target, graph.by_source, graph.source
     hp, dp, dvp = shape.padded
-    da = torch.zeros((n, shape.h, shape.d), dtype=a.dtype, device=device)
-    db = torch.zeros((0 if shared else m, shape.h, shape.d), dtype=b.dtype, device=device)
-    dv = torch.zeros((m, shape.h, shape.dv), dtype=v.dtype, device=device)
+    make = torch.empty if n and m and source.shape[0] else torch.zeros  # with edges, every row has an item
+    da = make((n, shape.h, shape.d), dtype=a.dtype, device=device)
+    db = make((0 if shared else m, shape.h, shape.d), dtype=b.dtype, device=device)
+    dv = make((m, shape.h, shape.dv), dtype=v.dtype, device=device)
     ds = torch.empty((source.shape[0], shape.h), dtype=torch.float32, device=device)
     pack = torch.empty((n, shape.h, 4), dtype=torch.float32, device=device)
     dr = None
@@ -164,7 +172,7 @@ def backward(
             n, KIND=shape.kind, H=shape.h, DV=shape.dv, HP=hp, DVP=dvp, num_warps=1,
         )  # fmt: skip
         part = torch.empty(work_by_source.slots * hp * (dvp + dp), dtype=torch.float32, device=device)
-        be = shape.edges_a_step(2048 if shape.kind == 0 else 1024)
+        be, warps = shape.backward_config()
         some = a if seed is None else seed
         kernels.source_kernel[(work_by_source.row.shape[0],)](
             *_items(work_by_source), graph.target, graph.place, edge,
@@ -172,7 +180,7 @@ def backward(
             *_strided(dout), pack, *_strided(db), *_strided(dv), ds,
             part, scale, slope, dropout, some, item,
             KIND=shape.kind, SHARED=shared, DROP=seed is not None and dropout > 0, H=shape.h, D=shape.d, DV=shape.dv,
-            HP=hp, DP=dp, DVP=dvp, BE=be, num_warps=warps(be * hp * max(dp, dvp)),
+            HP=hp, DP=dp, DVP=dvp, BE=be, num_warps=warps,
         )  # fmt: skip
         if work_by_source.cuts:
             kernels.source_merge_kernel[(work_by_source.cuts,)](
@@ -186,13 +194,13 @@ def backward(
         by_program = torch.zeros(
             (programs if shape.kind == 1 else 1, shape.h, shape.d), dtype=torch.float32, device=device
         )
-        be = 64 if shape.kind == 0 else shape.edges_a_step(1024)
+        be, warps = (64, 1) if shape.kind == 0 else shape.backward_config()
         kernels.target_kernel[(programs,)](
             *_items(work), items, source,
             *_strided(a), *_strided(b), a if r is None else r, ds, *_strided(da),
             by_program, part, scale, slope,
             KIND=shape.kind, H=shape.h, D=shape.d, HP=hp, DP=dp, BE=be,
-            num_warps=1 if shape.kind == 0 else warps(be * hp * dp),
+            num_warps=warps,
         )  # fmt: skip
         if work.cuts:
             kernels.target_merge_kernel[(work.cuts,)](

@@ -86,10 +86,12 @@ class GATConv(GraphLayer):
         graph = self.read(edge_index)
         source, target = pair_of(x)
         values, queries = self._projected(source, target)
-        k = self._read(values, self.att_src)  # (..., H, m, 1)
-        if queries is not None:
-            q = self._read(queries, self.att_dst)
+        if queries is values:
+            k, q = self._read(values, self.att_src, self.att_dst)  # (..., H, m, 1) and (..., H, n, 1)
+        elif queries is not None:
+            (k,), (q,) = self._read(values, self.att_src), self._read(queries, self.att_dst)
         else:
+            (k,) = self._read(values, self.att_src)
             n = k.shape[-2] if size is None else size[1]
             q = k.new_zeros((*k.shape[:-2], n, 1))
         key = self._edge_term(edge_features(self, edge_attr, graph, self.edge_dim), graph.index, q, k)
@@ -110,8 +112,12 @@ class GATConv(GraphLayer):
             return values, values
         return values, None if target is None else heads_first(second(target), self.heads)
 
-    def _read(self, x: Tensor, vector: Tensor) -> Tensor:
-        return x @ vector.view(self.heads, self.out_channels, 1).to(x.dtype)
+    def _read(self, x: Tensor, *vectors: Tensor) -> "list[Tensor]":
+        """a . x by head for each a, (..., H, N, 1): one product of x with all of them, block by block."""
+        eye = torch.eye(self.heads, dtype=x.dtype, device=x.device)
+        blocks = [(vector.view(self.heads, -1, 1).to(x.dtype) * eye[:, None]).flatten(0, 1) for vector in vectors]
+        read = x.transpose(-2, -3).flatten(-2) @ torch.cat(blocks, -1)  # (..., N, H C) @ (H C, H vectors)
+        return [part.transpose(-1, -2).unsqueeze(-1) for part in read.split(self.heads, -1)]
 
     def _edge_term(self, attr: Tensor | None, index: Tensor, q: Tensor, k: Tensor) -> Tensor | None:
         """a_e . W_e e for each edge, (H, rows, 1); a_e and W_e are multiplied first, so nothing is E x H C."""
