@@ -48,7 +48,6 @@ class Call:
             np.full((self.batch, heads, width), number, self.real) if readout is None else self.table(readout[:, None])
         )
         self.readout = read.reshape(self.batch, heads * width)
-        self.wants_readout = readout is not None
         self.graph = [x.numpy() for x in edges]
         self.width = max(1, width, v.shape[2]) * heads
         real, key = self.real, 0 if seed is None else (int(seed) + 1) & (2**64 - 1)  # sampling draws from seed itself
@@ -62,6 +61,7 @@ class Call:
             real(slope),
             real(number),
             not dot and width == 1 and ACTS[act] == 0,
+            readout is not None,
             self.align,
             real(bias),
             seed is not None and dropout > 0,

@@ -48,6 +48,7 @@ class How(NamedTuple):
     slope: Any
     scale: Any
     narrow: bool  # a pair of width 1 with a leaky ReLU
+    reads: bool  # whether the readout has a gradient
     align: int
     bias: Any  # of the sigmoid; NaN where it is -log(count)
     drops: bool
@@ -310,12 +311,11 @@ def _align(buffer, count, tau, how):
     for h in range(heads):
         top[h] = np.inf if top[h] == -np.inf else top[h]
     for e in range(count):
+        line = buffer[e]
         for h in range(heads):
-            buffer[e, h] -= top[h]
-    _weights(buffer, count, how)
-    for e in range(count):
-        for h in range(heads):
-            total[h] += buffer[e, h]
+            x = exp(line[h] - top[h])
+            line[h] = x
+            total[h] += x
     for h in range(heads):
         tau[h] = top[h] + math.log(total[h]) if top[h] < np.inf or top[h] != top[h] else np.inf
         total[h] = _ONE / total[h] if total[h] > _ZERO or total[h] != total[h] else _ZERO
@@ -374,6 +374,36 @@ def _add(out, table, index, first, last, weight, heads):
             w0 = weight[e, h]
             for d in range(width):
                 out[h, d] += w0 * r0[h, d]
+
+
+@kernel
+def _dots(one, table, index, first, count, into, heads):
+    """into[e, h] = <one[h, :], table[index[first + e], h, :]>, four edges at a time."""
+    rows, ends = table.reshape(table.shape[0], heads, table.shape[1] // heads), index.size
+    width, fours = rows.shape[2], count // 4 * 4
+    for e in range(0, fours, 4):
+        for ahead in range(first + e + AHEAD, min(first + e + AHEAD + 4, ends)):
+            prefetch(table, index[ahead])
+        r0, r1 = rows[index[first + e]], rows[index[first + e + 1]]
+        r2, r3 = rows[index[first + e + 2]], rows[index[first + e + 3]]
+        for h in range(heads):
+            t0, t1, t2, t3 = _ZERO, _ZERO, _ZERO, _ZERO
+            for d in range(width):
+                x = one[h, d]
+                t0 += x * r0[h, d]
+                t1 += x * r1[h, d]
+                t2 += x * r2[h, d]
+                t3 += x * r3[h, d]
+            into[e, h], into[e + 1, h], into[e + 2, h], into[e + 3, h] = t0, t1, t2, t3
+    for e in range(fours, count):
+        if first + e + AHEAD < ends:
+            prefetch(table, index[first + e + AHEAD])
+        r0 = rows[index[first + e]]
+        for h in range(heads):
+            t0 = _ZERO
+            for d in range(width):
+                t0 += one[h, d] * r0[h, d]
+            into[e, h] = t0
 
 
 # ---- forward: one call runs chunk c of the work ----
@@ -501,16 +531,15 @@ def by_source(
     heads = how.heads
     width, wide = b.shape[1] // heads, v.shape[1] // heads
     values, sums = v.reshape(v.shape[0], heads, wide), dv.reshape(dv.shape[0], heads, wide)
-    pulls = dout.reshape(dout.shape[0], heads, wide)
     keys, sums_b = b.reshape(b.shape[0], heads, width), db.reshape(db.shape[0], heads, width)
     queries = a.reshape(a.shape[0], heads, width)
-    buffer, mask = np.empty((BLOCK, heads), a.dtype), np.ones((BLOCK, heads), a.dtype)
+    buffer, dw = np.empty((BLOCK, heads), a.dtype), np.empty((BLOCK, heads), a.dtype)
+    mask = np.empty((BLOCK if how.drops else 0, heads), a.dtype)
     dr = dread[c]
     dr[:] = _ZERO
     ends = target.size
     for p in range(cuts[c], cuts[c + 1]):
         j, at = row[p], place[p]
-        mine, own = sums[at], values[j]
         sums[at] = _ZERO
         sums_b[at] = _ZERO
         for begin in range(first[p], last[p], BLOCK):
@@ -520,26 +549,25 @@ def by_source(
             else:
                 _scores(b[j], a, target, begin, begin + count, readout, how, buffer)
             for e in range(count):
+                if begin + e + AHEAD < ends:
+                    prefetch(stats, target[begin + e + AHEAD])
+                    prefetch(ds, slot[begin + e + AHEAD])
                 tau = stats[target[begin + e], 0]
                 for h in range(heads):
                     buffer[e, h] -= tau[h]
             _weights(buffer, count, how)
+            _dots(values[j], dout, target, begin, count, dw, heads)
             if how.drops:
                 _dropout(edge, begin, count, True, slot, how, mask)
+                dw[:count] *= mask[:count]
+                mask[:count] *= buffer[:count]
+                _add(sums[at], dout, target, begin, begin + count, mask, heads)
+            else:
+                _add(sums[at], dout, target, begin, begin + count, buffer, heads)
             for e in range(count):
-                if begin + e + AHEAD < ends:
-                    prefetch(dout, target[begin + e + AHEAD])
-                    prefetch(stats, target[begin + e + AHEAD])
-                i = target[begin + e]
-                pull, mean = pulls[i], stats[i, 1]
+                mean = stats[target[begin + e], 1]
                 for h in range(heads):
-                    w, dw = buffer[e, h], _ZERO
-                    kept = w * mask[e, h]
-                    for d in range(wide):
-                        dw += pull[h, d] * own[h, d]
-                    for d in range(wide):
-                        mine[h, d] += kept * pull[h, d]
-                    buffer[e, h] = _support(w, how) * (dw * mask[e, h] - mean[h])
+                    buffer[e, h] = _support(buffer[e, h], how) * (dw[e, h] - mean[h])
             if how.align == UNIFORM:
                 continue
             if how.narrow:
@@ -554,7 +582,9 @@ def by_source(
                         buffer[e, h] *= how.scale
                 _add(sums_b[at], a, target, begin, begin + count, buffer, heads)
             elif not how.narrow:
-                _pair_gradient(keys[j], queries, target, begin, count, readout, how, buffer, sums_b[at], dr, True)
+                _pair_gradient(keys[j], queries, target, begin, count, how, buffer, sums_b[at], dr, how.reads)
+        if how.kind == PAIR and not how.narrow:
+            sums_b[at] *= readout.reshape(heads, width)
 
 
 @kernel
@@ -571,29 +601,33 @@ def _narrow_gradient(fixed, table, index, first, count, readout, how, ds, into, 
 
 
 @kernel
-def _pair_gradient(fixed, rows, index, first, count, readout, how, ds, into, dr, reads):
-    """into[h, w] += sum_e ds[e, h] r_w act'(fixed + rows[index]); dr too where `reads`."""
-    width = fixed.shape[1]
-    read, slope = readout.reshape(how.heads, width), how.slope
-    total = dr.reshape(how.heads, width)
+def _pair_gradient(fixed, rows, index, first, count, how, ds, into, dr, reads):
+    """into[h, w] += sum_e ds[e, h] act'(fixed + rows[index]), less the factor r_w; dr too where `reads`."""
+    width, slope = fixed.shape[1], how.slope
+    total, ends = dr.reshape(how.heads, width), index.size
     for e in range(count):
+        if first + e + AHEAD < ends:
+            prefetch(rows, index[first + e + AHEAD])
         other = rows[index[first + e]]
         for h in range(how.heads):
             g = ds[e, h]
-            if how.act == LEAKY:
+            if how.act == LEAKY and reads:
                 for d in range(width):
                     x = fixed[h, d] + other[h, d]
-                    into[h, d] += g * read[h, d] * (_ONE if x > _ZERO else slope)
-                if reads:
-                    for d in range(width):
-                        x = fixed[h, d] + other[h, d]
-                        total[h, d] += g * (x if x > _ZERO else x * slope)
+                    into[h, d] += g if x > _ZERO else g * slope
+                    total[h, d] += g * (x if x > _ZERO else x * slope)
+            elif how.act == LEAKY:
+                for d in range(width):
+                    into[h, d] += g if fixed[h, d] + other[h, d] > _ZERO else g * slope
+            elif reads:
+                for d in range(width):
+                    y = tanh(fixed[h, d] + other[h, d])
+                    into[h, d] += g * (_ONE - y * y)
+                    total[h, d] += g * y
             else:
                 for d in range(width):
                     y = tanh(fixed[h, d] + other[h, d])
-                    into[h, d] += g * read[h, d] * (_ONE - y * y)
-                    if reads:
-                        total[h, d] += g * y
+                    into[h, d] += g * (_ONE - y * y)
 
 
 @kernel
@@ -602,7 +636,7 @@ def by_target(c, cuts, row, first, last, place, source, a, b, readout, how, ds, 
     heads = how.heads
     width = a.shape[1] // heads
     sums, nothing = da.reshape(da.shape[0], heads, width), np.empty(readout.size, a.dtype)
-    queries, keys, ends = a.reshape(a.shape[0], heads, width), b.reshape(b.shape[0], heads, width), source.size
+    queries, keys = a.reshape(a.shape[0], heads, width), b.reshape(b.shape[0], heads, width)
     for p in range(cuts[c], cuts[c + 1]):
         i, at, count = row[p], place[p], last[p] - first[p]
         sums[at] = _ZERO
@@ -618,10 +652,5 @@ def by_target(c, cuts, row, first, last, place, source, a, b, readout, how, ds, 
                 for d in range(width):
                     sums[at, h, d] *= how.scale
         else:
-            for e in range(0, count, BLOCK):
-                some = min(BLOCK, count - e)
-                for k in range(first[p] + e + AHEAD, min(first[p] + e + some + AHEAD, ends)):
-                    prefetch(b, source[k])
-                _pair_gradient(
-                    queries[i], keys, source, first[p] + e, some, readout, how, mine[e:], sums[at], nothing, False
-                )
+            _pair_gradient(queries[i], keys, source, first[p], count, how, mine, sums[at], nothing, False)
+            sums[at] *= readout.reshape(heads, width)
