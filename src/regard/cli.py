@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -17,6 +18,8 @@ app = typer.Typer(
 )
 bench_app = typer.Typer(help="Measure Regard beside its peers and the limits of the machine.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
+train_app = typer.Typer(help="Train a network and set its accuracy beside the published one.", no_args_is_help=True)
+app.add_typer(train_app, name="train")
 
 
 def _show_version(wanted: bool) -> None:
@@ -69,6 +72,32 @@ def core(
         from regard.bench import core as measure
 
         measure.main(json=json)
+
+
+class Citations(StrEnum):
+    cora = "cora"
+    citeseer = "citeseer"
+    pubmed = "pubmed"
+
+
+@train_app.command()
+def gat(
+    data: Annotated[Citations, typer.Option(help="The graph of papers, read from the folder REGARD_DATA.")],
+    seeds: Annotated[int, typer.Option(min=1, help="How often each network is trained.")] = 20,
+    alone: Annotated[bool, typer.Option("--alone", help="Only GAT: no mean of neighbours, no MLP.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Graph attention by the paper's recipe: mean and deviation over seeds beside the paper's, and beside what does
+    without attention and without edges.
+
+    Example:  regard train gat --data cora --seeds 20
+    """
+    from regard.models.accuracy import main as run
+
+    try:
+        run(data.value, seeds, alone, json)
+    except (OSError, ValueError) as problem:
+        _stop(str(problem))
 
 
 @contextmanager

@@ -32,9 +32,9 @@ def remembered(tensors: tuple[Tensor, ...], name: Hashable, make: Callable[[], T
             return found[1]  # type: ignore[return-value]
     made = make()
 
-    def forget(_: object) -> None:
-        with _lock:
-            _made.pop(key, None)
+    def forget(_: object, made: dict[Hashable, object] = _made, lock: RLock = _lock) -> None:  # type: ignore[assignment]
+        with lock:  # bound here: the module's names are gone when the interpreter leaves
+            made.pop(key, None)
 
     with _lock:
         _made[key] = tuple([ref(x, forget) for x in tensors]), made

@@ -1,5 +1,6 @@
 """Task models: whole networks that are trained as they are."""
 
 from .gat import GAT, GATv2
+from .mlp import MLP
 
-__all__ = ["GAT", "GATv2"]
+__all__ = ["GAT", "MLP", "GATv2"]

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..nn.graph import GATConv, GATv2Conv
 from ..nn.graph.adjacency import read_graph
+from ..nn.graph.features import dropped
 
 
 class GAT(nn.Module):
@@ -54,8 +54,8 @@ class GAT(nn.Module):
 
     def forward(self, x: Tensor, adj: Any, return_maps: bool = False) -> Any:
         graph = read_graph(adj)
-        x, first = self.attentions(_dropped(x, self.dropout, self.training), graph, return_map=True)
-        x = F.dropout(F.elu(x), self.dropout, self.training)
+        x, first = self.attentions(dropped(x, self.dropout, self.training), graph, return_map=True)
+        x = dropped(F.elu(x), self.dropout, self.training)
         x, second = self.out_att(x, graph, return_map=True)
         x = F.log_softmax(x, -1)
         return (x, [first, second]) if return_maps else x
@@ -65,15 +65,3 @@ class GATv2(GAT):
     """The same with GATv2Conv, whose targets may rank the same sources differently. Brody et al. 2022."""
 
     layer = GATv2Conv
-
-
-def _dropped(x: Tensor, p: float, training: bool) -> Tensor:
-    """Dropout that also takes torch.sparse features, whose zeros it leaves alone."""
-    if x.layout == torch.strided or not training or p == 0:
-        return F.dropout(x, p, training)
-    if x.layout == torch.sparse_coo:
-        x = x.coalesce()
-        return torch.sparse_coo_tensor(x.indices(), F.dropout(x.values(), p), x.shape, is_coalesced=True)
-    if x.layout == torch.sparse_csr:
-        return torch.sparse_csr_tensor(x.crow_indices(), x.col_indices(), F.dropout(x.values(), p), x.shape)
-    raise ValueError(f"x is {x.layout}, expected dense features, or sparse ones as COO or CSR.")

@@ -4,6 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .features import product
+
 
 class Linear(nn.Linear):
     """y = x W^T + b. x may be a torch.sparse matrix, as bag-of-words features are. W starts by Glorot unless told."""
@@ -20,7 +22,7 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         if x.layout == torch.strided:
             return F.linear(x, self.weight, self.bias)
-        y = x @ self.weight.t()
+        y = product(x, self.weight)
         return y if self.bias is None else y + self.bias
 
 

@@ -1,0 +1,100 @@
+"""Accuracy over seeds on the citation graphs, beside the paper's figure and what does without attention or edges."""
+
+import json
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ..data import NodeTask, planetoid
+from .training import Fitted, Recipe, train
+
+PAPER = {"cora": (83.0, 0.7), "citeseer": (72.5, 0.7), "pubmed": (79.0, 0.3)}  # Velickovic et al. 2018, table 2
+SAYS = {"gat": "GAT", "mean": "mean of the neighbours (uniform weights)", "mlp": "MLP without edges"}
+
+
+@dataclass
+class Accuracy:
+    """The runs of one kind of network on one data set, test accuracy in percent."""
+
+    kind: str
+    data: str
+    runs: list[Fitted] = field(default_factory=list)
+
+    @property
+    def mean(self) -> float:
+        return 100 * statistics.fmean(run.test for run in self.runs)
+
+    @property
+    def deviation(self) -> float:
+        """Between seeds, with n - 1 below; 0 for one seed."""
+        return 100 * statistics.stdev(run.test for run in self.runs) if len(self.runs) > 1 else 0.0
+
+    @property
+    def paper(self) -> tuple[float, float] | None:
+        return PAPER.get(self.data) if self.kind == "gat" else None
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the mean is no further below the paper's than the paper's own deviation."""
+        return None if self.paper is None else self.mean >= self.paper[0] - self.paper[1]
+
+    def as_dict(self) -> dict[str, object]:
+        paper = None if self.paper is None else {"mean": self.paper[0], "deviation": self.paper[1]}
+        return {"kind": self.kind, "data": self.data, "seeds": len(self.runs), "mean": self.mean,
+                "deviation": self.deviation, "paper": paper, "reached": self.reached,
+                "epochs": statistics.fmean(run.epochs for run in self.runs),
+                "seconds": sum(run.seconds for run in self.runs),
+                "test": [100 * run.test for run in self.runs]}  # fmt: skip
+
+
+def accuracies(
+    task: NodeTask, seeds: Iterable[int], kinds: Iterable[str] = tuple(SAYS), recipe: Recipe | None = None,
+    after: Callable[[Accuracy], None] = lambda _: None,
+) -> list[Accuracy]:  # fmt: skip
+    """Each kind of network trained from each seed; `after` is called after each run."""
+    seeds, found = list(seeds), []
+    for kind in kinds:
+        found.append(Accuracy(kind, task.name))
+        for seed in seeds:
+            found[-1].runs.append(train(kind, task, seed, recipe)[1])
+            after(found[-1])
+    return found
+
+
+def main(data: str, seeds: int, alone: bool = False, json_wanted: bool = False) -> None:
+    """What `regard train gat` does: train with progress on stderr, then a table or JSON on stdout."""
+    task = planetoid(data)
+    kinds = ("gat",) if alone else tuple(SAYS)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bars = {kind: progress.add_task(f"{SAYS[kind]} on {data}", total=seeds) for kind in kinds}
+
+        def after(so_far: Accuracy) -> None:
+            spread = f"{so_far.mean:.1f} ± {so_far.deviation:.1f}"
+            progress.update(bars[so_far.kind], advance=1, description=f"{SAYS[so_far.kind]} on {data}: {spread}")
+
+        found = accuracies(task, range(seeds), kinds, after=after)
+    if json_wanted:
+        print(json.dumps({"data": data, "seeds": seeds, "results": [one.as_dict() for one in found]}, indent=2))
+        return
+    Console().print(_table(task, seeds, found))
+
+
+def _table(task: NodeTask, seeds: int, found: list[Accuracy]) -> Table:
+    table = Table(title=f"{task.name}: test accuracy in %, {seeds} seed{'s' * (seeds > 1)}, public split")
+    table.add_column("network")
+    for name in ("mean ± deviation", "lowest", "highest", "the paper's", "epochs", "seconds"):
+        table.add_column(name, justify="right")
+    for one in found:
+        shares = [100 * run.test for run in one.runs]
+        paper = "" if one.paper is None else f"{one.paper[0]:.1f} ± {one.paper[1]:.1f}"
+        if one.reached is not None:
+            paper += ", reached" if one.reached else ", not reached"
+        epochs, seconds = (statistics.fmean(x) for x in zip(*((r.epochs, r.seconds) for r in one.runs), strict=True))
+        table.add_row(SAYS[one.kind], f"{one.mean:.1f} ± {one.deviation:.1f}", f"{min(shares):.1f}",
+                      f"{max(shares):.1f}", paper, f"{epochs:.0f}", f"{seconds:.1f}")  # fmt: skip
+    return table
