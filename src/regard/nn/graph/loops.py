@@ -33,7 +33,7 @@ def _filled(attr: Tensor, index: Tensor, n: int, m: int, fill: "float | Tensor |
         raise ValueError(f"fill_value={fill!r}: expected a number, a tensor, or one of {', '.join(REDUCTIONS)}.")
     graph = remembered((index,), ("loops aside", n, m), lambda: _aside(index, n, m))
     empty = (graph.start.diff() == 0)[:n, None]
-    found = torch.segment_reduce(attr[graph.edge], REDUCTIONS[fill], offsets=graph.start, axis=0)[:n]
+    found = torch.segment_reduce(attr[graph.edge], REDUCTIONS[fill], offsets=graph.start, axis=0, unsafe=True)[:n]
     return found.masked_fill(empty, 1.0 if fill == "mul" else 0.0)
 
 
