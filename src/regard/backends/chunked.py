@@ -31,6 +31,8 @@ class Chunked:
     def refusals(self, plan: Plan) -> list[str]:
         if plan.score.stepwise or plan.align.stepwise:
             return ["It runs blocks of rows in any order; this mechanism needs each row before the next."]
+        if not plan.align.remembers:
+            return ["This alignment defines forward alone and keeps no row state, which running in blocks needs."]
         compiling = torch.compiler.is_compiling()
         if not compiling and any(torch._C._functorch.is_functorch_wrapped_tensor(x) for x in (plan.q, plan.k, plan.v)):
             return [_NO_FUNC]
@@ -105,7 +107,9 @@ def _empty_results(problem: Problem, v: Tensor) -> Results:
     graph, k = neighbours_of(problem.structure), getattr(problem.align, "k", None)
     columns = problem.m if graph is None else graph.source.shape[0]  # edges may repeat, so a row may have more than m
     columns += problem.score.sink is not None
-    index = torch.full(shape if k is None else (*shape, torch.sym_min(k, columns)), -1, dtype=torch.int32, device=v.device)
+    index = torch.full(
+        shape if k is None else (*shape, torch.sym_min(k, columns)), -1, dtype=torch.int32, device=v.device
+    )
     from ..core.alignments import ReLU
 
     draws = isinstance(problem.align, Hard) and features is None

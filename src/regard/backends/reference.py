@@ -69,6 +69,8 @@ class Reference:
         name = name if sink is None else torch.nn.functional.pad(name, (0, 1), value=-2)
         chosen, log_prob, entropy = _choice(plan.align, s, keep, noise, name)
         w = w if sink is None else w[..., :-1]
+        if not plan.align.remembers:
+            return Ran(_average(w, v, plan, tile), weights=w)
         return Ran(_average(w, v, plan, tile), index=chosen, log_prob=log_prob, entropy=entropy)
 
 

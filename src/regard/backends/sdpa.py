@@ -80,7 +80,7 @@ class Sdpa:
 def _plain(plan: Plan) -> bool:
     """A dot score by itself: nothing to lower, and grouped queries stay grouped."""
     score = plan.score
-    return isinstance(score, DotScore) and not score.by_feature
+    return isinstance(score, DotScore) and type(score).lower is DotScore.lower and not score.by_feature
 
 
 def _structure(plan: Plan) -> list[str]:

@@ -1,6 +1,6 @@
 """What an alignment is: scores into weights, w_ij = g_ij f(s_ij - tau_i), and the row state it leaves."""
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +49,15 @@ class Alignment(nn.Module, Spec):
     samples = False  # attend(sample=True) draws
     chooses = False  # the row state has an index
     uses_scores = True
+    remembers = False  # state, weights and vjp are there, so that rows can be run in blocks and read again
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A new definition is not what inherited kernels compute: without its own it runs by the definition alone."""
+        super().__init_subclass__(**options)
+        if "weights" in cls.__dict__:
+            cls.remembers = True
+        elif "forward" in cls.__dict__:
+            cls.remembers, cls.uses_scores, cls.chooses = False, True, False
 
     def check(self, q: Tensor, k: Tensor) -> None:
         """Refuses queries (B, H, n, d_q) and keys (B, H_k, m, d_k) that its parameters were not built for."""

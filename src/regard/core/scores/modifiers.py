@@ -3,7 +3,7 @@
 A modifier is a function of one score and of where its pair stands (head, query, key). Order matters and is kept.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,14 @@ class Modifier(nn.Module, Spec):
     kept: ClassVar[tuple[str, ...]] = ()
     closed = False
     shifts = False  # s' = s + something: a constant added to a row passes through
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A new definition does not have an inherited gradient: without one of its own, torch takes it."""
+        super().__init_subclass__(**options)
+        own = cls.__dict__
+        if "forward" in own and "vjp" not in own and "closed" not in own:
+            cls.vjp = Modifier.vjp  # type: ignore[method-assign]
+            cls.closed, cls.shifts = False, bool(own.get("shifts", False))
 
     def check(self, heads: int) -> None:
         """Refuses a number of heads that its parameters were not built for."""

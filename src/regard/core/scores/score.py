@@ -1,7 +1,7 @@
 """What a score is: a function of a query and a key, and its hand-over to the kernels."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +50,12 @@ class Score(nn.Module):
     features: int | None = None
     stepwise = False
     positional = False  # whether forward depends on where a key stands, and so cannot be called on slices
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A new definition is not what an inherited lowering computes: without one of its own it runs as written."""
+        super().__init_subclass__(**options)
+        if "forward" in cls.__dict__ and "lower" not in cls.__dict__:
+            cls.lower = Score.lower  # type: ignore[method-assign]
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         raise TypeError(f"{type(self).__name__} has no forward(q, k): a score of your own defines it.")
