@@ -36,7 +36,7 @@ def outcome(score, index, n, m, heads, d, backend, dtype=torch.float32, **option
 
 GRAPHS = {
     "directed, repeats, isolated": (torch.tensor([[0, 3, 3, 2, 1, 1, 0], [0, 0, 0, 2, 2, 2, 4]]), 5, 4),
-    "one hub each way": (torch.cat([torch.tensor([[0] * 11, list(range(11))]), torch.tensor([list(range(11)), [3] * 11])], 1), 11, 11),
+    "one hub each way": (torch.tensor([[0] * 11 + [*range(11)], [*range(11)] + [3] * 11]), 11, 11),
     "no edges": (torch.zeros(2, 0, dtype=torch.long), 3, 2),
     "one edge": (torch.tensor([[1], [2]]), 3, 2),
 }  # fmt: skip
