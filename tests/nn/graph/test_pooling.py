@@ -75,7 +75,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("batch", [None, "sorted", "unsorted"])
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options) or "plain")
 def test_sag_pooling(options: dict[str, Any], batch: str | None) -> None:
     torch.manual_seed(0)
     ours, theirs = SAGPooling(5, **options), peer.SAGPooling(5, **options)
