@@ -22,7 +22,7 @@ torch.set_num_threads(1)  # tests run side by side, and one thread adds in one o
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The exhaustive run takes hours: it is there for those who ask for it, `pytest -m exhaustive`."""
+    """The exhaustive run takes ten hours of a core: it is for those who ask, `pytest -m exhaustive -n 16`."""
     if "exhaustive" in config.option.markexpr:
         return
     left = [item for item in items if item.get_closest_marker("exhaustive")]

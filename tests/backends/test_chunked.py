@@ -74,7 +74,6 @@ def test_no_tensor_grows_with_queries_times_keys(score, align, over):
     q, k, v = (torch.randn(1, 2, n, d, requires_grad=True) for d in (4, 4, d_v))
     with small_blocks(scores=1 << 16, pairs=1 << 16):
         assert largest_of(q, k, v, score=score, align=align, over=over) <= n * n // 16
-    assert n * n // 16 < 2 * n * n  # the bar of the contract: n m H
 
 
 def test_the_memory_probe_sees_the_reference_materialise():
