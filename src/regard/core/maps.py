@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .pyramid import Pyramid
 
-BAND = 1 << 22  # weights computed at a time by reads that go over the whole map
+BAND = 1 << 20  # weights computed at a time by reads that go over the whole map
 
 
 class Found(NamedTuple):

@@ -16,7 +16,7 @@ from .philox import as_seed, check_seed
 from .registry import backends, choose
 from .scores import Modified, Modifier, Score, score_of
 from .scores.score import Lowered, flat
-from .structures import Structure, structure_of
+from .structures import Full, Structure, structure_of
 from .tiles import Tile
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -44,10 +44,13 @@ class Plan:
         score.check(self.q, self.k)
         align.check(self.q, self.k)
         _check_features(score, self.q, self.v)
-        _check_devices(over, q.device)
-        self.edge_key, self.edge_value = edge_parts(over, self)
-        over = over.fit(self.lead if self.given > 3 else (1,), self.heads, self.n, self.m)
-        self._close_padding(over)
+        self.edge_key: Part | None = None
+        self.edge_value: Part | None = None
+        if type(over) is not Full:
+            _check_devices(over, q.device)
+            self.edge_key, self.edge_value = edge_parts(over, self)
+            over = over.fit(self.lead if self.given > 3 else (1,), self.heads, self.n, self.m)
+            self._close_padding(over)
         self.seeded = seed is not None
         check_seed(seed)
         self._seed = seed

@@ -58,15 +58,17 @@ def build(amap: "AttentionMap", cell: int | None = None) -> Pyramid:
     cell = default_cell(amap.n, amap.m) if cell is None else cell
     if cell < 1:
         raise ValueError(f"pyramid(cell={cell}): expected the side of a cell, 1 or more.")
-    mass, peak, count = [], [], []
-    for rows in _bands(amap, cell):
-        w = amap.band(rows, slice(0, amap.m))
-        mass.append(_pooled(w, cell, "sum"))
-        peak.append(_pooled(w, cell, "max"))
-        count.append(_pooled(amap.allowed(rows, slice(0, amap.m)), cell, "sum"))
-    if not mass or amap.m == 0:
+    if amap.n == 0 or amap.m == 0:
         return Pyramid(cell, ())
-    parts = [torch.cat(part, -2) for part in (mass, peak, count)]
+    parts: list[Tensor] = []
+    for rows in _bands(amap, cell):
+        w, allowed = amap.band(rows, slice(0, amap.m)), amap.allowed(rows, slice(0, amap.m))
+        pooled = [_pooled(w, cell, "sum"), _pooled(w, cell, "max"), _pooled(allowed, cell, "sum")]
+        if not parts:  # written in place: small results left between large bands would keep their memory apart
+            cells = -(-amap.n // cell)
+            parts = [part.new_empty((*part.shape[:-2], cells, part.shape[-1])) for part in pooled]
+        for whole, part in zip(parts, pooled, strict=True):
+            whole[..., rows.start // cell : rows.start // cell + part.shape[-2], :] = part
     levels, size = [], cell
     while True:
         levels.append(Level(size, *(part.reshape(*amap.lead, *part.shape[1:]) for part in parts)))

@@ -54,12 +54,14 @@ def backends() -> list[Backend]:
 def choose(plan: "Plan", name: str) -> Backend:
     """The named backend or an error with its reasons; "auto" takes the first that does not refuse."""
     if name == "auto":
-        willing = [backend for backend in _backends if not backend.refusals(plan)]
-        for backend in willing:
-            if not backend.passes(plan):
-                return backend
-        if willing:
-            return willing[0]
+        runs = None
+        for backend in _backends:  # a later backend is asked only where the earlier ones refuse or pass
+            if not backend.refusals(plan):
+                if not backend.passes(plan):
+                    return backend
+                runs = runs or backend
+        if runs is not None:
+            return runs
         reasons = "\n".join(f"  {b.name}: {' '.join(b.refusals(plan))}" for b in _backends)
         raise Refused(f"No backend runs this attention:\n{reasons}")
     for backend in _backends:
