@@ -190,7 +190,7 @@ OPERATED = [
 @pytest.mark.parametrize("case", OPERATED, ids=lambda case: f"{case.score}, {case.align}")
 def test_the_forward_operator_is_a_good_operator(case):
     """opcheck: the schema holds, the fake kernel has the right shapes, autograd and AOT dispatch agree."""
-    torch.library.opcheck(chunked.forward_op, operator_arguments(case))
+    torch.library.opcheck(chunked.forward_op.call, operator_arguments(case))
 
 
 @pytest.mark.parametrize("case", OPERATED, ids=lambda case: f"{case.score}, {case.align}")
@@ -201,7 +201,7 @@ def test_the_backward_operator_is_a_good_operator(case):
     tensors = [x.detach() for x in given[0]]
     args = (tensors, *given[1:], tau.detach(), index, scale, torch.randn_like(out), None, *extra)
     torch.library.opcheck(
-        chunked.backward_op, args, test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
+        chunked.backward_op.call, args, test_utils=("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
     )
 
 

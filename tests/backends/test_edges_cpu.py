@@ -243,11 +243,11 @@ def test_the_operators_keep_what_they_promise(score, dtype):
         edges = [graph.start, graph.source, graph.edge, *graph.by_source(7)]
         act = "dot" if score == "dot" else "leaky_relu"
         rest = (edges, torch.tensor(5), 3, act, 0.2, 1.0, "softmax", 0.0, 0.2)
-        torch.library.opcheck(edges_cpu.forward_op, (a, b, v, readout, *rest), rtol=1e-2, atol=1e-2)
+        torch.library.opcheck(edges_cpu.forward_op.call, (a, b, v, readout, *rest), rtol=1e-2, atol=1e-2)
         with torch.no_grad():
             out, tau = edges_cpu.forward_op(a, b, v, readout, *rest)
             given = (a, b, v, readout, *rest, out, tau, torch.randn_like(out), None)
-            torch.library.opcheck(edges_cpu.backward_op, given, test_utils=("test_schema", "test_faketensor"))
+            torch.library.opcheck(edges_cpu.backward_op.call, given, test_utils=("test_schema", "test_faketensor"))
 
 
 def test_auto_takes_it_and_the_plan_says_why_not():

@@ -21,6 +21,7 @@ from ..core.evaluate import Problem
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.spec import Parts, decode, encode, transform
+from .operator import operator
 
 SMALL = 1 << 19  # pairs times width under which the reference is faster: it starts in half the time
 
@@ -200,7 +201,7 @@ def _full(x: Tensor) -> Tensor:
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
-@torch.library.custom_op("regard::chunked", mutates_args=())
+@operator("chunked")
 def forward_op(tensors: list[Tensor], text: str, ints: list[int], floats: list[float]) -> Results:
     """tensors[0] are the values (g, m, d_v), the rest belongs to the problem that `text` describes."""
     with torch.autocast(tensors[0].device.type, enabled=False):
@@ -214,7 +215,7 @@ def _(tensors: list[Tensor], text: str, ints: list[int], floats: list[float]) ->
     return (v.new_empty(out.shape), *rest)  # type: ignore[return-value]
 
 
-@torch.library.custom_op("regard::chunked_backward", mutates_args=())
+@operator("chunked_backward")
 def backward_op(
     tensors: list[Tensor], text: str, ints: list[int], floats: list[float], tau: Tensor, index: Tensor, scale: Tensor,
     dout: Tensor, dtau: Tensor | None, dlog: Tensor | None, dentropy: Tensor | None,
@@ -270,8 +271,8 @@ def _no_vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
     raise Refused(f'backend "chunked" refuses: {_NO_FUNC}')
 
 
-torch.library.register_vmap(forward_op, _no_vmap)
-torch.library.register_vmap(backward_op, _no_vmap)
+forward_op.register_vmap(_no_vmap)
+backward_op.register_vmap(_no_vmap)
 
 
 def _leaves(problem: Problem) -> list[Tensor]:

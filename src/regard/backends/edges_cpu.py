@@ -21,6 +21,7 @@ from ..core.errors import Refused
 from ..core.plan import Plan
 from ..core.registry import Ran
 from .edges_launch import ACTS, Call
+from .operator import operator
 
 HAS_NUMBA = find_spec("numba") is not None  # looked for, not imported
 
@@ -131,7 +132,7 @@ def _score_refusals(plan: Plan) -> list[str]:
 _Two = tuple[Tensor, Tensor]
 
 
-@torch.library.custom_op("regard::edges_cpu", mutates_args=())
+@operator("edges_cpu")
 def forward_op(
     a: Tensor,
     b: Tensor,
@@ -178,7 +179,7 @@ def _(
     return out, a.new_empty((batch, n, heads), dtype=tau).transpose(1, 2)
 
 
-@torch.library.custom_op("regard::edges_cpu_backward", mutates_args=())
+@operator("edges_cpu_backward")
 def backward_op(
     a: Tensor,
     b: Tensor,
@@ -271,5 +272,5 @@ def _no_vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
 
 forward_op.register_autograd(_autograd, setup_context=_setup)
 backward_op.register_autograd(_no_second_derivative)
-torch.library.register_vmap(forward_op, _no_vmap)
-torch.library.register_vmap(backward_op, _no_vmap)
+forward_op.register_vmap(_no_vmap)
+backward_op.register_vmap(_no_vmap)

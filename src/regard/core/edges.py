@@ -97,8 +97,9 @@ class Edges(Structure):
 class Neighbours(Structure):
     """Edges sorted by target: the sources of row i are source[start[i] : start[i + 1]].
 
-    start (n + 1,), source (E',), edge (E',) the caller's edge ids; loops that were added have ids E + node.
-    Callers' loops that a self-loop replaced are not there at all, so their weight is 0.
+    start (n + 1,), source (E',), edge (E',) the caller's edge ids; loops that were added have ids E + node. Sources and
+    ids are int32 where they fit, which halves what a kernel reads of a graph. Callers' loops that a self-loop replaced
+    are not there at all, so their weight is 0.
     """
 
     start: Tensor
@@ -114,20 +115,21 @@ class Neighbours(Structure):
         edge = torch.arange(count, device=index.device)
         if self_loops:
             source, target, edge = _with_loops(source, target, edge, min(n, m), count)
-        order = _sorted(target)
-        return Neighbours(_starts(target, n), source[order], edge[order], count)
+        order, small = _sorted(target), _smallest(max(m, count + min(n, m)))
+        return Neighbours(_starts(target, n), source[order].to(small), edge[order].to(small), count)
 
     def by_source(self, m: int) -> "BySource":
         """The same edges sorted by source, made when first asked for: what a gradient of the sources walks along."""
         if not self._turned:
-            slot = _sorted(self.source)
-            self._turned.append(BySource(_starts(self.source, m), self.targets()[slot], slot))
+            source, small = self.source.long(), self.source.dtype
+            slot = _sorted(source)
+            self._turned.append(BySource(_starts(source, m), self.targets()[slot].to(small), slot.to(small)))
         return self._turned[0]
 
     def allowed(self, tile: Tile) -> Tensor | None:
         if tile.edge is None:  # a dense read of a graph: pairs joined by at least one edge
             joined = torch.zeros(tile.n, tile.m, dtype=torch.bool, device=self.source.device)
-            joined[self.targets(), self.source] = True
+            joined[self.targets(), self.source.long()] = True
             return joined[tile.query, tile.key]
         return tile.edge >= 0
 
@@ -163,7 +165,7 @@ class Neighbours(Structure):
         place = place.where(valid, first[:, None]).clamp_max(max(0, self.source.shape[0] - 1))
         if self.source.shape[0] == 0:
             return place, torch.full_like(place, -1)
-        return self.source[place], self.edge[place].where(valid, -1)
+        return self.source[place].long(), self.edge[place].long().where(valid, -1)
 
     def __str__(self) -> str:
         return f"Edges({self.edges} edges)"
@@ -188,6 +190,11 @@ def _sorted(key: Tensor) -> Tensor:
     packed = (key.numpy() << bits) | np.arange(count)  # key and place in one number: numpy sorts those six times faster
     packed.sort()
     return torch.from_numpy(packed & ((1 << bits) - 1))
+
+
+def _smallest(count: int) -> torch.dtype:
+    """The smaller type that holds indices below count."""
+    return torch.int32 if count < 2**31 else torch.int64
 
 
 def _starts(key: Tensor, size: int) -> Tensor:

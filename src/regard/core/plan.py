@@ -34,10 +34,12 @@ class Plan:
         device_type = q.device.type
         if q.dtype == torch.float32 and device_type != "meta" and torch.is_autocast_enabled(device_type):
             low = torch.get_autocast_dtype(device_type)
-            q, k, v = q.to(low), k.to(low), v.to(low)
+            shared, q, k = v is k, q.to(low), k.to(low)
+            v = k if shared else v.to(low)
         self.given = q.ndim
         self.lead: tuple[int, ...] = tuple(q.shape[:-3])
-        self.q, self.k, self.v = _canonical(q), _canonical(k), _canonical(v)
+        self.q, self.k = _canonical(q), _canonical(k)
+        self.v = self.k if v is k else _canonical(v)  # one tensor stays one: kernels read shared keys and values once
         self.batch, self.heads, self.n = self.q.shape[0], self.q.shape[1], self.q.shape[2]
         self.m = self.k.shape[2]
         self.score, self.align, self.dropout, self.sample = score, align, float(dropout), sample
@@ -75,7 +77,8 @@ class Plan:
         if keys.shape[1] not in (1, self.k.shape[1]):
             keys = keys.unflatten(1, (self.k.shape[1], -1)).any(2)
         closed = ~keys[..., None]
-        self.k, self.v = self.k.masked_fill(closed, 0.0), self.v.masked_fill(closed, 0.0)
+        shared, self.k = self.v is self.k, self.k.masked_fill(closed, 0.0)
+        self.v = self.k if shared else self.v.masked_fill(closed, 0.0)
 
     def _uniform_of_keys(self) -> Tensor | None:
         """(B, H, m) for a policy over keys: the draws of a row that no query has."""
@@ -146,8 +149,8 @@ class Plan:
         if self.given == 4:
             return out
         if self.given == 2:
-            return out[0, 0]
-        return out[0] if self.given == 3 else out.reshape(*self.lead, *out.shape[1:])
+            return out.squeeze(0).squeeze(0)  # squeezed, not indexed: the gradient of an index is a copy
+        return out.squeeze(0) if self.given == 3 else out.reshape(*self.lead, *out.shape[1:])
 
     @property
     def refusals(self) -> dict[str, list[str]]:

@@ -79,10 +79,11 @@ class TransformerConv(GraphLayer):
             if attr is None:
                 raise ValueError(f"TransformerConv(edge_dim={self.edge_dim}) needs edge_attr (E, {self.edge_dim}).")
             edge = heads_first(self.lin_edge(attr), self.heads)
+        # made before the attention, so that its gradient waits until that of the attention is done: one row-sized less
+        skip = self.lin_skip(target) if self.root_weight else None
         ran = self.over_edges(q, k, v, "scaled_dot", graph, False, edge, edge)
         out = heads_last(ran.out, self.concat)
-        if self.root_weight:
-            skip = self.lin_skip(target)
+        if skip is not None:
             if self.lin_beta is None:
                 out = out + skip
             else:
