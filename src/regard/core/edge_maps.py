@@ -1,5 +1,6 @@
 """Maps over edges: weights stand on the caller's edges; a dense read of a graph adds up edges that repeat."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -31,22 +32,64 @@ def edge_weights(amap: "LazyMap", grad: bool, dropout: bool) -> Tensor:
     return out
 
 
-def _blocks(amap: "LazyMap", grad: bool, dropout: bool) -> "list[tuple[evaluate.Block, Tensor]]":
+def entropy(amap: "LazyMap") -> Tensor:
+    """(g, [F,] n), row block by row block: nothing of the size of all edges is written."""
+    out = _rows(amap)
+    for block, w in _blocks(amap, False, False):
+        out[..., block.rows] = -torch.xlogy(w, w).sum(-1).to(out.dtype)
+    return out
+
+
+def mass(amap: "LazyMap") -> Tensor:
+    """(g, [F,] m): what each source receives."""
+    out = _rows(amap)
+    out = out.new_zeros((*out.shape[:-1], amap.m))
+    for block, w in _blocks(amap, False, False):
+        assert block.tile.edge is not None
+        real = block.tile.edge[0] >= 0
+        out.index_add_(-1, block.tile.key[0][real], w[..., real].to(out.dtype))
+    return out
+
+
+def strongest(amap: "LazyMap", k: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Weights, sources and edge ids (g, [F,] n, k) of each row's k largest weights."""
+    weight = _rows(amap)[..., None].repeat_interleave(k, -1)
+    source, edge = (torch.full(weight.shape, -1, device=weight.device) for _ in range(2))
+    for block, w in _blocks(amap, False, False):
+        ids = block.tile.edge
+        assert ids is not None
+        best = w.masked_fill(ids[0] < 0, -1.0).topk(min(k, w.shape[-1]), -1)  # what pads a row is no edge
+        there, take = best.values > 0, best.values.shape[-1]
+        place = (..., block.rows, slice(0, take))
+        weight[place] = best.values.clamp_min(0.0).to(weight.dtype)
+        source[place] = block.tile.key[0].expand(w.shape).gather(-1, best.indices).where(there, -1)
+        edge[place] = ids[0].expand(w.shape).gather(-1, best.indices).where(there, -1)
+    return weight, source, edge
+
+
+def _rows(amap: "LazyMap") -> Tensor:
+    """Zeros, one a row: (g, [F,] n)."""
+    problem = amap.problem
+    features = () if problem.score.features is None else (problem.score.features,)
+    heads = amap.slab.stop - amap.slab.start
+    return torch.zeros((heads, *features, amap.n), dtype=_dtype(problem), device=problem.device)
+
+
+def _blocks(amap: "LazyMap", grad: bool, dropout: bool) -> "Iterator[tuple[evaluate.Block, Tensor]]":
     problem = amap.live if grad else amap.problem
     graph = _graph(amap)
     heads = max(1, (amap.slab.stop - amap.slab.start) * (problem.score.features or 1))
-    found = []
-    with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
-        for rows in graph.blocks(max(1, evaluate.BLOCK_BUDGET // heads)):
+    for rows in graph.blocks(max(1, evaluate.BLOCK_BUDGET // heads)):
+        with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
             if grad:
                 block = evaluate.edge_block(problem, slice(0, problem.g), rows)
-                found.append((block, evaluate.weights_with_gradient(problem, block, dropout)[amap.slab]))
-                continue
-            block = evaluate.edge_block(problem, amap.slab, rows)
-            state: RowState = evaluate.pick(amap.state, amap.slab, rows)
-            w = evaluate.weights(problem, block, evaluate.scores(problem, block), state)
-            found.append((block, evaluate.scaled(problem, block, w, dropout)))
-    return found
+                w = evaluate.weights_with_gradient(problem, block, dropout)[amap.slab]
+            else:
+                block = evaluate.edge_block(problem, amap.slab, rows)
+                state: RowState = evaluate.pick(amap.state, amap.slab, rows)
+                w = evaluate.weights(problem, block, evaluate.scores(problem, block), state)
+                w = evaluate.scaled(problem, block, w, dropout)
+        yield block, w
 
 
 def band(amap: "LazyMap", rows: "slice | Tensor", cols: "slice | Tensor", dropout: bool = False) -> Tensor:

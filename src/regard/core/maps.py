@@ -35,6 +35,17 @@ class Found(NamedTuple):
     weight: Tensor
 
 
+class Strongest(NamedTuple):
+    """The largest weights of each row, falling: weight and key (..., H, [F,] n, k); on a graph also the caller's edge.
+
+    Where a row has fewer, the weight is 0 and key and edge are -1; an added self-loop has an edge id of E + node.
+    """
+
+    weight: Tensor
+    key: Tensor
+    edge: Tensor | None = None
+
+
 class AttentionMap:
     """Weights w (..., H, n, m), or (..., H, F, n, m) where they are feature-wise: row = attending, column = attended.
 
@@ -119,6 +130,16 @@ class AttentionMap:
         """The k largest weights of row i and their keys, each (..., H, [F,] k)."""
         best = self.row(i).topk(min(k, self.m), -1)
         return best.values, best.indices
+
+    def strongest(self, k: int = 1) -> Strongest:
+        """The k largest weights of every row and where they stand; k=1 is the maximum and its place."""
+        k = min(_count(k), self.m)
+        parts = [w.topk(k, -1) for _, w in self.bands()]
+        if not parts:
+            empty = self.none().new_zeros((*self.shape[:-1], k))
+            return Strongest(empty, empty.long())
+        weight, key = (torch.cat(x, -2) for x in zip(*parts, strict=True))
+        return Strongest(self._unflat(weight), self._unflat(key.masked_fill(weight == 0, -1)))
 
     def bands(self) -> Iterator[tuple[slice, Tensor]]:
         """Row bands over all columns, bounded in memory: (rows, weights (g, [F,] r, m))."""
@@ -325,6 +346,18 @@ class LazyMap(AttentionMap):
         unchanged(self._watched)
         return self._unflat(edge_maps.edge_weights(self, grad, dropout)[..., : self.graph.edges])
 
+    def entropy(self) -> Tensor:
+        """-sum w log w of each row in nats, (..., H, [F,] n), over its edges on a graph; 0 for an empty row."""
+        return super().entropy() if self.graph is None else self._unflat(edge_maps.entropy(self))
+
+    def mass(self) -> Tensor:
+        return super().mass() if self.graph is None else self._unflat(edge_maps.mass(self))
+
+    def strongest(self, k: int = 1) -> Strongest:
+        if self.graph is None:
+            return super().strongest(k)
+        return Strongest(*(self._unflat(x) for x in edge_maps.strongest(self, _count(k))))
+
     @property
     def loops(self) -> Tensor:
         """Weights of the self-loops that were added, (..., H, [F,] nodes); 0 where the caller had a loop edge."""
@@ -373,6 +406,12 @@ def _line(index: "slice | Sequence[int] | Tensor", size: int, name: str) -> "sli
         raise IndexError(f"tile({name}={index}): expected a slice or a list of whole numbers below {size} "
                          "(a boolean mask becomes mask.nonzero()[:, 0]).")  # fmt: skip
     return made % size if made.numel() else made
+
+
+def _count(k: int) -> int:
+    if not isinstance(k, int) or k < 1:
+        raise ValueError(f"strongest(k={k!r}): expected a whole number of at least 1.")
+    return k
 
 
 def _place(i: int, size: int, name: str) -> int:
