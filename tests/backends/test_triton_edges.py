@@ -6,7 +6,7 @@ import torch
 pytest.importorskip("triton", reason="the interpreter comes with the package triton, which is not installed")
 
 from regard import GAT, Edges, GATv2, ScaledDot, attend
-from regard.backends import triton_edges, triton_edges_launch
+from regard.backends import triton_edges, triton_edges_launch, triton_edges_work
 from regard.core.plan import make_plan
 
 SCORES = {"gat": GAT, "gatv2": GATv2, "dot": lambda d, heads: ScaledDot()}
@@ -15,7 +15,7 @@ SCORES = {"gat": GAT, "gatv2": GATv2, "dot": lambda d, heads: ScaledDot()}
 @pytest.fixture(autouse=True)
 def short_pieces(monkeypatch):
     """Rows of more than four edges are cut, so that merging is exercised."""
-    monkeypatch.setattr(triton_edges_launch, "PIECE", 4)
+    monkeypatch.setattr(triton_edges_work, "PIECE", 4)
     monkeypatch.setattr(triton_edges_launch, "PROGRAMS", 3)
 
 
@@ -76,17 +76,18 @@ def test_the_work_list_covers_every_edge_once_and_cuts_rows_in_order(edges):
     torch.manual_seed(edges)
     degree = torch.bincount(torch.randint(0, 6, (edges,)).square() // 6, minlength=6)
     start = torch.cat([torch.zeros(1, dtype=torch.long), degree.cumsum(0)])
-    work = triton_edges_launch.work_of(start, edges)
+    work = triton_edges_work.Work.of(start, edges)
     seen = []
-    for row, first, last, slot in zip(
-        work.row.tolist(), work.start.tolist(), work.stop.tolist(), work.slot.tolist(), strict=True
-    ):
+    for row, first, last, slot, pieces in work.items.tolist():
         if row >= 0:
             assert start[row] <= first <= last <= start[row + 1] and last - first <= 4
-            assert (slot >= 0) == (degree[row] > 4)
-            if slot >= 0:
-                assert slot == work.first_slot[row] + (first - start[row]) // 4 < work.slots
+            assert (slot >= 0) == (degree[row] > 4) == (pieces > 1)
             seen += [(row, e) for e in range(first, last)]
     assert sorted(seen) == [(row, e) for row in range(6) for e in range(start[row], start[row + 1])]
-    cut = [row for row in range(6) if degree[row] > 4]
-    assert set(cut) <= set(work.order[: work.cuts].tolist())
+    hubs = {row: rest for row, *rest in work.hubs.tolist() if row >= 0}
+    assert set(hubs) == {row for row in range(6) if degree[row] > 4}
+    for row, _, _, slot, pieces in work.items.tolist():
+        if slot >= 0:
+            first, last, first_slot, _ = hubs[row]
+            assert (first, last) == (start[row], start[row + 1])
+            assert first_slot <= slot < first_slot + pieces <= work.slots

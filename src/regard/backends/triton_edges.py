@@ -1,7 +1,9 @@
-"""Triton edges: softmax attention over a graph on a GPU, for GAT, GATv2 and dot-product scores, forward and backward.
+"""Triton edges: attention over a graph on a GPU, forward and backward, without a tensor wider than E x H.
 
-The operators are registered here without importing Triton; kernels are in `triton_edges_kernels`, launches in
-`triton_edges_launch`. The work lists of a graph are made once and remembered for as long as its tensors live.
+What runs here: dot and additive scores (GAT, GATv2, tanh ...), keys and values of single edges, dropout; softmax in one
+pass over the edges, sparsemax, entmax 1.5, top-k, sigmoid, ReLU and uniform through the weights of each edge.
+The operators are registered here without importing Triton; kernels and launches are in the files beside it. The work
+lists of a graph are made once and remembered for as long as its tensors live.
 """
 
 from importlib.util import find_spec
@@ -10,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.alignments import Softmax
+from ..core.alignments import Entmax, ReLU, Sigmoid, Softmax, Sparsemax, TopK, Uniform
 from ..core.cores import Dot, Pair
 from ..core.edges import Neighbours
 from ..core.errors import Refused
@@ -21,6 +23,7 @@ from ..core.scores import GATv2
 
 HAS_TRITON = find_spec("triton") is not None
 WIDEST = 1024  # heads x width that one program holds in registers
+SLOPES = {"relu": 0.0, "identity": 1.0}  # leaky ReLUs by another name
 
 
 class TritonEdges:
@@ -34,17 +37,18 @@ class TritonEdges:
         why = []
         if not HAS_TRITON:
             why.append("Triton is not installed.")
-        if type(plan.align) is not Softmax or plan.factor is not None:
-            why.append(f"It has one alignment, softmax; this is {type(plan.align).__name__}.")
+        if _align_of(plan) is None or plan.factor is not None:
+            why.append(
+                "Its alignments are softmax, sparsemax, entmax 1.5, top-k, sigmoid, ReLU and uniform; this is "
+                f"{type(plan.align).__name__}."
+            )
         if plan.q.dtype == torch.float64:
             why.append("Its sums are in fp32.")
-        if plan.edge_key is not None or plan.edge_value is not None:
-            why.append("Edges with a key or a value of their own run on 'chunked'.")
         if why:
             return why
         score = plan.problem.score
         if _kind(score.core) is None:
-            why.append(f"It scores by GAT, GATv2 or a dot product; this is {score.core}.")
+            why.append(f"It scores by a dot product or a pair with leaky ReLU or tanh; this is {score.core}.")
         if score.modifiers or score.sink is not None or score.key_bias is not None or score.row_bias is not None:
             why.append("It has no modifiers, sinks or biases.")
         if plan.heads * max(plan.v.shape[-1], score.core.a.shape[-1]) > WIDEST:
@@ -56,38 +60,70 @@ class TritonEdges:
 
     def run(self, plan: Plan) -> Ran:
         problem, graph = plan.problem, plan.over
-        assert isinstance(graph, Neighbours)
-        core = problem.score.core
-        assert isinstance(core, (Dot, Pair))
-        kind = _kind(core)
-        assert kind is not None
-        scale = core.scale if isinstance(core, Dot) else 1.0
-        slope = core.slope if isinstance(core, Pair) and core.act == "leaky_relu" else 0.0
-        shared = isinstance(plan.score, GATv2) and plan.k is plan.v
-        value = plan.v_by_head
-        outs = []
+        core, kind, aligned = problem.score.core, _kind(problem.score.core), _align_of(plan)
+        assert isinstance(graph, Neighbours) and isinstance(core, (Dot, Pair))
+        assert kind is not None and aligned is not None
+        align, bias, top = aligned
+        scale, slope, act = 1.0, 0.0, 0
+        if isinstance(core, Dot):
+            scale = core.scale
+        else:
+            slope, act = SLOPES.get(core.act, core.slope), int(core.act == "tanh")
+        shared = align == "softmax" and isinstance(plan.score, GATv2) and plan.k is plan.v
+        value, own = plan.v_by_head, problem.edge_value
+        seed = problem.seed + 1 if problem.dropout and problem.seed is not None else None  # sampling draws from seed
+        outs, chosen = [], []
         for item in range(plan.batch):  # one graph for the whole batch
             part = slice(item * plan.heads, (item + 1) * plan.heads)
-            a, b = _node_major(core.a[part]), _node_major(core.b[part])
-            v = None if shared else _node_major(value[item])
-            r = _readout(core, part, kind)
-            seed = problem.seed if problem.dropout else None
-            outs.append(
-                edges_op(
-                    a, b, v, r, graph.start, graph.source, graph.edge, seed, kind, scale, slope, problem.dropout, item
-                )
+            out, _, index = edges_op(
+                _node_major(core.a[part]),
+                _node_major(core.b[part]),
+                None if shared else _node_major(value[item]),
+                _readout(core, part, kind),
+                None if core.edge is None else _node_major(core.edge.x[part]),
+                None if own is None else _node_major(own.x[part]),
+                [graph.start, graph.source, graph.edge],
+                seed,
+                kind,
+                act,
+                0 if core.edge is None else 1 + (core.edge.join == "mul"),
+                scale,
+                slope,
+                problem.dropout,
+                item,
+                align,
+                bias,
+                top,
             )
-        out = torch.stack([o.transpose(0, 1) for o, _ in outs]) if len(outs) > 1 else outs[0][0].transpose(0, 1)[None]
-        return Ran(out)
+            outs.append(out.transpose(0, 1))
+            chosen.append(index.transpose(0, 1))
+        out = torch.stack(outs) if len(outs) > 1 else outs[0][None]
+        return Ran(out, index=torch.cat(chosen) if align == "top_k" else None)
+
+
+def _align_of(plan: Plan) -> tuple[str, float, int] | None:
+    """The name of an alignment that runs here, the sigmoid's bias (NaN: -log of the number of neighbours), k."""
+    align = plan.align
+    plain = {Softmax: "softmax", ReLU: "relu", Uniform: "uniform"}.get(type(align))
+    if plain is not None:
+        return plain, 0.0, 0
+    if type(align) in (Entmax, Sparsemax) and align.raw is None and align.fixed in (1.5, 2.0):
+        return ("sparsemax" if align.fixed == 2.0 else "entmax"), 0.0, 0
+    if type(align) is Sigmoid:
+        return "sigmoid", float("nan") if align.bias is None else align.bias, 0
+    return ("top_k", 0.0, align.k) if type(align) is TopK else None
 
 
 def _kind(core: object) -> int | None:
     """0 GAT, 1 pair with a readout, 2 dot."""
     if isinstance(core, Dot):
         return 2
-    if isinstance(core, Pair) and core.join == "add" and core.act in ("leaky_relu", "relu") and core.features is None:
-        return 0 if isinstance(core.readout, float) and core.readout == 1.0 and core.a.shape[-1] == 1 else 1
-    return None
+    if not isinstance(core, Pair) or core.join != "add" or core.features is not None:
+        return None
+    if core.act not in ("leaky_relu", "relu", "identity", "tanh"):
+        return None
+    plain = isinstance(core.readout, float) and core.readout == 1.0 and core.act != "tanh"
+    return 0 if plain and core.a.shape[-1] == 1 else 1
 
 
 def _readout(core: Dot | Pair, heads: slice, kind: int) -> Tensor | None:
@@ -106,78 +142,97 @@ def _node_major(x: Tensor) -> Tensor:
     return x if x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
 
 
-def _both_ways(start: Tensor, source: Tensor, m: int) -> Any:
-    from .triton_edges_launch import Graph
+def _call(
+    a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, key: Tensor | None, value: Tensor | None,
+    graph: list[Tensor], seed: Tensor | None, kind: int, act: int, join: int, scale: float, slope: float,
+    dropout: float, item: int,
+) -> Any:  # fmt: skip
+    from .triton_edges_launch import Call
+    from .triton_edges_work import Graph
 
-    return remembered((start, source), ("triton-edges", m), lambda: Graph.of(start, source, m))
-
-
-def _sizes(a: Tensor, b: Tensor, v: Tensor | None, kind: int) -> Any:
-    from .triton_edges_launch import Shape
-
-    return Shape(kind, a.shape[1], a.shape[2], (b if v is None else v).shape[2])
+    start, source, edge = graph
+    m = b.shape[0]
+    both_ways = remembered((start, source), ("triton-edges", m), lambda: Graph.of(start, source, m))
+    return Call(both_ways, edge, a, b, v, r, key, value, seed, kind, act, join, scale, slope, dropout, item)
 
 
 @torch.library.custom_op("regard::edges_triton", mutates_args=())
 def edges_op(
-    a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, start: Tensor, source: Tensor, edge: Tensor,
-    seed: Tensor | None, kind: int, scale: float, slope: float, dropout: float, item: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """out (n, H, d_v), tau (n, H). v is None where the keys are the values."""
-    from .triton_edges_launch import forward
+    a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, key: Tensor | None, value: Tensor | None,
+    graph: list[Tensor], seed: Tensor | None, kind: int, act: int, join: int, scale: float, slope: float,
+    dropout: float, item: int, align: str, bias: float, top: int,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """out (n, H, d_v); for the backward tau (n, H) of a softmax, else the weights (E, H); ids (n, H, k) of top-k.
 
-    graph = _both_ways(start, source, b.shape[0])
-    return forward(_sizes(a, b, v, kind), graph, edge, a, b, b if v is None else v, r, scale, slope, dropout,
-                   None if seed is None else seed + 1, v is None, item)  # fmt: skip
+    v is None where the keys are the values. graph: start, source, edge.
+    """
+    call = _call(a, b, v, r, key, value, graph, seed, kind, act, join, scale, slope, dropout, item)
+    if align == "softmax":
+        from .triton_edges_launch import forward
+
+        return *forward(call), a.new_empty((a.shape[0], a.shape[1], 0), dtype=torch.int32)
+    from .triton_edges_aligned_launch import forward as forward_aligned
+
+    return forward_aligned(call, align, bias, top)
 
 
 @edges_op.register_fake
-def _(a: Tensor, b: Tensor, v: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor]:
-    value = b if v is None else v
-    shape = (a.shape[0], a.shape[1])
-    return value.new_empty((*shape, value.shape[2])), value.new_empty(shape, dtype=torch.float32)
+def _(
+    a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, key: Tensor | None, value: Tensor | None,
+    graph: list[Tensor], seed: Tensor | None, kind: int, act: int, join: int, scale: float, slope: float,
+    dropout: float, item: int, align: str, bias: float, top: int,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    values, edges = b if v is None else v, graph[1].shape[0]
+    n, heads = a.shape[0], a.shape[1]
+    rows = n if align == "softmax" else edges
+    return (
+        values.new_empty((n, heads, values.shape[2])),
+        values.new_empty((rows, heads), dtype=torch.float32),
+        values.new_empty((n, heads, torch.sym_min(top, edges)), dtype=torch.int32),
+    )
 
 
 @torch.library.custom_op("regard::edges_triton_backward", mutates_args=())
 def backward_op(
-    a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, start: Tensor, source: Tensor, edge: Tensor,
-    seed: Tensor | None, out: Tensor, tau: Tensor, dout: Tensor, kind: int, scale: float, slope: float, dropout: float,
-    item: int,
+    a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, key: Tensor | None, value: Tensor | None,
+    graph: list[Tensor], seed: Tensor | None, kind: int, act: int, join: int, scale: float, slope: float,
+    dropout: float, item: int, align: str, out: Tensor, state: Tensor, dout: Tensor,
 ) -> list[Tensor]:  # fmt: skip
-    """Gradients of a, b, v and r; an empty tensor where there is none (v shared with b, no readout)."""
-    from .triton_edges_launch import backward
+    """Gradients of a, b, v, r, key and value; an empty tensor where there is none (v shared with b, no readout)."""
+    call = _call(a, b, v, r, key, value, graph, seed, kind, act, join, scale, slope, dropout, item)
+    if align == "softmax":
+        from .triton_edges_launch import backward
 
-    graph = _both_ways(start, source, b.shape[0])
-    dout = dout if dout.stride(-1) == 1 else dout.contiguous()
-    da, db, dv, dr = backward(_sizes(a, b, v, kind), graph, edge, a, b, b if v is None else v, r, out, tau, dout, scale,
-                              slope, dropout, None if seed is None else seed + 1, v is None, item)  # fmt: skip
-    nothing = a.new_zeros(0)
-    return [
-        da,
-        dv if v is None else db,
-        nothing if v is None else dv,
-        nothing if dr is None or r is None else dr.to(r.dtype),
-    ]
+        return backward(call, out, state, dout)
+    from .triton_edges_aligned_launch import backward as backward_aligned
+
+    return backward_aligned(call, align, state, dout)
 
 
 @backward_op.register_fake
-def _(a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, *rest: Any) -> list[Tensor]:
+def _(
+    a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, key: Tensor | None, value: Tensor | None, *rest: Any
+) -> list[Tensor]:
     def like(x: Tensor | None) -> Tensor:
-        return a.new_empty(0) if x is None else torch.empty(x.shape, dtype=x.dtype, device=x.device)
+        return a.new_empty(0, dtype=torch.float32) if x is None else x.new_empty(x.shape)
 
-    return [like(a), like(b), like(v), like(r)]
-
-
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    a, b, v, r, start, source, edge, seed, *ctx.numbers = inputs
-    ctx.save_for_backward(a, b, v, r, start, source, edge, seed, *output)
-    ctx.mark_non_differentiable(output[1])
+    return [like(x) for x in (a, b, v, r, key, value)]
 
 
-def _autograd(ctx: Any, dout: Tensor, _: Any) -> tuple[Any, ...]:
-    a, b, v, r, start, source, edge, seed, out, tau = ctx.saved_tensors
-    da, db, dv, dr = backward_op(a, b, v, r, start, source, edge, seed, out, tau, dout, *ctx.numbers)
-    return da, db, None if v is None else dv, None if r is None else dr, *(None,) * 9
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    a, b, v, r, key, value, graph, seed, *ctx.numbers = inputs
+    out, state, index = output
+    ctx.save_for_backward(a, b, v, r, key, value, *graph, seed, out, state)
+    ctx.mark_non_differentiable(state, index)
+
+
+def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
+    *tables, start, source, edge, seed, out, state = ctx.saved_tensors
+    *numbers, align, _, _ = ctx.numbers
+    graph = [start, source, edge]
+    found = backward_op(*tables, graph, seed, *numbers, align, out, state, dout)
+    grads = [None if x is None else grad for x, grad in zip(tables, found, strict=True)]
+    return *grads, [None] * 3, None, *[None] * len(ctx.numbers)
 
 
 edges_op.register_autograd(_autograd, setup_context=_setup)

@@ -1,214 +1,194 @@
-"""Launching the edge kernels: the work list, shapes, the configuration table. Imported only where Triton runs."""
+"""Launching the edge kernels for softmax: the call, its sizes, the configuration table. Imported where Triton runs."""
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 import triton
 from torch import Tensor
 
 from . import triton_edges_kernels as kernels
+from .triton_edges_work import Graph
 
-PIECE = 1024  # edges of a row that one program takes; longer rows are cut
 PROGRAMS = 132 * 16  # of the pass over targets, each taking every so many rows
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
-    """Rows, largest first, long ones in pieces. Built on the device; its length is bounded by shapes alone."""
+class Call:
+    """One call of attention over a graph: tables (nodes, H, width) and (edges, H, width) with a unit last stride.
 
-    row: Tensor  # (items,) int32, -1 past the end
-    start: Tensor
-    stop: Tensor
-    slot: Tensor  # (items,) int32: where a piece's part goes, -1 for a whole row
-    order: Tensor  # (n,) rows by falling degree
-    pieces: Tensor  # (n,)
-    first_slot: Tensor  # (n,)
-    cuts: int  # how many rows can be cut at most
-    slots: int
+    a (n, H, D), b (m, H, D), v (m, H, DV) or None where the keys are the values, r (H, D), key (rows, H, D) and value
+    (rows, H, DV) by edge id; edge (E,) the ids in target order. kind, act, join: see triton_edges_parts.
+    """
 
-
-def work_of(start: Tensor, edges: int) -> Work:
-    """From row pointers (n + 1,) of a graph with that many edges."""
-    n = start.shape[0] - 1
-    degree = start.diff()
-    order = torch.sort(degree, descending=True, stable=True).indices
-    pieces = ((degree + PIECE - 1) // PIECE).clamp_min(1)
-    sorted_pieces = pieces[order]
-    ends = sorted_pieces.cumsum(0)
-    items = n + edges // PIECE
-    item = torch.arange(items, device=start.device)
-    rank = torch.searchsorted(ends, item, right=True)
-    past = rank >= n
-    rank = rank.clamp_max(max(0, n - 1))
-    row = order[rank]
-    piece = item - (ends - sorted_pieces)[rank]
-    first = start[row] + piece * PIECE
-    last = torch.minimum(first + PIECE, start[row + 1])
-    is_cut = sorted_pieces > 1
-    slot_ends = (sorted_pieces * is_cut).cumsum(0)
-    first_slot_sorted = slot_ends - sorted_pieces * is_cut
-    slot = torch.where(is_cut[rank] & ~past, first_slot_sorted[rank] + piece, -1)
-    first_slot = torch.empty_like(first_slot_sorted).scatter_(0, order, first_slot_sorted)
-    cuts = edges // PIECE
-    row, first, last, slot = (_small(x) for x in (row.masked_fill(past, -1), first, last, slot))
-    return Work(row, first, last, slot, _small(order), _small(pieces), _small(first_slot), min(cuts, n), 2 * cuts + 1)
-
-
-def _small(x: Tensor) -> Tensor:
-    return x.to(torch.int32)
-
-
-@dataclass(frozen=True, eq=False)
-class Graph:
-    """A graph both ways: by target as given, by source for the backward, each with its work list."""
-
-    source: Tensor  # (E,) int32, in target order
-    target: Tensor  # (E,) in source order
-    place: Tensor  # (E,) in source order: where that edge stands in target order
-    by_target: Work
-    by_source: Work
-
-    @staticmethod
-    def of(start: Tensor, source: Tensor, m: int) -> "Graph":
-        """From row pointers (n + 1,), sources in target order (E,), and the number of sources. No host waits."""
-        edges = source.shape[0]
-        ordered, place = torch.sort(source, stable=True)
-        row = torch.searchsorted(start, torch.arange(edges, device=start.device), right=True) - 1
-        start_by_source = torch.searchsorted(ordered, torch.arange(m + 1, device=start.device))
-        works = work_of(start, edges), work_of(start_by_source, edges)
-        return Graph(_small(source), _small(row[place]), _small(place), *works)
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Sizes, and their next powers of two."""
-
+    graph: Graph
+    edge: Tensor
+    a: Tensor
+    b: Tensor
+    v: Tensor | None
+    r: Tensor | None
+    key: Tensor | None
+    value: Tensor | None
+    seed: Tensor | None
     kind: int
-    h: int
-    d: int
-    dv: int
+    act: int
+    join: int
+    scale: float
+    slope: float
+    dropout: float
+    item: int
 
     @property
-    def padded(self) -> tuple[int, int, int]:
-        return triton.next_power_of_2(self.h), triton.next_power_of_2(self.d), triton.next_power_of_2(self.dv)
-
-    def forward_config(self) -> tuple[int, int]:
-        """Edges a step and warps. GAT streams rows: many in flight to a warp. Others compute on them: few to a warp."""
-        return self._config(8, 1) if self.kind == 0 else self._config(2, self._row // 64)
-
-    def backward_config(self) -> tuple[int, int]:
-        return self._config(2, self._row // (128 if self.kind == 0 else 64))
+    def values(self) -> Tensor:
+        return self.b if self.v is None else self.v
 
     @property
-    def _row(self) -> int:
-        hp, dp, dvp = self.padded
-        return hp * max(dp, dvp)
+    def edges(self) -> int:
+        return self.graph.source.shape[0]
 
-    def _config(self, edges: int, warps: int) -> tuple[int, int]:
-        """Measured on an H200 at rows of 128 and 256 numbers; narrow rows take more edges a step to fill a warp."""
-        return max(edges, min(32, 256 // self._row)), min(8, max(1, warps))
+    @property
+    def empty(self) -> bool:
+        return 0 in (self.a.shape[0], self.b.shape[0], self.edges)
+
+    @cached_property
+    def sizes(self) -> dict[str, Any]:
+        """Heads and widths, and their next powers of two."""
+        exact = {"H": self.a.shape[1], "D": self.a.shape[2], "DV": self.values.shape[2]}
+        return exact | {f"{name}P": triton.next_power_of_2(size) for name, size in exact.items()}
+
+    def widths(self, *names: str) -> dict[str, Any]:
+        """H, HP and those of the sizes that were named."""
+        return {name: self.sizes[name] for part in ("H", *names) for name in (part, f"{part}P")}
+
+    @property
+    def scored(self) -> dict[str, Any]:
+        """How an edge is scored."""
+        return {"KIND": self.kind, "ACT": self.act, "KEY": 0 if self.key is None else self.join}
+
+    @property
+    def valued(self) -> dict[str, Any]:
+        """What becomes of its value, and whether the kernel needs its id."""
+        drops, value = self.seed is not None and self.dropout > 0, self.value is not None
+        return {"VALUE": value, "DROP": drops, "IDS": drops or value or self.key is not None}
+
+    @property
+    def score_tables(self) -> tuple[Any, ...]:
+        r, key = (self.a if x is None else x for x in (self.r, self.key))
+        return *strided(self.a), *strided(self.b), r, *strided(key)
+
+    @property
+    def value_tables(self) -> tuple[Any, ...]:
+        return *strided(self.values), *strided(self.a if self.value is None else self.value)
+
+    @property
+    def chance(self) -> tuple[Any, ...]:
+        return self.dropout, self.a if self.seed is None else self.seed, self.item
+
+    def fresh(self, *shape: int) -> Tensor:
+        """fp32 without a value."""
+        return torch.empty(shape, dtype=torch.float32, device=self.a.device)
+
+    def like(self, x: Tensor | None) -> Tensor:
+        """A contiguous gradient: nothing for no tensor, zeros where no kernel will write every row."""
+        if x is None:
+            return self.fresh(0)
+        whole = not self.empty and (x.shape[0] == self.edges or (x is not self.key and x is not self.value))
+        return (torch.empty if whole else torch.zeros)(x.shape, dtype=x.dtype, device=x.device)
+
+    def config(self, edges: int, warps: int) -> dict[str, int]:
+        """Edges a step and warps, measured on an H200 at rows of 128 and 256 numbers; narrow rows take more edges."""
+        return {"BE": max(edges, min(32, 256 // self.row)), "num_warps": min(8, max(1, warps))}
+
+    @property
+    def row(self) -> int:
+        return int(self.sizes["HP"] * max(self.sizes["DP"], self.sizes["DVP"]))
+
+    @property
+    def forward_config(self) -> dict[str, int]:
+        """GAT streams rows: many in flight to a warp. Others compute on them: few to a warp."""
+        return self.config(8, 1) if self.kind == 0 else self.config(2, self.row // 64)
+
+    @property
+    def backward_config(self) -> dict[str, int]:
+        return self.config(2, self.row // (128 if self.kind == 0 else 64))
 
 
-def _strided(x: Tensor) -> tuple[Tensor, int, int]:
+def strided(x: Tensor) -> tuple[Tensor, int, int]:
     """A node-major tensor and its strides over nodes and heads."""
     return x, x.stride(0), x.stride(1)
 
 
-def _items(work: Work) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return work.row, work.start, work.stop, work.slot
-
-
-def _pieces(work: Work) -> tuple[Tensor, Tensor, Tensor]:
-    return work.order, work.pieces, work.first_slot
-
-
-def forward(
-    shape: Shape, graph: Graph, edge: Tensor, a: Tensor, b: Tensor, v: Tensor, r: Tensor | None,
-    scale: float, slope: float, dropout: float, seed: Tensor | None, shared: bool, item: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """out (n, H, DV) and tau (n, H); a (n, H, [D]), b (m, H, [D]), v (m, H, DV) with unit stride in the last axis."""
-    n, work = a.shape[0], graph.by_target
-    out = torch.empty((n, shape.h, shape.dv), dtype=v.dtype, device=v.device)  # every row has an item that writes it
-    tau = torch.empty((n, shape.h), dtype=torch.float32, device=v.device)
+def forward(call: Call) -> tuple[Tensor, Tensor]:
+    """out (n, H, DV) and tau (n, H)."""
+    v, n, size, work = call.values, call.a.shape[0], call.sizes, call.graph.by_target
+    out = torch.empty((n, size["H"], size["DV"]), dtype=v.dtype, device=v.device)  # every row has an item to write it
+    tau = call.fresh(n, size["H"])
     if n == 0:
         return out, tau
-    hp, dp, dvp = shape.padded
-    part = torch.empty(work.slots * hp * (dvp + 2), dtype=torch.float32, device=v.device)
-    be, warps = shape.forward_config()
-    some = a if seed is None else seed
-    kernels.forward_kernel[(work.row.shape[0],)](
-        *_items(work), graph.source, edge,
-        *_strided(a), *_strided(b), *_strided(v), a if r is None else r,
-        *_strided(out), tau, part, scale, slope, dropout, some, item,
-        KIND=shape.kind, SHARED=shared, DROP=seed is not None and dropout > 0, H=shape.h, D=shape.d, DV=shape.dv,
-        HP=hp, DP=dp, DVP=dvp, BE=be, num_warps=warps,
+    part = call.fresh(work.slots * size["HP"] * (size["DVP"] + 2))
+    kernels.forward_kernel[(work.items.shape[0],)](
+        work.items, call.graph.source, call.edge, *call.score_tables, *call.value_tables, out, tau, part,
+        call.scale, call.slope, *call.chance,
+        **call.scored, **call.valued, **size, SHARED=call.v is None, **call.forward_config,
     )  # fmt: skip
-    if work.cuts:
-        kernels.merge_kernel[(work.cuts,)](
-            *_pieces(work), *_strided(out), tau, part,
-            H=shape.h, DV=shape.dv, HP=hp, DVP=dvp, num_warps=2,
-        )  # fmt: skip
+    if work.hubs.shape[0]:
+        kernels.merge_kernel[(work.hubs.shape[0],)](work.hubs, out, tau, part, **call.widths("DV"), num_warps=2)
     return out, tau
 
 
-def backward(
-    shape: Shape, graph: Graph, edge: Tensor, a: Tensor, b: Tensor, v: Tensor, r: Tensor | None, out: Tensor,
-    tau: Tensor, dout: Tensor, scale: float, slope: float, dropout: float, seed: Tensor | None, shared: bool, item: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:  # fmt: skip
-    """Gradients of a, b, v and the readout. With `shared`, b is v and the gradient of both stands in the third."""
-    n, m, device = a.shape[0], b.shape[0], v.device
-    work, work_by_source, source = graph.by_target, graph.by_source, graph.source
-    hp, dp, dvp = shape.padded
-    make = torch.empty if n and m and source.shape[0] else torch.zeros  # with edges, every row has an item
-    da = make((n, shape.h, shape.d), dtype=a.dtype, device=device)
-    db = make((0 if shared else m, shape.h, shape.d), dtype=b.dtype, device=device)
-    dv = make((m, shape.h, shape.dv), dtype=v.dtype, device=device)
-    ds = torch.empty((source.shape[0], shape.h), dtype=torch.float32, device=device)
-    pack = torch.empty((n, shape.h, 4), dtype=torch.float32, device=device)
-    dr = None
-    if n and m and source.shape[0]:
-        kernels.delta_kernel[(n,)](
-            *_strided(out), *_strided(dout), tau, *_strided(a), pack,
-            n, KIND=shape.kind, H=shape.h, DV=shape.dv, HP=hp, DVP=dvp, num_warps=1,
+def backward(call: Call, out: Tensor, tau: Tensor, dout: Tensor) -> list[Tensor]:
+    """Gradients of a, b, v, r, key and value; an empty tensor for what there is not. Without v, that of b has both."""
+    size, work, n, shared = call.sizes, call.graph.by_source, call.a.shape[0], call.v is None
+    db, dv, dkey, dvalue = (call.like(x) for x in (None if shared else call.b, call.values, call.key, call.value))
+    if call.empty:
+        return _ordered(call, *target_pass(call, None), db, dv, dkey, dvalue)
+    ds, pack = call.fresh(call.edges, size["H"]), call.fresh(n, size["H"], 4)
+    pulled = *strided(dout), dout.stride(2)
+    kernels.delta_kernel[(n,)](
+        out, *pulled, tau, *strided(call.a), pack, KIND=call.kind, **call.widths("DV"), num_warps=1
+    )
+    part = call.fresh(work.slots * size["HP"] * (size["DVP"] + size["DP"]))
+    kernels.source_kernel[(work.items.shape[0],)](
+        work.items, call.graph.target, call.graph.place, call.edge, *call.score_tables, *call.value_tables, *pulled,
+        pack, db, dv, dkey, dvalue, ds, part, call.scale, call.slope, *call.chance,
+        **call.scored, **call.valued, **size, SHARED=shared, **call.backward_config,
+    )  # fmt: skip
+    if work.hubs.shape[0]:
+        kernels.source_merge_kernel[(work.hubs.shape[0],)](
+            work.hubs, db, dv, part, **size, SHARED=shared, num_warps=2
         )  # fmt: skip
-        part = torch.empty(work_by_source.slots * hp * (dvp + dp), dtype=torch.float32, device=device)
-        be, warps = shape.backward_config()
-        some = a if seed is None else seed
-        kernels.source_kernel[(work_by_source.row.shape[0],)](
-            *_items(work_by_source), graph.target, graph.place, edge,
-            *_strided(a), *_strided(b), *_strided(v), a if r is None else r,
-            *_strided(dout), pack, *_strided(db), *_strided(dv), ds,
-            part, scale, slope, dropout, some, item,
-            KIND=shape.kind, SHARED=shared, DROP=seed is not None and dropout > 0, H=shape.h, D=shape.d, DV=shape.dv,
-            HP=hp, DP=dp, DVP=dvp, BE=be, num_warps=warps,
-        )  # fmt: skip
-        if work_by_source.cuts:
-            kernels.source_merge_kernel[(work_by_source.cuts,)](
-                *_pieces(work_by_source), *_strided(db),
-                *_strided(dv), part,
-                SHARED=shared, H=shape.h, D=shape.d, DV=shape.dv, HP=hp, DP=dp, DVP=dvp, num_warps=2,
-            )  # fmt: skip
-        part = torch.empty(work.slots * hp * dp, dtype=torch.float32, device=device)
-        items = work.row.shape[0]
-        programs = min(items, PROGRAMS) if shape.kind == 1 else items
-        by_program = torch.zeros(
-            (programs if shape.kind == 1 else 1, shape.h, shape.d), dtype=torch.float32, device=device
+    return _ordered(call, *target_pass(call, ds), db, dv, dkey, dvalue)
+
+
+def _ordered(
+    call: Call, da: Tensor, dr: Tensor, db: Tensor, dv: Tensor, dkey: Tensor, dvalue: Tensor
+) -> list[Tensor]:  # fmt: skip
+    return [da, dv if call.v is None else db, call.fresh(0) if call.v is None else dv, dr, dkey, dvalue]
+
+
+def target_pass(call: Call, ds: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Gradients of a and r from those of the scores, (E, H) in target order; None where there is none."""
+    work, size, reads = call.graph.by_target, call.sizes, call.kind == 1
+    da = call.like(call.a) if ds is not None else torch.zeros_like(call.a, memory_format=torch.contiguous_format)
+    if ds is None:
+        return da, torch.zeros_like(call.r) if call.r is not None else call.fresh(0)
+    items = work.items.shape[0]
+    programs = min(items, PROGRAMS) if reads else items
+    dr = call.fresh(programs if reads else 0, size["H"], size["D"])
+    part = call.fresh(work.slots * size["HP"] * size["DP"])
+    kernels.target_kernel[(programs,)](
+        work.items, items, call.graph.source, call.edge, *call.score_tables, ds, da, dr, part, call.scale, call.slope,
+        **call.scored, **call.widths("D"), **({"BE": 64, "num_warps": 1} if call.kind == 0 else call.backward_config),
+    )  # fmt: skip
+    add_parts(call, work.hubs, da, part)
+    return da, dr.sum(0) if call.r is not None else call.fresh(0)
+
+
+def add_parts(call: Call, hubs: Tensor, out: Tensor, part: Tensor) -> None:
+    """The rows of `out` (nodes, H, W) that were cut, from their parts."""
+    if hubs.shape[0]:
+        width = out.shape[2]
+        kernels.sum_kernel[(hubs.shape[0],)](
+            hubs, out, part, W=width, WP=triton.next_power_of_2(width), **call.widths(), num_warps=2
         )
-        be, warps = (64, 1) if shape.kind == 0 else shape.backward_config()
-        kernels.target_kernel[(programs,)](
-            *_items(work), items, source,
-            *_strided(a), *_strided(b), a if r is None else r, ds, *_strided(da),
-            by_program, part, scale, slope,
-            KIND=shape.kind, H=shape.h, D=shape.d, HP=hp, DP=dp, BE=be,
-            num_warps=warps,
-        )  # fmt: skip
-        if work.cuts:
-            kernels.target_merge_kernel[(work.cuts,)](
-                *_pieces(work), *_strided(da), part,
-                H=shape.h, D=shape.d, HP=hp, DP=dp, num_warps=2,
-            )  # fmt: skip
-        if shape.kind == 1:
-            dr = by_program.sum(0)
-    elif shape.kind == 1:
-        dr = torch.zeros((shape.h, shape.d), dtype=torch.float32, device=device)
-    return da, db, dv, dr
