@@ -6,8 +6,9 @@ from scipy.stats import ttest_rel
 from torch.testing import assert_close
 
 from regard import Mask
-from regard.demo.digits import Digits, Reader, Spread, looks, trained
-from regard.demo.digits_part import believed, beside, verdict
+from regard.demo.digits import Digits, Reader, looks, trained
+from regard.demo.digits_part import believed, beside
+from regard.demo.spread import Spread, verdict
 
 
 @pytest.fixture(scope="module")

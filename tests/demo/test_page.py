@@ -89,13 +89,19 @@ def test_the_page_holds_the_textbook_numbers(parsed):
 
 def test_the_first_result_in_the_terminal_is_the_five_tokens(demo):
     printed = demo[1]
-    assert printed.index("0.2976") < printed.index("Digits")
+    assert printed.index("0.2976") < printed.index("Karate club") < printed.index("Digits")
 
 
-def test_ten_digits_are_lit_on_the_first_screen(demo):
+def test_the_karate_club_has_the_first_screen_and_the_first_part(demo):
     page = demo[0].read_text(encoding="utf-8")
     first_screen = page[page.index("<header>") : page.index("</header>")]
-    assert first_screen.count("lit where the network looks") == 10
+    assert "The karate club as the GAT of seed 0 sees it" in first_screen
+    titles = re.findall(r"<h2>(.*?)</h2>", page)
+    assert titles[0].startswith("On whose side?") and len(titles) == 3
+
+
+def test_ten_digits_are_lit_in_their_part(demo):
+    assert demo[0].read_text(encoding="utf-8").count("lit where the network looks") == 10
 
 
 def test_nothing_but_the_page_is_left_in_the_folder(demo):

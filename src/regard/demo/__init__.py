@@ -2,16 +2,19 @@
 
 import platform
 import time
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import digits, digits_part, five_tokens
+from . import digits, digits_part, five_tokens, karate, karate_part
 from .page import make_folder, render, write
+from .spread import Spread, around
 
 
 def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = None) -> Path:
@@ -21,10 +24,14 @@ def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = N
     began = time.perf_counter()
     five = five_tokens.compute()
     console.print(_five_table(five))
+    club, sides = karate.Club.load(), karate.Results(seeds)
+    _follow(console, "finding sides", seeds * len(karate.KINDS), karate.study(club, sides))
+    console.print(_karate_table(sides))
     data, results = digits.Digits.load(), digits.Results(seeds)
-    _train(console, data, results, epochs)
+    total = seeds * len(digits.NETWORKS) * len(digits.ALIGNMENTS)
+    _follow(console, "reading digits", total, digits.study(data, results, epochs))
     console.print(_digits_table(results))
-    parts = [digits_part.part(data, results, epochs), five_tokens.part(five)]
+    parts = [karate_part.part(club, sides), digits_part.part(data, results, epochs), five_tokens.part(five)]
     page = render(
         parts,
         regard=version("regard"),
@@ -35,16 +42,16 @@ def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = N
     return write(page, out)
 
 
-def _train(console: Console, data: digits.Digits, results: digits.Results, epochs: int) -> None:
+def _follow(console: Console, doing: str, total: int, runs: Iterator[tuple[Any, ...]]) -> None:
+    """Runs (seed, names of the network ..., accuracy) one after the other, telling the console of each."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    total = results.seeds * len(digits.NETWORKS) * len(digits.ALIGNMENTS)
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("reading digits", total=total)
+        task = progress.add_task(doing, total=total)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # tensors this small only wait for each other on several
         try:
-            for seed, network, align, accuracy in digits.study(data, results, epochs):
-                ended = f"seed {seed}: {network}, {align} {100 * accuracy:.1f}%"
+            for seed, *network, accuracy in runs:
+                ended = f"seed {seed}: {', '.join(network)} {100 * accuracy:.1f}%"
                 progress.update(task, advance=1, description=ended)
                 if not console.is_terminal:  # a log has no bar that moves
                     console.print(ended, highlight=False)
@@ -59,13 +66,27 @@ def _five_table(five: five_tokens.FiveTokens) -> Table:
     return table
 
 
+def _karate_table(results: karate.Results) -> Table:
+    title = f"Karate club: hidden members found, {_seeds(results.seeds)}"
+    table = Table("network", "accuracy", title=title, title_justify="left")
+    found = {kind: results.spread(kind) for kind in karate.KINDS}
+    found |= {name: Spread(tuple(values)) for name, values in results.baselines.items()}
+    for name, spread in found.items():
+        table.add_row(name, f"{100 * spread.mean:.1f}{around(spread)}%")
+    return table
+
+
 def _digits_table(results: digits.Results) -> Table:
     table = Table(
         "network", "attention", "every weight equal", "difference",
-        title=f"Digits: test accuracy, {results.seeds} seed{'s' * (results.seeds > 1)}", title_justify="left",
+        title=f"Digits: test accuracy, {_seeds(results.seeds)}", title_justify="left",
     )  # fmt: skip
     for network in digits.NETWORKS:
         on, off = results.spread(network, "softmax"), results.spread(network, "uniform")
-        cells = (f"{100 * spread.mean:.1f}{digits_part.around(spread)}%" for spread in (on, off, on - off))
+        cells = (f"{100 * spread.mean:.1f}{around(spread)}%" for spread in (on, off, on - off))
         table.add_row(network, *cells)
     return table
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed{'s' * (count > 1)}"

@@ -6,7 +6,6 @@ one attention layer and read the answer from them with a learned query; `align="
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import sqrt
 
 import torch
 from sklearn.datasets import load_digits
@@ -18,6 +17,8 @@ from torch.nn import functional as F
 
 from regard import AttentionMap, Mask
 from regard.nn import Attention
+
+from .spread import Spread
 
 GRID, SIDE, PATCHES = 4, 2, 16
 HIDDEN = 4  # patches that the hiding test takes away
@@ -71,36 +72,6 @@ class Digits:
             torch.arange(len(self.labels)).numpy(), test_size=0.3, random_state=seed, stratify=self.labels.numpy()
         )
         return torch.from_numpy(train), torch.from_numpy(test)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Accuracies, one a seed."""
-
-    values: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        return sum(self.values) / len(self.values)
-
-    @property
-    def deviation(self) -> float:
-        if len(self.values) < 2:
-            return 0.0
-        return sqrt(sum((value - self.mean) ** 2 for value in self.values) / (len(self.values) - 1))
-
-    def __sub__(self, other: "Spread") -> "Spread":
-        return Spread(tuple(a - b for a, b in zip(self.values, other.values, strict=True)))
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """95% by Student's t over the seeds; with one seed nothing is known and the interval is unbounded."""
-        from scipy.stats import t
-
-        if len(self.values) < 2:
-            return float("-inf"), float("inf")
-        half = float(t.ppf(0.975, len(self.values) - 1)) * self.deviation / sqrt(len(self.values))
-        return self.mean - half, self.mean + half
 
 
 @dataclass

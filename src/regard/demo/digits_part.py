@@ -4,8 +4,9 @@ from markupsafe import Markup
 
 from regard.views import spotlight
 
-from .digits import GRID, HIDDEN, NETWORKS, PATCHES, Digits, Results, Spread, looks
+from .digits import GRID, HIDDEN, NETWORKS, PATCHES, Digits, Results, looks
 from .page import Part, fill, pixels
+from .spread import Spread, around, verdict
 
 
 def part(data: Digits, results: Results, epochs: int) -> Part:
@@ -41,25 +42,6 @@ def part(data: Digits, results: Results, epochs: int) -> Part:
             images=len(data.labels),
         ),
     )
-
-
-def around(spread: Spread) -> str:
-    """The standard deviation over the seeds, in points; nothing where there is one seed."""
-    return f" ± {100 * spread.deviation:.1f}" if len(spread.values) > 1 else ""
-
-
-def verdict(attention: Spread, uniform: Spread) -> str:
-    """One sentence for a pair of networks that differ in their alignment only."""
-    difference = attention - uniform
-    low, high = difference.interval
-    if len(difference.values) < 2:
-        return f"One seed: a difference of {_points(difference.mean)} points, with nothing known about its spread."
-    measured = f"{_points(difference.mean)} points (95% interval {_points(low)} to {_points(high)})"
-    if low > 0:
-        return f"Attention is worth {measured}."
-    if high < 0:
-        return f"Equal weights are better, attention costs accuracy: {measured}."
-    return f"No difference could be measured: {measured}."
 
 
 def beside(attention: Spread, neighbour: Spread) -> str:
@@ -114,10 +96,6 @@ def _tiles(data: Digits, results: Results) -> list[dict[str, Markup | int]]:
             }
         )
     return tiles
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:+.1f}".replace("-", "−")
 
 
 def _percent(share: float) -> str:

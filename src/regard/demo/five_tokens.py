@@ -8,7 +8,7 @@ from torch import Tensor
 from regard import ScaledDot, attend
 from regard.views import heat_map
 
-from .page import Part, fill, picture
+from .page import Part, Theme, fill, picture
 
 TOKENS = ("t1", "t2", "t3", "t4", "t5")
 X = ((1, 0, 1, 0), (0, 1, 0, 1), (1, 1, 0, 0), (0, 0, 1, 1), (1, 0.5, 0.5, 0))
@@ -34,9 +34,9 @@ def part(five: FiveTokens) -> Part:
     import matplotlib.pyplot as plt
     from matplotlib.figure import Figure
 
-    def draw(colours: str) -> Figure:
+    def draw(theme: Theme) -> Figure:
         figure, axes = plt.subplots(figsize=(5.6, 4.2))
-        heat_map(five.weights, TOKENS, TOKENS, ax=axes, colours=colours)
+        heat_map(five.weights, TOKENS, TOKENS, ax=axes, colours=theme.colours)
         return figure
 
     return Part(

@@ -19,7 +19,6 @@ from markupsafe import Markup
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LIGHT_INK, DARK_INK = "#1d1f25", "#ece9e2"
 TEMPLATES = Environment(
     loader=PackageLoader("regard.demo"),
     autoescape=True,
@@ -30,6 +29,20 @@ TEMPLATES = Environment(
 TEMPLATES.filters["percent"] = lambda share: f"{100 * share:.1f}%"
 TEMPLATES.filters["points"] = lambda share: f"{100 * share:+.1f}".replace("-", "−")
 TEMPLATES.filters["places"] = lambda value: f"{value:.4f}"
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The surroundings of a figure: its ink, the ground behind it, a scale of colours, and two that are told apart."""
+
+    ink: str
+    ground: str
+    colours: str
+    sides: tuple[str, str]
+
+
+LIGHT = Theme("#1d1f25", "#faf8f4", "YlOrBr", ("#c9720c", "#2f6db3"))
+DARK = Theme("#ece9e2", "#14151a", "inferno", ("#ffb648", "#7db4f5"))
 
 
 @dataclass(frozen=True)
@@ -76,21 +89,24 @@ def write(page: str, folder: Path) -> Path:
     return target
 
 
-def picture(draw: "Callable[[str], Figure]", alt: str) -> Markup:
-    """A matplotlib figure inside the page, drawn twice: draw(colours) for light and for dark surroundings."""
+def picture(draw: "Callable[[Theme], Figure]", alt: str, themes: tuple[Theme, ...] = (LIGHT, DARK)) -> Markup:
+    """A matplotlib figure inside the page, drawn for light and for dark surroundings, or for one theme alone."""
     import matplotlib.pyplot as plt
 
     sources = []
-    for ink, colours in ((LIGHT_INK, "YlOrBr"), (DARK_INK, "inferno")):
-        with plt.rc_context({"text.color": ink, "axes.labelcolor": ink, "xtick.color": ink, "ytick.color": ink}):
-            figure, data = draw(colours), io.BytesIO()
+    for theme in themes:
+        ink = theme.ink
+        colours = {"text.color": ink, "axes.labelcolor": ink, "xtick.color": ink, "ytick.color": ink}
+        with plt.rc_context(rc=colours | {"axes.facecolor": theme.ground}):  # type: ignore[arg-type]
+            figure, data = draw(theme), io.BytesIO()
             figure.savefig(data, format="png", dpi=160, transparent=True, bbox_inches="tight", pad_inches=0.02)
             plt.close(figure)
         sources.append(_data(data.getvalue()))
-    return Markup(
-        '<picture><source media="(prefers-color-scheme: dark)" srcset="{}">'
-        '<img class="figure" alt="{}" src="{}"></picture>'
-    ).format(sources[1], alt, sources[0])
+    image = Markup('<img class="figure" alt="{}" src="{}">').format(alt, sources[0])
+    if len(sources) == 1:
+        return image
+    dark = Markup('<source media="(prefers-color-scheme: dark)" srcset="{}">').format(sources[1])
+    return Markup("<picture>{}{}</picture>").format(dark, image)
 
 
 def pixels(picture: Any, alt: str) -> Markup:

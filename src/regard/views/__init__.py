@@ -1,5 +1,6 @@
 """Pictures of attention maps."""
 
 from .figures import heat_map, overlay, spotlight
+from .graphs import graph_map
 
-__all__ = ["heat_map", "overlay", "spotlight"]
+__all__ = ["graph_map", "heat_map", "overlay", "spotlight"]

@@ -1,0 +1,97 @@
+"""A graph whose edges are drawn by their weights."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def graph_map(
+    weights: Any,
+    edge_index: ArrayLike,
+    places: ArrayLike,
+    *,
+    colours: Sequence[str] | None = None,
+    rings: Sequence[str] | None = None,
+    squares: Sequence[int] = (),
+    names: Sequence[str] | None = None,
+    top: float | None = None,
+    size: float = 15.0,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Each edge j -> i as an arc: broad where it leaves the attended j, a point where it reaches the attending i.
+
+        width = 0.62 size w_ij / top,   opacity = 0.12 + 0.78 w_ij / top,   colour = that of j
+
+    weights      an AttentionMap of one head over edges, or (E,) in the order of edge_index (2, E), sources then targets
+    places       (N, 2), where the nodes stand
+    colours      N colours that fill the nodes; rings N colours around them (a second fact about each)
+    squares      nodes that are drawn square; names N words, written on the nodes
+    top          the weight of the broadest arc, by default the largest; give it where pictures are compared
+    size         across a node, in points
+
+    Weights of self-loops are not drawn: what is missing from 1 in the arcs that reach a node stands there.
+    """
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import FancyArrowPatch
+
+    ends, spots = _array(edge_index), np.asarray(places, dtype=np.float64)
+    weight = _on_edges(weights, ends)
+    if spots.ndim != 2 or spots.shape[1] != 2 or (ends.size and ends.max() >= len(spots)):
+        raise ValueError(f"graph_map(places=) needs a place (x, y) for each node that edge_index names, "
+                         f"given {spots.shape} for nodes up to {ends.max(initial=-1)}.")  # fmt: skip
+    ink, ground = plt.rcParams["text.color"], plt.rcParams["axes.facecolor"]
+    fills = [ink] * len(spots) if colours is None else list(colours)
+    if ax is None:
+        ax = plt.subplots(figsize=(6.4, 4.8))[1]
+    top = top or float(weight.max(initial=0.0)) or 1.0
+    reach = 0.5 * size + 2.5
+    for edge in np.argsort(weight, kind="stable"):
+        source, target = ends[:, edge]
+        if source == target:
+            continue
+        share = min(float(weight[edge]) / top, 1.0)
+        arc = FancyArrowPatch(
+            tuple(spots[source]), tuple(spots[target]),
+            arrowstyle=f"wedge,tail_width={0.62 * share:.4f},shrink_factor=0.5", connectionstyle="arc3,rad=0.13",
+            mutation_scale=size, shrinkA=reach - 1, shrinkB=reach, linewidth=0,
+            color=fills[source], alpha=0.12 + 0.78 * share, zorder=1 + share,
+        )  # fmt: skip
+        ax.add_patch(arc)
+    rings = fills if rings is None else rings
+    for node, (x, y) in enumerate(spots):
+        shape = "s" if node in squares else "o"
+        across = size * (0.89 if shape == "s" else 1.0)
+        ax.plot(x, y, shape, ms=across, mfc=ground, mec=rings[node], mew=0.11 * size, zorder=3)
+        ax.plot(x, y, shape, ms=0.68 * across, mfc=fills[node], mew=0, zorder=3)
+        if names is not None and names[node]:
+            ax.text(x, y, names[node], fontsize=0.45 * size, color=ground, weight="bold", ha="center",
+                    va="center_baseline", zorder=4)  # fmt: skip
+    ax.set_axis_off()
+    if len(spots):
+        low, high = spots.min(0), spots.max(0)
+        room = 0.06 * (high - low) + 1e-6
+        ax.set(xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
+    return ax
+
+
+def _on_edges(weights: Any, ends: NDArray[np.int64]) -> NDArray[np.float64]:
+    if hasattr(weights, "edges"):
+        weights = weights.edges()
+    found = _array(weights).astype(np.float64)
+    while found.ndim > 1 and found.shape[0] == 1:
+        found = found[0]
+    if ends.ndim != 2 or ends.shape[0] != 2 or found.shape != (ends.shape[1],):
+        raise ValueError(
+            f"graph_map() draws one head: expected weights (E,) and edge_index (2, E), given {found.shape} and "
+            f"{ends.shape}. Choose one: amap.edges()[head]."
+        )
+    return found
+
+
+def _array(x: Any) -> NDArray[Any]:
+    return np.asarray(x.detach().cpu() if hasattr(x, "detach") else x)
