@@ -224,13 +224,13 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tens
     out, state, index = output
     ctx.save_for_backward(a, b, v, r, key, value, *graph, seed, out, state)
     ctx.mark_non_differentiable(state, index)
+    ctx.set_materialize_grads(False)  # no zeros for what has no gradient
 
 
 def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
     *tables, start, source, edge, seed, out, state = ctx.saved_tensors
     *numbers, align, _, _ = ctx.numbers
-    graph = [start, source, edge]
-    found = backward_op(*tables, graph, seed, *numbers, align, out, state, dout)
+    found = backward_op(*tables, [start, source, edge], seed, *numbers, align, out, state, dout)
     grads = [None if x is None else grad for x, grad in zip(tables, found, strict=True)]
     return *grads, [None] * 3, None, *[None] * len(ctx.numbers)
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from . import triton_edges_aligned as kernels
+from . import triton_edges_weights as by_row
 from .triton_edges_launch import Call, add_parts, strided, target_pass
 
 ALIGNS = {"sigmoid": 0, "relu": 1, "uniform": 2, "sparsemax": 3, "entmax": 4, "top_k": 5}
@@ -27,7 +28,7 @@ def forward(call: Call, align: str, bias: float, top: int) -> tuple[Tensor, Tens
             **call.scored, **call.widths("D"), **_numbers_or(call, call.forward_config),
         )  # fmt: skip
     by_rows(
-        kernels.weights_kernel, call, align, call.edge, weights, index, 0.0 if math.isnan(bias) else bias, top, room,
+        by_row.weights_kernel, call, align, call.edge, weights, index, 0.0 if math.isnan(bias) else bias, top, room,
         COUNTED=math.isnan(bias),
     )  # fmt: skip
     part = call.fresh(work.slots * size["HP"] * size["DVP"])
@@ -57,7 +58,7 @@ def backward(call: Call, align: str, weights: Tensor, dout: Tensor) -> list[Tens
         db, dkey = (_zeros(call, x) for x in (call.b, call.key))
         da, dr = target_pass(call, None)
         return [da, db, dv, dr, dkey, dvalue]
-    by_rows(kernels.row_gradient_kernel, call, align, weights, ds)
+    by_rows(by_row.row_gradient_kernel, call, align, weights, ds)
     db, dkey = call.like(call.b), call.like(call.key)
     part = call.fresh(work.slots * size["HP"] * size["DP"])
     kernels.key_source_kernel[(work.items.shape[0],)](
