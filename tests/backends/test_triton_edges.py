@@ -35,11 +35,11 @@ ALIGNS = {
     "relu": ReLU(),
     "uniform": Uniform(),
 }
-FEATURES = ["none", "key", "times", "value", "both"]
-HUBS = [[0] * 9 + [*range(9)], [*range(9)] + [3] * 9]
+FEATURES = ["none", "key", "times", "value", "both", "twins"]  # twins: one tensor is the key and the value
+HUBS = [[0] * 7 + [*range(7)], [*range(7)] + [3] * 7]
 GRAPHS = {
     "directed, isolated": (torch.tensor([[0, 3, 1, 2, 1, 3, 0], [0, 0, 0, 2, 2, 2, 4]]), 5, 4),
-    "one hub each way, repeats": (torch.tensor(HUBS), 9, 9),
+    "one hub each way, repeats": (torch.tensor(HUBS), 7, 7),
     "no edges": (torch.zeros(2, 0, dtype=torch.long), 3, 2),
     "one edge": (torch.tensor([[1], [2]]), 3, 2),
 }
@@ -95,12 +95,13 @@ def outcome(backend, case, dtype=torch.float32, batch=1, loops=False):
         return torch.randn(batch, heads, count, width, dtype=torch.float64).to(dtype).requires_grad_()
 
     q, k, v = draw(n, d), draw(m, width), draw(m, d)
-    key = draw(rows, width) if features in ("key", "times", "both") else None
-    value = draw(rows, d) if features in ("value", "both") else None
+    key = draw(rows, width) if features in ("key", "times", "both", "twins") else None
+    value = key if features == "twins" else draw(rows, d) if features in ("value", "both") else None
     over = Edges(index, (n, m), loops, key, value, "mul" if features == "times" else "add")
     ran = attend(backend, q, k, v, score, ALIGNS[align], over, dropout=dropout, seed=7)
     weight = torch.randn(batch, heads, n, d, dtype=torch.float64)
-    leaves = [x for x in (q, k, v, key, value, *score.parameters()) if x is not None]
+    own = [x for x in (key, None if value is key else value) if x is not None]
+    leaves = [q, k, v, *own, *score.parameters()]
     grads = torch.autograd.grad((ran.out.double() * weight).sum(), leaves, allow_unused=True)
     return [ran.out, *(torch.zeros_like(x) if g is None else g for x, g in zip(leaves, grads, strict=True))]
 
@@ -118,8 +119,7 @@ def test_kernels_give_the_references_output_and_gradients(case):
 HUB = "one hub each way, repeats"
 
 
-@pytest.mark.parametrize("align", ["softmax", "entmax"])
-@pytest.mark.parametrize("score", ["gat", "gatv2", "dot"])
+@pytest.mark.parametrize("score, align", [("gat", "entmax"), ("gatv2", "softmax"), ("dot", "softmax")])
 def test_the_same_bits_twice(score, align):
     one, two = (outcome("kernels", (score, align, "both", HUB, (2, 4), 0.4)) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
@@ -132,10 +132,12 @@ def test_half_precision_errs_by_its_own_ulp(features, align):
     assert_alike(outcome("kernels", case, torch.bfloat16), outcome("reference", case, torch.float64), 0.06, 0.06)
 
 
-@pytest.mark.parametrize("align", ["softmax", "entmax"])
+@pytest.mark.parametrize("align", ["softmax", "sigmoid"])
 def test_a_batch_shares_the_graph_and_added_loops_have_rows_of_their_own(align):
     for options in ({"batch": 2}, {"loops": True}):
-        case = ("gatv2", align, "both", HUB, (2, 3), 0.3)
+        case = ("gatv2", align, "both", "directed, isolated", (2, 3), 0.3)
+        if "loops" in options:
+            case = ("gatv2", align, "both", HUB, (2, 3), 0.0)
         assert_alike(outcome("kernels", case, **options), outcome("reference", case, torch.float64, **options))
 
 
@@ -214,7 +216,7 @@ def test_the_operators_keep_torchs_rules(align, top):
     a, b, v, e = (torch.randn(size, 2, 4, requires_grad=True) for size in (n, m, m, index.shape[1]))
     numbers = (2, 0, 1, 1.0, 0.0, 0.0, 0, align, 0.0, top)
     arguments = (a, b, v, None, e, e, [graph.start, graph.source, graph.edge], None, *numbers)
-    torch.library.opcheck(triton_edges.edges_op, arguments, test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(triton_edges.edges_op.call, arguments, test_utils=("test_schema", "test_faketensor"))
 
 
 @pytest.mark.parametrize("edges", [0, 1, 3, 4, 5, 9, 40])

@@ -6,6 +6,7 @@ The operators are registered here without importing Triton; kernels and launches
 lists of a graph are made once and remembered for as long as its tensors live.
 """
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,7 +20,9 @@ from ..core.errors import Refused
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.remember import remembered
-from ..core.scores import GATv2
+from ..core.scores import Dot as DotScore
+from ..core.scores import GATv2, ScaledDot
+from .operator import operator
 
 HAS_TRITON = find_spec("triton") is not None
 WIDEST = 1024  # heads x width that one program holds in registers
@@ -37,6 +40,9 @@ class TritonEdges:
         why = []
         if not HAS_TRITON:
             why.append("Triton is not installed.")
+        tensors = (plan.q, plan.k, plan.v)
+        if not torch.compiler.is_compiling() and any(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
+            why.append('It does not run under vmap and the other transforms of torch.func: backend="reference" does.')
         if _align_of(plan) is None or plan.factor is not None:
             why.append(
                 "Its alignments are softmax, sparsemax, entmax 1.5, top-k, sigmoid, ReLU and uniform; this is "
@@ -63,37 +69,39 @@ class TritonEdges:
         core, kind, aligned = problem.score.core, _kind(problem.score.core), _align_of(plan)
         assert isinstance(graph, Neighbours) and isinstance(core, (Dot, Pair))
         assert kind is not None and aligned is not None
-        align, bias, top = aligned
+        align = aligned[0]
         scale, slope, act = 1.0, 0.0, 0
         if isinstance(core, Dot):
             scale = core.scale
         else:
             slope, act = SLOPES.get(core.act, core.slope), int(core.act == "tanh")
         shared = align == "softmax" and isinstance(plan.score, GATv2) and plan.k is plan.v
-        value, own = plan.v_by_head, problem.edge_value
+        own, join = problem.edge_value, 0
+        if core.edge is not None:
+            join = 2 if core.edge.join == "mul" else 1
+        if align == "softmax" and join == 1 and _twins(plan):
+            own, join = None, 3
         seed = problem.seed + 1 if problem.dropout and problem.seed is not None else None  # sampling draws from seed
+        numbers = (kind, act, join, scale, slope, problem.dropout)
         outs, chosen = [], []
         for item in range(plan.batch):  # one graph for the whole batch
-            part = slice(item * plan.heads, (item + 1) * plan.heads)
+
+            def take(x: Tensor, item: int = item) -> Tensor:
+                return x if plan.batch == 1 else x.unflatten(0, (plan.batch, plan.heads))[item]
+
+            values = plan.v_by_head.squeeze(0) if plan.batch == 1 else plan.v_by_head[item]
             out, _, index = edges_op(
-                _node_major(core.a[part]),
-                _node_major(core.b[part]),
-                None if shared else _node_major(value[item]),
-                _readout(core, part, kind),
-                None if core.edge is None else _node_major(core.edge.x[part]),
-                None if own is None else _node_major(own.x[part]),
+                _node_major(take(core.a)),
+                _node_major(take(core.b)),
+                None if shared else _node_major(values),
+                _readout(core, take, plan.heads, kind),
+                None if core.edge is None else _edge_major(take(core.edge.x)),
+                None if own is None else _edge_major(take(own.x)),
                 [graph.start, graph.source, graph.edge],
                 seed,
-                kind,
-                act,
-                0 if core.edge is None else 1 + (core.edge.join == "mul"),
-                scale,
-                slope,
-                problem.dropout,
+                *numbers,
                 item,
-                align,
-                bias,
-                top,
+                *aligned,
             )
             outs.append(out.transpose(0, 1))
             chosen.append(index.transpose(0, 1))
@@ -126,20 +134,33 @@ def _kind(core: object) -> int | None:
     return 0 if plain and core.a.shape[-1] == 1 else 1
 
 
-def _readout(core: Dot | Pair, heads: slice, kind: int) -> Tensor | None:
+def _readout(core: Dot | Pair, take: Callable[[Tensor], Tensor], heads: int, kind: int) -> Tensor | None:
     """(H, w) in fp32, for a pair."""
     if kind != 1 or not isinstance(core, Pair):
         return None
     if isinstance(core.readout, Tensor):
-        return core.readout[heads].float().contiguous()
+        return take(core.readout).float().contiguous()
     assert core.readout is not None
-    return torch.full((heads.stop - heads.start, core.a.shape[-1]), core.readout, device=core.a.device)
+    return torch.full((heads, core.a.shape[-1]), core.readout, device=core.a.device)
 
 
 def _node_major(x: Tensor) -> Tensor:
     """(H, n, d) -> (n, H, d) with unit stride in d: a view where memory is node-major already."""
     x = x.transpose(0, 1)
     return x if x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
+
+
+def _edge_major(x: Tensor) -> Tensor:
+    """The same for edges, whose numbers stand side by side too: their ids come in any order."""
+    x = _node_major(x)
+    return x.contiguous() if x.shape[-1] == 1 and x.stride(1) > 1 else x
+
+
+def _twins(plan: Plan) -> bool:
+    """Whether what an edge adds to the key is what it adds to the value, and the score takes it as it is."""
+    key, value = plan.edge_key, plan.edge_value
+    as_it_is = type(plan.score) in (DotScore, ScaledDot, GATv2)
+    return as_it_is and key is not None and value is not None and key.x is value.x
 
 
 def _call(
@@ -156,7 +177,7 @@ def _call(
     return Call(both_ways, edge, a, b, v, r, key, value, seed, kind, act, join, scale, slope, dropout, item)
 
 
-@torch.library.custom_op("regard::edges_triton", mutates_args=())
+@operator("edges_triton")
 def edges_op(
     a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, key: Tensor | None, value: Tensor | None,
     graph: list[Tensor], seed: Tensor | None, kind: int, act: int, join: int, scale: float, slope: float,
@@ -192,7 +213,7 @@ def _(
     )
 
 
-@torch.library.custom_op("regard::edges_triton_backward", mutates_args=())
+@operator("edges_triton_backward")
 def backward_op(
     a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, key: Tensor | None, value: Tensor | None,
     graph: list[Tensor], seed: Tensor | None, kind: int, act: int, join: int, scale: float, slope: float,

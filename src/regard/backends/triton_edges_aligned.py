@@ -17,9 +17,9 @@ from .triton_edges_parts import (
     kept,
     over_edges,
     own,
+    own_key,
     pull,
     put,
-    put_key_gradient,
     put_rows,
     readout,
     rows,
@@ -80,7 +80,7 @@ def aggregate_kernel(
         x = rows(V, tl.load(source + place, mask=real, other=0), v_n, v_h, 1, h, dv, real, wide)
         if IDS:
             ids = tl.load(edge + place, mask=real, other=0)
-        if VALUE:
+        if VALUE == 1:
             x += rows(X, ids, x_n, x_h, 1, h, dv, real, wide)
         if DROP:
             p = p * kept(seed, ids, h, item_of_batch, dropout)
@@ -125,7 +125,7 @@ def value_source_kernel(
             factor = kept(seed, ids, h, item_of_batch, dropout)
             p = p * factor
         if SCORES:
-            if VALUE:
+            if VALUE == 1:
                 dp = tl.sum(dout * (v + rows(X, ids, x_n, x_h, 1, h, dv, real, wide)), 2)
             else:
                 dp = tl.sum(dout * v, 2)
@@ -134,8 +134,8 @@ def value_source_kernel(
             tl.store(DWEIGHT + line, dp, mask=both)
         share = p[:, :, None] * dout
         dvalue += tl.sum(share, 0)
-        if VALUE:
-            put_rows(DX, ids, share, h, dv, H, DV, real, wide)
+        if VALUE == 1:
+            put_rows(1, DX, ids, share, h, dv, H, DV, real, head, wide)
     if slot >= 0:
         tl.store(PART + slot * (HP * DVP) + h[:, None] * DVP + dv[None, :], dvalue)
     else:
@@ -180,7 +180,8 @@ def key_source_kernel(
         if KIND == 0:
             tl.store(DS + line, dk, mask=both)
         if KEY != 0:
-            put_key_gradient(KIND, KEY, DK, ids, dk, b, scale, h, d, H, D, real, head, wide)
+            mine = own_key(KIND, KEY, dk, b, scale)
+            put_rows(KIND, DK, ids, mine, h, d, H, D, real, head, wide)
             if KEY == 2:
                 dk = dk * k
         db += over_edges(KIND, dk)

@@ -2,8 +2,8 @@
 
 Bytes: E (W b + 4 H + 4) + N (W b + 8 H + 4) forward and about E (2 W b + 24 H + 12) with backward for GAT's score
 (W = H D, b bytes a feature). GATv2 gathers one row an edge forward and three backward, a dot product two and three;
-an edge's own key or value is read once forward and, with its gradient written, three times backward (GAT's key is one
-number a head; a value twice).
+an edge's own key moves once forward and three times backward, its gradient among them (one number a head for GAT), its
+value once and twice; a key that is the value too moves once and three times for both.
 Design: one program owns a target (or a source, backward) and all its heads, so an edge's index is read once; work is
 sorted by degree, largest first; rows of more than PIECE edges are cut and their parts merged in order, so the result
 does not depend on timing and no atomic is used. The backward computes p again from tau; what it keeps for each edge is
@@ -24,9 +24,9 @@ from .triton_edges_parts import (
     kept,
     over_edges,
     own,
+    own_key,
     pull,
     put,
-    put_key_gradient,
     put_rows,
     readout,
     rows,
@@ -68,15 +68,18 @@ def forward_kernel(
         b = gather(KIND, B, j, b_n, b_h, h, d, real, head, wide)
         whole = b
         if KEY != 0:
-            whole = joined(KEY, b, gather(KIND, K, ids, k_n, k_h, h, d, real, head, wide))
+            k = gather(KIND, K, ids, k_n, k_h, h, d, real, head, wide)
+            whole = joined(KEY, b, k)
         s = score(KIND, ACT, a, whole, r, scale, slope) * LOG2E
         s = tl.where(real[:, None], s, -float("inf"))
         if SHARED:
             x = b
         else:
             x = rows(V, j, v_n, v_h, 1, h, dv, real, wide_v)
-        if VALUE:
+        if VALUE == 1:
             x += rows(X, ids, x_n, x_h, 1, h, dv, real, wide_v)
+        elif VALUE == 2:
+            x += k
         higher = tl.maximum(top, tl.max(s, 0))
         fade = tl.exp2(top - higher)
         p = tl.exp2(s - higher[None, :])
@@ -191,8 +194,10 @@ def source_kernel(
             whole = joined(KEY, b, k)
         s = score(KIND, ACT, a, whole, r, scale, slope)
         p = tl.where(both, tl.exp2(s * LOG2E - tau), 0.0)
-        if VALUE:
+        if VALUE == 1:
             dp = tl.sum(dout * (v + rows(X, ids, x_n, x_h, 1, h, dv, real, wide_v)), 2)
+        elif VALUE == 2:
+            dp = tl.sum(dout * (v + k), 2)
         else:
             dp = tl.sum(dout * v, 2)
         weight = p
@@ -203,13 +208,16 @@ def source_kernel(
         ds = p * (dp - delta)
         share = weight[:, :, None] * dout
         dvalue += tl.sum(share, 0)
-        if VALUE:
-            put_rows(DX, ids, share, h, dv, H, DV, real, wide_v)
+        if VALUE == 1:
+            put_rows(1, DX, ids, share, h, dv, H, DV, real, head, wide_v)
         dk = pull(KIND, ACT, ds, a, whole, r, slope)
         if KIND == 0:
             ds = dk
         if KEY != 0:
-            put_key_gradient(KIND, KEY, DK, ids, dk, b, scale, h, d, H, D, real, head, wide)
+            mine = own_key(KIND, KEY, dk, b, scale)
+            if VALUE == 2:
+                mine += share
+            put_rows(KIND, DK, ids, mine, h, d, H, D, real, head, wide)
             if KEY == 2:
                 dk = dk * k
         db += over_edges(KIND, dk)

@@ -11,6 +11,7 @@ from torch import Tensor
 from . import triton_edges_kernels as kernels
 from .triton_edges_work import Graph
 
+TWIN = 3  # a join: the edge's key is added to the key and, as its value, to the value
 PROGRAMS = 132 * 16  # of the pass over targets, each taking every so many rows
 
 
@@ -19,7 +20,7 @@ class Call:
     """One call of attention over a graph: tables (nodes, H, width) and (edges, H, width) with a unit last stride.
 
     a (n, H, D), b (m, H, D), v (m, H, DV) or None where the keys are the values, r (H, D), key (rows, H, D) and value
-    (rows, H, DV) by edge id; edge (E,) the ids in target order. kind, act, join: see triton_edges_parts.
+    (rows, H, DV) by edge id; edge (E,) the ids in target order. kind, act, join: KIND, ACT, KEY of triton_edges_parts.
     """
 
     graph: Graph
@@ -64,13 +65,14 @@ class Call:
     @property
     def scored(self) -> dict[str, Any]:
         """How an edge is scored."""
-        return {"KIND": self.kind, "ACT": self.act, "KEY": 0 if self.key is None else self.join}
+        return {"KIND": self.kind, "ACT": self.act, "KEY": 1 if self.join == TWIN else self.join}
 
     @property
     def valued(self) -> dict[str, Any]:
         """What becomes of its value, and whether the kernel needs its id."""
-        drops, value = self.seed is not None and self.dropout > 0, self.value is not None
-        return {"VALUE": value, "DROP": drops, "IDS": drops or value or self.key is not None}
+        drops = self.seed is not None and self.dropout > 0
+        value = 2 if self.join == TWIN else int(self.value is not None)
+        return {"VALUE": value, "DROP": drops, "IDS": drops or value > 0 or self.join > 0}
 
     @property
     def score_tables(self) -> tuple[Any, ...]:

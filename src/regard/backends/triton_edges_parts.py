@@ -1,8 +1,9 @@
 """What the edge kernels are made of: gathering rows, scoring an edge, the gradient of that score, dropout.
 
-KIND 0 = GAT, leaky(a_i + b_j); 1 = pair, r . act(a_i + b_j); 2 = dot, scale a_i . b_j.
-ACT  0 = leaky ReLU (a slope of 0 is ReLU, of 1 the identity); 1 = tanh.
-KEY  how an edge's own key joins that of its source: 0 = there is none, 1 = b_j + k_e, 2 = b_j * k_e.
+KIND   0 = GAT, leaky(a_i + b_j); 1 = pair, r . act(a_i + b_j); 2 = dot, scale a_i . b_j.
+ACT    0 = leaky ReLU (a slope of 0 is ReLU, of 1 the identity); 1 = tanh.
+KEY    how an edge's own key joins that of its source: 0 = there is none, 1 = b_j + k_e, 2 = b_j * k_e.
+VALUE  an edge's own value: 0 = there is none, 1 = v_j + x_e, 2 = v_j + k_e (its key, read and written once).
 
 GAT's parts are numbers, (edges, heads); the others have a width, (edges, heads, width). Node-major tables have a unit
 stride over their width; what kernels write is contiguous.
@@ -64,10 +65,15 @@ def put(base, row, x, h, d, H: tl.constexpr, D: tl.constexpr, wide):
 
 
 @triton.jit
-def put_rows(base, index, x, h, d, H: tl.constexpr, D: tl.constexpr, real, wide):
-    """Rows (edges, heads, width) of a contiguous table, each at its own place."""
-    where = index.to(tl.int64)[:, None, None] * (H * D) + h[None, :, None] * D + d[None, None, :]
-    tl.store(base + where, x.to(base.dtype.element_ty), mask=real[:, None, None] & wide[None, :, :])
+def put_rows(KIND: tl.constexpr, base, index, x, h, d, H: tl.constexpr, D: tl.constexpr, real, head, wide):
+    """(edges, heads[, width]) into a contiguous table, each row at its own place."""
+    index = index.to(tl.int64)
+    x = x.to(base.dtype.element_ty)
+    if KIND == 0:
+        tl.store(base + index[:, None] * H + h[None, :], x, mask=real[:, None] & head[None, :])
+    else:
+        where = index[:, None, None] * (H * D) + h[None, :, None] * D + d[None, None, :]
+        tl.store(base + where, x, mask=real[:, None, None] & wide[None, :, :])
 
 
 @triton.jit
@@ -131,21 +137,14 @@ def pull(KIND: tl.constexpr, ACT: tl.constexpr, ds, a, b, r, slope):
 
 
 @triton.jit
-def put_key_gradient(
-    KIND: tl.constexpr, KEY: tl.constexpr, DK, ids, dk, b, scale, h, d, H: tl.constexpr, D: tl.constexpr, real, head,
-    wide,
-):  # fmt: skip
-    """The gradient of an edge's own key at its id, from that of the joined key."""
+def own_key(KIND: tl.constexpr, KEY: tl.constexpr, dk, b, scale):
+    """The gradient of an edge's own key from that of the joined key."""
     x = dk
     if KEY == 2:
         x = x * b
     if KIND == 2:
         x = x * scale
-    if KIND == 0:
-        where = ids.to(tl.int64)[:, None] * H + h[None, :]
-        tl.store(DK + where, x.to(DK.dtype.element_ty), mask=real[:, None] & head[None, :])
-    else:
-        put_rows(DK, ids, x, h, d, H, D, real, wide)
+    return x
 
 
 @triton.jit

@@ -237,7 +237,8 @@ def edge_parts(over: Structure, plan: "Plan") -> tuple[Part | None, Part | None]
     for graph in over.parts():
         if isinstance(graph, Edges) and (graph.key is not None or graph.value is not None):
             key = _part(graph, "key", graph.key, plan, plan.k.shape[-1])
-            value = _part(graph, "value", graph.value, plan, plan.v.shape[-1])
+            twins = graph.value is graph.key and plan.k.shape[-1] == plan.v.shape[-1]  # one tensor stays one
+            value = key if twins else _part(graph, "value", graph.value, plan, plan.v.shape[-1])
             return (None if key is None else Part(key, graph.join)), (None if value is None else Part(value))
     return None, None
 
