@@ -86,6 +86,7 @@ def gat(
     seeds: Annotated[int, typer.Option(min=1, help="How often each network is trained.")] = 20,
     alone: Annotated[bool, typer.Option("--alone", help="Only GAT: no mean of neighbours, no MLP.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
 ) -> None:
     """Graph attention by the paper's recipe: mean and deviation over seeds beside the paper's, and beside what does
     without attention and without edges.
@@ -95,8 +96,8 @@ def gat(
     from regard.models.accuracy import main as run
 
     try:
-        run(data.value, seeds, alone, json)
-    except (OSError, ValueError) as problem:
+        run(data.value, seeds, alone, json, device)
+    except (OSError, ValueError, RuntimeError) as problem:
         _stop(str(problem))
 
 

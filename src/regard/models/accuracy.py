@@ -65,9 +65,9 @@ def accuracies(
     return found
 
 
-def main(data: str, seeds: int, alone: bool = False, json_wanted: bool = False) -> None:
+def main(data: str, seeds: int, alone: bool = False, json_wanted: bool = False, device: str = "cpu") -> None:
     """What `regard train gat` does: train with progress on stderr, then a table or JSON on stdout."""
-    task = planetoid(data)
+    task = planetoid(data).to(device)
     kinds = ("gat",) if alone else tuple(SAYS)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:

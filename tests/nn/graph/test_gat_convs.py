@@ -151,3 +151,15 @@ def test_any_alignment_runs_on_edges(kind: type, align: str) -> None:
     out.sum().backward()
     assert x.grad is not None and x.grad.isfinite().all()
     assert (amap.edges() >= 0).all()
+
+
+def test_value_dropout_leaves_the_weights_alone():
+    torch.manual_seed(0)
+    layer = GATConv(4, 3, heads=2, value_dropout=0.5)
+    x, edge_index = torch.randn(5, 4), torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]])
+    still, (_, expected) = layer.eval()(x, edge_index, return_attention_weights=True)
+    out, (_, weights) = layer.train()(x, edge_index, return_attention_weights=True)
+    torch.testing.assert_close(weights, expected)
+    assert not torch.allclose(out, still)
+    many = torch.stack([layer(x, edge_index) for _ in range(600)]).mean(0)
+    torch.testing.assert_close(many, still, rtol=0, atol=0.25)

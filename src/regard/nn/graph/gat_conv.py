@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from ...core.scores import GAT
 from .adjacency import pair_of
+from .features import dropped
 from .layer import GraphLayer, edge_features
 from .linear import glorot_, heads_first, heads_last, linear
 from .loops import with_loops
@@ -22,6 +23,7 @@ class GATConv(GraphLayer):
 
     add_self_loops   each node has exactly one loop, as in torch_geometric; fill_value gives the features of loops
     residual, bias   W_r x_i and b, added after the heads are joined
+    value_dropout    on W x_j where it is averaged, not where it is scored, as in the paper's own code
     return_attention_weights   (out, (edge_index, weights (E, H))), torch_geometric's form, before dropout
     return_map       (out, AttentionMap): map.edges() stands on the caller's edges, map.loops on loops that were added
 
@@ -42,12 +44,13 @@ class GATConv(GraphLayer):
         fill_value: "float | Tensor | str" = "mean",
         bias: bool = True,
         residual: bool = False,
+        value_dropout: float = 0.0,
         **options: Any,
     ):
         super().__init__(dropout, **options)
         self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
         self.negative_slope, self.add_self_loops, self.edge_dim = negative_slope, add_self_loops, edge_dim
-        self.fill_value, self.residual = fill_value, residual
+        self.fill_value, self.residual, self.value_dropout = fill_value, residual, value_dropout
         self.lin = self.lin_src = self.lin_dst = None
         if isinstance(in_channels, int):
             self.lin = linear(in_channels, heads * out_channels, bias=False)
@@ -95,6 +98,7 @@ class GATConv(GraphLayer):
             n = k.shape[-2] if size is None else size[1]
             q = k.new_zeros((*k.shape[:-2], n, 1))
         key = self._edge_term(edge_features(self, edge_attr, graph, self.edge_dim), graph.index, q, k)
+        values = dropped(values, self.value_dropout, self.training)
         ran = self.over_edges(q, k, values, GAT(slope=self.negative_slope), graph, self.add_self_loops, key)
         out = heads_last(ran.out, self.concat)
         if self.res is not None and target is not None:
