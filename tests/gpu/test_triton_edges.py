@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from tests.backends.test_triton_edges import ALIGNS, FEATURES, SCORES, covering
 
-from regard import GAT, Edges, GATv2, ScaledDot, attend
+from regard import GAT, Edges, TopK, attend
 
+DEVICE = "cuda"
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, and this machine has none"),
@@ -14,6 +16,8 @@ pytestmark = [
 def graph(kind):
     """(edge_index, targets, sources)"""
     torch.manual_seed(0)
+    if kind == "unlike":  # no edge twice
+        return torch.randperm(2000)[:300].view(1, -1) // torch.tensor([[50], [1]]) % torch.tensor([[40], [50]]), 50, 40
     if kind == "empty":
         return torch.zeros(2, 0, dtype=torch.long), 5, 4
     if kind == "one edge":
@@ -29,28 +33,34 @@ def graph(kind):
     )  # bipartite, repeats, isolated
 
 
-SCORES = {"gat": lambda d, h: GAT(d, h), "gatv2": lambda d, h: GATv2(d, h), "dot": lambda d, h: ScaledDot()}
-
-
-def run(backend, dtype, score, kind, heads, d, batch=1, loops=False, **options):
+def run(backend, dtype, score, kind, heads, d, batch=1, loops=False, align="softmax", features="none", **options):
+    """How large numbers are, and the output, the weights and every gradient."""
     index, n, m = graph(kind)
     if loops:
         n = m = max(n, m)
     torch.manual_seed(1)
-    score = SCORES[score](d, heads).cuda().to(dtype)
-    q, k, v = (
-        torch.randn(batch, heads, x, d, dtype=torch.float64).to(dtype).cuda().requires_grad_() for x in (n, m, m)
-    )
-    weight = torch.randn(batch, heads, n, d, dtype=torch.float64).cuda()
-    made = attend(q, k, v, score, over=Edges(index.cuda(), (n, m), self_loops=loops), backend=backend, **options)
-    leaves = [q, k, v, *score.parameters()]
+    factors = (score, features) == ("gat", "times")  # of GAT's numbers
+    score = (GAT() if factors else SCORES[score](d, heads)).to(DEVICE, dtype)
+    width, rows = 1 if factors else d, index.shape[1] + (n if loops else 0)
+
+    def draw(count, width):
+        return torch.randn(batch, heads, count, width, dtype=torch.float64).to(DEVICE, dtype).requires_grad_()
+
+    q, k, v = draw(n, d), draw(m, width), draw(m, d)
+    key = draw(rows, width) if features in ("key", "times", "both", "twins") else None
+    value = key if features == "twins" else draw(rows, d) if features in ("value", "both") else None
+    over = Edges(index.to(DEVICE), (n, m), loops, key, value, "mul" if features == "times" else "add")
+    weight = torch.randn(batch, heads, n, d, dtype=torch.float64).to(DEVICE)
+    made = attend(q, k, v, score, ALIGNS[align], over, backend=backend, **options)
+    own = [x for x in (key, None if value is key else value) if x is not None]
+    leaves = [q, k, v, *own, *score.parameters()]
     grads = torch.autograd.grad((made.out.double() * weight).sum(), leaves, allow_unused=True)
     # ds = p (dp - delta) cancels, and delta = dout . out is read off the stored output: it is known to an ulp of
     # what is subtracted, at most |dout_i| |v_j|
     largest = (
         weight.norm(dim=-1).max()
         * v.double().norm(dim=-1).max()
-        * max([1.0, *(p.abs().max() for p in (q, k, *score.parameters()))])
+        * max([1.0, *(p.abs().max() for p in (q, k, *own, *score.parameters()))])
     )
     return largest, [
         made.out,
@@ -61,13 +71,17 @@ def run(backend, dtype, score, kind, heads, d, batch=1, loops=False, **options):
 
 @pytest.mark.parametrize("heads, d", [(1, 1), (3, 7), (8, 32), (4, 32)])
 @pytest.mark.parametrize("kind", ["bipartite", "hubs", "empty", "one edge"])
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", ["gat", "gatv2", "dot"])
 @pytest.mark.parametrize("options", [{}, {"dropout": 0.4, "seed": 5}], ids=["whole", "dropout"])
 def test_out_map_and_gradients_err_no_more_than_twice_the_references(score, kind, heads, d, options):
-    largest, truth = run("reference", torch.float64, score, kind, heads, d, **options)
-    for dtype in (torch.float32, torch.bfloat16):
-        low = run("reference", dtype, score, kind, heads, d, **options)[1]
-        ours = run("triton-edges", dtype, score, kind, heads, d, **options)[1]
+    assert_no_worse((torch.float32, torch.bfloat16), score, kind, heads, d, **options)
+
+
+def assert_no_worse(dtypes, *case, **options):
+    largest, truth = run("reference", torch.float64, *case, **options)
+    for dtype in dtypes:
+        low = run("reference", dtype, *case, **options)[1]
+        ours = run("triton-edges", dtype, *case, **options)[1]
         for true, theirs, mine in zip(truth, low, ours, strict=True):
             if true.numel():
                 error, bar = (mine.double() - true).norm(), 2 * (theirs.double() - true).norm()
@@ -75,11 +89,54 @@ def test_out_map_and_gradients_err_no_more_than_twice_the_references(score, kind
                 assert error <= bar + 2 * ulp
 
 
-@pytest.mark.parametrize("score", SCORES)
-def test_the_same_bits_twice(score):
-    one, two = (run("triton-edges", torch.float32, score, "hubs", 4, 16, dropout=0.3, seed=1)[1] for _ in range(2))
+KINDS = ["bipartite, repeats", "hubs, repeats", "empty", "one edge"]
+SIZES = [(4, 16), (3, 7), (8, 8)]
+
+
+@pytest.mark.parametrize("case", covering(SCORES, ALIGNS, FEATURES, KINDS, SIZES, [0.0, 0.4]), ids=str)
+def test_every_alignment_with_every_feature(case):
+    score, align, features, kind, (heads, d), dropout = case
+    options = {"align": align, "features": features, "dropout": dropout, "seed": 5}
+    assert_no_worse((torch.float32, torch.bfloat16), score, kind.removesuffix(", repeats"), heads, d, **options)
+
+
+@pytest.mark.parametrize("kind", ["unlike", "hubs"])
+@pytest.mark.parametrize("score", ["gat", "dot", "tanh"])
+def test_top_k_in_full_precision(score, kind):
+    """Half precision rounds scores before they are ranked, so that its choice is another; repeated edges tie."""
+    assert_no_worse((torch.float32,), score, kind, 4, 16, align="topk", features="key", dropout=0.2, seed=5)
+
+
+def test_top_k_takes_the_first_of_equal_scores():
+    index, n, m = graph("hubs")
+    over = Edges(index.to(DEVICE), (n, m))
+    q, k = torch.zeros(1, 2, n, 8, device=DEVICE), torch.randn(1, 2, m, 8, device=DEVICE)
+    made = attend(q, k, k, "dot", TopK(5), over, backend="triton-edges")
+    into_hub = (index[1] == 3).nonzero()[:, 0].to(DEVICE)
+    weights = made.map.edges()[0][:, into_hub]
+    torch.testing.assert_close(weights[:, :5], torch.full((2, 5), 0.2, device=DEVICE))
+    assert not weights[:, 5:].any()
+
+
+@pytest.mark.parametrize("align", ["softmax", "entmax", "topk"])
+@pytest.mark.parametrize("score", ["gat", "gatv2", "dot"])
+def test_the_same_bits_twice(score, align):
+    options = {"dropout": 0.3, "seed": 1, "align": align, "features": "both"}
+    one, two = (run("triton-edges", torch.float32, score, "hubs", 4, 16, **options)[1] for _ in range(2))
     for a, b in zip(one, two, strict=True):
         assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("align", ["softmax", "sparsemax"])
+def test_a_gradient_that_is_one_number_everywhere_is_read_without_a_copy(align):
+    index, n, m = graph("bipartite")
+    q, k, v = (torch.randn(1, 4, size, 16, device=DEVICE, requires_grad=True) for size in (n, m, m))
+    found = []
+    for backend in ("triton-edges", "reference"):
+        out = attend(q, k, v, "dot", align, Edges(index.to(DEVICE), (n, m)), backend=backend).out
+        found.append(torch.autograd.grad(out.sum(), (q, k, v)))
+    for mine, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=2e-4, atol=2e-4)
 
 
 def test_a_batch_shares_the_graph_and_self_loops_are_added_once():
@@ -93,10 +150,10 @@ def test_a_batch_shares_the_graph_and_self_loops_are_added_once():
 def test_gatv2_whose_keys_are_its_values_gathers_them_once_and_sums_both_gradients():
     index, n, m = graph("hubs")
     torch.manual_seed(1)
-    q, x = (torch.randn(1, 4, size, 16, device="cuda", requires_grad=True) for size in (n, m))
+    q, x = (torch.randn(1, 4, size, 16, device=DEVICE, requires_grad=True) for size in (n, m))
     found = []
     for backend in ("triton-edges", "reference"):
-        out = attend(q, x, x, "gatv2", over=Edges(index.cuda(), (n, m)), backend=backend).out
+        out = attend(q, x, x, "gatv2", over=Edges(index.to(DEVICE), (n, m)), backend=backend).out
         found.append([out, *torch.autograd.grad(out.square().sum(), (q, x))])
     for mine, theirs in zip(*found, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=2e-4, atol=2e-4)
@@ -104,8 +161,8 @@ def test_gatv2_whose_keys_are_its_values_gathers_them_once_and_sums_both_gradien
 
 def test_auto_takes_the_kernel_and_compile_traces_it():
     index, n, m = graph("bipartite")
-    over = Edges(index.cuda(), (n, m))
-    q, k = (torch.randn(1, 4, size, 8, device="cuda") for size in (n, m))
+    over = Edges(index.to(DEVICE), (n, m))
+    q, k = (torch.randn(1, 4, size, 8, device=DEVICE) for size in (n, m))
     made = attend(q, k, k, "gat", over=over)
     assert made.map._source.backend == "triton-edges"
     compiled = torch.compile(lambda q, k: attend(q, k, k, "gat", over=over).out, fullgraph=True, backend="aot_eager")
