@@ -79,6 +79,17 @@ def test_simple_hgn_is_its_formula_with_the_weights_of_the_layer_before() -> Non
     assert_gradients(layer, out, summed_into(w[..., None] * h[j], i).flatten(1) + layer.res(x) + layer.bias)
 
 
+def test_simple_hgn_remembers_along_the_edges_and_never_as_a_matrix() -> None:
+    """A backend asked for by name never falls back: both passes run over edges."""
+    layer, x, kinds = (
+        SimpleHGNConv(5, 3, 2, heads=2, backend="edges-cpu"),
+        torch.randn(NODES, 5),
+        torch.arange(EDGES) % 2,
+    )
+    _, before = layer(x, INDEX, kinds, return_weights=True)
+    assert layer(x, INDEX, kinds, previous=before).shape == (NODES, 6)
+
+
 def test_simple_hgn_without_types_and_memory_is_gat() -> None:
     layer, x = SimpleHGNConv(5, 3, 2, heads=2, beta=0.0, negative_slope=0.2).double(), features(NODES, 5)
     torch.nn.init.zeros_(layer.lin_relation.weight)

@@ -8,8 +8,7 @@ from torch.nn import functional as F
 
 from ...core.attend import attend
 from ...core.edges import Edges
-from ...core.scores import GAT, EdgeBias
-from ...core.scores import Dot as DotScore
+from ...core.scores import GAT
 from .layer import GraphLayer
 from .linear import glorot_, heads_first, heads_last, linear
 
@@ -101,9 +100,9 @@ class SimpleHGNConv(GraphLayer):
 
     def _again(self, previous: Tensor, v: Tensor, index: Tensor) -> Tensor:
         """The values under the weights of the layer before: softmax gives them back from their logarithms."""
-        nothing = v[..., :0]
-        over = Edges(index, (v.shape[-2], v.shape[-2]))
-        return attend(nothing, nothing, v, DotScore() | EdgeBias(previous.detach().log()), over=over).out
+        nothing = v.new_zeros((*v.shape[:-1], 1))
+        over = Edges(index, (v.shape[-2], v.shape[-2]), key=previous.detach().log()[..., None])
+        return attend(nothing, nothing, v, GAT(slope=1.0), over=over, backend=self.backend).out
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"
