@@ -73,7 +73,8 @@ def outcome(layer, name, device, dtype, backend):
                for part in out)  # fmt: skip
     parameters = list(layer.parameters())
     grads = torch.autograd.grad(loss, [*leaves, *parameters], allow_unused=True)
-    return [*(part.detach() for part in out), *(torch.zeros(1, device=device) if grad is None else grad for grad in grads)]
+    grads = [torch.zeros(1) if grad is None else grad for grad in grads]
+    return [*(part.detach() for part in out), *grads]
 
 
 @pytest.mark.parametrize("name", LAYERS)

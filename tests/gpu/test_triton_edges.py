@@ -60,7 +60,7 @@ def run(backend, dtype, score, kind, heads, d, batch=1, loops=False, align="soft
     largest = (
         weight.norm(dim=-1).max()
         * v.double().norm(dim=-1).max()
-        * max([1.0, *(p.abs().max() for p in (q, k, *own, *score.parameters()))])
+        * max([1.0, *(p.abs().max() for p in (q, k, *own, *score.parameters()) if p.numel())])
     )
     return largest, [
         made.out,
