@@ -57,6 +57,7 @@ from .core.scores import (
     Trilinear,
 )  # fmt: skip
 from .core.structures import Causal, Full, Mask, Padding, Segments, Structure, Window
+from .recording import Record, record
 
 __version__ = "0.1.0"
 
@@ -100,6 +101,7 @@ __all__ = [
     "Pyramid",
     "QueryFree",
     "ReLU",
+    "Record",
     "Refused",
     "Reinforced",
     "RelativeBias",
@@ -123,5 +125,6 @@ __all__ = [
     "models",
     "nn",
     "plan",
+    "record",
     "scores",
 ]  # fmt: skip

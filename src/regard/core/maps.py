@@ -53,6 +53,9 @@ class AttentionMap:
     """
 
     features: int | None = None
+    site: str | None = None  # where it was recorded
+    rows: "Sequence[str] | None" = None  # what attends and what is attended, for people
+    columns: "Sequence[str] | None" = None
 
     def __init__(self, lead: tuple[int, ...], n: int, m: int, slab: slice):
         self.lead, self.n, self.m, self.slab = lead, n, m, slab
@@ -101,7 +104,9 @@ class AttentionMap:
                 raise IndexError(f"Index {i} is out of range for an axis of {length}.")
             size //= length
             start += (i % length) * size
-        return self.narrowed(self.lead[len(index) :], slice(start, start + size))
+        made = self.narrowed(self.lead[len(index) :], slice(start, start + size))
+        made.site, made.rows, made.columns = self.site, self.rows, self.columns
+        return made
 
     # reads
 

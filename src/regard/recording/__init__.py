@@ -1,0 +1,5 @@
+"""Capture and intervene on any model; the record file."""
+
+from .record import Record, record
+
+__all__ = ["Record", "record"]

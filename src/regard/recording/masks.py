@@ -1,0 +1,111 @@
+"""Masks that models hand to their kernels, read as structures: most n x m masks are causal, a window, padding.
+
+A mask is looked at in bands of rows, so that reading one of n x m never makes another. What is none of these stays
+the model's own tensor.
+"""
+
+import torch
+from torch import Tensor
+
+from ..core.remember import remembered
+from ..core.structures import Causal, Full, Mask, Structure, Window
+
+LOW = -1e4  # an additive mask this low closes a pair: exp underflows beside any open one
+
+
+def read_mask(mask: Tensor | None, causal: bool, q: Tensor, k: Tensor) -> tuple[Structure, Tensor | None]:
+    """The structure, and a bias (B or 1, H or 1, n or 1, m) where the mask adds numbers to the scores."""
+    n, m = q.shape[-2], k.shape[-2]
+    over: Structure = Causal("start") if causal else Full()
+    if mask is None:
+        return over, None
+    while mask.ndim > 4 and mask.shape[0] == 1:
+        mask = mask[0]
+    if mask.ndim > 4:
+        mask = mask.flatten(0, -4)
+    if mask.ndim == 3:  # a batch without heads, as the queries have them
+        mask = mask[:, None] if q.shape[1] == 1 else mask[None]
+    mask = mask.reshape((1,) * (4 - mask.ndim) + tuple(mask.shape))
+    if mask.dtype != torch.bool:
+        if not remembered((mask,), "closes pairs alone", lambda: _closes_pairs_alone(mask)):
+            return over, mask.to(q.device) if mask.is_floating_point() else mask.to(q.dtype)
+        found = remembered((mask,), ("structure", n, m), lambda: _structure(mask, n, m))
+    else:
+        found = remembered((mask,), ("structure", n, m), lambda: _structure(mask, n, m))
+    return over & found, None
+
+
+def _bands(mask: Tensor) -> "list[slice]":
+    rows = mask.shape[-2]
+    step = max(1, rows // 16)
+    return [slice(start, min(rows, start + step)) for start in range(0, rows, step)]
+
+
+def _open(mask: Tensor, rows: slice) -> Tensor:
+    part = mask[..., rows, :]
+    return part if part.dtype == torch.bool else part > LOW
+
+
+def _closes_pairs_alone(mask: Tensor) -> bool:
+    """Whether an additive mask holds 0 and very low numbers only, with something open in every row."""
+    if not mask.is_floating_point():
+        return False
+    for rows in _bands(mask):
+        part = mask[..., rows, :]
+        opened = part > LOW
+        if not bool(((part == 0) == opened).all()) or not bool(opened.any(-1).all()):
+            return False
+    return True
+
+
+def _structure(mask: Tensor, n: int, m: int) -> Structure:
+    """The mask in closed form where it has one."""
+    keys = torch.zeros_like(_open(mask, slice(0, 1)))
+    for rows in _bands(mask):
+        keys |= _open(mask, rows).any(-2, keepdim=True)
+    some: Structure = Full() if bool(keys.all()) else Mask(keep=keys)
+    for shape in _candidates(mask, n, m):
+        if all(torch.equal(_open(mask, rows), (shape(rows) & keys).expand_as(mask[..., rows, :]))
+               for rows in _bands(mask)):  # fmt: skip
+            return shape.structure & some
+    kept = mask if mask.dtype == torch.bool else mask > LOW
+    return Mask(keep=kept.clone() if kept is mask else kept)
+
+
+class _Shape:
+    """Pairs with i + shift - left <= j <= i + shift + right; None is no bound."""
+
+    def __init__(self, structure: Structure, shift: int, left: int | None, right: int | None, m: int, device: object):
+        self.structure, self.shift, self.left, self.right = structure, shift, left, right
+        self.j = torch.arange(m, device=device)  # type: ignore[call-overload]
+
+    def __call__(self, rows: slice) -> Tensor:
+        i = torch.arange(rows.start, rows.stop, device=self.j.device)[:, None] + self.shift
+        keep = torch.ones_like(i, dtype=torch.bool)
+        if self.left is not None:
+            keep = keep & (self.j >= i - self.left)
+        if self.right is not None:
+            keep = keep & (self.j <= i + self.right)
+        return keep
+
+
+def _candidates(mask: Tensor, n: int, m: int) -> "list[_Shape]":
+    device = mask.device
+    found = [_Shape(Full(), 0, None, None, m, device)]
+    if mask.shape[-2] != n or n == 1:
+        return found
+    aligned = [("end", m - n)] + ([("start", 0)] if n != m else [])
+    for align, shift in aligned:
+        found.append(_Shape(Causal(align), shift, None, 0, m, device))
+        left, right = _reach(mask, n, shift)
+        found.append(_Shape(Causal(align) & Window(left, m, align=align), shift, left, 0, m, device))
+        found.append(_Shape(Window(left, right, align=align), shift, left, right, m, device))
+    return found
+
+
+def _reach(mask: Tensor, n: int, shift: int) -> tuple[int, int]:
+    """How far the last row looks back, and the first row ahead."""
+    last, first = (_open(mask, slice(i, i + 1))[0, 0, 0].nonzero()[:, 0] for i in (n - 1, 0))
+    left = n - 1 + shift - int(last.min()) if last.numel() else 0
+    right = int(first.max()) - shift if first.numel() else 0
+    return max(0, left), max(0, right)

@@ -1,0 +1,170 @@
+"""record: have the attention of any model, its kernel unchanged."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..core.maps import AttentionMap, StoredMap, Strongest
+from .calls import Call, Scored
+from .gradients import Gradient
+from .kept import Keys, TopMap
+from .sites import Names, Site
+from .watching import Changed, listen, stop
+
+KEEPS = ("qk", "weights", "stats", "topk")
+
+
+class Statistics(NamedTuple):
+    """What is known of each row and key without the weights: entropy (B, H, n), the strongest keys, mass (B, H, m)."""
+
+    entropy: Tensor
+    strongest: Strongest
+    mass: Tensor
+
+
+class Maps(Mapping[str, AttentionMap]):
+    """Maps by site. maps["encoder.layer.3.attention.self"], or a pattern that fits one site alone."""
+
+    def __init__(self) -> None:
+        self._by_site: dict[str, AttentionMap] = {}
+
+    def __getitem__(self, name: str) -> AttentionMap:
+        found = self._by_site.get(str(name))
+        if found is not None:
+            return found
+        fits = [key for key in self._by_site if fnmatchcase(key, str(name))]
+        if len(fits) == 1:
+            return self._by_site[fits[0]]
+        if fits:
+            raise KeyError(f"{name!r} fits {len(fits)} sites: {', '.join(fits[:6])}{', ...' if len(fits) > 6 else ''}. "
+                           "Name one of them.")  # fmt: skip
+        known = ", ".join(list(self._by_site)[:6]) or "none was recorded"
+        raise KeyError(f"There is no site {name!r}; recorded: {known}{', ...' if len(self._by_site) > 6 else ''}.")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_site)
+
+    def __len__(self) -> int:
+        return len(self._by_site)
+
+    def find(self, glob: str) -> "list[AttentionMap]":
+        """The maps of all sites that fit a pattern, in the order in which they ran."""
+        return [amap for key, amap in self._by_site.items() if fnmatchcase(key, glob)]
+
+
+class Record:
+    """What one run of a model left: maps by site, what was missed, and labels; made by `regard.record`.
+
+    maps       an AttentionMap for each time that attention ran, by site: "encoder.layer.3.attention.self", and
+               "...:1" for the second time that it ran there
+    stats      with keep="stats": entropy, strongest keys and mass by site, and no maps
+    gradients  with grad=True, after a backward: the gradient of the weights by site
+    missed     what looked like attention and could not be read, counted by name; empty means that nothing was missed
+    """
+
+    def __init__(
+        self, model: nn.Module | None = None, keep: str = "qk", sites: str = "*", k: int = 8,
+        device: "torch.device | str | None" = None, dtype: torch.dtype | None = None, grad: bool = False,
+    ):  # fmt: skip
+        if keep not in KEEPS:
+            raise ValueError(f"record(keep={keep!r}): expected one of {', '.join(map(repr, KEEPS))}.")
+        if model is not None and not isinstance(model, nn.Module):
+            raise TypeError(f"record(model) got a {type(model).__name__}, expected a torch.nn.Module: of a pipeline, "
+                            "pass its .model; without a model, record() hears everything that runs.")  # fmt: skip
+        self.keep, self.glob, self.k, self.device, self.dtype, self.grad = keep, sites, k, device, dtype, grad
+        self.maps, self.stats, self.missed = Maps(), dict[str, Statistics](), Counter[str]()
+        self.gradients: dict[str, Gradient] = {}
+        self._names, self._calls, self._keys = Names(model), Counter[str](), dict[str, Keys]()
+
+    @property
+    def sites(self) -> list[Site]:
+        return [_site(name) for name in self.maps or self.stats]
+
+    def __enter__(self) -> "Record":
+        listen(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        stop(self)
+        self._keys.clear()
+
+    def change(self, call: Call, changed: Changed | None) -> Changed | None:
+        return None
+
+    def heard(self, call: Call, changed: Changed | None, out: Any) -> None:
+        path = self._names.path()
+        if path is None:
+            return
+        site = Site(path, self._calls[path])
+        self._calls[path] += 1
+        if not site.matches(self.glob):
+            return
+        name = str(site)
+        with torch.no_grad():
+            amap = self._map(path, call) if changed is None else self._stored(changed.map)
+        if self.keep == "stats":
+            self.stats[name] = Statistics(amap.entropy(), amap.strongest(self.k), amap.mass())
+        else:
+            amap.site = name
+            self.maps._by_site[name] = amap
+        if self.grad and isinstance(call, Scored) and isinstance(out, Tensor) and out.requires_grad:
+            self.gradients[name] = Gradient(call, out, self._copy)
+
+    def overlooked(self, name: str) -> None:
+        path = self._names.path()
+        if path is not None:
+            self.missed[f"{path}: {name}"] += 1
+
+    def _map(self, path: str, call: Call) -> AttentionMap:
+        if self.keep == "qk":
+            keys = self._keys.setdefault(path, Keys()).shared(call, self._copy) if isinstance(call, Scored) else None
+            return call.kept(self._copy, keys).map()
+        if self.keep == "stats":
+            return call.map()
+        return self._stored(call.map())
+
+    def _stored(self, amap: AttentionMap) -> AttentionMap:
+        """Weights written out, or the largest of each row."""
+        if self.keep == "topk":
+            return TopMap.of(amap, self.k, self._copy)
+        return StoredMap(amap.lead, self._copy(amap.weights()).flatten(0, len(amap.lead) - 1), rooted=False)
+
+    def _copy(self, x: Tensor) -> Tensor:
+        """A tensor of the record's own: where and as what it is kept."""
+        dtype = self.dtype if x.is_floating_point() else None
+        made = x.detach().to(self.device or x.device, dtype or x.dtype)
+        same = made.data_ptr() == x.data_ptr() and made.numel() > 0
+        return made.clone(memory_format=torch.contiguous_format) if same or not made.is_contiguous() else made
+
+    def __repr__(self) -> str:
+        what = f"{len(self.maps)} maps" if self.keep != "stats" else f"statistics of {len(self.stats)} sites"
+        return f"Record({what}, {sum(self.missed.values())} missed)"
+
+
+def _site(name: str) -> Site:
+    path, colon, call = name.rpartition(":")
+    return Site(path, int(call)) if colon and call.isdigit() else Site(name)
+
+
+def record(
+    model: nn.Module | None = None, *, keep: str = "qk", sites: str = "*", k: int = 8,
+    device: "torch.device | str | None" = None, dtype: torch.dtype | None = None, grad: bool = False,
+) -> Record:  # fmt: skip
+    """Record the attention of a model that runs in this block; its kernel and its outputs do not change.
+
+        with regard.record(model) as rec:
+            model(**inputs)
+        rec.maps["encoder.layer.3.attention.self"].weights()
+
+    model   an nn.Module; without one, everything that attends in this thread is heard
+    keep    "qk": queries and keys, from which every weight follows exactly, O(n d)
+            "weights": the weights, O(n m); "topk": the k largest of each row; "stats": entropy, peaks and mass alone
+    sites   a pattern of module paths: "encoder.layer.0.*"
+    device, dtype   where and as what to keep it; the model's own unless told
+    grad    after a backward pass, rec.gradients has the gradient of the weights, dO V^T, also from a fused kernel
+    """
+    return Record(model, keep, sites, k, device, dtype, grad)

@@ -1,0 +1,156 @@
+"""Watching: sees every attention that runs, whoever calls it, while something listens.
+
+One TorchFunctionMode a thread sees each torch function that Python calls: aliased imports, torch.ops, flex_attention.
+Readers turn those that attend into calls; listeners (a record, an intervention) hear of each. The model's own kernel
+runs unless a listener gives other weights.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from threading import local
+from typing import Any, Protocol
+
+import torch
+import torch.overrides
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from .calls import Call
+from .sites import Hooks, modules_running
+from .traces import Traces
+
+Reader = Callable[["Watch", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+readers: dict[Any, Reader] = {}  # by function
+named_readers: dict[str, Reader] = {}  # by the qualified name of an operator: aten::_scaled_dot_product_...
+
+
+class Listener(Protocol):
+    def change(self, call: Call, weights: "Changed | None") -> "Changed | None":
+        """Other weights for this call (given what an outer listener made of it), or None to leave it alone."""
+
+    def heard(self, call: Call, changed: "Changed | None", out: Any) -> None:
+        """What ran."""
+
+    def overlooked(self, name: str) -> None:
+        """Something like attention ran that could not be read."""
+
+
+class Changed:
+    """What an intervention made of a call: the output (B, H, n, d_v) and the map of the weights that gave it."""
+
+    def __init__(self, out: Tensor, amap: Any):
+        self.out, self.map = out, amap
+
+
+class Watch(TorchFunctionMode):
+    """The mode. `ran` is how a reader tells what it read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listeners: list[Listener] = []
+        self.traces = Traces()
+        self.heads: list[int] = []  # of the multi-head attention that is running, where its weights do not say
+        self._stack = ExitStack()
+        self._resolved: dict[Any, Reader | None] = {}
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = {} if kwargs is None else kwargs
+        try:
+            reader = self._resolved[func]
+        except KeyError:
+            reader = self._resolved[func] = _reader_of(func)
+        if reader is not None:
+            return reader(self, func, args, kwargs)
+        return self.traces.follow(self, func, args, kwargs)
+
+    def ran(self, call: Call, run: Callable[[], Any]) -> Any:
+        """Ask the listeners for other weights; else run the model's own kernel. Tell them all."""
+        changed: Changed | None = None
+        for listener in self.listeners:
+            changed = listener.change(call, changed) or changed
+        out = run() if changed is None else call.give(changed.out)
+        for listener in self.listeners:
+            listener.heard(call, changed, out)
+        return out
+
+    def miss(self, name: str) -> None:
+        for listener in self.listeners:
+            listener.overlooked(name)
+
+
+def _reader_of(func: Any) -> Reader | None:
+    found = readers.get(func)
+    if found is not None or not isinstance(func, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return found
+    name = str(getattr(func, "_qualified_op_name", None) or func.name()).removesuffix(".default")
+    exact = named_readers.get(name)
+    if exact is not None:
+        return exact
+    last = name.rpartition("::")[2]
+    attends = any(word in last for word in ("attention", "attn", "mha_fwd", "fmha")) and "backward" not in last
+    return (
+        (lambda watch, f, a, k: _unread(watch, f, a, k, name)) if attends and not name.startswith("regard::") else None
+    )
+
+
+def _unread(watch: Watch, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
+    watch.miss(name)
+    return func(*args, **kwargs)
+
+
+class _Thread(local):
+    watch: Watch | None = None
+
+
+_thread = _Thread()
+
+
+def listen(listener: Listener) -> None:
+    """Start to tell a listener, in this thread. The first one starts the watch."""
+    from . import readers as _  # noqa: F401 they enlist
+
+    watch = _thread.watch
+    if watch is None:
+        watch = Watch()
+        watch._stack.enter_context(torch.compiler.set_stance("force_eager"))  # compiled code hides its attention
+        watch._stack.callback(Hooks().remove)
+        watch._stack.enter_context(_fast_paths_stay())
+        watch._stack.enter_context(watch)
+        _thread.watch = watch
+    watch.listeners.append(listener)
+
+
+def stop(listener: Listener) -> None:
+    watch = _thread.watch
+    if watch is None or listener not in watch.listeners:
+        return
+    watch.listeners.remove(listener)
+    if not watch.listeners:
+        _thread.watch = None
+        watch._stack.close()
+
+
+def listening() -> bool:
+    return _thread.watch is not None
+
+
+class _fast_paths_stay:
+    """nn.TransformerEncoder takes its fast path only where no torch function is overridden: our watch is not one."""
+
+    def __enter__(self) -> None:
+        self.asked = torch.overrides.has_torch_function
+        asked = self.asked
+
+        def has_torch_function(tensors: Any) -> bool:
+            if _thread.watch is None or not modules_running():
+                return asked(tensors)
+            return any(type(x) not in (Tensor, torch.nn.Parameter) and hasattr(type(x), "__torch_function__")
+                       and type(x).__torch_function__ is not torch._C._disabled_torch_function_impl
+                       for x in tensors if isinstance(x, Tensor))  # fmt: skip
+
+        torch.overrides.has_torch_function = has_torch_function  # type: ignore[assignment]
+
+    def __exit__(self, *_: Any) -> None:
+        torch.overrides.has_torch_function = self.asked
