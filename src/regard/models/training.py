@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..data import NodeTask
+from ..data import NodeTask, TypedTask
 from .gat import GAT
 from .mlp import MLP
 
@@ -82,7 +82,7 @@ def train(kind: str, task: NodeTask, seed: int = 0, recipe: Recipe | None = None
         return model, fit(model, task, recipe)
 
 
-def fit(model: nn.Module, task: NodeTask, recipe: Recipe) -> Fitted:
+def fit(model: nn.Module, task: "NodeTask | TypedTask", recipe: Recipe) -> Fitted:
     """Train model(x, edge_index) -> log-probabilities in place, all nodes at once.
 
     After each step the validation nodes are looked at without dropout. An epoch in which neither their loss nor their
@@ -119,7 +119,7 @@ def fit(model: nn.Module, task: NodeTask, recipe: Recipe) -> Fitted:
 class _Part:
     """Some of the nodes with their classes."""
 
-    def __init__(self, task: NodeTask, mask: Tensor):
+    def __init__(self, task: "NodeTask | TypedTask", mask: Tensor):
         self.index = mask.nonzero()[:, 0]
         self.y = task.y[self.index]
         if self.index.numel() == 0:
