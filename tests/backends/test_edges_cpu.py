@@ -32,7 +32,11 @@ SCORES = (
     "cosine",
     "content",
 )
-ALIGNMENTS = ("softmax", "sparsemax", "entmax 1.5", "sigmoid", "sigmoid, fixed bias", "uniform")
+KEYED = {  # scores that mix keys by a linear map or not at all: what an edge adds goes through it too
+    "edges with keys": ("gat", "gatv2", "additive", "additive, W = I", "additive relu", "dot", "scaled dot"),
+    "edges with factors and loops": ("gatv2", "additive, W = I", "dot", "scaled dot"),
+}
+ALIGNMENTS = ("softmax", "top-3", "sparsemax", "entmax 1.5", "sigmoid", "sigmoid, fixed bias", "uniform")
 SIZES = ("n=m", "n<m", "n>m", "m=0", "n=0", "odd")
 
 
@@ -68,6 +72,21 @@ def test_it_agrees_with_the_reference(score, alone):
     for case in cases():
         if case.score == score:
             assert disagreements(case) == [], case
+
+
+@pytest.mark.parametrize(("over", "score"), [(over, score) for over, scores in KEYED.items() for score in scores])
+def test_edges_may_have_keys_and_values(over, score, alone):
+    """Added or multiplied, for one head or for each, on duplicates, loops and empty rows."""
+    for align, (size, heads, dropout) in product(
+        ("softmax", "top-3", "entmax 1.5", "uniform"), (("odd, n=m", "3 on 1", 0.3), ("n<m", "2", 0.0))
+    ):
+        assert disagreements(Case(score, align, over, size, heads, dropout)) == [], (align, size)
+
+
+@pytest.mark.parametrize("over", KEYED)
+def test_rows_with_keys_and_values_may_be_cut(over, alone, in_pieces):
+    for score, align in product(KEYED[over], ("softmax", "top-3", "sparsemax")):
+        assert disagreements(Case(score, align, over, "odd, n=m", "3 on 1", 0.3)) == [], (score, align)
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -120,6 +139,22 @@ def test_any_number_of_heads_and_any_width(score, heads, d):
         assert_close(mine, true, rtol=0, atol=1e-11)
 
 
+@pytest.mark.parametrize("join", ["add", "mul"])
+@pytest.mark.parametrize("d", [1, 6])
+@pytest.mark.parametrize("score", ["gatv2", "dot"])
+def test_hubs_whose_edges_have_keys_and_values(score, d, join):
+    """Gradients of both too; for a width of 1 too, which has a way of its own."""
+    *x, over = problem(d=d, dtype=torch.float64)
+    key, value = (torch.randn(h, 700, d, dtype=torch.float64).requires_grad_() for h in (3, 1))
+    over = Edges(over.edge_index, key=key, value=value, join=join)
+    runs = []
+    for backend in ("edges-cpu", "reference"):
+        out = attend(*(heads_first(t) for t in x), score, over=over, backend=backend, dropout=0.2, seed=4).out
+        runs.append([out, *torch.autograd.grad(out.square().sum(), (*x, key, value))])
+    for mine, true in zip(*runs, strict=True):
+        assert_close(mine, true, rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("score", ["gat", "gatv2", "scaled_dot"])
 def test_the_same_bits_for_any_number_of_threads(score, in_pieces):
     parts, runs = problem(), []
@@ -158,10 +193,10 @@ def test_results_are_node_major_and_nothing_is_copied():
     q, k, v, over = problem()
     out = attend(heads_first(q), heads_first(k), heads_first(v), "gatv2", over=over).out
     assert out[0].transpose(0, 1).is_contiguous()
-    call = edges_launch.Call(
-        *(x.detach().transpose(0, 1) for x in (q, k, k)), None, [], None, 3, "dot", 0.0, 1.0, "softmax", 0.0, 0.0
-    )
-    assert call.a.ctypes.data == q.data_ptr() and call.b.ctypes.data == k.data_ptr() and call.v is call.b
+    inputs = edges_launch.Inputs(*(x.detach().transpose(0, 1) for x in (q, k, k)), None, None, None)
+    settings = edges_launch.Settings(3, 0, "dot softmax add", [0.0, 1.0, 0.0, 0.0])
+    (table,) = edges_launch.Call(inputs, [], None, settings).tables
+    assert [x.ctypes.data for x in (table.a, table.b, table.v)] == [x.data_ptr() for x in (q, k, k)]
     contiguous = attend(*(heads_first(x).contiguous() for x in (q, k, v)), "gatv2", over=over).out
     assert torch.equal(out, contiguous)
 
@@ -242,11 +277,12 @@ def test_the_operators_keep_what_they_promise(score, dtype):
         graph = Edges(index).fit((1,), 3, 6, 7)
         edges = [graph.start, graph.source, graph.edge, *graph.by_source(7)]
         act = "dot" if score == "dot" else "leaky_relu"
-        rest = (edges, torch.tensor(5), 3, act, 0.2, 1.0, "softmax", 0.0, 0.2)
+        key, value = (torch.randn(batch * 3, 20, d).to(dtype).requires_grad_() for d in (width, 4))
+        rest = (key, value, edges, torch.tensor(5), 3, 0, f"{act} softmax add", [0.2, 1.0, 0.0, 0.2])
         torch.library.opcheck(edges_cpu.forward_op.call, (a, b, v, readout, *rest), rtol=1e-2, atol=1e-2)
         with torch.no_grad():
-            out, tau = edges_cpu.forward_op(a, b, v, readout, *rest)
-            given = (a, b, v, readout, *rest, out, tau, torch.randn_like(out), None)
+            made = edges_cpu.forward_op(a, b, v, readout, *rest)
+            given = (a, b, v, readout, *rest, *made, torch.randn_like(made[0]), None)
             torch.library.opcheck(edges_cpu.backward_op.call, given, test_utils=("test_schema", "test_faketensor"))
 
 
@@ -268,7 +304,8 @@ def test_auto_takes_it_and_the_plan_says_why_not():
     assert "sink" in why(score=regard.ScaledDot() | regard.Sink(3))
     assert "negative_abs" in why(score="laplace")
     assert "Feature-wise" in why(score=regard.Dot(features=True))
-    assert "single edges" in why(over=Edges(over.edge_index, value=torch.randn(3, 700, 5)))
+    assert why(over=Edges(over.edge_index, value=torch.randn(3, 700, 5))) == ""
+    assert why(align=regard.TopK(4)) == ""
     with pytest.raises(Refused, match="Hard is not among"):
         attend(*x, align="hard", over=over, backend="edges-cpu")
 

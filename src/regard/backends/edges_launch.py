@@ -1,62 +1,83 @@
 """Launching the kernels of edges_numba: node-major tables, hubs, chunks and the threads that take them."""
 
 import itertools
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..core.remember import remembered
+
 ACTS = {"leaky_relu": 0, "relu": 0, "identity": 0, "tanh": 1}
-SERIAL = 100_000  # edges x values under which threads cost more than they bring
+SERIAL = 2_000_000  # edges x values under which threads cost more than they bring
 CHUNKS = 256
 
 
+class Inputs(NamedTuple):
+    """What a gradient may be asked of: a (g, n, w), b (g, m, w), v (g, m, d_v), readout (g, w), and by edge id key
+    (g, E, w) and value (g, E, d_v)."""
+
+    a: Tensor
+    b: Tensor
+    v: Tensor
+    readout: Tensor | None
+    key: Tensor | None
+    value: Tensor | None
+
+
+class Settings(NamedTuple):
+    """way: the core (dot or an activation), the alignment, the join of the edges' keys, as one word each.
+
+    numbers: slope; scale of a dot, or a readout that is the same everywhere; bias of the sigmoid; dropout.
+    """
+
+    heads: int
+    top: int
+    way: str
+    numbers: list[float]
+
+
 class Call:
-    """The tables of one call, node-major and in full precision, and the passes over them."""
+    """The tables of one call, node-major and in full precision, and the passes over them.
 
-    def __init__(
-        self,
-        a: Tensor,
-        b: Tensor,
-        v: Tensor,
-        readout: Tensor | None,
-        edges: list[Tensor],
-        seed: Tensor | None,
-        heads: int,
-        act: str,
-        slope: float,
-        number: float,
-        align: str,
-        bias: float,
-        dropout: float,
-    ):
-        from . import edges_numba
+    edges: start, source, edge and, for gradients, the same by source: start, target, slot.
+    """
 
-        self.code = edges_numba
+    def __init__(self, inputs: Inputs, edges: list[Tensor], seed: Tensor | None, settings: Settings):
+        from . import edges_numba as code
+
+        a, b, v, readout, key, value = inputs
+        heads, top, way, (slope, number, bias, dropout) = settings
+        act, align, join = way.split()
+        self.code, self.inputs, self.edges = code, inputs, edges
         self.heads, self.batch = heads, a.shape[0] // heads
-        self.dtype = torch.float64 if torch.float64 in (a.dtype, v.dtype) else torch.float32
-        self.real = np.float64 if self.dtype == torch.float64 else np.float32
-        self.a, self.b = self.table(a), self.table(b)
-        self.v = self.b if _same(b, v) else self.table(v)
+        double = a.dtype == torch.float64 or v.dtype == torch.float64
+        self.dtype = torch.float64 if double else torch.float32
+        self.real: Any = np.float64 if double else np.float32
         width = a.shape[2]
-        read = (
-            np.full((self.batch, heads, width), number, self.real) if readout is None else self.table(readout[:, None])
-        )
-        self.readout = read.reshape(self.batch, heads * width)
-        self.graph = [x.numpy() for x in edges]
+        tables = [self.table(a), self.table(b)]
+        tables.append(tables[1] if _same(b, v) else self.table(v))
+        if readout is None:
+            tables.append(np.full((self.batch, 1, heads * width), number, self.real))
+        else:
+            tables.append(self.table(readout[:, None]))
+        tables.append(self.empty(self.batch, 0, 0) if key is None else self.table(key))
+        tables.append(self.empty(self.batch, 0, 0) if value is None else self.table(value))
+        self.tables = [code.Tables(*(table[item] for table in tables)) for item in range(self.batch)]
         self.width = max(1, width, v.shape[2]) * heads
-        real, key = self.real, 0 if seed is None else (int(seed) + 1) & (2**64 - 1)  # sampling draws from seed itself
-        kept = float(torch.ones((), dtype=torch.bool) / (1 - dropout))  # fp32, as everywhere
-        self.align = getattr(edges_numba, align.upper())
-        dot = act == "dot"
-        self.how = edges_numba.How(
+        drawn = 0 if seed is None else (int(seed) + 1) & (2**64 - 1)  # sampling draws from seed itself
+        kept = float(torch.ones((), dtype=torch.bool) / (1 - dropout)) if dropout else 1.0  # fp32, as everywhere
+        dot, real = act == "dot", self.real
+        self.align = getattr(code, align.upper())
+        self.how = code.How(
             heads,
-            edges_numba.DOT if dot else edges_numba.PAIR,
+            code.DOT if dot else code.PAIR,
             ACTS.get(act, 0),
             real(slope),
             real(number),
@@ -64,161 +85,180 @@ class Call:
             readout is not None,
             self.align,
             real(bias),
+            top,
+            0 if key is None else code.ADD if join == "add" else code.MUL,
+            value is not None,
             seed is not None and dropout > 0,
-            key & 0xFFFFFFFF,
-            key >> 32,
+            drawn & 0xFFFFFFFF,
+            drawn >> 32,
             0,
-            float(np.float32(dropout)),
+            math.ceil(float(np.float32(dropout)) * 2**23 - 0.5),
             real(kept),
         )
 
     def table(self, x: Tensor) -> np.ndarray:
         """(B, nodes, heads x w) from (g, nodes, w); a copy only where memory is not node-major already."""
-        x = x.detach().to(self.dtype).unflatten(0, (self.batch, self.heads)).transpose(1, 2)
-        made: np.ndarray = x.contiguous().flatten(2).numpy()
-        return made
+        x = x.detach().to(self.dtype)
+        groups, nodes, width = x.shape
+        if self.batch == 1:
+            made: np.ndarray = x.transpose(0, 1).contiguous().numpy()
+        else:
+            made = x.unflatten(0, (self.batch, self.heads)).transpose(1, 2).contiguous().numpy()
+        return made.reshape(self.batch, nodes, groups // max(1, self.batch) * width)
 
     def empty(self, *shape: int) -> np.ndarray:
         return np.empty(shape, self.real)
 
-    def forward(self, item: int, out: np.ndarray, tau: np.ndarray) -> None:
-        start, source, edge = self.graph[:3]
-        a, b, v, readout, how = self._of(item)
-        work = Work(self, start, rows_only=True)
-        work.run(self.code.forward, work.row, work.first, work.last, source, edge, a, b, v, readout, how, out, tau)
+    def forward(self) -> tuple[Tensor, Tensor, Tensor]:
+        """out (B, H, n, d_v) and tau (B, H, n), node-major in memory; index (B, H, n, k) of top-k."""
+        n, heads, width = self.inputs.a.shape[1], self.heads, self.inputs.v.shape[2]
+        top = self.how.top
+        out, tau = self.empty(self.batch, n, heads * width), self.empty(self.batch, n, heads)
+        index = np.empty((self.batch, n, heads, top) if top else (self.batch, 1, 1, 0), np.int32)
+        for item in range(self.batch):
+            self._forward(item, out[item], tau[item], index[item])
+        made = torch.from_numpy(out).view(self.batch, n, heads, width).transpose(1, 2)
+        return made.to(self.inputs.v.dtype), torch.from_numpy(tau).transpose(1, 2), torch.from_numpy(index)
+
+    def _forward(self, item: int, out: np.ndarray, tau: np.ndarray, index: np.ndarray) -> None:
+        code, t, how = self.code, self.tables[item], self.how._replace(batch=item)
+        work, graph = self._by_target()
+        run(code.forward, work.whole_cuts, work.plan, graph, t, how, out, tau, index)
         for row, begin, end in work.hub:
-            at, base = work.parts(begin, end), start[row]
-            scores = self.empty(start[row + 1] - base, self.heads)
-            at.run(self.code.part_scores, at.row, at.first, at.last, base, source, a, b, readout, how, scores)
-            self.code.part_align(scores, base, edge, tau[row], how)
-            sums = self.empty(end - begin, self.heads, v.shape[1] // self.heads)
-            at.run(self.code.part_sums, at.first, at.last, base, source, v, scores, how, sums)
-            out[row] = sums.sum(0).reshape(-1)
+            plan, cuts = work.parts(begin, end)
+            first, last = work.start[row], work.start[row + 1]
+            scores = self.empty(last - first, self.heads)
+            run(code.part_scores, cuts, plan, graph, t, how, first, scores)
+            whole = code.Plan(*(np.array([k]) for k in (row, first, last, row)))
+            code.part_align(whole, scores, graph.edge[first:last], tau, index, how)
+            sums = self.empty(end - begin, out.shape[1])
+            run(code.part_sums, cuts, plan, graph, t, how, first, scores, sums)
+            out[row] = sums.sum(0)
 
     def backward(
-        self, item: int, out: np.ndarray, tau: np.ndarray, dout: np.ndarray, dtau: np.ndarray | None
+        self, out: Tensor, tau: Tensor, index: Tensor, dout: Tensor, dtau: Tensor | None
+    ) -> list[Tensor | None]:
+        """Gradients of the inputs."""
+        outs, pulls, taus = (self.table(x.flatten(0, 1)) for x in (out, dout, tau[..., None]))
+        more = self.empty(self.batch, 0, 0) if dtau is None else self.table(dtau.flatten(0, 1)[..., None])
+        items = [
+            self._backward(item, outs[item], taus[item], index.numpy()[item], pulls[item], more[item])
+            for item in range(self.batch)
+        ]
+        a, b, v, readout, key, value = self.inputs
+        made: list[Tensor | None] = [self._heads_first([item[k] for item in items], x) for k, x in enumerate((a, b, v))]
+        if readout is not None:
+            made.append(torch.from_numpy(np.stack([item[3] for item in items])).view(readout.shape).to(readout.dtype))
+        else:
+            made.append(None)
+        for k, x in ((4, key), (5, value)):
+            made.append(None if x is None else self._heads_first([item[k] for item in items], x))
+        return made
+
+    def _backward(
+        self, item: int, out: np.ndarray, tau: np.ndarray, index: np.ndarray, dout: np.ndarray, dtau: np.ndarray
     ) -> list[np.ndarray]:
-        start, source, edge, start_by_source, target, slot = self.graph
-        a, b, v, readout, how = self._of(item)
-        code, n, m = self.code, a.shape[0], b.shape[0]
-        by_row, by_column = Work(self, start), Work(self, start_by_source)
+        code, t, how = self.code, self.tables[item], self.how._replace(batch=item)
+        n, m, slots = t.a.shape[0], t.b.shape[0], self.edges[1].shape[0]
+        (rows, by_target), (columns, by_source) = self._by_target(), self._by_source()
         stats = self.empty(n, 2, self.heads)
-        stats[:, 0] = tau
-        stats[:, 1] = self._means(by_row, item, out, tau, dout)
-        if dtau is not None:  # d tau = sum p ds
-            stats[:, 1] -= dtau
-        db, dv = by_column.empty(b.shape[1]), by_column.empty(v.shape[1])
-        ds = self.empty(source.shape[0] if self.align != code.UNIFORM else 0, self.heads)
-        dread = self.empty(len(by_column.cuts) - 1, readout.shape[0])
-        by_column.run(
-            code.by_source,
-            by_column.row,
-            by_column.first,
-            by_column.last,
-            by_column.place,
-            target,
-            slot,
-            edge,
-            a,
-            b,
-            v,
-            readout,
-            how,
-            stats,
-            dout,
-            db,
-            dv,
-            ds,
-            dread,
+        step = max(1, SERIAL // (4 * self.width)) if n * self.width > SERIAL else max(1, n)
+        run_chunks(code.row_dots, -(-n // step), step, dout, out, tau, dtau, how, stats)
+        if self.align in (code.SPARSEMAX, code.ENTMAX):
+            above, below = rows.empty(self.real, self.heads), rows.empty(self.real, self.heads)
+            run(code.row_means, rows.cuts, rows.plan, by_target, t, how, stats, dout, above, below)
+            above, below = rows.merged(above), rows.merged(below)
+            stats[:, 1] = above / np.maximum(below, np.finfo(self.real).tiny)
+        db, dv = columns.empty(self.real, t.b.shape[1]), columns.empty(self.real, t.v.shape[1])
+        fresh = [
+            (np.empty if x.shape[0] == slots else np.zeros)(x.shape, self.real) for x in (t.key, t.value)
+        ]  # an edge that a self-loop replaced has no slot
+        ds = self.empty(slots if self.align != code.UNIFORM else 0, self.heads)
+        dread = self.empty(len(columns.cuts) - 1, t.readout.shape[1])
+        run(
+            code.by_source, columns.cuts, columns.plan, by_source, t, how, stats, index, dout, db, dv, *fresh, ds, dread
         )
-        da = by_row.empty(a.shape[1])
+        da = rows.empty(self.real, t.a.shape[1])
         if self.align == code.UNIFORM:
             da[:] = 0
+            fresh[0][:] = 0
         else:
-            by_row.run(
-                code.by_target, by_row.row, by_row.first, by_row.last, by_row.place, source, a, b, readout, how, ds, da
-            )
-        return [by_row.merged(da, n), by_column.merged(db, m), by_column.merged(dv, m), dread.sum(0)]
+            run(code.by_target, rows.cuts, rows.plan, by_target, t, how, ds, da)
+        return [rows.merged(da)[:n], columns.merged(db)[:m], columns.merged(dv)[:m], dread.sum(0), *fresh]
 
-    def _means(self, work: "Work", item: int, out: np.ndarray, tau: np.ndarray, dout: np.ndarray) -> Any:
-        """(n, H): what the gradient of a weight is compared with; sum_j p_j dp_j = <dout, out> for a softmax."""
-        code = self.code
-        if self.align in (code.SIGMOID, code.UNIFORM):
-            return 0.0
-        if self.align == code.SOFTMAX:
-            means = self.empty(out.shape[0], self.heads)
-            rows = Work(self, np.arange(out.shape[0] + 1))
-            rows.run(code.row_dots, rows.row, dout, out, self.how, means)
-            return means
-        a, b, v, readout, how = self._of(item)
-        above, below = work.empty(self.heads), work.empty(self.heads)
-        work.run(
-            code.row_means,
-            work.row,
-            work.first,
-            work.last,
-            work.place,
-            self.graph[1],
-            self.graph[2],
-            a,
-            b,
-            v,
-            readout,
-            how,
-            tau,
-            dout,
-            above,
-            below,
-        )
-        above, below = work.merged(above, a.shape[0]), work.merged(below, a.shape[0])
-        return above / np.maximum(below, np.finfo(self.real).tiny)
+    def _by_target(self) -> tuple["Work", Any]:
+        start, source, edge = self.edges[:3]
+        nothing = edge.numpy()[:0]
+        return work_of(start, self.width), self.code.Graph(source.numpy(), nothing, edge.numpy(), False)
 
-    def _of(self, item: int) -> tuple[Any, ...]:
-        return self.a[item], self.b[item], self.v[item], self.readout[item], self.how._replace(batch=item)
+    def _by_source(self) -> tuple["Work", Any]:
+        start, target, slot = self.edges[3:]
+        return work_of(start, self.width), self.code.Graph(target.numpy(), slot.numpy(), self.edges[2].numpy(), True)
+
+    def _heads_first(self, items: list[np.ndarray], like: Tensor) -> Tensor:
+        """(g, nodes, w) of node-major tables (nodes, heads x w), one an item of the batch."""
+        made = torch.from_numpy(items[0] if len(items) == 1 else np.stack(items))
+        made = made.view(len(items), like.shape[1], self.heads, like.shape[2])
+        return made.transpose(1, 2).flatten(0, 1).to(like.dtype)
 
 
 class Work:
-    """Rows of a graph as pieces and chunks (see edges_numba.pieces), and the threads that run them."""
+    """Rows of a graph as pieces and chunks (see edges_numba.pieces)."""
 
-    def __init__(self, call: Call, start: np.ndarray, rows_only: bool = False):
-        self.call, self.rows, cost = call, start.shape[0] - 1, int(start[-1]) + start.shape[0] - 1
-        self.chunk = max(cost // CHUNKS, SERIAL // (4 * call.width), 1) if cost * call.width > SERIAL else cost + 1
-        row, first, last, place, hub, cuts, whole = call.code.pieces(start, call.code.LIMIT, self.chunk)
-        self.row, self.first, self.last, self.place, self.hub, self.whole = row, first, last, place, hub.tolist(), whole
-        self.cuts = cuts[cuts <= whole] if rows_only else cuts
+    def __init__(self, start: np.ndarray, width: int):
+        from . import edges_numba as code
 
-    def parts(self, begin: int, end: int) -> "Work":
+        self.start, self.rows = start, start.shape[0] - 1
+        cost = int(start[-1]) + self.rows
+        chunk = max(cost // CHUNKS, SERIAL // (4 * width), 1) if cost * width > SERIAL else cost + 1
+        row, first, last, place, hub, self.cuts, self.whole = code.pieces(start, code.LIMIT, chunk)
+        self.plan, self.hub = code.Plan(row, first, last, place), hub.tolist()
+        self.whole_cuts = self.cuts[self.cuts <= self.whole]
+
+    def parts(self, begin: int, end: int) -> tuple[Any, np.ndarray]:
         """The parts of one hub, each a chunk."""
-        made = object.__new__(Work)
-        made.call, made.hub = self.call, []
         span = slice(self.whole + begin, self.whole + end)
-        made.row, made.first, made.last = self.row[span], self.first[span], self.last[span]
-        made.cuts = np.arange(end - begin + 1)
-        return made
+        return type(self.plan)(*(x[span] for x in self.plan)), np.arange(end - begin + 1)
 
-    def empty(self, width: int) -> np.ndarray:
+    def empty(self, real: Any, width: int) -> np.ndarray:
         """One sum a row, and one a part after them."""
-        return self.call.empty(self.rows + (self.hub[-1][2] if self.hub else 0), width)
+        return np.empty((self.rows + (self.hub[-1][2] if self.hub else 0), width), real)
 
-    def merged(self, sums: np.ndarray, rows: int) -> np.ndarray:
+    def merged(self, sums: np.ndarray) -> np.ndarray:
         for row, begin, end in self.hub:
-            sums[row] = sums[rows + begin : rows + end].sum(0)
-        return sums[:rows]
+            sums[row] = sums[self.rows + begin : self.rows + end].sum(0)
+        return sums[: self.rows]
 
-    def run(self, kernel: Callable[..., None], *arguments: Any) -> None:
-        """kernel(c, cuts, ...) for each chunk c, on as many threads as torch would use."""
-        chunks, cuts = len(self.cuts) - 1, self.cuts
-        threads = min(torch.get_num_threads(), chunks)
-        queue = itertools.count()  # its next() is one step for the interpreter, so each chunk is taken once
 
-        def work() -> None:
-            while (c := next(queue)) < chunks:
-                kernel(c, cuts, *arguments)
+def work_of(start: Tensor, width: int) -> Work:
+    """The work of a graph, remembered for as long as the graph lives."""
+    from . import edges_numba as code
 
-        others = [_pool().submit(work) for _ in range(threads - 1)]
-        work()
-        for other in others:
-            other.result()
+    name = ("work", width, code.LIMIT, SERIAL)
+    return remembered((start,), name, lambda: Work(start.numpy(), width))
+
+
+def run(kernel: Callable[..., None], cuts: np.ndarray, *arguments: Any) -> None:
+    """kernel(c, cuts, ...) for each chunk c."""
+    run_chunks(kernel, len(cuts) - 1, cuts, *arguments)
+
+
+def run_chunks(kernel: Callable[..., None], chunks: int, *arguments: Any) -> None:
+    """kernel(c, ...) for each chunk c, on as many threads as torch would use."""
+    if chunks == 1:
+        kernel(0, *arguments)
+        return
+    threads = min(torch.get_num_threads(), chunks)
+    queue = itertools.count()  # its next() is one step for the interpreter, so each chunk is taken once
+
+    def work() -> None:
+        while (c := next(queue)) < chunks:
+            kernel(c, *arguments)
+
+    others = [_pool().submit(work) for _ in range(threads - 1)]
+    work()
+    for other in others:
+        other.result()
 
 
 def _same(x: Tensor, y: Tensor) -> bool:

@@ -1,18 +1,23 @@
 """Attention along edges on a CPU: the kernels, compiled by numba on first use and kept on disk.
 
-Bytes: E(W b + 4H + 8) + N(W b + 8H) forward; with GAT's backward about E(2 W b + 28 H + 24) (W = H D, b bytes a value).
+Bytes: E(W b + 4H + 8) + N(W b + 8H) forward; with GAT's backward about E(2 W b + 28 H + 24) (W = H D, b bytes a value);
+keys and values of edges add one row read forward, two reads and a write backward, each.
 Design: a row of the graph is a piece of work, and a row with more than LIMIT edges is cut into parts whose sums are
 added in order; pieces are joined into chunks of about equal cost which threads take one after another. Which thread
-takes which chunk changes nothing, so results are the same bits for any number of threads. Rows are prefetched some
-edges ahead: a random row of a large table costs its latency otherwise. Forward: the scores of a row in a buffer, two
-sweeps over them, one over the values. Backward: along the sources, weights are computed again from tau; one gather
-for a narrow pair (GAT), and a second pass along the targets for the others.
+takes which chunk changes nothing, so results are the same bits for any number of threads. A chunk runs in batches of
+about BATCH edges: the ends and the ids of a batch are listed first, so that scores, exponentials and dropout are long
+loops even where rows are short, and nothing is allocated for a row. Rows of tables are handled as lines, by vector
+instructions of our own: the compiler cannot know that two tables do not overlap. Rows are prefetched some edges ahead.
+Backward: along the sources, weights are computed again from tau; one gather for a narrow pair (GAT), and a second pass
+along the targets for the others.
 
 Tables are node-major, (nodes, heads x width). Kernels release the interpreter and start no threads of their own.
 All of them stand in this one file, because numba's cache on disk notices a change only in the file of the caller.
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,17 +28,21 @@ from numba.extending import intrinsic, overload
 
 PAIR, DOT = 0, 1
 LEAKY, TANH = 0, 1
-SOFTMAX, SPARSEMAX, ENTMAX, SIGMOID, UNIFORM = 0, 1, 2, 3, 4
+SOFTMAX, SPARSEMAX, ENTMAX, SIGMOID, UNIFORM, TOPK = 0, 1, 2, 3, 4, 5
+ADD, MUL = 1, 2  # how an edge's key joins that of its source
 LIMIT = 1 << 14  # edges of a piece
-BLOCK = 128  # edges whose scores are held at a time in the backward
+BATCH = 256  # edges that are handled together, whole rows of them
 AHEAD = 8  # edges between a prefetch and its use
 LINES = 32  # cache lines of a row that are prefetched; the processor follows the rest by itself
 STEPS = 24  # Newton's, as in core.alignments.sparse
+LANES = 8  # values of a vector
 
 # Sums may be added in any order and products fused; infinities and NaN keep their meaning (empty rows, overflow).
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
-kernel = njit(nogil=True, cache=True, fastmath=_FAST)
-exact = njit(nogil=True, cache=True, fastmath=False)  # what must not be reordered; unsaid, the caller's would hold
+kernel = njit(nogil=True, cache=True, fastmath=_FAST)  # called from Python
+part = njit(nogil=True, fastmath=_FAST)  # called from kernels; a call costs more than an edge: one for a batch
+small = njit(nogil=True, fastmath=_FAST, inline="always")  # called for an edge
+exact = njit(nogil=True, fastmath=False)  # what must not be reordered; unsaid, the caller's would hold
 
 f32 = np.float32
 instruction: Any = intrinsic  # its first argument is numba's own
@@ -46,17 +55,49 @@ class How(NamedTuple):
     kind: int
     act: int
     slope: Any
-    scale: Any
+    scale: Any  # of a dot, or a readout that is the same everywhere
     narrow: bool  # a pair of width 1 with a leaky ReLU
-    reads: bool  # whether the readout has a gradient
+    reads: bool  # whether there is a readout of its own for each value
     align: int
     bias: Any  # of the sigmoid; NaN where it is -log(count)
+    top: int  # how many scores of a row top-k keeps
+    join: int  # 0 where edges have no keys
+    adds: bool  # whether edges have values
     drops: bool
     key0: int
     key1: int
     batch: int
-    rate: float
+    least: int  # dropout keeps draws of at least this, of 2^23
     keep: Any  # what dropout multiplies a kept weight by
+
+
+class Tables(NamedTuple):
+    """a (n, H w), b (m, H w), v (m, H D), readout (1, H w); key (edge ids, H w) and value (edge ids, H D) or empty."""
+
+    a: Any
+    b: Any
+    v: Any
+    readout: Any
+    key: Any
+    value: Any
+
+
+class Graph(NamedTuple):
+    """The edges of each row: their other ends; the place of each among the edges by target; edge ids by that place."""
+
+    end: Any
+    slot: Any
+    edge: Any
+    by_source: bool  # rows are sources, and the other ends targets; slot is empty where rows are targets
+
+
+class Plan(NamedTuple):
+    """Pieces of work, see `pieces`."""
+
+    row: Any
+    first: Any
+    last: Any
+    place: Any
 
 
 # ---- elementwise functions that a loop can run on whole vectors ----
@@ -99,6 +140,204 @@ def prefetch(typing: Any, table: Any, row: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(table, types.intp), build
+
+
+# ---- lines: vector instructions over stretches of tables; offsets count values from the start of a table ----
+
+_FLAGS = ("reassoc", "contract", "nsz", "arcp")
+
+
+def _spread(builder: Any, number: Any, lanes: int) -> Any:
+    """A number in all lanes."""
+    if lanes == 1:
+        return number
+    kind = ir.VectorType(number.type, lanes)
+    first = builder.insert_element(ir.Constant(kind, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
+
+
+def _at(builder: Any, first: Any, place: Any, lanes: int) -> Any:
+    """A pointer to `lanes` values."""
+    pointer = builder.gep(first, [place])
+    return pointer if lanes == 1 else builder.bitcast(pointer, ir.VectorType(first.type.pointee, lanes).as_pointer())
+
+
+def _bytes(first: Any) -> int:
+    return 8 if isinstance(first.type.pointee, ir.DoubleType) else 4
+
+
+def _load(builder: Any, first: Any, place: Any, lanes: int) -> Any:
+    return builder.load(_at(builder, first, place, lanes), align=_bytes(first))
+
+
+def _store(builder: Any, value: Any, first: Any, place: Any, lanes: int) -> None:
+    builder.store(value, _at(builder, first, place, lanes), align=_bytes(first))
+
+
+def _stretch(builder: Any, count: Any, body: Callable[[Any, int], None]) -> None:
+    """body(place, lanes) over 0 to count: eight values at a time, then four, then one by one."""
+    size = count.type
+    number = lambda x: ir.Constant(size, x)  # noqa: E731
+    done = builder.and_(count, number(-LANES))
+    with cgutils.for_range_slice(builder, number(0), done, number(LANES), size, inc=True) as (place, _):
+        body(place, LANES)
+    four = builder.and_(count, number(4))
+    with builder.if_then(builder.icmp_unsigned("!=", four, number(0))):
+        body(done, 4)
+    done = builder.add(done, four)
+    with cgutils.for_range_slice(builder, done, count, number(1), size, inc=True) as (place, _):
+        body(place, 1)
+
+
+def _data(context: Any, builder: Any, kind: Any, table: Any) -> Any:
+    data = context.make_array(kind)(context, builder, table).data
+    return builder.bitcast(data, context.get_data_type(kind.dtype).as_pointer())
+
+
+def _set_line(build: Callable[..., Any], context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    tables = [_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4)]
+    starts, numbers = [args[k] for k in (1, 3, 5)], args[7:]
+
+    def body(place: Any, lanes: int) -> None:
+        where = [builder.add(start, place) for start in starts]
+        values = [_load(builder, table, at, lanes) for table, at in zip(tables, where, strict=True)]
+        made = build(builder, *values, *(_spread(builder, number, lanes) for number in numbers))
+        _store(builder, made, tables[0], where[0], lanes)
+
+    _stretch(builder, args[6], body)
+    return context.get_dummy_value()
+
+
+def _line(build: Callable[..., Any]) -> Any:
+    """An instruction that sets out[o : o + n] to build(builder, out, x, y, s) of x[p : p + n], y[q : q + n]."""
+
+    @instruction
+    def made(typing: Any, out: Any, o: Any, x: Any, p: Any, y: Any, q: Any, n: Any, s: Any) -> Any:
+        i = types.intp
+        return types.void(out, i, x, i, y, i, i, out.dtype), partial(_set_line, build)
+
+    return made
+
+
+def _bent_line(build: Callable[..., Any]) -> Any:
+    """The same with a second number u."""
+
+    @instruction
+    def made(typing: Any, out: Any, o: Any, x: Any, p: Any, y: Any, q: Any, n: Any, s: Any, u: Any) -> Any:
+        i = types.intp
+        return types.void(out, i, x, i, y, i, i, out.dtype, out.dtype), partial(_set_line, build)
+
+    return made
+
+
+def _total(build: Callable[..., Any]) -> Any:
+    """An instruction that gives the sum of build(builder, x, y, z, s) over n values of three tables."""
+
+    @instruction
+    def made(typing: Any, x: Any, p: Any, y: Any, q: Any, z: Any, r: Any, n: Any, s: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            tables = [_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4)]
+            real = tables[0].type.pointee
+            sums = {
+                lanes: cgutils.alloca_once_value(
+                    builder,
+                    ir.Constant(real, 0.0)
+                    if lanes == 1
+                    else ir.Constant(ir.VectorType(real, lanes), [ir.Constant(real, 0.0)] * lanes),
+                )
+                for lanes in (LANES, 4, 1)
+            }
+
+            def body(place: Any, lanes: int) -> None:
+                where = [builder.add(args[k], place) for k in (1, 3, 5)]
+                values = [_load(builder, t, w, lanes) for t, w in zip(tables, where, strict=True)]
+                value = build(builder, *values, _spread(builder, args[7], lanes))
+                builder.store(builder.fadd(builder.load(sums[lanes]), value, flags=_FLAGS), sums[lanes])
+
+            _stretch(builder, args[6], body)
+            pick = lambda x, chosen: builder.shuffle_vector(  # noqa: E731
+                x, x, ir.Constant(ir.VectorType(ir.IntType(32), len(chosen)), chosen)
+            )
+            eight = builder.load(sums[LANES])
+            four = builder.fadd(pick(eight, [0, 1, 2, 3]), pick(eight, [4, 5, 6, 7]), flags=_FLAGS)
+            four = builder.fadd(four, builder.load(sums[4]), flags=_FLAGS)
+            two = builder.fadd(pick(four, [0, 1]), pick(four, [2, 3]), flags=_FLAGS)
+            first, second = (builder.extract_element(two, ir.Constant(ir.IntType(32), k)) for k in (0, 1))
+            total = builder.fadd(first, second, flags=_FLAGS)
+            return builder.fadd(total, builder.load(sums[1]), flags=_FLAGS)
+
+        i = types.intp
+        return x.dtype(x, i, y, i, z, i, i, x.dtype), code
+
+    return made
+
+
+@instruction
+def _add_four(typing: Any, out: Any, o: Any, x: Any, p: Any, q: Any, r: Any, s: Any, n: Any, weights: Any) -> Any:
+    """out[o : o + n] += weights[0] x[p : p + n] + weights[1] x[q : q + n] + ..."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        into, table = (_data(context, builder, signature.args[k], args[k]) for k in (0, 2))
+        four = cgutils.unpack_tuple(builder, args[8], 4)
+
+        def body(place: Any, lanes: int) -> None:
+            where = builder.add(args[1], place)
+            total = _load(builder, into, where, lanes)
+            for start, weight in zip(args[3:7], four, strict=True):
+                value = _load(builder, table, builder.add(start, place), lanes)
+                product = builder.fmul(value, _spread(builder, weight, lanes), flags=_FLAGS)
+                total = builder.fadd(total, product, flags=_FLAGS)
+            _store(builder, total, into, where, lanes)
+
+        _stretch(builder, args[7], body)
+        return context.get_dummy_value()
+
+    i = types.intp
+    return types.void(out, i, x, i, i, i, i, i, types.UniTuple(out.dtype, 4)), code
+
+
+def _zero(x: Any) -> Any:
+    zero: Any = 0.0
+    if isinstance(x.type, ir.VectorType):
+        zero = [ir.Constant(x.type.element, 0.0)] * x.type.count
+    return ir.Constant(x.type, zero)
+
+
+def _times(b: Any, x: Any, y: Any) -> Any:
+    return b.fmul(x, y, flags=_FLAGS)
+
+
+def _plus(b: Any, x: Any, y: Any) -> Any:
+    return b.fadd(x, y, flags=_FLAGS)
+
+
+def _bent(b: Any, x: Any, s: Any) -> Any:
+    """LeakyReLU"""
+    return b.select(b.fcmp_ordered(">", x, _zero(x)), x, _times(b, x, s))
+
+
+def _steep(b: Any, x: Any, s: Any, u: Any) -> Any:
+    """s LeakyReLU'(x)"""
+    return b.select(b.fcmp_ordered(">", x, _zero(x)), s, _times(b, s, u))
+
+
+line_sum = _line(lambda b, out, x, y, s: _plus(b, x, y))  # out = x + y
+line_product = _line(lambda b, out, x, y, s: _times(b, x, y))  # out = x * y
+line_add = _line(lambda b, out, x, y, s: _plus(b, out, x))  # out += x
+line_less = _line(lambda b, out, x, y, s: b.fsub(out, x, flags=_FLAGS))  # out -= x
+line_times = _line(lambda b, out, x, y, s: _times(b, out, x))  # out *= x
+line_copy = _line(lambda b, out, x, y, s: x)
+line_fill = _line(lambda b, out, x, y, s: s)
+line_scaled = _line(lambda b, out, x, y, s: _times(b, x, s))  # out = s x
+line_add_scaled = _line(lambda b, out, x, y, s: _plus(b, out, _times(b, x, s)))  # out += s x
+line_set_product = _line(lambda b, out, x, y, s: _times(b, _times(b, x, y), s))  # out = s x y
+line_add_product = _line(lambda b, out, x, y, s: _plus(b, out, _times(b, _times(b, x, y), s)))  # out += s x y
+line_most = _line(lambda b, out, x, y, s: b.select(b.fcmp_ordered("<=", x, out), out, x))  # the larger; NaN is largest
+line_bends = _bent_line(lambda b, out, x, y, s, u: _plus(b, out, _times(b, s, _bent(b, _plus(b, x, y), u))))
+line_slopes = _bent_line(lambda b, out, x, y, s, u: _plus(b, out, _steep(b, _plus(b, x, y), s, u)))
+total_product = _total(lambda b, x, y, z, s: _times(b, x, y))  # <x, y>
+total_bent = _total(lambda b, x, y, z, s: _times(b, z, _bent(b, _plus(b, x, y), s)))  # <z, LeakyReLU(x + y)>
 
 
 _LOG2E, _ROUND = f32(1.4426950408889634), f32(12582912.0)  # 1.5 * 2^23: adding it rounds to a whole number
@@ -155,7 +394,7 @@ def _(x):
 # ---- the plan of work ----
 
 
-@exact
+@njit(nogil=True, cache=True)
 def pieces(start: Any, limit: int, chunk: int) -> Any:
     """Whole rows first, then the parts of rows with more than `limit` edges, and chunks of them of about equal cost.
 
@@ -196,43 +435,113 @@ def pieces(start: Any, limit: int, chunk: int) -> Any:
     return row, first, last, place, hub, cuts[: count + 1], whole
 
 
+# ---- batches ----
+
+
+@part
+def _room(cuts, c, plan):
+    """Edges of the largest batch of a chunk."""
+    first, last = plan.first, plan.last
+    widest = BATCH
+    for p in range(cuts[c], cuts[c + 1]):
+        widest = max(widest, last[p] - first[p])
+    return widest
+
+
+@part
+def _listed(plan, p, end, graph, how, ends):
+    """Lists the edges of whole pieces from p on, about BATCH: ends[0:4] = target, source, slot, id of each edge."""
+    row, first, last = plan.row, plan.first, plan.last
+    other, slot, edge, by_source = graph.end, graph.slot, graph.edge, graph.by_source
+    count, named = 0, how.drops or how.join > 0 or how.adds or how.align == TOPK
+    while p < end and (count == 0 or count + last[p] - first[p] <= BATCH):
+        mine = row[p]
+        for e in range(first[p], last[p]):
+            if by_source:
+                ends[0, count], ends[1, count], ends[2, count] = other[e], mine, slot[e]
+            else:
+                ends[0, count], ends[1, count], ends[2, count] = mine, other[e], e
+            count += 1
+        p += 1
+    if named:
+        for e in range(count):
+            ends[3, e] = edge[ends[2, e]]
+    return p, count
+
+
 # ---- scores, weights, sums ----
 
 
-@kernel
-def _scores(fixed, table, index, first, last, readout, how, buffer):
-    """buffer[e, h] = the score of `fixed` with table[index[first + e]]; a score is the same from either side."""
+@small
+def _joined(b, j, key, x, wide, how, line):
+    """line = the key of a source with what its edge adds."""
+    if how.join == ADD:
+        line_sum(line, 0, b, j, key, x, wide, _ZERO)
+    else:
+        line_product(line, 0, b, j, key, x, wide, _ZERO)
+
+
+@small
+def _score(a, i, b, j, readout, r, width, how):
+    """One score from width values at a's place i and b's place j."""
+    if how.kind == DOT:
+        return how.scale * total_product(a, i, b, j, a, i, width, _ZERO)
+    if how.act == LEAKY:
+        return total_bent(a, i, b, j, readout, r, width, how.slope)
+    x, y, z, total = a.reshape(a.size), b.reshape(b.size), readout.reshape(readout.size), _ZERO
+    for d in range(width):
+        total += z[r + d] * tanh(x[i + d] + y[j + d])
+    return total
+
+
+@part
+def _scores(ends, count, t, how, turned, raw, buffer, line):
+    """buffer[e, h] = the score of an edge; raw[e, h] = a + b of a narrow pair. turned: rows are sources."""
+    a, b, readout, key = t.a, t.b, t.readout, t.key
     heads = how.heads
-    rows, ends = table.reshape(table.shape[0], heads, table.shape[1] // heads), index.size
-    one, read = fixed.reshape(heads, rows.shape[2]), readout.reshape(heads, rows.shape[2])
-    slope, width = how.slope, rows.shape[2]
-    for e in range(last - first):
-        if first + e + AHEAD < ends:
-            prefetch(table, index[first + e + AHEAD])
-        if how.narrow:
-            line = table[index[first + e]]
-            for h in range(heads):
-                x = fixed[h] + line[h]
-                buffer[e, h] = readout[h] * (x if x > _ZERO else x * slope)
-            continue
-        other = rows[index[first + e]]
-        for h in range(heads):
-            total = _ZERO
-            if how.kind == DOT:
-                for d in range(width):
-                    total += one[h, d] * other[h, d]
-                total *= how.scale
-            elif how.act == LEAKY:
-                for d in range(width):
-                    x = one[h, d] + other[h, d]
-                    total += read[h, d] * (x if x > _ZERO else x * slope)
+    if how.narrow:
+        for e in range(count):
+            if e + AHEAD < count:
+                if turned:
+                    prefetch(a, ends[0, e + AHEAD])
+                else:
+                    prefetch(b, ends[1, e + AHEAD])
+            i, j = ends[0, e] * heads, ends[1, e] * heads
+            if how.join == MUL:
+                line_product(raw, e * heads, b, j, key, ends[3, e] * heads, heads, _ZERO)
+                line_add(raw, e * heads, a, i, a, i, heads, _ZERO)
+                continue
+            line_sum(raw, e * heads, a, i, b, j, heads, _ZERO)
+            if how.join == ADD:
+                line_add(raw, e * heads, key, ends[3, e] * heads, a, i, heads, _ZERO)
+        x, s, slope, scale = raw.reshape(raw.size), buffer.reshape(buffer.size), how.slope, how.scale
+        for k in range(count * heads):
+            s[k] = scale * (x[k] if x[k] > _ZERO else x[k] * slope)
+        if how.reads:
+            for e in range(count):
+                line_times(buffer, e * heads, readout, 0, readout, 0, heads, _ZERO)
+        return
+    wide = a.shape[1]
+    width = wide // heads
+    for e in range(count):
+        if e + AHEAD < count:
+            if turned:
+                prefetch(a, ends[0, e + AHEAD])
             else:
-                for d in range(width):
-                    total += read[h, d] * tanh(one[h, d] + other[h, d])
-            buffer[e, h] = total
+                prefetch(b, ends[1, e + AHEAD])
+        i, j = ends[0, e] * wide, ends[1, e] * wide
+        if how.join:
+            _joined(b, j, key, ends[3, e] * wide, wide, how, line)
+            for h in range(heads):
+                k = h * width
+                buffer[e, h] = _score(a, i + k, line, k, readout, k, width, how)
+        else:
+            for h in range(heads):
+                k = h * width
+                buffer[e, h] = _score(a, i + k, b, j + k, readout, k, width, how)
 
 
-@kernel
+@part
 def _weights(buffer, count, how):
     """f(s - tau), in place of s - tau."""
     flat, size = buffer.reshape(buffer.size), count * how.heads
@@ -251,13 +560,13 @@ def _weights(buffer, count, how):
             flat[k] = exp(flat[k])
 
 
-@kernel
-def _threshold(buffer, count, h, top, how):
+@part
+def _threshold(buffer, lo, hi, h, top, how):
     """Newton's steps from the left end to sum f(s - tau) = 1; tau relative to the largest score."""
     tau = -_ONE if how.align == SPARSEMAX else -_TWO
     for _ in range(STEPS):
         total, slope = _ZERO, _ZERO
-        for e in range(count):
+        for e in range(lo, hi):
             rest = buffer[e, h] - top - tau
             rest = rest if rest > _ZERO else _ZERO
             if how.align == SPARSEMAX:
@@ -278,379 +587,534 @@ def _threshold(buffer, count, h, top, how):
     return top + tau
 
 
-@kernel
-def _align(buffer, count, tau, how):
-    """Scores of one row into weights, in place; tau (heads,) is filled, +inf where no score is open."""
-    heads = how.heads
-    top, total = np.empty(heads, buffer.dtype), np.zeros(heads, buffer.dtype)
-    if how.align == UNIFORM or how.align == SIGMOID:
-        for h in range(heads):
-            seen = 0
-            for e in range(count):
-                seen += how.align == UNIFORM or buffer[e, h] > -np.inf
-            tau[h] = math.log(seen) if how.align == UNIFORM or math.isnan(how.bias) else -how.bias
-            tau[h] = tau[h] if seen else np.inf
-        for e in range(count):
+@part
+def _choose(buffer, lo, hi, names, i, index, best, how):
+    """Leaves the k best scores of a row and head and closes the others; index[i, h] names their edges, -1 for none."""
+    many = index.shape[2]
+    for h in range(how.heads):
+        found = 0
+        for e in range(lo, hi):  # the best so far, largest first; of equal ones the earlier stays
+            x = buffer[e, h]
+            if x == -np.inf or (found == many and not (x > buffer[best[found - 1], h] or x != x)):
+                continue
+            at = min(found, many - 1)
+            while at > 0 and (x > buffer[best[at - 1], h] or (x != x and not math.isnan(buffer[best[at - 1], h]))):
+                best[at] = best[at - 1]
+                at -= 1
+            best[at] = e
+            found = min(found + 1, many)
+        for slot in range(many):
+            index[i, h, slot] = names[best[slot]] if slot < found else -1
+        at = 0
+        best[:found].sort()
+        for e in range(lo, hi):
+            if at < found and best[at] == e:
+                at += 1
+            else:
+                buffer[e, h] = -np.inf
+
+
+@part
+def _open(plan, p, q, buffer, tau, names, index, best, how):
+    """Rows of scores into s - tau, or s - max for the softmax, in place; tau is filled, +inf where no score is open."""
+    row, first, last, heads, hi = plan.row, plan.first, plan.last, how.heads, 0
+    for piece in range(p, q):
+        lo, i = hi, row[piece]
+        hi, at = lo + last[piece] - first[piece], i * heads
+        if how.align == UNIFORM or how.align == SIGMOID:
             for h in range(heads):
-                buffer[e, h] = (_ZERO if how.align == UNIFORM else buffer[e, h]) - tau[h]
-        _weights(buffer, count, how)
+                seen = 0
+                for e in range(lo, hi):
+                    seen += how.align == UNIFORM or buffer[e, h] > -np.inf
+                x = math.log(seen) if how.align == UNIFORM or math.isnan(how.bias) else -how.bias
+                tau[i, h] = x if seen else np.inf
+                for e in range(lo, hi):
+                    buffer[e, h] = (_ZERO if how.align == UNIFORM else buffer[e, h]) - tau[i, h]
+            continue
+        if how.align == TOPK:
+            _choose(buffer, lo, hi, names, i, index, best, how)
+        line_fill(tau, at, tau, at, tau, at, heads, -np.inf)
+        for e in range(lo, hi):
+            line_most(tau, at, buffer, e * heads, tau, at, heads, _ZERO)
+        for h in range(heads):
+            top = tau[i, h]
+            if top == -np.inf:
+                tau[i, h] = np.inf
+            elif how.align == SPARSEMAX or how.align == ENTMAX:
+                tau[i, h] = _threshold(buffer, lo, hi, h, top, how)
+        for e in range(lo, hi):
+            line_less(buffer, e * heads, tau, at, tau, at, heads, _ZERO)
+
+
+@part
+def _close(plan, p, q, buffer, tau, total, how):
+    """Softmax: exponentials of a row are divided by their sum, and tau goes from the largest score to log sum exp."""
+    if how.align != SOFTMAX and how.align != TOPK:
         return
-    for h in range(heads):
-        top[h] = -np.inf
-    for e in range(count):
+    row, first, last, heads, hi = plan.row, plan.first, plan.last, how.heads, 0
+    for piece in range(p, q):
+        lo, i = hi, row[piece]
+        hi = lo + last[piece] - first[piece]
+        line_fill(total, 0, total, 0, total, 0, heads, _ZERO)
+        for e in range(lo, hi):
+            line_add(total, 0, buffer, e * heads, total, 0, heads, _ZERO)
         for h in range(heads):
-            top[h] = top[h] if buffer[e, h] <= top[h] else buffer[e, h]  # NaN rises to the top
-    if how.align != SOFTMAX:
-        for h in range(heads):
-            tau[h] = _threshold(buffer, count, h, top[h], how) if top[h] > -np.inf else np.inf
-        for e in range(count):
-            for h in range(heads):
-                buffer[e, h] -= tau[h]
-        _weights(buffer, count, how)
-        return
-    for h in range(heads):
-        top[h] = np.inf if top[h] == -np.inf else top[h]
-    for e in range(count):
-        line = buffer[e]
-        for h in range(heads):
-            x = exp(line[h] - top[h])
-            line[h] = x
-            total[h] += x
-    for h in range(heads):
-        tau[h] = top[h] + math.log(total[h]) if top[h] < np.inf or top[h] != top[h] else np.inf
-        total[h] = _ONE / total[h] if total[h] > _ZERO or total[h] != total[h] else _ZERO
-    for e in range(count):
-        for h in range(heads):
-            buffer[e, h] *= total[h]
+            x, top = total[0, h], tau[i, h]
+            tau[i, h] = top + math.log(x) if top < np.inf or top != top else np.inf
+            total[0, h] = _ONE / x if x > _ZERO or x != x else _ZERO
+        for e in range(lo, hi):
+            line_times(buffer, e * heads, total, 0, total, 0, heads, _ZERO)
 
 
 @exact
-def _kept(edge: int, group: int, how: Any, keep: Any) -> None:
-    """keep[0:4] = dropout's factors of an edge for the heads 4 group to 4 group + 3: Philox-4x32-10, as core.philox."""
-    mask = np.uint64(0xFFFFFFFF)
-    half = np.uint64(32)
-    c0, c1, c2, c3 = np.uint64(edge) & mask, np.uint64(0), np.uint64(group), np.uint64(how.batch)
-    k0, k1 = np.uint64(how.key0), np.uint64(how.key1)
-    for _ in range(10):
-        p0 = c0 * np.uint64(0xD2511F53)
-        p1 = c2 * np.uint64(0xCD9E8D57)
-        c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & mask, (p0 >> half) ^ c3 ^ k1, p0 & mask
-        k0, k1 = (k0 + np.uint64(0x9E3779B9)) & mask, (k1 + np.uint64(0xBB67AE85)) & mask
-    for lane, word in enumerate((c0, c1, c2, c3)):
-        unit = (np.float64(word >> np.uint64(9)) + 0.5) * 2.0**-23
-        keep[lane] = how.keep if unit >= how.rate else 0.0
-
-
-@kernel
-def _dropout(edge, first, count, through, slot, how, mask):
-    """mask[e, h] of the edges at first + e; `through` says that edge ids stand at edge[slot[...]]."""
-    four = np.empty(4, mask.dtype)
+def _draws(names, count, group, how, words):
+    """words[0:4, e] for the heads 4 group to 4 group + 3 of an edge: Philox-4x32-10, as core.philox, less nine bits."""
+    mask, half, nine = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(9)
+    m0, m1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
     for e in range(count):
-        name = edge[slot[first + e]] if through else edge[first + e]
-        for group in range((how.heads + 3) // 4):
-            _kept(name, group, how, four)
-            for h in range(4 * group, min(4 * group + 4, how.heads)):
-                mask[e, h] = four[h - 4 * group]
+        c0, c1, c2, c3 = np.uint64(names[e]) & mask, np.uint64(0), np.uint64(group), np.uint64(how.batch)
+        k0, k1 = np.uint64(how.key0), np.uint64(how.key1)
+        for _ in range(10):
+            p0, p1 = c0 * m0, c2 * m1
+            c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & mask, (p0 >> half) ^ c3 ^ k1, p0 & mask
+            k0, k1 = (k0 + np.uint64(0x9E3779B9)) & mask, (k1 + np.uint64(0xBB67AE85)) & mask
+        words[0, e], words[1, e] = np.int32(c0 >> nine), np.int32(c1 >> nine)
+        words[2, e], words[3, e] = np.int32(c2 >> nine), np.int32(c3 >> nine)
 
 
-@kernel
-def _add(out, table, index, first, last, weight, heads):
-    """out[h, :] += sum_e weight[e, h] table[index[first + e], h, :], four edges at a time."""
-    rows, ends = table.reshape(table.shape[0], heads, table.shape[1] // heads), index.size
-    width, count = rows.shape[2], last - first
-    fours = count // 4 * 4
-    for e in range(0, fours, 4):
-        for ahead in range(first + e + AHEAD, min(first + e + AHEAD + 4, ends)):
-            prefetch(table, index[ahead])
-        r0, r1 = rows[index[first + e]], rows[index[first + e + 1]]
-        r2, r3 = rows[index[first + e + 2]], rows[index[first + e + 3]]
-        for h in range(heads):
-            w0, w1, w2, w3 = weight[e, h], weight[e + 1, h], weight[e + 2, h], weight[e + 3, h]
-            for d in range(width):
-                out[h, d] += w0 * r0[h, d] + w1 * r1[h, d] + w2 * r2[h, d] + w3 * r3[h, d]
-    for e in range(fours, count):
-        r0 = rows[index[first + e]]
-        for h in range(heads):
-            w0 = weight[e, h]
-            for d in range(width):
-                out[h, d] += w0 * r0[h, d]
+@part
+def _dropout(names, count, how, words, mask):
+    """mask[e, h]: what dropout multiplies each weight by."""
+    heads, least = how.heads, np.int32(how.least)
+    flat = mask.reshape(mask.size)
+    for group in range((heads + 3) // 4):
+        _draws(names, count, group, how, words)
+        for lane in range(min(4, heads - 4 * group)):
+            at = 4 * group + lane
+            for e in range(count):
+                flat[e * heads + at] = how.keep if words[lane, e] >= least else _ZERO
 
 
-@kernel
-def _dots(one, table, index, first, count, into, heads):
-    """into[e, h] = <one[h, :], table[index[first + e], h, :]>, four edges at a time."""
-    rows, ends = table.reshape(table.shape[0], heads, table.shape[1] // heads), index.size
-    width, fours = rows.shape[2], count // 4 * 4
-    for e in range(0, fours, 4):
-        for ahead in range(first + e + AHEAD, min(first + e + AHEAD + 4, ends)):
-            prefetch(table, index[ahead])
-        r0, r1 = rows[index[first + e]], rows[index[first + e + 1]]
-        r2, r3 = rows[index[first + e + 2]], rows[index[first + e + 3]]
-        for h in range(heads):
-            t0, t1, t2, t3 = _ZERO, _ZERO, _ZERO, _ZERO
-            for d in range(width):
-                x = one[h, d]
-                t0 += x * r0[h, d]
-                t1 += x * r1[h, d]
-                t2 += x * r2[h, d]
-                t3 += x * r3[h, d]
-            into[e, h], into[e + 1, h], into[e + 2, h], into[e + 3, h] = t0, t1, t2, t3
-    for e in range(fours, count):
-        if first + e + AHEAD < ends:
-            prefetch(table, index[first + e + AHEAD])
-        r0 = rows[index[first + e]]
-        for h in range(heads):
-            t0 = _ZERO
-            for d in range(width):
-                t0 += one[h, d] * r0[h, d]
-            into[e, h] = t0
+@part
+def _flat_times(x, y, size):
+    """x *= y"""
+    p, q = x.reshape(x.size), y.reshape(y.size)
+    for k in range(size):
+        p[k] *= q[k]
+
+
+@part
+def _add(plan, p, q, place, out, table, index, count, weight, shift, heads):
+    """out[place[piece], h, :] += sum_e weight[e, h] table[index[e], h, :] for the edges of each piece, four at a time.
+
+    shift: the weights stand in the order of the graph, `shift` edges before it, and not in that of the batch (-1).
+    """
+    first, last, wide, hi = plan.first, plan.last, table.shape[1], 0
+    width = wide // heads
+    for piece in range(p, q):
+        lo, o = hi, place[piece] * wide
+        hi = lo + last[piece] - first[piece]
+        fours, w = lo + (hi - lo) // 4 * 4, lo if shift < 0 else first[piece] - shift
+        for e in range(lo, fours, 4):
+            for ahead in range(e + AHEAD, min(e + AHEAD + 4, count)):
+                prefetch(table, index[ahead])
+            x, y, z, u = index[e] * wide, index[e + 1] * wide, index[e + 2] * wide, index[e + 3] * wide
+            for h in range(heads):
+                k = h * width
+                four = (weight[w, h], weight[w + 1, h], weight[w + 2, h], weight[w + 3, h])
+                _add_four(out, o + k, table, x + k, y + k, z + k, u + k, width, four)
+            w += 4
+        for e in range(fours, hi):
+            if e + AHEAD < count:
+                prefetch(table, index[e + AHEAD])
+            x = index[e] * wide
+            for h in range(heads):
+                k = h * width
+                line_add_scaled(out, o + k, table, x + k, table, x + k, width, weight[w, h])
+            w += 1
+
+
+@part
+def _clear(place, p, q, out):
+    wide = out.shape[1]
+    for piece in range(p, q):
+        o = place[piece] * wide
+        line_fill(out, o, out, o, out, o, wide, _ZERO)
 
 
 # ---- forward: one call runs chunk c of the work ----
 
 
 @kernel
-def forward(c, cuts, row, first, last, source, edge, a, b, v, readout, how, out, tau):
-    """out (n, W) and tau (n, H) of whole rows."""
-    heads, widest = how.heads, 0
-    for p in range(cuts[c], cuts[c + 1]):
-        widest = max(widest, last[p] - first[p])
-    buffer = np.empty((widest, heads), a.dtype)
-    mask = np.empty((widest if how.drops else 0, heads), a.dtype)
-    sums = out.reshape(out.shape[0], heads, out.shape[1] // heads)
-    for p in range(cuts[c], cuts[c + 1]):
-        i, count = row[p], last[p] - first[p]
-        sums[i] = _ZERO
+def forward(c, cuts, plan, graph, t, how, out, tau, index):
+    """out (n, W), tau (n, H) and index (n, H, k) of whole rows."""
+    row, v, value = plan.row, t.v, t.value
+    heads, room = how.heads, _room(cuts, c, plan)
+    ends, words, best = np.empty((4, room), np.int64), np.empty((4, room), np.int32), np.empty(index.shape[2], np.int64)
+    raw, buffer = np.empty((room, heads), out.dtype), np.empty((room, heads), out.dtype)
+    mask, sources, names = np.empty((room, heads), out.dtype), ends[1], ends[3]
+    line, total = np.empty((1, t.b.shape[1]), out.dtype), np.empty((1, heads), out.dtype)
+    p = cuts[c]
+    while p < cuts[c + 1]:
+        q, count = _listed(plan, p, cuts[c + 1], graph, how, ends)
         if how.align != UNIFORM:
-            _scores(a[i], b, source, first[p], last[p], readout, how, buffer)
-        _align(buffer, count, tau[i], how)
+            _scores(ends, count, t, how, False, raw, buffer, line)
+        _open(plan, p, q, buffer, tau, names, index, best, how)
+        _weights(buffer, count, how)
+        _close(plan, p, q, buffer, tau, total, how)
         if how.drops:
-            _dropout(edge, first[p], count, False, edge, how, mask)
-            buffer[:count] *= mask[:count]
-        _add(sums[i], v, source, first[p], last[p], buffer, heads)
+            _dropout(names, count, how, words, mask)
+            _flat_times(buffer, mask, count * heads)
+        _clear(row, p, q, out)
+        _add(plan, p, q, row, out, v, sources, count, buffer, -1, heads)
+        if how.adds:
+            _add(plan, p, q, row, out, value, names, count, buffer, -1, heads)
+        p = q
 
 
 @kernel
-def part_scores(c, cuts, row, first, last, base, source, a, b, readout, how, scores):
+def part_scores(c, cuts, plan, graph, t, how, base, scores):
     """Scores of the parts of one row with many edges, scores (degree, H)."""
     if how.align == UNIFORM:
         return
+    room = _room(cuts, c, plan)
+    ends, raw = np.empty((4, room), np.int64), np.empty((room, how.heads), scores.dtype)
+    line = np.empty((1, t.b.shape[1]), scores.dtype)
     for p in range(cuts[c], cuts[c + 1]):
-        _scores(a[row[p]], b, source, first[p], last[p], readout, how, scores[first[p] - base :])
+        _, count = _listed(plan, p, p + 1, graph, how, ends)
+        _scores(ends, count, t, how, False, raw, scores[plan.first[p] - base :], line)
 
 
 @kernel
-def part_align(scores, base, edge, tau, how):
-    """The whole row at once: scores into weights, and dropout."""
-    _align(scores, scores.shape[0], tau, how)
+def part_align(plan, scores, names, tau, index, how):
+    """The whole row at once, the one piece of the plan: scores into weights, and dropout."""
+    count, heads = scores.shape
+    best, total = np.empty(index.shape[2], np.int64), np.empty((1, heads), scores.dtype)
+    _open(plan, 0, 1, scores, tau, names, index, best, how)
+    _weights(scores, count, how)
+    _close(plan, 0, 1, scores, tau, total, how)
     if how.drops:
-        mask = np.empty(scores.shape, scores.dtype)
-        _dropout(edge, base, scores.shape[0], False, edge, how, mask)
-        scores *= mask
+        mask, words = np.empty(scores.shape, scores.dtype), np.empty((4, count), np.int32)
+        _dropout(names, count, how, words, mask)
+        _flat_times(scores, mask, count * heads)
 
 
 @kernel
-def part_sums(c, cuts, first, last, base, source, v, weights, how, sums):
-    """sums (parts, H, D): what each part adds to the row."""
+def part_sums(c, cuts, plan, graph, t, how, base, weights, sums):
+    """sums (parts, W): what each part adds to the row."""
+    ends, place = np.empty((4, _room(cuts, c, plan)), np.int64), np.arange(plan.first.size)
     for p in range(cuts[c], cuts[c + 1]):
-        sums[p] = _ZERO
-        _add(sums[p], v, source, first[p], last[p], weights[first[p] - base :], how.heads)
+        _, count = _listed(plan, p, p + 1, graph, how, ends)
+        _clear(place, p, p + 1, sums)
+        _add(plan, p, p + 1, place, sums, t.v, ends[1], count, weights, base, how.heads)
+        if how.adds:
+            _add(plan, p, p + 1, place, sums, t.value, ends[3], count, weights, base, how.heads)
 
 
 # ---- backward ----
 
 
-@kernel
-def _support(w, how):
-    """f'(f^-1(w)): what the gradient of a weight is multiplied by."""
-    if how.align == SPARSEMAX:
-        return _ONE if w > _ZERO else _ZERO
-    if how.align == ENTMAX:
-        return math.sqrt(w)
-    if how.align == SIGMOID:
-        return w * (_ONE - w)
-    return w
-
-
-@kernel
-def row_means(c, cuts, row, first, last, place, source, edge, a, b, v, readout, how, tau, dout, above, below):
-    """Sparse alignments: sum g dw and sum g of each row, which softmax has for free from its output."""
+@part
+def _again(ends, count, t, how, turned, stats, index, raw, buffer, line):
+    """The weights of a batch once more, from tau."""
     heads = how.heads
-    values, pulls = (
-        v.reshape(v.shape[0], heads, v.shape[1] // heads),
-        dout.reshape(dout.shape[0], heads, v.shape[1] // heads),
-    )
-    buffer, mask = np.empty((BLOCK, heads), a.dtype), np.ones((BLOCK, heads), a.dtype)
-    for p in range(cuts[c], cuts[c + 1]):
-        i, up, down = row[p], above[place[p]], below[place[p]]
-        up[:] = _ZERO
-        down[:] = _ZERO
-        for begin in range(first[p], last[p], BLOCK):
-            count = min(BLOCK, last[p] - begin)
-            _scores(a[i], b, source, begin, begin + count, readout, how, buffer)
-            for e in range(count):
-                for h in range(heads):
-                    buffer[e, h] -= tau[i, h]
-            _weights(buffer, count, how)
-            if how.drops:
-                _dropout(edge, begin, count, False, edge, how, mask)
-            for e in range(count):
-                j = source[begin + e]
-                for h in range(heads):
-                    g, dw = _support(buffer[e, h], how), _ZERO
-                    for d in range(values.shape[2]):
-                        dw += pulls[i, h, d] * values[j, h, d]
-                    up[h] += g * dw * mask[e, h]
-                    down[h] += g
+    if how.align == UNIFORM:
+        flat = buffer.reshape(buffer.size)
+        for k in range(count * heads):
+            flat[k] = _ZERO
+    else:
+        _scores(ends, count, t, how, turned, raw, buffer, line)
+    for e in range(count):
+        if e + AHEAD < count:
+            prefetch(stats, ends[0, e + AHEAD])
+        at = ends[0, e] * 2 * heads
+        line_less(buffer, e * heads, stats, at, stats, at, heads, _ZERO)
+    _weights(buffer, count, how)
+    if how.align == TOPK:
+        for e in range(count):
+            i, name = ends[0, e], ends[3, e]
+            for h in range(heads):
+                chosen = False
+                for slot in range(index.shape[2]):
+                    chosen |= index[i, h, slot] == name
+                if not chosen:
+                    buffer[e, h] = _ZERO
 
 
-@kernel
-def row_dots(c, cuts, row, dout, out, how, means):
-    """means (n, H) = <dout, out> of each row and head."""
-    heads = how.heads
-    width = out.shape[1] // heads
-    outs, pulls = out.reshape(out.shape[0], heads, width), dout.reshape(out.shape[0], heads, width)
-    for p in range(cuts[c], cuts[c + 1]):
-        i = row[p]
+@part
+def _pulled(ends, count, t, how, turned, dout, dw):
+    """dw[e, h] = <dout_i, v_j + value_e> by head."""
+    v, value = t.v, t.value
+    heads, wide = how.heads, dout.shape[1]
+    width = wide // heads
+    for e in range(count):
+        if e + AHEAD < count:
+            if turned:
+                prefetch(dout, ends[0, e + AHEAD])
+            else:
+                prefetch(v, ends[1, e + AHEAD])
+            if how.adds:
+                prefetch(value, ends[3, e + AHEAD])
+        i, j, x = ends[0, e] * wide, ends[1, e] * wide, ends[3, e] * wide
         for h in range(heads):
-            total = _ZERO
-            for d in range(width):
-                total += outs[i, h, d] * pulls[i, h, d]
-            means[i, h] = total
+            k = h * width
+            total = total_product(dout, i + k, v, j + k, dout, i, width, _ZERO)
+            if how.adds:
+                total += total_product(dout, i + k, value, x + k, dout, i, width, _ZERO)
+            dw[e, h] = total
+
+
+@part
+def _support(w, dw, size, how):
+    """w = f'(f^-1(w)) dw, in place: what the gradient of a weight is multiplied by."""
+    x, y = w.reshape(w.size), dw.reshape(dw.size)
+    if how.align == SPARSEMAX:
+        for k in range(size):
+            x[k] = y[k] if x[k] > _ZERO else _ZERO
+    elif how.align == ENTMAX:
+        for k in range(size):
+            x[k] = math.sqrt(x[k]) * y[k]
+    elif how.align == SIGMOID:
+        for k in range(size):
+            x[k] = x[k] * (_ONE - x[k]) * y[k]
+    else:
+        for k in range(size):
+            x[k] = x[k] * y[k]
 
 
 @kernel
-def by_source(
-    c, cuts, row, first, last, place, target, slot, edge, a, b, v, readout, how, stats, dout, db, dv, ds, dread
-):
-    """Along the sources: dv and db (m + parts, ...), ds (E, H) in the order of the targets, dread (chunks, H w).
+def row_means(c, cuts, plan, graph, t, how, stats, dout, above, below):
+    """Sparse alignments: sum g dw and sum g of each row, which softmax has for free from its output."""
+    b = t.b
+    first, last, place = plan.first, plan.last, plan.place
+    heads, room = how.heads, _room(cuts, c, plan)
+    ends, words, none = np.empty((4, room), np.int64), np.empty((4, room), np.int32), np.empty((1, 1, 0), np.int32)
+    raw, buffer = np.empty((room, heads), dout.dtype), np.empty((room, heads), dout.dtype)
+    mask, dw = np.empty((room, heads), dout.dtype), np.empty((room, heads), dout.dtype)
+    names = ends[3]
+    line = np.empty((1, b.shape[1]), dout.dtype)
+    p = cuts[c]
+    while p < cuts[c + 1]:
+        q, count = _listed(plan, p, cuts[c + 1], graph, how, ends)
+        _again(ends, count, t, how, False, stats, none, raw, buffer, line)
+        _pulled(ends, count, t, how, False, dout, dw)
+        if how.drops:
+            _dropout(names, count, how, words, mask)
+            _flat_times(dw, mask, count * heads)
+        lo = 0
+        for k in range(p, q):
+            hi, at = lo + last[k] - first[k], place[k]
+            for h in range(heads):
+                up, down = _ZERO, _ZERO
+                for e in range(lo, hi):
+                    w = buffer[e, h]
+                    g = math.sqrt(w) if how.align == ENTMAX else (_ONE if w > _ZERO else _ZERO)
+                    up += g * dw[e, h]
+                    down += g
+                above[at, h], below[at, h] = up, down
+            lo = hi
+        p = q
+
+
+@kernel
+def row_dots(c, rows, dout, out, tau, dtau, how, stats):
+    """stats (n, 2, H) of rows c rows to (c + 1) rows: tau; and <dout, out> - dtau, the mean of a softmax's gradient."""
+    heads, wide = how.heads, out.shape[1]
+    width, soft = wide // heads, how.align == SOFTMAX or how.align == TOPK
+    for i in range(c * rows, min((c + 1) * rows, out.shape[0])):
+        for h in range(heads):
+            k, mean = i * wide + h * width, _ZERO
+            if soft:
+                mean = total_product(dout, k, out, k, out, k, width, _ZERO)
+                if dtau.shape[0]:
+                    mean -= dtau[i, h]  # d tau = sum p ds
+            stats[i, 0, h], stats[i, 1, h] = tau[i, h], mean
+
+
+@kernel
+def by_source(c, cuts, plan, graph, t, how, stats, index, dout, db, dv, dkey, dvalue, ds, dread):
+    """Along the sources: dv and db (m + parts, ...), dkey and dvalue by edge id, ds (E, H) in the order of the targets,
+    dread (chunks, H w).
 
     stats (n, 2, H): tau, and the mean that the gradient of a weight is compared with.
     For a narrow pair ds is the gradient of a + b, otherwise that of the score.
     """
-    heads = how.heads
-    width, wide = b.shape[1] // heads, v.shape[1] // heads
-    values, sums = v.reshape(v.shape[0], heads, wide), dv.reshape(dv.shape[0], heads, wide)
-    keys, sums_b = b.reshape(b.shape[0], heads, width), db.reshape(db.shape[0], heads, width)
-    queries = a.reshape(a.shape[0], heads, width)
-    buffer, dw = np.empty((BLOCK, heads), a.dtype), np.empty((BLOCK, heads), a.dtype)
-    mask = np.empty((BLOCK if how.drops else 0, heads), a.dtype)
-    dr = dread[c]
-    dr[:] = _ZERO
-    ends = target.size
-    for p in range(cuts[c], cuts[c + 1]):
-        j, at = row[p], place[p]
-        sums[at] = _ZERO
-        sums_b[at] = _ZERO
-        for begin in range(first[p], last[p], BLOCK):
-            count = min(BLOCK, last[p] - begin)
-            if how.align == UNIFORM:
-                buffer[:count] = _ZERO
-            else:
-                _scores(b[j], a, target, begin, begin + count, readout, how, buffer)
+    b = t.b
+    place = plan.place
+    heads, wide, room = how.heads, dout.shape[1], _room(cuts, c, plan)
+    deep = b.shape[1]
+    width = wide // heads
+    ends, words = np.empty((4, room), np.int64), np.empty((4, room), np.int32)
+    raw, buffer = np.empty((room, heads), dout.dtype), np.empty((room, heads), dout.dtype)
+    mask, dw = np.empty((room, heads), dout.dtype), np.empty((room, heads), dout.dtype)
+    targets, names = ends[0], ends[3]
+    line = np.empty((1, deep), dout.dtype)
+    line_fill(dread, c * deep, dread, 0, dread, 0, deep, _ZERO)
+    p = cuts[c]
+    while p < cuts[c + 1]:
+        q, count = _listed(plan, p, cuts[c + 1], graph, how, ends)
+        _again(ends, count, t, how, True, stats, index, raw, buffer, line)
+        _pulled(ends, count, t, how, True, dout, dw)
+        if how.drops:
+            _dropout(names, count, how, words, mask)
+            _flat_times(dw, mask, count * heads)
+            _flat_times(mask, buffer, count * heads)
+        used = mask if how.drops else buffer
+        _clear(place, p, q, dv)
+        _clear(place, p, q, db)
+        _add(plan, p, q, place, dv, dout, targets, count, used, -1, heads)
+        if how.adds:
             for e in range(count):
-                if begin + e + AHEAD < ends:
-                    prefetch(stats, target[begin + e + AHEAD])
-                    prefetch(ds, slot[begin + e + AHEAD])
-                tau = stats[target[begin + e], 0]
+                i, x = ends[0, e] * wide, ends[3, e] * wide
                 for h in range(heads):
-                    buffer[e, h] -= tau[h]
-            _weights(buffer, count, how)
-            _dots(values[j], dout, target, begin, count, dw, heads)
-            if how.drops:
-                _dropout(edge, begin, count, True, slot, how, mask)
-                dw[:count] *= mask[:count]
-                mask[:count] *= buffer[:count]
-                _add(sums[at], dout, target, begin, begin + count, mask, heads)
-            else:
-                _add(sums[at], dout, target, begin, begin + count, buffer, heads)
-            for e in range(count):
-                mean = stats[target[begin + e], 1]
-                for h in range(heads):
-                    buffer[e, h] = _support(buffer[e, h], how) * (dw[e, h] - mean[h])
-            if how.align == UNIFORM:
-                continue
-            if how.narrow:
-                _narrow_gradient(b[j], a, target, begin, count, readout, how, buffer, db[at], dr)
-            for e in range(count):
-                into = ds[slot[begin + e]]
-                for h in range(heads):
-                    into[h] = buffer[e, h]
-            if how.kind == DOT:
-                for e in range(count):
-                    for h in range(heads):
-                        buffer[e, h] *= how.scale
-                _add(sums_b[at], a, target, begin, begin + count, buffer, heads)
-            elif not how.narrow:
-                _pair_gradient(keys[j], queries, target, begin, count, how, buffer, sums_b[at], dr, how.reads)
-        if how.kind == PAIR and not how.narrow:
-            sums_b[at] *= readout.reshape(heads, width)
-
-
-@kernel
-def _narrow_gradient(fixed, table, index, first, count, readout, how, ds, into, dr):
-    """From the gradient of the scores to that of a + b, in place; adds it up."""
-    for e in range(count):
-        line = table[index[first + e]]
-        for h in range(how.heads):
-            x, g = fixed[h] + line[h], ds[e, h]
-            dr[h] += g * (x if x > _ZERO else x * how.slope)
-            g *= readout[h] * (_ONE if x > _ZERO else how.slope)
-            ds[e, h] = g
-            into[h] += g
-
-
-@kernel
-def _pair_gradient(fixed, rows, index, first, count, how, ds, into, dr, reads):
-    """into[h, w] += sum_e ds[e, h] act'(fixed + rows[index]), less the factor r_w; dr too where `reads`."""
-    width, slope = fixed.shape[1], how.slope
-    total, ends = dr.reshape(how.heads, width), index.size
-    for e in range(count):
-        if first + e + AHEAD < ends:
-            prefetch(rows, index[first + e + AHEAD])
-        other = rows[index[first + e]]
-        for h in range(how.heads):
-            g = ds[e, h]
-            if how.act == LEAKY and reads:
-                for d in range(width):
-                    x = fixed[h, d] + other[h, d]
-                    into[h, d] += g if x > _ZERO else g * slope
-                    total[h, d] += g * (x if x > _ZERO else x * slope)
-            elif how.act == LEAKY:
-                for d in range(width):
-                    into[h, d] += g if fixed[h, d] + other[h, d] > _ZERO else g * slope
-            elif reads:
-                for d in range(width):
-                    y = tanh(fixed[h, d] + other[h, d])
-                    into[h, d] += g * (_ONE - y * y)
-                    total[h, d] += g * y
-            else:
-                for d in range(width):
-                    y = tanh(fixed[h, d] + other[h, d])
-                    into[h, d] += g * (_ONE - y * y)
-
-
-@kernel
-def by_target(c, cuts, row, first, last, place, source, a, b, readout, how, ds, da):
-    """Along the targets: da (n + parts, H w) from ds."""
-    heads = how.heads
-    width = a.shape[1] // heads
-    sums, nothing = da.reshape(da.shape[0], heads, width), np.empty(readout.size, a.dtype)
-    queries, keys = a.reshape(a.shape[0], heads, width), b.reshape(b.shape[0], heads, width)
-    for p in range(cuts[c], cuts[c + 1]):
-        i, at, count = row[p], place[p], last[p] - first[p]
-        sums[at] = _ZERO
-        mine = ds[first[p] : last[p]]
+                    k = h * width
+                    line_scaled(dvalue, x + k, dout, i + k, dout, i, width, used[e, h])
+        for e in range(count):
+            at = (ends[0, e] * 2 + 1) * heads
+            line_less(dw, e * heads, stats, at, stats, at, heads, _ZERO)
+        _support(buffer, dw, count * heads, how)
         if how.narrow:
-            total = da[at]
+            _narrow_gradient(count, t, how, raw, buffer, dread, c)
+        if how.align != UNIFORM:
             for e in range(count):
-                for h in range(heads):
-                    total[h] += mine[e, h]
-        elif how.kind == DOT:
-            _add(sums[at], b, source, first[p], last[p], mine, heads)
+                line_copy(ds, ends[2, e] * heads, buffer, e * heads, buffer, 0, heads, _ZERO)
+            _key_gradient(plan, p, q, ends, count, t, how, buffer, db, dkey, dread, c, line)
+        p = q
+
+
+@part
+def _narrow_gradient(count, t, how, raw, ds, dread, c):
+    """From the gradient of the scores to that of a + b, in place."""
+    readout = t.readout
+    heads, slope, scale = how.heads, how.slope, how.scale
+    x, g = raw.reshape(raw.size), ds.reshape(ds.size)
+    if how.reads:
+        for e in range(count):
             for h in range(heads):
-                for d in range(width):
-                    sums[at, h, d] *= how.scale
-        else:
-            _pair_gradient(queries[i], keys, source, first[p], count, how, mine, sums[at], nothing, False)
-            sums[at] *= readout.reshape(heads, width)
+                dread[c, h] += ds[e, h] * (raw[e, h] if raw[e, h] > _ZERO else raw[e, h] * slope)
+            line_times(ds, e * heads, readout, 0, readout, 0, heads, _ZERO)
+    for k in range(count * heads):
+        g[k] *= scale if x[k] > _ZERO else scale * slope
+
+
+@part
+def _key_gradient(plan, p, q, ends, count, t, how, ds, db, dkey, dread, c, line):
+    """db of the sources of a batch, dkey by edge id, and dread."""
+    a, b, readout, key = t.a, t.b, t.readout, t.key
+    first, last, place, targets = plan.first, plan.last, plan.place, ends[0]
+    heads, deep, hi = how.heads, b.shape[1], 0
+    width, read = deep // heads, c * deep
+    if how.kind == DOT:
+        flat = ds.reshape(ds.size)
+        for k in range(count * heads):
+            flat[k] *= how.scale
+        if how.join != MUL:
+            _add(plan, p, q, place, db, a, targets, count, ds, -1, heads)
+            if how.join == 0:
+                return
+    for piece in range(p, q):
+        lo, at = hi, place[piece] * deep
+        hi = lo + last[piece] - first[piece]
+        for e in range(lo, hi):
+            i, j, x, g = ends[0, e] * deep, ends[1, e] * deep, ends[3, e] * deep, e * heads
+            if how.narrow:
+                if how.join == MUL:
+                    line_add_product(db, at, ds, g, key, x, heads, _ONE)
+                    line_product(dkey, x, ds, g, b, j, heads, _ZERO)
+                    continue
+                line_add(db, at, ds, g, ds, g, heads, _ZERO)
+                if how.join == ADD:
+                    line_copy(dkey, x, ds, g, ds, g, heads, _ZERO)
+                continue
+            if e + AHEAD < count:
+                prefetch(a, ends[0, e + AHEAD])
+            if how.kind == DOT:
+                for h in range(heads):
+                    k = h * width
+                    if how.join == ADD:
+                        line_scaled(dkey, x + k, a, i + k, a, i, width, ds[e, h])
+                    else:
+                        line_add_product(db, at + k, a, i + k, key, x + k, width, ds[e, h])
+                        line_set_product(dkey, x + k, a, i + k, b, j + k, width, ds[e, h])
+            elif how.join == 0:
+                _bend(a, i, b, j, ds, e, how, width, db, at, dread, read, how.reads)
+            else:
+                _joined(b, j, key, x, deep, how, line)
+                line_fill(dkey, x, dkey, x, dkey, x, deep, _ZERO)
+                _bend(a, i, line, 0, ds, e, how, width, dkey, x, dread, read, how.reads)
+                if how.join == ADD:
+                    line_add(db, at, dkey, x, dkey, x, deep, _ZERO)
+                else:
+                    line_add_product(db, at, dkey, x, key, x, deep, _ONE)
+                    line_times(dkey, x, b, j, b, j, deep, _ZERO)
+                line_times(dkey, x, readout, 0, readout, 0, deep, _ZERO)
+        if how.kind == PAIR and not how.narrow:
+            line_times(db, at, readout, 0, readout, 0, deep, _ZERO)
+
+
+@small
+def _bend(a, i, b, j, ds, e, how, width, into, at, dread, read, reads):
+    """into += ds act'(a + b), less the factor r; dread += ds act(a + b) where `reads`."""
+    for h in range(how.heads):
+        k, g = h * width, ds[e, h]
+        if how.act == LEAKY:
+            line_slopes(into, at + k, a, i + k, b, j + k, width, g, how.slope)
+            if reads:
+                line_bends(dread, read + k, a, i + k, b, j + k, width, g, how.slope)
+            continue
+        x, y, z, r = a.reshape(a.size), b.reshape(b.size), into.reshape(into.size), dread.reshape(dread.size)
+        for d in range(k, k + width):
+            value = tanh(x[i + d] + y[j + d])
+            z[at + d] += g * (_ONE - value * value)
+            if reads:
+                r[read + d] += g * value
+
+
+@kernel
+def by_target(c, cuts, plan, graph, t, how, ds, da):
+    """Along the targets: da (n + parts, H w) from ds."""
+    a, b, readout, key = t.a, t.b, t.readout, t.key
+    row, first, last, place = plan.row, plan.first, plan.last, plan.place
+    heads, deep, room = how.heads, a.shape[1], _room(cuts, c, plan)
+    width = deep // heads
+    if how.narrow:
+        for p in range(cuts[c], cuts[c + 1]):
+            at = place[p] * heads
+            line_fill(da, at, da, at, da, at, heads, _ZERO)
+            for e in range(first[p], last[p]):
+                line_add(da, at, ds, e * heads, ds, 0, heads, _ZERO)
+        return
+    ends, line, nothing = np.empty((4, room), np.int64), np.empty((1, deep), ds.dtype), np.empty((1, 0), ds.dtype)
+    sources, names = ends[1], ends[3]
+    p = cuts[c]
+    while p < cuts[c + 1]:
+        q, count = _listed(plan, p, cuts[c + 1], graph, how, ends)
+        _clear(place, p, q, da)
+        if how.kind == DOT and how.join != MUL:
+            _add(plan, p, q, place, da, b, sources, count, ds, 0, heads)
+            if how.join == ADD:
+                _add(plan, p, q, place, da, key, names, count, ds, 0, heads)
+        hi = 0
+        for piece in range(p, q):
+            lo, at, i = hi, place[piece] * deep, row[piece] * deep
+            hi, mine = lo + last[piece] - first[piece], first[piece] - lo  # edge e of the batch is mine + e in ds
+            if how.kind == DOT:
+                if how.join == MUL:
+                    for e in range(lo, hi):
+                        j, x = ends[1, e] * deep, ends[3, e] * deep
+                        for h in range(heads):
+                            k = h * width
+                            line_add_product(da, at + k, b, j + k, key, x + k, width, ds[mine + e, h])
+                line_scaled(da, at, da, at, da, at, deep, how.scale)
+                continue
+            for e in range(lo, hi):
+                if e + AHEAD < count:
+                    prefetch(b, ends[1, e + AHEAD])
+                j = ends[1, e] * deep
+                if how.join:
+                    _joined(b, j, key, ends[3, e] * deep, deep, how, line)
+                    _bend(a, i, line, 0, ds, mine + e, how, width, da, at, nothing, 0, False)
+                else:
+                    _bend(a, i, b, j, ds, mine + e, how, width, da, at, nothing, 0, False)
+            line_times(da, at, readout, 0, readout, 0, deep, _ZERO)
+        p = q
