@@ -25,7 +25,7 @@ class Scored:
     """Attention whose queries and keys are known: weights follow from them.
 
     q (B, H, n, d), k (B, H_k, m, d), v (B, H_k, m, d_v); `give` turns an output (B, H, n, d_v) into what the model's
-    own kernel would have returned.
+    own kernel would have returned; `own`, while it runs, runs that kernel (once).
     """
 
     q: Tensor
@@ -39,6 +39,7 @@ class Scored:
     modifiers: tuple[Any, ...] = ()
     give: Callable[[Tensor], Any] = as_is
     kernel: str = "sdpa"
+    own: Callable[[], Any] | None = None
 
     @property
     def heads(self) -> int:
@@ -92,12 +93,17 @@ class Scored:
 
 @dataclass(eq=False)
 class Weighed:
-    """Attention whose weights the model wrote out itself, (B, H, n, m), before dropout, and the values if known."""
+    """Attention whose weights the model wrote out itself, (B, H, n, m), before dropout, and the values if known.
+
+    `used` are those weights as they met the values, after dropout; `give` runs that product with others.
+    """
 
     weights: Tensor
     v: Tensor | None = None
     give: Callable[[Tensor], Any] = as_is
     kernel: str = "softmax"
+    used: Tensor | None = None
+    own: Callable[[], Any] | None = None
 
     @property
     def heads(self) -> int:
@@ -108,7 +114,7 @@ class Weighed:
 
     def kept(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "Weighed":
         with torch.no_grad():
-            return replace(self, weights=keep(self.weights), v=None, give=as_is)
+            return replace(self, weights=keep(self.weights), v=None, give=as_is, used=None)
 
 
 Call = Scored | Weighed

@@ -105,7 +105,7 @@ class Record:
             return
         name = str(site)
         with torch.no_grad():
-            amap = self._map(path, call) if changed is None else self._stored(changed.map)
+            amap = self._map(path, call) if changed is None else self._changed(changed)
         if self.keep == "stats":
             self.stats[name] = Statistics(amap.entropy(), amap.strongest(self.k), amap.mass())
         else:
@@ -119,6 +119,9 @@ class Record:
         if path is not None:
             self.missed[f"{path}: {name}"] += 1
 
+    def alters(self, module: nn.Module) -> bool:
+        return False
+
     def _map(self, path: str, call: Call) -> AttentionMap:
         if self.keep == "qk":
             keys = self._keys.setdefault(path, Keys()).shared(call, self._copy) if isinstance(call, Scored) else None
@@ -126,6 +129,12 @@ class Record:
         if self.keep == "stats":
             return call.map()
         return self._stored(call.map())
+
+    def _changed(self, changed: Changed) -> AttentionMap:
+        """What an intervention made of a call, kept as asked."""
+        if self.keep == "qk":
+            return changed.kept(self._copy)
+        return changed.map if self.keep == "stats" else self._stored(changed.map)
 
     def _stored(self, amap: AttentionMap) -> AttentionMap:
         """Weights written out, or the largest of each row."""

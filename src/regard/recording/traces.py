@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.weak import WeakIdKeyDictionary
 
-from .calls import Weighed
+from .calls import Weighed, as_is
 
 if TYPE_CHECKING:
     from .watching import Watch
@@ -53,6 +53,9 @@ MULTIPLIES = _both("mul", "__mul__", "__rmul__", "multiply")
 PRODUCTS = _both("matmul", "__matmul__", "bmm", "mm", "mv", "__rmatmul__")
 EINSUM = {torch.einsum}
 SUMS = _both("sum")
+
+
+Turn = Callable[[Tensor], Tensor]  # the weights' own axes into (..., n, m)
 
 
 class Traces:
@@ -133,13 +136,15 @@ class Traces:
         read = _einsum(args, trace, self.live) if func in EINSUM else _product(func, args, place, trace)
         if read is None:
             return func(*args, **kwargs)
-        weights, value, rebuild = read
+        turn, value, rebuild = read
+        weights = turn(trace.weights)
         if trace.how != "softmax":
             if trace.how != "exp" and not isinstance(value, torch.nn.Parameter):
                 watch.miss(f"{trace.how} and a matrix product")
             return func(*args, **kwargs)
         call = _weighed(weights, watch.heads)
         call.v = value
+        call.used = turn(_given(args, self.live)).reshape(call.weights.shape)
         call.give = lambda w: func(*rebuild(w.reshape(weights.shape).to(args_dtype(args))), **kwargs)
         return watch.ran(call, lambda: func(*args, **kwargs))
 
@@ -164,6 +169,12 @@ class Traces:
         return watch.ran(call, lambda: func(*args, **kwargs))
 
 
+def _given(args: tuple[Any, ...], live: Any) -> Tensor:
+    """The followed tensor itself, after dropout."""
+    flat = [x for a in args for x in (a if isinstance(a, (list, tuple)) else [a])]
+    return next(x for x in flat if isinstance(x, Tensor) and x in live)
+
+
 def args_dtype(args: tuple[Any, ...]) -> torch.dtype:
     flat = [x for a in args for x in (a if isinstance(a, (list, tuple)) else [a])]
     return next(x.dtype for x in flat if isinstance(x, Tensor))
@@ -182,7 +193,7 @@ def _weighed(weights: Tensor, heads: list[int]) -> Weighed:
 
 def _product(
     func: Any, args: tuple[Any, ...], place: int, trace: Trace
-) -> "tuple[Tensor, Tensor, Callable[[Tensor], tuple[Any, ...]]] | None":
+) -> "tuple[Turn, Tensor, Callable[[Tensor], tuple[Any, ...]]] | None":
     """w @ v with the softmax's axis last, or v @ w^T."""
     if len(args) < 2 or place > 1 or not isinstance(args[1 - place], Tensor):
         return None
@@ -198,20 +209,20 @@ def _product(
         def rebuild(w: Tensor) -> tuple[Any, ...]:
             return (w, other, *args[2:]) if place == 0 else (other, w, *args[2:])
 
-        return weights, other, rebuild
+        return as_is, other, rebuild
     if not left and weights.shape[-2] == trace.length:
 
         def turned(w: Tensor) -> tuple[Any, ...]:
             w = w.transpose(-1, -2)
             return (other, w, *args[2:]) if place == 1 else (w, other, *args[2:])
 
-        return weights.transpose(-1, -2), other, turned
+        return (lambda x: x.transpose(-1, -2)), other, turned
     return None
 
 
 def _einsum(
     args: tuple[Any, ...], trace: Trace, live: Any
-) -> "tuple[Tensor, Tensor, Callable[[Tensor], tuple[Any, ...]]] | None":
+) -> "tuple[Turn, Tensor, Callable[[Tensor], tuple[Any, ...]]] | None":
     """Two operands; the weights' letter of the softmax's axis is summed away, another stays."""
     if not isinstance(args[0], str):
         return None
@@ -239,4 +250,4 @@ def _einsum(
         parts.insert(at, w.permute(back))
         return (args[0], *parts)
 
-    return trace.weights.permute(places), given[1 - at], rebuild
+    return (lambda x: x.permute(places)), given[1 - at], rebuild

@@ -5,16 +5,18 @@ Readers turn those that attend into calls; listeners (a record, an intervention)
 runs unless a listener gives other weights.
 """
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cache, cached_property
 from threading import local
 from typing import Any, Protocol
 
 import torch
 import torch.overrides
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from ..core.maps import AttentionMap
 from .calls import Call
 from .sites import Hooks, modules_running
 from .traces import Traces
@@ -22,6 +24,9 @@ from .traces import Traces
 Reader = Callable[["Watch", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 readers: dict[Any, Reader] = {}  # by function
 named_readers: dict[str, Reader] = {}  # by the qualified name of an operator: aten::_scaled_dot_product_...
+
+
+switches: list[Callable[[], AbstractContextManager[Any]]] = []  # what is on while a thread listens: readers outside torch
 
 
 class Listener(Protocol):
@@ -34,12 +39,32 @@ class Listener(Protocol):
     def overlooked(self, name: str) -> None:
         """Something like attention ran that could not be read."""
 
+    def alters(self, module: nn.Module) -> bool:
+        """Whether attention inside this module may be given other weights: then it must not run in one operator."""
+
 
 class Changed:
-    """What an intervention made of a call: the output (B, H, n, d_v) and the map of the weights that gave it."""
+    """What interventions made of a call, computed once when it is asked for.
 
-    def __init__(self, out: Tensor, amap: Any):
-        self.out, self.map = out, amap
+    out: what call.give takes. map: the weights that gave it. kept(copy): that map with tensors of its own.
+    """
+
+    def __init__(self, state: Any):
+        self.state = state
+
+    @cached_property
+    def out(self) -> Tensor:
+        made: Tensor = self.state.out()
+        return made
+
+    @cached_property
+    def map(self) -> AttentionMap:
+        made: AttentionMap = self.state.map()
+        return made
+
+    def kept(self, copy: Callable[[Tensor], Tensor]) -> AttentionMap:
+        made: AttentionMap = self.state.kept(copy)
+        return made
 
 
 class Watch(TorchFunctionMode):
@@ -50,6 +75,7 @@ class Watch(TorchFunctionMode):
         self.listeners: list[Listener] = []
         self.traces = Traces()
         self.heads: list[int] = []  # of the multi-head attention that is running, where its weights do not say
+        self.quiet = 0  # above 0, what runs is ours or part of a call that is already known
         self._stack = ExitStack()
         self._resolved: dict[Any, Reader | None] = {}
 
@@ -57,6 +83,8 @@ class Watch(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = {} if kwargs is None else kwargs
+        if self.quiet:
+            return func(*args, **kwargs)
         try:
             reader = self._resolved[func]
         except KeyError:
@@ -68,12 +96,26 @@ class Watch(TorchFunctionMode):
     def ran(self, call: Call, run: Callable[[], Any]) -> Any:
         """Ask the listeners for other weights; else run the model's own kernel. Tell them all."""
         changed: Changed | None = None
-        for listener in self.listeners:
-            changed = listener.change(call, changed) or changed
-        out = run() if changed is None else call.give(changed.out)
-        for listener in self.listeners:
-            listener.heard(call, changed, out)
+        with self.unheard():
+            own = call.own = cache(run)
+            try:
+                for listener in self.listeners:
+                    changed = listener.change(call, changed) or changed
+                out = own() if changed is None else call.give(changed.out)
+            finally:
+                call.own = None  # a copy that is kept must not hold the model's tensors
+            for listener in self.listeners:
+                listener.heard(call, changed, out)
         return out
+
+    @contextmanager
+    def unheard(self) -> Iterator[None]:
+        """What runs in this block is not the model's own attention."""
+        self.quiet += 1
+        try:
+            yield
+        finally:
+            self.quiet -= 1
 
     def miss(self, name: str) -> None:
         for listener in self.listeners:
@@ -117,6 +159,8 @@ def listen(listener: Listener) -> None:
         watch._stack.enter_context(torch.compiler.set_stance("force_eager"))  # compiled code hides its attention
         watch._stack.callback(Hooks().remove)
         watch._stack.enter_context(_fast_paths_stay())
+        for switch in switches:
+            watch._stack.enter_context(switch())
         watch._stack.enter_context(watch)
         _thread.watch = watch
     watch.listeners.append(listener)
@@ -136,6 +180,12 @@ def listening() -> bool:
     return _thread.watch is not None
 
 
+def watching() -> Watch | None:
+    """The watch of this thread, unless it is to hear nothing now."""
+    watch = _thread.watch
+    return None if watch is None or watch.quiet else watch
+
+
 class _fast_paths_stay:
     """nn.TransformerEncoder takes its fast path only where no torch function is overridden: our watch is not one."""
 
@@ -144,8 +194,11 @@ class _fast_paths_stay:
         asked = self.asked
 
         def has_torch_function(tensors: Any) -> bool:
-            if _thread.watch is None or not modules_running():
+            running = modules_running()
+            if _thread.watch is None or not running:
                 return asked(tensors)
+            if any(listener.alters(running[-1]) for listener in _thread.watch.listeners):
+                return True
             return any(type(x) not in (Tensor, torch.nn.Parameter) and hasattr(type(x), "__torch_function__")
                        and type(x).__torch_function__ is not torch._C._disabled_torch_function_impl
                        for x in tensors if isinstance(x, Tensor))  # fmt: skip
