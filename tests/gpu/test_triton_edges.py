@@ -78,15 +78,21 @@ def test_out_map_and_gradients_err_no_more_than_twice_the_references(score, kind
 
 
 def assert_no_worse(dtypes, *case, **options):
+    """Errors at most twice the reference's, plus 2 ulp; of the readout's gradient, plus 2 ulp a step of its sum.
+
+    A program adds up to 512 pairs of edges one after the other into that gradient, where the reference adds in pairs:
+    rounding grows with the root of the steps.
+    """
     largest, truth = run("reference", torch.float64, *case, **options)
     for dtype in dtypes:
         low = run("reference", dtype, *case, **options)[1]
         ours = run("triton-edges", dtype, *case, **options)[1]
         for true, theirs, mine in zip(truth, low, ours, strict=True):
             if true.numel():
+                steps = 512**0.5 if true.ndim == 2 else 1.0  # (heads, width): the readout
                 error, bar = (mine.double() - true).norm(), 2 * (theirs.double() - true).norm()
                 ulp = torch.finfo(dtype).eps * (true.norm() + largest * true.numel() ** 0.5)
-                assert error <= bar + 2 * ulp
+                assert error <= bar + 2 * steps * ulp
 
 
 KINDS = ["bipartite, repeats", "hubs, repeats", "empty", "one edge"]

@@ -176,6 +176,8 @@ class GAT(Score):
     def parts(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """(..., H, n, 1) and (..., H, m, 1)."""
         if self.target is None or self.source is None:
+            if q.shape[-1] == k.shape[-1] == 1:  # read off by the caller already
+                return q, k
             return q.sum(-1, keepdim=True) * q.shape[-1] ** -0.5, k.sum(-1, keepdim=True) * k.shape[-1] ** -0.5
         target, source = self.target.to(q.dtype), self.source.to(k.dtype)
         return q @ target[..., None], k @ source[..., None]

@@ -11,6 +11,7 @@ from .features import dropped
 from .layer import GraphLayer, edge_features
 from .linear import glorot_, heads_first, heads_last, linear
 from .loops import with_loops
+from .reading import read_heads
 
 
 class GATConv(GraphLayer):
@@ -90,13 +91,15 @@ class GATConv(GraphLayer):
         source, target = pair_of(x)
         values, queries = self._projected(source, target)
         if queries is values:
-            k, q = self._read(values, self.att_src, self.att_dst)  # (..., H, m, 1) and (..., H, n, 1)
-        elif queries is not None:
-            (k,), (q,) = self._read(values, self.att_src), self._read(queries, self.att_dst)
+            values, (k, q) = read_heads(values, self.att_src[0], self.att_dst[0])  # (..., N, H)
         else:
-            (k,) = self._read(values, self.att_src)
+            values, (k,) = read_heads(values, self.att_src[0])
             n = k.shape[-2] if size is None else size[1]
-            q = k.new_zeros((*k.shape[:-2], n, 1))
+            q = k.new_zeros((*k.shape[:-2], n, self.heads))
+            if queries is not None:
+                _, (q,) = read_heads(queries, self.att_dst[0])
+        q, k = (x.transpose(-1, -2).unsqueeze(-1) for x in (q, k))  # (..., H, n, 1) and (..., H, m, 1)
+        values = heads_first(values, self.heads)
         key = self._edge_term(edge_features(self, edge_attr, graph, self.edge_dim), graph.index, q, k)
         values = dropped(values, self.value_dropout, self.training)
         ran = self.over_edges(q, k, values, GAT(slope=self.negative_slope), graph, self.add_self_loops, key)
@@ -108,20 +111,13 @@ class GATConv(GraphLayer):
         return self.answer(out, ran, graph, self.add_self_loops, return_attention_weights, return_map)
 
     def _projected(self, source: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """W x of both ends, (..., H, N, C)."""
+        """W x of both ends, (..., N, H C)."""
         first, second = (self.lin, self.lin) if self.lin is not None else (self.lin_src, self.lin_dst)
         assert first is not None and second is not None
-        values = heads_first(first(source), self.heads)
+        values = first(source)
         if target is source and first is second:
             return values, values
-        return values, None if target is None else heads_first(second(target), self.heads)
-
-    def _read(self, x: Tensor, *vectors: Tensor) -> "list[Tensor]":
-        """a . x by head for each a, (..., H, N, 1): one product of x with all of them, block by block."""
-        eye = torch.eye(self.heads, dtype=x.dtype, device=x.device)
-        blocks = [(vector.view(self.heads, -1, 1).to(x.dtype) * eye[:, None]).flatten(0, 1) for vector in vectors]
-        read = x.transpose(-2, -3).flatten(-2) @ torch.cat(blocks, -1)  # (..., N, H C) @ (H C, H vectors)
-        return [part.transpose(-1, -2).unsqueeze(-1) for part in read.split(self.heads, -1)]
+        return values, None if target is None else second(target)
 
     def _edge_term(self, attr: Tensor | None, index: Tensor, q: Tensor, k: Tensor) -> Tensor | None:
         """a_e . W_e e for each edge, (H, rows, 1); a_e and W_e are multiplied first, so nothing is E x H C."""
