@@ -46,6 +46,10 @@ class Strongest(NamedTuple):
     edge: Tensor | None = None
 
 
+class PerItem(tuple["Sequence[str]", ...]):
+    """Labels of an axis that differ by item of the batch: amap[b] has those of item b."""
+
+
 class AttentionMap:
     """Weights w (..., H, n, m), or (..., H, F, n, m) where they are feature-wise: row = attending, column = attended.
 
@@ -105,7 +109,9 @@ class AttentionMap:
             size //= length
             start += (i % length) * size
         made = self.narrowed(self.lead[len(index) :], slice(start, start + size))
-        made.site, made.rows, made.columns = self.site, self.rows, self.columns
+        made.site = self.site
+        made.rows, made.columns = (x[index[0]] if isinstance(x, PerItem) and index else x
+                                   for x in (self.rows, self.columns))  # fmt: skip
         return made
 
     # reads
