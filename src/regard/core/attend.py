@@ -1,6 +1,6 @@
 """attend(): the one function, and what it returns."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -65,6 +65,9 @@ class Attended:
         return merged(self, other)
 
 
+hearers: list[Callable[..., Attended]] = []  # while attention is recorded: run(q, k, v, ...) is theirs to call
+
+
 def attend(
     q: Tensor,
     k: Tensor,
@@ -93,6 +96,14 @@ def attend(
     backend        "auto" takes the first that does not refuse; a name never falls back
     state          what the step before handed on (stepwise mechanisms)
     """
+    given = (q, k, v, score, align, over, dropout, sample, seed, backend, state)
+    return hearers[-1](_ran, *given) if hearers else _ran(*given)[1]
+
+
+def _ran(
+    q: Tensor, k: Tensor, v: Tensor, score: "str | Score", align: "str | Alignment", over: Structure | None,
+    dropout: float, sample: bool, seed: "int | Tensor | None", backend: str, state: Tensor | None,
+) -> tuple[Plan, Attended]:  # fmt: skip
     made = make_plan(q, k, v, score, align, over, dropout, sample, seed)
     chosen = choose(made, backend)
     made.backend = chosen.name
@@ -104,7 +115,8 @@ def attend(
         amap = StoredMap.of_plan(made, ran.weights)
     else:
         amap = LazyMap.of_plan(made, ran.state, ran.index)
-    return Attended(made.output(ran.out), amap, _sample(made, ran), None if ran.last is None else made.output(ran.last))
+    last = None if ran.last is None else made.output(ran.last)
+    return made, Attended(made.output(ran.out), amap, _sample(made, ran), last)
 
 
 def _before(plan: Plan, state: Tensor) -> Tensor:

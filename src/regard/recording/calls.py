@@ -13,6 +13,7 @@ from ..core.maps import AttentionMap, LazyMap, StoredMap
 from ..core.plan import make_plan
 from ..core.scores import PairBias, ScaledDot, Score, Sink, SoftCap
 from ..core.structures import Full, Structure
+from .edges import Edged
 from .masks import read_mask
 
 
@@ -117,7 +118,7 @@ class Weighed:
             return replace(self, weights=keep(self.weights), v=None, give=as_is, used=None)
 
 
-Call = Scored | Weighed
+Call = Scored | Weighed | Edged
 
 
 def read_call(

@@ -26,7 +26,7 @@ readers: dict[Any, Reader] = {}  # by function
 named_readers: dict[str, Reader] = {}  # by the qualified name of an operator: aten::_scaled_dot_product_...
 
 
-switches: list[Callable[[], AbstractContextManager[Any]]] = []  # what is on while a thread listens: readers outside torch
+switches: list[Callable[[], AbstractContextManager[Any]]] = []  # on while a thread listens: readers outside torch
 
 
 class Listener(Protocol):
