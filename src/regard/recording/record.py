@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ..core.maps import AttentionMap, StoredMap, Strongest
+from ..core.maps import AttentionMap, Strongest
 from .calls import Call, Scored
+from .copies import written
+from .edges import Edged
 from .gradients import Gradient
 from .kept import Keys, TopMap
 from .sites import Names, Site
@@ -77,7 +79,7 @@ class Record:
                             "pass its .model; without a model, record() hears everything that runs.")  # fmt: skip
         self.keep, self.glob, self.k, self.device, self.dtype, self.grad = keep, sites, k, device, dtype, grad
         self.maps, self.stats, self.missed = Maps(), dict[str, Statistics](), Counter[str]()
-        self.gradients: dict[str, Gradient] = {}
+        self.gradients: dict[str, AttentionMap] = {}
         self._names, self._calls, self._keys = Names(model), Counter[str](), dict[str, Keys]()
 
     @property
@@ -111,8 +113,18 @@ class Record:
         else:
             amap.site = name
             self.maps._by_site[name] = amap
-        if self.grad and isinstance(call, Scored) and isinstance(out, Tensor) and out.requires_grad:
-            self.gradients[name] = Gradient(call, out, self._copy)
+        if self.grad:
+            found = self._gradient(call, out)
+            if found is not None:
+                found.site = name
+                self.gradients[name] = found
+
+    def _gradient(self, call: Call, out: Any) -> AttentionMap | None:
+        if isinstance(call, Edged):
+            return call.gradient(out, self._copy)
+        if isinstance(call, Scored) and isinstance(out, Tensor) and out.requires_grad:
+            return Gradient(call, out, self._copy)
+        return None
 
     def overlooked(self, name: str) -> None:
         path = self._names.path()
@@ -124,7 +136,9 @@ class Record:
 
     def _map(self, path: str, call: Call) -> AttentionMap:
         if self.keep == "qk":
-            keys = self._keys.setdefault(path, Keys()).shared(call, self._copy) if isinstance(call, Scored) else None
+            keys = None
+            if type(call) is Scored:  # our own calls keep their map, which has its keys
+                keys = self._keys.setdefault(path, Keys()).shared(call, self._copy)
             return call.kept(self._copy, keys).map()
         if self.keep == "stats":
             return call.map()
@@ -140,7 +154,7 @@ class Record:
         """Weights written out, or the largest of each row."""
         if self.keep == "topk":
             return TopMap.of(amap, self.k, self._copy)
-        return StoredMap(amap.lead, self._copy(amap.weights()).flatten(0, len(amap.lead) - 1), rooted=False)
+        return written(amap, self._copy)
 
     def _copy(self, x: Tensor) -> Tensor:
         """A tensor of the record's own: where and as what it is kept."""
