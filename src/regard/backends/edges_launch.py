@@ -15,7 +15,8 @@ from torch import Tensor
 from ..core.remember import remembered
 
 ACTS = {"leaky_relu": 0, "relu": 0, "identity": 0, "tanh": 1}
-SERIAL = 2_000_000  # edges x values under which threads cost more than they bring
+SERIAL = 300_000  # the least cost of a chunk; under twice that, threads cost more than they bring
+EDGE = 32  # what an edge costs besides its values, in values
 CHUNKS = 256
 
 
@@ -72,7 +73,6 @@ class Call:
         self.tables = [code.Tables(*(table[item] for table in tables)) for item in range(self.batch)]
         self.width = max(1, width, v.shape[2]) * heads
         drawn = 0 if seed is None else (int(seed) + 1) & (2**64 - 1)  # sampling draws from seed itself
-        kept = float(torch.ones((), dtype=torch.bool) / (1 - dropout)) if dropout else 1.0  # fp32, as everywhere
         dot, real = act == "dot", self.real
         self.align = getattr(code, align.upper())
         self.how = code.How(
@@ -93,12 +93,12 @@ class Call:
             drawn >> 32,
             0,
             math.ceil(float(np.float32(dropout)) * 2**23 - 0.5),
-            real(kept),
+            real(np.float32(1) / np.float32(1 - dropout)),  # fp32, as everywhere
         )
 
     def table(self, x: Tensor) -> np.ndarray:
         """(B, nodes, heads x w) from (g, nodes, w); a copy only where memory is not node-major already."""
-        x = x.detach().to(self.dtype)
+        x = x.detach() if x.dtype == self.dtype else x.detach().to(self.dtype)
         groups, nodes, width = x.shape
         if self.batch == 1:
             made: np.ndarray = x.transpose(0, 1).contiguous().numpy()
@@ -162,7 +162,7 @@ class Call:
         n, m, slots = t.a.shape[0], t.b.shape[0], self.edges[1].shape[0]
         (rows, by_target), (columns, by_source) = self._by_target(), self._by_source()
         stats = self.empty(n, 2, self.heads)
-        step = max(1, SERIAL // (4 * self.width)) if n * self.width > SERIAL else max(1, n)
+        step = max(1, 2 * SERIAL // self.width)
         run_chunks(code.row_dots, -(-n // step), step, dout, out, tau, dtau, how, stats)
         if self.align in (code.SPARSEMAX, code.ENTMAX):
             above, below = rows.empty(self.real, self.heads), rows.empty(self.real, self.heads)
@@ -175,9 +175,8 @@ class Call:
         ]  # an edge that a self-loop replaced has no slot
         ds = self.empty(slots if self.align != code.UNIFORM else 0, self.heads)
         dread = self.empty(len(columns.cuts) - 1, t.readout.shape[1])
-        run(
-            code.by_source, columns.cuts, columns.plan, by_source, t, how, stats, index, dout, db, dv, *fresh, ds, dread
-        )
+        given = (by_source, t, how, stats, index, dout, db, dv, *fresh, ds, dread)
+        run(code.by_source, columns.cuts, columns.plan, *given)
         da = rows.empty(self.real, t.a.shape[1])
         if self.align == code.UNIFORM:
             da[:] = 0
@@ -210,7 +209,8 @@ class Work:
 
         self.start, self.rows = start, start.shape[0] - 1
         cost = int(start[-1]) + self.rows
-        chunk = max(cost // CHUNKS, SERIAL // (4 * width), 1) if cost * width > SERIAL else cost + 1
+        chunk = max(cost // CHUNKS, SERIAL // (width + EDGE), 1)
+        chunk = chunk if cost > 2 * chunk else cost + 1
         row, first, last, place, hub, self.cuts, self.whole = code.pieces(start, code.LIMIT, chunk)
         self.plan, self.hub = code.Plan(row, first, last, place), hub.tolist()
         self.whole_cuts = self.cuts[self.cuts <= self.whole]

@@ -231,6 +231,37 @@ def _bent_line(build: Callable[..., Any]) -> Any:
     return made
 
 
+def _nothing(real: Any, lanes: int) -> Any:
+    zero = ir.Constant(real, 0.0)
+    return zero if lanes == 1 else ir.Constant(ir.VectorType(real, lanes), [zero] * lanes)
+
+
+class _Sum:
+    """A running sum, in a vector of each size that `_stretch` uses."""
+
+    def __init__(self, builder: Any, real: Any):
+        self.builder = builder
+        self.parts = {n: cgutils.alloca_once_value(builder, _nothing(real, n)) for n in (LANES, 4, 1)}
+        for lanes, place in self.parts.items():
+            builder.store(_nothing(real, lanes), place)  # each time, not once for the function
+
+    def add(self, value: Any, lanes: int) -> None:
+        b, place = self.builder, self.parts[lanes]
+        b.store(b.fadd(b.load(place), value, flags=_FLAGS), place)
+
+    def total(self) -> Any:
+        b = self.builder
+
+        def pick(x: Any, chosen: list[int]) -> Any:
+            return b.shuffle_vector(x, x, ir.Constant(ir.VectorType(ir.IntType(32), len(chosen)), chosen))
+
+        eight, four, one = (b.load(place) for place in self.parts.values())
+        four = _plus(b, _plus(b, pick(eight, [0, 1, 2, 3]), pick(eight, [4, 5, 6, 7])), four)
+        two = _plus(b, pick(four, [0, 1]), pick(four, [2, 3]))
+        first, second = (b.extract_element(two, ir.Constant(ir.IntType(32), k)) for k in (0, 1))
+        return _plus(b, _plus(b, first, second), one)
+
+
 def _total(build: Callable[..., Any]) -> Any:
     """An instruction that gives the sum of build(builder, x, y, z, s) over n values of three tables."""
 
@@ -238,34 +269,15 @@ def _total(build: Callable[..., Any]) -> Any:
     def made(typing: Any, x: Any, p: Any, y: Any, q: Any, z: Any, r: Any, n: Any, s: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             tables = [_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4)]
-            real = tables[0].type.pointee
-            sums = {
-                lanes: cgutils.alloca_once_value(
-                    builder,
-                    ir.Constant(real, 0.0)
-                    if lanes == 1
-                    else ir.Constant(ir.VectorType(real, lanes), [ir.Constant(real, 0.0)] * lanes),
-                )
-                for lanes in (LANES, 4, 1)
-            }
+            total = _Sum(builder, tables[0].type.pointee)
 
             def body(place: Any, lanes: int) -> None:
                 where = [builder.add(args[k], place) for k in (1, 3, 5)]
                 values = [_load(builder, t, w, lanes) for t, w in zip(tables, where, strict=True)]
-                value = build(builder, *values, _spread(builder, args[7], lanes))
-                builder.store(builder.fadd(builder.load(sums[lanes]), value, flags=_FLAGS), sums[lanes])
+                total.add(build(builder, *values, _spread(builder, args[7], lanes)), lanes)
 
             _stretch(builder, args[6], body)
-            pick = lambda x, chosen: builder.shuffle_vector(  # noqa: E731
-                x, x, ir.Constant(ir.VectorType(ir.IntType(32), len(chosen)), chosen)
-            )
-            eight = builder.load(sums[LANES])
-            four = builder.fadd(pick(eight, [0, 1, 2, 3]), pick(eight, [4, 5, 6, 7]), flags=_FLAGS)
-            four = builder.fadd(four, builder.load(sums[4]), flags=_FLAGS)
-            two = builder.fadd(pick(four, [0, 1]), pick(four, [2, 3]), flags=_FLAGS)
-            first, second = (builder.extract_element(two, ir.Constant(ir.IntType(32), k)) for k in (0, 1))
-            total = builder.fadd(first, second, flags=_FLAGS)
-            return builder.fadd(total, builder.load(sums[1]), flags=_FLAGS)
+            return total.total()
 
         i = types.intp
         return x.dtype(x, i, y, i, z, i, i, x.dtype), code
@@ -295,6 +307,34 @@ def _add_four(typing: Any, out: Any, o: Any, x: Any, p: Any, q: Any, r: Any, s: 
 
     i = types.intp
     return types.void(out, i, x, i, i, i, i, i, types.UniTuple(out.dtype, 4)), code
+
+
+@instruction
+def _pull_four(
+    typing: Any, out: Any, o: Any, y: Any, k: Any, x: Any, p: Any, q: Any, r: Any, s: Any, n: Any, weights: Any
+) -> Any:
+    """`_add_four`, and <y[k : k + n], x[p : p + n]> and so on, so that each row is read once."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        into, line, table = (_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4))
+        four = cgutils.unpack_tuple(builder, args[10], 4)
+        sums = [_Sum(builder, into.type.pointee) for _ in range(4)]
+
+        def body(place: Any, lanes: int) -> None:
+            where = builder.add(args[1], place)
+            total = _load(builder, into, where, lanes)
+            one = _load(builder, line, builder.add(args[3], place), lanes)
+            for start, weight, dot in zip(args[5:9], four, sums, strict=True):
+                value = _load(builder, table, builder.add(start, place), lanes)
+                total = _plus(builder, total, _times(builder, value, _spread(builder, weight, lanes)))
+                dot.add(_times(builder, value, one), lanes)
+            _store(builder, total, into, where, lanes)
+
+        _stretch(builder, args[9], body)
+        return context.make_tuple(builder, signature.return_type, [dot.total() for dot in sums])
+
+    i, kind = types.intp, types.UniTuple(out.dtype, 4)
+    return kind(out, i, y, i, x, i, i, i, i, i, kind), code
 
 
 def _zero(x: Any) -> Any:
@@ -500,7 +540,11 @@ def _scores(ends, count, t, how, turned, raw, buffer, line):
     a, b, readout, key = t.a, t.b, t.readout, t.key
     heads = how.heads
     if how.narrow:
-        for e in range(count):
+        alone = heads == 1 and how.join == 0
+        if alone:
+            for e in range(count):
+                raw[e, 0] = a[ends[0, e], 0] + b[ends[1, e], 0]
+        for e in range(count if alone else 0, count):
             if e + AHEAD < count:
                 if turned:
                     prefetch(a, ends[0, e + AHEAD])
@@ -633,6 +677,15 @@ def _open(plan, p, q, buffer, tau, names, index, best, how):
             continue
         if how.align == TOPK:
             _choose(buffer, lo, hi, names, i, index, best, how)
+        if heads == 1 and (how.align == SOFTMAX or how.align == TOPK):
+            tau[i, 0] = -np.inf
+            for e in range(lo, hi):
+                tau[i, 0] = tau[i, 0] if buffer[e, 0] <= tau[i, 0] else buffer[e, 0]
+            if tau[i, 0] == -np.inf:
+                tau[i, 0] = np.inf
+            for e in range(lo, hi):
+                buffer[e, 0] -= tau[i, 0]
+            continue
         line_fill(tau, at, tau, at, tau, at, heads, -np.inf)
         for e in range(lo, hi):
             line_most(tau, at, buffer, e * heads, tau, at, heads, _ZERO)
@@ -655,6 +708,16 @@ def _close(plan, p, q, buffer, tau, total, how):
     for piece in range(p, q):
         lo, i = hi, row[piece]
         hi = lo + last[piece] - first[piece]
+        if heads == 1:
+            total[0, 0], top = _ZERO, tau[i, 0]
+            for e in range(lo, hi):
+                total[0, 0] += buffer[e, 0]
+            x = total[0, 0]
+            tau[i, 0] = top + math.log(x) if top < np.inf or top != top else np.inf
+            total[0, 0] = _ONE / x if x > _ZERO or x != x else _ZERO
+            for e in range(lo, hi):
+                buffer[e, 0] *= total[0, 0]
+            continue
         line_fill(total, 0, total, 0, total, 0, heads, _ZERO)
         for e in range(lo, hi):
             line_add(total, 0, buffer, e * heads, total, 0, heads, _ZERO)
@@ -704,6 +767,14 @@ def _flat_times(x, y, size):
 
 
 @part
+def _flat_product(out, x, y, size):
+    """out = x * y"""
+    o, p, q = out.reshape(out.size), x.reshape(x.size), y.reshape(y.size)
+    for k in range(size):
+        o[k] = p[k] * q[k]
+
+
+@part
 def _add(plan, p, q, place, out, table, index, count, weight, shift, heads):
     """out[place[piece], h, :] += sum_e weight[e, h] table[index[e], h, :] for the edges of each piece, four at a time.
 
@@ -732,6 +803,34 @@ def _add(plan, p, q, place, out, table, index, count, weight, shift, heads):
                 k = h * width
                 line_add_scaled(out, o + k, table, x + k, table, x + k, width, weight[w, h])
             w += 1
+
+
+@part
+def _pull(plan, p, q, place, out, v, dout, targets, count, weight, dw, heads):
+    """dv of the sources of a batch, as `_add` does it, and dw[e, h] = <dout_i, v_j> by head on the way."""
+    row, first, last, wide, hi = plan.row, plan.first, plan.last, dout.shape[1], 0
+    width = wide // heads
+    for piece in range(p, q):
+        lo, o, j = hi, place[piece] * wide, row[piece] * wide
+        hi = lo + last[piece] - first[piece]
+        fours = lo + (hi - lo) // 4 * 4
+        for e in range(lo, fours, 4):
+            for ahead in range(e + AHEAD, min(e + AHEAD + 4, count)):
+                prefetch(dout, targets[ahead])
+            x, y, z, u = targets[e] * wide, targets[e + 1] * wide, targets[e + 2] * wide, targets[e + 3] * wide
+            for h in range(heads):
+                k = h * width
+                four = (weight[e, h], weight[e + 1, h], weight[e + 2, h], weight[e + 3, h])
+                got = _pull_four(out, o + k, v, j + k, dout, x + k, y + k, z + k, u + k, width, four)
+                dw[e, h], dw[e + 1, h], dw[e + 2, h], dw[e + 3, h] = got
+        for e in range(fours, hi):
+            if e + AHEAD < count:
+                prefetch(dout, targets[e + AHEAD])
+            x = targets[e] * wide
+            for h in range(heads):
+                k = h * width
+                line_add_scaled(out, o + k, dout, x + k, dout, x + k, width, weight[e, h])
+                dw[e, h] = total_product(v, j + k, dout, x + k, dout, x, width, _ZERO)
 
 
 @part
@@ -842,26 +941,37 @@ def _again(ends, count, t, how, turned, stats, index, raw, buffer, line):
 
 
 @part
-def _pulled(ends, count, t, how, turned, dout, dw):
-    """dw[e, h] = <dout_i, v_j + value_e> by head."""
-    v, value = t.v, t.value
-    heads, wide = how.heads, dout.shape[1]
+def _pulled(ends, count, t, how, dout, dw):
+    """dw[e, h] = <dout_i, v_j + value_e> by head, along the targets."""
+    v, value, heads, wide = t.v, t.value, how.heads, dout.shape[1]
     width = wide // heads
     for e in range(count):
         if e + AHEAD < count:
-            if turned:
-                prefetch(dout, ends[0, e + AHEAD])
-            else:
-                prefetch(v, ends[1, e + AHEAD])
+            prefetch(v, ends[1, e + AHEAD])
             if how.adds:
                 prefetch(value, ends[3, e + AHEAD])
-        i, j, x = ends[0, e] * wide, ends[1, e] * wide, ends[3, e] * wide
+        i, j = ends[0, e] * wide, ends[1, e] * wide
         for h in range(heads):
             k = h * width
             total = total_product(dout, i + k, v, j + k, dout, i, width, _ZERO)
             if how.adds:
-                total += total_product(dout, i + k, value, x + k, dout, i, width, _ZERO)
+                total += total_product(dout, i + k, value, ends[3, e] * wide + k, dout, i, width, _ZERO)
             dw[e, h] = total
+
+
+@part
+def _value_gradient(ends, count, value, dout, weight, dw, dvalue, heads):
+    """What the values of edges add to dw, and their gradient."""
+    wide = dout.shape[1]
+    width = wide // heads
+    for e in range(count):
+        if e + AHEAD < count:
+            prefetch(value, ends[3, e + AHEAD])
+        i, x = ends[0, e] * wide, ends[3, e] * wide
+        for h in range(heads):
+            k = h * width
+            dw[e, h] += total_product(dout, i + k, value, x + k, dout, i, width, _ZERO)
+            line_scaled(dvalue, x + k, dout, i + k, dout, i, width, weight[e, h])
 
 
 @part
@@ -897,7 +1007,7 @@ def row_means(c, cuts, plan, graph, t, how, stats, dout, above, below):
     while p < cuts[c + 1]:
         q, count = _listed(plan, p, cuts[c + 1], graph, how, ends)
         _again(ends, count, t, how, False, stats, none, raw, buffer, line)
-        _pulled(ends, count, t, how, False, dout, dw)
+        _pulled(ends, count, t, how, dout, dw)
         if how.drops:
             _dropout(names, count, how, words, mask)
             _flat_times(dw, mask, count * heads)
@@ -939,36 +1049,29 @@ def by_source(c, cuts, plan, graph, t, how, stats, index, dout, db, dv, dkey, dv
     stats (n, 2, H): tau, and the mean that the gradient of a weight is compared with.
     For a narrow pair ds is the gradient of a + b, otherwise that of the score.
     """
-    b = t.b
-    place = plan.place
-    heads, wide, room = how.heads, dout.shape[1], _room(cuts, c, plan)
-    deep = b.shape[1]
-    width = wide // heads
+    b, v, value, place = t.b, t.v, t.value, plan.place
+    heads, deep, room = how.heads, b.shape[1], _room(cuts, c, plan)
     ends, words = np.empty((4, room), np.int64), np.empty((4, room), np.int32)
     raw, buffer = np.empty((room, heads), dout.dtype), np.empty((room, heads), dout.dtype)
     mask, dw = np.empty((room, heads), dout.dtype), np.empty((room, heads), dout.dtype)
     targets, names = ends[0], ends[3]
-    line = np.empty((1, deep), dout.dtype)
+    dropped, line = np.empty((room, heads), dout.dtype), np.empty((1, deep), dout.dtype)
     line_fill(dread, c * deep, dread, 0, dread, 0, deep, _ZERO)
     p = cuts[c]
     while p < cuts[c + 1]:
         q, count = _listed(plan, p, cuts[c + 1], graph, how, ends)
         _again(ends, count, t, how, True, stats, index, raw, buffer, line)
-        _pulled(ends, count, t, how, True, dout, dw)
         if how.drops:
             _dropout(names, count, how, words, mask)
-            _flat_times(dw, mask, count * heads)
-            _flat_times(mask, buffer, count * heads)
-        used = mask if how.drops else buffer
+            _flat_product(dropped, mask, buffer, count * heads)
+        used = dropped if how.drops else buffer
         _clear(place, p, q, dv)
         _clear(place, p, q, db)
-        _add(plan, p, q, place, dv, dout, targets, count, used, -1, heads)
+        _pull(plan, p, q, place, dv, v, dout, targets, count, used, dw, heads)
         if how.adds:
-            for e in range(count):
-                i, x = ends[0, e] * wide, ends[3, e] * wide
-                for h in range(heads):
-                    k = h * width
-                    line_scaled(dvalue, x + k, dout, i + k, dout, i, width, used[e, h])
+            _value_gradient(ends, count, value, dout, used, dw, dvalue, heads)
+        if how.drops:
+            _flat_times(dw, mask, count * heads)
         for e in range(count):
             at = (ends[0, e] * 2 + 1) * heads
             line_less(dw, e * heads, stats, at, stats, at, heads, _ZERO)

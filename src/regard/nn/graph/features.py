@@ -127,5 +127,5 @@ def _expect_csr() -> None:
 def _dropped(x: Tensor, p: float) -> Tensor:
     if x.device.type != "cpu" or torch.compiler.is_compiling() or p >= 1:
         return F.dropout(x, p)
-    keep = torch.rand_like(x, dtype=torch.float32) >= p  # two and a half times faster than torch's draw of Bernoulli
+    keep = torch.rand_like(x, dtype=torch.float32).ge_(p)  # two and a half times faster than torch's draw of Bernoulli
     return x * keep.to(x.dtype).mul_(1 / (1 - p))
