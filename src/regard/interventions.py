@@ -1,0 +1,20 @@
+"""What can replace the weights of attention at a site; put in by `regard.intervene`."""
+
+from .recording.interventions import (
+    DropHeads,
+    Freeze,
+    Here,
+    Intervention,
+    KnockOut,
+    MaskTokens,
+    Patch,
+    Permute,
+    Replace,
+    Uniform,
+    ZeroValue,
+)
+
+__all__ = [
+    "DropHeads", "Freeze", "Here", "Intervention", "KnockOut", "MaskTokens", "Patch", "Permute", "Replace", "Uniform",
+    "ZeroValue",
+]  # fmt: skip
