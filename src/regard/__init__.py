@@ -1,7 +1,7 @@
 """Regard builds, runs, sees and judges attention: any score, any alignment, any structure, in PyTorch."""
 
 from . import backends as _backends  # noqa: F401 enlists them
-from . import models, nn
+from . import interventions, models, nn
 from .core import alignments, scores
 from .core.alignments import (
     Alignment,
@@ -57,7 +57,7 @@ from .core.scores import (
     Trilinear,
 )  # fmt: skip
 from .core.structures import Causal, Full, Mask, Padding, Segments, Structure, Window
-from .recording import Record, record
+from .recording import Record, intervene, load, record
 
 __version__ = "0.1.0"
 
@@ -122,6 +122,9 @@ __all__ = [
     "Window",
     "alignments",
     "attend",
+    "intervene",
+    "interventions",
+    "load",
     "models",
     "nn",
     "plan",
