@@ -29,6 +29,7 @@ class Trace:
     how: str
     length: int  # of the softmax's axis
     unsummed: bool = False
+    value: Tensor | None = None  # what an unsummed product was made with
 
 
 def _both(*names: str) -> set[Any]:
@@ -122,7 +123,8 @@ class Traces:
         if func in MULTIPLIES and place < 2 and len(args) > 1 and isinstance(args[1 - place], Tensor):
             other = args[1 - place]
             if x.ndim and x.shape[-1] == 1 and other.shape[-1:] != (1,):  # (..., m, 1) * (..., m, d), to be summed
-                self.live[out] = Trace(trace.weights.squeeze(-1), trace.how, trace.length, unsummed=True)
+                weights = trace.weights.squeeze(-1)
+                self.live[out] = Trace(weights, trace.how, trace.length, unsummed=True, value=other)
                 return
         how = "exp and a division" if trace.how == "exp" and func in DIVIDES else trace.how
         with torch.no_grad():
@@ -161,11 +163,10 @@ class Traces:
         call = _weighed(weights.unsqueeze(-2) if weights.ndim < 3 else weights, watch.heads)
         call.kernel = "softmax, a product and a sum"
 
-        def refuse(w: Tensor) -> Any:
-            raise RuntimeError("A product and a sum written out by hand can be recorded, not replaced: write "
-                               "torch.matmul(weights, values).")  # fmt: skip
-
-        call.give = refuse
+        value = trace.value
+        assert value is not None
+        call.v = value
+        call.give = lambda w: func(w.reshape(weights.shape).unsqueeze(-1).to(value.dtype) * value, *args[1:], **kwargs)
         return watch.ran(call, lambda: func(*args, **kwargs))
 
 
