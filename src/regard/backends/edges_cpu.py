@@ -20,7 +20,7 @@ from ..core.errors import Refused
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.remember import remembered
-from .edges_launch import ACTS, Call, Inputs, Settings
+from .edges_launch import ACTS, Call, Inputs, Settings, by_source
 from .operator import operator
 
 HAS_NUMBA = find_spec("numba") is not None  # looked for, not imported
@@ -75,7 +75,7 @@ class EdgesCpu:
             None if value is None else value.x,
         )
         trained = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
-        edges = [graph.start, graph.source, graph.edge, *(graph.by_source(plan.m) if trained else ())]
+        edges = [graph.start, graph.source, graph.edge, *(by_source(graph, plan.m) if trained else ())]
         align, bias = _align_of(plan) or ("", 0.0)
         top = _top(plan.align.k, graph) if isinstance(plan.align, TopK) else 0
         settings = Settings(plan.heads, top, f"{act} {align} {join}", [slope, number, bias, plan.dropout])

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..core.edges import BySource, Neighbours
 from ..core.remember import remembered
 
 ACTS = {"leaky_relu": 0, "relu": 0, "identity": 0, "tanh": 1}
@@ -228,6 +229,16 @@ class Work:
         for row, begin, end in self.hub:
             sums[row] = sums[self.rows + begin : self.rows + end].sum(0)
         return sums[: self.rows]
+
+
+def by_source(graph: Neighbours, m: int) -> BySource:
+    """graph.by_source(m), which counting makes four times faster than sorting."""
+    if not graph._turned and not torch.compiler.is_compiling() and type(graph.source) is Tensor:
+        from . import edges_numba as code
+
+        made = code.turned(graph.start.numpy(), graph.source.numpy(), m)
+        graph._turned.append(BySource(*(torch.from_numpy(x) for x in made)))
+    return graph.by_source(m)
 
 
 def work_of(start: Tensor, width: int) -> Work:

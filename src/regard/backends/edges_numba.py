@@ -475,6 +475,23 @@ def pieces(start: Any, limit: int, chunk: int) -> Any:
     return row, first, last, place, hub, cuts[: count + 1], whole
 
 
+@njit(nogil=True, cache=True)
+def turned(start: Any, source: Any, sources: int) -> Any:
+    """The edges by source, as core.edges.BySource has them, by counting: start (m + 1,), target and slot (E,)."""
+    begin, target, slot = np.zeros(sources + 1, np.int64), np.empty_like(source), np.empty_like(source)
+    for e in range(source.size):
+        begin[source[e] + 1] += 1
+    for j in range(sources):
+        begin[j + 1] += begin[j]
+    place = begin[:-1].copy()
+    for i in range(start.size - 1):
+        for e in range(start[i], start[i + 1]):
+            j = source[e]
+            target[place[j]], slot[place[j]] = i, e
+            place[j] += 1
+    return begin, target, slot
+
+
 # ---- batches ----
 
 
