@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..core.edge_maps import edge_weights
+from ..core.edges import Neighbours
 from ..core.maps import AttentionMap, LazyMap, StoredMap
 from ..core.spec import transform
 from .edges import EdgeMap, Graph
@@ -38,15 +39,19 @@ def written(amap: AttentionMap, keep: Callable[[Tensor], Tensor]) -> AttentionMa
     if isinstance(amap, EdgeMap):
         return amap.copied(keep)
     if isinstance(amap, LazyMap) and amap.graph is not None:
-        found = amap.graph
-        target, edge = found.targets(), found.edge.long()
-        weight = edge_weights(amap, False, False)
-        ends = torch.zeros(2, found.edges, dtype=torch.long, device=edge.device)
-        real = edge < found.edges
-        ends[:, edge[real]] = torch.stack([found.source.long(), target])[:, real]
-        graph = Graph(ends, found.source.long(), target, edge, amap.n, amap.m)
+        graph, weight = graph_of(amap.graph, amap.n, amap.m), edge_weights(amap, False, False)
         room = graph.size - weight.shape[-1]
         return EdgeMap(amap.lead, keep(F.pad(weight, (0, room))), graph.kept(keep))
     weights = amap.weights()
     flat = weights.reshape(-1, *weights.shape[len(amap.lead) :])
     return StoredMap(amap.lead, keep(flat), amap.features is not None, rooted=False)
+
+
+def graph_of(found: Neighbours, n: int, m: int, edge_index: Tensor | None = None) -> Graph:
+    """The edges of a map of ours. Where the caller's are not given, one that a self-loop replaced has ends of -1."""
+    source, target, edge = found.source.long(), found.targets(), found.edge.long()
+    if edge_index is None:
+        edge_index = torch.full((2, found.edges), -1, device=edge.device)
+        real = edge < found.edges
+        edge_index[:, edge[real]] = torch.stack([source, target])[:, real]
+    return Graph(edge_index, source, target, edge, n, m)

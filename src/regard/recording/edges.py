@@ -247,18 +247,3 @@ class EdgeGradient(EdgeMap):
 
 def _gone(weights: Tensor) -> Any:
     raise RuntimeError("This call was recorded and has run: its weights can no longer be replaced.")
-
-
-def shares(graph: Graph, like: Tensor) -> Tensor:
-    """The same weight for each edge of a target, 1 / degree, (E',)."""
-    degree = torch.bincount(graph.target, minlength=graph.n)
-    return 1.0 / degree[graph.target].to(like.dtype)
-
-
-def shuffled(weights: Tensor, graph: Graph, generator: torch.Generator | None = None) -> Tensor:
-    """weights (..., E') moved among the edges of each target, each leading row by itself."""
-    draw = torch.rand(weights.shape, generator=generator).to(weights.device)
-    by_target = torch.argsort(graph.target, stable=True).expand(weights.shape)
-    moved = torch.argsort(draw, -1)  # a random order, then stable by target: random within each target
-    moved = moved.gather(-1, torch.argsort(graph.target[moved], dim=-1, stable=True))
-    return torch.empty_like(weights).scatter(-1, by_target, weights.gather(-1, moved))

@@ -9,17 +9,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from ...core import attend as core
 from ...core.attend import Attended, attend
 from ...core.edge_maps import edge_weights
-from ...core.edges import Edges, Neighbours
+from ...core.edges import Edges
 from ...core.maps import AttentionMap, LazyMap
 from ...core.plan import Plan
 from ...core.scores import Score
 from ..calls import Scored
-from ..copies import copied
+from ..copies import copied, graph_of
 from ..edges import Edged, EdgeGradient, Graph
 from ..watching import switches, watching
 
@@ -105,9 +104,9 @@ class OwnEdges(Edged):
     @cached_property
     def graph(self) -> Graph:  # type: ignore[override]
         found = self.made.map.graph  # type: ignore[attr-defined]
-        assert isinstance(found, Neighbours)
-        given = next(part.edge_index for part in self.over.parts() if isinstance(part, Edges))
-        return Graph(given, found.source.long(), found.targets(), found.edge.long(), self.plan.n, self.plan.m)
+        parts = () if self.over is None else self.over.parts()
+        given = next((part.edge_index for part in parts if isinstance(part, Edges)), None)
+        return graph_of(found, self.plan.n, self.plan.m, given)
 
     @cached_property
     def weights(self) -> Tensor:  # type: ignore[override]
@@ -117,14 +116,15 @@ class OwnEdges(Edged):
         return self.made.map
 
     def give(self, weights: Tensor) -> Tensor:
-        """sum over the edges of w_e (v_j + value_e), as attend returns it."""
+        """sum over the edges of w_e (v_j + value_e), as attend returns it; without dropout."""
         plan = self.plan
-        weights = F.dropout(weights, plan.dropout) if plan.dropout else weights
         each = weights.unsqueeze(-1) if weights.ndim == 2 else weights.transpose(-1, -2)
         values = self._values()
         out = values.new_zeros((values.shape[0], plan.n, values.shape[-1]))
         out = out.index_add(1, self.graph.target, (each * values).to(values.dtype))
-        return plan.output(out.unflatten(0, (plan.batch, plan.heads)))
+        made = plan.output(out.unflatten(0, (plan.batch, plan.heads)))
+        same = (weights == self.weights).flatten(1).all(-1).view(*self.made.map.lead, 1, 1)
+        return torch.where(same, self.made.out, made)  # heads that were left alone keep the kernel's own bits
 
     def _values(self) -> Tensor:
         """(g, E', d_v): what each edge carries."""
