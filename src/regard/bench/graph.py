@@ -155,8 +155,20 @@ def _peers(
 def _step(layer: Any, x: Tensor, edge_index: Tensor) -> None:
     x = x.detach().requires_grad_()
     layer.zero_grad(set_to_none=True)
-    # nothing holds the output, as in a network where the next layer takes it
-    torch.autograd.backward([layer(x, edge_index)], [_gradient(x)])
+    _Given.apply(layer(x, edge_index), _gradient(x)).backward()
+
+
+class _Given(torch.autograd.Function):
+    """A loss with a given gradient; like sum(), it does not hold what it was given."""
+
+    @staticmethod
+    def forward(ctx: Any, out: Tensor, gradient: Tensor) -> Tensor:
+        ctx.gradient = gradient
+        return out.new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor, None]:
+        return ctx.gradient, None
 
 
 _gradients: dict[tuple[Any, ...], Tensor] = {}

@@ -186,6 +186,9 @@ def watching() -> Watch | None:
     return None if watch is None or watch.quiet else watch
 
 
+FAST = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer)
+
+
 class _fast_paths_stay:
     """nn.TransformerEncoder takes its fast path only where no torch function is overridden: our watch is not one."""
 
@@ -195,7 +198,7 @@ class _fast_paths_stay:
 
         def has_torch_function(tensors: Any) -> bool:
             running = modules_running()
-            if _thread.watch is None or not running:
+            if _thread.watch is None or not running or not isinstance(running[-1], FAST):
                 return asked(tensors)
             if any(listener.alters(running[-1]) for listener in _thread.watch.listeners):
                 return True

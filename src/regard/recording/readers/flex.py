@@ -1,1 +1,68 @@
 """flex_attention: a score function and a mask function of the user's, called on tiles."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._higher_order_ops.flex_attention import flex_attention as flex_operator
+
+from ...core.scores import Modifier
+from ...core.structures import Structure
+from ...core.tiles import Tile
+from ..calls import Scored
+from ..watching import Watch, readers
+
+IDENTITY = ("_identity", "noop_mask")
+
+
+@dataclass(frozen=True, eq=False)
+class FlexMask(Structure):
+    """The pairs that a mask_mod(b, h, i, j) allows."""
+
+    function: Callable[..., Tensor]
+
+    def allowed(self, tile: Tile) -> Tensor | None:
+        keep = self.function(tile.batch, tile.head, tile.query, tile.key)
+        return keep if keep.ndim else keep.expand(1, 1, 1)
+
+    def to(self, device: "torch.device | str") -> "FlexMask":
+        return self  # its tensors are the user's, where they are
+
+
+class FlexScore(Modifier):
+    """s' = score_mod(s, b, h, i, j)"""
+
+    def __init__(self, function: Callable[..., Tensor]):
+        super().__init__()
+        self.function = function
+
+    def forward(self, s: Tensor, tile: Tile) -> Tensor:
+        return self.function(s, tile.batch, tile.head, tile.query, tile.key)
+
+
+def read(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    names = ("query", "key", "value", "score_mod", "block_mask", "scale", "kernel_options")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    score_mod, mask_mod = given["score_mod"], given["block_mask"][-1]
+    call = Scored(given["query"], given["key"], given["value"], float(given["scale"]), kernel="flex_attention")
+    if getattr(mask_mod, "__name__", "") not in IDENTITY:
+        call.over = FlexMask(mask_mod)
+    if getattr(score_mod, "__name__", "") not in IDENTITY:
+        call.modifiers = (FlexScore(score_mod),)
+    ran: list[Any] = []
+
+    def run() -> Tensor:
+        ran.extend(func(*args, **kwargs))
+        made: Tensor = ran[0]
+        return made
+
+    out = watch.ran(call, run)
+    if not ran:  # other weights were put in; what follows the output stays the kernel's
+        with torch.no_grad():
+            ran.extend(func(*args, **kwargs))
+    return (out, *ran[1:])
+
+
+readers[flex_operator] = read
