@@ -66,10 +66,10 @@ class OnEdges(Altered):
         return self.keep(self.over)
 
     def total(self, x: Tensor) -> Tensor:
-        """The sum over each target's edges, back on the edges."""
-        target = self.call.graph.target
-        made = x.new_zeros((*x.shape[:-1], self.sizes[0])).index_add(-1, target, x)
-        return made[..., target]
+        """The sum over the edges that share one whole, back on the edges."""
+        row, count = self.call.rows
+        made = x.new_zeros((*x.shape[:-1], count)).index_add(-1, row, x)
+        return made[..., row]
 
     def uniform(self) -> Altered:
         keep = self.keep(self.over).to(self.weights().dtype)

@@ -201,6 +201,14 @@ class Edged:
     canonical: Callable[[Tensor], Tensor] | None = None
     lead: "tuple[int, ...] | None" = None  # (H,) unless there is a batch before
     own: Callable[[], Any] | None = None  # while the layer runs: what it goes on with unless told
+    group: Tensor | None = None  # (E',) which weights sum to one together, where it is not all of a target's
+
+    @property
+    def rows(self) -> tuple[Tensor, int]:
+        """(E',) which weights sum to one together, and how many such groups there are."""
+        if self.group is None:
+            return self.graph.target, self.graph.n
+        return self.group, int(self.group.max()) + 1 if self.group.numel() else 0
 
     @property
     def heads(self) -> int:

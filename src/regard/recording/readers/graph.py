@@ -117,8 +117,16 @@ class Passing:
             return None
         self.any = True
         call = Edged(shape[0](alpha), graph, self._again(conv, inputs[0], shape[1]), type(conv).__name__, alpha,
-                     shape[0])  # fmt: skip
+                     shape[0], group=self._group(conv, inputs[0], graph))  # fmt: skip
         return self.watch.ran(call, lambda: out)
+
+    def _group(self, conv: Any, given: dict[str, Any], graph: Graph) -> Tensor | None:
+        """Which weights sum to one together: each stands alone for FAConv; those of a relation for RGATConv."""
+        if type(conv).__name__ == "FAConv":
+            return torch.arange(graph.edge.shape[0], device=graph.edge.device)
+        if type(conv).__name__ == "RGATConv":
+            return graph.target * conv.num_relations + given["edge_type"]
+        return None
 
     def _again(self, conv: Any, given: dict[str, Any], back: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Any]:
         name = type(conv).__name__

@@ -94,7 +94,7 @@ class OwnEdges(Edged):
 
     def __init__(self, plan: Plan, made: Attended, over: Any):
         self.plan, self.made, self.over, self.kernel = plan, made, over, plan.backend
-        self.root = self.canonical = self.own = None
+        self.root = self.canonical = self.own = self.group = None
         self.lead = made.map.lead
 
     @property
