@@ -19,7 +19,7 @@ class Largest(TorchDispatchMode):
         if func.namespace == "regard":  # our own operators run as the Python that they are, so that we see inside
             inside = {"chunked": chunked.forward_op, "chunked_backward": chunked.backward_op}[func._opname]
             with self:
-                return inside._init_fn(*args, **(kwargs or {}))
+                return inside.function(*args, **(kwargs or {}))
         out = func(*args, **(kwargs or {}))
         for made in out if isinstance(out, (tuple, list)) else [out]:
             if isinstance(made, torch.Tensor) and made.untyped_storage().nbytes() >= made.numel() * made.element_size():

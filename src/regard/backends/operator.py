@@ -18,7 +18,7 @@ class Operator:
     """The operator regard::name. Arguments are given by position; lists of tensors may carry gradients."""
 
     def __init__(self, name: str, function: Callable[..., Any]):
-        self.name = f"regard::{name}"
+        self.name, self.function = f"regard::{name}", function
         _library.define(name + infer_schema(function, mutates_args=()))
         _library.impl(name, function, "CompositeExplicitAutograd")
         self.call = getattr(torch.ops.regard, name).default
