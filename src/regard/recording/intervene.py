@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from ..core.alignments import Alignment
 from ..core.errors import Refused
 from ..core.structures import Full
 from .altered import Altered
@@ -135,6 +136,9 @@ def _list(glob: Any, given: Any) -> "list[Intervention]":
         if isinstance(one, type) and issubclass(one, Intervention):
             raise TypeError(f"intervene got the class {one.__name__} for {glob!r}: pass an object, "
                             f"{one.__name__}(...).")  # fmt: skip
+        if isinstance(one, Alignment):
+            raise TypeError(f"intervene got the alignment regard.{type(one).__name__} for {glob!r}; interventions "
+                            "are in regard.interventions.")  # fmt: skip
         if not isinstance(one, Intervention):
             raise TypeError(f"intervene got a {type(one).__name__} for {glob!r}, expected an intervention of "
                             "regard.interventions: Uniform(), Replace(weights), Freeze(record), ...")  # fmt: skip

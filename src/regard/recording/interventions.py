@@ -71,7 +71,7 @@ class Permute(Intervention):
         self.seed = seed
 
     def apply(self, now: Altered, here: Here) -> Altered:
-        return now.permuted(seeded(self.seed, str(here.site)))
+        return now.permuted(seeded(self.seed, here.site.path))
 
 
 class Freeze(Intervention):
