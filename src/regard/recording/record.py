@@ -1,8 +1,10 @@
 """record: have the attention of any model, its kernel unchanged."""
 
+import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -10,10 +12,12 @@ from torch import Tensor, nn
 
 from ..core.maps import AttentionMap, Strongest
 from .calls import Call, Scored
+from .casting import Casting
 from .copies import written
 from .edges import Edged
 from .gradients import Gradient
 from .kept import Keys, TopMap
+from .labels import Heard, Labels, axes_of, axis_of, by_word, described
 from .sites import Names, Site
 from .watching import Changed, listen, stop
 
@@ -66,11 +70,14 @@ class Record:
     stats      with keep="stats": entropy, strongest keys and mass by site, and no maps
     gradients  with grad=True, after a backward: the gradient of the weights by site
     missed     what looked like attention and could not be read, counted by name; empty means that nothing was missed
+    labels     what rows and columns are called: from record(tokenizer=...) or label(...)
+    casting    with dtype=: the measured error of the weights
     """
 
     def __init__(
         self, model: nn.Module | None = None, keep: str = "qk", sites: str = "*", k: int = 8,
         device: "torch.device | str | None" = None, dtype: torch.dtype | None = None, grad: bool = False,
+        tokenizer: Any = None,
     ):  # fmt: skip
         if keep not in KEEPS:
             raise ValueError(f"record(keep={keep!r}): expected one of {', '.join(map(repr, KEEPS))}.")
@@ -81,6 +88,13 @@ class Record:
         self.maps, self.stats, self.missed = Maps(), dict[str, Statistics](), Counter[str]()
         self.gradients: dict[str, AttentionMap] = {}
         self._names, self._calls, self._keys = Names(model), Counter[str](), dict[str, Keys]()
+        if tokenizer is not None and model is None:
+            raise ValueError("record(tokenizer=...) needs a model whose input it names: record(model, tokenizer=...).")
+        self.labels, self._tokenizer = Labels(), tokenizer
+        self._heard: Heard | None = None
+        self.casting = None if dtype is None else Casting(dtype)
+        self.about: dict[str, Any] = described(model)  # the model, for people
+        self.made: dict[str, Any] = {}  # the versions it was recorded with, of a record that was loaded
 
     @property
     def sites(self) -> list[Site]:
@@ -88,11 +102,55 @@ class Record:
 
     def __enter__(self) -> "Record":
         listen(self)
+        if self._tokenizer is not None:
+            self._heard = Heard(self._names.model, self._tokenizer)
         return self
 
     def __exit__(self, *_: Any) -> None:
         stop(self)
         self._keys.clear()
+        if self._heard is not None:
+            self._heard.stop()
+            self.labels.runs = self._heard.axes()
+            self.labels.put(self.maps.items())
+            self._heard = None
+
+    def label(
+        self, tokens: Any = None, text: "str | Sequence[str] | None" = None, offsets: Any = None, *,
+        tokenizer: Any = None, grid: "tuple[int, int] | None" = None, first: Sequence[str] = (), nodes: Any = None,
+        side: str = "source",
+    ) -> "Record":  # fmt: skip
+        """Name the rows and columns of the maps.
+
+        tokens     names, or ids with tokenizer=; a list of lists for a batch
+        text       the source text, with offsets= (start and end of each token in it) or tokenizer=
+        grid       (height, width) of an image's patches, with the names of what comes before them: first=("[CLS]",)
+        nodes      names of a graph's nodes
+        side       "source", or "target" for what a decoder writes
+        """
+        if side not in ("source", "target"):
+            raise ValueError(f"label(side={side!r}): expected 'source' or 'target'.")
+        made = axes_of(tokens, text, offsets, tokenizer, grid, first, nodes)
+        self.labels.runs = [{**run, side: made} for run in self.labels.runs or [{}]]
+        self.labels.put(self.maps.items())
+        return self
+
+    def words(self, item: int = 0, side: str = "source") -> list[tuple[int, int]]:
+        """Spans of tokens that are a word, for amap.group(rec.words())."""
+        return axis_of(self.labels, item, side).words()
+
+    def by_word(self, name: str, item: int = 0) -> AttentionMap:
+        """The map of a site with tokens merged into words: what a word gives is averaged, what it receives summed."""
+        return by_word(self.labels, self.maps[name], item)
+
+    def save(self, path: "str | os.PathLike[str]", progress: "Callable[[int, int], None] | None" = None) -> Path:
+        """Write the record as one file, whole or not at all; `regard.load` reads it. Row states are computed first.
+
+        The file is safetensors with JSON in its header; progress(done, of) is called map by map.
+        """
+        from .saving import save
+
+        return save(self, path, progress)
 
     def change(self, call: Call, changed: Changed | None) -> Changed | None:
         return None
@@ -108,6 +166,10 @@ class Record:
         name = str(site)
         with torch.no_grad():
             amap = self._map(path, call) if changed is None else self._changed(changed)
+            if self.casting is not None and self.keep != "stats":
+                self.casting.measure(name, call.map() if changed is None else changed.map, amap)
+        if self._heard is not None and self._heard.run:
+            self.labels.run_of[name] = self._heard.run
         if self.keep == "stats":
             self.stats[name] = Statistics(amap.entropy(), amap.strongest(self.k), amap.mass())
         else:
@@ -176,6 +238,7 @@ def _site(name: str) -> Site:
 def record(
     model: nn.Module | None = None, *, keep: str = "qk", sites: str = "*", k: int = 8,
     device: "torch.device | str | None" = None, dtype: torch.dtype | None = None, grad: bool = False,
+    tokenizer: Any = None,
 ) -> Record:  # fmt: skip
     """Record the attention of a model that runs in this block; its kernel and its outputs do not change.
 
@@ -187,7 +250,8 @@ def record(
     keep    "qk": queries and keys, from which every weight follows exactly, O(n d)
             "weights": the weights, O(n m); "topk": the k largest of each row; "stats": entropy, peaks and mass alone
     sites   a pattern of module paths: "encoder.layer.0.*"
-    device, dtype   where and as what to keep it; the model's own unless told
+    device, dtype   where and as what to keep it; the model's own unless told (rec.casting has the error this costs)
     grad    after a backward pass, rec.gradients has the gradient of the weights, dO V^T, also from a fused kernel
+    tokenizer   names rows and columns by the text that the model is given, step by step when it generates
     """
-    return Record(model, keep, sites, k, device, dtype, grad)
+    return Record(model, keep, sites, k, device, dtype, grad, tokenizer)
