@@ -16,6 +16,7 @@ from torch_geometric.utils import softmax as edge_softmax
 
 from regard.core import attend as core
 from regard.recording import record
+from regard.recording.edges import matched
 
 NODES, WIDE = 6, 8
 # loops of the caller's own stand between other edges: node 1 and node 4 have one, the others do not
@@ -50,7 +51,7 @@ CODES = (pyg_utils.softmax.__code__, han_conv.group.__code__)
 
 def assert_nothing_left(model):
     assert (pyg_utils.softmax.__code__, han_conv.group.__code__) == CODES
-    assert "__call__" not in MessagePassing.__dict__
+    assert not {"__call__", "_call_impl"} & set(MessagePassing.__dict__)
     assert not core.hearers
     for module in model.modules():
         assert not module._forward_hooks and not module._forward_pre_hooks
@@ -412,6 +413,37 @@ def test_records_nest_and_leave_after_an_error():
         net(x, EDGES)
     assert [str(site) for site in rec.sites] == ["first", "second", "first:1", "second:1"]
     assert_nothing_left(net)
+
+
+@pytest.mark.filterwarnings("ignore:Using `torch.compile")
+def test_a_compiled_layer_is_heard_eagerly():
+    conv, x = pyg.GATConv(WIDE, 4, heads=2).eval(), features()
+    want = only(heard(conv, x, EDGES)).edges()
+    compiled = torch.compile(conv, backend="eager")
+    before = compiled(x, EDGES)
+    with record(conv) as rec:
+        compiled(x, EDGES)
+    assert torch.equal(only(rec).edges(), want)
+    assert torch.equal(compiled(x, EDGES), before)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_edges_are_found_again_in_any_list(seed):
+    g = torch.Generator().manual_seed(seed)
+    given = torch.randint(0, 5, (2, 14), generator=g)  # repeated edges and loops among them
+    others = given[:, given[0] != given[1]]
+    used = torch.cat([others, torch.arange(5).repeat(2, 1)], 1)
+    for order in (torch.arange(used.shape[1]), torch.randperm(used.shape[1], generator=g)):
+        edge = matched(given, used[:, order], 5, 5)
+        assert edge.unique().numel() == edge.numel()
+        ends = torch.cat([given, torch.arange(5).repeat(2, 1)], 1)
+        assert torch.equal(ends[:, edge], used[:, order])
+        loops = edge[used[0, order] == used[1, order]]
+        assert {int(e) for e in loops if e < 14} == {  # the caller's first loop of a node stands for the one that ran
+            int(((given == node).all(0)).nonzero()[0]) for node in range(5) if (given == node).all(0).any()
+        }
+    assert torch.equal(matched(given, others, 5, 5), (given[0] != given[1]).nonzero()[:, 0])
+    assert matched(given, torch.tensor([[0], [9]]), 10, 10) is None  # an edge that nobody gave
 
 
 def test_another_thread_is_not_heard_and_not_disturbed():

@@ -72,7 +72,28 @@ def matched(given: Tensor, used: Tensor, n: int, m: int) -> Tensor | None:
     count = given.shape[1]
     if given is used or (given.shape == used.shape and torch.equal(given, used)):
         return torch.arange(count, device=used.device)
-    wide = max(m, 1)
+    return _loops_replaced(given, used) if n == m else _by_ends(given, used, m)
+
+
+def _loops_replaced(given: Tensor, used: Tensor) -> Tensor | None:
+    """The usual case, without sorting: the caller's edges but for loops, then one loop for each node in order."""
+    count, ran = given.shape[1], used.shape[1]
+    others = (given[0] != given[1]).nonzero()[:, 0]
+    first = others.shape[0]
+    if first > ran or not torch.equal(used[:, :first], given[:, others]):
+        return _by_ends(given, used, int(used.max()) + 1 if ran else 1)
+    node = torch.arange(ran - first, device=used.device)
+    if not torch.equal(used[:, first:], node.expand(2, -1)):
+        return _by_ends(given, used, int(used.max()) + 1 if ran else 1)
+    loop = (given[0] == given[1]).nonzero()[:, 0]
+    loop = loop[given[0][loop] < node.shape[0]]
+    own = torch.full_like(node, count).scatter_reduce_(0, given[0][loop], loop, "amin")
+    return torch.cat([others, torch.where(own < count, own, count + node)])
+
+
+def _by_ends(given: Tensor, used: Tensor, m: int) -> Tensor | None:
+    count = given.shape[1]
+    wide = max(m, int(given[0].max()) + 1 if count else 1)
     have, want = (x[1].long() * wide + x[0].long() for x in (given, used))
     sorted_have, order = torch.sort(have, stable=True)
     sorted_want, back = torch.sort(want, stable=True)

@@ -59,8 +59,8 @@ def _switch_on() -> None:
 
     _swap("softmax", softmax, _heard_softmax.__code__)
     _swap("group", han_conv.group, _heard_group.__code__)
-    MessagePassing.__call__ = _called
-    _put_back.append(lambda: delattr(MessagePassing, "__call__"))
+    MessagePassing._call_impl = _called  # what __call__ goes on with, compiled or not
+    _put_back.append(lambda: delattr(MessagePassing, "_call_impl"))
 
 
 def _swap(name: str, function: FunctionType, code: Any) -> None:
@@ -152,10 +152,10 @@ class Passing:
 
 
 def _called(conv: nn.Module, *args: Any, **kwargs: Any) -> Any:
-    """MessagePassing.__call__ while something listens."""
+    """What calling a MessagePassing does while something listens."""
     watch = watching()
     if watch is None:
-        return nn.Module.__call__(conv, *args, **kwargs)
+        return nn.Module._call_impl(conv, *args, **kwargs)
     passing = Passing(conv, args, kwargs, watch)
     hooks = [
         conv.register_propagate_forward_pre_hook(passing.saw),  # type: ignore[operator]
@@ -165,7 +165,7 @@ def _called(conv: nn.Module, *args: Any, **kwargs: Any) -> Any:
         hooks.append(conv.register_message_forward_hook(passing.after))  # type: ignore[operator]
     _stack.passing.append(passing)
     try:
-        out = nn.Module.__call__(conv, *args, **kwargs)
+        out = nn.Module._call_impl(conv, *args, **kwargs)
     finally:
         _stack.passing.remove(passing)
         for hook in hooks:
