@@ -116,7 +116,7 @@ class Neighbours(Structure):
         if self_loops:
             source, target, edge = _with_loops(source, target, edge, min(n, m), count)
         order, small = _sorted(target), _smallest(max(m, count + min(n, m)))
-        edge = edge.index_select(0, order) if self_loops else order  # index_select: four times faster than [order]
+        edge = edge.index_select(0, order) if self_loops else order
         return Neighbours(_starts(target, n), source.index_select(0, order).to(small), edge.to(small), count)
 
     def by_source(self, m: int) -> "BySource":
