@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from tests.core.memory import Largest
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.overrides import _get_current_function_mode_stack, has_torch_function
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -30,6 +31,10 @@ from regard.interventions import (
 )
 
 transformers = pytest.importorskip("transformers")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile"),
+    pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors"),
+]
 
 IDS = torch.tensor([[3, 14, 15, 9, 26, 5, 35], [8, 9, 7, 9, 32, 3, 8]])
 LEFT = torch.tensor([[1] * 7, [0, 0, 0, 1, 1, 1, 1]])
@@ -97,6 +102,17 @@ class Summed(nn.Module):
         return (torch.softmax(q @ q.transpose(-1, -2), -1).unsqueeze(-1) * q.unsqueeze(-3)).sum(-2)
 
 
+class Flex(nn.Module):
+    """A causal mask and a bias by distance, both functions of the user's."""
+
+    def forward(self, q: Tensor) -> Tensor:
+        n = q.shape[-2]
+        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, n, n, device="cpu")
+        return flex_attention(
+            q, q, q, lambda s, b, h, i, j: torch.where(i - j < 4, s - 0.1 * (i - j), -torch.inf), mask
+        )
+
+
 class Sdpa(nn.Module):
     def forward(self, q: Tensor, k: Tensor | None = None, v: Tensor | None = None, **options) -> Tensor:
         return F.scaled_dot_product_attention(q, q if k is None else k, q if v is None else v, **options)
@@ -123,7 +139,7 @@ def graph():
 
 EDGES = torch.tensor([[0, 1, 2, 3, 0, 2, 1], [1, 2, 3, 0, 2, 2, 3]])
 MODELS = [bert, llama, llama_eager, t5, encoder, transformer, multihead, on_random(Hand()), on_random(Summed()),
-          on_random(Sdpa()), own, graph]  # fmt: skip
+          on_random(Sdpa()), on_random(Flex()), own, graph]  # fmt: skip
 every_model = pytest.mark.parametrize("made", MODELS, ids=lambda made: made.__name__)
 
 
@@ -207,6 +223,13 @@ def test_uniform_is_the_mean_over_the_keys_that_are_allowed():
     for name, weights in found.items():  # padding is in the same tensor as the learned bias of distances
         keys = torch.ones(5, 5).tril() if "decoder" in name and "Self" in name else RIGHT[:, None, None]
         assert_close(weights, share_of(keys.expand(weights.shape)))
+
+
+@torch.no_grad()
+def test_uniform_keeps_what_a_mask_or_a_score_function_closed():
+    model, run = on_random(Flex())()
+    (weights,) = weights_under(model, run, Uniform()).values()
+    assert_close(weights, share_of(torch.ones(6, 6).tril().triu(-3)).expand(2, 4, 6, 6))
 
 
 @torch.no_grad()
@@ -346,7 +369,7 @@ def test_an_adversary_can_optimise_weights_through_a_model(made):
         assert grad.isfinite().all() and grad.abs().sum() > 0
         with torch.no_grad():
             logits += 0.5 * grad / grad.abs().max()
-        away.append(float(distance))
+        away.append(distance.item())
     assert away == sorted(away) and away[-1] > away[0]
 
 
