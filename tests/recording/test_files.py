@@ -251,7 +251,9 @@ def test_the_keys_of_a_cache_stand_once_for_all_steps(tmp_path):
         model.generate(torch.arange(5)[None] + 3, max_new_tokens=9, do_sample=False, pad_token_id=0)
     assert len(rec.maps) == 2 * 9
     assert_same(rec, saved(rec, tmp_path))
-    keys = [entry["shape"] for name, entry in RecordFile(tmp_path / "run.regard").entries.items() if name.endswith(".k")]
+    keys = [
+        entry["shape"] for name, entry in RecordFile(tmp_path / "run.regard").entries.items() if name.endswith(".k")
+    ]
     assert keys == [[1, 2, 13, 8]] * 2
 
 
@@ -266,7 +268,9 @@ def test_t5_keeps_its_relative_bias_as_diagonals(tmp_path):
     for name, amap in rec.maps.items():
         torch.testing.assert_close(amap.weights(), again.maps[name].weights(), atol=1e-6, rtol=0)
     forms = RecordFile(tmp_path / "run.regard").about["maps"]
-    assert [form["bias"] for form in forms if form["site"].startswith("encoder") and "diagonals" not in form["bias"]] == []
+    assert [
+        form["bias"] for form in forms if form["site"].startswith("encoder") and "diagonals" not in form["bias"]
+    ] == []
 
 
 def test_the_size_follows_from_queries_keys_and_row_states(tmp_path):

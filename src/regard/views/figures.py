@@ -91,7 +91,7 @@ def overlay(image: ArrayLike, weights: ArrayLike, *, ax: "Axes | None" = None) -
     return ax
 
 
-def _two_dimensional(weights: Any) -> NDArray[np.float64]:
+def _two_dimensional(weights: Any, drawer: str = "heat_map") -> NDArray[np.float64]:
     if hasattr(weights, "weights"):
         weights = weights.weights()
     if hasattr(weights, "detach"):
@@ -101,14 +101,14 @@ def _two_dimensional(weights: Any) -> NDArray[np.float64]:
         grid = grid[0]
     if grid.ndim != 2:
         raise ValueError(
-            f"heat_map() draws one head: expected weights (n, m), given {grid.shape}. Choose one: amap[batch, head]."
+            f"{drawer}() draws one head: expected weights (n, m), given {grid.shape}. Choose one: amap[batch, head]."
         )
     return grid
 
 
-def _names(names: Sequence[str] | None, count: int, argument: str) -> list[str]:
+def _names(names: Sequence[str] | None, count: int, argument: str, drawer: str = "heat_map") -> list[str]:
     if names is None:
         return [str(i) for i in range(count)]
     if len(names) != count:
-        raise ValueError(f"heat_map({argument}=) has {len(names)} names for {count} {argument}; give one for each.")
+        raise ValueError(f"{drawer}({argument}=) has {len(names)} names for {count} {argument}; give one for each.")
     return list(names)

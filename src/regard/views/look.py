@@ -22,7 +22,7 @@ BEST = 8  # weights of each row that are exact on a page that carries the others
 
 
 def page(
-    maps: Mapping[str, AttentionMap], title: str, facts: str = "", item: int = 0,
+    maps: Mapping[str, AttentionMap], title: str, facts: str = "", text: str = "", item: int = 0,
     progress: "Callable[[int, int], None] | None" = None,
 ) -> str:  # fmt: skip
     """HTML with every head of every map of one item; steps of a generation are joined into one map.
@@ -42,9 +42,10 @@ def page(
         if progress is not None:
             progress(done + 1, len(joined))
     spaced = any(str(label)[:1].isspace() for site in sites for label in site["columns"] or ())
-    data = {"sites": sites, "spaced": spaced, "start": {"site": len(sites) // 2, "head": 0}}
+    data = {"sites": sites, "spaced": spaced, "start": _start(sites)}
     note = "" if exact else f"The {BEST} largest weights of each row are exact, the others (≈) to 8 bits."
-    shown = {"title": html.escape(title), "facts": html.escape(facts), "note": html.escape(note), "data": _json(data)}
+    shown = {"title": html.escape(title), "facts": html.escape(facts), "note": html.escape(note), "data": _json(data),
+             "text": f"<blockquote>{html.escape(text)}</blockquote>" if text else ""}  # fmt: skip
     template = files("regard.views").joinpath("templates/look.html").read_text(encoding="utf-8")
     return re.sub(r"%%(\w+)%%", lambda found: shown[found[1]], template)
 
@@ -100,6 +101,7 @@ def _site(name: str, group: list[AttentionMap], item: int, exact: bool, place: i
         "site": name, "short": found[0] if found else str(place), "heads": w.shape[0], "n": w.shape[1], "m": m,
         "rows": rows if len(rows) == w.shape[1] else None, "columns": columns if len(columns) == m else None,
         "same": columns[m - w.shape[1] :] == rows and bool(rows),
+        "_elsewhere": _elsewhere(w),
     }  # fmt: skip
     if exact:
         return site | {"weights": _text(w)}
@@ -107,6 +109,26 @@ def _site(name: str, group: list[AttentionMap], item: int, exact: bool, place: i
     coarse = (w.clamp(0, 1).sqrt() * 255).round().to(torch.uint8)
     return site | {"coarse": _text(coarse), "best": _text(best.values), "keys": _text(best.indices.int()),
                    "k": best.values.shape[-1]}  # fmt: skip
+
+
+def _start(sites: list[dict[str, Any]]) -> dict[str, int]:
+    """Where the page opens: the head that looks hardest at other tokens than the first, the last and the own one."""
+    place, most = {"site": 0, "head": 0, "i": 0, "j": 0}, -1.0
+    for s, site in enumerate(sites):
+        w = site.pop("_elsewhere")
+        if w.shape[1] and float(w.amax(-1).mean(-1).max()) > most:
+            head = int(w.amax(-1).mean(-1).argmax())
+            most, best = float(w[head].amax(-1).mean()), int(w[head].argmax())
+            place = {"site": s, "head": head, "i": best // w.shape[-1], "j": best % w.shape[-1]}
+    return place
+
+
+def _elsewhere(w: Tensor) -> Tensor:
+    """The weights that go to neither the first key, the last, nor the neighbours of the diagonal."""
+    n, m = w.shape[-2:]
+    near = (torch.arange(m) - torch.arange(n)[:, None] - (m - n)).abs() <= 1
+    near[:, 0] = near[:, -1] = True
+    return w.masked_fill(near, 0.0)
 
 
 def _flat(amap: AttentionMap) -> Tensor:

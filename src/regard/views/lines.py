@@ -1,0 +1,76 @@
+"""Who attends to whom as lines between two columns of names, as broad as the weight."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .figures import _names, _two_dimensional
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def line_map(
+    weights: Any,
+    queries: Sequence[str] | None = None,
+    keys: Sequence[str] | None = None,
+    *,
+    colours: Sequence[str] | None = None,
+    top: float | None = None,
+    width: float = 14.0,
+    numbers: bool | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Each weight as a line from its query, left, to its key, right.
+
+        width = width w_ij / top points,   opacity = 0.3 + 0.55 w_ij / top,   colour = that of query i
+
+    weights   an AttentionMap of one head (`amap[b, h]`) or an (n, m) array
+    queries   n names from top to bottom, keys m names; positions where they are not given
+    colours   n colours, one for each query
+    top       the weight of the broadest line, by default the largest; give it where pictures are compared
+    numbers   write each weight beside its key; by default where there is one query
+
+    A weight of 0 has no line. Lines of one query cover in proportion to its weights: equal weights look equal.
+    """
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    grid = _two_dimensional(weights, "line_map")
+    n, m = grid.shape
+    queries, keys = _names(queries, n, "queries", "line_map"), _names(keys, m, "keys", "line_map")
+    if colours is not None and len(colours) != n:
+        raise ValueError(f"line_map(colours=) has {len(colours)} colours for {n} queries; give one for each.")
+    if ax is None:
+        ax = plt.subplots(figsize=(5.6, 0.9 + 0.55 * max(n, m)))[1]
+    ink = plt.rcParams["text.color"]
+    shades = ["#c9720c"] * n if colours is None else list(colours)
+    top = top or float(grid.max(initial=0.0)) or 1.0
+    left, right = _heights(n, max(n, m)), _heights(m, max(n, m))
+    pairs = sorted(((i, j) for i in range(n) for j in range(m) if grid[i, j] > 0), key=lambda pair: grid[pair])
+    for i, j in pairs:
+        share = min(float(grid[i, j]) / top, 1.0)
+        bend = [(0.0, left[i]), (0.45, left[i]), (0.55, right[j]), (1.0, right[j])]
+        curve = Path(bend, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
+        ax.add_patch(PathPatch(curve, fill=False, edgecolor=shades[i], linewidth=width * share, capstyle="butt",
+                               alpha=0.3 + 0.55 * share, zorder=1 + share))  # fmt: skip
+    for i, name in enumerate(queries):
+        ax.text(-0.04, left[i], name, ha="right", va="center", color=ink if n == 1 else shades[i])
+    for j, name in enumerate(keys):
+        ax.text(1.04, right[j], name, ha="left", va="center")
+    if numbers or (numbers is None and n == 1):
+        for i, j in pairs:
+            share = min(float(grid[i, j]) / top, 1.0)
+            ax.annotate(f"{grid[i, j]:.2f}", (1.0, right[j]), (-2, 0.5 * width * share + 1), fontsize="x-small",
+                        textcoords="offset points", ha="right", va="bottom", zorder=4)  # fmt: skip
+    ax.set_axis_off()
+    ax.set(xlim=(0, 1), ylim=(-max(n, m) + 0.5, 0.5))
+    return ax
+
+
+def _heights(count: int, of: int) -> list[float]:
+    """Where the names of a column stand: downwards, as far apart as they can be when the other column has more."""
+    if count < 2:
+        return [-(of - 1) / 2] * count
+    inset = 0.5 * (of / count - 1)  # the middle of an equal share of the height
+    return [-(inset + place * (of - 1 - 2 * inset) / (count - 1)) for place in range(count)]
