@@ -105,6 +105,9 @@ class Weighed:
     kernel: str = "softmax"
     used: Tensor | None = None
     own: Callable[[], Any] | None = None
+    root: Tensor | None = None  # the model's own tensor that met the values; canonical(root) is `used`
+    canonical: Callable[[Tensor], Tensor] = as_is
+    plain: bool = False  # whether the values are (..., m, d_v), with the leading axes of the weights
 
     @property
     def heads(self) -> int:
@@ -115,7 +118,7 @@ class Weighed:
 
     def kept(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "Weighed":
         with torch.no_grad():
-            return replace(self, weights=keep(self.weights), v=None, give=as_is, used=None)
+            return replace(self, weights=keep(self.weights), v=None, give=as_is, used=None, root=None, canonical=as_is)
 
 
 Call = Scored | Weighed | Edged

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..core.maps import AttentionMap
-from .calls import Scored
+from .calls import Scored, Weighed
 
 
 class Gradient(AttentionMap):
@@ -32,7 +32,8 @@ class Gradient(AttentionMap):
         if self.pull is None:
             raise RuntimeError("There is no gradient yet: call backward() on a loss after the forward pass.")
         with torch.no_grad():
-            pull, v = (x.flatten(0, 1)[self.slab].float() for x in (self.pull, self.v))
+            pull, v = (x.flatten(0, 1)[self.slab] for x in (self.pull, self.v))
+            pull, v = (x if x.dtype == torch.float64 else x.float() for x in (pull, v))
             made = pull[:, rows] @ v[:, cols].transpose(-1, -2)
             return made * (self.call.map().allowed(rows, cols)[self.slab] > 0)
 
@@ -41,6 +42,37 @@ class Gradient(AttentionMap):
 
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "Gradient":
         made: Any = object.__new__(Gradient)
+        made.__dict__.update(self.__dict__)
+        made.lead, made.slab, made._pyramid = lead, slab, None
+        return made
+
+
+class WrittenGradient(AttentionMap):
+    """The gradient of a loss by weights that the model wrote out itself, as they met the values; 0 where they are 0."""
+
+    def __init__(self, call: Weighed, copy: Callable[[Tensor], Tensor]):
+        b, h, n, m = call.weights.shape
+        super().__init__((b, h), n, m, slice(0, b * h))
+        self.given: Tensor | None = None
+        canonical, closed = call.canonical, copy(call.weights) == 0
+
+        def hold(grad: Tensor) -> None:
+            made = copy(canonical(grad)).masked_fill(closed, 0.0).flatten(0, 1)
+            self.given = made if self.given is None else self.given + made
+
+        assert call.root is not None
+        call.root.register_hook(hold)
+
+    def band(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
+        if self.given is None:
+            raise RuntimeError("There is no gradient yet: call backward() on a loss after the forward pass.")
+        return self.given[self.slab][..., rows, :][..., cols]
+
+    def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
+        return torch.ones_like(self.band(rows, cols), dtype=torch.long)
+
+    def narrowed(self, lead: tuple[int, ...], slab: slice) -> "WrittenGradient":
+        made: Any = object.__new__(WrittenGradient)
         made.__dict__.update(self.__dict__)
         made.lead, made.slab, made._pyramid = lead, slab, None
         return made

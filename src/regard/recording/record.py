@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from ..core.maps import AttentionMap, Strongest
-from .calls import Call, Scored
+from .calls import Call, Scored, Weighed
 from .casting import Casting
 from .copies import written
 from .edges import Edged
-from .gradients import Gradient
+from .gradients import Gradient, WrittenGradient
 from .kept import Keys, TopMap
 from .labels import Heard, Labels, axes_of, axis_of, by_word, described
 from .sites import Names, Site
@@ -69,6 +69,7 @@ class Record:
                "...:1" for the second time that it ran there
     stats      with keep="stats": entropy, strongest keys and mass by site, and no maps
     gradients  with grad=True, after a backward: the gradient of the weights by site
+    values     with values=True: what was averaged, (B, H_k, m, d_v) by site
     missed     what looked like attention and could not be read, counted by name; empty means that nothing was missed
     labels     what rows and columns are called: from record(tokenizer=...) or label(...)
     casting    with dtype=: the measured error of the weights
@@ -77,7 +78,7 @@ class Record:
     def __init__(
         self, model: nn.Module | None = None, keep: str = "qk", sites: str = "*", k: int = 8,
         device: "torch.device | str | None" = None, dtype: torch.dtype | None = None, grad: bool = False,
-        tokenizer: Any = None,
+        tokenizer: Any = None, values: bool = False,
     ):  # fmt: skip
         if keep not in KEEPS:
             raise ValueError(f"record(keep={keep!r}): expected one of {', '.join(map(repr, KEEPS))}.")
@@ -87,6 +88,8 @@ class Record:
         self.keep, self.glob, self.k, self.device, self.dtype, self.grad = keep, sites, k, device, dtype, grad
         self.maps, self.stats, self.missed = Maps(), dict[str, Statistics](), Counter[str]()
         self.gradients: dict[str, AttentionMap] = {}
+        self.values: dict[str, Tensor] = {}
+        self._with_values = values
         self._names, self._calls, self._keys = Names(model), Counter[str](), dict[str, Keys]()
         if tokenizer is not None and model is None:
             raise ValueError("record(tokenizer=...) needs a model whose input it names: record(model, tokenizer=...).")
@@ -175,6 +178,9 @@ class Record:
         else:
             amap.site = name
             self.maps._by_site[name] = amap
+        if self._with_values and (isinstance(call, Scored) or (isinstance(call, Weighed) and call.plain)):
+            assert call.v is not None
+            self.values[name] = self._copy(call.v).reshape(amap.lead[0], -1, *call.v.shape[-2:])
         if self.grad:
             found = self._gradient(call, out)
             if found is not None:
@@ -186,6 +192,8 @@ class Record:
             return call.gradient(out, self._copy)
         if isinstance(call, Scored) and isinstance(out, Tensor) and out.requires_grad:
             return Gradient(call, out, self._copy)
+        if isinstance(call, Weighed) and call.root is not None and call.root.requires_grad:
+            return WrittenGradient(call, self._copy)
         return None
 
     def overlooked(self, name: str) -> None:
@@ -238,7 +246,7 @@ def _site(name: str) -> Site:
 def record(
     model: nn.Module | None = None, *, keep: str = "qk", sites: str = "*", k: int = 8,
     device: "torch.device | str | None" = None, dtype: torch.dtype | None = None, grad: bool = False,
-    tokenizer: Any = None,
+    tokenizer: Any = None, values: bool = False,
 ) -> Record:  # fmt: skip
     """Record the attention of a model that runs in this block; its kernel and its outputs do not change.
 
@@ -253,5 +261,6 @@ def record(
     device, dtype   where and as what to keep it; the model's own unless told (rec.casting has the error this costs)
     grad    after a backward pass, rec.gradients has the gradient of the weights, dO V^T, also from a fused kernel
     tokenizer   names rows and columns by the text that the model is given, step by step when it generates
+    values  keep the values too, for norm-based maps
     """
-    return Record(model, keep, sites, k, device, dtype, grad, tokenizer)
+    return Record(model, keep, sites, k, device, dtype, grad, tokenizer, values)

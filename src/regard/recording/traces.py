@@ -49,6 +49,7 @@ PASSES = _both(
     "__truediv__", "div_", "where", "movedim", "swapaxes", "swapdims", "repeat_interleave", "narrow", "select",
     "index_select", "add", "__add__", "detach",
 )  # fmt: skip
+PASSES |= {Tensor.mT.__get__, Tensor.T.__get__}  # type: ignore[attr-defined]
 DIVIDES = _both("div", "__truediv__", "div_", "true_divide")
 MULTIPLIES = _both("mul", "__mul__", "__rmul__", "multiply")
 PRODUCTS = _both("matmul", "__matmul__", "bmm", "mm", "mv", "__rmatmul__")
@@ -146,7 +147,10 @@ class Traces:
             return func(*args, **kwargs)
         call = _weighed(weights, watch.heads)
         call.v = value
-        call.used = turn(_given(args, self.live)).reshape(call.weights.shape)
+        call.root = _given(args, self.live)
+        call.canonical = lambda w: turn(w).reshape(call.weights.shape)
+        call.used = call.canonical(call.root)
+        call.plain = func not in EINSUM and turn is as_is and value.shape[:-2] == weights.shape[:-2]
         call.give = lambda w: func(*rebuild(w.reshape(weights.shape).to(args_dtype(args))), **kwargs)
         return watch.ran(call, lambda: func(*args, **kwargs))
 
