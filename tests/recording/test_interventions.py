@@ -569,6 +569,22 @@ def test_every_way_of_keeping_hears_the_changed_weights(tmp_path):
 
 
 @torch.no_grad()
+def test_attend_returns_the_map_of_the_weights_that_ran():
+    q = torch.randn(2, 4, 6, 8)
+    with regard.intervene(None, Uniform(), heads=[1]):
+        out, amap = regard.attend(q, q, q)
+    assert_close(amap.weights()[:, 1], torch.full((2, 6, 6), 1 / 6))
+    assert_close(amap.weights() @ q, out)
+    conv = regard.nn.GATConv(8, 4, heads=2)
+    with regard.intervene(None, Uniform()):
+        _, amap = conv(q[0, 0, :4], EDGES, return_map=True)
+    assert_close(amap.edges()[0], amap.edges()[1])
+    with regard.record():
+        _, amap = conv(q[0, 0, :4], EDGES, return_map=True)
+    assert not torch.equal(amap.edges()[0], amap.edges()[1])
+
+
+@torch.no_grad()
 def test_half_precision_stays_half_precision():
     q = torch.randn(2, 4, 6, 8, dtype=torch.bfloat16)
     for change in (Uniform(), Permute(), MaskTokens([1]), ZeroValue([1]), DropHeads([1]), Replace(torch.eye(6))):

@@ -106,6 +106,8 @@ class Watch(TorchFunctionMode):
                 call.own = None  # a copy that is kept must not hold the model's tensors
             for listener in self.listeners:
                 listener.heard(call, changed, out)
+        if hasattr(call, "changed"):  # our own attend returns its map
+            call.changed = changed
         return out
 
     @contextmanager

@@ -54,7 +54,7 @@ def hear(run: Callable[..., tuple[Plan, Attended]], *given: Any) -> Attended:
     else:
         call = Own.of(plan, made, dict(zip(NAMES, given, strict=True)))
     out = watch.ran(call, lambda: made.out)
-    return made if out is made.out else replace(made, out=out)
+    return made if call.changed is None else replace(made, out=out, map=call.changed.map)
 
 
 @dataclass(eq=False)
@@ -64,6 +64,7 @@ class Own(Scored):
     plan: Any = None
     made: Any = None
     given: Any = None
+    changed: Any = None  # what interventions made of it
 
     @staticmethod
     def of(plan: Plan, made: Attended, given: dict[str, Any]) -> "Own":
@@ -94,7 +95,8 @@ class OwnEdges(Edged):
 
     def __init__(self, plan: Plan, made: Attended, over: Any):
         self.plan, self.made, self.over, self.kernel = plan, made, over, plan.backend
-        self.root = self.canonical = self.own = self.group = None
+        self.changed: Any = None  # what interventions made of it
+        self.root = self.canonical = self.own = self.group = self.changed = None
         self.lead = made.map.lead
 
     @property
