@@ -126,3 +126,28 @@ def test_nothing_changes_where_no_site_fits(layer):
     with pytest.warns(UserWarning, match="fits no site"), regard.intervene(conv, {"elsewhere": Uniform()}):
         same = conv(*inputs)
     assert torch.equal(out, same)
+
+
+@torch.no_grad()
+def test_our_layers_return_the_weights_that_ran():
+    x = torch.randn(NODES, 8)
+    conv = rg.GATConv(8, 4, heads=2)
+    with regard.intervene(conv, Uniform()):
+        _, amap = conv(x, EDGES, return_map=True)
+        _, (ran_edges, weights) = conv(x, EDGES, return_attention_weights=True)
+    assert torch.allclose(amap.edges()[:, 1], torch.full((2,), 1 / 5))  # node 2 has four neighbours and itself
+    assert torch.allclose(weights[ran_edges[1] == 2], torch.full((5, 2), 1 / 5))
+    pool = rg.SAGPooling(8, ratio=2, GNN=rg.GATConv)
+    with regard.intervene(pool, Uniform()):
+        assert pool(x, EDGES)[0].shape == (2, 8)
+    plain = rg.SAGPooling(8, ratio=2)
+    with regard.record(plain) as rec, regard.intervene(plain, Uniform()):
+        plain(x, EDGES)
+    assert not rec.missed
+    kinds = (["a"], [("a", "to", "a")])
+    for layer in (rg.HGTConv(8, 4, kinds, heads=2), rg.HANConv(8, 4, kinds, heads=2)):
+        with regard.intervene(layer, Uniform()):
+            _, typed, *_ = layer({"a": x}, {kinds[1][0]: EDGES}, return_map=True)
+        found = typed[kinds[1][0]]
+        found = found if isinstance(found, torch.Tensor) else found.edges()
+        assert torch.allclose(found[:, 1], torch.full((2,), 1 / 4))

@@ -52,6 +52,11 @@ class Graph:
         """How many ids there are: the caller's edges, and a loop for each node."""
         return self.count + max(self.n, self.m)
 
+    @property
+    def start(self) -> Tensor:
+        """(n + 1,): where the edges of each target begin when they are sorted by target."""
+        return self.neighbours.start
+
     @cached_property
     def neighbours(self) -> Neighbours:
         order = torch.argsort(self.target, stable=True)

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...core.maps import LazyMap
 from .adjacency import Graph
 from .layer import GraphLayer
 from .linear import heads_first, heads_last
@@ -89,7 +88,6 @@ class HGTConv(GraphLayer):
         out = self._by_type(heads_last(ran.out), x_dict, starts)
         if not return_map:
             return out
-        assert isinstance(ran.map, LazyMap)
         return out, TypedMap(ran.map, spans)
 
     def _matrix(self, relations: Relations, kind: EdgeType) -> Tensor:

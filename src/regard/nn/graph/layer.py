@@ -10,7 +10,7 @@ from ...core.alignments import Alignment
 from ...core.attend import Attended, attend
 from ...core.edge_maps import edge_weights
 from ...core.edges import Edges
-from ...core.maps import LazyMap
+from ...core.maps import AttentionMap, LazyMap
 from ...core.scores import Score
 from .adjacency import Graph, read_graph, sparse_like
 
@@ -62,17 +62,19 @@ class GraphLayer(nn.Module):
             return out, ran.map
         if not return_attention_weights:
             return out
-        assert isinstance(ran.map, LazyMap)
         return out, weights_of(ran.map, graph, self_loops)
 
 
-def weights_of(amap: LazyMap, graph: Graph, self_loops: bool) -> Any:
+def weights_of(amap: AttentionMap, graph: Graph, self_loops: bool) -> Any:
     """(edge_index, weights (..., E, H)) in torch_geometric's edge order, differentiable, before dropout.
 
     With self-loops: the edges but for loops, then one loop a node. For a sparse adjacency: (adjacency, weights).
     """
-    found = edge_weights(amap, grad=torch.is_grad_enabled(), dropout=False)  # (g, E + nodes)
-    weights, index = found.unflatten(0, amap.lead).transpose(-1, -2), graph.index
+    if isinstance(amap, LazyMap):
+        found = edge_weights(amap, grad=torch.is_grad_enabled(), dropout=False).unflatten(0, amap.lead)
+    else:  # weights that an intervention put in
+        found = torch.cat([amap.edges(), amap.loops], -1)
+    weights, index = found.transpose(-1, -2), graph.index  # (..., E + nodes, H)
     if not self_loops:
         weights = weights[..., : index.shape[1], :]
     else:

@@ -7,8 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from ...core.attend import attend
-from ...core.edge_maps import edge_weights
-from ...core.maps import LazyMap
 from .layer import GraphLayer
 from .linear import linear
 from .pooling import graphs_of, membership
@@ -36,8 +34,7 @@ class GraphConv(GraphLayer):
         v = x.unsqueeze(-3)
         zero = v[..., :1] * 0
         ran = self.over_edges(zero, zero, v, "dot", graph)
-        assert isinstance(ran.map, LazyMap) and ran.map.graph is not None
-        degree = ran.map.graph.start.diff()[:, None].to(x.dtype)
+        degree = ran.map.graph.start.diff()[:, None].to(x.dtype)  # type: ignore[attr-defined]
         return self.lin_rel(ran.out.squeeze(-3) * degree) + self.lin_root(x)
 
 
@@ -85,8 +82,7 @@ def _shares(score: Tensor, batch: Tensor) -> Tensor:
     batch, graphs = graphs_of(batch.shape[0], batch, None, None, batch.device)
     k = score[None, :, None]
     amap = attend(k.new_ones(1, graphs, 1), k, k, "dot", over=membership(batch, graphs)).map
-    assert isinstance(amap, LazyMap)
-    return edge_weights(amap, grad=torch.is_grad_enabled(), dropout=False)[0, : batch.shape[0]]
+    return amap.edges(grad=torch.is_grad_enabled())[0]  # type: ignore[call-arg]
 
 
 class SAGPooling(nn.Module):

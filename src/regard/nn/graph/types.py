@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.maps import LazyMap
+from ...core.maps import AttentionMap
 from ...core.remember import remembered
 from .linear import linear
 
@@ -19,7 +19,7 @@ class TypedMap(Mapping[EdgeType, Tensor]):
     `joint` is the map over all types together: rows and columns are the nodes of all types, end to end.
     """
 
-    def __init__(self, joint: LazyMap, spans: "dict[EdgeType, tuple[int, int]]"):
+    def __init__(self, joint: AttentionMap, spans: "dict[EdgeType, tuple[int, int]]"):
         self.joint, self.spans = joint, spans
 
     def __getitem__(self, edge_type: EdgeType) -> Tensor:
