@@ -1,12 +1,14 @@
 """Backends: how a plan runs. Importing this package enlists them, in the order in which "auto" tries them."""
 
-from ..core.registry import enlist
+from ..core.registry import cell_makers, enlist
 from .chunked import Chunked
 from .edges_cpu import EdgesCpu
 from .linear import Linear
 from .reference import Reference
 from .sdpa import Sdpa
 from .triton_edges import TritonEdges
+from .triton_map import cells
 
 for _backend in (Sdpa(), Linear(), TritonEdges(), EdgesCpu(), Chunked(), Reference()):
     enlist(_backend)
+cell_makers.append(cells)

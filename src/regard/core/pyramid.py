@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .registry import cell_makers
+
 if TYPE_CHECKING:
     from .maps import AttentionMap, Found
 
@@ -60,8 +62,8 @@ def build(amap: "AttentionMap", cell: int | None = None) -> Pyramid:
         raise ValueError(f"pyramid(cell={cell}): expected the side of a cell, 1 or more.")
     if amap.n == 0 or amap.m == 0:
         return Pyramid(cell, ())
-    parts: list[Tensor] = []
-    for rows in _bands(amap, cell):
+    parts = next((list(found) for make in cell_makers if (found := make(amap, cell)) is not None), [])
+    for rows in _bands(amap, cell) if not parts else ():
         w, allowed = amap.band(rows, slice(0, amap.m)), amap.allowed(rows, slice(0, amap.m))
         pooled = [_pooled(w, cell, "sum"), _pooled(w, cell, "max"), _pooled(allowed, cell, "sum")]
         if not parts:  # written in place: small results left between large bands would keep their memory apart

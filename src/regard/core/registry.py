@@ -1,5 +1,6 @@
 """Where backends enlist. Core knows their shape and their order, never their code."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,6 +10,7 @@ from .alignments import RowState
 from .errors import Refused
 
 if TYPE_CHECKING:
+    from .maps import AttentionMap
     from .plan import Plan
 
 
@@ -49,6 +51,10 @@ def enlist(backend: Backend) -> None:
 
 def backends() -> list[Backend]:
     return _backends
+
+
+Cells = Callable[["AttentionMap", int], "tuple[Tensor, Tensor, Tensor] | None"]
+cell_makers: list[Cells] = []  # faster ways to the finest level of a pyramid; None from one that cannot
 
 
 def choose(plan: "Plan", name: str) -> Backend:
