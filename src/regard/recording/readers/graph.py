@@ -65,6 +65,8 @@ def _switch_on() -> None:
 
 def _swap(name: str, function: FunctionType, code: Any) -> None:
     """Another code for a function, so that every alias of it is heard; the first stays callable by name."""
+    if not isinstance(function, FunctionType) or function.__closure__:
+        return  # another version, whose layers will be said to be missed
     own = function.__code__
     first = FunctionType(own, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     first.__kwdefaults__ = function.__kwdefaults__
