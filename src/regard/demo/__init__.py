@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import digits, digits_part, five_tokens, karate, karate_part
-from .page import make_folder, render, write
+from . import digits, digits_part, five_tokens, karate, karate_part, segments
+from .page import Part, make_folder, render, write
 from .spread import Spread, around
 
 
@@ -27,11 +27,12 @@ def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = N
     club, sides = karate.Club.load(), karate.Results(seeds)
     _follow(console, "finding sides", seeds * len(karate.KINDS), karate.study(club, sides))
     console.print(_karate_table(sides))
+    told = _segments(console)
     data, results = digits.Digits.load(), digits.Results(seeds)
     total = seeds * len(digits.NETWORKS) * len(digits.ALIGNMENTS)
     _follow(console, "reading digits", total, digits.study(data, results, epochs))
     console.print(_digits_table(results))
-    parts = [karate_part.part(club, sides), digits_part.part(data, results, epochs), five_tokens.part(five)]
+    parts = [karate_part.part(club, sides), *told, digits_part.part(data, results, epochs), five_tokens.part(five)]
     page = render(
         parts,
         regard=version("regard"),
@@ -40,6 +41,20 @@ def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = N
         computed=f"in {time.perf_counter() - began:.0f} s",
     )
     return write(page, out)
+
+
+def _segments(console: Console) -> list[Part]:
+    """The paragraph and its questions; nothing, and a word about it, where the model is not installed."""
+    lacking = segments.missing()
+    if lacking:
+        console.print(f"The paragraph and its questions are left out, they need MiniLM: {lacking}", highlight=False)
+        return []
+    from . import segments_part
+
+    with console.status("reading a paragraph in shuffled orders"):
+        results = segments.study(*segments.load())
+    console.print(_segments_table(results), segments_part.headline(results.after), sep="\n", highlight=False)
+    return [segments_part.part(results)]
 
 
 def _follow(console: Console, doing: str, total: int, runs: Iterator[tuple[Any, ...]]) -> None:
@@ -73,6 +88,16 @@ def _karate_table(results: karate.Results) -> Table:
     found |= {name: Spread(tuple(values)) for name, values in results.baselines.items()}
     for name, spread in found.items():
         table.add_row(name, f"{100 * spread.mean:.1f}{around(spread)}%")
+    return table
+
+
+def _segments_table(results: segments.Results) -> Table:
+    title = f"A paragraph and its questions: the answer has the largest weight, {len(results.after[0].orders)} orders"
+    table = Table("question", "MiniLM's attention", "always the nearest", "a guess", title=title, title_justify="left")
+    for question, one in zip(segments.QUESTIONS, results.after, strict=True):
+        hits, position = one.hits(), one.by_position()
+        guess = f"{hits.of / segments.PLACES:.0f} of {hits.of}"
+        table.add_row(question, f"{hits.hits} of {hits.of}", f"{position.hits} of {position.of}", guess)
     return table
 
 

@@ -47,12 +47,13 @@ DARK = Theme("#ece9e2", "#14151a", "inferno", ("#ffb648", "#7db4f5"))
 
 @dataclass(frozen=True)
 class Part:
-    """One section of the page; hero, where given, may fill the first screen."""
+    """One section of the page; hero, where given, may fill the first screen, and found is the page's first line."""
 
     title: str
     lead: str
     html: Markup
     hero: Markup | None = None
+    found: str | None = None
 
 
 def fill(template: str, **values: Any) -> Markup:
@@ -63,8 +64,9 @@ def fill(template: str, **values: Any) -> Markup:
 def render(parts: list[Part], **about: str) -> str:
     """The whole page. about: short facts for the last line, such as version="0.1.0"."""
     hero = next((part.hero for part in parts if part.hero), None)
+    found = next((part.found for part in parts if part.found), None)
     style = Markup(TEMPLATES.get_template("page.css").render())
-    return TEMPLATES.get_template("page.html").render(parts=parts, hero=hero, style=style, about=about)
+    return TEMPLATES.get_template("page.html").render(parts=parts, hero=hero, found=found, style=style, about=about)
 
 
 def make_folder(folder: Path) -> None:
