@@ -1,7 +1,7 @@
 """Regard builds, runs, sees and judges attention: any score, any alignment, any structure, in PyTorch."""
 
 from . import backends as _backends  # noqa: F401 enlists them
-from . import interventions, models, nn
+from . import derived, interventions, models, nn
 from .core import alignments, scores
 from .core.alignments import (
     Alignment,
@@ -122,6 +122,7 @@ __all__ = [
     "Window",
     "alignments",
     "attend",
+    "derived",
     "intervene",
     "interventions",
     "load",
