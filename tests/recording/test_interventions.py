@@ -509,6 +509,18 @@ def test_a_record_of_generated_text_freezes_step_by_step():
 
 
 @torch.no_grad()
+def test_a_compiled_model_is_changed_like_the_one_it_was_made_from():
+    model, run = encoder()
+    x = torch.randn(2, 7, 16)
+    compiled = torch.compile(model, backend="eager")
+    plain = compiled(x)
+    with regard.intervene(model, {"layers.0.*": Uniform()}):
+        expected, out = model(x), compiled(x)
+    assert torch.equal(out, expected) and not torch.equal(out, plain)
+    assert torch.equal(compiled(x), plain)
+
+
+@torch.no_grad()
 def test_patching_puts_the_weights_of_another_run_or_site_in():
     q, other = torch.randn(2, 4, 6, 8), torch.randn(2, 4, 6, 8)
     model, run = bert()

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.alignments import Alignment, Softmax, Uniform
+from ..core.alignments import Alignment, Softmax
 from ..core.attend import Attended, attend
 from ..core.maps import AttentionMap, LazyMap
 from ..core.plan import make_plan
-from ..core.scores import Modified, PairBias, ScaledDot, Score
+from ..core.scores import Modified, PairBias, Score
 from ..core.structures import Structure
 from .altered import Altered, Copy, joined
 from .calls import Scored, Weighed
@@ -31,7 +31,6 @@ class Scores(Altered):
     call: Scored
     over: Structure
     silent: Tensor | None = None  # (B or 1, m)
-    level: bool = False  # whether every allowed key weighs the same
     own: bool = True  # nothing has changed yet: the kernel's own output stands
 
     @property
@@ -50,11 +49,11 @@ class Scores(Altered):
     @property
     def parts(self) -> dict[str, Any]:
         """Score, alignment and structure, for attend and for the map."""
-        score: Score = ScaledDot() if self.level else self.call.score
+        score: Score = self.call.score
         if self.call.kernel == "flex_attention":
             score = score | AsItIs()
-        align: Alignment = Uniform() if self.level else Softmax() if self.plan is None else self.plan.align
-        return {"score": score, "align": align, "over": self.open_pairs if self.level else self.over}
+        align: Alignment = Softmax() if self.plan is None else self.plan.align
+        return {"score": score, "align": align, "over": self.over}
 
     @property
     def open_pairs(self) -> Structure:
@@ -75,15 +74,16 @@ class Scores(Altered):
         call = self.call
         tensors = (call.q, call.k, call.bias, call.sink)
         live = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
-        return self.map().weights(grad=live and not self.level)
+        return self.map().weights(grad=live)
 
     def allowed(self) -> Tensor | None:
         return allowed(self.open_pairs, self.shape, self.device)
 
     def uniform(self) -> Altered:
-        call = self.call  # no score is looked at: one number a query and a key will do
-        narrow = replace(call, q=call.q[..., :1], k=call.k[..., :1], scale=None, cap=None, sink=None)
-        return replace(self, call=narrow, level=True, own=False)
+        call = self.call  # the softmax of scores that are all 0, which fused kernels run
+        q, k = (x.new_zeros((*x.shape[:-1], 1)) for x in (call.q, call.k))
+        level = Scored(q, k, call.v, 1.0, self.open_pairs, give=call.give, kernel=call.kernel)
+        return Scores(level, level.over, self.silent, own=False)
 
     def without(self, open_pairs: Structure, renormalise: bool = True) -> Altered:
         if renormalise:
@@ -128,7 +128,7 @@ class Scores(Altered):
         call = self.call
         if self.own:
             return call.map()
-        if self.plan is not None and not self.level:
+        if self.plan is not None:
             return self.attended.map
         return LazyMap.of_plan(make_plan(call.q, call.k, call.v, **self.parts), None, None)
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.maps import AttentionMap
+from ..core.maps import BAND, AttentionMap
 from ..core.scores import Modifier
 from ..core.structures import Full, Structure
 from ..core.tiles import Tile
@@ -100,14 +100,20 @@ def share(total: Tensor, left: Tensor) -> Tensor:
 def permuted(weights: Tensor, keep: Tensor | None, seed: int) -> Tensor:
     """Each row's weights moved among the pairs of keep: the same for the same seed, whatever else is in the batch."""
     batch, heads, n, m = weights.shape
-    draw = Tile.whole(batch, heads, n, m, weights.device).uniform(torch.tensor(seed, device=weights.device))
-    draw = draw.unflatten(0, (batch, heads))
-    if keep is None:
-        return weights.gather(-1, draw.argsort(-1))
-    keep = keep.expand(weights.shape)
-    place = (~keep).to(torch.int8).sort(dim=-1, stable=True).indices  # the allowed keys first, in their order
-    drawn = draw.masked_fill(~keep, 2.0).sort(dim=-1, stable=True).indices  # the allowed keys first, in a drawn order
-    return torch.zeros_like(weights).scatter(-1, place, weights.gather(-1, drawn))
+    key, made = torch.tensor(seed, device=weights.device), []
+    step = max(1, BAND // max(1, batch * heads * m))
+    for start in range(0, n, step):
+        rows = slice(start, min(n, start + step))
+        tile = Tile.dense(heads, n, m, weights.device, slice(0, batch * heads), rows, slice(0, m))
+        draw, band = tile.uniform(key).unflatten(0, (batch, heads)), weights[:, :, rows]
+        if keep is None:
+            made.append(band.gather(-1, draw.argsort(-1)))
+            continue
+        some = keep.expand(weights.shape)[:, :, rows]
+        drawn = draw.masked_fill_(~some, 2.0).argsort(-1)  # the allowed keys first, in a drawn order
+        rank = (some.cumsum(-1) - 1).clamp_min_(0)  # the how manieth allowed key each is
+        made.append(band.gather(-1, drawn.gather(-1, rank)).masked_fill(~some, 0.0))
+    return torch.cat(made, -2) if made else weights
 
 
 def seeded(seed: int, name: str) -> int:
