@@ -13,6 +13,9 @@ from .. import Entmax, Sparsemax, attend
 from .measure import Result, by_turns, peak_memory, show
 
 
+NOISY = 0.25  # two rounds of the same thing that differ by more say nothing
+
+
 def main(json: bool = False) -> None:
     """Runs all parts and prints a table, or JSON."""
     parts: list[tuple[str, Callable[[], list[Result]]]] = [
@@ -56,6 +59,8 @@ def _over_sdpa(shape: tuple[int, int, int, int], repeats: int, calls: int) -> Re
     if shape[2] > 16:
         result.bar = "within noise of SDPA"
         result.held = min(ours / bare, again / bare_again) - 1 <= max(0.02, noise)
+        if noise > NOISY:  # anything would pass
+            result.bar, result.held = "within noise of SDPA (too noisy here to say)", None
     result.notes = {"over_us": over, "noise": noise}
     return result
 
