@@ -78,7 +78,8 @@ class Freeze(Intervention):
     """The weights of a recorded map, whatever queries and keys say now; values are today's.
 
     source   a record (each site and call takes its own map from it), or one map for every site that fits
-    A model's own record reproduces its outputs. No gradient leads into the map. O(n) memory.
+    A model's own record reproduces its outputs; one of keep="topk" has 0 beside the weights that it kept. No gradient
+    leads into the map. O(n) memory.
     """
 
     def __init__(self, source: Any):
