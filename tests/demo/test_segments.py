@@ -1,7 +1,10 @@
 """What the demo says about a paragraph and its questions follows from what it measured."""
 
+import contextlib
+import io
 import re
 import socket
+from pathlib import Path
 
 import pytest
 import torch
@@ -168,3 +171,18 @@ def test_in_this_model_position_shows_and_the_answer_elsewhere_is_not_found_abov
     """The claim of the page, as far as it holds on any machine: rounding moves no weight that far."""
     assert followed(results.after) == "position, not meaning"
     assert all(one.nears().interval[0] > CHANCE for one in results.after)
+
+
+@needs_model
+def test_the_page_about_it_prints_what_it_shows():
+    page = (Path(__file__).parents[2] / "docs/recording/segments.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    shown = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
+    assert len(shown) == 2
+    for code, text in shown:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "segments.md", "exec"), names)
+        assert_close(
+            [float(x) for x in printed.getvalue().split()], [float(x) for x in text.split()], rtol=0, atol=0.011
+        )

@@ -60,9 +60,10 @@ def line_map(
         ax.text(1.04, right[j], name, ha="left", va="center")
     if numbers or (numbers is None and n == 1):
         for i, j in pairs:
-            share = min(float(grid[i, j]) / top, 1.0)
-            ax.annotate(f"{grid[i, j]:.2f}", (1.0, right[j]), (-2, 0.5 * width * share + 1), fontsize="x-small",
-                        textcoords="offset points", ha="right", va="bottom", zorder=4)  # fmt: skip
+            away = 0.5 * width * min(float(grid[i, j]) / top, 1.0) + 1
+            above = right[j] >= left[i]  # on the side that the line does not come from
+            ax.annotate(f"{grid[i, j]:.2f}", (1.0, right[j]), (-2, away if above else -away), fontsize="x-small",
+                        textcoords="offset points", ha="right", va="bottom" if above else "top", zorder=4)  # fmt: skip
     ax.set_axis_off()
     ax.set(xlim=(0, 1), ylim=(-max(n, m) + 0.5, 0.5))
     return ax
