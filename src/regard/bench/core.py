@@ -12,7 +12,6 @@ from torch import Tensor
 from .. import Entmax, Sparsemax, attend
 from .measure import Result, by_turns, peak_memory, show
 
-
 NOISY = 0.25  # two rounds of the same thing that differ by more say nothing
 
 
