@@ -48,7 +48,7 @@ def demo(
     seeds: Annotated[int, typer.Option(min=1, help="How often each network is trained.")] = 5,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the training images.")] = 15,
 ) -> None:
-    """See attention computed, drawn and explained: about a minute, then one page that works offline.
+    """See attention computed, drawn and put to the test: about a minute and a half, then one page that works offline.
 
     Example:  regard demo --out /tmp/regard-demo
     """

@@ -1,4 +1,4 @@
-"""`regard demo`: attention computed, drawn and judged in a minute, left behind as one page."""
+"""`regard demo`: attention computed, drawn and judged in a minute or two, left behind as one page."""
 
 import platform
 import time
