@@ -1,7 +1,7 @@
 """Regard builds, runs, sees and judges attention: any score, any alignment, any structure, in PyTorch."""
 
 from . import backends as _backends  # noqa: F401 enlists them
-from . import derived, interventions, models, nn
+from . import derived, detectors, interventions, models, nn
 from .core import alignments, scores
 from .core.alignments import (
     Alignment,
@@ -123,6 +123,7 @@ __all__ = [
     "alignments",
     "attend",
     "derived",
+    "detectors",
     "intervene",
     "interventions",
     "load",
