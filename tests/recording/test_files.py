@@ -299,6 +299,21 @@ def test_down_casting_is_measured_and_kept(tmp_path):
     assert again.casting.rows == 16 and again.casting.dtype == "float16"
 
 
+def test_down_casting_of_the_largest_weights_counts_those_alone():
+    rec = recorded(n=40, record={"keep": "topk", "k": 2, "dtype": torch.bfloat16})
+    assert 0 < rec.casting.largest < 2**-9, "half a step of bfloat16 below 1"
+
+
+def test_a_model_runs_on_with_the_weights_of_a_file(tmp_path):
+    model, ids = llama(), torch.arange(9)[None]
+    with regard.record(model) as rec, torch.no_grad():
+        plain = model(ids).logits
+    again = saved(rec, tmp_path)
+    with regard.intervene(model, {"*": regard.interventions.Freeze(again)}), torch.no_grad():
+        frozen = model(ids).logits
+    torch.testing.assert_close(frozen, plain, atol=1e-5, rtol=0)
+
+
 def test_a_record_says_what_it_was_made_with(tmp_path):
     model = llama()
     with regard.record(model) as rec, torch.no_grad():

@@ -6,6 +6,7 @@ from torch import Tensor
 from ..core import evaluate
 from ..core.maps import AttentionMap, LazyMap
 from .calls import Call
+from .kept import TopMap
 
 ROWS = 16  # of each map, evenly spaced
 
@@ -24,7 +25,12 @@ class Casting:
         if amap.n == 0 or amap.m == 0:
             return
         rows = torch.linspace(0, amap.n - 1, min(ROWS, amap.n)).round().long()
-        a, b = (some_rows(x, rows) for x in (amap, kept))
+        a = some_rows(amap, rows)
+        if isinstance(kept, TopMap):  # what it let go is not the error of a type
+            key, b = kept.key[:, rows.to(kept.key.device)].long(), kept.weight[:, rows.to(kept.key.device)]
+            a = a.to(key.device).gather(-1, key.clamp_min(0)).masked_fill(key < 0, 0.0)
+        else:
+            b = some_rows(kept, rows)
         self.error[site] = float((a.to(b.device, torch.float64) - b.double()).abs().max())
 
     @property
