@@ -46,7 +46,8 @@ def test_weights_are_those_of_the_slow_path_and_outputs_do_not_change(family):
     assert_eager(recorded(model, inputs), model, inputs, inputs.get("attention_mask"))
 
 
-@pytest.mark.parametrize("family", ["bert, padded", "llama, padded", "mistral, window", "gemma2, soft cap", "t5"])
+@pytest.mark.parametrize("family", ["bert, padded", "llama, padded", "mistral, window", "gemma2, soft cap", "t5",
+                                    "gpt-oss, sinks"])  # fmt: skip
 def test_a_slow_path_that_writes_its_softmax_out_is_recorded_too(family):
     model, inputs = foreign.build(family)
     model.set_attn_implementation("eager")

@@ -182,3 +182,18 @@ def test_gradients_of_weights_without_a_slow_path():
         F.scaled_dot_product_attention(q, k, v)
     with pytest.raises(RuntimeError, match="backward"):
         rec.gradients["function"].weights()
+
+
+def test_sinks_that_transformers_applies_after_flex_attention():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    q, k, v = (torch.randn(1, 2, 16, 16) for _ in range(3))
+    sinks = torch.randn(2)
+
+    def flex_attention_forward(query, key, value, s_aux):
+        return flex_attention(query, key, value)
+
+    with record() as rec:
+        flex_attention_forward(q, k, v, sinks)
+    scores = torch.cat([q @ k.mT / 4, sinks.view(1, 2, 1, 1).expand(1, 2, 16, 1)], -1)
+    assert_close(only(rec).weights(), scores.softmax(-1)[..., :-1], atol=1e-6, rtol=0)

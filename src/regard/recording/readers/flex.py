@@ -1,5 +1,6 @@
 """flex_attention: a score function and a mask function of the user's, called on tiles."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 from torch._higher_order_ops.flex_attention import flex_attention as flex_operator
 
+from ...core.errors import Refused
 from ...core.scores import Modifier
 from ...core.structures import Structure
 from ...core.tiles import Tile
@@ -51,6 +53,9 @@ def read(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: 
         call.over = FlexMask(mask_mod)
     if getattr(score_mod, "__name__", "") not in IDENTITY:
         call.modifiers = (FlexScore(score_mod),)
+    call.sink = _sinks()
+    if call.sink is not None:
+        call.give = _refuse
     ran: list[Any] = []
 
     def run() -> Tensor:
@@ -63,6 +68,24 @@ def read(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: 
         with torch.no_grad():
             ran.extend(func(*args, **kwargs))
     return (out, *ran[1:])
+
+
+def _sinks() -> Tensor | None:
+    """Sinks that transformers applies to the output after the kernel, (H,): its function is on the stack."""
+    frame = sys._getframe(2)
+    for _ in range(40):
+        if frame.f_code.co_name == "flex_attention_forward":
+            found = frame.f_locals.get("s_aux")
+            return found if isinstance(found, Tensor) else None
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return None
+
+
+def _refuse(out: Tensor) -> Any:
+    raise Refused("flex_attention with sinks is scaled after its kernel, so its weights can be recorded and not replaced: "
+                  'model.set_attn_implementation("eager") runs the same model in a form that can.')  # fmt: skip
 
 
 readers[flex_operator] = read
