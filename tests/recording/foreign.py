@@ -48,7 +48,7 @@ def build(name: str, length: int = 12):
         "gpt2": lambda: (t.GPT2Model(t.GPT2Config(vocab_size=97, n_embd=32, n_layer=2, n_head=4)), padded),
         "gemma2, soft cap": lambda: (t.Gemma2Model(t.Gemma2Config(**GROUPED, head_dim=8, sliding_window=4,
                                                                   attn_logit_softcapping=2.0)), padded),
-        "gpt-oss, sinks": lambda: (t.GptOssModel(t.GptOssConfig(**GROUPED, head_dim=8, sliding_window=4,
+        "gpt-oss, sinks": lambda: (t.GptOssModel(t.GptOssConfig(**GROUPED | {"intermediate_size": 32}, head_dim=8, sliding_window=4,
                                                                 num_local_experts=2, num_experts_per_tok=1)), tokens),
         "t5": lambda: (t.T5Model(t.T5Config(**T5)), both),
         "t5, padded": lambda: (t.T5Model(t.T5Config(**T5)), both | padded),
