@@ -190,6 +190,27 @@ def test_gradients_leave_parameters_alone_and_can_be_asked_again(case):
     assert all(parameter.grad is None for parameter in case.model.parameters())
 
 
+def test_a_map_keeps_its_own_target(case):
+    first, other = (derived.relevance(case.rec, case.out, target=target) for target in (0, 1))
+    cells = derived.gradient_times_attention(case.rec, case.out, target=0)
+    derived.relevance(case.rec, case.out, target=2)
+    assert_close(first.weights(), derived.relevance(case.rec, case.out, target=0).weights())
+    assert not torch.allclose(first.weights(), other.weights())
+    again = derived.gradient_times_attention(case.rec, case.out, target=0)
+    assert all(torch.equal(cells[name].weights(), again[name].weights()) for name in cells)
+
+
+def test_gradients_of_an_own_backward_pass_are_used_without_an_output():
+    torch.manual_seed(0)
+    model, inputs = bert()
+    with regard.record(model, grad=True) as rec:
+        out = model(**inputs)
+    with pytest.raises(RuntimeError, match="no gradient yet"):
+        derived.relevance(rec)
+    out.logits[:, 1].sum().backward(retain_graph=True)
+    assert_close(derived.relevance(rec).weights(), derived.relevance(rec, out, target=1).weights())
+
+
 def test_a_function_a_list_of_ids_and_an_id_mean_the_same(case):
     def chosen(out):
         return (out.logits[:, -1] if out.logits.ndim == 3 else out.logits)[:, 2]

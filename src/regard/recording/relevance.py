@@ -11,7 +11,7 @@ from .combined import each_head, over_heads
 from .layers import Layer, layers_of, part_of
 from .record import Maps
 from .rollout import Walk
-from .targets import Target, pull, score_of
+from .targets import Target, held, pull, score_of
 
 
 def gradient_times_attention(
@@ -31,7 +31,7 @@ def gradient_times_attention(
     made = Maps()
     for name in rec.gradients:
         if fnmatchcase(name, sites) and name in rec.maps:
-            made._by_site[name] = each_head([rec.maps[name], rec.gradients[name]],
+            made._by_site[name] = each_head([rec.maps[name], held(rec.gradients[name])],
                                             lambda bands, heads, cols: (bands[0] * bands[1])[:, 0])  # fmt: skip
     return made
 
@@ -60,7 +60,7 @@ def relevance(
                              "gradients are on.")  # fmt: skip
     weighted = [
         Layer(layer.name, layer.kind, over_heads(
-            [layer.map, rec.gradients[layer.name]],
+            [layer.map, held(rec.gradients[layer.name])],
             lambda bands, heads, cols: (bands[0] * bands[1]).clamp_min(0.0).mean(1)))
         for layer in layers
     ]  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..core.maps import AttentionMap
 from .edges import EdgeGradient
 from .gradients import Gradient, WrittenGradient
 
@@ -87,6 +88,13 @@ def pull(rec: Any, score: Tensor) -> None:
     for found in rec.gradients.values():
         if not _reached(found):
             _clear(found)
+
+
+def held(found: AttentionMap) -> AttentionMap:
+    """A gradient as it is now: the next target that is asked for does not change it."""
+    if not _reached(found):
+        raise RuntimeError("There is no gradient yet: pass the output of the recorded run, or call backward() first.")
+    return found.narrowed(found.lead, found.slab)
 
 
 def _reached(found: Any) -> bool:
