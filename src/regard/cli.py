@@ -154,14 +154,11 @@ def _recorded(
     console: Console, model: str, text: str, keep: str, dtype: str, sites: str, generate: int, trust: bool
 ) -> "Record":
     """A model run on a text; what takes long is said while it lasts."""
-    import os
-
-    os.environ.setdefault("TQDM_DISABLE", "1")  # the bars of others: what takes long is said here
     import torch
 
     from regard.recording.models import record_text
 
-    with console.status("Loading ...") as status:
+    with _without_bars(), console.status("Loading ...") as status:
 
         def tell(sentence: str) -> None:
             if sentence.endswith("..."):
@@ -175,6 +172,21 @@ def _recorded(
         said = ", ".join(f"{name} ({count})" for name, count in rec.missed.items())
         console.print(f"[yellow]Missed: {escape(said)}[/yellow]")
     return rec
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """The bars of others are off: what takes long is said here."""
+    from functools import partialmethod
+
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    start = tqdm.__init__
+    tqdm.__init__ = partialmethod(start, disable=True)
+    try:
+        yield
+    finally:
+        tqdm.__init__ = start
 
 
 def _check_place(out: Path) -> None:

@@ -112,11 +112,11 @@ def _site(name: str, group: list[AttentionMap], item: int, exact: bool, place: i
 
 
 def _start(sites: list[dict[str, Any]]) -> dict[str, int]:
-    """Where the page opens: the head that looks hardest at other tokens than the first, the last and the own one."""
+    """Where the page opens: the head whose rows differ most in where they look, away from the ends and themselves."""
     place, most = {"site": 0, "head": 0, "i": 0, "j": 0}, -1.0
     for s, site in enumerate(sites):
         w = site.pop("_elsewhere")
-        if w.shape[1] and float(w.amax(-1).mean(-1).max()) > most:
+        if w.numel() and float(w.amax(-1).mean(-1).max()) > most:
             head = int(w.amax(-1).mean(-1).argmax())
             most, best = float(w[head].amax(-1).mean()), int(w[head].argmax())
             place = {"site": s, "head": head, "i": best // w.shape[-1], "j": best % w.shape[-1]}
@@ -124,11 +124,11 @@ def _start(sites: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def _elsewhere(w: Tensor) -> Tensor:
-    """The weights that go to neither the first key, the last, nor the neighbours of the diagonal."""
+    """How much more a row gives a key than the mean row does; 0 at the first key, the last, and beside the diagonal."""
     n, m = w.shape[-2:]
     near = (torch.arange(m) - torch.arange(n)[:, None] - (m - n)).abs() <= 1
     near[:, 0] = near[:, -1] = True
-    return w.masked_fill(near, 0.0)
+    return (w - w.mean(-2, keepdim=True)).masked_fill(near, 0.0)
 
 
 def _flat(amap: AttentionMap) -> Tensor:

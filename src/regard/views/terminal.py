@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from ..recording.loading import check_map, load
 from ..recording.reading import RecordFile
 from ..recording.record import Record
 
@@ -40,49 +41,46 @@ def text_of(rec: Record) -> str:
 
 
 def summary(path: "str | os.PathLike[str]", console: Console) -> None:
-    """A table of a record file's sites, from its description alone."""
-    from ..recording.loading import check_map
-
-    file = RecordFile(path)
-    about = file.about
-    forms = [form for form in about.get("maps", []) if isinstance(form, dict)]
-    table = Table("site", "kind", "shape", "type", "over", "bytes", box=None, header_style="bold")
-    for form, count, (lead, n, m) in _merged(file, forms, check_map):
-        name = str(form.get("site"))
-        shape = " x ".join(map(str, (*lead, n, m)))
-        dtype = file.entries[form.get("q") or form.get("weights") or form.get("weight")]["dtype"].lower()
+    """A table of a record file's sites, from its description alone; the file is checked first."""
+    rec, file = load(path), RecordFile(path)
+    about, forms = file.about, file.about["maps"]
+    table = Table("site", "calls", "kind", "shape", "type", "over", "bytes", box=None, header_style="bold")
+    for path, calls in _by_path(forms).items():
+        form = calls[0]
+        shapes = [(*lead, n, m) for lead, n, m in (check_map(file, call) for call in calls)]
         over = " & ".join(next(iter(part)) for part in form.get("over", [])) or "all"
-        size = sum(_size(file, x) for x in _tensors(form))
-        table.add_row(escape(name) + (f"  + {count - 1} steps" if count > 1 else ""), form["kind"], shape, dtype,
+        size = sum(_size(file, name) for name in {name for call in calls for name in _tensors(call)})
+        dtype = file._entry(str(form.get("q") or form.get("weights") or form.get("weight")))["dtype"].lower()
+        table.add_row(escape(path), str(len(calls)), form["kind"], _shape(shapes), dtype,
                       over if form["kind"] != "edges" else "edges", f"{size:,}")  # fmt: skip
     for form in about.get("stats", []):
-        table.add_row(escape(str(form["site"])), "stats", " x ".join(map(str, file.shape(form["entropy"]))), "", "", "")
+        shape = " x ".join(map(str, file.shape(form["entropy"])))
+        table.add_row(escape(str(form["site"])), "1", "stats", shape, "", "", "")
     console.print(f"[bold]{escape(str(file.path))}[/bold]  {file.bytes:,} bytes, version {about['version']}")
-    model, made = about.get("model", {}), about.get("made", {})
-    console.print("model    " + escape("  ".join(f"{k} {v:,}" if isinstance(v, int) else f"{k} {v}"
-                                               for k, v in model.items()) or "unknown"), highlight=False)  # fmt: skip
-    console.print("made by  " + escape("  ".join(f"{k} {v}" for k, v in made.items())), highlight=False)
-    casting = about.get("casting")
-    if casting:
-        worst = max(casting["error"].values(), default=0.0)
-        console.print(f"kept as  {casting['dtype']}: weights differ by up to {worst:.2g} "
-                      f"(measured on {casting['rows']} rows of each map)", highlight=False)  # fmt: skip
-    missed = about.get("missed", {})
-    said = ", ".join(f"{name} ({count})" for name, count in missed.items())
-    console.print("missed   " + (escape(said) if missed else "nothing"), highlight=False)
+    model = "  ".join(f"{k} {v:,}" if isinstance(v, int) else f"{k} {v}" for k, v in rec.about.items())
+    lines = [("model", model or "unknown"), ("made by", "  ".join(f"{k} {v}" for k, v in rec.made.items()))]
+    if rec.casting is not None:
+        lines.append(("kept as", f"{rec.casting.dtype}: weights differ by up to {rec.casting.largest:.2g} "
+                                 f"(measured on {rec.casting.rows} rows of each map)"))  # fmt: skip
+    lines.append(("missed", ", ".join(f"{name} ({count})" for name, count in rec.missed.items()) or "nothing"))
+    for name, said in lines:
+        console.print(f"{name:<9}{escape(said)}", highlight=False)
     console.print(table)
 
 
-def _merged(file: RecordFile, forms: list[dict[str, Any]], check: Any) -> "list[tuple[Any, int, Any]]":
-    """The first call of each path, with how many there were and the shape of the last."""
-    made: dict[str, list[Any]] = {}
+def _by_path(forms: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The maps of each module, call by call."""
+    made: dict[str, list[dict[str, Any]]] = {}
     for form in forms:
-        name = str(form.get("site"))
-        path = name.rpartition(":")[0] if name.rpartition(":")[2].isdigit() else name
-        entry = made.setdefault(path, [form, 0, None])
-        entry[1] += 1
-        entry[2] = check(file, form)
-    return [(form, count, shape) for form, count, shape in made.values()]
+        path, colon, call = str(form.get("site")).rpartition(":")
+        made.setdefault(path if colon and call.isdigit() else str(form.get("site")), []).append(form)
+    return made
+
+
+def _shape(shapes: list[tuple[int, ...]]) -> str:
+    """One shape, or from the first to the last of a generation."""
+    first, last = (" x ".join(map(str, shape)) for shape in (shapes[0], shapes[-1]))
+    return first if first == last else f"{first} .. {last}"
 
 
 def _tensors(form: dict[str, Any]) -> list[str]:

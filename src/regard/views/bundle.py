@@ -1,0 +1,242 @@
+"""What a page carries of a map, so that every weight can be had in the browser.
+
+    weights   float32, all of them: where they are few
+    qk        queries, keys and tau in their own type, w_ij = exp(scale q_i . k_j + bias_j - tau_i): where that is less
+    codes     8 bits a weight, c = 255 sqrt(w / largest of the head), and the largest of each row as they are
+    cells     a pyramid's finest level (mean and peak of cells in 16 bits, logarithmic) beside queries and keys
+
+Arrays are cut into byte planes, compressed and written in base64; the page decodes one when it first needs it.
+"""
+
+import base64
+import gzip
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.alignments import Softmax
+from ..core.cores import Dot
+from ..core.maps import AttentionMap, LazyMap
+from ..core.structures import Causal, Full, Padding, shift_of
+
+EXACT = 6_000_000  # bytes up to which a page carries all small maps exactly
+WHOLE = 1 << 20  # weights of a head up to which the page draws it from single weights
+CODED = 1 << 24  # weights of a head up to which it is carried in 8 bits where queries and keys are not known
+BEST = 8  # weights of each row that are exact beside codes
+THUMB = 32  # cells along the side of a head in small
+SAMPLE = 512  # rows on which a head's numbers are measured, evenly spaced
+OCTAVES = 48.0  # range of the 16-bit logarithmic code: 2^-48 to 1
+TYPES = {"float32": "f32", "float16": "f16", "uint8": "u8", "uint16": "u16", "uint32": "u32"}
+
+
+class Blobs:
+    """The arrays of a page, each compressed text under a number."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def add(self, x: "Tensor | np.ndarray") -> dict[str, Any]:
+        kind = None
+        if isinstance(x, Tensor):
+            x = x.detach().cpu().contiguous()
+            if x.dtype == torch.bfloat16:
+                kind, x = "bf16", x.view(torch.int16)
+            x = x.numpy()
+        x = np.ascontiguousarray(x)
+        kind = kind or TYPES[x.dtype.name]
+        planes = x.reshape(-1).view(np.uint8).reshape(-1, x.dtype.itemsize).T  # like bytes together compress
+        packed = gzip.compress(np.ascontiguousarray(planes).tobytes(), 6, mtime=0)
+        self.texts.append(base64.b64encode(packed).decode("ascii"))
+        return {"blob": len(self.texts) - 1, "type": kind, "shape": list(x.shape)}
+
+
+class Few:
+    """The queries and keys of a softmax map, where weights follow from them alone."""
+
+    def __init__(self, q: Tensor, k: Tensor, tau: Tensor, scale: float, bias: Tensor | None, edge: dict[str, int]):
+        self.q, self.k, self.tau, self.scale, self.bias, self.edge = q, k, tau, scale, bias, edge
+
+    @property
+    def bytes(self) -> int:
+        return sum(x.numel() * x.element_size() for x in (self.q, self.k, self.tau, self.bias) if x is not None)
+
+    def weights(self, rows: slice, m: int) -> Tensor:
+        """(g, r, m) as the page computes them."""
+        keys = self.k.repeat_interleave(self.q.shape[0] // self.k.shape[0], 0).double()
+        s = self.scale * self.q[:, rows].double() @ keys.mT - self.tau[:, rows, None].double()
+        s = s if self.bias is None else s + self.bias[:, None].double()
+        i, j = torch.arange(rows.start, rows.stop)[:, None], torch.arange(m)
+        keep = (j <= i + self.edge.get("causal", m)) & (j < self.edge.get("length", m))
+        return s.exp() * keep
+
+    def form(self, blobs: Blobs) -> dict[str, Any]:
+        made: dict[str, Any] = {"q": blobs.add(self.q), "k": blobs.add(self.k), "tau": blobs.add(self.tau),
+                                "scale": self.scale, **self.edge}  # fmt: skip
+        return made if self.bias is None else made | {"bias": blobs.add(self.bias)}
+
+
+def few(amap: AttentionMap) -> Few | None:
+    """Queries and keys of a map of one item, if the page's formula gives its weights: tried on some rows."""
+    if not isinstance(amap, LazyMap) or amap.graph is not None or not amap.n or not amap.m:
+        return None
+    problem, score = amap.live, amap.live.score
+    plain = not score.modifiers and score.row_bias is None and problem.factor is None and not problem.sample
+    if type(score.core) is not Dot or not plain or type(problem.align) is not Softmax or amap.features is not None:
+        return None
+    if score.key_bias is not None and score.key_bias.ndim != 2:
+        return None
+    edge: dict[str, int] = {}
+    for part in problem.structure.parts():
+        if type(part) is Causal:
+            edge["causal"] = shift_of(part.align, amap.n, amap.m, "Causal")
+        elif type(part) is Padding:
+            lengths = part.lengths.reshape(-1).cpu()
+            edge["length"] = int(lengths[(amap.slab.start // problem.heads) % len(lengths)])
+        elif type(part) is not Full:
+            return None
+    q, k, tau = (x[amap.slab].detach().cpu() for x in (score.core.a, score.core.b, amap.state.tau))
+    bias = None if score.key_bias is None else score.key_bias[amap.slab].detach().float().cpu()
+    q, k = (x.float() if x.dtype == torch.float64 else x for x in (q, k))
+    made = Few(q, _once(k), tau.float(), float(score.core.scale), bias, edge)
+    for start in {0, amap.n // 2, amap.n - 1}:
+        rows = slice(start, start + 1)
+        if not torch.allclose(made.weights(rows, amap.m).float(), amap.band(rows, slice(0, amap.m)).float().cpu(),
+                              rtol=1e-3, atol=1e-6):  # fmt: skip
+            return None
+    return made
+
+
+def _once(k: Tensor) -> Tensor:
+    """Keys that several heads share, once: (g, m, d) -> (g_k, m, d)."""
+    heads = k.shape[0]
+    for groups in range(1, heads):
+        if heads % groups == 0:
+            parts = k.unflatten(0, (groups, heads // groups))
+            if torch.equal(parts[:, :-1], parts[:, 1:]):
+                return parts[:, 0]
+    return k
+
+
+def numbers(group: Sequence[AttentionMap]) -> list[dict[str, float | None]]:
+    """What each head does on average: entropy in bits, share of the first key, distance in tokens, largest weight."""
+    parts = []
+    for amap in group:
+        step = max(1, -(-amap.n // SAMPLE))
+        line = torch.arange(0, amap.n, step)
+        for rows in line.split(max(1, (1 << 22) // max(1, amap.m * amap.heads))):
+            w = _heads(amap.band(rows, slice(0, amap.m)), amap).float().cpu()
+            away = (rows[:, None] + max(0, amap.m - amap.n) - torch.arange(amap.m)).abs()
+            parts.append(torch.stack([-torch.xlogy(w, w).sum(-1) / np.log(2), w[..., 0], (w * away).sum(-1),
+                                      w.amax(-1), w.sum(-1)], -1))  # fmt: skip
+    x = torch.cat(parts, 1)  # (heads, rows, 5)
+    open_rows = (x[..., 4] > 0).sum(1).clamp_min(1)[:, None]
+    means = (x.sum(1) / open_rows).tolist()
+    moves = all(amap.n <= amap.m for amap in group)
+    return [{"entropy": e, "sink": s, "distance": d if moves else None, "peak": p} for e, s, d, p, _ in means]
+
+
+def whole(group: Sequence[AttentionMap]) -> Tensor:
+    """All weights of one item, (heads, n, m) float32; steps of a generation follow one another."""
+    m = max(amap.m for amap in group)
+    parts = [torch.nn.functional.pad(_heads(amap.band(slice(0, amap.n), slice(0, amap.m)), amap), (0, m - amap.m))
+             for amap in group]  # fmt: skip
+    return torch.cat(parts, -2).float().cpu()
+
+
+def _heads(w: Tensor, amap: AttentionMap) -> Tensor:
+    """(heads, r, c); feature-wise weights as their mean."""
+    return w if amap.features is None else w.mean(1)
+
+
+def coded(w: Tensor, blobs: Blobs) -> dict[str, Any]:
+    """8 bits for each weight and the largest of each row as they are."""
+    top = w.amax((-1, -2)).clamp_min(1e-30)
+    codes = (255 * (w.clamp_min(0) / top[:, None, None]).sqrt()).round().to(torch.uint8)
+    best = w.topk(min(BEST, w.shape[-1]), -1)
+    keys = best.indices.numpy().astype(np.uint16 if w.shape[-1] <= 65536 else np.uint32)
+    return {"form": "codes", "codes": blobs.add(codes), "top": top.tolist(), "best": blobs.add(best.values),
+            "keys": blobs.add(keys)}  # fmt: skip
+
+
+def logarithmic(x: Tensor) -> np.ndarray:
+    """16 bits: 0 is 0, otherwise 65535 (1 + log2(x) / 48), at most 0.03 % off; what is below 2^-48 is the least."""
+    code = 65535 * (1 + x.double().clamp_min(1e-300).log2() / OCTAVES)
+    return code.round().clamp(1, 65535).where(x > 0, 0.0).to(torch.int32).numpy().astype(np.uint16)
+
+
+def cells(amap: AttentionMap, known: Few | None, blobs: Blobs) -> tuple[dict[str, Any], Tensor]:
+    """The finest level of a map's pyramid, queries and keys, and its heads in small."""
+    pyramid = amap.pyramid()
+    first = pyramid[0]
+    mass, peak = (_flat(x, amap).float().cpu() for x in (first.mass, first.peak))
+    count = first.count.reshape(-1, *first.count.shape[-2:]).cpu()
+    mean = mass / count.clamp_min(1)
+    same = bool((count == count[:1]).all())
+    made = {"form": "cells", "cell": first.size, "mean": blobs.add(logarithmic(mean)),
+            "peak": blobs.add(logarithmic(peak)),
+            "count": blobs.add((count[:1] if same else count).numpy().astype(np.uint32))}  # fmt: skip
+    small = next((x for x in pyramid.levels if max(x.mass.shape[-2:]) <= THUMB), pyramid.levels[-1])
+    return made if known is None else made | known.form(blobs), _flat(small.peak, amap).float().cpu()
+
+
+def _flat(x: Tensor, amap: AttentionMap) -> Tensor:
+    x = x.reshape(-1, *x.shape[len(amap.lead) :])
+    return x if amap.features is None else x.mean(1)
+
+
+def thumbs(w: Tensor) -> np.ndarray:
+    """(heads, r, c) in 8 bits with at most THUMB cells along a side, each its largest weight; a root, as for codes."""
+    side = max(1, -(-max(w.shape[-2:]) // THUMB))
+    pooled = torch.nn.functional.max_pool2d(w[:, None], side, ceil_mode=True)[:, 0]
+    top = pooled.amax((-1, -2), keepdim=True).clamp_min(1e-30)
+    return (255 * (pooled.clamp_min(0) / top).sqrt()).round().to(torch.uint8).numpy()
+
+
+def bundle(groups: "dict[str, list[AttentionMap]]", blobs: Blobs, step: Any = None) -> list[dict[str, Any]]:
+    """The sites of a page. Small maps are all exact where that is at most 6 MB, otherwise in 8 bits."""
+    known = {name: few(group[0]) if len(group) == 1 else None for name, group in groups.items()}
+    small = {name: _size(group) <= WHOLE for name, group in groups.items()}
+    need = 0
+    for name, group in groups.items():
+        if small[name]:
+            found, plain = known[name], 4 * group[0].heads * _size(group)
+            need += plain if found is None else min(plain, found.bytes)
+    made = []
+    for place, (name, group) in enumerate(groups.items()):
+        made.append(_site(name, group, known[name], small[name], need <= EXACT, place, blobs))
+        if step is not None:
+            step(place + 1, len(groups))
+    return made
+
+
+def _size(group: Sequence[AttentionMap]) -> int:
+    return sum(amap.n for amap in group) * max(amap.m for amap in group)
+
+
+def _site(name: str, group: Sequence[AttentionMap], known: Few | None, small: bool, exact: bool, place: int,
+          blobs: Blobs) -> dict[str, Any]:  # fmt: skip
+    n, m = sum(amap.n for amap in group), max(amap.m for amap in group)
+    rows = [str(label) for amap in group for label in amap.rows or ()]
+    columns = [str(label) for label in group[-1].columns or ()]
+    found = re.findall(r"(?:^|\.)(\d+)(?=\.|:|$)", name)
+    site: dict[str, Any] = {
+        "site": name, "short": found[0] if found else str(place), "heads": group[0].heads, "n": n, "m": m,
+        "rows": rows if len(rows) == n else None, "columns": columns if len(columns) == m else None,
+        "numbers": numbers(group) if n and m else [{}] * group[0].heads,
+    }  # fmt: skip
+    if not small and (len(group) > 1 or (known is None and _size(group) <= CODED)):
+        exact, small = False, True
+    if not small:
+        form, little = cells(group[0], known, blobs)
+        return site | form | {"thumbs": blobs.add(thumbs(little))}
+    w = whole(group)
+    site["thumbs"] = blobs.add(thumbs(w) if w.numel() else np.zeros((w.shape[0], 0, 0), np.uint8))
+    if not exact:
+        return site | coded(w, blobs)
+    if known is not None and known.bytes < 4 * w.numel():
+        return site | {"form": "qk"} | known.form(blobs)
+    return site | {"form": "weights", "weights": blobs.add(w)}

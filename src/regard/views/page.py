@@ -1,0 +1,86 @@
+"""One file that shows maps: offline, everything in it, safe to mail."""
+
+import html
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.maps import AttentionMap
+from .bundle import Blobs, bundle
+from .look import _joined, write
+
+if TYPE_CHECKING:
+    from ..recording.record import Record
+
+LIMIT = 64_000_000  # bytes that a page may have
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def save_html(
+    what: "AttentionMap | Record | Mapping[str, AttentionMap]", path: "str | os.PathLike[str]", *,
+    title: str | None = None, item: int = 0, sites: "Callable[[str], bool] | None" = None,
+    progress: "Callable[[int, int], None] | None" = None,
+) -> Path:  # fmt: skip
+    """Write a page that shows a map, or all maps of a record, and needs nothing else: no network, no server.
+
+        save_html(amap, "map.html")
+        save_html(rec, "run.html", title="The cat sat on the mat")
+
+    item   which item of a batch
+    sites  keep only the sites whose name it says yes to
+    """
+    return write(html_of(what, title=title, item=item, sites=sites, progress=progress), path)
+
+
+def html_of(
+    what: "AttentionMap | Record | Mapping[str, AttentionMap]", *, title: str | None = None, facts: str = "",
+    text: str = "", item: int = 0, sites: "Callable[[str], bool] | None" = None,
+    progress: "Callable[[int, int], None] | None" = None,
+) -> str:  # fmt: skip
+    """The page as text; an error where it would be larger than 64 MB."""
+    if isinstance(what, AttentionMap):
+        maps: Mapping[str, AttentionMap] = {what.site or "map": what}
+    else:
+        maps = getattr(what, "maps", what)
+    about = getattr(what, "about", {})
+    one = {name: _item(amap, item) for name, amap in maps.items() if sites is None or sites(name)}
+    if not one:
+        raise ValueError("There are no maps to show: record with keep='qk', 'weights' or 'topk', and name sites that "
+                         "are there.")  # fmt: skip
+    blobs = Blobs()
+    made = bundle(_joined(one), blobs, progress)
+    title = title or str(about.get("name") or about.get("class") or "An attention map")
+    data = {"version": 1, "title": title, "facts": facts, "text": text, "sites": made}
+    size = sum(map(len, blobs.texts))
+    if size > LIMIT:
+        raise ValueError(f"This page would have {size:,} bytes, more than {LIMIT:,}. Show fewer sites or heads "
+                         "(amap[0, 3] is one head), or a shorter text.")  # fmt: skip
+    parts = [f'<script type="text/plain" data-blob="{i}">{text}</script>' for i, text in enumerate(blobs.texts)]
+    shown = {"title": html.escape(title), "policy": POLICY, "data": _json(data), "blobs": "\n".join(parts),
+             "script": script()}  # fmt: skip
+    template = files("regard.views").joinpath("templates/page.html").read_text(encoding="utf-8")
+    return re.sub(r"%%(\w+)%%", lambda found: shown[found[1]], template)
+
+
+def script() -> str:
+    """The components, built from web/ and carried by the package."""
+    return files("regard.views").joinpath("static/regard.js").read_text(encoding="utf-8").replace("</script", "<\\/script")
+
+
+def _item(amap: AttentionMap, item: int) -> AttentionMap:
+    """Heads of one item: the last axis of the lead; earlier ones are the batch."""
+    while len(amap.lead) > 1:
+        if not -amap.lead[0] <= item < amap.lead[0]:
+            raise ValueError(f"item={item}: this batch has {amap.lead[0]} items.")
+        amap, item = amap[item], 0
+    return amap
+
+
+def _json(data: Any) -> str:
+    """JSON that cannot end the script it stands in."""
+    text = json.dumps(data, separators=(",", ":"))  # ASCII alone
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
