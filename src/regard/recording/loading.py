@@ -16,7 +16,7 @@ from .calls import Scored
 from .casting import Casting
 from .edges import EdgeGradient, EdgeMap, Graph
 from .forms import Form, bias_of_diagonals, check, structure_from, tensor
-from .gradients import Gradient
+from .gradients import Gradient, WrittenGradient
 from .kept import TopMap
 from .labels import Axis, Labels
 from .reading import BadRecord, RecordFile
@@ -174,7 +174,7 @@ def map_from(file: RecordFile, form: Form) -> AttentionMap:
         over = structure_from(file, form["over"], shape[2], shape[3], shape[0], heads, build=True)
         kept = getattr(over, "keep", None)
         keep = None if kept is None else kept.expand(shape).flatten(0, 1)
-    return StoredMap(lead, weights, bool(form["features"]), rooted=False, keep=keep)
+    return StoredMap(lead, weights, bool(form.get("features")), rooted=False, keep=keep)
 
 
 def _scored_from(file: RecordFile, form: Form) -> AttentionMap:
@@ -230,6 +230,12 @@ def _gradient(file: RecordFile, form: Form) -> Any:
         made = EdgeGradient((*weight.shape[:-1], 0), graph)
         made.weight, made.filled, made.lead = weight, True, tuple(form["lead"])
         return made
+    if form.get("kind") == "written":
+        b, h, n, m = check(file, form.get("given"), FLOATS, SHAPES)
+        own: Any = object.__new__(WrittenGradient)
+        AttentionMap.__init__(own, (b, h), n, m, slice(0, b * h))
+        own.given = tensor(file, form["given"]).flatten(0, 1)
+        return own
     b, h, n, d = check(file, form.get("pull"), FLOATS, SHAPES)
     _, _, m, _ = check(file, form.get("v"), FLOATS, (b, h, -1, d))
     over: Structure = structure_from(file, form.get("over"), n, m, b, h, build=True)

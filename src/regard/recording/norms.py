@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from .combined import each_head, over_heads
 from .record import Maps
 
-OUTPUTS = ("o_proj", "out_proj", "c_proj", "dense", "o", "out_lin", "to_out", "wo", "proj", "out", "fc_out",
-           "output.dense", "output")  # fmt: skip
+BESIDE = ("o_proj", "out_proj", "c_proj", "out_lin", "to_out", "wo", "output.dense", "dense")
+INSIDE = (*BESIDE, "o", "proj", "out", "fc_out", "output")  # names that say less count inside the module alone
 
 
 def norms(
@@ -83,8 +83,8 @@ def output_projection(
                                  "times the width of a value.")  # fmt: skip
             return weight.detach()
     if model is not None:
-        for parent in (path, path.rpartition(".")[0]):
-            for name in OUTPUTS:
+        for parent, names in ((path, INSIDE), (path.rpartition(".")[0], BESIDE)):
+            for name in names:
                 found = _matrix(model, f"{parent}.{name}" if parent else name, width)
                 if found is not None:
                     return found

@@ -24,6 +24,7 @@ from ..core.scores import Dot, Modified, PairBias, RelativeBias, ScaledDot, Soft
 from .calls import Scored
 from .edges import EdgeGradient, EdgeMap, Graph
 from .forms import Form, bias_form, diagonals_of, forms_of, packed_pairs
+from .gradients import WrittenGradient
 from .kept import TopMap
 from .labels import Labels
 from .reading import VERSION
@@ -201,12 +202,18 @@ def _stats_form(name: str, found: Statistics, table: Table, at: str) -> Form:
 
 def _there(found: Any) -> bool:
     """Whether a backward pass has filled this gradient."""
-    return bool(found.filled) if isinstance(found, EdgeGradient) else getattr(found, "pull", None) is not None
+    if isinstance(found, EdgeGradient):
+        return bool(found.filled)
+    return getattr(found, "given" if isinstance(found, WrittenGradient) else "pull", None) is not None
 
 
 def _gradient_form(name: str, found: Any, table: Table, at: str, known: dict[Any, Any]) -> Form:
     if isinstance(found, EdgeMap):
         return {"site": name} | _edges_form(found.lead, found.weight, found.graph, table, at)
+    if isinstance(found, WrittenGradient):
+        given = found.given
+        assert given is not None
+        return {"site": name, "kind": "written", "given": table.add(f"{at}.given", given.unflatten(0, found.lead))}
     v = found.v
     form: Form = {"site": name, "kind": "product", "pull": table.add(f"{at}.pull", found.pull),
                   "v": table.add(f"{at}.v", v)}  # fmt: skip
