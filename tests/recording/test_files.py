@@ -593,6 +593,46 @@ def test_random_damage_is_refused_or_harmless(good):
             continue
 
 
+def test_any_value_anywhere_in_a_description_is_refused_or_harmless(tmp_path):
+    """Each node of a rich description is replaced in turn by things of other kinds."""
+    rec = of(Causal("end") & Mask(keep=mask_of(5, 9)), cap=2.0, sink=torch.zeros(2), bias=torch.randn(2, 1, 5, 9))
+    for keep in ("topk", "weights", "stats"):
+        more = recorded(record={"keep": keep})
+        rec.stats.update(more.stats)
+        for amap in more.maps.values():
+            rec.maps._by_site[keep] = amap
+    q, k, v = heads(6)
+    with regard.record(grad=True) as more:
+        Plain()(q.requires_grad_(), k, v).sum().backward()
+    rec.gradients.update(more.gradients)
+    path = rec.label(tokens=list("abcde")).save(tmp_path / "run.regard")
+    raw = path.read_bytes()
+    (size,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8 : 8 + size])
+    text = header["__metadata__"]["regard"]
+
+    def nodes(x, way=()):
+        for key in x if isinstance(x, dict) else range(len(x)) if isinstance(x, list) else ():
+            yield (*way, key)
+            yield from nodes(x[key], (*way, key))
+
+    values = [None, -1, 2**63, 10**40, 0.5, "x", "0.q", [], {}, [[0, 1]], True]
+    for place, way in enumerate(nodes(json.loads(text))):
+        about = inner = json.loads(text)
+        for step in way[:-1]:
+            inner = inner[step]
+        inner[way[-1]] = values[place % len(values)]
+        header["__metadata__"]["regard"] = json.dumps(about)
+        made = json.dumps(header).encode()
+        path.write_bytes(struct.pack("<Q", len(made)) + made + raw[8 + size :])
+        try:
+            again = regard.load(path)
+            for amap in (*again.maps.values(), *again.gradients.values()):
+                amap.weights()
+        except BadRecord:
+            continue
+
+
 # without torch
 
 

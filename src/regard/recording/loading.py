@@ -50,9 +50,11 @@ def load(path: "str | os.PathLike[str]") -> Record:
     named = rec.labels.names(sizes)
     rec.maps._by_site = Waiting(waiting, named)
     for form in _list(file, about.get("stats")):
-        rec.stats[_name(file, form)] = _statistics(file, form)
+        name = _name(file, form)
+        rec.stats[name] = _statistics(file, form)
     for form in _list(file, about.get("gradients")):
-        rec.gradients[_name(file, form)] = _gradient(file, form)
+        name = _name(file, form)
+        rec.gradients[name] = _gradient(file, form)
     return rec
 
 
@@ -182,7 +184,7 @@ def _scored_from(file: RecordFile, form: Form) -> AttentionMap:
     k = k[:, :, : form["m"]]
     (b, h, n, _), m = q.shape, k.shape[2]
     over = structure_from(file, form["over"], n, m, b, h, build=True)
-    call = Scored(q, k, k[..., :0], form["scale"], over, cap=form.get("cap"))
+    call = Scored(q, k, k[..., :0], float(form["scale"]), over, cap=form.get("cap"))
     if "sink" in form:
         call.sink = tensor(file, form["sink"])
     bias = form.get("bias", {})
@@ -306,7 +308,7 @@ def _texts(file: RecordFile, x: Any) -> dict[str, Any]:
 
 
 def _number(file: RecordFile, x: Any) -> None:
-    if type(x) not in (int, float):
+    if type(x) not in (int, float) or not abs(x) < 1e30:
         file._refuse(f"{str(x)[:60]!r} stands where a number is expected")
 
 
