@@ -1,6 +1,6 @@
 """Maps made from recorded maps: mean of heads, rollout, flow, norms, gradient times attention, relevance, GAtt."""
 
-from .recording.derived import (
+from .recording.deriving.derived import (
     flow,
     gatt,
     gradient_times_attention,

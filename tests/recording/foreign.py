@@ -13,6 +13,8 @@ transformers.utils.logging.set_verbosity_error()
 SMALL = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37,
          "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
 GROUPED = SMALL | {"num_key_value_heads": 2}
+EXPERTS = {"intermediate_size": 32, "head_dim": 8, "sliding_window": 4, "num_local_experts": 2,
+           "num_experts_per_tok": 1}  # fmt: skip
 T5 = {"vocab_size": 97, "d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 2, "num_heads": 4}
 BART = {"vocab_size": 97, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
         "decoder_attention_heads": 4, "encoder_ffn_dim": 37, "decoder_ffn_dim": 37}  # fmt: skip
@@ -48,8 +50,7 @@ def build(name: str, length: int = 12):
         "gpt2": lambda: (t.GPT2Model(t.GPT2Config(vocab_size=97, n_embd=32, n_layer=2, n_head=4)), padded),
         "gemma2, soft cap": lambda: (t.Gemma2Model(t.Gemma2Config(**GROUPED, head_dim=8, sliding_window=4,
                                                                   attn_logit_softcapping=2.0)), padded),
-        "gpt-oss, sinks": lambda: (t.GptOssModel(t.GptOssConfig(**GROUPED | {"intermediate_size": 32}, head_dim=8, sliding_window=4,
-                                                                num_local_experts=2, num_experts_per_tok=1)), tokens),
+        "gpt-oss, sinks": lambda: (t.GptOssModel(t.GptOssConfig(**GROUPED | EXPERTS)), tokens),
         "t5": lambda: (t.T5Model(t.T5Config(**T5)), both),
         "t5, padded": lambda: (t.T5Model(t.T5Config(**T5)), both | padded),
         "bart, padded": lambda: (t.BartModel(t.BartConfig(**BART)), both | padded),

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 import regard
 from regard.core.maps import StoredMap
-from regard.recording import derived
+from regard.recording.deriving import derived
 
 transformers = pytest.importorskip("transformers")
 
@@ -176,7 +176,7 @@ def test_padding_changes_no_row_of_a_token():
 
 def test_a_row_is_walked_alone_to_the_same_numbers(case, monkeypatch):
     whole = derived.rollout(case.rec)
-    monkeypatch.setattr("regard.recording.rollout.WHOLE", 0)
+    monkeypatch.setattr("regard.recording.deriving.rollout.WHOLE", 0)
     rows = derived.rollout(case.rec)
     assert_close(rows.row(2), whole.row(2))
     assert_close(rows[1].row(3), whole.weights()[1, :, 3])
@@ -248,7 +248,7 @@ def test_norms_are_those_of_what_a_head_adds_to_the_stream(case):
     for name, amap in case.rec.maps.items():
         v = case.rec.values[name]
         v = v.repeat_interleave(amap.heads // v.shape[1], 1)
-        projection = regard.recording.norms.output_projection(name, amap.heads * v.shape[-1], case.model)
+        projection = regard.recording.deriving.norms.output_projection(name, amap.heads * v.shape[-1], case.model)
         f = torch.einsum("bhmd,ohd->bhmo", v, projection.unflatten(1, (amap.heads, -1)))
         given = amap.weights()[..., None] * f[:, :, None]  # (B, H, n, m, d_out)
         assert_close(made[name].weights(), given.norm(dim=-1), atol=1e-5, rtol=1e-4)
@@ -265,7 +265,7 @@ def test_what_heads_hand_over_adds_up_to_the_attention_layers_output():
     with regard.record(layer, values=True) as rec:
         out, _ = layer(x, x, x, need_weights=False)
     (name,) = rec.maps
-    projection = regard.recording.norms.output_projection(name, 16, layer)
+    projection = regard.recording.deriving.norms.output_projection(name, 16, layer)
     f = torch.einsum("bhmd,ohd->bhmo", rec.values[name], projection.unflatten(1, (4, -1)))
     assert_close(torch.einsum("bhnm,bhmo->bno", rec.maps[name].weights(), f) + layer.out_proj.bias, out)
 

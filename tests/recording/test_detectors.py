@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 import regard
 from regard.core.maps import StoredMap
-from regard.recording.detectors import DETECTORS, heads, repeated
+from regard.recording.deriving.detectors import DETECTORS, heads, repeated
 
 N = 12
 

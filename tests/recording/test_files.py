@@ -19,7 +19,7 @@ import regard
 from regard import Causal, Mask, Padding, Window
 from regard.core.structures import Full, Structure
 from regard.recording.calls import Scored
-from regard.recording.reading import BadRecord, RecordFile
+from regard.recording.files.reading import BadRecord, RecordFile
 
 transformers = pytest.importorskip("transformers")
 
@@ -382,7 +382,7 @@ def test_kill_while_writing_leaves_the_old_file(tmp_path):
     before = path.read_bytes()
     code = """
         import os, signal, sys, torch
-        from regard.recording.writing import Table
+        from regard.recording.files.writing import Table
         table = Table()
         table.add("x", torch.zeros(1000))
         os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
@@ -555,7 +555,7 @@ def test_a_description_that_does_not_fit_its_tensors_is_refused(good, where, val
     ({"kind": "edges", "lead": [2], "n": 10**12, "m": 1, "edge_index": "e"}, "an axis has the length"),
 ])  # fmt: skip
 def test_lengths_that_no_tensor_bounds_are_bounded(tmp_path, form, says):
-    from regard.recording.writing import Table
+    from regard.recording.files.writing import Table
 
     table = Table()
     table.add("w", torch.zeros(2, 3, 1))
@@ -669,7 +669,7 @@ def test_the_recipe_of_the_documentation_reads_a_record_without_torch(tmp_path):
 
 def test_the_reader_needs_numpy_alone(tmp_path):
     path = recorded(dtype=torch.bfloat16).save(tmp_path / "run.regard")
-    reader = Path(regard.__file__).parent / "recording" / "reading.py"
+    reader = Path(regard.__file__).parent / "recording" / "files" / "reading.py"
     code = (
         "import sys; sys.modules['torch'] = sys.modules['regard'] = None\n"
         f"exec(open({str(reader)!r}).read())\n"

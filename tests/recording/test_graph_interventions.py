@@ -5,7 +5,7 @@ import torch
 
 import regard
 from regard.nn import graph as rg
-from regard.recording.interventions import DropHeads, Freeze, KnockOut, Permute, Replace, Uniform
+from regard.recording.intervening.interventions import DropHeads, Freeze, KnockOut, Permute, Replace, Uniform
 
 pyg = pytest.importorskip("torch_geometric.nn")
 EDGES = torch.tensor([[0, 1, 1, 2, 3, 4, 5, 4, 2, 0, 5], [1, 2, 1, 3, 2, 4, 4, 0, 5, 2, 2]])

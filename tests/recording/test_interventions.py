@@ -510,7 +510,7 @@ def test_a_record_of_generated_text_freezes_step_by_step():
 
 @torch.no_grad()
 def test_a_compiled_model_is_changed_like_the_one_it_was_made_from():
-    model, run = encoder()
+    model, _ = encoder()
     x = torch.randn(2, 7, 16)
     compiled = torch.compile(model, backend="eager")
     plain = compiled(x)

@@ -1,8 +1,8 @@
 """Capture and intervene on any model; the record file."""
 
-from . import interventions
-from .intervene import Intervene, intervene
-from .loading import load
+from .files.loading import load
+from .intervening import interventions
+from .intervening.intervene import Intervene, intervene
 from .record import Record, record
 
 __all__ = ["Intervene", "Record", "intervene", "interventions", "load", "record"]

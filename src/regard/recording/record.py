@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from ..core.maps import AttentionMap, Strongest
 from .calls import Call, Scored, Weighed
-from .casting import Casting
 from .copies import written
 from .edges import Edged
+from .files.casting import Casting
 from .gradients import Gradient, WrittenGradient
 from .kept import Keys, TopMap
 from .labels import Heard, Labels, axes_of, axis_of, by_word, described
@@ -151,7 +151,7 @@ class Record:
 
         The file is safetensors with JSON in its header; progress(done, of) is called map by map.
         """
-        from .saving import save
+        from .files.saving import save
 
         return save(self, path, progress)
 

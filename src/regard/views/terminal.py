@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ..recording.loading import check_map, load
-from ..recording.reading import RecordFile
+from ..recording.files.loading import check_map, load
+from ..recording.files.reading import RecordFile
 from ..recording.record import Record
 
 

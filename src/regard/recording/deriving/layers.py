@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ..core.maps import AttentionMap
-from .labels import CROSS
+from ...core.maps import AttentionMap
+from ..labels import CROSS
 
 DECODER = re.compile(r"(^|[._])decoder([._]|$)")
 PARTS = ("source", "target", "cross")

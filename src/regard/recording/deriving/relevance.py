@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.maps import AttentionMap, StoredMap
+from ...core.maps import AttentionMap, StoredMap
+from ..record import Maps
 from .combined import each_head, over_heads
 from .layers import Layer, layers_of, part_of
-from .record import Maps
 from .rollout import Walk
 from .targets import Target, held, pull, score_of
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .sites import Site
+from ..sites import Site
 
 
 class Score(NamedTuple):

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from ..core import evaluate
-from ..core.maps import AttentionMap, LazyMap
-from .calls import Call
-from .kept import TopMap
+from ...core import evaluate
+from ...core.maps import AttentionMap, LazyMap
+from ..calls import Call
+from ..kept import TopMap
 
 ROWS = 16  # of each map, evenly spaced
 

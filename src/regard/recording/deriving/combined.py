@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ..core.errors import Refused
-from ..core.maps import AttentionMap
+from ...core.errors import Refused
+from ...core.maps import AttentionMap
 
 Line = slice | Tensor
 Join = Callable[[list[Tensor], slice, Line], Tensor]

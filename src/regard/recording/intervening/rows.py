@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.maps import BAND, AttentionMap
-from ..core.scores import Modifier
-from ..core.structures import Full, Structure
-from ..core.tiles import Tile
-from .masks import LOW
+from ...core.maps import BAND, AttentionMap
+from ...core.scores import Modifier
+from ...core.structures import Full, Structure
+from ...core.tiles import Tile
+from ..masks import LOW
 
 
 class MixedMap(AttentionMap):

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from ..core.maps import AttentionMap
-from ..core.structures import Full, Structure
-from ..core.tiles import Tile
+from ...core.maps import AttentionMap
+from ...core.structures import Full, Structure
+from ...core.tiles import Tile
+from ..edges import Edged, EdgeMap
 from .altered import Altered, Copy, Mixed, joined
-from .edges import Edged, EdgeMap
 from .rows import marked, share
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.maps import AttentionMap
-from ..core.structures import Mask, Structure
+from ...core.maps import AttentionMap
+from ...core.structures import Mask, Structure
+from ..sites import Site
 from .altered import Altered
 from .rows import Apart, seeded
-from .sites import Site
 
 __all__ = [
     "DropHeads", "Freeze", "Here", "Intervention", "KnockOut", "MaskTokens", "Patch", "Permute", "Replace", "Uniform",

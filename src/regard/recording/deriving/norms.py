@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..record import Maps
 from .combined import each_head, over_heads
-from .record import Maps
 
 BESIDE = ("o_proj", "out_proj", "c_proj", "out_lin", "to_out", "wo", "output.dense", "dense")
 INSIDE = (*BESIDE, "o", "proj", "out", "fc_out", "output")  # names that say less count inside the module alone

@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.maps import AttentionMap
-from .edges import EdgeGradient
-from .gradients import Gradient, WrittenGradient
+from ...core.maps import AttentionMap
+from ..edges import EdgeGradient
+from ..gradients import Gradient, WrittenGradient
 
 Target = Any  # a class or token id, one for each item, or a function of the output
 

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.maps import AttentionMap
-from ..core.scores import RelativeBias
-from ..core.structures import Causal, Full, Mask, Padding, Segments, Structure, Window, shift_of
-from .masks import _structure
+from ...core.maps import AttentionMap
+from ...core.scores import RelativeBias
+from ...core.structures import Causal, Full, Mask, Padding, Segments, Structure, Window, shift_of
+from ..masks import _structure
 from .reading import RecordFile
 from .writing import Table
 

@@ -12,15 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.alignments import Alignment, Softmax
-from ..core.attend import Attended, attend
-from ..core.maps import AttentionMap, LazyMap
-from ..core.plan import make_plan
-from ..core.scores import Modified, PairBias, Score
-from ..core.structures import Structure
+from ...core.alignments import Alignment, Softmax
+from ...core.attend import Attended, attend
+from ...core.maps import AttentionMap, LazyMap
+from ...core.plan import make_plan
+from ...core.scores import Modified, PairBias, Score
+from ...core.structures import Structure
+from ..calls import Scored, Weighed
+from ..copies import copied
 from .altered import Altered, Copy, joined
-from .calls import Scored, Weighed
-from .copies import copied
 from .rows import AsItIs, Open, allowed, closed
 
 

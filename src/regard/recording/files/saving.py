@@ -17,18 +17,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.alignments import Softmax
-from ..core.maps import AttentionMap, LazyMap, StoredMap
-from ..core.plan import Plan
-from ..core.scores import Dot, Modified, PairBias, RelativeBias, ScaledDot, SoftCap
-from .calls import Scored
-from .edges import EdgeGradient, EdgeMap, Graph
+from ...core.alignments import Softmax
+from ...core.maps import AttentionMap, LazyMap, StoredMap
+from ...core.plan import Plan
+from ...core.scores import Dot, Modified, PairBias, RelativeBias, ScaledDot, SoftCap
+from ..calls import Scored
+from ..edges import EdgeGradient, EdgeMap, Graph
+from ..gradients import WrittenGradient
+from ..kept import TopMap
+from ..labels import Labels
+from ..record import Record, Statistics
 from .forms import Form, bias_form, diagonals_of, forms_of, packed_pairs
-from .gradients import WrittenGradient
-from .kept import TopMap
-from .labels import Labels
 from .reading import VERSION
-from .record import Record, Statistics
 from .writing import Table
 
 

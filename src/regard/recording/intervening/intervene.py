@@ -9,17 +9,17 @@ from typing import Any
 
 from torch import nn
 
-from ..core.alignments import Alignment
-from ..core.errors import Refused
-from ..core.structures import Full
+from ...core.alignments import Alignment
+from ...core.errors import Refused
+from ...core.structures import Full
+from ..calls import Scored, Weighed
+from ..edges import Edged
+from ..sites import Names, Site
+from ..watching import Changed, listen, stop
 from .altered import Altered
 from .altered_edges import OnEdges
 from .altered_pairs import Scores, Written
-from .calls import Scored, Weighed
-from .edges import Edged
 from .interventions import Here, Intervention, numbers
-from .sites import Names, Site
-from .watching import Changed, listen, stop
 
 Given = Intervention | Sequence[Intervention]
 

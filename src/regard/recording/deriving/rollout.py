@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.maps import AttentionMap
+from ...core.maps import AttentionMap
 from .combined import mean_of_heads
 from .layers import Layer, layers_of, part_of
 

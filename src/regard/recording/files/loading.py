@@ -9,18 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.alignments import RowState
-from ..core.maps import AttentionMap, LazyMap, StoredMap, Strongest
-from ..core.structures import Structure
-from .calls import Scored
+from ...core.alignments import RowState
+from ...core.maps import AttentionMap, LazyMap, StoredMap, Strongest
+from ...core.structures import Structure
+from ..calls import Scored
+from ..edges import EdgeGradient, EdgeMap, Graph
+from ..gradients import Gradient, WrittenGradient
+from ..kept import TopMap
+from ..labels import Axis, Labels
+from ..record import Maps, Record, Statistics
 from .casting import Casting
-from .edges import EdgeGradient, EdgeMap, Graph
 from .forms import Form, bias_of_diagonals, check, structure_from, tensor
-from .gradients import Gradient, WrittenGradient
-from .kept import TopMap
-from .labels import Axis, Labels
 from .reading import BadRecord, RecordFile
-from .record import Maps, Record, Statistics
 
 FLOATS = ("F64", "F32", "F16", "BF16")
 SHAPES = (-1, -1, -1, -1)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.maps import AttentionMap, StoredMap
+from ...core.maps import AttentionMap, StoredMap
 from .layers import Layer, layers_of, part_of
 from .rollout import averaged, shares
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..core.maps import AttentionMap
+from ...core.maps import AttentionMap
+from ..labels import CROSS
 from .head_scores import HeadScores, Score
-from .labels import CROSS
 from .layers import DECODER
 
 DETECTORS = {

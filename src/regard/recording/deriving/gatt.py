@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.maps import AttentionMap, LazyMap
-from .copies import written
-from .edges import EdgeMap
+from ...core.maps import AttentionMap, LazyMap
+from ..copies import written
+from ..edges import EdgeMap
 
 
 def gatt(maps: Any, nodes: "int | Sequence[int] | Tensor", sites: str = "*") -> EdgeMap:

@@ -1,0 +1,1 @@
+"""The record file: written at once or not at all, read without trust."""

@@ -1,0 +1,1 @@
+"""Changing the attention of any model while it runs."""
