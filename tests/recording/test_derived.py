@@ -8,8 +8,8 @@ from torch import nn
 from torch.testing import assert_close
 
 import regard
+from regard import derived
 from regard.core.maps import StoredMap
-from regard.recording.deriving import derived
 
 transformers = pytest.importorskip("transformers")
 
