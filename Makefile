@@ -1,6 +1,7 @@
 # make run    set up what the demo needs and run it
 # make test   set up the rest and run the tests
-# make check  style, formatting, types
+# make check  style, formatting, types; where npm is there, the front end's too
+# make web    build the front end into the package (needs Node 20; nothing else does)
 # make docs   build the site into site/
 # make bench  measure the core beside its peers
 # make clean  remove what the above made
@@ -16,7 +17,7 @@ ifneq ($(wildcard ../shared/data),)
 export REGARD_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: run test check docs bench clean
+.PHONY: run test check check-web web docs bench clean
 .DELETE_ON_ERROR:
 
 run: .venv/.demo
@@ -25,10 +26,29 @@ run: .venv/.demo
 test: .venv/.test
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
-check: .venv/.dev
+check: .venv/.dev check-web
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The built bundle is part of the repository, so that installing needs no Node; here it is held to its sources.
+ifneq ($(shell command -v npm),)
+check-web: web/node_modules/.package-lock.json
+	cd web && npm run --silent check && npm run --silent test
+	cd web && REGARD_OUT=node_modules/.built npm run --silent build -- --logLevel warn
+	@cmp web/node_modules/.built/regard.js src/regard/views/static/regard.js \
+	  || { echo "src/regard/views/static/regard.js is not what web/ builds: run 'make web' and commit it."; exit 1; }
+else
+check-web:
+	@echo "npm is not here: the front end's types, style, tests and build are left out."
+endif
+
+web: web/node_modules/.package-lock.json
+	cd web && npm run --silent build
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	cd web && npm ci --silent
+	@touch $@
 
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -37,7 +57,7 @@ bench: .venv/.test
 	$(BIN)/regard bench core
 
 clean:
-	rm -rf .venv site regard-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv web/node_modules site regard-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # A stamp in .venv says which extras are installed; it is redone when the requirements change.
 .venv/bin/python:

@@ -5,7 +5,9 @@ them exactly, w_ij = g_ij f(s_ij - tau_i), without an n x m matrix. A stored map
 mechanisms whose rows depend on one another.
 """
 
+import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -17,6 +19,7 @@ from .alignments import RowState
 from .edges import Neighbours, neighbours_of
 from .errors import Refused
 from .evaluate import Problem
+from .registry import page_maker
 from .spec import Parts, decode, encode, transform
 from .tiles import Tile
 from .watch import unchanged, watch
@@ -210,6 +213,13 @@ class AttentionMap:
             made.append(torch.stack([band[..., a:b].sum(-1) for a, b in cols], -1))
         grouped = torch.stack(made, -2)
         return StoredMap(self.lead, grouped, self.features is not None, rooted=False)
+
+    def save_html(self, path: "str | os.PathLike[str]", **how: Any) -> Path:
+        """Write one page that shows this map and needs no network: zoom from the whole to single weights.
+
+        title=, and item= where there is a batch. At most 64 MB, otherwise an error that says what to leave out.
+        """
+        return page_maker()(self, path, **how)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape={self.shape})"

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..core.maps import AttentionMap, Strongest
+from ..core.registry import page_maker
 from .calls import Call, Scored, Weighed
 from .copies import written
 from .edges import Edged
@@ -154,6 +155,10 @@ class Record:
         from .files.saving import save
 
         return save(self, path, progress)
+
+    def save_html(self, path: "str | os.PathLike[str]", **how: Any) -> Path:
+        """Write one page with every head of every map, offline; title=, item= of a batch, sites= a test of names."""
+        return page_maker()(self, path, **how)
 
     def change(self, call: Call, changed: Changed | None) -> Changed | None:
         return None

@@ -9,8 +9,8 @@ Arrays are cut into byte planes, compressed and written in base64; the page deco
 """
 
 import base64
-import gzip
 import re
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +26,7 @@ from ..core.structures import Causal, Full, Padding, shift_of
 EXACT = 6_000_000  # bytes up to which a page carries all small maps exactly
 WHOLE = 1 << 20  # weights of a head up to which the page draws it from single weights
 CODED = 1 << 24  # weights of a head up to which it is carried in 8 bits where queries and keys are not known
-BEST = 8  # weights of each row that are exact beside codes
+BEST = 4  # weights of each row that are exact beside codes
 THUMB = 32  # cells along the side of a head in small
 SAMPLE = 512  # rows on which a head's numbers are measured, evenly spaced
 OCTAVES = 48.0  # range of the 16-bit logarithmic code: 2^-48 to 1
@@ -49,9 +49,17 @@ class Blobs:
         x = np.ascontiguousarray(x)
         kind = kind or TYPES[x.dtype.name]
         planes = x.reshape(-1).view(np.uint8).reshape(-1, x.dtype.itemsize).T  # like bytes together compress
-        packed = gzip.compress(np.ascontiguousarray(planes).tobytes(), 6, mtime=0)
-        self.texts.append(base64.b64encode(packed).decode("ascii"))
+        self.texts.append(base64.b64encode(packed(np.ascontiguousarray(planes).tobytes())).decode("ascii"))
         return {"blob": len(self.texts) - 1, "type": kind, "shape": list(x.shape)}
+
+
+def packed(raw: bytes) -> bytes:
+    """gzip; where nothing repeats, as in the digits of weights, without looking for what repeats."""
+    made = []
+    for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY):
+        press = zlib.compressobj(6, zlib.DEFLATED, 31, 9, strategy)
+        made.append(press.compress(raw) + press.flush())
+    return min(made, key=len)
 
 
 class Few:
@@ -122,7 +130,8 @@ def _once(k: Tensor) -> Tensor:
 
 
 def numbers(group: Sequence[AttentionMap]) -> list[dict[str, float | None]]:
-    """What each head does on average: entropy in bits, share of the first key, distance in tokens, largest weight."""
+    """What each head does on average: entropy in bits, share of the first key, distance in tokens, and the largest
+    weight that goes elsewhere than to the first key, the last, and the neighbours of the own place."""
     parts = []
     for amap in group:
         step = max(1, -(-amap.n // SAMPLE))
@@ -130,13 +139,15 @@ def numbers(group: Sequence[AttentionMap]) -> list[dict[str, float | None]]:
         for rows in line.split(max(1, (1 << 22) // max(1, amap.m * amap.heads))):
             w = _heads(amap.band(rows, slice(0, amap.m)), amap).float().cpu()
             away = (rows[:, None] + max(0, amap.m - amap.n) - torch.arange(amap.m)).abs()
+            near = away <= 1
+            near[:, 0] = near[:, -1] = True
             parts.append(torch.stack([-torch.xlogy(w, w).sum(-1) / np.log(2), w[..., 0], (w * away).sum(-1),
-                                      w.amax(-1), w.sum(-1)], -1))  # fmt: skip
+                                      w.masked_fill(near, 0.0).amax(-1), w.sum(-1)], -1))  # fmt: skip
     x = torch.cat(parts, 1)  # (heads, rows, 5)
     open_rows = (x[..., 4] > 0).sum(1).clamp_min(1)[:, None]
     means = (x.sum(1) / open_rows).tolist()
     moves = all(amap.n <= amap.m for amap in group)
-    return [{"entropy": e, "sink": s, "distance": d if moves else None, "peak": p} for e, s, d, p, _ in means]
+    return [{"entropy": e, "sink": s, "distance": d if moves else None, "elsewhere": x} for e, s, d, x, _ in means]
 
 
 def whole(group: Sequence[AttentionMap]) -> Tensor:

@@ -7,21 +7,19 @@ import re
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.maps import AttentionMap
+from ..recording.record import Record
 from .bundle import Blobs, bundle
 from .look import _joined, write
-
-if TYPE_CHECKING:
-    from ..recording.record import Record
 
 LIMIT = 64_000_000  # bytes that a page may have
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
 def save_html(
-    what: "AttentionMap | Record | Mapping[str, AttentionMap]", path: "str | os.PathLike[str]", *,
+    what: AttentionMap | Record | Mapping[str, AttentionMap], path: "str | os.PathLike[str]", *,
     title: str | None = None, item: int = 0, sites: "Callable[[str], bool] | None" = None,
     progress: "Callable[[int, int], None] | None" = None,
 ) -> Path:  # fmt: skip
@@ -30,6 +28,7 @@ def save_html(
         save_html(amap, "map.html")
         save_html(rec, "run.html", title="The cat sat on the mat")
 
+    title  what stands at its head
     item   which item of a batch
     sites  keep only the sites whose name it says yes to
     """
@@ -37,7 +36,7 @@ def save_html(
 
 
 def html_of(
-    what: "AttentionMap | Record | Mapping[str, AttentionMap]", *, title: str | None = None, facts: str = "",
+    what: AttentionMap | Record | Mapping[str, AttentionMap], *, title: str | None = None, facts: str = "",
     text: str = "", item: int = 0, sites: "Callable[[str], bool] | None" = None,
     progress: "Callable[[int, int], None] | None" = None,
 ) -> str:  # fmt: skip
@@ -45,8 +44,8 @@ def html_of(
     if isinstance(what, AttentionMap):
         maps: Mapping[str, AttentionMap] = {what.site or "map": what}
     else:
-        maps = getattr(what, "maps", what)
-    about = getattr(what, "about", {})
+        maps = what.maps if isinstance(what, Record) else what
+    about = what.about if isinstance(what, Record) else {}
     one = {name: _item(amap, item) for name, amap in maps.items() if sites is None or sites(name)}
     if not one:
         raise ValueError("There are no maps to show: record with keep='qk', 'weights' or 'topk', and name sites that "
@@ -68,7 +67,8 @@ def html_of(
 
 def script() -> str:
     """The components, built from web/ and carried by the package."""
-    return files("regard.views").joinpath("static/regard.js").read_text(encoding="utf-8").replace("</script", "<\\/script")
+    text = files("regard.views").joinpath("static/regard.js").read_text(encoding="utf-8")
+    return text.replace("</script", "<\\/script")
 
 
 def _item(amap: AttentionMap, item: int) -> AttentionMap:

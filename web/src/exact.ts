@@ -1,0 +1,35 @@
+/** Single weights from queries, keys and one number a row: w_ij = exp(scale q_i . k_j + bias_j - tau_i). */
+
+export interface Pairs {
+  n: number;
+  m: number;
+  d: number;
+  q: Float32Array; // (n, d) of one head
+  k: Float32Array; // (m, d)
+  tau: Float32Array; // (n), +inf for a row that attends to nothing
+  bias: Float32Array | null; // (m)
+  scale: number;
+  causal: number | null; // key j is open to query i where j <= i + causal
+  length: number | null; // and where j < length
+}
+
+export function open(p: Pairs, i: number, j: number): boolean {
+  return (p.causal === null || j <= i + p.causal) && (p.length === null || j < p.length);
+}
+
+export function exactWeight(p: Pairs, i: number, j: number): number {
+  if (!open(p, i, j)) return 0;
+  let s = 0;
+  const { q, k, d } = p;
+  for (let c = 0, a = i * d, b = j * d; c < d; c++) s += q[a + c] * k[b + c];
+  const w = Math.exp(p.scale * s + (p.bias ? p.bias[j] : 0) - p.tau[i]);
+  return w === w ? w : 0;
+}
+
+/** The weights of rows [i0, i1) and columns [j0, j1), row by row. */
+export function exactBlock(p: Pairs, i0: number, i1: number, j0: number, j1: number): Float32Array {
+  const made = new Float32Array(Math.max(0, i1 - i0) * Math.max(0, j1 - j0));
+  let at = 0;
+  for (let i = i0; i < i1; i++) for (let j = j0; j < j1; j++) made[at++] = exactWeight(p, i, j);
+  return made;
+}

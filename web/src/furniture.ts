@@ -1,0 +1,209 @@
+/** What stands around the picture of a map: names along its edges, profiles of the chosen row and column, the cross. */
+
+import { written } from "./colour";
+import type { Head, SiteAbout } from "./data";
+import { stride, type View } from "./layout";
+import { columnName, rowName, shortened } from "./names";
+import { profile } from "./picture";
+import { FONT, type Inks } from "./theme";
+
+export interface Frame {
+  left: number;
+  upper: number;
+  width: number;
+  height: number;
+  right: number;
+  lower: number;
+}
+
+const PROFILE = 54;
+
+/** Room for names at the left and above, for profiles at the right and below; the map as high as it is wide, or less. */
+export function margins(site: SiteAbout, width: number, most: number): Frame {
+  const named = (list: string[] | null) => (list ? Math.min(13, list.reduce((x, name) => Math.max(x, name.length), 3)) : 5);
+  const left = 34 + 6.6 * named(site.rows);
+  const upper = 34 + 5 * named(site.columns);
+  const right = PROFILE + 14;
+  const lower = PROFILE + 12;
+  const across = Math.max(80, Math.floor(width - left - right));
+  const high = Math.max(80, Math.floor(Math.min(most - upper - lower, across)));
+  const ideal = Math.ceil((high * site.m) / Math.max(1, site.n));
+  const wide = site.n * 3 < site.m ? across : Math.min(across, Math.max(high, ideal));
+  return { left: Math.round(left), upper: Math.round(upper), width: wide, height: high, right, lower };
+}
+
+export interface Scene {
+  frame: Frame;
+  view: View;
+  site: SiteAbout;
+  inks: Inks;
+  row: number;
+  column: number;
+  lines: { row: Float32Array; column: Float32Array };
+  locked: boolean;
+  skipped: number;
+  top: number;
+  head: Head;
+  focused: boolean;
+}
+
+export function furnish(context: CanvasRenderingContext2D, scene: Scene): void {
+  const { frame, view, inks } = scene;
+  const x0 = frame.left + Math.max(0, -view.x * view.scale);
+  const y0 = frame.upper + Math.max(0, -view.y * view.scale);
+  const x1 = Math.min(frame.left + frame.width, frame.left + (scene.site.m - view.x) * view.scale);
+  const y1 = Math.min(frame.upper + frame.height, frame.upper + (scene.site.n - view.y) * view.scale);
+  context.strokeStyle = inks.line;
+  context.lineWidth = 1;
+  context.strokeRect(x0 - 0.5, y0 - 0.5, x1 - x0 + 1, y1 - y0 + 1);
+  names(context, scene, x0, y0, x1, y1);
+  numbers(context, scene);
+  cross(context, scene, x0, y0, x1, y1);
+  profiles(context, scene, x0, y0, x1, y1);
+}
+
+function names(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: number, x1: number, y1: number): void {
+  const { frame, view, site, inks, row, column } = scene;
+  context.font = `12px ${FONT}`;
+  context.fillStyle = inks.ink;
+  const axis = (text: string, x: number, y: number, turn: number) => {
+    context.save();
+    context.translate(x, y);
+    context.rotate(turn);
+    context.font = `italic 600 12px ${FONT}`;
+    context.fillStyle = inks.soft;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.fillText(text, 0, 0);
+    context.restore();
+  };
+  axis("is attended →", (x0 + x1) / 2, 9, 0);
+  axis("← attends", 9, (y0 + y1) / 2, -Math.PI / 2);
+  const step = stride(view.scale, site.rows ? 12 : 16);
+  const first = Math.max(0, Math.ceil(view.y / step) * step);
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  const put = (i: number, strong: boolean) => {
+    const y = frame.upper + (i + 0.5 - view.y) * view.scale;
+    if (y < y0 - 1 || y > y1 + 1) return;
+    context.font = `${strong ? "600 " : ""}12px ${FONT}`;
+    context.fillStyle = strong ? inks.mark : inks.ink;
+    context.fillText(shortened(rowName(site, i), 13), x0 - 6, y);
+  };
+  for (let i = first; i < Math.min(site.n, view.y + frame.height / view.scale); i += step)
+    if (i === row || Math.abs(i - row) * view.scale >= 12) put(i, i === row);
+  if (row % step) put(row, true);
+  const side = stride(view.scale, site.columns ? 13 : 34);
+  const slant = site.columns ? -Math.PI / 4 : 0;
+  const write = (j: number, strong: boolean) => {
+    const x = frame.left + (j + 0.5 - view.x) * view.scale;
+    if (x < x0 - 1 || x > x1 + 1) return;
+    context.save();
+    context.translate(x + (slant ? 3 : 0), y0 - 7);
+    context.rotate(slant);
+    context.textAlign = slant ? "left" : "center";
+    context.font = `${strong ? "600 " : ""}12px ${FONT}`;
+    context.fillStyle = strong ? inks.mark : inks.ink;
+    context.fillText(shortened(columnName(site, j), 13), 0, 0);
+    context.restore();
+  };
+  const near = site.columns ? 13 : 34;
+  for (let j = Math.max(0, Math.ceil(view.x / side) * side); j < Math.min(site.m, view.x + frame.width / view.scale); j += side)
+    if (j === column || Math.abs(j - column) * view.scale >= near) write(j, j === column);
+  if (column % side) write(column, true);
+}
+
+/** The weights themselves, once there is room for them. */
+function numbers(context: CanvasRenderingContext2D, scene: Scene): void {
+  const { frame, view, head, site } = scene;
+  if (view.scale < 34 || !head.single || (head.dense === null && !head.pairs)) return;
+  context.save();
+  context.beginPath();
+  context.rect(frame.left, frame.upper, frame.width, frame.height);
+  context.clip();
+  context.font = `10px ${FONT}`;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  const i1 = Math.min(site.n, Math.ceil(view.y + frame.height / view.scale));
+  const j1 = Math.min(site.m, Math.ceil(view.x + frame.width / view.scale));
+  for (let i = Math.max(0, Math.floor(view.y)); i < i1; i++)
+    for (let j = Math.max(0, Math.floor(view.x)); j < j1; j++) {
+      const w = head.weight(i, j).value;
+      if (w < 0.0005) continue;
+      const strong = Math.sqrt(w / Math.max(scene.top, 1e-30)) > 0.55;
+      context.fillStyle = strong ? (scene.inks.dark ? "#1d1206" : "#fff8ea") : scene.inks.soft;
+      context.fillText(w.toFixed(3).replace(/^0/, ""), frame.left + (j + 0.5 - view.x) * view.scale, frame.upper + (i + 0.5 - view.y) * view.scale);
+    }
+  context.restore();
+}
+
+function cross(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: number, x1: number, y1: number): void {
+  const { frame, view, inks, row, column } = scene;
+  const x = frame.left + (column - view.x) * view.scale;
+  const y = frame.upper + (row - view.y) * view.scale;
+  const size = Math.max(1, view.scale);
+  context.save();
+  context.beginPath();
+  context.rect(x0 - 2, y0 - 2, x1 - x0 + 4, y1 - y0 + 4);
+  context.clip();
+  context.strokeStyle = inks.mark;
+  context.globalAlpha = scene.locked ? 0.9 : 0.55;
+  context.lineWidth = 1;
+  context.strokeRect(x0, Math.round(y) - 0.5, x1 - x0, size + 1);
+  context.strokeRect(Math.round(x) - 0.5, y0, size + 1, y1 - y0);
+  context.globalAlpha = 1;
+  context.lineWidth = scene.locked ? 2.5 : 1.5;
+  const pad = view.scale < 6 ? 4 : 0;
+  context.strokeRect(x - pad - 0.5, y - pad - 0.5, size + 2 * pad + 1, size + 2 * pad + 1);
+  context.restore();
+  if (scene.skipped >= 0) {
+    const at = frame.left + (scene.skipped + 0.5 - view.x) * view.scale;
+    if (at >= x0 && at <= x1) {
+      context.fillStyle = inks.soft;
+      context.beginPath();
+      context.moveTo(at - 4, y1 + 8);
+      context.lineTo(at + 4, y1 + 8);
+      context.lineTo(at, y1 + 2);
+      context.fill();
+    }
+  }
+}
+
+/** Below: what the chosen row gives. At the right: what the chosen column receives. Each by its own largest. */
+function profiles(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: number, x1: number, y1: number): void {
+  const { frame, view, inks, lines } = scene;
+  const across = profile(lines.row, view.x, view.scale, Math.floor(frame.width));
+  const down = profile(lines.column, view.y, view.scale, Math.floor(frame.height));
+  const high = across.reduce((a, b) => Math.max(a, b), 0) || 1;
+  const wide = down.reduce((a, b) => Math.max(a, b), 0) || 1;
+  const [below, beside] = [y1 + 10, x1 + 10];
+  context.fillStyle = inks.mark;
+  context.globalAlpha = 0.85;
+  for (let x = 0; x < across.length; x++) {
+    const h = (PROFILE - 14) * (across[x] / high);
+    if (h > 0.2) context.fillRect(frame.left + x, below + PROFILE - 14 - h, 1, h);
+  }
+  for (let y = 0; y < down.length; y++) {
+    const w = (PROFILE - 10) * (down[y] / wide);
+    if (w > 0.2) context.fillRect(beside, frame.upper + y, w, 1);
+  }
+  context.globalAlpha = 1;
+  context.strokeStyle = inks.line;
+  context.beginPath();
+  context.moveTo(x0, below + PROFILE - 13.5);
+  context.lineTo(x1, below + PROFILE - 13.5);
+  context.moveTo(beside - 0.5, y0);
+  context.lineTo(beside - 0.5, y1);
+  context.stroke();
+  context.font = `10.5px ${FONT}`;
+  context.fillStyle = inks.soft;
+  context.textBaseline = "top";
+  context.textAlign = "left";
+  context.fillText(`what the row gives, up to ${written(high)}`, x0, below + PROFILE - 11);
+  context.save();
+  context.translate(beside + PROFILE - 8, y0);
+  context.rotate(Math.PI / 2);
+  context.textBaseline = "bottom";
+  context.fillText(`what the column receives, up to ${written(wide)}`, 0, 0);
+  context.restore();
+}

@@ -1,0 +1,17 @@
+/** The components of Regard. Each works alone with a store, or on <regard-page> with what the file carries. */
+
+import { RegardHeads } from "./heads";
+import { RegardLines } from "./lines";
+import { RegardMap } from "./map";
+import { RegardPage } from "./page";
+import { RegardText } from "./text";
+
+export { MapData } from "./data";
+export { Store } from "./store";
+export { embedded } from "./page";
+
+const parts: [string, CustomElementConstructor][] = [
+  ["regard-map", RegardMap], ["regard-heads", RegardHeads], ["regard-lines", RegardLines], ["regard-text", RegardText],
+  ["regard-page", RegardPage],
+];
+for (const [name, part] of parts) if (!customElements.get(name)) customElements.define(name, part);

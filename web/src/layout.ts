@@ -1,0 +1,71 @@
+/** Where things stand: a window onto a map, and columns of tokens with lines between them. */
+
+export interface View {
+  x: number; // the column at the left edge
+  y: number; // the row at the upper edge
+  scale: number; // pixels a weight
+}
+
+export interface Box {
+  width: number;
+  height: number;
+}
+
+/** The scale at which the whole map is in the box. */
+export function fit(n: number, m: number, box: Box): number {
+  return Math.min(box.width / Math.max(1, m), box.height / Math.max(1, n));
+}
+
+export const CLOSEST = 44; // pixels a weight at the most: room for its number
+
+/** A window that shows no more than there is, centred where the map is smaller than the box. */
+export function clamped(view: View, n: number, m: number, box: Box): View {
+  const least = fit(n, m, box);
+  const scale = Math.min(Math.max(view.scale, least), Math.max(CLOSEST, least));
+  const across = box.width / scale;
+  const down = box.height / scale;
+  const x = across >= m ? (m - across) / 2 : Math.min(Math.max(view.x, 0), m - across);
+  const y = down >= n ? (n - down) / 2 : Math.min(Math.max(view.y, 0), n - down);
+  return { x, y, scale };
+}
+
+/** Closer by a factor, with the weight under (px, py) where it was. */
+export function zoomed(view: View, factor: number, px: number, py: number): View {
+  const scale = view.scale * factor;
+  return { x: view.x + px / view.scale - px / scale, y: view.y + py / view.scale - py / scale, scale };
+}
+
+/** A window moved as little as needed for a weight to be in it. */
+export function revealing(view: View, i: number, j: number, box: Box): View {
+  const across = box.width / view.scale;
+  const down = box.height / view.scale;
+  const x = j < view.x ? j : j + 1 > view.x + across ? j + 1 - across : view.x;
+  const y = i < view.y ? i : i + 1 > view.y + down ? i + 1 - down : view.y;
+  return { ...view, x, y };
+}
+
+/** How many names to pass over so that those written stand at least `room` pixels apart: 1, 2, 5, 10, ... */
+export function stride(scale: number, room: number): number {
+  for (let power = 1; ; power *= 10)
+    for (const digit of [1, 2, 5]) if (digit * power * scale >= room) return digit * power;
+}
+
+/** Indices of a list that is scrolled: those in sight, and a few more. */
+export function inSight(count: number, top: number, height: number, line: number): [number, number] {
+  return [Math.max(0, Math.floor(top / line) - 1), Math.min(count, Math.ceil((top + height) / line) + 1)];
+}
+
+/** The share of a row's mass that a line must be among to be drawn, and the lines themselves, largest last. */
+export function strongest(row: Float32Array, share: number, most: number): { j: number; w: number }[] {
+  const order = Array.from(row, (w, j) => ({ j, w })).filter((x) => x.w > 0);
+  order.sort((a, b) => b.w - a.w);
+  const total = order.reduce((sum, x) => sum + x.w, 0);
+  const made: { j: number; w: number }[] = [];
+  let sum = 0;
+  for (const x of order) {
+    if (made.length >= most || sum >= share * total - 1e-7) break;
+    made.push(x);
+    sum += x.w;
+  }
+  return made.reverse();
+}

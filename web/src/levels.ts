@@ -1,0 +1,63 @@
+/** Levels of a map: cells of one weight, or of a pyramid's side, and halves of that up to a few cells. */
+
+export interface Level {
+  size: number; // weights along the side of a cell
+  rows: number;
+  cols: number;
+  mean: Float32Array;
+  peak: Float32Array;
+  count: Float32Array | null; // pairs that may meet; null: all of them
+}
+
+/** Four cells into one: means by what they count, the largest of peaks. */
+export function halved(of: Level, n: number, m: number): Level {
+  const rows = Math.ceil(of.rows / 2);
+  const cols = Math.ceil(of.cols / 2);
+  const mean = new Float32Array(rows * cols);
+  const peak = new Float32Array(rows * cols);
+  const count = new Float32Array(rows * cols);
+  for (let r = 0; r < of.rows; r++) {
+    const high = Math.min(of.size, n - r * of.size);
+    for (let c = 0; c < of.cols; c++) {
+      const from = r * of.cols + c;
+      const to = (r >> 1) * cols + (c >> 1);
+      const pairs = of.count ? of.count[from] : high * Math.min(of.size, m - c * of.size);
+      mean[to] += of.mean[from] * pairs;
+      count[to] += pairs;
+      if (of.peak[from] > peak[to]) peak[to] = of.peak[from];
+    }
+  }
+  for (let x = 0; x < mean.length; x++) if (count[x] > 0) mean[x] /= count[x];
+  return { size: of.size * 2, rows, cols, mean, peak, count };
+}
+
+export function levelsOf(first: Level, n: number, m: number): Level[] {
+  const made = [first];
+  while (Math.max(made[made.length - 1].rows, made[made.length - 1].cols) > 64)
+    made.push(halved(made[made.length - 1], n, m));
+  return made;
+}
+
+/** The finest level whose cells are at least a pixel wide. */
+export function levelFor(levels: Level[], pixels: number): number {
+  const found = levels.findIndex((level) => level.size * pixels >= 0.999);
+  return found < 0 ? levels.length - 1 : found;
+}
+
+/** The weight of each row from which on the larger ones make up a share of its mass; 0 for all of them. */
+export function massThresholds(w: Float32Array, n: number, m: number, share: number): Float32Array {
+  const made = new Float32Array(n);
+  if (share >= 1) return made;
+  for (let i = 0; i < n; i++) {
+    const row = Float32Array.from(w.subarray(i * m, (i + 1) * m)).sort();
+    let total = 0;
+    for (const x of row) total += x;
+    let sum = 0;
+    for (let j = m - 1; j >= 0; j--) {
+      sum += row[j];
+      made[i] = row[j];
+      if (sum >= share * total - 1e-7) break;
+    }
+  }
+  return made;
+}

@@ -1,0 +1,292 @@
+/** <regard-map>: one head as a picture, from the whole map to single weights. */
+
+import { css, html, type PropertyValues } from "lit";
+import { palette, RAMPS, SCALES, weightAt, written, type Scale } from "./colour";
+import type { Head } from "./data";
+import { clamped, fit, revealing, zoomed, type View } from "./layout";
+import { levelFor, massThresholds } from "./levels";
+import { furnish, margins, type Frame } from "./furniture";
+import { columnName, rowName, told } from "./names";
+import { paint, topOf, type Shows } from "./picture";
+import { Part } from "./part";
+import { inks, isDark, sharpen, theme } from "./theme";
+
+type Sink = "none" | "first" | "chosen";
+
+export class RegardMap extends Part {
+  static override properties = {
+    ...Part.properties, scale: { state: true }, shows: { state: true }, sink: { state: true }, mass: { state: true },
+    size: { state: true }, top: { state: true }, ready: { state: true },
+  };
+  declare scale: Scale;
+  declare shows: Shows;
+  declare sink: Sink;
+  declare mass: number;
+  declare size: number; // weights along a cell that is drawn
+  declare top: number;
+  declare ready: boolean;
+
+  private head: Head | null = null;
+  private view: View = { x: 0, y: 0, scale: 0 };
+  private frameBox: Frame = { left: 0, upper: 0, width: 1, height: 1, right: 0, lower: 0 };
+  private picture = document.createElement("canvas");
+  private stale = true;
+  private least: { head: Head; mass: number; of: Float32Array } | null = null;
+  private grip: { x: number; y: number; view: View; moved: boolean } | null = null;
+  private lines: { key: string; row: Float32Array; column: Float32Array } | null = null;
+  private asked = 0;
+
+  constructor() {
+    super();
+    this.scale = "root";
+    this.shows = "peak";
+    this.sink = "none";
+    this.mass = 1;
+    this.size = 1;
+    this.top = 1;
+    this.ready = false;
+  }
+
+  static override styles = [theme, css`
+    :host { position: relative; }
+    .plot { position: relative; } canvas { touch-action: none; cursor: crosshair; border-radius: 0.4rem; }
+    .here { min-height: 1.5em; margin: 0 0 0.35rem; font-size: 0.95rem; overflow-wrap: anywhere; }
+    .here b { color: var(--glow); font-variant-numeric: tabular-nums; font-size: 1.05rem; }
+    .here small, .note { color: var(--soft); }
+    .legend { display: inline-flex; align-items: center; gap: 0.4rem; color: var(--soft); font-size: 0.8rem; font-variant-numeric: tabular-nums; }
+    .legend i { display: block; width: 8rem; height: 0.7rem; border-radius: 0.2rem; border: 1px solid var(--line); }
+    .scale { display: grid; grid-template-columns: auto auto auto; width: 8rem; justify-content: space-between; font-size: 0.7rem; }
+    .ramp { display: grid; gap: 1px; }
+    input[type="range"] { width: 6.5rem; } .note { font-size: 0.8rem; margin: 0.35rem 0 0; }
+  `];
+
+  protected begun(): void {
+    void this.load(true);
+  }
+
+  protected chosen(before: { site: number; head: number }): void {
+    const now = this.store!.choice;
+    if (now.site !== before.site || now.head !== before.head) {
+      const [a, b] = [this.store!.data.sites[before.site], this.store!.site];
+      void this.load(a.n !== b.n || a.m !== b.m);
+    } else {
+      if (this.sink === "chosen" && this.wide() >= 0) this.stale = true;
+      this.requestUpdate();
+    }
+  }
+
+  private wide(): number {
+    return this.sink === "none" ? -1 : this.sink === "first" ? 0 : this.store!.choice.column;
+  }
+
+  private async load(whole: boolean): Promise<void> {
+    const ask = ++this.asked;
+    const { site, head } = this.store!.choice;
+    const found = await this.store!.data.head(site, head);
+    if (ask !== this.asked) return;
+    this.head = found;
+    this.lines = null;
+    if (whole) this.view = { x: 0, y: 0, scale: 0 };
+    this.redraw();
+    this.ready = true;
+    await found.settled;
+    if (this.head === found && found.dense === null) {
+      this.lines = null;
+      this.redraw();
+    }
+  }
+
+  private redraw(): void {
+    this.stale = true;
+    this.requestUpdate();
+    this.later();
+  }
+
+  protected override willUpdate(changed: PropertyValues): void {
+    for (const name of ["scale", "shows", "sink", "mass"]) if (changed.has(name)) this.stale = true;
+  }
+
+  protected draw(): void {
+    const { head, store } = this;
+    if (!head || !store) return;
+    const canvas = this.canvas();
+    const width = Math.floor(this.clientWidth);
+    const frame = margins(store.site, width, Math.max(260, innerHeight * 0.68));
+    const box = { width: frame.width, height: frame.height };
+    if (frame.width !== this.frameBox.width || frame.height !== this.frameBox.height) this.stale = true;
+    this.frameBox = frame;
+    const whole = this.view.scale <= fit(head.n, head.m, box);
+    this.view = clamped(whole ? { x: 0, y: 0, scale: 0 } : this.view, head.n, head.m, box);
+    const colours = inks(this);
+    if (this.stale) this.repaint(head, frame);
+    const context = sharpen(canvas, width, frame.upper + frame.height + frame.lower);
+    const { row, column } = store.choice;
+    const key = `${store.choice.site}.${store.choice.head}.${row}.${column}`;
+    if (this.lines?.key !== key) this.lines = { key, row: head.row(row), column: head.column(column) };
+    context.imageSmoothingEnabled = false;
+    context.drawImage(this.picture, frame.left, frame.upper, frame.width, frame.height);
+    furnish(context, { frame, view: this.view, site: store.site, inks: colours, row, column, lines: this.lines,
+      locked: store.choice.locked, skipped: this.wide(), top: this.top, head, focused: this.shadowRoot!.activeElement === canvas });
+  }
+
+  private repaint(head: Head, frame: Frame): void {
+    const ratio = devicePixelRatio || 1;
+    const w = Math.max(1, Math.round(frame.width * ratio));
+    const h = Math.max(1, Math.round(frame.height * ratio));
+    if (this.picture.width !== w || this.picture.height !== h) {
+      this.picture.width = w;
+      this.picture.height = h;
+    }
+    const level = levelFor(head.levels, this.view.scale * ratio);
+    const skip = this.wide();
+    this.top = topOf(head, level, this.shows, skip < 0 ? null : skip);
+    if (this.mass < 1 && head.dense && (this.least?.head !== head || this.least.mass !== this.mass))
+      this.least = { head, mass: this.mass, of: massThresholds(head.dense, head.n, head.m, this.mass) };
+    const context = this.picture.getContext("2d")!;
+    const image = context.createImageData(w, h);
+    const drawn = paint(image, head, this.view, ratio, {
+      scale: this.scale, shows: this.shows, top: this.top, colours: palette(isDark() ? RAMPS.dark : RAMPS.light),
+      least: this.mass < 1 && head.dense ? this.least!.of : null,
+    });
+    context.putImageData(image, 0, 0);
+    this.size = drawn.size;
+    this.stale = drawn.waiting;
+    if (drawn.waiting) this.later();
+  }
+
+  private at(event: MouseEvent): { i: number; j: number; x: number; y: number } | null {
+    const box = this.canvas().getBoundingClientRect();
+    const x = event.clientX - box.left - this.frameBox.left;
+    const y = event.clientY - box.top - this.frameBox.upper;
+    const j = Math.floor(this.view.x + x / this.view.scale);
+    const i = Math.floor(this.view.y + y / this.view.scale);
+    const inside = x >= 0 && y >= 0 && x < this.frameBox.width && y < this.frameBox.height;
+    return inside && i >= 0 && j >= 0 && i < this.store!.site.n && j < this.store!.site.m ? { i, j, x, y } : null;
+  }
+
+  private readonly onMove = (event: PointerEvent): void => {
+    if (this.grip) {
+      const dx = event.clientX - this.grip.x;
+      const dy = event.clientY - this.grip.y;
+      if (Math.abs(dx) + Math.abs(dy) > 4) this.grip.moved = true;
+      if (this.grip.moved) {
+        const { view } = this.grip;
+        this.look({ ...view, x: view.x - dx / view.scale, y: view.y - dy / view.scale });
+      }
+      return;
+    }
+    const here = this.at(event);
+    if (here && !this.store!.choice.locked) this.store!.choose({ row: here.i, column: here.j });
+  };
+
+  private readonly onDown = (event: PointerEvent): void => {
+    if (event.button !== 0) return;
+    this.canvas().setPointerCapture(event.pointerId);
+    this.grip = { x: event.clientX, y: event.clientY, view: this.view, moved: false };
+  };
+
+  private readonly onUp = (event: PointerEvent): void => {
+    const moved = this.grip?.moved;
+    this.grip = null;
+    const here = this.at(event);
+    if (moved || !here) return;
+    const { locked, row, column } = this.store!.choice;
+    const same = row === here.i && column === here.j;
+    this.store!.choose({ row: here.i, column: here.j, locked: !(locked && same) });
+  };
+
+  private readonly onWheel = (event: WheelEvent): void => {
+    const here = this.at(event);
+    if (!here) return;
+    event.preventDefault();
+    this.look(zoomed(this.view, Math.exp(-event.deltaY * (event.deltaMode ? 0.06 : 0.002)), here.x, here.y));
+  };
+
+  private look(view: View): void {
+    this.view = clamped(view, this.store!.site.n, this.store!.site.m, this.frameBox);
+    this.stale = true;
+    this.later();
+  }
+
+  /** Closer to, or away from, the chosen weight. */
+  private zoom(factor: number): void {
+    const { row, column } = this.store!.choice;
+    const seen = revealing(this.view, row, column, this.frameBox);
+    const px = (column + 0.5 - seen.x) * seen.scale;
+    const py = (row + 0.5 - seen.y) * seen.scale;
+    this.look(factor === 0 ? { x: 0, y: 0, scale: 0 } : zoomed(seen, factor, px, py));
+  }
+
+  private readonly onKey = (event: KeyboardEvent): void => {
+    const { row, column, head, site } = this.store!.choice;
+    const far = event.shiftKey ? 10 : 1;
+    const moves: Record<string, () => void> = {
+      ArrowUp: () => this.store!.choose({ row: row - far }), ArrowDown: () => this.store!.choose({ row: row + far }),
+      ArrowLeft: () => this.store!.choose({ column: column - far }),
+      ArrowRight: () => this.store!.choose({ column: column + far }),
+      Home: () => this.store!.choose({ column: 0 }), End: () => this.store!.choose({ column: this.store!.site.m - 1 }),
+      PageUp: () => this.store!.choose({ row: 0 }), PageDown: () => this.store!.choose({ row: this.store!.site.n - 1 }),
+      "+": () => this.zoom(1.5), "=": () => this.zoom(1.5), "-": () => this.zoom(1 / 1.5), "0": () => this.zoom(0),
+      Enter: () => this.zoom(1e9), Escape: () => this.store!.choose({ locked: false }),
+      h: () => this.store!.choose({ head: head + 1 }), H: () => this.store!.choose({ head: head - 1 }),
+      l: () => this.store!.choose({ site: site + 1 }), L: () => this.store!.choose({ site: site - 1 }),
+    };
+    const move = moves[event.key];
+    if (!move || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    move();
+    const now = this.store!.choice;
+    if (now.row !== row || now.column !== column) {
+      this.store!.choose({ locked: true }); // the pointer, resting on the map, does not take it away
+      this.look(revealing(this.view, now.row, now.column, this.frameBox));
+    }
+  };
+
+  protected override firstUpdated(): void {
+    this.canvas().addEventListener("wheel", this.onWheel, { passive: false });
+  }
+
+  private sentence(): { before: string; value: string; after: string } {
+    const { store, head } = this;
+    if (!store || !head) return { before: "", value: "", after: "" };
+    const { row, column } = store.choice;
+    const w = head.weight(row, column);
+    const before = `${told(rowName(store.site, row), row)} attends to ${told(columnName(store.site, column), column)}:`;
+    if (!head.single) return { before, value: `≈ ${written(w.value)}`, after: "mean of its cell; this page has no single weights of this map" };
+    if (head.dense === null && head.pairs === null) return { before, value: "", after: "" };
+    return { before, value: `${w.exact ? "" : "≈ "}${written(w.value)}`, after: w.exact ? "" : "rounded" };
+  }
+
+  protected override render() {
+    if (!this.store) return html`<p class="note">No maps yet.</p>`;
+    const said = this.sentence();
+    const dense = this.head?.dense !== null;
+    const ramp = (isDark() ? RAMPS.dark : RAMPS.light).join(", ");
+    const what = this.size > 1 ? `${this.shows === "peak" ? "largest" : "mean"} weight of ${this.size} × ${this.size}` : "weight";
+    return html`
+      <div class="bar">
+        <label>Colour <select aria-label="Colour scale" @change=${(e: Event) => (this.scale = (e.target as HTMLSelectElement).value as Scale)}>
+          ${SCALES.map((s) => html`<option value=${s.value} ?selected=${s.value === this.scale}>${s.label}</option>`)}</select></label>
+        <label>Left out of the scale <select aria-label="Column left out of the colour scale" @change=${(e: Event) => (this.sink = (e.target as HTMLSelectElement).value as Sink)}>
+          <option value="none">nothing</option><option value="first">first column</option><option value="chosen">chosen column</option></select></label>
+        <label>A cell shows <select aria-label="What a cell of several weights shows" @change=${(e: Event) => (this.shows = (e.target as HTMLSelectElement).value as Shows)}>
+          <option value="peak">its largest</option><option value="mean">its mean</option></select></label>
+        <label title=${dense ? "The largest weights of each row that make up this share of it" : "For maps of up to a million weights"}>Mass
+          <input type="range" min="0.5" max="1" step="0.01" .value=${String(this.mass)} ?disabled=${!dense} aria-label="Share of each row's mass that is drawn"
+            @input=${(e: Event) => (this.mass = Number((e.target as HTMLInputElement).value))}> ${Math.round(100 * this.mass)} %</label>
+        <span><button aria-label="Zoom out" @click=${() => this.zoom(1 / 1.6)}>−</button>
+          <button aria-label="Zoom in" @click=${() => this.zoom(1.6)}>+</button>
+          <button @click=${() => this.zoom(0)}>Whole</button></span>
+        <span class="legend" role="img" aria-label=${`Colours from 0 to ${written(this.top)}: ${what}`}><span class="ramp">
+          <i style=${`background: linear-gradient(to right, ${ramp})`}></i>
+          <span class="scale"><span>${this.scale === "log" ? `≤ ${written(weightAt(0, this.top, "log"))}` : "0"}</span>
+          <span>${written(weightAt(0.5, this.top, this.scale))}</span><span>${this.wide() >= 0 ? "≥ " : ""}${written(this.top)}</span></span></span>${what}</span>
+      </div>
+      <p class="here">${said.before} <b>${said.value}</b> <small>${said.after}${this.store.choice.locked ? " · held (Esc lets go)" : ""}</small></p>
+      <div class="plot"><canvas tabindex="0" role="application"
+        aria-label="Heat map of attention: rows attend, columns are attended. Arrows move, plus and minus zoom, Enter goes to a single weight, 0 shows the whole."
+        @pointermove=${this.onMove} @pointerdown=${this.onDown} @pointerup=${this.onUp} @keydown=${this.onKey}
+        @focus=${() => this.later()} @blur=${() => this.later()}></canvas></div>
+      <span class="quiet" aria-live="polite">${this.store.choice.locked ? `${said.before} ${said.value} ${said.after}` : ""}</span>`;
+  }
+}

@@ -1,0 +1,40 @@
+/** What tokens are called on a page. */
+
+import type { SiteAbout } from "./data";
+
+/** As people read it: spaces and line ends seen, pieces of words without their marks. */
+export function shown(name: string): string {
+  const plain = name.replace(/^##/, "").replace(/[Ġ▁]/g, " ").replace(/Ċ/g, "⏎");
+  return plain.trim() === "" ? (/[\n⏎]/.test(plain) ? "⏎" : "␣") : plain.replace(/\n/g, "⏎").trim();
+}
+
+export function rowName(site: SiteAbout, i: number): string {
+  return site.rows ? shown(site.rows[i]) : String(i);
+}
+
+export function columnName(site: SiteAbout, j: number): string {
+  return site.columns ? shown(site.columns[j]) : String(j);
+}
+
+/** A name with its place, for a sentence. */
+export function told(name: string, place: number): string {
+  return name === String(place) ? `${place}` : `“${name}” (${place})`;
+}
+
+/** Whether a space stands before a token in running text. */
+export function spaced(names: string[], j: number): boolean {
+  if (j === 0) return false;
+  if (/^[\sĠ▁]/.test(names[j])) return true;
+  if (names.some((name) => /^[\sĠ▁]/.test(name))) return false; // this tokenizer writes its spaces down
+  return !/^##/.test(names[j]) && !/^[.,;:!?)\]}%’”'…]/.test(names[j]) && !/^[([{“‘]$/.test(names[j - 1]);
+}
+
+/** Whether rows and columns are the same tokens: what attends may then be chosen in the text. */
+export function same(site: SiteAbout): boolean {
+  if (!site.rows || !site.columns || site.n !== site.m) return false;
+  return site.rows.every((name, i) => name === site.columns![i]);
+}
+
+export function shortened(text: string, most: number): string {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}

@@ -1,0 +1,104 @@
+/** <regard-page>: all components on one page, with one choice. */
+
+import { css, html, LitElement, nothing } from "lit";
+import { MapData, type PageAbout } from "./data";
+import { Store } from "./store";
+import { theme } from "./theme";
+
+/** The maps that an HTML file carries: JSON, and one script for each array. */
+export function embedded(root: Document = document): Store | null {
+  const text = root.getElementById("regard-data")?.textContent;
+  if (!text) return null;
+  const about = JSON.parse(text) as PageAbout;
+  const blob = (x: number) => root.querySelector(`script[data-blob="${x}"]`)?.textContent ?? "";
+  return new Store(new MapData(about, blob));
+}
+
+/** Where a page opens: the head that looks hardest at other tokens than the first, the last and its neighbours. */
+export async function start(store: Store): Promise<void> {
+  let most = -1;
+  let best = { site: 0, head: 0 };
+  store.data.sites.forEach((site, s) =>
+    site.numbers.forEach(({ elsewhere }, head) => {
+      if ((elsewhere ?? 0) > most) [most, best] = [elsewhere ?? 0, { site: s, head }];
+    }),
+  );
+  const site = store.data.sites[best.site];
+  const row = Math.floor(site.n / 2);
+  store.choose({ ...best, row, column: Math.min(row, site.m - 1) });
+  const head = await store.data.head(best.site, best.head);
+  if (!head.dense) return;
+  let top = 0;
+  for (let i = 0; i < site.n; i++)
+    for (let j = 1; j < site.m - 1; j++) {
+      const w = head.dense[i * site.m + j];
+      if (w > top && Math.abs(i - j) > 1) {
+        top = w;
+        store.choose({ row: i, column: j });
+      }
+    }
+}
+
+export class RegardPage extends LitElement {
+  static override properties = { store: { attribute: false } };
+  declare store: Store | null;
+
+  constructor() {
+    super();
+    this.store = null;
+  }
+
+  static override styles = [theme, css`
+    :host { background: var(--paper); min-height: 100vh; }
+    header, main, footer { max-width: 96rem; margin: 0 auto; padding: 0 1.5rem; }
+    header { padding-top: 1.1rem; padding-bottom: 0.6rem; }
+    .name { font-variant: small-caps; letter-spacing: 0.08em; color: var(--glow); font-weight: 600; margin-right: 0.6rem; }
+    h1 { font: 600 1.45rem/1.2 var(--serif); margin: 0; overflow-wrap: anywhere; }
+    .facts { color: var(--soft); margin: 0.25rem 0 0; } blockquote { margin: 0.4rem 0 0; font: 1.1rem/1.45 var(--serif); max-height: 4.4em; overflow: auto; }
+    main { display: grid; grid-template-columns: minmax(0, 1.7fr) minmax(20rem, 1fr); gap: 1rem; align-items: start; }
+    section { background: var(--raised); border: 1px solid var(--line); border-radius: 0.7rem; padding: 0.8rem 1rem; margin: 0 0 1rem; }
+    h2 { font: 600 1.02rem/1.3 var(--serif); margin: 0 0 0.5rem; }
+    footer { color: var(--soft); font-size: 0.85rem; padding-bottom: 1.5rem; } kbd { border: 1px solid var(--line); border-radius: 0.25rem; padding: 0 0.3em; }
+    @media (max-width: 62rem) { main { grid-template-columns: minmax(0, 1fr); } }
+  `];
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    if (!this.store) {
+      this.store = embedded();
+      if (this.store) void start(this.store);
+    }
+    this.store?.addEventListener("choice", () => this.requestUpdate());
+  }
+
+  protected override render() {
+    const { store } = this;
+    if (!store) return html`<main><p>This page carries no maps.</p></main>`;
+    const { about, sites } = store.data;
+    const { choice, site } = store;
+    const coded = sites.some((x) => x.form === "codes");
+    const pick = (name: "site" | "head") => (e: Event) => store.choose({ [name]: Number((e.target as HTMLSelectElement).value) });
+    return html`
+      <header><h1><span class="name">Regard</span>${about.title}</h1>
+        ${about.text ? html`<blockquote>${about.text}</blockquote>` : nothing}
+        ${about.facts ? html`<p class="facts">${about.facts}</p>` : nothing}</header>
+      <main>
+        <div>
+          <section><div class="bar">
+            ${sites.length > 1 ? html`<label>Site <select aria-label="Site" @change=${pick("site")}>${sites.map((x, s) => html`<option value=${s} .selected=${s === choice.site}>${x.site}</option>`)}</select></label>` : nothing}
+            ${site.heads > 1 ? html`<label>Head <select aria-label="Head" @change=${pick("head")}>${Array.from({ length: site.heads }, (_, h) => html`<option value=${h} .selected=${h === choice.head}>${h}</option>`)}</select></label>` : nothing}
+            <label>${site.n.toLocaleString("en")} attend to ${site.m.toLocaleString("en")}</label></div>
+            <regard-map .store=${store}></regard-map></section>
+        </div>
+        <div>
+          ${sites.length > 1 || site.heads > 1 ? html`<section><h2>All heads</h2><regard-heads .store=${store}></regard-heads></section>` : nothing}
+          ${site.columns ? html`<section><h2>What the row attends to</h2><regard-text .store=${store}></regard-text></section>` : nothing}
+          <section><h2>Lines</h2><regard-lines .store=${store}></regard-lines></section>
+        </div>
+      </main>
+      <footer>Rows attend, columns are attended. On the map: wheel or <kbd>+</kbd> <kbd>−</kbd> zoom, drag moves, click or arrows hold a weight,
+        <kbd>Enter</kbd> goes to it, <kbd>0</kbd> shows the whole, <kbd>h</kbd> <kbd>H</kbd> next and previous head, <kbd>l</kbd> <kbd>L</kbd> site.
+        ${coded ? "The four largest weights of each row are exact, the others (≈) within 0.4 % of the head's largest. " : ""}These weights are what the model computed; whether they
+        explain what it does is another question. This page needs no network.</footer>`;
+  }
+}

@@ -1,0 +1,61 @@
+/** What every component has: the shared choice, and drawing once a frame. */
+
+import { LitElement } from "lit";
+import type { Store } from "./store";
+
+export abstract class Part extends LitElement {
+  static override properties = { store: { attribute: false } };
+  declare store: Store | null;
+  private frame = 0;
+  private watch: ResizeObserver | null = null;
+  private readonly listen = (event: Event) => this.chosen((event as CustomEvent).detail);
+  private readonly recolour = () => this.later();
+
+  constructor() {
+    super();
+    this.store = null;
+  }
+
+  protected abstract draw(): void;
+  protected abstract chosen(before: Store["choice"]): void;
+  /** A store was given. */
+  protected abstract begun(): void;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.watch = new ResizeObserver(() => this.later());
+    this.watch.observe(this);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", this.recolour);
+    this.store?.addEventListener("choice", this.listen);
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.watch?.disconnect();
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
+    matchMedia("(prefers-color-scheme: dark)").removeEventListener("change", this.recolour);
+    this.store?.removeEventListener("choice", this.listen);
+  }
+
+  protected override updated(changed: Map<PropertyKey, unknown>): void {
+    if (changed.has("store")) {
+      (changed.get("store") as Store | null)?.removeEventListener("choice", this.listen);
+      this.store?.addEventListener("choice", this.listen);
+      if (this.store) this.begun();
+    }
+    this.later();
+  }
+
+  later(): void {
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      if (this.isConnected && this.store && this.clientWidth > 0) this.draw();
+    });
+  }
+
+  protected canvas(): HTMLCanvasElement {
+    return this.renderRoot.querySelector("canvas")!;
+  }
+}

@@ -1,0 +1,115 @@
+/** The picture of a map: every pixel has the colour of the weight, or of the cell, that stands there. */
+
+import { place, type Scale } from "./colour";
+import { Head } from "./data";
+import { levelFor } from "./levels";
+import type { View } from "./layout";
+
+export type Shows = "peak" | "mean";
+
+export interface Look {
+  scale: Scale;
+  shows: Shows;
+  top: number;
+  least: Float32Array | null; // weights of a row below this are left blank
+  colours: Uint32Array;
+}
+
+export interface Drawn {
+  size: number; // weights along the side of what a pixel shows: 1 is a single weight
+  waiting: boolean; // some tiles are still to be made
+}
+
+const PATIENCE = 14; // milliseconds for new tiles in one frame
+
+/** The largest cell of a head, without the column left out of the scale. */
+export function topOf(head: Head, level: number, shows: Shows, without: number | null): number {
+  const { size, rows, cols } = head.levels[shows === "peak" ? 0 : level];
+  const cells = head.levels[shows === "peak" ? 0 : level][shows];
+  const skip = without === null ? -1 : Math.floor(without / size);
+  let top = 0;
+  for (let r = 0; r < rows; r++)
+    for (let c = 0; c < cols; c++) {
+      const x = cells[r * cols + c];
+      if (x > top && c !== skip) top = x;
+    }
+  return top;
+}
+
+/** Fill an image whose pixels are `ratio` to a CSS pixel. */
+export function paint(image: ImageData, head: Head, view: View, ratio: number, look: Look): Drawn {
+  const pixels = new Uint32Array(image.data.buffer);
+  const { width, height } = image;
+  const per = view.scale * ratio; // device pixels a weight
+  const single = head.dense === null && head.pairs !== null && per >= 0.999;
+  const level = head.levels[levelFor(head.levels, per)];
+  const size = single ? 1 : level.size;
+  const columns = new Int32Array(width);
+  for (let x = 0; x < width; x++) {
+    const j = Math.floor(view.x + (x + 0.5) / per);
+    columns[x] = j >= 0 && j < head.m ? j : -1;
+  }
+  const until = performance.now() + PATIENCE;
+  const T = Head.TILE;
+  const value = new Float32Array(width);
+  let waiting = false;
+  let last = -2;
+  let tiles: (Float32Array | null)[] = [];
+  let tileRow = -1;
+  for (let y = 0; y < height; y++) {
+    const i = Math.floor(view.y + (y + 0.5) / per);
+    const line = y * width;
+    if (i < 0 || i >= head.n) {
+      pixels.fill(0, line, line + width);
+      last = -2;
+      continue;
+    }
+    const at = single ? i : Math.floor(i / size);
+    if (at === last) {
+      pixels.copyWithin(line, line - width, line);
+      continue;
+    }
+    last = at;
+    if (single) {
+      if (Math.floor(i / T) !== tileRow) {
+        tileRow = Math.floor(i / T);
+        tiles = [];
+        for (let c = Math.floor(Math.max(0, columns.find((j) => j >= 0) ?? 0) / T); c * T < head.m; c++) {
+          if (c * T > view.x + width / per) break;
+          tiles[c] = head.tile(tileRow, c, performance.now() < until);
+          if (!tiles[c]) waiting = true;
+        }
+      }
+      const coarse = head.levels[0];
+      const under = Math.floor(i / coarse.size) * coarse.cols;
+      for (let x = 0; x < width; x++) {
+        const j = columns[x];
+        if (j < 0) continue;
+        const tile = tiles[Math.floor(j / T)];
+        value[x] = tile ? tile[(i - tileRow * T) * T + (j % T)] : coarse[look.shows][under + Math.floor(j / coarse.size)];
+      }
+    } else {
+      const cells = level[look.shows];
+      const from = at * level.cols;
+      for (let x = 0; x < width; x++) if (columns[x] >= 0) value[x] = cells[from + Math.floor(columns[x] / size)];
+    }
+    const least = look.least && size === 1 ? look.least[i] : 0;
+    for (let x = 0; x < width; x++) {
+      const w = value[x] < least ? 0 : value[x];
+      pixels[line + x] = columns[x] < 0 ? 0 : look.colours[Math.round(255 * place(w, look.top, look.scale))];
+    }
+  }
+  return { size, waiting };
+}
+
+/** A line of weights as heights of pixels: the largest under each. */
+export function profile(line: Float32Array, from: number, per: number, width: number): Float32Array {
+  const made = new Float32Array(width);
+  for (let x = 0; x < width; x++) {
+    const a = Math.max(0, Math.floor(from + x / per));
+    const b = Math.min(line.length, Math.max(a + 1, Math.ceil(from + (x + 1) / per)));
+    if (from + (x + 1) / per <= 0) continue;
+    for (let j = a; j < b; j++) if (line[j] > made[x]) made[x] = line[j];
+  }
+  return made;
+}

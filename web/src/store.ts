@@ -1,0 +1,40 @@
+/** What is chosen on a page, shared by all components on it: site, head, row, column. */
+
+import type { MapData } from "./data";
+
+export interface Choice {
+  site: number;
+  head: number;
+  row: number;
+  column: number;
+  locked: boolean; // a click keeps the row until the next
+}
+
+export class Store extends EventTarget {
+  choice: Choice = { site: 0, head: 0, row: 0, column: 0, locked: false };
+
+  constructor(readonly data: MapData) {
+    super();
+  }
+
+  get site() {
+    return this.data.sites[this.choice.site];
+  }
+
+  choose(change: Partial<Choice>): void {
+    const next = { ...this.choice, ...change };
+    next.site = within(next.site, this.data.sites.length);
+    const site = this.data.sites[next.site];
+    next.head = within(next.head, site.heads);
+    next.row = within(next.row, site.n);
+    next.column = within(next.column, site.m);
+    const old = this.choice;
+    if ((Object.keys(next) as (keyof Choice)[]).every((key) => next[key] === old[key])) return;
+    this.choice = next;
+    this.dispatchEvent(new CustomEvent("choice", { detail: old }));
+  }
+}
+
+function within(x: number, count: number): number {
+  return Math.max(0, Math.min(count - 1, x));
+}

@@ -1,0 +1,74 @@
+/** <regard-text>: the text that is attended, each token as strong as the chosen row's weight on it. */
+
+import { css, html, nothing } from "lit";
+import { place, written } from "./colour";
+import type { Head } from "./data";
+import { same, shown, spaced } from "./names";
+import { Part } from "./part";
+import { theme } from "./theme";
+
+const MOST = 800; // tokens written at a time
+
+export class RegardText extends Part {
+  static override properties = { ...Part.properties, head: { state: true }, without: { state: true } };
+  declare head: Head | null;
+  declare without: boolean; // the first token is left out of the scale
+  private asked = 0;
+
+  constructor() {
+    super();
+    this.head = null;
+    this.without = false;
+  }
+
+  static override styles = [theme, css`
+    p { margin: 0; line-height: 2; max-height: 15rem; overflow: auto; font-family: var(--serif); font-size: 1.05rem; }
+    p span { padding: 0.12em 0.1em; border-radius: 0.2em; cursor: pointer; white-space: pre-wrap; }
+    p span.row { box-shadow: inset 0 -2px var(--mark); font-weight: 600; } small { color: var(--soft); }
+  `];
+
+  protected begun(): void {
+    void this.load();
+  }
+
+  protected chosen(before: { site: number; head: number }): void {
+    const now = this.store!.choice;
+    if (now.site !== before.site || now.head !== before.head) void this.load();
+    else this.requestUpdate();
+  }
+
+  private async load(): Promise<void> {
+    const ask = ++this.asked;
+    const found = await this.store!.data.head(this.store!.choice.site, this.store!.choice.head);
+    await found.settled;
+    if (ask === this.asked) this.head = found;
+  }
+
+  protected draw(): void {
+    /* Lit writes it. */
+  }
+
+  protected override render() {
+    const { store, head } = this;
+    if (!store || !head) return nothing;
+    const { site } = store;
+    if (!site.columns || site.n !== head.n || site.m !== head.m) return html`<small>These rows and columns have no names.</small>`;
+    const { row, column } = store.choice;
+    const weights = head.row(row);
+    let top = 0;
+    for (let j = this.without ? 1 : 0; j < weights.length; j++) if (weights[j] > top) top = weights[j];
+    const from = Math.max(0, Math.min(site.m - MOST, column - MOST / 2));
+    const to = Math.min(site.m, from + MOST);
+    const own = same(site);
+    const choose = (j: number) => store.choose(own ? { row: j, locked: true } : { column: j });
+    return html`
+      <div class="bar"><small>Darkest: ${written(top)}</small><label><input type="checkbox" .checked=${this.without}
+        @change=${(e: Event) => (this.without = (e.target as HTMLInputElement).checked)}> without the first token</label></div>
+      <p>${from > 0 ? "… " : nothing}${site.columns.slice(from, to).map((name, x) => {
+        const j = from + x;
+        const share = Math.round(62 * place(weights[j], top, "root"));
+        return html`${spaced(site.columns!, j) ? " " : nothing}<span class=${own && j === row ? "row" : ""} title=${written(weights[j])}
+          style=${`background: color-mix(in srgb, var(--mark) ${share}%, transparent)`} @click=${() => choose(j)}>${shown(name)}</span>`;
+      })}${to < site.m ? " …" : nothing}</p>`;
+  }
+}
