@@ -22,7 +22,7 @@ const PROFILE = 54;
 export function margins(site: SiteAbout, width: number, most: number): Frame {
   const named = (list: string[] | null) => (list ? Math.min(13, list.reduce((x, name) => Math.max(x, name.length), 3)) : 5);
   const left = 34 + 6.6 * named(site.rows);
-  const upper = 34 + 5 * named(site.columns);
+  const upper = site.columns ? 34 + 5 * named(site.columns) : 40;
   const right = PROFILE + 14;
   const lower = PROFILE + 12;
   const across = Math.max(80, Math.floor(width - left - right));
@@ -93,7 +93,8 @@ function names(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: 
   for (let i = first; i < Math.min(site.n, view.y + frame.height / view.scale); i += step)
     if (i === row || Math.abs(i - row) * view.scale >= 12) put(i, i === row);
   if (row % step) put(row, true);
-  const side = stride(view.scale, site.columns ? 13 : 34);
+  const near = site.columns ? 13 : 14 + 7 * String(site.m).length;
+  const side = stride(view.scale, near);
   const slant = site.columns ? -Math.PI / 4 : 0;
   const write = (j: number, strong: boolean) => {
     const x = frame.left + (j + 0.5 - view.x) * view.scale;
@@ -107,7 +108,6 @@ function names(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: 
     context.fillText(shortened(columnName(site, j), 13), 0, 0);
     context.restore();
   };
-  const near = site.columns ? 13 : 34;
   for (let j = Math.max(0, Math.ceil(view.x / side) * side); j < Math.min(site.m, view.x + frame.width / view.scale); j += side)
     if (j === column || Math.abs(j - column) * view.scale >= near) write(j, j === column);
   if (column % side) write(column, true);

@@ -18,10 +18,15 @@ export function fit(n: number, m: number, box: Box): number {
 
 export const CLOSEST = 44; // pixels a weight at the most: room for its number
 
+/** The nearest scale that may be had. */
+export function limited(scale: number, n: number, m: number, box: Box): number {
+  const least = fit(n, m, box);
+  return Math.min(Math.max(scale, least), Math.max(CLOSEST, least));
+}
+
 /** A window that shows no more than there is, centred where the map is smaller than the box. */
 export function clamped(view: View, n: number, m: number, box: Box): View {
-  const least = fit(n, m, box);
-  const scale = Math.min(Math.max(view.scale, least), Math.max(CLOSEST, least));
+  const scale = limited(view.scale, n, m, box);
   const across = box.width / scale;
   const down = box.height / scale;
   const x = across >= m ? (m - across) / 2 : Math.min(Math.max(view.x, 0), m - across);

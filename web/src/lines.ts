@@ -106,7 +106,7 @@ export class RegardLines extends Part {
         if (held !== null && i !== held) continue;
         for (const { j, w } of this.of(head, i)) {
           context.strokeStyle = HEAD_COLOURS[head % HEAD_COLOURS.length];
-          context.globalAlpha = (held === null ? 0.14 + 0.56 * w : 0.4 + 0.5 * w) * (colours.dark ? 1.25 : 1);
+          context.globalAlpha = (held === null ? 0.14 + 0.56 * w : 0.4 + 0.5 * w) * (colours.dark ? 1.25 : 1) * (j >= j0 && j < j1 ? 1 : 0.4);
           context.lineWidth = Math.max(0.6, (held === null ? 9 : 14) * w);
           context.beginPath();
           context.moveTo(left, y(i));

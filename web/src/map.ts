@@ -3,7 +3,7 @@
 import { css, html, type PropertyValues } from "lit";
 import { palette, RAMPS, SCALES, weightAt, written, type Scale } from "./colour";
 import type { Head } from "./data";
-import { clamped, fit, revealing, zoomed, type View } from "./layout";
+import { clamped, fit, limited, revealing, zoomed, type View } from "./layout";
 import { levelFor, massThresholds } from "./levels";
 import { furnish, margins, type Frame } from "./furniture";
 import { columnName, rowName, told } from "./names";
@@ -199,7 +199,7 @@ export class RegardMap extends Part {
     const here = this.at(event);
     if (!here) return;
     event.preventDefault();
-    this.look(zoomed(this.view, Math.exp(-event.deltaY * (event.deltaMode ? 0.06 : 0.002)), here.x, here.y));
+    this.look(this.closer(this.view, Math.exp(-event.deltaY * (event.deltaMode ? 0.06 : 0.002)), here.x, here.y));
   };
 
   private look(view: View): void {
@@ -214,7 +214,12 @@ export class RegardMap extends Part {
     const seen = revealing(this.view, row, column, this.frameBox);
     const px = (column + 0.5 - seen.x) * seen.scale;
     const py = (row + 0.5 - seen.y) * seen.scale;
-    this.look(factor === 0 ? { x: 0, y: 0, scale: 0 } : zoomed(seen, factor, px, py));
+    this.look(factor === 0 ? { x: 0, y: 0, scale: 0 } : this.closer(seen, factor, px, py));
+  }
+
+  private closer(view: View, factor: number, px: number, py: number): View {
+    const { n, m } = this.store!.site;
+    return zoomed(view, limited(view.scale * factor, n, m, this.frameBox) / view.scale, px, py);
   }
 
   private readonly onKey = (event: KeyboardEvent): void => {

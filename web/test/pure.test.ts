@@ -3,7 +3,7 @@ import { bytesOf, decode, gunzip, half, logarithmic, numbersOf, unplane, weightO
 import { palette, place, RAMPS, SCALES, weightAt, written } from "../src/colour";
 import { exactBlock, exactWeight, type Pairs } from "../src/exact";
 import { described, ordered } from "../src/heads";
-import { clamped, fit, inSight, revealing, stride, strongest, zoomed } from "../src/layout";
+import { clamped, fit, inSight, limited, revealing, stride, strongest, zoomed } from "../src/layout";
 import { halved, levelFor, levelsOf, massThresholds, type Level } from "../src/levels";
 import { same, shortened, shown, spaced } from "../src/names";
 import { profile } from "../src/picture";
@@ -96,6 +96,9 @@ describe("layout", () => {
     expect(view.x + 100 / view.scale).toBeCloseTo(60);
     expect(view.y + 60 / view.scale).toBeCloseTo(40);
     expect(clamped({ x: -9, y: 999, scale: 20 }, 100, 100, box)).toEqual({ x: 0, y: 90, scale: 20 });
+  });
+  it("comes no closer than a number needs, and goes no farther than the whole", () => {
+    expect([0.001, 10, 1e9].map((scale) => limited(scale, 100, 100, box))).toEqual([2, 10, 44]);
   });
   it("brings a weight into sight", () => {
     expect(revealing({ x: 0, y: 0, scale: 20 }, 50, 3, box)).toEqual({ x: 0, y: 41, scale: 20 });

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.maps import AttentionMap
+from ..core.pyramid import Level, Pyramid
 from ..recording.record import Record
 from .bundle import Blobs, bundle
 from .look import _joined, write
@@ -76,8 +77,16 @@ def _item(amap: AttentionMap, item: int) -> AttentionMap:
     while len(amap.lead) > 1:
         if not -amap.lead[0] <= item < amap.lead[0]:
             raise ValueError(f"item={item}: this batch has {amap.lead[0]} items.")
-        amap, item = amap[item], 0
+        made = amap[item]
+        made._pyramid = None if amap._pyramid is None else _of_item(amap._pyramid, item)
+        amap, item = made, 0
     return amap
+
+
+def _of_item(pyramid: Pyramid, item: int) -> Pyramid:
+    """Cells that are there already are not made again."""
+    levels = [Level(x.size, x.mass[item], x.peak[item], x.count[item]) for x in pyramid.levels]
+    return Pyramid(pyramid.cell, tuple(levels))
 
 
 def _json(data: Any) -> str:

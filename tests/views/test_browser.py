@@ -1,0 +1,171 @@
+"""Pages in a real browser: loaded, pointed at, zoomed, driven by keys. Needs Chromium from the system."""
+
+import shutil
+
+import pytest
+import torch
+
+import regard
+from regard.views import bundle
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="There is no Chromium on this machine: browser tests left out."
+)
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: browser tests left out.")
+
+WORDS = ["[CLS]", "the", "keeper", "lit", "the", "lamp", "</script><b>x</b>", "because", "it", "was", "dark", "[SEP]"]
+
+
+MAP = "document.querySelector('regard-page').shadowRoot.querySelector('regard-map')"
+
+
+def until(page, what: str) -> None:
+    """Until the map has something; by asking, since the page's policy forbids what wait_for_function does."""
+    for _ in range(400):
+        if page.evaluate(f"Boolean({MAP}?.{what})"):
+            return
+        page.wait_for_timeout(25)
+    pytest.fail(f"The map never had {what}.")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as run:
+        made = run.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """A page in the browser that has said nothing on the console and asked nobody for anything."""
+    said, pages = [], []
+
+    def show(what, scheme="light", **how):
+        file = what.save_html(tmp_path / "page.html", **how)
+        page = browser.new_page(viewport={"width": 1300, "height": 1000}, color_scheme=scheme)
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("dialog", lambda dialog: said.append(dialog.message))
+        page.on("request", lambda ask: said.append(ask.url) if not ask.url.startswith(("file:", "data:")) else None)
+        page.goto(file.as_uri())
+        until(page, "ready")
+        pages.append(page)
+        return page
+
+    yield show
+    for page in pages:
+        page.close()
+    assert said == []
+
+
+def recorded(layers=2, heads=3):
+    torch.manual_seed(2)
+    with regard.record() as rec:
+        for _ in range(layers):
+            q = 2 * torch.randn(1, heads, len(WORDS), 8)
+            torch.nn.functional.scaled_dot_product_attention(q, q, q)
+    return rec.label(tokens=WORDS)
+
+
+def choice(page) -> dict:
+    return page.evaluate("document.querySelector('regard-page').store.choice")
+
+
+def told(page) -> float:
+    """The weight that the map tells: four decimals, or three digits of a small one."""
+    return float(page.locator("regard-map .here b").inner_text().replace("−", "-"))
+
+
+def spot(page, i, j) -> tuple[float, float]:
+    """Where a weight stands on the screen."""
+    return tuple(
+        page.evaluate(
+            """([i, j]) => {
+        const map = document.querySelector('regard-page').shadowRoot.querySelector('regard-map');
+        const box = map.shadowRoot.querySelector('canvas').getBoundingClientRect(), f = map.frameBox, v = map.view;
+        return [box.x + f.left + (j + .5 - v.x) * v.scale, box.y + f.upper + (i + .5 - v.y) * v.scale]; }""",
+            [i, j],
+        )
+    )
+
+
+def test_pointing_at_a_weight_tells_it_exactly_and_every_component_follows(opened):
+    rec = recorded()
+    page = opened(rec)
+    page.mouse.move(*spot(page, 8, 2))
+    site, head = choice(page)["site"], choice(page)["head"]
+    w = list(rec.maps.values())[site].weights()[0, head]
+    assert page.locator("regard-map .here").inner_text().startswith("“it” (8) attends to “keeper” (2):")
+    assert told(page) == pytest.approx(float(w[8, 2]), rel=6e-3)
+    assert page.locator("regard-text span.row").inner_text() == "it"
+    page.mouse.click(*spot(page, 3, 4))
+    page.mouse.move(*spot(page, 9, 9))
+    assert (choice(page)["row"], choice(page)["column"], choice(page)["locked"]) == (3, 4, True)
+
+
+def test_tokens_that_are_html_are_shown_as_text(opened):
+    page = opened(recorded(), title="<b>bold</b>")
+    assert "</script><b>x</b>" in page.locator("regard-text p").inner_text()
+    assert page.locator("h1").inner_text().endswith("<b>bold</b>")
+    assert page.locator("regard-page b", has_text="bold").count() == 0
+
+
+def test_a_large_map_zooms_to_one_exact_weight(opened, monkeypatch):
+    monkeypatch.setattr(bundle, "WHOLE", 1000)
+    torch.manual_seed(0)
+    q, k = (2 * torch.randn(1, 1, 1500, 16) for _ in range(2))
+    amap = regard.attend(q, k, k, over=regard.Causal()).map
+    page = opened(amap)
+    until(page, "head?.pairs")
+    assert "largest weight of" in page.locator("regard-map .legend").inner_text()
+    page.mouse.move(*spot(page, 1200, 300))
+    for _ in range(20):
+        page.mouse.wheel(0, -240)
+    until(page, "view.scale === 44")
+    page.mouse.move(*spot(page, 1199, 301))
+    assert (choice(page)["row"], choice(page)["column"]) == (1199, 301)
+    assert told(page) == pytest.approx(float(amap.row(1199)[0, 0, 301]), rel=6e-3)
+    assert page.locator("regard-map .legend").inner_text().endswith("weight")
+
+
+def test_the_map_is_driven_by_keys_and_says_where_it_is(opened):
+    page = opened(recorded())
+    canvas = page.locator("regard-map canvas")
+    canvas.focus()
+    for key in ("PageUp", "Home", "ArrowDown", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    assert (choice(page)["row"], choice(page)["column"]) == (2, 1)
+    assert page.locator("regard-map [aria-live]").inner_text().startswith("“keeper” (2) attends to “the” (1):")
+    page.keyboard.press("Enter")
+    page.keyboard.press("h")
+    until(page, "view.scale >= 40")
+    outline = canvas.evaluate("x => getComputedStyle(x).outlineStyle + getComputedStyle(x).outlineWidth")
+    assert outline == "solid2px"
+
+
+def test_choosing_a_head_in_small_shows_it_everywhere(opened):
+    page = opened(recorded())
+    page.locator("regard-heads select").select_option("entropy")
+    page.locator("regard-heads canvas").focus()
+    before = choice(page)
+    page.keyboard.press("ArrowRight" if before["head"] != 2 else "ArrowLeft")
+    now = choice(page)
+    assert (now["site"], now["head"]) != (before["site"], before["head"])
+    pressed = page.locator("regard-lines button[aria-pressed=true]")
+    assert pressed.inner_text() == str(now["head"]) == page.locator("regard-page select[aria-label=Head]").input_value()
+
+
+def test_light_and_dark_are_drawn_as_such(opened):
+    shades = []
+    for scheme in ("light", "dark"):
+        page = opened(recorded(), scheme)
+        page.wait_for_timeout(100)
+        shades.append(
+            page.evaluate("""() => {
+            const map = document.querySelector('regard-page').shadowRoot.querySelector('regard-map');
+            const { data } = map.picture.getContext('2d').getImageData(0, 0, 400, 400);
+            return data.reduce((a, b) => a + b, 0) / data.length; }""")
+        )
+    assert shades[0] > shades[1] + 40

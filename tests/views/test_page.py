@@ -1,0 +1,118 @@
+"""One file that shows maps: read back as text here, in a browser in test_browser.py."""
+
+import base64
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+import torch
+
+import regard
+from regard.views import bundle, page
+from regard.views.page import html_of, save_html
+
+
+def recorded(layers: int = 2, heads: int = 2, n: int = 8, batch: int = 1, tokens=None) -> regard.Record:
+    torch.manual_seed(0)
+    with regard.record() as rec:
+        for _ in range(layers):
+            q = torch.randn(batch, heads, n, 4)
+            torch.nn.functional.scaled_dot_product_attention(q, q, q)
+    return rec if tokens is None else rec.label(tokens=tokens)
+
+
+class Scripts(HTMLParser):
+    """The scripts of a page and the tags outside them, as a browser finds them."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.tags, self.scripts = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag == "script":
+            self.scripts.append([dict(attrs), ""])
+
+    def handle_data(self, data):
+        if self.tags and self.tags[-1] == "script" and self.scripts:
+            self.scripts[-1][1] += data
+
+
+def data_of(text: str) -> dict:
+    return json.loads(next(body for attrs, body in Scripts(text).scripts if attrs.get("id") == "regard-data"))
+
+
+def test_a_record_becomes_one_file_with_all_its_sites(tmp_path):
+    rec = recorded()
+    made = rec.save_html(tmp_path / "run.html", title="Two layers")
+    data = data_of(made.read_text())
+    assert [site["site"] for site in data["sites"]] == list(rec.maps)
+    assert data["title"] == "Two layers" and data["sites"][0]["heads"] == 2
+    assert [x.name for x in tmp_path.iterdir()] == ["run.html"]  # no draft is left
+
+
+def test_a_map_saves_itself_and_so_does_one_head(tmp_path):
+    q = torch.randn(3, 2, 8, 4)
+    amap = regard.attend(q, q, q).map
+    assert data_of(amap.save_html(tmp_path / "a.html", item=2).read_text())["sites"][0]["heads"] == 2
+    assert data_of(amap[0, 1].save_html(tmp_path / "b.html").read_text())["sites"][0]["heads"] == 1
+    with pytest.raises(ValueError, match="this batch has 3 items"):
+        amap.save_html(tmp_path / "c.html", item=3)
+
+
+def test_tokens_that_are_html_stay_text(tmp_path):
+    hostile = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "&lt;", "]]>", "<!--",
+               "%%script%%", "\u2028", "'\""]  # fmt: skip
+    text = html_of(recorded(tokens=hostile), title="</title><script>alert(3)</script>", text=hostile[0])
+    read = Scripts(text)
+    assert data_of(text)["sites"][0]["rows"] == hostile
+    assert read.tags.count("script") == len(read.scripts) == text.count("<script") and "img" not in read.tags
+    code = [body for attrs, body in read.scripts if "type" not in attrs]
+    assert len(code) == 1 and "alert" not in code[0]
+
+
+def test_nothing_is_fetched_from_elsewhere():
+    text = html_of(recorded())
+    assert "default-src 'none'" in text
+    assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", text)
+    assert not re.search(r"\bfetch\(|XMLHttpRequest|import\(|WebSocket", text)
+
+
+def test_a_page_that_would_be_too_large_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(page, "LIMIT", 100)
+    with pytest.raises(ValueError, match="Show fewer sites or heads"):
+        html_of(recorded())
+
+
+def test_no_maps_is_an_error_and_a_failed_write_leaves_nothing(tmp_path):
+    with pytest.raises(ValueError, match="no maps to show"):
+        save_html(recorded(), tmp_path / "x.html", sites=lambda name: False)
+    with pytest.raises(FileNotFoundError, match="There is no folder"):
+        save_html(recorded(), tmp_path / "none" / "x.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_twelve_by_twelve_heads_at_256_tokens_are_at_most_10_megabytes(monkeypatch):
+    torch.manual_seed(0)
+    q, k = 1.2 * torch.randn(12, 256, 64), 1.2 * torch.randn(12, 256, 64)  # nothing to compress: the hard case
+    amap = regard.attend(q, k, k).map
+    monkeypatch.setattr(bundle, "EXACT", 0)  # as a page of twelve sites would carry it
+    text = html_of(amap)
+    assert 12 * len(text) - 11 * len(page.script()) < 10_000_000
+
+
+def test_the_script_is_one_that_a_page_can_hold():
+    script = page.script()
+    assert "</script" not in script and "<!--" not in script and "%%" not in script
+    assert len(base64.b64encode(script.encode())) < 400_000
+
+
+def test_cells_that_are_there_are_not_made_again(monkeypatch):
+    monkeypatch.setattr(bundle, "WHOLE", 10)
+    q = torch.randn(1, 2, 40, 4)
+    amap = regard.attend(q, q, q).map
+    made = amap.pyramid()
+    monkeypatch.setattr("regard.core.pyramid.build", lambda *_: pytest.fail("built again"))
+    assert data_of(html_of(amap))["sites"][0]["cell"] == made.cell
