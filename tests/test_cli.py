@@ -1,13 +1,11 @@
 """The command `regard`, as someone types it."""
 
-import base64
 import json
 import re
 import shutil
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -118,15 +116,12 @@ def test_look_writes_one_page_that_is_safe_and_fetches_nothing(folder, tmp_path)
     assert result.exit_code == 0, result.output
     assert result.output.strip().splitlines()[-1] == str(out.resolve())
     page = out.read_text(encoding="utf-8")
-    assert page.count("</script>") == 2, "the text must not end the script"
-    assert not re.search(r"(src|href)=|https?://|@import|fetch\(", page)
+    assert page.count("<script") == page.count("</script>"), "the text must not end the script"
+    assert not re.search(r"(src|href)=[\"']?(https?:)?//|@import|fetch\(", page)
     assert "default-src 'none'" in page
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    data = json.loads(re.search(r'id="regard-data">(.*?)</script>', page, re.DOTALL)[1])
     assert [site["site"] for site in data["sites"]] == [f"encoder.layer.{i}.attention.self" for i in (0, 1)]
     assert data["sites"][0]["rows"][3:6] == ["<", "/", "script"]
-    site = data["sites"][0]
-    weights = np.frombuffer(base64.b64decode(site["weights"]), "<f4").reshape(site["heads"], site["n"], site["m"])
-    np.testing.assert_allclose(weights.sum(-1), 1.0, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

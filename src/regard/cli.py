@@ -141,12 +141,13 @@ def look(
     console = Console(stderr=True)
     _check_place(out)
     with _extra("models"), _told():
-        from regard.views.look import page, write
+        from regard.views.page import html_of, write
         from regard.views.terminal import facts, progress, text_of
 
         rec = _recorded(console, model, _read(text, file), "qk", "model", sites, generate, trust_remote_code)
         with progress(console, "Drawing") as step:
-            made = page(rec.maps, str(rec.about.get("name", model)), facts(rec), text_of(rec), progress=step)
+            title = str(rec.about.get("name", model))
+            made = html_of(rec, title=title, facts=facts(rec), text=text_of(rec), progress=step)
         typer.echo(write(made, out).resolve())
 
 

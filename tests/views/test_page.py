@@ -116,3 +116,16 @@ def test_cells_that_are_there_are_not_made_again(monkeypatch):
     made = amap.pyramid()
     monkeypatch.setattr("regard.core.pyramid.build", lambda *_: pytest.fail("built again"))
     assert data_of(html_of(amap))["sites"][0]["cell"] == made.cell
+
+
+def test_steps_of_a_generation_are_one_map():
+    torch.manual_seed(0)
+    k = torch.randn(1, 2, 7, 4)
+    with regard.record() as rec:
+        torch.nn.functional.scaled_dot_product_attention(k[:, :, :4], k[:, :, :4], k[:, :, :4], is_causal=True)
+        for m in (5, 6, 7):
+            torch.nn.functional.scaled_dot_product_attention(k[:, :, m - 1 : m], k[:, :, :m], k[:, :, :m])
+    (group,) = bundle.joined({name: amap[0] for name, amap in rec.maps.items()}).values()
+    whole = torch.softmax((k @ k.transpose(-1, -2) / 2).masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf), -1)
+    torch.testing.assert_close(bundle.whole(group), whole[0])
+    assert len(data_of(html_of(rec))["sites"]) == 1

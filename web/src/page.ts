@@ -14,8 +14,15 @@ export function embedded(root: Document = document): Store | null {
   return new Store(new MapData(about, blob));
 }
 
+/** An address ends in site, head, row, column: page.html#5,11,9,2 */
+export function addressed(hash: string): number[] | null {
+  return /^#\d+,\d+,\d+,\d+$/.test(hash) ? hash.slice(1).split(",").map(Number) : null;
+}
+
 /** Where a page opens: the head that looks hardest at other tokens than the first, the last and its neighbours. */
-export async function start(store: Store): Promise<void> {
+export async function start(store: Store, hash: string): Promise<void> {
+  const asked = addressed(hash);
+  if (asked) return store.choose({ site: asked[0], head: asked[1], row: asked[2], column: asked[3], locked: true });
   let most = -1;
   let best = { site: 0, head: 0 };
   store.data.sites.forEach((site, s) =>
@@ -66,9 +73,13 @@ export class RegardPage extends LitElement {
     super.connectedCallback();
     if (!this.store) {
       this.store = embedded();
-      if (this.store) void start(this.store);
+      if (this.store) void start(this.store, location.hash);
     }
-    this.store?.addEventListener("choice", () => this.requestUpdate());
+    this.store?.addEventListener("choice", () => {
+      const { site, head, row, column, locked } = this.store!.choice;
+      if (locked) history.replaceState(null, "", `#${site},${head},${row},${column}`);
+      this.requestUpdate();
+    });
   }
 
   protected override render() {

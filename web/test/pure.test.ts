@@ -6,6 +6,7 @@ import { described, ordered } from "../src/heads";
 import { clamped, fit, inSight, limited, revealing, stride, strongest, zoomed } from "../src/layout";
 import { halved, levelFor, levelsOf, massThresholds, type Level } from "../src/levels";
 import { same, shortened, shown, spaced } from "../src/names";
+import { addressed } from "../src/page";
 import { profile } from "../src/picture";
 import { made } from "./made_by_python";
 
@@ -126,6 +127,13 @@ describe("names", () => {
     expect(["un", "##likely", "cat", "."].map((_, j, all) => spaced(all, j))).toEqual([false, false, true, false]);
     expect(["a", " b", "c"].map((_, j, all) => spaced(all, j))).toEqual([false, true, false]);
     expect(same({ rows: ["a"], columns: ["a"], n: 1, m: 1 } as never)).toBe(true);
+  });
+});
+
+describe("addresses", () => {
+  it("name a site, a head, a row and a column", () => {
+    expect(addressed("#5,11,9,2")).toEqual([5, 11, 9, 2]);
+    expect(["", "#5", "#a,b,c,d", "#1,2,3,4,5"].map(addressed)).toEqual([null, null, null, null]);
   });
 });
 

@@ -11,7 +11,7 @@ Arrays are cut into byte planes, compressed and written in base64; the page deco
 import base64
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -205,6 +205,24 @@ def thumbs(w: Tensor) -> np.ndarray:
     pooled = torch.nn.functional.max_pool2d(w[:, None], side, ceil_mode=True)[:, 0]
     top = pooled.amax((-1, -2), keepdim=True).clamp_min(1e-30)
     return (255 * (pooled.clamp_min(0) / top).sqrt()).round().to(torch.uint8).numpy()
+
+
+def joined(maps: Mapping[str, AttentionMap]) -> dict[str, list[AttentionMap]]:
+    """Maps by path; each step of a generation follows the one whose keys it goes on with."""
+    made: dict[str, list[AttentionMap]] = {}
+    last: dict[str, str] = {}
+    for name, amap in maps.items():
+        path = re.sub(r":\d+$", "", name)
+        group = made.get(last.get(path, ""), [])
+        before = group[-1] if group else None
+        grows = before is not None and amap.m - amap.n == before.m and amap.lead == before.lead
+        crosses = before is not None and amap.n == 1 and amap.m == before.m and amap.columns == before.columns
+        if before is not None and (grows or (crosses and amap.columns is not amap.rows and before.m != before.n)):
+            group.append(amap)
+        else:
+            made[name] = [amap]
+            last[path] = name
+    return made
 
 
 def bundle(groups: "dict[str, list[AttentionMap]]", blobs: Blobs, step: Any = None) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ import html
 import json
 import os
 import re
+import tempfile
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -12,8 +13,7 @@ from typing import Any
 from ..core.maps import AttentionMap
 from ..core.pyramid import Level, Pyramid
 from ..recording.record import Record
-from .bundle import Blobs, bundle
-from .look import _joined, write
+from .bundle import Blobs, bundle, joined
 
 LIMIT = 64_000_000  # bytes that a page may have
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -52,7 +52,7 @@ def html_of(
         raise ValueError("There are no maps to show: record with keep='qk', 'weights' or 'topk', and name sites that "
                          "are there.")  # fmt: skip
     blobs = Blobs()
-    made = bundle(_joined(one), blobs, progress)
+    made = bundle(joined(one), blobs, progress)
     title = title or str(about.get("name") or about.get("class") or "An attention map")
     data = {"version": 1, "title": title, "facts": facts, "text": text, "sites": made}
     size = sum(map(len, blobs.texts))
@@ -64,6 +64,23 @@ def html_of(
              "script": script()}  # fmt: skip
     template = files("regard.views").joinpath("templates/page.html").read_text(encoding="utf-8")
     return re.sub(r"%%(\w+)%%", lambda found: shown[found[1]], template)
+
+
+def write(text: str, path: "str | os.PathLike[str]") -> Path:
+    """Whole or not at all."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {str(target.parent)!r} for the page.")
+    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(draft, 0o644)
+        os.replace(draft, target)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+    return target
 
 
 def script() -> str:
