@@ -73,6 +73,6 @@ def test_every_mechanism_has_its_page():
     names = [*regard.scores.NAMES, *regard.alignments.NAMES]
     assert [name for name in names if f'`"{name}"`' not in text] == []
     alone = ["Location", "LocationAware", "LearnedQuery", "TopK", "Reinforced", "Rotary"]
-    alone += [kind.__name__ for kind in Modifier.__subclasses__() if kind.__module__.startswith("regard.")]
+    alone += [kind.__name__ for kind in Modifier.__subclasses__() if kind.__module__.startswith("regard.core.")]
     assert [name for name in alone if f"`{name}`" not in text] == []
     assert [page.name for page in MECHANISMS if f"({page.name})" not in text] == []

@@ -16,6 +16,7 @@ All of them stand in this one file, because numba's cache on disk notices a chan
 """
 
 import math
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
-from numba.core import cgutils
+from numba.core import cgutils, event
 from numba.extending import intrinsic, overload
 
 PAIR, DOT = 0, 1
@@ -1238,3 +1239,21 @@ def by_target(c, cuts, plan, graph, t, how, ds, da):
                     _bend(a, i, b, j, ds, mine + e, how, width, da, at, nothing, 0, False)
             line_times(da, at, readout, 0, readout, 0, deep, _ZERO)
         p = q
+
+
+class _Notice(event.Listener):
+    """Half a minute of silence looks like a fault: said once, where our kernels are compiled and not read from disk."""
+
+    said = False
+
+    def on_start(self, happened: Any) -> None:
+        function = happened.data["dispatcher"].py_func
+        if not self.said and function.__module__ == __name__:
+            self.said = True
+            print("regard: compiling the graph kernels for this processor; half a minute, once.", file=sys.stderr)
+
+    def on_end(self, happened: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Notice())
