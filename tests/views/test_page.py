@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 import torch
@@ -129,3 +130,11 @@ def test_steps_of_a_generation_are_one_map():
     whole = torch.softmax((k @ k.transpose(-1, -2) / 2).masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf), -1)
     torch.testing.assert_close(bundle.whole(group), whole[0])
     assert len(data_of(html_of(rec))["sites"]) == 1
+
+
+def test_the_code_of_the_page_about_pages_runs(tmp_path, monkeypatch):
+    document = Path(__file__).parents[2] / "docs/see/index.md"
+    monkeypatch.chdir(tmp_path)
+    for block in re.findall(r"^```python\n(.*?)^```", document.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        exec(compile(block, "docs/see/index.md", "exec"), {})
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["map.html", "run.html"]

@@ -59,5 +59,5 @@ export function written(w: number): string {
 
 export const HEAD_COLOURS = [
   "#c9720c", "#2f7d95", "#7a4fa3", "#3f8f4f", "#c2453d", "#6b7a1f", "#b1498a", "#4467b8", "#8a6d3b", "#1f8a7a",
-  "#a85a2a", "#5d6470",
+  "#a85a2a", "#7b8794",
 ];

@@ -1,6 +1,6 @@
 /** What stands around the picture of a map: names along its edges, profiles of the chosen row and column, the cross. */
 
-import { written } from "./colour";
+import { place, written, type Scale } from "./colour";
 import type { Head, SiteAbout } from "./data";
 import { stride, type View } from "./layout";
 import { columnName, rowName, shortened } from "./names";
@@ -43,6 +43,7 @@ export interface Scene {
   locked: boolean;
   skipped: number;
   top: number;
+  scale: Scale;
   head: Head;
   focused: boolean;
 }
@@ -130,8 +131,8 @@ function numbers(context: CanvasRenderingContext2D, scene: Scene): void {
     for (let j = Math.max(0, Math.floor(view.x)); j < j1; j++) {
       const w = head.weight(i, j).value;
       if (w < 0.0005) continue;
-      const strong = Math.sqrt(w / Math.max(scene.top, 1e-30)) > 0.55;
-      context.fillStyle = strong ? (scene.inks.dark ? "#1d1206" : "#fff8ea") : scene.inks.soft;
+      const strong = place(w, scene.top, scene.scale) > (scene.inks.dark ? 0.5 : 0.6); // against its own colour
+      context.fillStyle = strong ? (scene.inks.dark ? "#1d1206" : "#fff8ea") : scene.inks.ink;
       context.fillText(w.toFixed(3).replace(/^0/, ""), frame.left + (j + 0.5 - view.x) * view.scale, frame.upper + (i + 0.5 - view.y) * view.scale);
     }
   context.restore();

@@ -60,17 +60,21 @@ export function inSight(count: number, top: number, height: number, line: number
   return [Math.max(0, Math.floor(top / line) - 1), Math.min(count, Math.ceil((top + height) / line) + 1)];
 }
 
-/** The share of a row's mass that a line must be among to be drawn, and the lines themselves, largest last. */
+/** A row's largest weights that make up a share of its mass, at most so many, largest last. */
 export function strongest(row: Float32Array, share: number, most: number): { j: number; w: number }[] {
-  const order = Array.from(row, (w, j) => ({ j, w })).filter((x) => x.w > 0);
-  order.sort((a, b) => b.w - a.w);
-  const total = order.reduce((sum, x) => sum + x.w, 0);
-  const made: { j: number; w: number }[] = [];
-  let sum = 0;
-  for (const x of order) {
-    if (made.length >= most || sum >= share * total - 1e-7) break;
-    made.push(x);
-    sum += x.w;
+  const best: { j: number; w: number }[] = []; // rising; short, so that a long row is read once
+  let total = 0;
+  for (let j = 0; j < row.length; j++) {
+    const w = row[j];
+    total += w;
+    if (w <= 0 || (best.length === most && w <= best[0].w)) continue;
+    let at = best.length;
+    while (at > 0 && best[at - 1].w >= w) at--;
+    best.splice(at, 0, { j, w });
+    if (best.length > most) best.shift();
   }
-  return made.reverse();
+  let sum = 0;
+  let first = best.length;
+  while (first > 0 && sum < share * total - 1e-7) sum += best[--first].w;
+  return best.slice(first);
 }

@@ -1,7 +1,7 @@
 /** <regard-lines>: who attends, left; what is attended, right; a line as broad as the weight. */
 
 import { css, html } from "lit";
-import { HEAD_COLOURS, written } from "./colour";
+import { HEAD_COLOURS } from "./colour";
 import type { Head } from "./data";
 import { inSight, strongest } from "./layout";
 import { columnName, rowName, shortened } from "./names";
@@ -100,10 +100,15 @@ export class RegardLines extends Part {
     const y = (x: number) => (x + 0.5) * LINE - top;
     const held = this.held;
     const heads = this.heads.filter((head) => this.loaded.has(head));
+    const until = performance.now() + 10; // long rows are read a few at a time
     context.lineCap = "butt";
     for (const head of heads)
       for (let i = i0; i < i1; i++) {
         if (held !== null && i !== held) continue;
+        if (i !== held && performance.now() > until && !this.rows.has(`${head}.${i}.${this.mass}`)) {
+          this.later();
+          continue;
+        }
         for (const { j, w } of this.of(head, i)) {
           context.strokeStyle = HEAD_COLOURS[head % HEAD_COLOURS.length];
           context.globalAlpha = (held === null ? 0.14 + 0.56 * w : 0.4 + 0.5 * w) * (colours.dark ? 1.25 : 1) * (j >= j0 && j < j1 ? 1 : 0.4);
@@ -136,7 +141,7 @@ export class RegardLines extends Part {
         const after = right + 14 + context.measureText(name).width;
         context.font = `11px ${FONT}`;
         context.fillStyle = colours.soft;
-        context.fillText(written(w).slice(0, 5), after, y(j));
+        context.fillText(w.toFixed(3), after, y(j));
       }
     }
     context.fillStyle = colours.raised;

@@ -7,7 +7,7 @@ import { clamped, fit, limited, revealing, zoomed, type View } from "./layout";
 import { levelFor, massThresholds } from "./levels";
 import { furnish, margins, type Frame } from "./furniture";
 import { columnName, rowName, told } from "./names";
-import { paint, topOf, type Shows } from "./picture";
+import { paint, topInSight, topOf, type Shows } from "./picture";
 import { Part } from "./part";
 import { inks, isDark, sharpen, theme } from "./theme";
 
@@ -16,12 +16,13 @@ type Sink = "none" | "first" | "chosen";
 export class RegardMap extends Part {
   static override properties = {
     ...Part.properties, scale: { state: true }, shows: { state: true }, sink: { state: true }, mass: { state: true },
-    size: { state: true }, top: { state: true }, ready: { state: true },
+    local: { state: true }, size: { state: true }, top: { state: true }, ready: { state: true },
   };
   declare scale: Scale;
   declare shows: Shows;
   declare sink: Sink;
   declare mass: number;
+  declare local: boolean; // the darkest colour is the largest weight in sight, not of the head
   declare size: number; // weights along a cell that is drawn
   declare top: number;
   declare ready: boolean;
@@ -42,6 +43,7 @@ export class RegardMap extends Part {
     this.shows = "peak";
     this.sink = "none";
     this.mass = 1;
+    this.local = false;
     this.size = 1;
     this.top = 1;
     this.ready = false;
@@ -103,7 +105,7 @@ export class RegardMap extends Part {
   }
 
   protected override willUpdate(changed: PropertyValues): void {
-    for (const name of ["scale", "shows", "sink", "mass"]) if (changed.has(name)) this.stale = true;
+    for (const name of ["scale", "shows", "sink", "mass", "local"]) if (changed.has(name)) this.stale = true;
   }
 
   protected draw(): void {
@@ -126,7 +128,7 @@ export class RegardMap extends Part {
     context.imageSmoothingEnabled = false;
     context.drawImage(this.picture, frame.left, frame.upper, frame.width, frame.height);
     furnish(context, { frame, view: this.view, site: store.site, inks: colours, row, column, lines: this.lines,
-      locked: store.choice.locked, skipped: this.wide(), top: this.top, head, focused: this.shadowRoot!.activeElement === canvas });
+      locked: store.choice.locked, skipped: this.wide(), top: this.top, scale: this.scale, head, focused: this.shadowRoot!.activeElement === canvas });
   }
 
   private repaint(head: Head, frame: Frame): void {
@@ -139,7 +141,9 @@ export class RegardMap extends Part {
     }
     const level = levelFor(head.levels, this.view.scale * ratio);
     const skip = this.wide();
-    this.top = topOf(head, level, this.shows, skip < 0 ? null : skip);
+    const without = skip < 0 ? null : skip;
+    const seen = this.local ? topInSight(head, this.view, frame.width, frame.height, this.view.scale * ratio, this.shows, without) : 0;
+    this.top = seen || topOf(head, level, this.shows, without);
     if (this.mass < 1 && head.dense && (this.least?.head !== head || this.least.mass !== this.mass))
       this.least = { head, mass: this.mass, of: massThresholds(head.dense, head.n, head.m, this.mass) };
     const context = this.picture.getContext("2d")!;
@@ -279,6 +283,8 @@ export class RegardMap extends Part {
         <label title=${dense ? "The largest weights of each row that make up this share of it" : "For maps of up to a million weights"}>Mass
           <input type="range" min="0.5" max="1" step="0.01" .value=${String(this.mass)} ?disabled=${!dense} aria-label="Share of each row's mass that is drawn"
             @input=${(e: Event) => (this.mass = Number((e.target as HTMLInputElement).value))}> ${Math.round(100 * this.mass)} %</label>
+        <label title="The darkest colour is the largest weight in sight, not of the whole head"><input type="checkbox" .checked=${this.local}
+          @change=${(e: Event) => (this.local = (e.target as HTMLInputElement).checked)}> scale to what is in sight</label>
         <span><button aria-label="Zoom out" @click=${() => this.zoom(1 / 1.6)}>−</button>
           <button aria-label="Zoom in" @click=${() => this.zoom(1.6)}>+</button>
           <button @click=${() => this.zoom(0)}>Whole</button></span>

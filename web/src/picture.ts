@@ -36,6 +36,25 @@ export function topOf(head: Head, level: number, shows: Shows, without: number |
   return top;
 }
 
+/** The largest weight, or cell, in sight: the top of a scale that is to show what is faint elsewhere. */
+export function topInSight(head: Head, view: View, width: number, height: number, per: number, shows: Shows, without: number | null): number {
+  const single = head.dense === null && head.pairs !== null && per >= 0.999;
+  const level = head.levels[levelFor(head.levels, per)];
+  const size = single ? 1 : level.size;
+  const [i0, j0] = [Math.max(0, Math.floor(view.y / size)), Math.max(0, Math.floor(view.x / size))];
+  const i1 = Math.min(Math.ceil(head.n / size), Math.ceil((view.y + height / view.scale) / size));
+  const j1 = Math.min(Math.ceil(head.m / size), Math.ceil((view.x + width / view.scale) / size));
+  const skip = without === null ? -1 : Math.floor(without / size);
+  let top = 0;
+  for (let i = i0; i < i1; i++)
+    for (let j = j0; j < j1; j++) {
+      const tile = single ? head.tile(Math.floor(i / Head.TILE), Math.floor(j / Head.TILE), false) : null;
+      const x = single ? (tile ? tile[(i % Head.TILE) * Head.TILE + (j % Head.TILE)] : 0) : level[shows][i * level.cols + j];
+      if (x > top && j !== skip) top = x;
+    }
+  return top;
+}
+
 /** Fill an image whose pixels are `ratio` to a CSS pixel. */
 export function paint(image: ImageData, head: Head, view: View, ratio: number, look: Look): Drawn {
   const pixels = new Uint32Array(image.data.buffer);

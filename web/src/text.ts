@@ -62,7 +62,7 @@ export class RegardText extends Part {
     const own = same(site);
     const choose = (j: number) => store.choose(own ? { row: j, locked: true } : { column: j });
     return html`
-      <div class="bar"><small>Darkest: ${written(top)}</small><label><input type="checkbox" .checked=${this.without}
+      <div class="bar"><small>Strongest: ${written(top)}</small><label><input type="checkbox" .checked=${this.without}
         @change=${(e: Event) => (this.without = (e.target as HTMLInputElement).checked)}> without the first token</label></div>
       <p>${from > 0 ? "… " : nothing}${site.columns.slice(from, to).map((name, x) => {
         const j = from + x;
