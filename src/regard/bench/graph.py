@@ -214,7 +214,7 @@ def _measured(run: Callable[[Tensor], Any], edge_index: Tensor, gpu: bool) -> tu
         return _gpu_median(lambda: run(edge_index), 10), memory
     run(edge_index)
     _, memory_bytes = peak_memory(lambda: run(edge_index))
-    return _milliseconds(lambda: run(edge_index), False, 5), memory_bytes / 1e9
+    return _milliseconds(lambda: run(edge_index), False, 3), memory_bytes / 1e9
 
 
 def _milliseconds(run: Callable[[], Any], gpu: bool, repeats: int) -> float:
