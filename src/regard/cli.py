@@ -142,12 +142,12 @@ def look(
     _check_place(out)
     with _extra("models"), _told():
         from regard.views.page import html_of, write
-        from regard.views.terminal import facts, progress, text_of
+        from regard.views.terminal import progress
 
         rec = _recorded(console, model, _read(text, file), "qk", "model", sites, generate, trust_remote_code)
         with progress(console, "Drawing") as step:
             title = str(rec.about.get("name", model))
-            made = html_of(rec, title=title, facts=facts(rec), text=text_of(rec), progress=step)
+            made = html_of(rec, title=title, progress=step)
         typer.echo(write(made, out).resolve())
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import regard
+from regard.core.maps import StoredMap
 from regard.views import bundle
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -85,7 +86,7 @@ def spot(page, i, j) -> tuple[float, float]:
             """([i, j]) => {
         const map = document.querySelector('regard-page').shadowRoot.querySelector('regard-map');
         const box = map.shadowRoot.querySelector('canvas').getBoundingClientRect(), f = map.frameBox, v = map.view;
-        return [box.x + f.left + (j + .5 - v.x) * v.scale, box.y + f.upper + (i + .5 - v.y) * v.scale]; }""",
+        return [box.x + f.left + (j + .5 - v.x) * v.scale, box.y + f.upper + (i + .5 - v.y) * v.scale * v.tall]; }""",
             [i, j],
         )
     )
@@ -169,3 +170,20 @@ def test_light_and_dark_are_drawn_as_such(opened):
             return data.reduce((a, b) => a + b, 0) / data.length; }""")
         )
     assert shades[0] > shades[1] + 40
+
+
+@pytest.mark.parametrize("kind", ["no rows", "one", "few rows", "few columns", "below zero", "not a number"])
+def test_maps_of_any_shape_and_sign_open_and_are_driven_without_an_error(opened, kind):
+    sizes = {"no rows": (0, 3), "one": (1, 1), "few rows": (3, 400), "few columns": (400, 7)}
+    if kind in sizes:
+        n, m = sizes[kind]
+        q, k = torch.randn(2, n, 4), torch.randn(2, m, 4)
+        amap = regard.attend(q, k, k).map
+    else:
+        w = torch.randn(2, 9, 9)
+        amap = StoredMap((2,), w if kind == "below zero" else w.softmax(-1).masked_fill(w > 1, float("nan")))
+    page = opened(amap)
+    page.locator("regard-map canvas").focus()
+    for key in ("ArrowDown", "ArrowRight", "+", "Enter", "0", "h"):
+        page.keyboard.press(key)
+    assert "head 1" in page.locator("regard-heads p").inner_text()

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import regard
+from regard.core.maps import StoredMap
 from regard.views import bundle, page
 from regard.views.page import html_of, save_html
 
@@ -138,3 +139,19 @@ def test_the_code_of_the_page_about_pages_runs(tmp_path, monkeypatch):
     for block in re.findall(r"^```python\n(.*?)^```", document.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
         exec(compile(block, "docs/see/index.md", "exec"), {})
     assert sorted(x.name for x in tmp_path.iterdir()) == ["map.html", "run.html"]
+
+
+def test_weights_below_zero_and_not_numbers_make_a_page_that_opens():
+    w = torch.tensor([[[0.5, -0.25], [float("nan"), 1.0]]])
+    text = html_of(StoredMap((1,), w))
+    (site,) = data_of(text)["sites"]
+    assert site["form"] == "weights" and site["numbers"][0]["entropy"] is None
+    assert "NaN" not in json.dumps(data_of(text)) and "Infinity" not in json.dumps(data_of(text))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (3, 0), (0, 3)])
+def test_maps_of_any_shape_make_a_page(shape):
+    n, m = shape
+    q, k = torch.randn(2, n, 4), torch.randn(2, m, 4)
+    (site,) = data_of(html_of(regard.attend(q, k, k).map))["sites"]
+    assert (site["n"], site["m"], site["heads"]) == (n, m, 2)

@@ -15,6 +15,12 @@ export const RAMPS = {
   dark: ["#191a20", "#3a2410", "#6e3f0e", "#b46a12", "#ee9d2b", "#ffd07a", "#fff6dc"],
 };
 
+/** Below zero, as gradients and differences go. */
+export const COLD = {
+  light: ["#fffdf8", "#d3e6ee", "#9cc9da", "#5aa2bd", "#2a7592", "#134a62", "#06212e"],
+  dark: ["#191a20", "#0f2a38", "#124a63", "#1b7397", "#41a3c9", "#8fd0ea", "#e2f5fd"],
+};
+
 /** Where a weight stands between none (0) and `top` (1). */
 export function place(w: number, top: number, scale: Scale): number {
   if (!(w > 0) || !(top > 0)) return 0;
@@ -53,6 +59,7 @@ export function palette(stops: string[]): Uint32Array {
 /** As a person reads a weight: four digits, small ones by their power of ten. */
 export function written(w: number): string {
   if (w === 0) return "0";
+  if (w < 0) return `−${written(-w)}`;
   if (w < 0.001) return w.toExponential(2).replace("e-", "e−");
   return w.toFixed(4);
 }

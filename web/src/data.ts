@@ -5,10 +5,10 @@ import { exactBlock, exactWeight, type Pairs } from "./exact";
 import { levelsOf, type Level } from "./levels";
 
 export interface HeadNumbers {
-  entropy?: number;
-  sink?: number;
+  entropy?: number | null;
+  sink?: number | null;
   distance?: number | null;
-  elsewhere?: number;
+  elsewhere?: number | null;
 }
 
 export interface SiteAbout {
@@ -53,6 +53,7 @@ export interface Weight {
   exact: boolean;
 }
 
+const KEPT = 4e7; // weights of heads that were looked at before: 160 MB
 const TILE = 64;
 const TILES = 1024; // tiles of single weights that are kept: 16 MB
 
@@ -152,7 +153,9 @@ export class MapData {
     const key = `${site}.${head}`;
     let found = this.heads.get(key);
     if (!found) {
-      if (this.heads.size >= 24) this.heads.delete(this.heads.keys().next().value!);
+      const { n, m } = this.sites[site];
+      const most = Math.max(3, Math.min(24, Math.floor(KEPT / Math.max(1, n * m)))); // a large one takes more room
+      while (this.heads.size >= most) this.heads.delete(this.heads.keys().next().value!);
       this.heads.set(key, (found = this.made(this.sites[site], head)));
     }
     return found;

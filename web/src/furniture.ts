@@ -14,11 +14,12 @@ export interface Frame {
   height: number;
   right: number;
   lower: number;
+  tall: number; // how much higher than wide a weight is drawn
 }
 
 const PROFILE = 54;
 
-/** Room for names at the left and above, for profiles at the right and below; the map as high as it is wide, or less. */
+/** Room for names at the left and above, for profiles at the right and below. Weights are square unless rows or columns are few. */
 export function margins(site: SiteAbout, width: number, most: number): Frame {
   const named = (list: string[] | null) => (list ? Math.min(13, list.reduce((x, name) => Math.max(x, name.length), 3)) : 5);
   const left = 34 + 6.6 * named(site.rows);
@@ -26,10 +27,20 @@ export function margins(site: SiteAbout, width: number, most: number): Frame {
   const right = PROFILE + 14;
   const lower = PROFILE + 12;
   const across = Math.max(80, Math.floor(width - left - right));
-  const high = Math.max(80, Math.floor(Math.min(most - upper - lower, across)));
-  const ideal = Math.ceil((high * site.m) / Math.max(1, site.n));
-  const wide = site.n * 3 < site.m ? across : Math.min(across, Math.max(high, ideal));
-  return { left: Math.round(left), upper: Math.round(upper), width: wide, height: high, right, lower };
+  const highest = Math.max(80, Math.floor(Math.min(most - upper - lower, across)));
+  const { n, m } = site;
+  let [wide, high, tall] = [across, highest, 1];
+  if (m > 2.5 * n) {
+    high = Math.round(Math.min(highest, Math.max((across / m) * n, Math.min(220, 30 * n)))); // few rows: higher ones
+    tall = high / n / (across / m);
+  } else if (n > 2.5 * m) {
+    wide = Math.round(Math.min(across, Math.max((highest / n) * m, Math.min(280, 40 * m)))); // few columns: wider ones
+    tall = highest / n / (wide / m);
+  } else {
+    wide = Math.min(across, Math.ceil((highest * m) / Math.max(1, n)));
+    high = Math.min(highest, Math.ceil((wide * n) / Math.max(1, m)));
+  }
+  return { left: Math.round(left), upper: Math.round(upper), width: wide, height: high, right, lower, tall };
 }
 
 export interface Scene {
@@ -51,9 +62,10 @@ export interface Scene {
 export function furnish(context: CanvasRenderingContext2D, scene: Scene): void {
   const { frame, view, inks } = scene;
   const x0 = frame.left + Math.max(0, -view.x * view.scale);
-  const y0 = frame.upper + Math.max(0, -view.y * view.scale);
+  const down = view.scale * view.tall;
+  const y0 = frame.upper + Math.max(0, -view.y * down);
   const x1 = Math.min(frame.left + frame.width, frame.left + (scene.site.m - view.x) * view.scale);
-  const y1 = Math.min(frame.upper + frame.height, frame.upper + (scene.site.n - view.y) * view.scale);
+  const y1 = Math.min(frame.upper + frame.height, frame.upper + (scene.site.n - view.y) * down);
   context.strokeStyle = inks.line;
   context.lineWidth = 1;
   context.strokeRect(x0 - 0.5, y0 - 0.5, x1 - x0 + 1, y1 - y0 + 1);
@@ -65,6 +77,7 @@ export function furnish(context: CanvasRenderingContext2D, scene: Scene): void {
 
 function names(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: number, x1: number, y1: number): void {
   const { frame, view, site, inks, row, column } = scene;
+  const down = view.scale * view.tall;
   context.font = `12px ${FONT}`;
   context.fillStyle = inks.ink;
   const axis = (text: string, x: number, y: number, turn: number) => {
@@ -80,19 +93,19 @@ function names(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: 
   };
   axis("is attended →", (x0 + x1) / 2, 9, 0);
   axis("← attends", 9, (y0 + y1) / 2, -Math.PI / 2);
-  const step = stride(view.scale, site.rows ? 12 : 16);
+  const step = stride(down, site.rows ? 12 : 16);
   const first = Math.max(0, Math.ceil(view.y / step) * step);
   context.textBaseline = "middle";
   context.textAlign = "right";
   const put = (i: number, strong: boolean) => {
-    const y = frame.upper + (i + 0.5 - view.y) * view.scale;
+    const y = frame.upper + (i + 0.5 - view.y) * down;
     if (y < y0 - 1 || y > y1 + 1) return;
     context.font = `${strong ? "600 " : ""}12px ${FONT}`;
     context.fillStyle = strong ? inks.mark : inks.ink;
     context.fillText(shortened(rowName(site, i), 13), x0 - 6, y);
   };
-  for (let i = first; i < Math.min(site.n, view.y + frame.height / view.scale); i += step)
-    if (i === row || Math.abs(i - row) * view.scale >= 12) put(i, i === row);
+  for (let i = first; i < Math.min(site.n, view.y + frame.height / down); i += step)
+    if (i === row || Math.abs(i - row) * down >= 12) put(i, i === row);
   if (row % step) put(row, true);
   const near = site.columns ? 13 : 14 + 7 * String(site.m).length;
   const side = stride(view.scale, near);
@@ -117,7 +130,8 @@ function names(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: 
 /** The weights themselves, once there is room for them. */
 function numbers(context: CanvasRenderingContext2D, scene: Scene): void {
   const { frame, view, head, site } = scene;
-  if (view.scale < 34 || !head.single || (head.dense === null && !head.pairs)) return;
+  const down = view.scale * view.tall;
+  if (view.scale < 34 || down < 13 || !head.single || (head.dense === null && !head.pairs)) return;
   context.save();
   context.beginPath();
   context.rect(frame.left, frame.upper, frame.width, frame.height);
@@ -125,15 +139,15 @@ function numbers(context: CanvasRenderingContext2D, scene: Scene): void {
   context.font = `10px ${FONT}`;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  const i1 = Math.min(site.n, Math.ceil(view.y + frame.height / view.scale));
+  const i1 = Math.min(site.n, Math.ceil(view.y + frame.height / down));
   const j1 = Math.min(site.m, Math.ceil(view.x + frame.width / view.scale));
   for (let i = Math.max(0, Math.floor(view.y)); i < i1; i++)
     for (let j = Math.max(0, Math.floor(view.x)); j < j1; j++) {
       const w = head.weight(i, j).value;
-      if (w < 0.0005) continue;
-      const strong = place(w, scene.top, scene.scale) > (scene.inks.dark ? 0.5 : 0.6); // against its own colour
+      if (Math.abs(w) < 0.0005) continue;
+      const strong = place(Math.abs(w), scene.top, scene.scale) > (scene.inks.dark ? 0.5 : 0.6); // against its own colour
       context.fillStyle = strong ? (scene.inks.dark ? "#1d1206" : "#fff8ea") : scene.inks.ink;
-      context.fillText(w.toFixed(3).replace(/^0/, ""), frame.left + (j + 0.5 - view.x) * view.scale, frame.upper + (i + 0.5 - view.y) * view.scale);
+      context.fillText(w.toFixed(3).replace(/^(-?)0/, "$1"), frame.left + (j + 0.5 - view.x) * view.scale, frame.upper + (i + 0.5 - view.y) * down);
     }
   context.restore();
 }
@@ -141,8 +155,9 @@ function numbers(context: CanvasRenderingContext2D, scene: Scene): void {
 function cross(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: number, x1: number, y1: number): void {
   const { frame, view, inks, row, column } = scene;
   const x = frame.left + (column - view.x) * view.scale;
-  const y = frame.upper + (row - view.y) * view.scale;
+  const y = frame.upper + (row - view.y) * view.scale * view.tall;
   const size = Math.max(1, view.scale);
+  const high = Math.max(1, view.scale * view.tall);
   context.save();
   context.beginPath();
   context.rect(x0 - 2, y0 - 2, x1 - x0 + 4, y1 - y0 + 4);
@@ -150,12 +165,12 @@ function cross(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: 
   context.strokeStyle = inks.mark;
   context.globalAlpha = scene.locked ? 0.9 : 0.55;
   context.lineWidth = 1;
-  context.strokeRect(x0, Math.round(y) - 0.5, x1 - x0, size + 1);
+  context.strokeRect(x0, Math.round(y) - 0.5, x1 - x0, high + 1);
   context.strokeRect(Math.round(x) - 0.5, y0, size + 1, y1 - y0);
   context.globalAlpha = 1;
   context.lineWidth = scene.locked ? 2.5 : 1.5;
-  const pad = view.scale < 6 ? 4 : 0;
-  context.strokeRect(x - pad - 0.5, y - pad - 0.5, size + 2 * pad + 1, size + 2 * pad + 1);
+  const pad = Math.min(size, high) < 6 ? 4 : 0;
+  context.strokeRect(x - pad - 0.5, y - pad - 0.5, size + 2 * pad + 1, high + 2 * pad + 1);
   context.restore();
   if (scene.skipped >= 0) {
     const at = frame.left + (scene.skipped + 0.5 - view.x) * view.scale;
@@ -174,18 +189,20 @@ function cross(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: 
 function profiles(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: number, x1: number, y1: number): void {
   const { frame, view, inks, lines } = scene;
   const across = profile(lines.row, view.x, view.scale, Math.floor(frame.width));
-  const down = profile(lines.column, view.y, view.scale, Math.floor(frame.height));
-  const high = across.reduce((a, b) => Math.max(a, b), 0) || 1;
-  const wide = down.reduce((a, b) => Math.max(a, b), 0) || 1;
+  const down = profile(lines.column, view.y, view.scale * view.tall, Math.floor(frame.height));
+  const high = across.reduce((a, b) => Math.max(a, Math.abs(b)), 0) || 1;
+  const wide = down.reduce((a, b) => Math.max(a, Math.abs(b)), 0) || 1;
   const [below, beside] = [y1 + 10, x1 + 10];
-  context.fillStyle = inks.mark;
+  const cold = inks.dark ? "#41a3c9" : "#2a7592"; // below zero
   context.globalAlpha = 0.85;
   for (let x = 0; x < across.length; x++) {
-    const h = (PROFILE - 14) * (across[x] / high);
+    const h = (PROFILE - 14) * (Math.abs(across[x]) / high);
+    context.fillStyle = across[x] < 0 ? cold : inks.mark;
     if (h > 0.2) context.fillRect(frame.left + x, below + PROFILE - 14 - h, 1, h);
   }
   for (let y = 0; y < down.length; y++) {
-    const w = (PROFILE - 10) * (down[y] / wide);
+    const w = (PROFILE - 10) * (Math.abs(down[y]) / wide);
+    context.fillStyle = down[y] < 0 ? cold : inks.mark;
     if (w > 0.2) context.fillRect(beside, frame.upper + y, w, 1);
   }
   context.globalAlpha = 1;
@@ -205,6 +222,6 @@ function profiles(context: CanvasRenderingContext2D, scene: Scene, x0: number, y
   context.translate(beside + PROFILE - 8, y0);
   context.rotate(Math.PI / 2);
   context.textBaseline = "bottom";
-  context.fillText(`what the column receives, up to ${written(wide)}`, 0, 0);
+  context.fillText(`${y1 - y0 < 210 ? "" : "what the column receives, "}up to ${written(wide)}`, 0, 0);
   context.restore();
 }

@@ -38,9 +38,9 @@ export function ordered(sites: { numbers: HeadNumbers[] }[], order: Order): { si
 
 export function described(numbers: HeadNumbers): string {
   const parts = [];
-  if (numbers.entropy !== undefined) parts.push(`entropy ${numbers.entropy.toFixed(2)} bits`);
-  if (numbers.sink !== undefined) parts.push(`first key ${(100 * numbers.sink).toFixed(0)} %`);
-  if (numbers.distance !== undefined && numbers.distance !== null) parts.push(`distance ${numbers.distance.toFixed(1)}`);
+  if (typeof numbers.entropy === "number") parts.push(`entropy ${numbers.entropy.toFixed(2)} bits`);
+  if (typeof numbers.sink === "number") parts.push(`first key ${(100 * numbers.sink).toFixed(0)} %`);
+  if (typeof numbers.distance === "number") parts.push(`distance ${numbers.distance.toFixed(1)}`);
   return parts.join(" · ");
 }
 
@@ -130,8 +130,7 @@ export class RegardHeads extends Part {
       context.fillStyle = colours.raised;
       context.fillRect(place.x, place.y, this.side, this.side);
       if (image) {
-        const scale = this.side / Math.max(image.width, image.height);
-        context.drawImage(image, place.x, place.y, image.width * scale, image.height * scale);
+        context.drawImage(image, place.x, place.y, this.side, this.side);
       }
       const on = place.site === choice.site && place.head === choice.head;
       const over = this.over?.site === place.site && this.over.head === place.head;

@@ -9,7 +9,7 @@ export interface Level {
   count: Float32Array | null; // pairs that may meet; null: all of them
 }
 
-/** Four cells into one: means by what they count, the largest of peaks. */
+/** Four cells into one: means by what they count, of peaks the one farthest from 0. */
 export function halved(of: Level, n: number, m: number): Level {
   const rows = Math.ceil(of.rows / 2);
   const cols = Math.ceil(of.cols / 2);
@@ -24,7 +24,7 @@ export function halved(of: Level, n: number, m: number): Level {
       const pairs = of.count ? of.count[from] : high * Math.min(of.size, m - c * of.size);
       mean[to] += of.mean[from] * pairs;
       count[to] += pairs;
-      if (of.peak[from] > peak[to]) peak[to] = of.peak[from];
+      if (Math.abs(of.peak[from]) > Math.abs(peak[to])) peak[to] = of.peak[from];
     }
   }
   for (let x = 0; x < mean.length; x++) if (count[x] > 0) mean[x] /= count[x];
@@ -49,7 +49,7 @@ export function massThresholds(w: Float32Array, n: number, m: number, share: num
   const made = new Float32Array(n);
   if (share >= 1) return made;
   for (let i = 0; i < n; i++) {
-    const row = Float32Array.from(w.subarray(i * m, (i + 1) * m)).sort();
+    const row = Float32Array.from(w.subarray(i * m, (i + 1) * m), Math.abs).sort();
     let total = 0;
     for (const x of row) total += x;
     let sum = 0;

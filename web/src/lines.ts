@@ -88,16 +88,20 @@ export class RegardLines extends Part {
 
   protected draw(): void {
     const { site, choice } = this.store!;
+    if (site.n * site.m === 0) return;
     const box = this.renderRoot.querySelector(".scroll") as HTMLElement;
     const width = Math.floor(box.clientWidth);
     const height = Math.min(HIGH, Math.max(site.n, site.m) * LINE + 30);
     const context = sharpen(this.canvas(), width, height);
     const colours = inks(this);
-    const top = box.scrollTop - 26;
+    const scroll = box.scrollTop - 26;
+    const above = (count: number) => (count * LINE + 30 <= height ? -26 : scroll); // a short column stays in sight
+    const [topLeft, topRight] = [above(site.n), above(site.m)];
     const [left, right] = [width * 0.3, width * 0.7];
-    const [i0, i1] = inSight(site.n, top, height, LINE);
-    const [j0, j1] = inSight(site.m, top, height, LINE);
-    const y = (x: number) => (x + 0.5) * LINE - top;
+    const [i0, i1] = inSight(site.n, topLeft, height, LINE);
+    const [j0, j1] = inSight(site.m, topRight, height, LINE);
+    const yLeft = (i: number) => (i + 0.5) * LINE - topLeft;
+    const yRight = (j: number) => (j + 0.5) * LINE - topRight;
     const held = this.held;
     const heads = this.heads.filter((head) => this.loaded.has(head));
     const until = performance.now() + 10; // long rows are read a few at a time
@@ -109,26 +113,29 @@ export class RegardLines extends Part {
           this.later();
           continue;
         }
-        for (const { j, w } of this.of(head, i)) {
+        for (const { j, w: signed } of this.of(head, i)) {
+          const w = Math.min(1, Math.abs(signed));
+          context.setLineDash(signed < 0 ? [5, 4] : []); // below zero
           context.strokeStyle = HEAD_COLOURS[head % HEAD_COLOURS.length];
           context.globalAlpha = (held === null ? 0.14 + 0.56 * w : 0.4 + 0.5 * w) * (colours.dark ? 1.25 : 1) * (j >= j0 && j < j1 ? 1 : 0.4);
           context.lineWidth = Math.max(0.6, (held === null ? 9 : 14) * w);
           context.beginPath();
-          context.moveTo(left, y(i));
-          context.bezierCurveTo((left + right) / 2, y(i), (left + right) / 2, y(j), right, y(j));
+          context.moveTo(left, yLeft(i));
+          context.bezierCurveTo((left + right) / 2, yLeft(i), (left + right) / 2, yRight(j), right, yRight(j));
           context.stroke();
         }
       }
+    context.setLineDash([]);
     context.globalAlpha = 1;
     context.textBaseline = "middle";
     const received = new Map<number, number>();
-    if (held !== null) for (const head of heads) for (const { j, w } of this.of(head, held)) received.set(j, Math.max(received.get(j) ?? 0, w));
+    if (held !== null) for (const head of heads) for (const { j, w } of this.of(head, held)) if (Math.abs(w) > Math.abs(received.get(j) ?? 0)) received.set(j, w);
     context.textAlign = "right";
     for (let i = i0; i < i1; i++) {
       const on = i === held || (held === null && i === choice.row);
       context.font = `${on ? "600 " : ""}13px ${FONT}`;
       context.fillStyle = on ? colours.mark : held === null ? colours.ink : colours.soft;
-      context.fillText(shortened(rowName(site, i), Math.floor(left / 9)), left - 8, y(i));
+      context.fillText(shortened(rowName(site, i), Math.floor(left / 9)), left - 8, yLeft(i));
     }
     context.textAlign = "left";
     for (let j = j0; j < j1; j++) {
@@ -136,12 +143,12 @@ export class RegardLines extends Part {
       context.font = `${w ? "600 " : ""}13px ${FONT}`;
       context.fillStyle = held === null || w ? colours.ink : colours.soft;
       const name = shortened(columnName(site, j), Math.floor(left / 9));
-      context.fillText(name, right + 8, y(j));
-      if (w && w >= 0.01) {
+      context.fillText(name, right + 8, yRight(j));
+      if (w && Math.abs(w) >= 0.01) {
         const after = right + 14 + context.measureText(name).width;
         context.font = `11px ${FONT}`;
         context.fillStyle = colours.soft;
-        context.fillText(w.toFixed(3), after, y(j));
+        context.fillText(w.toFixed(3), after, yRight(j));
       }
     }
     context.fillStyle = colours.raised;
@@ -158,7 +165,8 @@ export class RegardLines extends Part {
     const canvas = this.canvas().getBoundingClientRect();
     const box = this.renderRoot.querySelector(".scroll") as HTMLElement;
     if (event.clientX - canvas.left > canvas.width * 0.42) return null;
-    const i = Math.floor((event.clientY - canvas.top + box.scrollTop - 26) / LINE);
+    const scroll = this.store!.site.n * LINE + 30 <= canvas.height ? 0 : box.scrollTop;
+    const i = Math.floor((event.clientY - canvas.top + scroll - 26) / LINE);
     return i >= 0 && i < this.store!.site.n ? i : null;
   }
 

@@ -1,7 +1,7 @@
 /** <regard-map>: one head as a picture, from the whole map to single weights. */
 
 import { css, html, type PropertyValues } from "lit";
-import { palette, RAMPS, SCALES, weightAt, written, type Scale } from "./colour";
+import { COLD, palette, RAMPS, SCALES, weightAt, written, type Scale } from "./colour";
 import type { Head } from "./data";
 import { clamped, fit, limited, revealing, zoomed, type View } from "./layout";
 import { levelFor, massThresholds } from "./levels";
@@ -28,8 +28,8 @@ export class RegardMap extends Part {
   declare ready: boolean;
 
   private head: Head | null = null;
-  private view: View = { x: 0, y: 0, scale: 0 };
-  private frameBox: Frame = { left: 0, upper: 0, width: 1, height: 1, right: 0, lower: 0 };
+  private view: View = { x: 0, y: 0, scale: 0, tall: 1 };
+  private frameBox: Frame = { left: 0, upper: 0, width: 1, height: 1, right: 0, lower: 0, tall: 1 };
   private picture = document.createElement("canvas");
   private stale = true;
   private least: { head: Head; mass: number; of: Float32Array } | null = null;
@@ -88,9 +88,8 @@ export class RegardMap extends Part {
     if (ask !== this.asked) return;
     this.head = found;
     this.lines = null;
-    if (whole) this.view = { x: 0, y: 0, scale: 0 };
+    if (whole) this.view = { x: 0, y: 0, scale: 0, tall: 1 };
     this.redraw();
-    this.ready = true;
     await found.settled;
     if (this.head === found && found.dense === null) {
       this.lines = null;
@@ -111,14 +110,15 @@ export class RegardMap extends Part {
   protected draw(): void {
     const { head, store } = this;
     if (!head || !store) return;
+    if (head.n * head.m === 0) return void (this.ready = true);
     const canvas = this.canvas();
     const width = Math.floor(this.clientWidth);
     const frame = margins(store.site, width, Math.max(260, innerHeight * 0.68));
     const box = { width: frame.width, height: frame.height };
     if (frame.width !== this.frameBox.width || frame.height !== this.frameBox.height) this.stale = true;
     this.frameBox = frame;
-    const whole = this.view.scale <= fit(head.n, head.m, box);
-    this.view = clamped(whole ? { x: 0, y: 0, scale: 0 } : this.view, head.n, head.m, box);
+    const whole = this.view.scale <= fit(head.n, head.m, box, frame.tall);
+    this.view = clamped({ ...(whole ? { x: 0, y: 0, scale: 0 } : this.view), tall: frame.tall }, head.n, head.m, box);
     const colours = inks(this);
     if (this.stale) this.repaint(head, frame);
     const context = sharpen(canvas, width, frame.upper + frame.height + frame.lower);
@@ -129,6 +129,7 @@ export class RegardMap extends Part {
     context.drawImage(this.picture, frame.left, frame.upper, frame.width, frame.height);
     furnish(context, { frame, view: this.view, site: store.site, inks: colours, row, column, lines: this.lines,
       locked: store.choice.locked, skipped: this.wide(), top: this.top, scale: this.scale, head, focused: this.shadowRoot!.activeElement === canvas });
+    this.ready = true; // the first picture stands
   }
 
   private repaint(head: Head, frame: Frame): void {
@@ -139,10 +140,11 @@ export class RegardMap extends Part {
       this.picture.width = w;
       this.picture.height = h;
     }
-    const level = levelFor(head.levels, this.view.scale * ratio);
+    const per = this.view.scale * ratio * Math.min(1, this.view.tall);
+    const level = levelFor(head.levels, per);
     const skip = this.wide();
     const without = skip < 0 ? null : skip;
-    const seen = this.local ? topInSight(head, this.view, frame.width, frame.height, this.view.scale * ratio, this.shows, without) : 0;
+    const seen = this.local ? topInSight(head, this.view, frame.width, frame.height, per, this.shows, without) : 0;
     this.top = seen || topOf(head, level, this.shows, without);
     if (this.mass < 1 && head.dense && (this.least?.head !== head || this.least.mass !== this.mass))
       this.least = { head, mass: this.mass, of: massThresholds(head.dense, head.n, head.m, this.mass) };
@@ -150,6 +152,7 @@ export class RegardMap extends Part {
     const image = context.createImageData(w, h);
     const drawn = paint(image, head, this.view, ratio, {
       scale: this.scale, shows: this.shows, top: this.top, colours: palette(isDark() ? RAMPS.dark : RAMPS.light),
+      cold: palette(isDark() ? COLD.dark : COLD.light),
       least: this.mass < 1 && head.dense ? this.least!.of : null,
     });
     context.putImageData(image, 0, 0);
@@ -163,7 +166,7 @@ export class RegardMap extends Part {
     const x = event.clientX - box.left - this.frameBox.left;
     const y = event.clientY - box.top - this.frameBox.upper;
     const j = Math.floor(this.view.x + x / this.view.scale);
-    const i = Math.floor(this.view.y + y / this.view.scale);
+    const i = Math.floor(this.view.y + y / this.view.scale / this.view.tall);
     const inside = x >= 0 && y >= 0 && x < this.frameBox.width && y < this.frameBox.height;
     return inside && i >= 0 && j >= 0 && i < this.store!.site.n && j < this.store!.site.m ? { i, j, x, y } : null;
   }
@@ -175,7 +178,7 @@ export class RegardMap extends Part {
       if (Math.abs(dx) + Math.abs(dy) > 4) this.grip.moved = true;
       if (this.grip.moved) {
         const { view } = this.grip;
-        this.look({ ...view, x: view.x - dx / view.scale, y: view.y - dy / view.scale });
+        this.look({ ...view, x: view.x - dx / view.scale, y: view.y - dy / view.scale / view.tall });
       }
       return;
     }
@@ -201,7 +204,8 @@ export class RegardMap extends Part {
 
   private readonly onWheel = (event: WheelEvent): void => {
     const here = this.at(event);
-    if (!here) return;
+    const whole = this.view.scale <= fit(this.store!.site.n, this.store!.site.m, this.frameBox, this.view.tall) * 1.001;
+    if (!here || (whole && event.deltaY > 0)) return; // nothing farther away: the page scrolls
     event.preventDefault();
     this.look(this.closer(this.view, Math.exp(-event.deltaY * (event.deltaMode ? 0.06 : 0.002)), here.x, here.y));
   };
@@ -217,13 +221,13 @@ export class RegardMap extends Part {
     const { row, column } = this.store!.choice;
     const seen = revealing(this.view, row, column, this.frameBox);
     const px = (column + 0.5 - seen.x) * seen.scale;
-    const py = (row + 0.5 - seen.y) * seen.scale;
-    this.look(factor === 0 ? { x: 0, y: 0, scale: 0 } : this.closer(seen, factor, px, py));
+    const py = (row + 0.5 - seen.y) * seen.scale * seen.tall;
+    this.look(factor === 0 ? { x: 0, y: 0, scale: 0, tall: this.view.tall } : this.closer(seen, factor, px, py));
   }
 
   private closer(view: View, factor: number, px: number, py: number): View {
     const { n, m } = this.store!.site;
-    return zoomed(view, limited(view.scale * factor, n, m, this.frameBox) / view.scale, px, py);
+    return zoomed(view, limited(view.scale * factor, n, m, this.frameBox, view.tall) / view.scale, px, py);
   }
 
   private readonly onKey = (event: KeyboardEvent): void => {
@@ -258,6 +262,7 @@ export class RegardMap extends Part {
   private sentence(): { before: string; value: string; after: string } {
     const { store, head } = this;
     if (!store || !head) return { before: "", value: "", after: "" };
+    if (head.n * head.m === 0) return { before: "This map has no weights.", value: "", after: "" };
     const { row, column } = store.choice;
     const w = head.weight(row, column);
     const before = `${told(rowName(store.site, row), row)} attends to ${told(columnName(store.site, column), column)}:`;
@@ -270,7 +275,9 @@ export class RegardMap extends Part {
     if (!this.store) return html`<p class="note">No maps yet.</p>`;
     const said = this.sentence();
     const dense = this.head?.dense !== null;
-    const ramp = (isDark() ? RAMPS.dark : RAMPS.light).join(", ");
+    const [warm, cold] = isDark() ? [RAMPS.dark, COLD.dark] : [RAMPS.light, COLD.light];
+    const signed = this.head?.levels.at(-1)!.peak.some((x) => x < 0) ?? false;
+    const ramp = signed ? [...cold.slice(1).reverse(), ...warm].join(", ") : warm.join(", ");
     const what = this.size > 1 ? `${this.shows === "peak" ? "largest" : "mean"} weight of ${this.size} × ${this.size}` : "weight";
     return html`
       <div class="bar">
@@ -290,8 +297,8 @@ export class RegardMap extends Part {
           <button @click=${() => this.zoom(0)}>Whole</button></span>
         <span class="legend" role="img" aria-label=${`Colours from 0 to ${written(this.top)}: ${what}`}><span class="ramp">
           <i style=${`background: linear-gradient(to right, ${ramp})`}></i>
-          <span class="scale"><span>${this.scale === "log" ? `≤ ${written(weightAt(0, this.top, "log"))}` : "0"}</span>
-          <span>${written(weightAt(0.5, this.top, this.scale))}</span><span>${this.wide() >= 0 ? "≥ " : ""}${written(this.top)}</span></span></span>${what}</span>
+          <span class="scale"><span>${signed ? written(-this.top) : this.scale === "log" ? `≤ ${written(weightAt(0, this.top, "log"))}` : "0"}</span>
+          <span>${signed ? "0" : written(weightAt(0.5, this.top, this.scale))}</span><span>${this.wide() >= 0 ? "≥ " : ""}${written(this.top)}</span></span></span>${what}</span>
       </div>
       <p class="here">${said.before} <b>${said.value}</b> <small>${said.after}${this.store.choice.locked ? " · held (Esc lets go)" : ""}</small></p>
       <div class="plot"><canvas tabindex="0" role="application"

@@ -21,11 +21,20 @@ export function told(name: string, place: number): string {
   return name === String(place) ? `${place}` : `“${name}” (${place})`;
 }
 
+const written = new WeakMap<string[], boolean>();
+
+/** Whether a tokenizer writes its spaces down, as a token's first character. */
+function writesSpaces(names: string[]): boolean {
+  let found = written.get(names);
+  if (found === undefined) written.set(names, (found = names.some((name) => /^[\sĠ▁]/.test(name))));
+  return found;
+}
+
 /** Whether a space stands before a token in running text. */
 export function spaced(names: string[], j: number): boolean {
   if (j === 0) return false;
   if (/^[\sĠ▁]/.test(names[j])) return true;
-  if (names.some((name) => /^[\sĠ▁]/.test(name))) return false; // this tokenizer writes its spaces down
+  if (writesSpaces(names)) return false;
   return !/^##/.test(names[j]) && !/^[.,;:!?)\]}%’”'…]/.test(names[j]) && !/^[([{“‘]$/.test(names[j - 1]);
 }
 

@@ -36,14 +36,16 @@ export async function start(store: Store, hash: string): Promise<void> {
   const head = await store.data.head(best.site, best.head);
   if (!head.dense) return;
   let top = 0;
+  const place = { row: store.choice.row, column: store.choice.column };
   for (let i = 0; i < site.n; i++)
     for (let j = 1; j < site.m - 1; j++) {
       const w = head.dense[i * site.m + j];
       if (w > top && Math.abs(i - j) > 1) {
         top = w;
-        store.choose({ row: i, column: j });
+        [place.row, place.column] = [i, j];
       }
     }
+  if (!store.choice.locked) store.choose(place);
 }
 
 export class RegardPage extends LitElement {

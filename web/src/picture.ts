@@ -13,6 +13,7 @@ export interface Look {
   top: number;
   least: Float32Array | null; // weights of a row below this are left blank
   colours: Uint32Array;
+  cold: Uint32Array; // for what is below zero
 }
 
 export interface Drawn {
@@ -30,7 +31,7 @@ export function topOf(head: Head, level: number, shows: Shows, without: number |
   let top = 0;
   for (let r = 0; r < rows; r++)
     for (let c = 0; c < cols; c++) {
-      const x = cells[r * cols + c];
+      const x = Math.abs(cells[r * cols + c]);
       if (x > top && c !== skip) top = x;
     }
   return top;
@@ -42,7 +43,7 @@ export function topInSight(head: Head, view: View, width: number, height: number
   const level = head.levels[levelFor(head.levels, per)];
   const size = single ? 1 : level.size;
   const [i0, j0] = [Math.max(0, Math.floor(view.y / size)), Math.max(0, Math.floor(view.x / size))];
-  const i1 = Math.min(Math.ceil(head.n / size), Math.ceil((view.y + height / view.scale) / size));
+  const i1 = Math.min(Math.ceil(head.n / size), Math.ceil((view.y + height / view.scale / view.tall) / size));
   const j1 = Math.min(Math.ceil(head.m / size), Math.ceil((view.x + width / view.scale) / size));
   const skip = without === null ? -1 : Math.floor(without / size);
   let top = 0;
@@ -50,7 +51,7 @@ export function topInSight(head: Head, view: View, width: number, height: number
     for (let j = j0; j < j1; j++) {
       const tile = single ? head.tile(Math.floor(i / Head.TILE), Math.floor(j / Head.TILE), false) : null;
       const x = single ? (tile ? tile[(i % Head.TILE) * Head.TILE + (j % Head.TILE)] : 0) : level[shows][i * level.cols + j];
-      if (x > top && j !== skip) top = x;
+      if (Math.abs(x) > top && j !== skip) top = Math.abs(x);
     }
   return top;
 }
@@ -59,9 +60,10 @@ export function topInSight(head: Head, view: View, width: number, height: number
 export function paint(image: ImageData, head: Head, view: View, ratio: number, look: Look): Drawn {
   const pixels = new Uint32Array(image.data.buffer);
   const { width, height } = image;
-  const per = view.scale * ratio; // device pixels a weight
-  const single = head.dense === null && head.pairs !== null && per >= 0.999;
-  const level = head.levels[levelFor(head.levels, per)];
+  const per = view.scale * ratio; // device pixels a weight, across
+  const down = per * view.tall;
+  const single = head.dense === null && head.pairs !== null && Math.min(per, down) >= 0.999;
+  const level = head.levels[levelFor(head.levels, Math.min(per, down))];
   const size = single ? 1 : level.size;
   const columns = new Int32Array(width);
   for (let x = 0; x < width; x++) {
@@ -76,7 +78,7 @@ export function paint(image: ImageData, head: Head, view: View, ratio: number, l
   let tiles: (Float32Array | null)[] = [];
   let tileRow = -1;
   for (let y = 0; y < height; y++) {
-    const i = Math.floor(view.y + (y + 0.5) / per);
+    const i = Math.floor(view.y + (y + 0.5) / down);
     const line = y * width;
     if (i < 0 || i >= head.n) {
       pixels.fill(0, line, line + width);
@@ -114,21 +116,22 @@ export function paint(image: ImageData, head: Head, view: View, ratio: number, l
     }
     const least = look.least && size === 1 ? look.least[i] : 0;
     for (let x = 0; x < width; x++) {
-      const w = value[x] < least ? 0 : value[x];
-      pixels[line + x] = columns[x] < 0 ? 0 : look.colours[Math.round(255 * place(w, look.top, look.scale))];
+      const size = Math.abs(value[x]);
+      const at = Math.round(255 * place(size < least ? 0 : size, look.top, look.scale));
+      pixels[line + x] = columns[x] < 0 ? 0 : (value[x] < 0 ? look.cold : look.colours)[at];
     }
   }
   return { size, waiting };
 }
 
-/** A line of weights as heights of pixels: the largest under each. */
+/** A line of weights as heights of pixels: under each, the one farthest from 0. */
 export function profile(line: Float32Array, from: number, per: number, width: number): Float32Array {
   const made = new Float32Array(width);
   for (let x = 0; x < width; x++) {
     const a = Math.max(0, Math.floor(from + x / per));
     const b = Math.min(line.length, Math.max(a + 1, Math.ceil(from + (x + 1) / per)));
     if (from + (x + 1) / per <= 0) continue;
-    for (let j = a; j < b; j++) if (line[j] > made[x]) made[x] = line[j];
+    for (let j = a; j < b; j++) if (Math.abs(line[j]) > Math.abs(made[x])) made[x] = line[j];
   }
   return made;
 }

@@ -52,7 +52,7 @@ export class RegardText extends Part {
     const { store, head } = this;
     if (!store || !head) return nothing;
     const { site } = store;
-    if (!site.columns || site.n !== head.n || site.m !== head.m) return html`<small>These rows and columns have no names.</small>`;
+    if (!site.columns || site.n === 0 || site.n !== head.n || site.m !== head.m) return html`<small>These rows and columns have no names.</small>`;
     const { row, column } = store.choice;
     const weights = head.row(row);
     let top = 0;

@@ -82,27 +82,28 @@ describe("colour", () => {
     expect(colours[255].toString(16)).toBe("ff02162f");
   });
   it("is written as people read", () => {
-    expect([0, 0.12345, 0.00001234].map(written)).toEqual(["0", "0.1235", "1.23e−5"]);
+    expect([0, 0.12345, 0.00001234, -0.5].map(written)).toEqual(["0", "0.1235", "1.23e−5", "−0.5000"]);
   });
 });
 
 describe("layout", () => {
   const box = { width: 400, height: 200 };
   it("shows the whole, in the middle", () => {
-    expect(fit(100, 100, box)).toBe(2);
-    expect(clamped({ x: 0, y: 0, scale: 0 }, 100, 100, box)).toEqual({ x: -50, y: 0, scale: 2 });
+    expect(fit(100, 100, box, 1)).toBe(2);
+    expect(fit(100, 100, box, 0.5)).toBe(4);
+    expect(clamped({ x: 0, y: 0, scale: 0, tall: 1 }, 100, 100, box)).toEqual({ x: -50, y: 0, scale: 2, tall: 1 });
   });
   it("zooms about the pointer and stays on the map", () => {
-    const view = zoomed({ x: 10, y: 10, scale: 2 }, 4, 100, 60);
+    const view = zoomed({ x: 10, y: 10, scale: 2, tall: 0.5 }, 4, 100, 60);
     expect(view.x + 100 / view.scale).toBeCloseTo(60);
-    expect(view.y + 60 / view.scale).toBeCloseTo(40);
-    expect(clamped({ x: -9, y: 999, scale: 20 }, 100, 100, box)).toEqual({ x: 0, y: 90, scale: 20 });
+    expect(view.y + 60 / view.scale / 0.5).toBeCloseTo(70);
+    expect(clamped({ x: -9, y: 999, scale: 20, tall: 1 }, 100, 100, box)).toEqual({ x: 0, y: 90, scale: 20, tall: 1 });
   });
   it("comes no closer than a number needs, and goes no farther than the whole", () => {
-    expect([0.001, 10, 1e9].map((scale) => limited(scale, 100, 100, box))).toEqual([2, 10, 44]);
+    expect([0.001, 10, 1e9].map((scale) => limited(scale, 100, 100, box, 1))).toEqual([2, 10, 44]);
   });
   it("brings a weight into sight", () => {
-    expect(revealing({ x: 0, y: 0, scale: 20 }, 50, 3, box)).toEqual({ x: 0, y: 41, scale: 20 });
+    expect(revealing({ x: 0, y: 0, scale: 20, tall: 1 }, 50, 3, box)).toEqual({ x: 0, y: 41, scale: 20, tall: 1 });
   });
   it("spaces names and finds those in sight", () => {
     expect([20, 6, 0.4].map((scale) => stride(scale, 12))).toEqual([1, 2, 50]);
@@ -111,6 +112,7 @@ describe("layout", () => {
   it("draws the strongest lines of a share of the mass", () => {
     const lines = strongest(new Float32Array([0.1, 0.6, 0, 0.3]), 0.85, 9);
     expect(lines.map((x) => x.j)).toEqual([3, 1]);
+    expect(strongest(new Float32Array([0.1, -0.6, 0, 0.3]), 0.85, 9).map((x) => x.j)).toEqual([3, 1]);
   });
   it("draws the largest weight under each pixel of a profile", () => {
     expect([...profile(new Float32Array([1, 3, 2, 5]), 0, 0.5, 2)]).toEqual([3, 5]);

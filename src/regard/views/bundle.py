@@ -9,6 +9,7 @@ Arrays are cut into byte planes, compressed and written in base64; the page deco
 """
 
 import base64
+import math
 import re
 import zlib
 from collections.abc import Mapping, Sequence
@@ -147,6 +148,7 @@ def numbers(group: Sequence[AttentionMap]) -> list[dict[str, float | None]]:
     open_rows = (x[..., 4] > 0).sum(1).clamp_min(1)[:, None]
     means = (x.sum(1) / open_rows).tolist()
     moves = all(amap.n <= amap.m for amap in group)
+    means = [[value if math.isfinite(value) else None for value in head] for head in means]
     return [{"entropy": e, "sink": s, "distance": d if moves else None, "elsewhere": x} for e, s, d, x, _ in means]
 
 
@@ -202,9 +204,9 @@ def _flat(x: Tensor, amap: AttentionMap) -> Tensor:
 def thumbs(w: Tensor) -> np.ndarray:
     """(heads, r, c) in 8 bits with at most THUMB cells along a side, each its largest weight; a root, as for codes."""
     side = max(1, -(-max(w.shape[-2:]) // THUMB))
-    pooled = torch.nn.functional.max_pool2d(w[:, None], side, ceil_mode=True)[:, 0]
+    pooled = torch.nn.functional.max_pool2d(w.abs().nan_to_num()[:, None], side, ceil_mode=True)[:, 0]
     top = pooled.amax((-1, -2), keepdim=True).clamp_min(1e-30)
-    return (255 * (pooled.clamp_min(0) / top).sqrt()).round().to(torch.uint8).numpy()
+    return (255 * (pooled / top).sqrt()).round().to(torch.uint8).numpy()
 
 
 def joined(maps: Mapping[str, AttentionMap]) -> dict[str, list[AttentionMap]]:
@@ -254,7 +256,8 @@ def _site(name: str, group: Sequence[AttentionMap], known: Few | None, small: bo
     found = re.findall(r"(?:^|\.)(\d+)(?=\.|:|$)", name)
     site: dict[str, Any] = {
         "site": name, "short": found[0] if found else str(place), "heads": group[0].heads, "n": n, "m": m,
-        "rows": rows if len(rows) == n else None, "columns": columns if len(columns) == m else None,
+        "rows": rows if rows and len(rows) == n else None,
+        "columns": columns if columns and len(columns) == m else None,
         "numbers": numbers(group) if n and m else [{}] * group[0].heads,
     }  # fmt: skip
     if not small and (len(group) > 1 or (known is None and _size(group) <= CODED)):
@@ -264,7 +267,7 @@ def _site(name: str, group: Sequence[AttentionMap], known: Few | None, small: bo
         return site | form | {"thumbs": blobs.add(thumbs(little))}
     w = whole(group)
     site["thumbs"] = blobs.add(thumbs(w) if w.numel() else np.zeros((w.shape[0], 0, 0), np.uint8))
-    if not exact:
+    if not exact and not bool((w < 0).any()):  # 8 bits have no sign
         return site | coded(w, blobs)
     if known is not None and known.bytes < 4 * w.numel():
         return site | {"form": "qk"} | known.form(blobs)

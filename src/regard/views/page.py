@@ -14,6 +14,8 @@ from ..core.maps import AttentionMap
 from ..core.pyramid import Level, Pyramid
 from ..recording.record import Record
 from .bundle import Blobs, bundle, joined
+from .terminal import facts as facts_of
+from .terminal import text_of
 
 LIMIT = 64_000_000  # bytes that a page may have
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -47,6 +49,8 @@ def html_of(
     else:
         maps = what.maps if isinstance(what, Record) else what
     about = what.about if isinstance(what, Record) else {}
+    if isinstance(what, Record):
+        facts, text = facts or facts_of(what), text or text_of(what)
     one = {name: _item(amap, item) for name, amap in maps.items() if sites is None or sites(name)}
     if not one:
         raise ValueError("There are no maps to show: record with keep='qk', 'weights' or 'topk', and name sites that "
