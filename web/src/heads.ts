@@ -52,6 +52,7 @@ export class RegardHeads extends Part {
   private side = 40;
   private images = new Map<string, HTMLCanvasElement>();
   private inked = false;
+  private revealed = "";
 
   constructor() {
     super();
@@ -125,6 +126,7 @@ export class RegardHeads extends Part {
       sites.forEach((site, s) => context.fillText(site.short.slice(0, 4), left - 5, upper + step * s + this.side / 2));
     }
     const { choice } = this.store!;
+    this.reveal(`${this.order}.${choice.site}.${choice.head}`);
     for (const place of this.places) {
       const image = this.images.get(`${place.site}.${place.head}`);
       context.fillStyle = colours.raised;
@@ -143,6 +145,15 @@ export class RegardHeads extends Part {
         context.fillText(`${sites[place.site].short}.${place.head}`, place.x + this.side / 2, place.y + this.side + 8);
       }
     }
+  }
+
+  /** A head that was chosen elsewhere is brought into sight. */
+  private reveal(choice: string): void {
+    const box = this.renderRoot.querySelector(".all");
+    const here = this.places.find((p) => p.site === this.store!.choice.site && p.head === this.store!.choice.head);
+    if (!box || !here || choice === this.revealed) return;
+    this.revealed = choice;
+    if (here.y < box.scrollTop || here.y + this.side > box.scrollTop + box.clientHeight) box.scrollTop = here.y - box.clientHeight / 2;
   }
 
   private at(event: MouseEvent): Place | undefined {

@@ -44,8 +44,13 @@ export class RegardText extends Part {
     if (ask === this.asked) this.head = found;
   }
 
+  /** Lit writes it; here the row is brought into sight, unless the pointer is on the text. */
   protected draw(): void {
-    /* Lit writes it. */
+    const box = this.renderRoot.querySelector("p");
+    const row = box?.querySelector<HTMLElement>("span.row");
+    if (!box || !row || box.matches(":hover")) return;
+    const y = row.offsetTop - box.offsetTop;
+    if (y < box.scrollTop || y + row.offsetHeight > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
   }
 
   protected override render() {

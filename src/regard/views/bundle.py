@@ -136,9 +136,10 @@ def numbers(group: Sequence[AttentionMap]) -> list[dict[str, float | None]]:
     parts = []
     for amap in group:
         step = max(1, -(-amap.n // SAMPLE))
-        line = torch.arange(0, amap.n, step)
+        line = torch.arange(0, amap.n, step, device=amap.none().device)
         for rows in line.split(max(1, (1 << 22) // max(1, amap.m * amap.heads))):
             w = _heads(amap.band(rows, slice(0, amap.m)), amap).float().cpu()
+            rows = rows.cpu()
             away = (rows[:, None] + max(0, amap.m - amap.n) - torch.arange(amap.m)).abs()
             near = away <= 1
             near[:, 0] = near[:, -1] = True
