@@ -56,8 +56,8 @@ export class RegardMap extends Part {
     .here b { color: var(--glow); font-variant-numeric: tabular-nums; font-size: 1.05rem; }
     .here small, .note { color: var(--soft); }
     .legend { display: inline-flex; align-items: center; gap: 0.4rem; color: var(--soft); font-size: 0.8rem; font-variant-numeric: tabular-nums; }
-    .legend i { display: block; width: 8rem; height: 0.7rem; border-radius: 0.2rem; border: 1px solid var(--line); }
-    .scale { display: grid; grid-template-columns: auto auto auto; width: 8rem; justify-content: space-between; font-size: 0.7rem; }
+    .legend i { display: block; width: 11rem; height: 0.7rem; border-radius: 0.2rem; border: 1px solid var(--line); }
+    .scale { display: grid; grid-template-columns: auto auto auto; width: 11rem; justify-content: space-between; font-size: 0.7rem; white-space: nowrap; }
     .ramp { display: grid; gap: 1px; }
     input[type="range"] { width: 6.5rem; } .note { font-size: 0.8rem; margin: 0.35rem 0 0; }
   `];
