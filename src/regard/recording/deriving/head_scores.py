@@ -35,7 +35,7 @@ class Head(NamedTuple):
 class HeadScores:
     """What the heads of a record look at; printed by rich as a table.
 
-    by_site[site][detector] is a Score.
+    `by_site[site][detector]` is a Score.
     """
 
     def __init__(self, by_site: dict[str, dict[str, Score]], detectors: list[str]):
