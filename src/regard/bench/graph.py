@@ -93,7 +93,7 @@ def _layer(
     width = size.heads * size.width
     mine = getattr(ours, name)(width, size.width, heads=size.heads, **options).to(device, dtype)
     x = torch.randn(size.nodes, width, device=device, dtype=dtype)
-    cold = _milliseconds(lambda: _step(mine, x, edge_index.clone()), gpu, 1)
+    cold = _milliseconds(lambda: _step(mine, x, edge_index.clone()), gpu, 1 if gpu else 3)
     ms, memory = _measured(lambda index: _step(mine, x, index), edge_index, gpu)
     label = str(dtype).removeprefix("torch.")
     result = Result(
