@@ -148,3 +148,20 @@ def test_stored_maps_have_pyramids_too() -> None:
         amap = attend(q, k, v, align="monotonic", over=OVERS[over]).map
         assert_close(amap.pyramid(3)[0].mass, pooled(amap.weights(), 3, "sum"))
         assert_close(amap.pyramid(3)[0].count, pooled(allowed(OVERS[over]), 3, "sum"))
+
+
+@pytest.mark.parametrize("over", [Causal("end"), Window(3, 0), Window(2, 5), Causal() & Padding(torch.tensor([9, 37]))],
+                         ids=["causal", "back", "both ways", "padded"])  # fmt: skip
+def test_columns_that_rows_cannot_reach_are_not_computed(over, monkeypatch):
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 1, 37, 4), torch.randn(2, 1, 37, 4)
+    amap = attend(q, k, k, over=over).map
+    monkeypatch.setattr("regard.core.maps.BAND", 1)  # a band is one row of cells
+    seen, band = [], amap.band
+    monkeypatch.setattr(amap, "band", lambda rows, cols: seen.append((rows, cols)) or band(rows, cols))
+    level = amap.pyramid(4)[0]
+    monkeypatch.undo()
+    w = torch.nn.functional.pad(amap.weights(), (0, 3, 0, 3)).unflatten(-1, (-1, 4)).unflatten(-3, (-1, 4))
+    torch.testing.assert_close(level.mass, w.sum((-1, -3)))
+    torch.testing.assert_close(level.peak, w.amax((-1, -3)))
+    assert sum((r.stop - r.start) * (c.stop - c.start) for r, c in seen) < 37 * 37

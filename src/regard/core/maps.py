@@ -78,6 +78,10 @@ class AttentionMap:
         """How many pairs the structure allows at each place, (g, r, c): 0 or 1, more where edges repeat."""
         raise TypeError(f"{type(self).__name__} has no allowed(rows, cols).")
 
+    def reach(self, rows: slice) -> tuple[int, int]:
+        """A range of columns outside which these rows have no weight."""
+        return 0, self.m
+
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "AttentionMap":
         raise TypeError(f"{type(self).__name__} cannot be indexed.")
 
@@ -313,6 +317,12 @@ class LazyMap(AttentionMap):
     def tau(self) -> Tensor:
         """(..., H, [F,] n): log sum exp for softmax, the threshold for entmax, +inf for an empty row."""
         return self._unflat(self.state.tau[self.slab].detach())
+
+    def reach(self, rows: slice) -> tuple[int, int]:
+        if self.graph is not None:
+            return 0, self.m
+        first, last = self.live.structure.span(self.live.heads, self.slab, rows, self.n, self.m)
+        return min(first, max(0, self.m - 1)), last
 
     @property
     def graph(self) -> Neighbours | None:

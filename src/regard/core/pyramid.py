@@ -64,13 +64,16 @@ def build(amap: "AttentionMap", cell: int | None = None) -> Pyramid:
         return Pyramid(cell, ())
     parts = next((list(found) for make in cell_makers if (found := make(amap, cell)) is not None), [])
     for rows in _bands(amap, cell) if not parts else ():
-        w, allowed = amap.band(rows, slice(0, amap.m)), amap.allowed(rows, slice(0, amap.m))
+        first, last = amap.reach(rows)  # columns outside hold nothing: half of a causal map
+        cols = slice(first // cell * cell, min(amap.m, -(-max(first + 1, last) // cell) * cell))
+        w, allowed = amap.band(rows, cols), amap.allowed(rows, cols)
         pooled = [_pooled(w, cell, "sum"), _pooled(w, cell, "max"), _pooled(allowed, cell, "sum")]
         if not parts:  # written in place: small results left between large bands would keep their memory apart
-            cells = -(-amap.n // cell)
-            parts = [part.new_empty((*part.shape[:-2], cells, part.shape[-1])) for part in pooled]
+            cells = -(-amap.n // cell), -(-amap.m // cell)
+            parts = [part.new_zeros((*part.shape[:-2], *cells)) for part in pooled]
+        row, column = rows.start // cell, cols.start // cell
         for whole, part in zip(parts, pooled, strict=True):
-            whole[..., rows.start // cell : rows.start // cell + part.shape[-2], :] = part
+            whole[..., row : row + part.shape[-2], column : column + part.shape[-1]] = part
     levels, size = [], cell
     while True:
         levels.append(Level(size, *(part.reshape(*amap.lead, *part.shape[1:]) for part in parts)))
