@@ -15,7 +15,7 @@ pytest.importorskip("triton", reason="the interpreter comes with the package tri
 from regard import GAT, Additive, Edges, Entmax, GATv2, ReLU, ScaledDot, Sigmoid, Softmax, Sparsemax, TopK, Uniform
 from regard import attend as attend_by
 from regard.backends import triton_edges, triton_edges_launch, triton_edges_work
-from regard.core.maps import LazyMap
+from regard.core.lazy_maps import LazyMap
 from regard.core.plan import make_plan
 
 SCORES = {

@@ -10,7 +10,8 @@ from torch.testing import assert_close
 from torch.utils import _pytree as pytree
 
 from regard import Additive, Causal, Edges, Mask, Padding, Refused, attend
-from regard.core.maps import LazyMap, StoredMap
+from regard.core.lazy_maps import LazyMap
+from regard.core.maps import StoredMap
 
 GRAPH = torch.tensor([[0, 1, 2, 3, 4, 4], [0, 0, 1, 1, 1, 1]])
 DIFFERENTIABLE = [*product(scores=["scaled_dot", "sink", "additive_features"]), *product(alignments=["softmax"])]

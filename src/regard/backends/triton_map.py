@@ -35,7 +35,7 @@ class Ranges(NamedTuple):
 
 def cells(amap: "AttentionMap", cell: int) -> "tuple[Tensor, Tensor, Tensor] | None":
     """mass, peak and count (g, rows of cells, columns of cells) of a map's heads; None where this cannot."""
-    from ..core.maps import LazyMap
+    from ..core.lazy_maps import LazyMap
 
     if not HAS_TRITON or not isinstance(amap, LazyMap) or amap.live.device.type != "cuda":
         return None

@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.utils._pytree import _register_namedtuple, register_dataclass
 
 from .alignments import Alignment, RowState
-from .maps import AttentionMap, LazyMap, StoredMap
+from .lazy_maps import LazyMap
+from .maps import AttentionMap, StoredMap
 from .plan import Plan, make_plan
 from .registry import Ran, choose
 from .scores import Score

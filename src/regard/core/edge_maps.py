@@ -11,7 +11,7 @@ from .alignments import RowState
 from .edges import Neighbours
 
 if TYPE_CHECKING:
-    from .maps import LazyMap
+    from .lazy_maps import LazyMap
 
 
 def edge_weights(amap: "LazyMap", grad: bool, dropout: bool) -> Tensor:

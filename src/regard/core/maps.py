@@ -1,8 +1,7 @@
-"""Attention maps: weights that are computed when they are looked at.
+"""Attention maps: what can be read of attention weights, and the map that stores them.
 
-A lazy map keeps the plan (queries, keys, structure) and one small state a row; any row, column or tile follows from
-them exactly, w_ij = g_ij f(s_ij - tau_i), without an n x m matrix. A stored map keeps the weights themselves, for
-mechanisms whose rows depend on one another.
+Most maps are lazy (`lazy_maps.py`). A stored map keeps the weights themselves, for mechanisms whose rows depend on one
+another.
 """
 
 import os
@@ -14,15 +13,9 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import register_pytree_node
 
-from . import edge_maps, evaluate
-from .alignments import RowState
-from .edges import Neighbours, neighbours_of
 from .errors import Refused
-from .evaluate import Problem
 from .registry import page_maker
-from .spec import Parts, decode, encode, transform
 from .tiles import Tile
-from .watch import unchanged, watch
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -266,158 +259,6 @@ class StoredMap(AttentionMap):
         return StoredMap(lead, self.stored, self.features is not None, slab, self.rooted, self.keep)
 
 
-class LazyMap(AttentionMap):
-    """A map computed from the plan and its row state when it is read; reads are detached."""
-
-    def __init__(self, source: "Plan | Problem", state: RowState | None, lead: tuple[int, ...], slab: slice,
-                 replayable: bool = True, index: Tensor | None = None):  # fmt: skip
-        self._source, self._state, self._index = source, state, index
-        self._ready: Problem | None = None
-        self.replayable = replayable
-        self._watched = () if torch.compiler.is_compiling() else watch(source)
-        super().__init__(lead, source.n, source.m, slab)
-
-    @staticmethod
-    def of_plan(plan: "Plan", state: RowState | None, index: Tensor | None) -> "LazyMap":
-        return LazyMap(plan, state, _lead(plan), slice(0, plan.batch * plan.heads), plan.replayable, index)
-
-    def narrowed(self, lead: tuple[int, ...], slab: slice) -> "LazyMap":
-        made = LazyMap(self._source, self.state, lead, slab, self.replayable)
-        made._watched, made._ready = self._watched, self._ready
-        return made
-
-    @property
-    def features(self) -> int | None:  # type: ignore[override]
-        return self.live.score.features
-
-    @property
-    def live(self) -> "Problem":
-        """What is being attended, gradients included."""
-        return self._source if isinstance(self._source, evaluate.Problem) else self._source.problem
-
-    @property
-    def problem(self) -> "Problem":
-        """The same in full precision and without gradients, made once; an error if an input changed in place."""
-        unchanged(self._watched)
-        if self._ready is None:
-            bare: Problem = transform(self.live, lambda x: x.detach())
-            self._ready = bare.in_full_precision()
-        return self._ready
-
-    @property
-    def state(self) -> RowState:
-        """The row state of all heads, computed on first use: tau (g, [F,] n), index, scale."""
-        if self._state is None:
-            with torch.no_grad():
-                state = state_of(self.problem)
-            self._state = state if self._index is None else state._replace(index=self._index)
-        return self._state
-
-    @property
-    def tau(self) -> Tensor:
-        """(..., H, [F,] n): log sum exp for softmax, the threshold for entmax, +inf for an empty row."""
-        return self._unflat(self.state.tau[self.slab].detach())
-
-    def reach(self, rows: slice) -> tuple[int, int]:
-        if self.graph is not None:
-            return 0, self.m
-        first, last = self.live.structure.span(self.live.heads, self.slab, rows, self.n, self.m)
-        return min(first, max(0, self.m - 1)), last
-
-    @property
-    def graph(self) -> Neighbours | None:
-        """The edges, where the structure has them."""
-        return neighbours_of(self.live.structure)
-
-    def band(self, rows: "slice | Tensor", cols: "slice | Tensor", dropout: bool = False) -> Tensor:
-        with torch.no_grad():  # not a decorator: torch.compile does not trace one on a method
-            if self.graph is not None:
-                return edge_maps.band(self, rows, cols, dropout)
-            problem = self.problem
-            block = evaluate.dense_block(problem, self.slab, rows, cols)
-            s = evaluate.scores(problem, block)
-            w = evaluate.weights(problem, block, s, evaluate.pick(self.state, self.slab, rows))
-            return evaluate.scaled(problem, block, w, dropout)
-
-    @torch.no_grad()
-    def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
-        if self.graph is not None:
-            return edge_maps.counts(self, rows, cols)
-        block = evaluate.dense_block(self.problem, self.slab, rows, cols)
-        keep = self.problem.structure.allowed(block.tile)
-        if keep is None:
-            return torch.ones(block.shape, dtype=torch.long, device=self.problem.device)
-        return keep.expand(block.shape).long()
-
-    def weights(self, grad: bool = False, dropout: bool = False) -> Tensor:
-        """All weights, (..., H, [F,] n, m); before dropout unless asked.
-
-        grad=True differentiates through tau: the definition, materialised. Where edges repeat, their weights add up.
-        """
-        self._check_dropout(dropout)
-        unchanged(self._watched)
-        if grad:
-            if self.graph is not None:
-                raise Refused("weights(grad=True) of a graph would be a dense matrix: edges(grad=True) has the "
-                              "gradient.")  # fmt: skip
-            block = evaluate.dense_block(self.live, slice(0, self.live.g), slice(0, self.n), slice(0, self.m))
-            return self._unflat(evaluate.weights_with_gradient(self.live, block, dropout)[self.slab])
-        return self._unflat(self.band(slice(0, self.n), slice(0, self.m), dropout))
-
-    def _check_dropout(self, dropout: bool) -> None:
-        if dropout and self.live.dropout and not self.replayable:
-            raise Refused("The weights after dropout cannot be had again: torch's own dropout ran (backend 'sdpa'). "
-                          "Pass seed= to attend, which runs a backend whose dropout can be replayed.")  # fmt: skip
-
-    def edges(self, grad: bool = False, dropout: bool = False) -> Tensor:
-        """Weights on the caller's edges, in the caller's order: (..., H, [F,] E); before dropout unless asked."""
-        if self.graph is None:
-            return super().edges()
-        self._check_dropout(dropout)
-        unchanged(self._watched)
-        return self._unflat(edge_maps.edge_weights(self, grad, dropout)[..., : self.graph.edges])
-
-    def entropy(self) -> Tensor:
-        """-sum w log w of each row in nats, (..., H, [F,] n), over its edges on a graph; 0 for an empty row."""
-        return super().entropy() if self.graph is None else self._unflat(edge_maps.entropy(self))
-
-    def mass(self) -> Tensor:
-        return super().mass() if self.graph is None else self._unflat(edge_maps.mass(self))
-
-    def strongest(self, k: int = 1) -> Strongest:
-        if self.graph is None:
-            return super().strongest(k)
-        return Strongest(*(self._unflat(x) for x in edge_maps.strongest(self, _count(k))))
-
-    @property
-    def loops(self) -> Tensor:
-        """Weights of the self-loops that were added, (..., H, [F,] nodes); 0 where the caller had a loop edge."""
-        if self.graph is None:
-            return super().loops
-        return self._unflat(edge_maps.edge_weights(self, False, False)[..., self.graph.edges :])
-
-
-def state_of(problem: "Problem") -> RowState:
-    """The row state of every row, block by block: tau and scale (g, [F,] n), index (g, [F,] n, [k])."""
-    shape = (problem.g, problem.n) if problem.score.features is None else (problem.g, problem.score.features, problem.n)
-    dtype = torch.float64 if problem.score.core.a.dtype == torch.float64 else torch.float32
-    tau = torch.full(shape, float("inf"), dtype=dtype, device=problem.device)
-    index = scale = None
-    for block in evaluate.blocks(problem):
-        part = evaluate.row_state(problem, block, evaluate.scores(problem, block))
-        evaluate.put(tau, block, part.tau)
-        if part.index is not None:
-            deep = part.index.shape[part.tau.ndim :]
-            if index is None:
-                k = (getattr(problem.align, "k", 1),) if deep else ()
-                index = torch.full((*shape, *k), -1, dtype=torch.int32, device=problem.device)
-            evaluate.put(index[..., : deep[0]] if deep else index, block, part.index, extra=len(deep))
-        if part.scale is not None:
-            scale = torch.ones_like(tau) if scale is None else scale
-            evaluate.put(scale, block, part.scale)
-    return RowState(tau, index, scale)
-
-
 def _lead(plan: "Plan") -> tuple[int, ...]:
     """The leading axes of weights(): the caller's, heads included."""
     if plan.given == 2:
@@ -449,35 +290,6 @@ def _place(i: int, size: int, name: str) -> int:
     if not -size <= i < size:
         raise IndexError(f"{name}({i}): there are {size}.")
     return i % size
-
-
-def _flatten_lazy(amap: LazyMap) -> tuple[list[Any], Any]:
-    """Leaves for torch.export and tree_map: the plan's tensors and the row state, if it is there already."""
-    if not amap.live.score.closed:
-        return [], amap  # a user's own score cannot be written down: the map stays whole
-    parts = Parts([], [], [])
-    text = encode(amap.live, parts)
-    constants = (
-        text,
-        tuple(parts.ints),
-        tuple(parts.floats),
-        amap.lead,
-        amap.slab.start,
-        amap.slab.stop,
-        amap.replayable,
-    )
-    return [parts.tensors, amap._state, amap._index], constants
-
-
-def _unflatten_lazy(leaves: Any, context: Any) -> LazyMap:
-    if isinstance(context, LazyMap):
-        return context
-    text, ints, floats, lead, start, stop, replayable = context
-    problem = decode(text, Parts(leaves[0], list(ints), list(floats)))
-    return LazyMap(problem, leaves[1], lead, slice(start, stop), replayable, leaves[2])
-
-
-register_pytree_node(LazyMap, _flatten_lazy, _unflatten_lazy, serialized_type_name="regard.LazyMap")
 
 
 def _flatten_stored(amap: StoredMap) -> tuple[list[Any], Any]:

@@ -13,7 +13,8 @@ from torch.utils._pytree import register_pytree_node
 from .alignments import ReLU, Sigmoid, Softmax, Uniform
 from .errors import Refused
 from .evaluate import Problem
-from .maps import AttentionMap, LazyMap
+from .lazy_maps import LazyMap
+from .maps import AttentionMap
 from .registry import choose
 
 if TYPE_CHECKING:

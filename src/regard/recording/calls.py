@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ..core.alignments import Softmax
 from ..core.attend import attend
-from ..core.maps import AttentionMap, LazyMap, StoredMap
+from ..core.lazy_maps import LazyMap
+from ..core.maps import AttentionMap, StoredMap
 from ..core.plan import make_plan
 from ..core.scores import PairBias, ScaledDot, Score, Sink, SoftCap
 from ..core.structures import Full, Structure

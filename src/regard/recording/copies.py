@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from ..core.edge_maps import edge_weights
 from ..core.edges import Neighbours
-from ..core.maps import AttentionMap, LazyMap, StoredMap
+from ..core.lazy_maps import LazyMap
+from ..core.maps import AttentionMap, StoredMap
 from ..core.spec import transform
 from .edges import EdgeMap, Graph
 

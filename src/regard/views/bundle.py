@@ -21,7 +21,8 @@ from torch import Tensor
 
 from ..core.alignments import Softmax
 from ..core.cores import Dot
-from ..core.maps import AttentionMap, LazyMap
+from ..core.lazy_maps import LazyMap
+from ..core.maps import AttentionMap
 from ..core.structures import Causal, Full, Padding, shift_of
 
 EXACT = 6_000_000  # bytes up to which a page carries all small maps exactly

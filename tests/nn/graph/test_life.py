@@ -1,7 +1,6 @@
 """Layers in use: batches and loaders of torch_geometric, compiling, exporting, low precision, copies, many calls."""
 
 import copy
-import importlib.util
 from typing import Any
 
 import pytest
@@ -26,20 +25,6 @@ def test_a_batch_of_graphs_side_by_side_is_each_by_itself(kind: type) -> None:
     batch = data.Batch.from_data_list([data.Data(x=x, edge_index=index, edge_attr=e) for x, index, e in graphs])
     together = layer(batch.x, batch.edge_index, batch.edge_attr)
     assert_close(together, torch.cat([layer(x, index, e) for x, index, e in graphs]))
-
-
-@pytest.mark.skipif(
-    not any(importlib.util.find_spec(name) for name in ("pyg_lib", "torch_sparse")),
-    reason="torch_geometric samples neighbours with pyg_lib or torch_sparse",
-)
-def test_mini_batches_of_sampled_neighbours_train() -> None:
-    from torch_geometric.data import Data
-    from torch_geometric.loader import NeighborLoader
-
-    loader = NeighborLoader(Data(x=features(NODES, 5).float(), edge_index=INDEX), [2, 2], batch_size=2)
-    layer = GATConv(5, 3)
-    for batch in loader:
-        layer(batch.x, batch.edge_index).sum().backward()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,7 +10,8 @@ from ...core.alignments import Alignment
 from ...core.attend import Attended, attend
 from ...core.edge_maps import edge_weights
 from ...core.edges import Edges
-from ...core.maps import AttentionMap, LazyMap
+from ...core.lazy_maps import LazyMap
+from ...core.maps import AttentionMap
 from ...core.scores import Score
 from .adjacency import Graph, read_graph, sparse_like
 

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...core.maps import AttentionMap, LazyMap
+from ...core.lazy_maps import LazyMap
+from ...core.maps import AttentionMap
 from ..copies import written
 from ..edges import EdgeMap
 

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from ...core import evaluate
-from ...core.maps import AttentionMap, LazyMap
+from ...core.lazy_maps import LazyMap
+from ...core.maps import AttentionMap
 from ..calls import Call
 from ..kept import TopMap
 

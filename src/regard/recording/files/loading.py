@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ...core.alignments import RowState
-from ...core.maps import AttentionMap, LazyMap, StoredMap, Strongest
+from ...core.lazy_maps import LazyMap
+from ...core.maps import AttentionMap, StoredMap, Strongest
 from ...core.structures import Structure
 from ..calls import Scored
 from ..edges import EdgeGradient, EdgeMap, Graph

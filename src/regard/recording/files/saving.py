@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from ...core.alignments import Softmax
-from ...core.maps import AttentionMap, LazyMap, StoredMap
+from ...core.lazy_maps import LazyMap
+from ...core.maps import AttentionMap, StoredMap
 from ...core.plan import Plan
 from ...core.scores import Dot, Modified, PairBias, RelativeBias, ScaledDot, SoftCap
 from ..calls import Scored

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from ...core.alignments import Alignment, Softmax
 from ...core.attend import Attended, attend
-from ...core.maps import AttentionMap, LazyMap
+from ...core.lazy_maps import LazyMap
+from ...core.maps import AttentionMap
 from ...core.plan import make_plan
 from ...core.scores import Modified, PairBias, Score
 from ...core.structures import Structure
@@ -24,8 +25,35 @@ from .altered import Altered, Copy, joined
 from .rows import AsItIs, Open, allowed, closed
 
 
+class OnPairs(Altered):
+    """What calls over pairs share: closing pairs changes the structure, silencing keys the values."""
+
+    over: Structure
+    silent: Tensor | None
+    own: bool
+
+    def without(self, open_pairs: Structure, renormalise: bool = True) -> Altered:
+        if renormalise:
+            return self.closed_to(open_pairs)
+        return self.given(closed(self.weights(), open_pairs, False))
+
+    def closed_to(self, open_pairs: Structure) -> Any:
+        return self._with(over=self.over & open_pairs)
+
+    def silenced(self, keys: Tensor) -> Any:
+        return self._with(silent=joined(self.silent, keys))
+
+    def given(self, weights: Tensor) -> Altered:
+        itself: Any = self  # Scores or Written
+        return Dense(itself, weights)
+
+    def _with(self, **changed: Any) -> Any:
+        itself: Any = self
+        return replace(itself, own=False, **changed)
+
+
 @dataclass(frozen=True, eq=False)
-class Scores(Altered):
+class Scores(OnPairs):
     """Weights that follow from queries and keys: nothing of n x m is written."""
 
     call: Scored
@@ -85,20 +113,6 @@ class Scores(Altered):
         level = Scored(q, k, call.v, 1.0, self.open_pairs, give=call.give, kernel=call.kernel)
         return Scores(level, level.over, self.silent, own=False)
 
-    def without(self, open_pairs: Structure, renormalise: bool = True) -> Altered:
-        if renormalise:
-            return self.closed_to(open_pairs)
-        return self.given(closed(self.weights(), open_pairs, False))
-
-    def closed_to(self, open_pairs: Structure) -> "Scores":
-        return replace(self, over=self.over & open_pairs, own=False)
-
-    def silenced(self, keys: Tensor) -> "Scores":
-        return replace(self, silent=joined(self.silent, keys), own=False)
-
-    def given(self, weights: Tensor) -> Altered:
-        return Dense(self, weights)
-
     def frozen(self, amap: AttentionMap) -> Altered:
         return Frozen(self, amap)
 
@@ -140,7 +154,7 @@ class Scores(Altered):
 
 
 @dataclass(frozen=True, eq=False)
-class Written(Altered):
+class Written(OnPairs):
     """Weights that the model wrote out; its own product with the values runs again. Weights of 0 were not allowed."""
 
     call: Weighed
@@ -166,20 +180,6 @@ class Written(Altered):
         weights = self.weights()
         keep = weights != 0
         return self.given((keep / keep.sum(-1, keepdim=True).clamp_min(1)).to(weights.dtype))
-
-    def without(self, open_pairs: Structure, renormalise: bool = True) -> Altered:
-        if renormalise:
-            return self.closed_to(open_pairs)
-        return self.given(closed(self.weights(), open_pairs, False))
-
-    def closed_to(self, open_pairs: Structure) -> "Written":
-        return replace(self, over=self.over & open_pairs, own=False)
-
-    def silenced(self, keys: Tensor) -> "Written":
-        return replace(self, silent=joined(self.silent, keys), own=False)
-
-    def given(self, weights: Tensor) -> Altered:
-        return Dense(self, weights)
 
     def nothing(self) -> Altered:
         return Nothing(self)

@@ -14,7 +14,8 @@ from ...core import attend as core
 from ...core.attend import Attended, attend
 from ...core.edge_maps import edge_weights
 from ...core.edges import Edges
-from ...core.maps import AttentionMap, LazyMap
+from ...core.lazy_maps import LazyMap
+from ...core.maps import AttentionMap
 from ...core.plan import Plan
 from ...core.scores import Score
 from ..calls import Scored
