@@ -1,0 +1,1 @@
+"""The commands of `regard`, a file for each thing that people come to do."""

@@ -1,0 +1,144 @@
+"""regard record, info, look: a model's attention, kept and seen."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from .telling import check_place, extra, given, told
+
+if TYPE_CHECKING:
+    from regard import Record
+
+app = typer.Typer()
+
+Name = Annotated[str, typer.Option("--model", help="A folder, an installed package (minilm, smollm2) or a hub name.")]
+Sites = Annotated[str, typer.Option(help="Only modules whose path fits, such as '*layer.0.*'.")]
+Generate = Annotated[int, typer.Option(min=0, help="Let the model write this many tokens, and record each step.")]
+Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with a model from the hub.")]
+
+
+class Keep(StrEnum):
+    qk = "qk"
+    weights = "weights"
+    topk = "topk"
+    stats = "stats"
+
+
+class Kept(StrEnum):
+    model = "model"
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+
+
+@app.command("record")
+def record_model(
+    model: Name,
+    text: Annotated[str | None, typer.Option(help="What the model reads.")] = None,
+    file: Annotated[Path | None, typer.Option(help="A text file that the model reads.")] = None,
+    out: Annotated[Path, typer.Option("-o", "--out", help="The record file.")] = Path("run.regard"),
+    keep: Annotated[
+        Keep, typer.Option(help="Queries and keys (exact), weights, the largest of each row, statistics.")
+    ] = Keep.qk,
+    dtype: Annotated[Kept, typer.Option(help="Down-cast what is kept; the error is measured.")] = Kept.model,
+    sites: Sites = "*",
+    generate: Generate = 0,
+    trust_remote_code: Trust = False,
+) -> None:
+    """Run a model on a text as it is and keep its attention in one file.
+
+    Example:  regard record --model minilm --text "Attention, looked at." -o run.regard
+    """
+    console = Console(stderr=True)
+    check_place(out)
+    with extra("models"), told():
+        from regard.views.terminal import progress, summary
+
+        rec = _recorded(console, model, given(text, file), keep.value, dtype.value, sites, generate, trust_remote_code)
+        with progress(console, "Row states") as step:
+            path = rec.save(out, step)
+        summary(path, Console())
+
+
+@app.command()
+def info(file: Annotated[Path, typer.Argument(help="A record file.")]) -> None:
+    """What is in a record file: sites, shapes, bytes, versions, what was missed.
+
+    Example:  regard info run.regard
+    """
+    with told():
+        from regard.views.terminal import summary
+
+        summary(file, Console())
+
+
+@app.command()
+def look(
+    model: Annotated[str, typer.Argument(help="A folder, an installed package (minilm, smollm2) or a hub name.")],
+    text: Annotated[str | None, typer.Argument(help="What the model reads.")] = None,
+    file: Annotated[Path | None, typer.Option(help="A text file instead.")] = None,
+    out: Annotated[Path, typer.Option("-o", "--out", help="The page.")] = Path("look.html"),
+    sites: Sites = "*",
+    generate: Generate = 0,
+    trust_remote_code: Trust = False,
+) -> None:
+    """Run a model on a text and see the attention of every head, on one page that works offline.
+
+    Example:  regard look minilm "The cat sat on the mat because it was tired."
+    """
+    console = Console(stderr=True)
+    check_place(out)
+    with extra("models"), told():
+        from regard.views.page import html_of, write
+        from regard.views.terminal import progress
+
+        rec = _recorded(console, model, given(text, file), "qk", "model", sites, generate, trust_remote_code)
+        with progress(console, "Drawing") as step:
+            title = str(rec.about.get("name", model))
+            made = html_of(rec, title=title, progress=step)
+        typer.echo(write(made, out).resolve())
+
+
+def _recorded(
+    console: Console, model: str, text: str, keep: str, dtype: str, sites: str, generate: int, trust: bool
+) -> "Record":
+    """A model run on a text; what takes long is said while it lasts."""
+    import torch
+
+    from regard.recording.models import record_text
+
+    with _without_bars(), console.status("Loading ...") as status:
+
+        def tell(sentence: str) -> None:
+            if sentence.endswith("..."):
+                status.update(escape(sentence))
+            else:
+                console.print(f"[yellow]{escape(sentence)}[/yellow]")
+
+        kept = None if dtype == "model" else getattr(torch, dtype)
+        rec = record_text(model, text, keep, kept, sites, generate, trust, tell)
+    if rec.missed:
+        said = ", ".join(f"{name} ({count})" for name, count in rec.missed.items())
+        console.print(f"[yellow]Missed: {escape(said)}[/yellow]")
+    return rec
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """The bars of others are off: what takes long is said here."""
+    from functools import partialmethod
+
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    start = tqdm.__init__
+    tqdm.__init__ = partialmethod(start, disable=True)
+    try:
+        yield
+    finally:
+        tqdm.__init__ = start

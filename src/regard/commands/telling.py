@@ -1,0 +1,51 @@
+"""What all commands share: a problem that a user can put right becomes a sentence."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+
+def stop(sentence: str) -> NoReturn:
+    Console(stderr=True).print(f"[red]regard:[/red] {escape(sentence)}", soft_wrap=True, highlight=False)
+    raise typer.Exit(1)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What a user can put right becomes a sentence."""
+    from regard.recording.models import NoModel
+
+    try:
+        yield
+    except (OSError, ValueError, NoModel) as problem:
+        stop(str(problem))
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """A package that is missing becomes a sentence that says what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] == "regard":
+            raise
+        stop(f"this needs {missing.name}, which is not installed: pip install 'regard[{name}]'")
+
+
+def check_place(out: Path) -> None:
+    """Before anything that takes long."""
+    if out.is_dir():
+        stop(f"--out {out} is a folder; name a file in it.")
+    if not out.resolve().parent.is_dir():
+        stop(f"--out {out}: There is no folder {out.parent}; make it first.")
+
+
+def given(text: str | None, file: Path | None) -> str:
+    if (text is None) == (file is None):
+        stop("give the text to read, or --file with a text file: one of them.")
+    return text if file is None else file.read_text(encoding="utf-8")  # type: ignore[return-value]
