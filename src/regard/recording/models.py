@@ -9,10 +9,11 @@ import socket
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import torch
+from torch import Tensor
 
 from .labels import axis_of_text
 from .record import Record
@@ -124,13 +125,22 @@ def _advice(name: str, place: str, problem: Exception) -> str:
     return f"{name} could not be loaded: {said}"
 
 
-def run(model: Any, tokenizer: Any, text: str, generate: int = 0) -> str:
-    """Run a model on a text as it is; what it wrote, where it was asked to generate.
+class Ran(NamedTuple):
+    """What a model was given (1, n), what it gave, and what it wrote where it generated."""
+
+    ids: Tensor
+    out: Any
+    wrote: str
+
+
+def run(model: Any, tokenizer: Any, text: str, generate: int = 0) -> Ran:
+    """Run a model on a text as it is.
 
     A model with a decoder that reads nothing by itself writes up to 16 tokens unless told how many.
     """
     inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=longest(model, tokenizer))
-    if not inputs["input_ids"].shape[-1]:
+    ids = inputs["input_ids"]
+    if not ids.shape[-1]:
         raise NoModel("The text has no tokens: give some text.")
     inputs = inputs.to(next(model.parameters()).device)
     whole = bool(getattr(model.config, "is_encoder_decoder", False))
@@ -140,12 +150,11 @@ def run(model: Any, tokenizer: Any, text: str, generate: int = 0) -> str:
                 raise NoModel(f"{type(model).__name__} does not generate text: leave out --generate.")
             pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
             out = model.generate(**inputs, max_new_tokens=generate or 16, do_sample=False, pad_token_id=pad)
-            new = out[0] if whole else out[0, inputs["input_ids"].shape[-1] :]
-            return str(tokenizer.decode(new, skip_special_tokens=True))
+            new = out[0] if whole else out[0, ids.shape[-1] :]
+            return Ran(ids, None, str(tokenizer.decode(new, skip_special_tokens=True)))
         if not hasattr(model.config, "type_vocab_size"):
             inputs.pop("token_type_ids", None)
-        model(**inputs)
-    return ""
+        return Ran(ids, model(**inputs), "")
 
 
 def longest(model: Any, tokenizer: Any) -> int:
@@ -159,13 +168,21 @@ def record_text(
     trust_remote_code: bool = False, tell: Callable[[str], None] = lambda _: None,
 ) -> Record:  # fmt: skip
     """Load a model, run it on a text and record it, labelled; tell(sentence) hears what takes long and what was cut."""
-    if not text.strip():
-        raise ValueError("The text is empty: give the model something to read.")
+    _check_text(text)
     tell(f"Loading {name} ...")
     model, tokenizer = load_model(name, trust_remote_code)
     tell("Running the model ...")
+    return record_run(model, tokenizer, text, name, keep, dtype, sites, generate, tell)[0]
+
+
+def record_run(
+    model: Any, tokenizer: Any, text: str, name: str, keep: str = "qk", dtype: torch.dtype | None = None,
+    sites: str = "*", generate: int = 0, tell: Callable[[str], None] = lambda _: None,
+) -> tuple[Record, Ran]:  # fmt: skip
+    """Run a model that is loaded on a text and record it, labelled by the text as it was written."""
+    _check_text(text)
     with Record(model, keep, sites, dtype=dtype, tokenizer=tokenizer) as rec:
-        run(model, tokenizer, text, generate)
+        ran = run(model, tokenizer, text, generate)
     rec.about["name"] = Path(name).name or name
     if not rec.maps and not rec.stats:
         raise ValueError(f"No attention was recorded at sites that fit {sites!r}"
@@ -179,4 +196,9 @@ def record_text(
                 rec.labels.put(rec.maps.items())
             if len(ids) < len(tokenizer(text)["input_ids"]):
                 tell(f"The text was cut at {len(ids)} tokens, the most that this model reads.")
-    return rec
+    return rec, ran
+
+
+def _check_text(text: str) -> None:
+    if not text.strip():
+        raise ValueError("The text is empty: give the model something to read.")

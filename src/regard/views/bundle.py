@@ -9,6 +9,7 @@ Arrays are cut into byte planes, compressed and written in base64; the page deco
 """
 
 import base64
+import gzip
 import math
 import re
 import zlib
@@ -36,10 +37,15 @@ TYPES = {"float32": "f32", "float16": "f16", "uint8": "u8", "uint16": "u16", "ui
 
 
 class Blobs:
-    """The arrays of a page, each compressed text under a number."""
+    """The arrays of a page, each compressed under a number. quick: framed alone, for a page that is near its server."""
 
-    def __init__(self) -> None:
-        self.texts: list[str] = []
+    def __init__(self, quick: bool = False) -> None:
+        self.packed: list[bytes] = []
+        self.quick = quick
+
+    @property
+    def texts(self) -> list[str]:
+        return [base64.b64encode(each).decode("ascii") for each in self.packed]
 
     def add(self, x: "Tensor | np.ndarray") -> dict[str, Any]:
         kind = None
@@ -51,8 +57,9 @@ class Blobs:
         x = np.ascontiguousarray(x)
         kind = kind or TYPES[x.dtype.name]
         planes = x.reshape(-1).view(np.uint8).reshape(-1, x.dtype.itemsize).T  # like bytes together compress
-        self.texts.append(base64.b64encode(packed(np.ascontiguousarray(planes).tobytes())).decode("ascii"))
-        return {"blob": len(self.texts) - 1, "type": kind, "shape": list(x.shape)}
+        raw = np.ascontiguousarray(planes).tobytes()
+        self.packed.append(gzip.compress(raw, 0, mtime=0) if self.quick else packed(raw))
+        return {"blob": len(self.packed) - 1, "type": kind, "shape": list(x.shape)}
 
 
 def packed(raw: bytes) -> bytes:
@@ -232,41 +239,57 @@ def joined(maps: Mapping[str, AttentionMap]) -> dict[str, list[AttentionMap]]:
 def bundle(groups: "dict[str, list[AttentionMap]]", blobs: Blobs, step: Any = None) -> list[dict[str, Any]]:
     """The sites of a page. Small maps are all exact where that is at most 6 MB, otherwise in 8 bits."""
     known = {name: few(group[0]) if len(group) == 1 else None for name, group in groups.items()}
-    small = {name: _size(group) <= WHOLE for name, group in groups.items()}
-    need = 0
-    for name, group in groups.items():
-        if small[name]:
-            found, plain = known[name], 4 * group[0].heads * _size(group)
-            need += plain if found is None else min(plain, found.bytes)
+    exact = sum(_bytes(group, known[name]) for name, group in groups.items() if _size(group) <= WHOLE) <= EXACT
     made = []
     for place, (name, group) in enumerate(groups.items()):
-        made.append(_site(name, group, known[name], small[name], need <= EXACT, place, blobs))
+        made.append(outline(name, group, place) | _form(group, known[name], exact, blobs))
         if step is not None:
             step(place + 1, len(groups))
     return made
+
+
+def part(group: Sequence[AttentionMap], blobs: Blobs) -> dict[str, Any]:
+    """One site by itself, beside its outline: exact where that is at most 6 MB."""
+    known = few(group[0]) if len(group) == 1 else None
+    return _form(group, known, _bytes(group, known) <= EXACT, blobs)
+
+
+def outline(name: str, group: Sequence[AttentionMap], place: int) -> dict[str, Any]:
+    """What a site is called, and how large it is."""
+    n, m = sum(amap.n for amap in group), max(amap.m for amap in group)
+    rows = [str(label) for amap in group for label in amap.rows or ()]
+    columns = [str(label) for label in group[-1].columns or ()]
+    found = re.findall(r"(?:^|\.)(\d+)(?=\.|:|$)", name)
+    return {
+        "site": name, "short": found[0] if found else str(place), "heads": group[0].heads, "n": n, "m": m,
+        "rows": rows if rows and len(rows) == n else None,
+        "columns": columns if columns and len(columns) == m else None,
+    }  # fmt: skip
+
+
+def is_large(group: Sequence[AttentionMap]) -> bool:
+    """Whether a site is carried as the cells of a pyramid."""
+    return len(group) == 1 and _size(group) > WHOLE and (_size(group) > CODED or few(group[0]) is not None)
 
 
 def _size(group: Sequence[AttentionMap]) -> int:
     return sum(amap.n for amap in group) * max(amap.m for amap in group)
 
 
-def _site(name: str, group: Sequence[AttentionMap], known: Few | None, small: bool, exact: bool, place: int,
-          blobs: Blobs) -> dict[str, Any]:  # fmt: skip
-    n, m = sum(amap.n for amap in group), max(amap.m for amap in group)
-    rows = [str(label) for amap in group for label in amap.rows or ()]
-    columns = [str(label) for label in group[-1].columns or ()]
-    found = re.findall(r"(?:^|\.)(\d+)(?=\.|:|$)", name)
-    site: dict[str, Any] = {
-        "site": name, "short": found[0] if found else str(place), "heads": group[0].heads, "n": n, "m": m,
-        "rows": rows if rows and len(rows) == n else None,
-        "columns": columns if columns and len(columns) == m else None,
-        "numbers": numbers(group) if n and m else [{}] * group[0].heads,
-    }  # fmt: skip
-    if not small and (len(group) > 1 or (known is None and _size(group) <= CODED)):
-        exact, small = False, True
-    if not small:
-        form, little = cells(group[0], known, blobs)
-        return site | form | {"thumbs": blobs.add(thumbs(little))}
+def _bytes(group: Sequence[AttentionMap], known: Few | None) -> int:
+    """What a small map takes at least where it is exact."""
+    plain = 4 * group[0].heads * _size(group)
+    return plain if known is None else min(plain, known.bytes)
+
+
+def _form(group: Sequence[AttentionMap], known: Few | None, exact: bool, blobs: Blobs) -> dict[str, Any]:
+    some = sum(amap.n for amap in group) and max(amap.m for amap in group)
+    site: dict[str, Any] = {"numbers": numbers(group) if some else [{}] * group[0].heads}
+    if _size(group) > WHOLE:
+        if len(group) == 1 and (known is not None or _size(group) > CODED):
+            form, little = cells(group[0], known, blobs)
+            return site | form | {"thumbs": blobs.add(thumbs(little))}
+        exact = False
     w = whole(group)
     site["thumbs"] = blobs.add(thumbs(w) if w.numel() else np.zeros((w.shape[0], 0, 0), np.uint8))
     if not exact and not bool((w < 0).any()):  # 8 bits have no sign

@@ -51,7 +51,7 @@ def html_of(
     about = what.about if isinstance(what, Record) else {}
     if isinstance(what, Record):
         facts, text = facts or facts_of(what), text or text_of(what)
-    one = {name: _item(amap, item) for name, amap in maps.items() if sites is None or sites(name)}
+    one = {name: item_of(amap, item) for name, amap in maps.items() if sites is None or sites(name)}
     if not one:
         raise ValueError("There are no maps to show: record with keep='qk', 'weights' or 'topk', and name sites that "
                          "are there.")  # fmt: skip
@@ -59,11 +59,12 @@ def html_of(
     made = bundle(joined(one), blobs, progress)
     title = title or str(about.get("name") or about.get("class") or "An attention map")
     data = {"version": 1, "title": title, "facts": facts, "text": text, "sites": made}
-    size = sum(map(len, blobs.texts))
+    texts = blobs.texts
+    size = sum(map(len, texts))
     if size > LIMIT:
         raise ValueError(f"This page would have {size:,} bytes, more than {LIMIT:,}. Show fewer sites or heads "
                          "(amap[0, 3] is one head), or a shorter text.")  # fmt: skip
-    parts = [f'<script type="text/plain" data-blob="{i}">{text}</script>' for i, text in enumerate(blobs.texts)]
+    parts = [f'<script type="text/plain" data-blob="{i}">{text}</script>' for i, text in enumerate(texts)]
     shown = {"title": html.escape(title), "policy": POLICY, "data": _json(data), "blobs": "\n".join(parts),
              "script": script()}  # fmt: skip
     template = files("regard.views").joinpath("templates/page.html").read_text(encoding="utf-8")
@@ -93,7 +94,7 @@ def script() -> str:
     return text.replace("</script", "<\\/script")
 
 
-def _item(amap: AttentionMap, item: int) -> AttentionMap:
+def item_of(amap: AttentionMap, item: int) -> AttentionMap:
     """Heads of one item: the last axis of the lead; earlier ones are the batch."""
     while len(amap.lead) > 1:
         if not -amap.lead[0] <= item < amap.lead[0]:
