@@ -55,6 +55,14 @@ def test_light_falls_on_the_patch_with_the_weight():
     assert_allclose(lit[:2, :], np.broadcast_to(lit[0, 0], (2, 4, 3)))
 
 
-def test_a_grid_that_does_not_divide_the_image_is_refused():
-    with pytest.raises(ValueError, match="divides the image"):
-        spotlight(np.ones((8, 8)), np.ones((3, 3)))
+def test_a_patch_lights_the_pixels_whose_middle_lies_in_it():
+    weights = np.array([[0.0, 1.0, 0.0]])
+    lit = spotlight(np.zeros((2, 7)), weights)[..., 0]  # patches end at 2.33 and 4.67
+    assert_allclose(lit, np.tile(0.22 * np.array([0, 0, 1, 1, 1, 0, 0]), (2, 1)))
+
+
+def test_what_is_no_grid_of_an_images_patches_is_refused():
+    for image, weights in ((np.ones((4, 4)), np.ones((5, 4))), (np.ones((4, 4, 2)), np.ones((2, 2))),
+                           (np.ones((4, 4)), np.ones(4)), (np.ones((4, 4)), np.ones((0, 4)))):  # fmt: skip
+        with pytest.raises(ValueError, match="of its patches"):
+            spotlight(image, weights)

@@ -9,6 +9,7 @@ import { RegardText } from "./text";
 export { MapData } from "./data";
 export { Store } from "./store";
 export { embedded } from "./page";
+export { render } from "./notebook";
 
 const parts: [string, CustomElementConstructor][] = [
   ["regard-map", RegardMap], ["regard-heads", RegardHeads], ["regard-lines", RegardLines], ["regard-text", RegardText],

@@ -51,6 +51,7 @@ export async function start(store: Store, hash: string): Promise<void> {
 export class RegardPage extends LitElement {
   static override properties = { store: { attribute: false } };
   declare store: Store | null;
+  private addressed = false; // the page is the whole document: its address follows the choice
 
   constructor() {
     super();
@@ -58,7 +59,7 @@ export class RegardPage extends LitElement {
   }
 
   static override styles = [theme, css`
-    :host { background: var(--paper); min-height: 100vh; }
+    :host { background: var(--paper); min-height: 100vh; container-type: inline-size; }
     header, main, footer { max-width: 96rem; margin: 0 auto; padding: 0 1.5rem; }
     header { padding-top: 1.1rem; padding-bottom: 0.6rem; }
     .name { font-variant: small-caps; letter-spacing: 0.08em; color: var(--glow); font-weight: 600; margin-right: 0.6rem; }
@@ -68,18 +69,19 @@ export class RegardPage extends LitElement {
     section { background: var(--raised); border: 1px solid var(--line); border-radius: 0.7rem; padding: 0.8rem 1rem; margin: 0 0 1rem; }
     h2 { font: 600 1.02rem/1.3 var(--serif); margin: 0 0 0.5rem; }
     footer { color: var(--soft); font-size: 0.85rem; padding-bottom: 1.5rem; } kbd { border: 1px solid var(--line); border-radius: 0.25rem; padding: 0 0.3em; }
-    @media (max-width: 62rem) { main { grid-template-columns: minmax(0, 1fr); } }
+    @container (max-width: 62rem) { main { grid-template-columns: minmax(0, 1fr); } }
   `];
 
   override connectedCallback(): void {
     super.connectedCallback();
     if (!this.store) {
       this.store = embedded();
+      this.addressed = this.store !== null;
       if (this.store) void start(this.store, location.hash);
     }
     this.store?.addEventListener("choice", () => {
       const { site, head, row, column, locked } = this.store!.choice;
-      if (locked) history.replaceState(null, "", `#${site},${head},${row},${column}`);
+      if (locked && this.addressed) history.replaceState(null, "", `#${site},${head},${row},${column}`);
       this.requestUpdate();
     });
   }

@@ -1,4 +1,4 @@
-"""regard record, info, look: a model's attention, kept and seen."""
+"""regard record, info, show, look: a model's attention, kept and seen."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,6 +76,24 @@ def info(file: Annotated[Path, typer.Argument(help="A record file.")]) -> None:
         from regard.views.terminal import summary
 
         summary(file, Console())
+
+
+@app.command()
+def show(
+    file: Annotated[Path, typer.Argument(help="A record file.")],
+    head: Annotated[str | None, typer.Option(help="One head: 3.5 is head 5 of layer 3.")] = None,
+    row: Annotated[int | None, typer.Option(help="One row of that head: what it attends to.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many of a row's weights to list.")] = 5,
+    item: Annotated[int, typer.Option(help="Which item of a batch.")] = 0,
+) -> None:
+    """Draw a record in the terminal: all heads in small, one head, or one row of it.
+
+    Example:  regard show run.regard --head 3.5 --row 7
+    """
+    with told():
+        from regard.views.asked import show_record
+
+        show_record(file, Console(), head, row, top, item)
 
 
 @app.command()

@@ -4,9 +4,7 @@ Most maps are lazy (`lazy_maps.py`). A stored map keeps the weights themselves, 
 another.
 """
 
-import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -14,7 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import register_pytree_node
 
 from .errors import Refused
-from .registry import page_maker
+from .seen import Seen
 from .tiles import Tile
 
 if TYPE_CHECKING:
@@ -46,7 +44,7 @@ class PerItem(tuple["Sequence[str]", ...]):
     """Labels of an axis that differ by item of the batch: amap[b] has those of item b."""
 
 
-class AttentionMap:
+class AttentionMap(Seen):
     """Weights w (..., H, n, m), or (..., H, F, n, m) where they are feature-wise: row = attending, column = attended.
 
     Subclasses give `band(rows, cols)`: weights (g, [F,] r, c) of flattened heads; everything else is built on it.
@@ -210,13 +208,6 @@ class AttentionMap:
             made.append(torch.stack([band[..., a:b].sum(-1) for a, b in cols], -1))
         grouped = torch.stack(made, -2)
         return StoredMap(self.lead, grouped, self.features is not None, rooted=False)
-
-    def save_html(self, path: "str | os.PathLike[str]", **how: Any) -> Path:
-        """Write one page that shows this map and needs no network: zoom from the whole to single weights.
-
-        title=, and item= where there is a batch. At most 64 MB, otherwise an error that says what to leave out.
-        """
-        return page_maker()(self, path, **how)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape={self.shape})"

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
@@ -57,12 +55,6 @@ def backends() -> list[Backend]:
 
 Cells = Callable[["AttentionMap", int], "tuple[Tensor, Tensor, Tensor] | None"]
 cell_makers: list[Cells] = []  # faster ways to the finest level of a pyramid; None from one that cannot
-
-
-def page_maker() -> "Callable[..., Path]":
-    """What writes a map as a page: found by name when a map is asked for it, since views stand above core."""
-    made: Callable[..., Path] = import_module("regard.views.page").save_html
-    return made
 
 
 def choose(plan: "Plan", name: str) -> Backend:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..core.maps import AttentionMap, Strongest
-from ..core.registry import page_maker
+from ..core.seen import Seen
 from .calls import Call, Scored, Weighed
 from .copies import written
 from .edges import Edged
@@ -63,7 +63,7 @@ class Maps(Mapping[str, AttentionMap]):
         return [amap for key, amap in self._by_site.items() if fnmatchcase(key, glob)]
 
 
-class Record:
+class Record(Seen):
     """What one run of a model left: maps by site, what was missed, and labels; made by `regard.record`.
 
     maps       an AttentionMap for each time that attention ran, by site: "encoder.layer.3.attention.self", and
@@ -155,10 +155,6 @@ class Record:
         from .files.saving import save
 
         return save(self, path, progress)
-
-    def save_html(self, path: "str | os.PathLike[str]", **how: Any) -> Path:
-        """Write one page with every head of every map, offline; title=, item= of a batch, sites= a test of names."""
-        return page_maker()(self, path, **how)
 
     def change(self, call: Call, changed: Changed | None) -> Changed | None:
         return None

@@ -2,7 +2,28 @@
 
 from .figures import heat_map, overlay, spotlight
 from .graphs import graph_map
+from .grids import head_grid
 from .lines import line_map
+from .notebook import mimebundle, show, widget
 from .page import save_html
+from .plotting import plot, save_figure
+from .terminal_map import drawn, plain
+from .texts import text_map
 
-__all__ = ["graph_map", "heat_map", "line_map", "overlay", "save_html", "spotlight"]
+__all__ = [
+    "drawn",
+    "graph_map",
+    "head_grid",
+    "heat_map",
+    "line_map",
+    "mimebundle",
+    "overlay",
+    "plain",
+    "plot",
+    "save_figure",
+    "save_html",
+    "show",
+    "spotlight",
+    "text_map",
+    "widget",
+]

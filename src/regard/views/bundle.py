@@ -23,8 +23,9 @@ from torch import Tensor
 from ..core.alignments import Softmax
 from ..core.cores import Dot
 from ..core.lazy_maps import LazyMap
-from ..core.maps import AttentionMap
+from ..core.maps import AttentionMap, StoredMap
 from ..core.structures import Causal, Full, Padding, shift_of
+from .small import heads_of, pooled
 
 EXACT = 6_000_000  # bytes up to which a page carries all small maps exactly
 WHOLE = 1 << 20  # weights of a head up to which the page draws it from single weights
@@ -146,7 +147,7 @@ def numbers(group: Sequence[AttentionMap]) -> list[dict[str, float | None]]:
         step = max(1, -(-amap.n // SAMPLE))
         line = torch.arange(0, amap.n, step, device=amap.none().device)
         for rows in line.split(max(1, (1 << 22) // max(1, amap.m * amap.heads))):
-            w = _heads(amap.band(rows, slice(0, amap.m)), amap).float().cpu()
+            w = heads_of(amap.band(rows, slice(0, amap.m)), amap).float().cpu()
             rows = rows.cpu()
             away = (rows[:, None] + max(0, amap.m - amap.n) - torch.arange(amap.m)).abs()
             near = away <= 1
@@ -164,14 +165,9 @@ def numbers(group: Sequence[AttentionMap]) -> list[dict[str, float | None]]:
 def whole(group: Sequence[AttentionMap]) -> Tensor:
     """All weights of one item, (heads, n, m) float32; steps of a generation follow one another."""
     m = max(amap.m for amap in group)
-    parts = [torch.nn.functional.pad(_heads(amap.band(slice(0, amap.n), slice(0, amap.m)), amap), (0, m - amap.m))
+    parts = [torch.nn.functional.pad(heads_of(amap.band(slice(0, amap.n), slice(0, amap.m)), amap), (0, m - amap.m))
              for amap in group]  # fmt: skip
     return torch.cat(parts, -2).float().cpu()
-
-
-def _heads(w: Tensor, amap: AttentionMap) -> Tensor:
-    """(heads, r, c); feature-wise weights as their mean."""
-    return w if amap.features is None else w.mean(1)
 
 
 def coded(w: Tensor, blobs: Blobs) -> dict[str, Any]:
@@ -213,9 +209,9 @@ def _flat(x: Tensor, amap: AttentionMap) -> Tensor:
 def thumbs(w: Tensor) -> np.ndarray:
     """(heads, r, c) in 8 bits with at most THUMB cells along a side, each its largest weight; a root, as for codes."""
     side = max(1, -(-max(w.shape[-2:]) // THUMB))
-    pooled = torch.nn.functional.max_pool2d(w.abs().nan_to_num()[:, None], side, ceil_mode=True)[:, 0]
-    top = pooled.amax((-1, -2), keepdim=True).clamp_min(1e-30)
-    return (255 * (pooled / top).sqrt()).round().to(torch.uint8).numpy()
+    cells = pooled(w.abs().nan_to_num(), side, side)
+    top = cells.amax((-1, -2), keepdim=True).clamp_min(1e-30)
+    return (255 * (cells / top).sqrt()).round().to(torch.uint8).numpy()
 
 
 def joined(maps: Mapping[str, AttentionMap]) -> dict[str, list[AttentionMap]]:
@@ -234,6 +230,22 @@ def joined(maps: Mapping[str, AttentionMap]) -> dict[str, list[AttentionMap]]:
             made[name] = [amap]
             last[path] = name
     return made
+
+
+def one_of(group: Sequence[AttentionMap]) -> AttentionMap:
+    """The map of a site: that of its one call, or the steps of a generation written out one under the other."""
+    if len(group) == 1:
+        return group[0]
+    made = StoredMap(group[0].lead, whole(group), rooted=False)
+    rows = [label for amap in group for label in amap.rows or ()]
+    made.site, made.rows, made.columns = group[0].site, rows if len(rows) == made.n else None, group[-1].columns
+    return made
+
+
+def short_name(name: str, place: int) -> str:
+    """What a site is called for short: the number of its layer, else its place."""
+    found = re.findall(r"(?:^|\.)(\d+)(?=\.|:|$)", name)
+    return found[0] if found else str(place)
 
 
 def bundle(groups: "dict[str, list[AttentionMap]]", blobs: Blobs, step: Any = None) -> list[dict[str, Any]]:
@@ -259,9 +271,8 @@ def outline(name: str, group: Sequence[AttentionMap], place: int) -> dict[str, A
     n, m = sum(amap.n for amap in group), max(amap.m for amap in group)
     rows = [str(label) for amap in group for label in amap.rows or ()]
     columns = [str(label) for label in group[-1].columns or ()]
-    found = re.findall(r"(?:^|\.)(\d+)(?=\.|:|$)", name)
     return {
-        "site": name, "short": found[0] if found else str(place), "heads": group[0].heads, "n": n, "m": m,
+        "site": name, "short": short_name(name, place), "heads": group[0].heads, "n": n, "m": m,
         "rows": rows if rows and len(rows) == n else None,
         "columns": columns if columns and len(columns) == m else None,
     }  # fmt: skip

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .drawing import letters, own_axes
+from .naming import names_of
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 def graph_map(
     weights: Any,
-    edge_index: ArrayLike,
-    places: ArrayLike,
+    edge_index: ArrayLike | None = None,
+    places: ArrayLike | None = None,
     *,
     colours: Sequence[str] | None = None,
     rings: Sequence[str] | None = None,
@@ -28,26 +31,31 @@ def graph_map(
         width = 0.62 size w_ij / top,   opacity = 0.12 + 0.78 w_ij / top,   colour = that of j
 
     weights      an AttentionMap of one head over edges, or (E,) in the order of edge_index (2, E), sources then targets
-    places       (N, 2), where the nodes stand
+    edge_index   a map over edges knows its own
+    places       (N, 2), where the nodes stand; by default as springs pull them (networkx), or in a circle
     colours      N colours that fill the nodes; rings N colours around them (a second fact about each)
-    squares      nodes that are drawn square; names N words, written on the nodes
+    squares      nodes that are drawn square; names N words, written on the nodes; by default what the map calls them
     top          the weight of the broadest arc, by default the largest; give it where pictures are compared
     size         across a node, in points
 
     Weights of self-loops are not drawn: what is missing from 1 in the arcs that reach a node stands there.
     """
-    import matplotlib.pyplot as plt
+    import matplotlib
     from matplotlib.patches import FancyArrowPatch
 
-    ends, spots = _array(edge_index), np.asarray(places, dtype=np.float64)
+    ends = _ends(weights) if edge_index is None else _array(edge_index)
     weight = _on_edges(weights, ends)
+    if names is None and getattr(weights, "columns", None) is not None:
+        names = names_of(weights.columns, weights.m)
+    nodes = max(int(ends.max(initial=-1)) + 1, *(getattr(weights, side, 0) for side in ("n", "m")))
+    spots = _springs(ends, nodes) if places is None else np.asarray(places, dtype=np.float64)
     if spots.ndim != 2 or spots.shape[1] != 2 or (ends.size and ends.max() >= len(spots)):
         raise ValueError(f"graph_map(places=) needs a place (x, y) for each node that edge_index names, "
                          f"given {spots.shape} for nodes up to {ends.max(initial=-1)}.")  # fmt: skip
-    ink, ground = plt.rcParams["text.color"], plt.rcParams["axes.facecolor"]
+    ink, ground = matplotlib.rcParams["text.color"], matplotlib.rcParams["axes.facecolor"]
     fills = [ink] * len(spots) if colours is None else list(colours)
     if ax is None:
-        ax = plt.subplots(figsize=(6.4, 4.8))[1]
+        ax = own_axes(6.4, 4.8)
     top = top or float(weight.max(initial=0.0)) or 1.0
     reach = 0.5 * size + 2.5
     for edge in np.argsort(weight, kind="stable"):
@@ -70,13 +78,41 @@ def graph_map(
         ax.plot(x, y, shape, ms=0.68 * across, mfc=fills[node], mew=0, zorder=3)
         if names is not None and names[node]:
             ax.text(x, y, names[node], fontsize=0.45 * size, color=ground, weight="bold", ha="center",
-                    va="center_baseline", zorder=4)  # fmt: skip
+                    va="center_baseline", zorder=4, **letters([names[node]]))  # fmt: skip
     ax.set_axis_off()
     if len(spots):
         low, high = spots.min(0), spots.max(0)
         room = 0.06 * (high - low) + 1e-6
         ax.set(xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
     return ax
+
+
+def _ends(weights: Any) -> NDArray[Any]:
+    """(2, E) of a map over edges, in the caller's order."""
+    graph = getattr(weights, "graph", None)
+    if graph is None:
+        raise ValueError(
+            "graph_map() needs edge_index= (2, E), sources then targets, or a map over Edges, which has it."
+        )
+    edge = graph.edge.long().cpu()
+    own = edge < graph.edges  # self-loops that were added stand after the caller's edges
+    ends = np.zeros((2, graph.edges), dtype=np.int64)
+    ends[:, edge[own]] = np.stack([graph.source.long().cpu()[own], graph.targets().long().cpu()[own]])
+    return ends
+
+
+def _springs(ends: NDArray[Any], nodes: int) -> NDArray[np.float64]:
+    """Joined nodes near one another, always the same way; without networkx a circle."""
+    try:
+        import networkx
+    except ModuleNotFoundError:
+        turn = 2 * np.pi * np.arange(nodes) / max(1, nodes)
+        return np.stack([np.sin(turn), np.cos(turn)], 1)
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(nodes))
+    graph.add_edges_from((int(a), int(b)) for a, b in ends.T if a != b)
+    found = networkx.spring_layout(graph, seed=0)
+    return np.array([found[node] for node in range(nodes)], dtype=np.float64).reshape(nodes, 2)
 
 
 def _on_edges(weights: Any, ends: NDArray[np.int64]) -> NDArray[np.float64]:

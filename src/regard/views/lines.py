@@ -3,10 +3,15 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .figures import _names, _two_dimensional
+import numpy as np
+from numpy.typing import NDArray
+
+from .drawing import given_names, letters, own_axes, two_dimensional
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MOST = 5000  # lines; more are neither told apart nor drawn in time
 
 
 def line_map(
@@ -18,6 +23,7 @@ def line_map(
     top: float | None = None,
     width: float = 14.0,
     numbers: bool | None = None,
+    mass: float = 1.0,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Each weight as a line from its query, left, to its key, right.
@@ -29,44 +35,65 @@ def line_map(
     colours   n colours, one for each query
     top       the weight of the broadest line, by default the largest; give it where pictures are compared
     numbers   write each weight beside its key; by default where there is one query
+    mass      draw only the largest weights of each query that make up this share of it
 
-    A weight of 0 has no line. Lines of one query cover in proportion to its weights: equal weights look equal.
+    A weight of 0 has no line, one below it a dashed line. Lines of one query cover in proportion to its weights:
+    equal weights look equal.
     """
-    import matplotlib.pyplot as plt
+    import matplotlib
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
-    grid = _two_dimensional(weights, "line_map")
+    grid = two_dimensional(weights, "line_map")
     n, m = grid.shape
-    queries, keys = _names(queries, n, "queries", "line_map"), _names(keys, m, "keys", "line_map")
+    queries, keys = given_names(weights, queries, keys, n, m, "line_map")
     if colours is not None and len(colours) != n:
         raise ValueError(f"line_map(colours=) has {len(colours)} colours for {n} queries; give one for each.")
-    if ax is None:
-        ax = plt.subplots(figsize=(5.6, 0.9 + 0.55 * max(n, m)))[1]
-    ink = plt.rcParams["text.color"]
+    ink = matplotlib.rcParams["text.color"]
     shades = ["#c9720c"] * n if colours is None else list(colours)
-    top = top or float(grid.max(initial=0.0)) or 1.0
+    size = np.abs(np.nan_to_num(grid))
+    top = top or float(size.max(initial=0.0)) or 1.0
     left, right = _heights(n, max(n, m)), _heights(m, max(n, m))
-    pairs = sorted(((i, j) for i in range(n) for j in range(m) if grid[i, j] > 0), key=lambda pair: grid[pair])
+    pairs = [(int(i), int(j)) for i, j in np.argwhere(_within(size, mass))]
+    if len(pairs) > MOST:
+        raise ValueError(f"line_map() draws at most {MOST:,} lines, and these are {len(pairs):,}: mass=0.5 draws the "
+                         "largest weights alone, plot('heat') all of them, save_html() a page to scroll.")  # fmt: skip
+    pairs.sort(key=lambda pair: size[pair])
+    if ax is None:
+        ax = own_axes(5.6, 0.9 + 0.55 * max(n, m))
     for i, j in pairs:
-        share = min(float(grid[i, j]) / top, 1.0)
+        share = min(float(size[i, j]) / top, 1.0)
         bend = [(0.0, left[i]), (0.45, left[i]), (0.55, right[j]), (1.0, right[j])]
         curve = Path(bend, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
         ax.add_patch(PathPatch(curve, fill=False, edgecolor=shades[i], linewidth=width * share, capstyle="butt",
-                               alpha=0.3 + 0.55 * share, zorder=1 + share))  # fmt: skip
+                               alpha=0.3 + 0.55 * share, zorder=1 + share,
+                               linestyle="--" if grid[i, j] < 0 else "-"))  # fmt: skip
+    how = letters([*queries, *keys])
     for i, name in enumerate(queries):
-        ax.text(-0.04, left[i], name, ha="right", va="center", color=ink if n == 1 else shades[i])
+        ax.text(-0.04, left[i], name, ha="right", va="center", color=ink if n == 1 else shades[i], **how)
     for j, name in enumerate(keys):
-        ax.text(1.04, right[j], name, ha="left", va="center")
+        ax.text(1.04, right[j], name, ha="left", va="center", **how)
     if numbers or (numbers is None and n == 1):
         for i, j in pairs:
-            away = 0.5 * width * min(float(grid[i, j]) / top, 1.0) + 1
+            away = 0.5 * width * min(float(size[i, j]) / top, 1.0) + 1
             above = right[j] >= left[i]  # on the side that the line does not come from
             ax.annotate(f"{grid[i, j]:.2f}", (1.0, right[j]), (-2, away if above else -away), fontsize="x-small",
                         textcoords="offset points", ha="right", va="bottom" if above else "top", zorder=4)  # fmt: skip
     ax.set_axis_off()
     ax.set(xlim=(0, 1), ylim=(-max(n, m) + 0.5, 0.5))
     return ax
+
+
+def _within(size: NDArray[np.float64], mass: float) -> NDArray[np.bool_]:
+    """Which weights are among the largest of their row that reach this share of it; a weight of 0 never is."""
+    if not 0 < mass <= 1:
+        raise ValueError(f"line_map(mass={mass}): expected a share above 0, 1 at the most.")
+    order = np.argsort(-size, axis=1, kind="stable")
+    ranked = np.take_along_axis(size, order, 1)
+    before = np.cumsum(ranked, 1) - ranked  # what the larger ones have reached already
+    keep = np.zeros(size.shape, bool)
+    np.put_along_axis(keep, order, before < (mass - 1e-12) * ranked.sum(1, keepdims=True), 1)
+    return (keep if mass < 1 else np.ones_like(keep)) & (size > 0)
 
 
 def _heights(count: int, of: int) -> list[float]:

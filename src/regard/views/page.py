@@ -38,48 +38,61 @@ def save_html(
     return write(html_of(what, title=title, item=item, sites=sites, progress=progress), path)
 
 
-def html_of(
-    what: AttentionMap | Record | Mapping[str, AttentionMap], *, title: str | None = None, facts: str = "",
-    text: str = "", item: int = 0, sites: "Callable[[str], bool] | None" = None,
-    progress: "Callable[[int, int], None] | None" = None,
-) -> str:  # fmt: skip
-    """The page as text; an error where it would be larger than 64 MB."""
-    if isinstance(what, AttentionMap):
-        maps: Mapping[str, AttentionMap] = {what.site or "map": what}
-    else:
-        maps = what.maps if isinstance(what, Record) else what
-    about = what.about if isinstance(what, Record) else {}
-    if isinstance(what, Record):
-        facts, text = facts or facts_of(what), text or text_of(what)
-    one = {name: item_of(amap, item) for name, amap in maps.items() if sites is None or sites(name)}
-    if not one:
-        raise ValueError("There are no maps to show: record with keep='qk', 'weights' or 'topk', and name sites that "
-                         "are there.")  # fmt: skip
-    blobs = Blobs()
-    made = bundle(joined(one), blobs, progress)
-    title = title or str(about.get("name") or about.get("class") or "An attention map")
-    data = {"version": 1, "title": title, "facts": facts, "text": text, "sites": made}
-    texts = blobs.texts
-    size = sum(map(len, texts))
-    if size > LIMIT:
-        raise ValueError(f"This page would have {size:,} bytes, more than {LIMIT:,}. Show fewer sites or heads "
-                         "(amap[0, 3] is one head), or a shorter text.")  # fmt: skip
-    parts = [f'<script type="text/plain" data-blob="{i}">{text}</script>' for i, text in enumerate(texts)]
-    shown = {"title": html.escape(title), "policy": POLICY, "data": _json(data), "blobs": "\n".join(parts),
+def html_of(what: AttentionMap | Record | Mapping[str, AttentionMap], **how: Any) -> str:
+    """The page as text; arguments as for `page_data`."""
+    data, blobs = page_data(what, **how)
+    parts = [f'<script type="text/plain" data-blob="{i}">{text}</script>' for i, text in enumerate(blobs)]
+    shown = {"title": html.escape(data["title"]), "policy": POLICY, "data": _json(data), "blobs": "\n".join(parts),
              "script": script()}  # fmt: skip
     template = files("regard.views").joinpath("templates/page.html").read_text(encoding="utf-8")
     return re.sub(r"%%(\w+)%%", lambda found: shown[found[1]], template)
 
 
-def write(text: str, path: "str | os.PathLike[str]") -> Path:
+def page_data(
+    what: AttentionMap | Record | Mapping[str, AttentionMap], *, title: str | None = None, facts: str = "",
+    text: str = "", item: int = 0, sites: "Callable[[str], bool] | None" = None,
+    progress: "Callable[[int, int], None] | None" = None,
+) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
+    """What a page describes and the arrays that it carries, as text; an error where it would be larger than 64 MB."""
+    about = what.about if isinstance(what, Record) else {}
+    if isinstance(what, Record):
+        facts, text = facts or facts_of(what), text or text_of(what)
+    blobs = Blobs()
+    made = bundle(joined(maps_of(what, item, sites)), blobs, progress)
+    title = title or str(about.get("name") or about.get("class") or "An attention map")
+    texts = blobs.texts
+    size = sum(map(len, texts))
+    if size > LIMIT:
+        raise ValueError(f"This page would have {size:,} bytes, more than {LIMIT:,}. Show fewer sites or heads "
+                         "(amap[0, 3] is one head), or a shorter text.")  # fmt: skip
+    return {"version": 1, "title": title, "facts": facts, "text": text, "sites": made}, texts
+
+
+def maps_of(
+    what: AttentionMap | Record | Mapping[str, AttentionMap], item: int = 0,
+    sites: "Callable[[str], bool] | None" = None,
+) -> dict[str, AttentionMap]:  # fmt: skip
+    """The maps of one item of a batch by site, each (heads, n, m)."""
+    if isinstance(what, AttentionMap):
+        maps: Mapping[str, AttentionMap] = {what.site or "map": what}
+    else:
+        maps = what.maps if isinstance(what, Record) else what
+    one = {name: item_of(amap, item) for name, amap in maps.items() if sites is None or sites(name)}
+    if not one:
+        raise ValueError("There are no maps to show: record with keep='qk', 'weights' or 'topk', and name sites that "
+                         "are there.")  # fmt: skip
+    return one
+
+
+def write(made: str | bytes, path: "str | os.PathLike[str]") -> Path:
     """Whole or not at all."""
     target = Path(path)
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {str(target.parent)!r} for the page.")
+        raise FileNotFoundError(f"There is no folder {str(target.parent)!r} for {target.name}.")
     handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-", suffix=".part")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(made.encode() if isinstance(made, str) else made)
         os.chmod(draft, 0o644)
         os.replace(draft, target)
     except BaseException:

@@ -1,0 +1,53 @@
+"""What can be looked at: as a page, in a notebook, as a figure, in a terminal.
+
+Views stand above core: each is found by name when it is asked for, and nothing is drawn before.
+"""
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+def view(name: str) -> Any:
+    """A function of regard.views."""
+    return getattr(import_module("regard.views"), name)
+
+
+class Seen:
+    """Maps and records show themselves; `print` draws them in a terminal, the end of a cell in a notebook."""
+
+    def save_html(self, path: "str | os.PathLike[str]", **how: Any) -> Path:
+        """Write one page that needs no network: zoom from the whole to single weights.
+
+        title=, item= of a batch, sites= a test of names. At most 64 MB, otherwise an error that says what to leave out.
+        """
+        made: Path = view("save_html")(self, path, **how)
+        return made
+
+    def show(self, **how: Any) -> None:
+        """Show it here: in a notebook as a page to point at, elsewhere in the terminal. Arguments as for save_html."""
+        view("show")(self, **how)
+
+    def widget(self, **how: Any) -> Any:
+        """The page as a widget of a notebook: `widget.choice` is what is chosen on it. Arguments as for save_html."""
+        return view("widget")(self, **how)
+
+    def plot(self, kind: str | None = None, **how: Any) -> Any:
+        """Draw a figure with matplotlib, on ax= or on axes of its own, and write it to save="figure.pdf" if asked.
+
+        kind  "heat", "lines", "text", "graph", "overlay" (one head), "heads" (all of them); by default "heat" where
+              there is one head and "heads" where there are several. The other arguments are those of
+              regard.views.heat_map, line_map, text_map, graph_map, overlay and head_grid.
+        """
+        return view("plot")(self, kind, **how)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        return view("mimebundle")(self)
+
+    def __str__(self) -> str:
+        made: str = view("plain")(self)
+        return made
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        return view("drawn")(self, console, options)

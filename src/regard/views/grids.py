@@ -1,0 +1,61 @@
+"""All heads in small: a row for each site, a column for each head."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .bundle import joined, one_of, short_name
+from .drawing import bar_for, colours_for, letters, own_axes
+from .page import maps_of
+from .small import small
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CELLS = 32  # along the side of a head
+GAP = 0.08  # between heads, where a head is 1
+
+
+def head_grid(what: Any, *, ax: "Axes | None" = None, item: int = 0, colours: str | None = None) -> "Axes":
+    """Every head of a map, or of all maps of a record, as a small heat map: one colour scale, the root of the weight.
+
+    item      which item of a batch
+    colours   a colour map of matplotlib
+
+    Rows attend, columns are attended; a cell of several weights shows the largest. Steps of a generation are one map.
+    """
+    from matplotlib.colors import Normalize, PowerNorm
+
+    groups = {name: one_of(group) for name, group in joined(maps_of(what, item)).items()}
+    tiles = {name: small(amap, CELLS, CELLS) for name, amap in groups.items()}
+    heads = max(amap.heads for amap in groups.values())
+    if ax is None:
+        ax = own_axes(*grid_size(len(groups), heads))
+    scale = colours_for(np.concatenate([tile.peak.ravel() for tile in tiles.values()]), colours)
+    ramp, low, high = scale["cmap"], scale["vmin"], scale["vmax"]
+    norm = Normalize(low, high) if low < 0 else PowerNorm(0.5, 0.0, high)
+    image = None
+    for y, tile in enumerate(tiles.values()):
+        for x, peak in enumerate(tile.peak):
+            if peak.size:
+                image = ax.imshow(peak, cmap=ramp, norm=norm, aspect="auto", interpolation="nearest",
+                                  extent=(x, x + 1 - GAP, y + 1 - GAP, y))  # fmt: skip
+    ax.set(xlim=(-GAP, heads), ylim=(len(groups), -GAP), xlabel="head", ylabel="site" if len(groups) > 1 else "")
+    ax.set_aspect("equal")
+    middle = 0.5 - GAP / 2
+    shorts = [short_name(name, place) for place, name in enumerate(groups)]
+    ax.set_xticks([x + middle for x in range(heads)], [str(x) for x in range(heads)])
+    ax.set_yticks([y + middle for y in range(len(groups))], shorts if len(groups) > 1 else [""], **letters(shorts))
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    if image is not None:
+        said = {tile.said for tile in tiles.values()}
+        label = said.pop() if len(said) == 1 else "largest weight of a cell"
+        bar_for(image, ax, label if low < 0 else f"{label} (root scale)")
+    return ax
+
+
+def grid_size(sites: int, heads: int) -> tuple[float, float]:
+    """Inches across and down."""
+    side = max(0.28, min(1.4, 9.0 / max(heads, 1)))
+    return 1.7 + side * heads, 0.9 + side * sites
