@@ -1,0 +1,44 @@
+"""The affinity of every position of one input with every position of another, and what is read from it."""
+
+import torch
+from torch import Tensor, nn
+
+from ...core.scores import Activation, General, Score
+from ...core.structures import Structure
+from ..attend import ScoreLike, open_keys, score_for
+
+
+class Affinity(nn.Module):
+    """A_ij = score(first_i, second_j), (..., n_1, n_2), with padding closed on both sides.
+
+    score   "bilinear": tanh(k_1 W k_2), or any other; "trilinear" needs equal widths
+    """
+
+    def __init__(self, first_dim: int, second_dim: int, score: ScoreLike = "bilinear"):
+        super().__init__()
+        self.score: Score
+        if score == "bilinear":
+            self.score = General(first_dim, second_dim) | Activation("tanh")
+        else:
+            self.score = score_for(score, first_dim, second_dim)
+        if self.score.features is not None or self.score.stepwise:
+            raise ValueError(f"Affinity(score={type(self.score).__name__}): expected a score with one number for each "
+                             "pair, which no earlier pair changes.")  # fmt: skip
+
+    def forward(
+        self, first: Tensor, second: Tensor, over_first: Structure | None, over_second: Structure | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """A with 0 at closed pairs, and which rows and columns are open, (..., n_1) and (..., n_2)."""
+        rows, columns = open_keys(first, over_first), open_keys(second, over_second)
+        first, second = first.masked_fill(~rows[..., None], 0.0), second.masked_fill(~columns[..., None], 0.0)
+        table = self.score(first.unsqueeze(-3), second.unsqueeze(-3)).squeeze(-3)
+        return table.masked_fill(~(rows[..., :, None] & columns[..., None, :]), 0.0), rows, columns
+
+
+def best(table: Tensor, columns: Tensor) -> Tensor:
+    """The best match of each row, max_j A_ij over open columns, (..., n_1); 0 where no column is open."""
+    if table.shape[-1] == 0:
+        return table.sum(-1)
+    closed = ~columns[..., None, :]
+    found = table.masked_fill(closed, torch.finfo(table.dtype).min).amax(-1)
+    return found.masked_fill(closed.all(-1), 0.0)

@@ -1,0 +1,43 @@
+"""Interactive co-attention: each input is asked by the mean of the other."""
+
+import torch
+from torch import Tensor, nn
+
+from ...core.alignments import Alignment
+from ...core.structures import Structure
+from ..attend import Attend, ScoreLike, mean
+from ..composed import Composed
+
+
+class InteractiveCoAttention(nn.Module):
+    """Each input is weighed by the mean of the other, both at once.
+
+        c_1 = Att_1(mean F_2, F_1),   c_2 = Att_2(mean F_1, F_2),   out = [c_1; c_2]
+
+    first (..., n_1, first_dim), second (..., n_2, second_dim)  ->  out (..., first_dim + second_dim)
+    maps: first, second, one row each; means are over what is open
+
+    Ma et al. 2017 (IAN), with the activated general score. Coarse: one weight for each position. Exchanging the inputs
+    together with the two scores exchanges the halves of the output.
+    """
+
+    def __init__(
+        self,
+        first_dim: int,
+        second_dim: int | None = None,
+        *,
+        score: ScoreLike = "activated_general",
+        align: "str | Alignment" = "softmax",
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        second_dim = second_dim or first_dim
+        self.first = Attend(second_dim, first_dim, score, align, dropout)
+        self.second = Attend(first_dim, second_dim, score, align, dropout)
+
+    def forward(
+        self, first: Tensor, second: Tensor, over_first: Structure | None = None, over_second: Structure | None = None
+    ) -> Composed:
+        one = self.first(mean(second, over_second), first, over=over_first)
+        two = self.second(mean(first, over_first), second, over=over_second)
+        return Composed(torch.cat([one.out, two.out], -1).squeeze(-2), {"first": one, "second": two})

@@ -1,0 +1,37 @@
+"""Attention pooling: a whole sequence into one vector, asked by a learned query or by nobody."""
+
+from torch import Tensor, nn
+
+from ...core.alignments import Alignment
+from ...core.attend import Attended
+from ...core.structures import Structure
+from ..attend import Attend, ScoreLike
+
+
+class AttentionPooling(nn.Module):
+    """A sequence becomes one vector: what counts is learned, not asked.
+
+        c = sum_j w_j f_j,   w = align_j score(f_j)
+
+    features (..., n, dim)  ->  out (..., dim); map (..., 1, 1, n)
+
+    score   "query_free" (w . tanh(W f + b)), or any other with a learned query
+
+    Yang et al. 2016; the survey's self-attentive query of the constant kind (eq. 33, 34). The order of the features
+    does not matter.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        score: ScoreLike = "query_free",
+        align: "str | Alignment" = "softmax",
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.attention = Attend(None, dim, score, align, dropout)
+
+    def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
+        found = self.attention(None, features, over=over)
+        return Attended(found.out.squeeze(-2), found.map, found.sample, found.state)

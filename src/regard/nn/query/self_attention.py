@@ -1,0 +1,46 @@
+"""Self-attention that renews its features: every position asks all others."""
+
+from torch import Tensor, nn
+
+from ...core.alignments import Alignment
+from ...core.attend import Attended
+from ...core.scores import Score
+from ...core.structures import Structure
+from ..attention import Attention
+
+
+class SelfAttention(nn.Module):
+    """Every feature asks all features, and becomes what it read, alone or added to what it was.
+
+        c = attention(F, F),   replace: f' = c,   residual: f' = norm(f + c)
+
+    features (..., n, dim)  ->  out (..., n, dim); map (..., heads, n, n)
+
+    update   "residual" (post-norm) or "replace"
+    The rest goes to `Attention`: heads, d_k, d_v, score, align, dropout, rotary.
+
+    Vaswani et al. 2017; the survey's self-attentive query, eq. 35-37. Permuting the features permutes the output alike,
+    unless the structure or the score knows positions.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int = 1,
+        *,
+        score: "str | Score" = "scaled_dot",
+        align: "str | Alignment" = "softmax",
+        update: str = "residual",
+        dropout: float = 0.0,
+        **options: int,
+    ):
+        super().__init__()
+        if update not in ("residual", "replace"):
+            raise ValueError(f'SelfAttention(update={update!r}): expected "residual" or "replace".')
+        self.attention = Attention(dim, heads, score=score, align=align, dropout=dropout, **options)  # type: ignore[arg-type]
+        self.norm = nn.LayerNorm(dim) if update == "residual" else None
+
+    def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
+        found = self.attention(features, over=over)
+        out = found.out if self.norm is None else self.norm(features + found.out)
+        return Attended(out, found.map, found.sample, found.state)

@@ -1,0 +1,54 @@
+"""Structured self-attention: a sentence as a matrix, each row a different look at it."""
+
+import torch
+from torch import Tensor, nn
+
+from ...core.alignments import Alignment
+from ...core.attend import Attended
+from ...core.maps import AttentionMap
+from ...core.structures import Structure
+from ..attend import Attend, ScoreLike
+
+
+class StructuredSelfAttention(nn.Module):
+    """Several learned queries read one sequence; a penalty keeps them from all reading the same.
+
+        A = align(W_2 tanh(W_1 H^T)),   M = A H,   penalty = |A A^T - I|_F^2
+
+    features (..., n, dim)  ->  out (..., rows, dim); map (..., 1, rows, n)
+
+    rows    how many looks; W_2 (rows, width) holds a learned query for each
+    width   of the hidden layer, dim unless given
+    score   of a row of W_2 and tanh(W_1 h): "dot" as in the paper, or any other
+
+    Lin et al. 2017. The penalty is 0 where the rows look at different single positions, and only there.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        rows: int,
+        width: int | None = None,
+        *,
+        score: ScoreLike = "dot",
+        align: "str | Alignment" = "softmax",
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        width = width or dim
+        self.hidden = nn.Linear(dim, width, bias=False)
+        self.queries = nn.Parameter(torch.empty(rows, width).uniform_(-(width**-0.5), width**-0.5))
+        self.attention = Attend(width, width, score, align, dropout)
+
+    def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
+        query = self.queries.to(features.dtype).expand(*features.shape[:-2], -1, -1)
+        return self.attention(query, torch.tanh(self.hidden(features)), features, over)
+
+    @staticmethod
+    def penalty(amap: AttentionMap) -> Tensor:
+        """|A A^T - I|_F^2 of each item, (...), differentiable; add its mean, times a coefficient, to the loss."""
+        weights = amap.weights(grad=True).squeeze(-3)
+        overlap = weights @ weights.transpose(-1, -2)
+        return (
+            (overlap - torch.eye(overlap.shape[-1], dtype=overlap.dtype, device=overlap.device)).square().sum((-1, -2))
+        )

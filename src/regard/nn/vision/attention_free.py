@@ -1,0 +1,60 @@
+"""The attention-free transformer, which is attention: feature-wise, with scores that no query enters."""
+
+import torch
+from torch import Tensor, nn
+
+from ...core.alignments import Alignment
+from ...core.attend import Attended, attend
+from ...core.scores import Dot, PairBias
+from ...core.structures import Structure
+from ..attend import alignment_for
+
+
+class AttentionFree(nn.Module):
+    """A learned table says how much positions count for each other; each feature of a key says how much it counts.
+
+        c_if = sum_j align_j(k_jf + b_ij) v_jf,   out = W_o (sigmoid(q) * c)
+
+    features (..., n, dim)  ->  out (..., n, dim); map (..., 1, dim, n, n)
+
+    length   of the table b (length, length), n <= length; None: no table (AFT-simple)
+    window   AFT-local: b is 0 for |i - j| >= window
+
+    Zhai et al. 2021. In the taxonomy: multi-dimensional attention with a query-free score and a bias for each pair; the
+    query only gates what was read. Without a table all positions read the same.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        length: int | None = None,
+        window: int | None = None,
+        *,
+        align: "str | Alignment" = "softmax",
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.dropout, self.window = dropout, window
+        self.lin_query, self.lin_key, self.lin_value, self.lin_out = (nn.Linear(dim, dim) for _ in range(4))
+        self.table = None if length is None else nn.Parameter(torch.zeros(length, length))
+        self.align = alignment_for(align, dim, dim)
+
+    def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
+        n = features.shape[-2]
+        k, v = (part(features).unsqueeze(-3) for part in (self.lin_key, self.lin_value))
+        score = Dot(features=True) if self.table is None else Dot(features=True) | PairBias(self._bias(n))
+        dropout = self.dropout if self.training else 0.0
+        found = attend(torch.ones_like(k), k, v, score, self.align, over, dropout=dropout, sample=self.training)
+        out = self.lin_out(torch.sigmoid(self.lin_query(features)) * found.out.squeeze(-3))
+        return Attended(out, found.map, found.sample)
+
+    def _bias(self, n: int) -> Tensor:
+        assert self.table is not None
+        if n > self.table.shape[0]:
+            raise ValueError(f"AttentionFree was built for length={self.table.shape[0]}, but there are {n} positions: "
+                             "build it longer.")  # fmt: skip
+        bias = self.table[:n, :n]
+        if self.window is None:
+            return bias
+        place = torch.arange(n, device=bias.device)
+        return bias.masked_fill((place[:, None] - place).abs() >= self.window, 0.0)

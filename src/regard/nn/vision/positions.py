@@ -1,0 +1,90 @@
+"""Attention over the positions of an image or a video: non-local, spatial, temporal."""
+
+from torch import Tensor, nn
+
+from ...core.alignments import Alignment
+from ...core.attend import Attended
+from ...core.scores import Score
+from ...core.structures import Structure
+from ..attention import Attention
+from .grid import image, tokens
+
+
+class NonLocalBlock(nn.Module):
+    """Every position of an image or a video reads all positions, and adds what it read.
+
+        out_p = x_p + W_z sum_p' align_p'(theta(x_p) . phi(x_p')) g(x_p')
+
+    image (batch, channels, *grid)  ->  the same; map (batch, 1, positions, positions)
+
+    inner   width of theta, phi and g; half of the channels unless given
+    score   "dot" (embedded Gaussian under softmax), or any other
+
+    Wang et al. 2018. In the taxonomy: self-attentive queries, singular features. W_z starts at 0, so that the block
+    starts as the identity.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        inner: int | None = None,
+        *,
+        score: "str | Score" = "dot",
+        align: "str | Alignment" = "softmax",
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        inner = inner or max(1, channels // 2)
+        self.channels = channels
+        self.attention = Attention(channels, 1, d_k=inner, d_v=inner, score=score, align=align, dropout=dropout)
+        nn.init.zeros_(self.attention.out_proj.weight)
+
+    def forward(self, x: Tensor, over: Structure | None = None) -> Attended:
+        found = self.attention(tokens(x, self.channels), over=over)
+        return Attended(x + image(found.out, x), found.map, found.sample, found.state)
+
+
+class SpatialAttention(nn.Module):
+    """Within each frame, every place reads every place.
+
+        out_t = attention(x_t, x_t) for each time t
+
+    video (..., times, places, dim)  ->  the same; map (..., times, heads, places, places)
+
+    The arguments are those of `Attention`. A structure stands over the places of a frame: Window(1, 1, grid=(h, w)).
+
+    Bertasius et al. 2021 (TimeSformer), its spatial half; the seeds' spatial attention. In the taxonomy: self-attentive
+    queries over positions, nothing new. Exchanging frames exchanges outputs.
+    """
+
+    def __init__(self, dim: int, heads: int = 1, *, score: "str | Score" = "scaled_dot",
+                 align: "str | Alignment" = "softmax", dropout: float = 0.0):  # fmt: skip
+        super().__init__()
+        self.attention = Attention(dim, heads, score=score, align=align, dropout=dropout)
+
+    def forward(self, video: Tensor, over: Structure | None = None) -> Attended:
+        return self.attention(video, over=over)
+
+
+class TemporalAttention(nn.Module):
+    """At each place, every time reads every time.
+
+        out_p = attention(x_p, x_p) for each place p
+
+    video (..., times, places, dim)  ->  the same; map (..., places, heads, times, times)
+
+    The arguments are those of `Attention`. A structure stands over times, for batch and places: Causal(), or
+    Padding(lengths[:, None]).
+
+    Bertasius et al. 2021 (TimeSformer), its temporal half; the seeds' temporal attention. In the taxonomy:
+    self-attentive queries over time steps, nothing new. Exchanging places exchanges outputs.
+    """
+
+    def __init__(self, dim: int, heads: int = 1, *, score: "str | Score" = "scaled_dot",
+                 align: "str | Alignment" = "softmax", dropout: float = 0.0):  # fmt: skip
+        super().__init__()
+        self.attention = Attention(dim, heads, score=score, align=align, dropout=dropout)
+
+    def forward(self, video: Tensor, over: Structure | None = None) -> Attended:
+        found = self.attention(video.transpose(-3, -2), over=over)
+        return Attended(found.out.transpose(-3, -2), found.map, found.sample, found.state)
