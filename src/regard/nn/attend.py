@@ -136,3 +136,12 @@ def open_keys(features: Tensor, over: Structure | None) -> Tensor:
     if allowed is None:
         return torch.ones((*lead, m), dtype=torch.bool, device=features.device)
     return allowed[:, 0].expand(shape).reshape(*lead, m)
+
+
+def best(table: Tensor, columns: Tensor) -> Tensor:
+    """The largest of each row over open columns, (..., r, c) and bool (..., c) -> (..., r); 0 where none is open."""
+    if table.shape[-1] == 0:
+        return table.sum(-1)
+    closed = ~columns[..., None, :]
+    found = table.masked_fill(closed, torch.finfo(table.dtype).min).amax(-1)
+    return found.masked_fill(closed.all(-1), 0.0)

@@ -1,6 +1,5 @@
-"""The affinity of every position of one input with every position of another, and what is read from it."""
+"""The affinity of every position of one input with every position of another."""
 
-import torch
 from torch import Tensor, nn
 
 from ...core.scores import Activation, General, Score
@@ -33,12 +32,3 @@ class Affinity(nn.Module):
         first, second = first.masked_fill(~rows[..., None], 0.0), second.masked_fill(~columns[..., None], 0.0)
         table = self.score(first.unsqueeze(-3), second.unsqueeze(-3)).squeeze(-3)
         return table.masked_fill(~(rows[..., :, None] & columns[..., None, :]), 0.0), rows, columns
-
-
-def best(table: Tensor, columns: Tensor) -> Tensor:
-    """The best match of each row, max_j A_ij over open columns, (..., n_1); 0 where no column is open."""
-    if table.shape[-1] == 0:
-        return table.sum(-1)
-    closed = ~columns[..., None, :]
-    found = table.masked_fill(closed, torch.finfo(table.dtype).min).amax(-1)
-    return found.masked_fill(closed.all(-1), 0.0)

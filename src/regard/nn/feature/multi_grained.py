@@ -6,9 +6,9 @@ from torch import Tensor, nn
 from ...core.alignments import Alignment
 from ...core.attend import Attended
 from ...core.structures import Structure
-from ..attend import Attend, ScoreLike, mean
+from ..attend import Attend, ScoreLike, best, mean
 from ..composed import Composed
-from .affinity import Affinity, best
+from .affinity import Affinity
 from .interactive import InteractiveCoAttention
 from .parallel import ParallelCoAttention
 

@@ -5,9 +5,9 @@ from torch import Tensor, nn
 
 from ...core.alignments import Alignment
 from ...core.structures import Structure
-from ..attend import Attend, ScoreLike
+from ..attend import Attend, ScoreLike, best
 from ..composed import Composed
-from .affinity import Affinity, best
+from .affinity import Affinity
 
 
 class ParallelCoAttention(nn.Module):

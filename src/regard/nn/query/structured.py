@@ -49,6 +49,5 @@ class StructuredSelfAttention(nn.Module):
         """|A A^T - I|_F^2 of each item, (...), differentiable; add its mean, times a coefficient, to the loss."""
         weights = amap.weights(grad=True).squeeze(-3)
         overlap = weights @ weights.transpose(-1, -2)
-        return (
-            (overlap - torch.eye(overlap.shape[-1], dtype=overlap.dtype, device=overlap.device)).square().sum((-1, -2))
-        )
+        alone = torch.eye(overlap.shape[-1], dtype=overlap.dtype, device=overlap.device)
+        return (overlap - alone).square().sum((-1, -2))

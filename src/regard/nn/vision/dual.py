@@ -20,8 +20,8 @@ class ChannelAttention(nn.Module):
     image (batch, channels, *grid)  ->  the same; map (batch, 1, channels, channels)
 
     Fu et al. 2019 (DANet). In the taxonomy: self-attentive queries, dot score, but the features are channels and their
-    width is the number of positions; max - energy of the paper is minus energy, since softmax ignores a shift of a row.
-    gamma starts at 0.
+    width is the number of positions, so that alignments with a network of a fixed width do not fit. The paper's
+    max - energy is minus energy, since softmax ignores a shift of a row. gamma starts at 0.
     """
 
     def __init__(self, channels: int, *, align: "str | Alignment" = "softmax"):

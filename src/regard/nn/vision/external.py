@@ -21,7 +21,7 @@ class ExternalAttention(nn.Module):
     over     which positions are real; padding takes no part in the first normalisation
 
     Guo et al. 2022. In the taxonomy: basic queries over learned features (singular, dot score); double normalisation is
-    a softmax with a bias for each key. The cost is n x slots. Single, a position's output does not depend on the others.
+    a softmax with a bias for each key. The cost is n x slots. Without double, positions do not influence one another.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class ExternalAttention(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.double = double
+        self.twice = double
         self.keys, self.values = (nn.Parameter(torch.empty(slots, dim).normal_(0, dim**-0.5)) for _ in range(2))
         self.score = score_for(score, dim, dim)
         self.memory = Attend(None, dim, None, align, dropout)
@@ -47,7 +47,7 @@ class ExternalAttention(nn.Module):
         keep = open_keys(features, over)[..., None]
         keys, values = (x.to(features.dtype).expand(*lead, -1, -1) for x in (self.keys, self.values))
         scores = self.score(features.masked_fill(~keep, 0.0).unsqueeze(-3), keys.unsqueeze(-3)).squeeze(-3)
-        if self.double and scores.shape[-2]:
+        if self.twice and scores.shape[-2]:
             closed = scores.masked_fill(~keep, torch.finfo(scores.dtype).min)
             scores = scores - torch.logsumexp(closed, -2, keepdim=True)
         return self.memory(None, keys, values, scores=scores)

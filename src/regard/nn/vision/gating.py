@@ -9,7 +9,7 @@ from ...core.alignments import Alignment, Sigmoid
 from ...core.attend import Attended, attend
 from ...core.scores import QueryFree
 from ...core.structures import Structure
-from ..attend import Attend, ScoreLike, alignment_for, mean, open_keys
+from ..attend import Attend, ScoreLike, alignment_for, best, mean, open_keys
 from ..composed import Composed
 from .grid import image, tokens
 
@@ -123,12 +123,14 @@ class ConvolutionalBlockAttention(nn.Module):
 
     def forward(self, x: Tensor, over: Structure | None = None) -> Composed:
         flat = tokens(x, self.channels)
-        keep = open_keys(flat, over)[..., None]
-        flat = flat.masked_fill(~keep, 0.0)  # (batch, positions, channels)
-        highest = flat.masked_fill(~keep, torch.finfo(x.dtype).min).amax(-2).masked_fill(~keep.any(-2), 0.0)
+        keep = open_keys(flat, over)
+        flat = flat.masked_fill(~keep[..., None], 0.0)  # (batch, positions, channels)
+        highest = best(flat.transpose(1, 2), keep)
         logits = sum(self.up(torch.relu(self.down(z))) for z in (mean(flat, over).squeeze(-2), highest))
-        channels = self.of_channels(flat.transpose(1, 2), logits)  # type: ignore[arg-type]
+        channels = self.of_channels(flat.transpose(1, 2), logits)
         passed = channels.out.transpose(1, 2)
+        if passed.shape[1] == 0:  # an image without pixels has no places to gate
+            return Composed(x, {"channels": channels})
         seen = image(torch.stack([passed.mean(-1), passed.amax(-1)], -1), x)
         places = self.of_places(passed, self.conv(seen).flatten(1))
         return Composed(image(places.out, x), {"channels": channels, "places": places})
