@@ -51,6 +51,7 @@ class AttentionMap(Seen):
     """
 
     features: int | None = None
+    signed = False  # whether weights may be below 0, as differences are
     site: str | None = None  # where it was recorded
     rows: "Sequence[str] | None" = None  # what attends and what is attended, for people
     columns: "Sequence[str] | None" = None
@@ -208,6 +209,12 @@ class AttentionMap(Seen):
             made.append(torch.stack([band[..., a:b].sum(-1) for a, b in cols], -1))
         grouped = torch.stack(made, -2)
         return StoredMap(self.lead, grouped, self.features is not None, rooted=False)
+
+    def __sub__(self, other: "AttentionMap") -> "AttentionMap":
+        """What this map has more than another, pair by pair; different texts are aligned by their tokens."""
+        from .difference import difference
+
+        return difference(self, other)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape={self.shape})"

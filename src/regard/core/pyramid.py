@@ -1,8 +1,8 @@
 """Pyramids: a map of any size seen whole, exactly, in O(n d + cells) memory.
 
-A cell of level 0 covers cell x cell weights and keeps their sum (mass), the largest (peak) and how many pairs the
-structure allows (count). Four cells make one of the next level: sums and maxima are associative, so every level is
-exact. The peak bounds every weight under it, which makes searching exact too.
+A cell of level 0 covers cell x cell weights and keeps their sum (mass), the largest (peak; of a difference the one
+farthest from 0) and how many pairs the structure allows (count). Four cells make one of the next level: sums and maxima
+are associative, so every level is exact. The peak bounds every weight under it, which makes searching exact too.
 """
 
 import math
@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .errors import Refused
 from .registry import cell_makers
 
 if TYPE_CHECKING:
@@ -62,12 +63,13 @@ def build(amap: "AttentionMap", cell: int | None = None) -> Pyramid:
         raise ValueError(f"pyramid(cell={cell}): expected the side of a cell, 1 or more.")
     if amap.n == 0 or amap.m == 0:
         return Pyramid(cell, ())
+    peak = "farthest" if amap.signed else "max"
     parts = next((list(found) for make in cell_makers if (found := make(amap, cell)) is not None), [])
     for rows in _bands(amap, cell) if not parts else ():
         first, last = amap.reach(rows)  # columns outside hold nothing: half of a causal map
         cols = slice(first // cell * cell, min(amap.m, -(-max(first + 1, last) // cell) * cell))
         w, allowed = amap.band(rows, cols), amap.allowed(rows, cols)
-        pooled = [_pooled(w, cell, "sum"), _pooled(w, cell, "max"), _pooled(allowed, cell, "sum")]
+        pooled = [_pooled(w, cell, "sum"), _pooled(w, cell, peak), _pooled(allowed, cell, "sum")]
         if not parts:  # written in place: small results left between large bands would keep their memory apart
             cells = -(-amap.n // cell), -(-amap.m // cell)
             parts = [part.new_zeros((*part.shape[:-2], *cells)) for part in pooled]
@@ -79,7 +81,7 @@ def build(amap: "AttentionMap", cell: int | None = None) -> Pyramid:
         levels.append(Level(size, *(part.reshape(*amap.lead, *part.shape[1:]) for part in parts)))
         if parts[0].shape[-1] == 1 and parts[0].shape[-2] == 1:
             return Pyramid(cell, tuple(levels))
-        parts = [_pooled(part, 2, how) for part, how in zip(parts, ("sum", "max", "sum"), strict=True)]
+        parts = [_pooled(part, 2, how) for part, how in zip(parts, ("sum", peak, "sum"), strict=True)]
         size *= 2
 
 
@@ -92,11 +94,17 @@ def _bands(amap: "AttentionMap", cell: int) -> list[slice]:
 
 
 def _pooled(x: Tensor, side: int, how: str) -> Tensor:
-    """(..., r, c) -> (..., ceil(r / side), ceil(c / side)). Weights and counts are never negative, so 0 pads both."""
+    """(..., r, c) -> (..., ceil(r / side), ceil(c / side)). 0 pads: but for "farthest", nothing is negative."""
     r, c = x.shape[-2:]
     x = F.pad(x, (0, -c % side, 0, -r % side))
     x = x.unflatten(-1, (-1, side)).unflatten(-3, (-1, side))
-    return x.sum((-1, -3)) if how == "sum" else x.amax((-1, -3))
+    if how == "sum":
+        return x.sum((-1, -3))
+    high = x.amax((-1, -3))
+    if how == "max":
+        return high
+    low = x.amin((-1, -3))
+    return torch.where(-low > high, low, high)
 
 
 def find(amap: "AttentionMap", threshold: float) -> "Found":
@@ -105,6 +113,9 @@ def find(amap: "AttentionMap", threshold: float) -> "Found":
 
     if threshold < 0:
         raise ValueError(f"find(threshold={threshold}): expected 0 or more; weights are not negative.")
+    if amap.signed:
+        raise Refused("find() looks for weights above a threshold, and differences go both ways: read them by bands() "
+                      "or look at the pyramid's peaks, which are those farthest from 0.")  # fmt: skip
     where, weight = [], []
     bands = _promising(amap, threshold) if amap._pyramid is not None else None
     for rows, cols in bands if bands is not None else [(rows, slice(0, amap.m)) for rows in _bands(amap, 1)]:

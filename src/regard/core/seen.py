@@ -20,7 +20,8 @@ class Seen:
     def save_html(self, path: "str | os.PathLike[str]", **how: Any) -> Path:
         """Write one page that needs no network: zoom from the whole to single weights.
 
-        title=, item= of a batch, sites= a test of names. At most 64 MB, otherwise an error that says what to leave out.
+        title=, item= of a batch, sites= a test of names, beside= another one to compare with. At most 64 MB, otherwise
+        an error that says what to leave out.
         """
         made: Path = view("save_html")(self, path, **how)
         return made

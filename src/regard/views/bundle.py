@@ -5,14 +5,11 @@
     codes     8 bits a weight, c = 255 sqrt(w / largest of the head), and the largest of each row as they are
     cells     a pyramid's finest level (mean and peak of cells in 16 bits, logarithmic) beside queries and keys
 
-Arrays are cut into byte planes, compressed and written in base64; the page decodes one when it first needs it.
+A map that is aligned with another is carried on the axes of both.
 """
 
-import base64
-import gzip
 import math
 import re
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,9 +19,12 @@ from torch import Tensor
 
 from ..core.alignments import Softmax
 from ..core.cores import Dot
+from ..core.difference import Aligned
 from ..core.lazy_maps import LazyMap
 from ..core.maps import AttentionMap, StoredMap
 from ..core.structures import Causal, Full, Padding, shift_of
+from .arrays import Blobs, logarithmic, signed_logarithmic
+from .open_pairs import bits, open_pairs
 from .small import heads_of, pooled
 
 EXACT = 6_000_000  # bytes up to which a page carries all small maps exactly
@@ -33,43 +33,6 @@ CODED = 1 << 24  # weights of a head up to which it is carried in 8 bits where q
 BEST = 4  # weights of each row that are exact beside codes
 THUMB = 32  # cells along the side of a head in small
 SAMPLE = 512  # rows on which a head's numbers are measured, evenly spaced
-OCTAVES = 48.0  # range of the 16-bit logarithmic code: 2^-48 to 1
-TYPES = {"float32": "f32", "float16": "f16", "uint8": "u8", "uint16": "u16", "uint32": "u32"}
-
-
-class Blobs:
-    """The arrays of a page, each compressed under a number. quick: framed alone, for a page that is near its server."""
-
-    def __init__(self, quick: bool = False) -> None:
-        self.packed: list[bytes] = []
-        self.quick = quick
-
-    @property
-    def texts(self) -> list[str]:
-        return [base64.b64encode(each).decode("ascii") for each in self.packed]
-
-    def add(self, x: "Tensor | np.ndarray") -> dict[str, Any]:
-        kind = None
-        if isinstance(x, Tensor):
-            x = x.detach().cpu().contiguous()
-            if x.dtype == torch.bfloat16:
-                kind, x = "bf16", x.view(torch.int16)
-            x = x.numpy()
-        x = np.ascontiguousarray(x)
-        kind = kind or TYPES[x.dtype.name]
-        planes = x.reshape(-1).view(np.uint8).reshape(-1, x.dtype.itemsize).T  # like bytes together compress
-        raw = np.ascontiguousarray(planes).tobytes()
-        self.packed.append(gzip.compress(raw, 0, mtime=0) if self.quick else packed(raw))
-        return {"blob": len(self.packed) - 1, "type": kind, "shape": list(x.shape)}
-
-
-def packed(raw: bytes) -> bytes:
-    """gzip; where nothing repeats, as in the digits of weights, without looking for what repeats."""
-    made = []
-    for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY):
-        press = zlib.compressobj(6, zlib.DEFLATED, 31, 9, strategy)
-        made.append(press.compress(raw) + press.flush())
-    return min(made, key=len)
 
 
 class Few:
@@ -77,6 +40,7 @@ class Few:
 
     def __init__(self, q: Tensor, k: Tensor, tau: Tensor, scale: float, bias: Tensor | None, edge: dict[str, int]):
         self.q, self.k, self.tau, self.scale, self.bias, self.edge = q, k, tau, scale, bias, edge
+        self.places: dict[str, Tensor] = {}  # of an aligned map: which query and key stands at each place, from 1
 
     @property
     def bytes(self) -> int:
@@ -94,11 +58,17 @@ class Few:
     def form(self, blobs: Blobs) -> dict[str, Any]:
         made: dict[str, Any] = {"q": blobs.add(self.q), "k": blobs.add(self.k), "tau": blobs.add(self.tau),
                                 "scale": self.scale, **self.edge}  # fmt: skip
+        made |= {name: blobs.add(places.numpy().astype(np.uint32)) for name, places in self.places.items()}
         return made if self.bias is None else made | {"bias": blobs.add(self.bias)}
 
 
 def few(amap: AttentionMap) -> Few | None:
     """Queries and keys of a map of one item, if the page's formula gives its weights: tried on some rows."""
+    if isinstance(amap, Aligned):
+        found = few(amap.whole)
+        if found is not None:
+            found.places = {"rowOf": amap.rows_of.cpu() + 1, "columnOf": amap.columns_of.cpu() + 1}
+        return found
     if not isinstance(amap, LazyMap) or amap.graph is not None or not amap.n or not amap.m:
         return None
     problem, score = amap.live, amap.live.score
@@ -180,12 +150,6 @@ def coded(w: Tensor, blobs: Blobs) -> dict[str, Any]:
             "keys": blobs.add(keys)}  # fmt: skip
 
 
-def logarithmic(x: Tensor) -> np.ndarray:
-    """16 bits: 0 is 0, otherwise 65535 (1 + log2(x) / 48), at most 0.03 % off; what is below 2^-48 is the least."""
-    code = 65535 * (1 + x.double().clamp_min(1e-300).log2() / OCTAVES)
-    return code.round().clamp(1, 65535).where(x > 0, 0.0).to(torch.int32).numpy().astype(np.uint16)
-
-
 def cells(amap: AttentionMap, known: Few | None, blobs: Blobs) -> tuple[dict[str, Any], Tensor]:
     """The finest level of a map's pyramid, queries and keys, and its heads in small."""
     pyramid = amap.pyramid()
@@ -194,8 +158,8 @@ def cells(amap: AttentionMap, known: Few | None, blobs: Blobs) -> tuple[dict[str
     count = first.count.reshape(-1, *first.count.shape[-2:]).cpu()
     mean = mass / count.clamp_min(1)
     same = bool((count == count[:1]).all())
-    made = {"form": "cells", "cell": first.size, "mean": blobs.add(logarithmic(mean)),
-            "peak": blobs.add(logarithmic(peak)),
+    code = signed_logarithmic if amap.signed else logarithmic
+    made = {"form": "cells", "cell": first.size, "mean": blobs.add(code(mean)), "peak": blobs.add(code(peak)),
             "count": blobs.add((count[:1] if same else count).numpy().astype(np.uint32))}  # fmt: skip
     small = next((x for x in pyramid.levels if max(x.mass.shape[-2:]) <= THUMB), pyramid.levels[-1])
     return made if known is None else made | known.form(blobs), _flat(small.peak, amap).float().cpu()
@@ -236,10 +200,18 @@ def one_of(group: Sequence[AttentionMap]) -> AttentionMap:
     """The map of a site: that of its one call, or the steps of a generation written out one under the other."""
     if len(group) == 1:
         return group[0]
-    made = StoredMap(group[0].lead, whole(group), rooted=False)
-    rows = [label for amap in group for label in amap.rows or ()]
-    made.site, made.rows, made.columns = group[0].site, rows if len(rows) == made.n else None, group[-1].columns
+    w, keep = whole(group), open_pairs(group)
+    made = StoredMap(group[0].lead, w, rooted=False, keep=None if keep is None else keep.expand(w.shape))
+    made.site, (made.rows, made.columns) = group[0].site, labels_of(group)
     return made
+
+
+def labels_of(group: Sequence[AttentionMap]) -> "tuple[list[str] | None, list[str] | None]":
+    """What rows and columns are called, where there are as many names."""
+    n, m = sum(amap.n for amap in group), max(amap.m for amap in group)
+    rows = [str(label) for amap in group for label in amap.rows or ()]
+    columns = [str(label) for label in group[-1].columns or ()]
+    return rows if rows and len(rows) == n else None, columns if columns and len(columns) == m else None
 
 
 def short_name(name: str, place: int) -> str:
@@ -248,10 +220,12 @@ def short_name(name: str, place: int) -> str:
     return found[0] if found else str(place)
 
 
-def bundle(groups: "dict[str, list[AttentionMap]]", blobs: Blobs, step: Any = None) -> list[dict[str, Any]]:
-    """The sites of a page. Small maps are all exact where that is at most 6 MB, otherwise in 8 bits."""
+def bundle(groups: "Mapping[str, list[AttentionMap]]", blobs: Blobs, step: Any = None, share: int = 1
+           ) -> list[dict[str, Any]]:  # fmt: skip
+    """The sites of a page. Small maps are all exact where that is at most 6 MB / share, otherwise in 8 bits."""
     known = {name: few(group[0]) if len(group) == 1 else None for name, group in groups.items()}
-    exact = sum(_bytes(group, known[name]) for name, group in groups.items() if _size(group) <= WHOLE) <= EXACT
+    need = sum(_bytes(group, known[name]) for name, group in groups.items() if _size(group) <= WHOLE)
+    exact = need * share <= EXACT
     made = []
     for place, (name, group) in enumerate(groups.items()):
         made.append(outline(name, group, place) | _form(group, known[name], exact, blobs))
@@ -269,13 +243,9 @@ def part(group: Sequence[AttentionMap], blobs: Blobs) -> dict[str, Any]:
 def outline(name: str, group: Sequence[AttentionMap], place: int) -> dict[str, Any]:
     """What a site is called, and how large it is."""
     n, m = sum(amap.n for amap in group), max(amap.m for amap in group)
-    rows = [str(label) for amap in group for label in amap.rows or ()]
-    columns = [str(label) for label in group[-1].columns or ()]
-    return {
-        "site": name, "short": short_name(name, place), "heads": group[0].heads, "n": n, "m": m,
-        "rows": rows if rows and len(rows) == n else None,
-        "columns": columns if columns and len(columns) == m else None,
-    }  # fmt: skip
+    rows, columns = labels_of(group)
+    return {"site": name, "short": short_name(name, place), "heads": group[0].heads, "n": n, "m": m, "rows": rows,
+            "columns": columns}  # fmt: skip
 
 
 def is_large(group: Sequence[AttentionMap]) -> bool:
@@ -295,7 +265,8 @@ def _bytes(group: Sequence[AttentionMap], known: Few | None) -> int:
 
 def _form(group: Sequence[AttentionMap], known: Few | None, exact: bool, blobs: Blobs) -> dict[str, Any]:
     some = sum(amap.n for amap in group) and max(amap.m for amap in group)
-    site: dict[str, Any] = {"numbers": numbers(group) if some else [{}] * group[0].heads}
+    own = [amap.whole if isinstance(amap, Aligned) else amap for amap in group]
+    site: dict[str, Any] = {"numbers": numbers(own) if some else [{} for _ in range(own[0].heads)]}
     if _size(group) > WHOLE:
         if len(group) == 1 and (known is not None or _size(group) > CODED):
             form, little = cells(group[0], known, blobs)
@@ -303,8 +274,10 @@ def _form(group: Sequence[AttentionMap], known: Few | None, exact: bool, blobs: 
         exact = False
     w = whole(group)
     site["thumbs"] = blobs.add(thumbs(w) if w.numel() else np.zeros((w.shape[0], 0, 0), np.uint8))
+    if exact and known is not None and known.bytes < 4 * w.numel():
+        return site | {"form": "qk"} | known.form(blobs)
+    keep = open_pairs(group) if w.numel() else None
+    site |= {} if keep is None else {"open": blobs.add(bits(keep))}
     if not exact and not bool((w < 0).any()):  # 8 bits have no sign
         return site | coded(w, blobs)
-    if known is not None and known.bytes < 4 * w.numel():
-        return site | {"form": "qk"} | known.form(blobs)
     return site | {"form": "weights", "weights": blobs.add(w)}

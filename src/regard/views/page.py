@@ -10,10 +10,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ..core.difference import Aligned, Difference
 from ..core.maps import AttentionMap
 from ..core.pyramid import Level, Pyramid
 from ..recording.record import Record
-from .bundle import Blobs, bundle, joined
+from .arrays import Blobs
+from .bundle import bundle, joined
+from .comparing import beside as both
 from .terminal import facts as facts_of
 from .terminal import text_of
 
@@ -21,24 +24,31 @@ LIMIT = 64_000_000  # bytes that a page may have
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
+Shown = AttentionMap | Record | Mapping[str, AttentionMap]
+
+
 def save_html(
-    what: AttentionMap | Record | Mapping[str, AttentionMap], path: "str | os.PathLike[str]", *,
-    title: str | None = None, item: int = 0, sites: "Callable[[str], bool] | None" = None,
-    progress: "Callable[[int, int], None] | None" = None,
+    what: Shown, path: "str | os.PathLike[str]", *, title: str | None = None, item: int = 0,
+    sites: "Callable[[str], bool] | None" = None, beside: Shown | None = None,
+    names: tuple[str, str] = ("this", "other"), progress: "Callable[[int, int], None] | None" = None,
 ) -> Path:  # fmt: skip
     """Write a page that shows a map, or all maps of a record, and needs nothing else: no network, no server.
 
         save_html(amap, "map.html")
         save_html(rec, "run.html", title="The cat sat on the mat")
+        save_html(after, "difference.html", beside=before, names=("after", "before"))
 
-    title  what stands at its head
-    item   which item of a batch
-    sites  keep only the sites whose name it says yes to
+    title   what stands at its head
+    item    which item of a batch
+    sites   keep only the sites whose name it says yes to
+    beside  another map or record: the page shows both and this - other; texts that differ are aligned by tokens
+    names   what the two are called
     """
-    return write(html_of(what, title=title, item=item, sites=sites, progress=progress), path)
+    made = html_of(what, title=title, item=item, sites=sites, beside=beside, names=names, progress=progress)
+    return write(made, path)
 
 
-def html_of(what: AttentionMap | Record | Mapping[str, AttentionMap], **how: Any) -> str:
+def html_of(what: Shown, **how: Any) -> str:
     """The page as text; arguments as for `page_data`."""
     data, blobs = page_data(what, **how)
     parts = [f'<script type="text/plain" data-blob="{i}">{text}</script>' for i, text in enumerate(blobs)]
@@ -49,29 +59,34 @@ def html_of(what: AttentionMap | Record | Mapping[str, AttentionMap], **how: Any
 
 
 def page_data(
-    what: AttentionMap | Record | Mapping[str, AttentionMap], *, title: str | None = None, facts: str = "",
-    text: str = "", item: int = 0, sites: "Callable[[str], bool] | None" = None,
-    progress: "Callable[[int, int], None] | None" = None,
+    what: Shown, *, title: str | None = None, facts: str = "", text: str = "", item: int = 0,
+    sites: "Callable[[str], bool] | None" = None, beside: Shown | None = None,
+    names: tuple[str, str] = ("this", "other"), progress: "Callable[[int, int], None] | None" = None,
 ) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
     """What a page describes and the arrays that it carries, as text; an error where it would be larger than 64 MB."""
+    if isinstance(what, Difference) and beside is None:
+        what, beside = (x.whole if isinstance(x, Aligned) else x for x in (what.this, what.other))
     about = what.about if isinstance(what, Record) else {}
     if isinstance(what, Record):
         facts, text = facts or facts_of(what), text or text_of(what)
-    blobs = Blobs()
-    made = bundle(joined(maps_of(what, item, sites)), blobs, progress)
     title = title or str(about.get("name") or about.get("class") or "An attention map")
+    blobs, groups = Blobs(), joined(maps_of(what, item, sites))
+    data: dict[str, Any] = {"version": 1, "title": title, "facts": facts, "text": text}
+    if beside is None:
+        data["sites"] = bundle(groups, blobs, progress)
+    else:
+        data["sites"], only = both(groups, joined(maps_of(beside, item, sites)), blobs, progress)
+        there = text_of(beside) if isinstance(beside, Record) else ""
+        data["beside"] = {"names": [str(x) for x in names], "text": "" if there == text else there, "only": only}
     texts = blobs.texts
     size = sum(map(len, texts))
     if size > LIMIT:
         raise ValueError(f"This page would have {size:,} bytes, more than {LIMIT:,}. Show fewer sites or heads "
                          "(amap[0, 3] is one head), or a shorter text.")  # fmt: skip
-    return {"version": 1, "title": title, "facts": facts, "text": text, "sites": made}, texts
+    return data, texts
 
 
-def maps_of(
-    what: AttentionMap | Record | Mapping[str, AttentionMap], item: int = 0,
-    sites: "Callable[[str], bool] | None" = None,
-) -> dict[str, AttentionMap]:  # fmt: skip
+def maps_of(what: Shown, item: int = 0, sites: "Callable[[str], bool] | None" = None) -> dict[str, AttentionMap]:
     """The maps of one item of a batch by site, each (heads, n, m)."""
     if isinstance(what, AttentionMap):
         maps: Mapping[str, AttentionMap] = {what.site or "map": what}
