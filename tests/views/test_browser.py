@@ -1,64 +1,14 @@
 """Pages in a real browser: loaded, pointed at, zoomed, driven by keys. Needs Chromium from the system."""
 
-import shutil
-
 import pytest
 import torch
+from tests.views.driving import choice, spot, told, until
 
 import regard
 from regard.core.maps import StoredMap
 from regard.views import bundle
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="There is no Chromium on this machine: browser tests left out."
-)
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: browser tests left out.")
-
 WORDS = ["[CLS]", "the", "keeper", "lit", "the", "lamp", "</script><b>x</b>", "because", "it", "was", "dark", "[SEP]"]
-
-
-MAP = "document.querySelector('regard-page').shadowRoot.querySelector('regard-map')"
-
-
-def until(page, what: str) -> None:
-    """Until the map has something; by asking, since the page's policy forbids what wait_for_function does."""
-    for _ in range(400):
-        if page.evaluate(f"Boolean({MAP}?.{what})"):
-            return
-        page.wait_for_timeout(25)
-    pytest.fail(f"The map never had {what}.")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as run:
-        made = run.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield made
-        made.close()
-
-
-@pytest.fixture
-def opened(browser, tmp_path):
-    """A page in the browser that has said nothing on the console and asked nobody for anything."""
-    said, pages = [], []
-
-    def show(what, scheme="light", **how):
-        file = what.save_html(tmp_path / "page.html", **how)
-        page = browser.new_page(viewport={"width": 1300, "height": 1000}, color_scheme=scheme)
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("dialog", lambda dialog: said.append(dialog.message))
-        page.on("request", lambda ask: said.append(ask.url) if not ask.url.startswith(("file:", "data:")) else None)
-        page.goto(file.as_uri())
-        until(page, "ready")
-        pages.append(page)
-        return page
-
-    yield show
-    for page in pages:
-        page.close()
-    assert said == []
 
 
 def recorded(layers=2, heads=3):
@@ -68,28 +18,6 @@ def recorded(layers=2, heads=3):
             q = 2 * torch.randn(1, heads, len(WORDS), 8)
             torch.nn.functional.scaled_dot_product_attention(q, q, q)
     return rec.label(tokens=WORDS)
-
-
-def choice(page) -> dict:
-    return page.evaluate("document.querySelector('regard-page').store.choice")
-
-
-def told(page) -> float:
-    """The weight that the map tells: four decimals, or three digits of a small one."""
-    return float(page.locator("regard-map .here b").inner_text().replace("−", "-"))
-
-
-def spot(page, i, j) -> tuple[float, float]:
-    """Where a weight stands on the screen."""
-    return tuple(
-        page.evaluate(
-            """([i, j]) => {
-        const map = document.querySelector('regard-page').shadowRoot.querySelector('regard-map');
-        const box = map.shadowRoot.querySelector('canvas').getBoundingClientRect(), f = map.frameBox, v = map.view;
-        return [box.x + f.left + (j + .5 - v.x) * v.scale, box.y + f.upper + (i + .5 - v.y) * v.scale * v.tall]; }""",
-            [i, j],
-        )
-    )
 
 
 def test_pointing_at_a_weight_tells_it_exactly_and_every_component_follows(opened):
@@ -120,7 +48,7 @@ def test_a_large_map_zooms_to_one_exact_weight(opened, monkeypatch):
     amap = regard.attend(q, k, k, over=regard.Causal()).map
     page = opened(amap)
     until(page, "head?.pairs")
-    assert "largest weight of" in page.locator("regard-map .legend").inner_text()
+    assert "largest weight of" in page.locator("regard-map .legend").first.inner_text()
     page.mouse.move(*spot(page, 1200, 300))
     for _ in range(20):
         page.mouse.wheel(0, -240)
@@ -128,7 +56,7 @@ def test_a_large_map_zooms_to_one_exact_weight(opened, monkeypatch):
     page.mouse.move(*spot(page, 1199, 301))
     assert (choice(page)["row"], choice(page)["column"]) == (1199, 301)
     assert told(page) == pytest.approx(float(amap.row(1199)[0, 0, 301]), rel=6e-3)
-    assert page.locator("regard-map .legend").inner_text().endswith("weight")
+    assert page.locator("regard-map .legend").first.inner_text().endswith("weight")
 
 
 def test_the_map_is_driven_by_keys_and_says_where_it_is(opened):

@@ -67,6 +67,23 @@ export function logarithmic(): Float32Array {
   return table;
 }
 
+/** The same with a sign: 32768 is 0, away from it 2^(48 (c / 32767 - 1)). */
+export function signedLogarithmic(): Float32Array {
+  const table = new Float32Array(65536);
+  for (let c = 1; c <= 32767; c++) {
+    table[32768 + c] = 2 ** (OCTAVES * (c / 32767 - 1));
+    table[32768 - c] = -table[32768 + c];
+  }
+  return table;
+}
+
+/** Bits, the highest of a byte first, as 0 and 1; every head begins a byte. */
+export function bitsOf(bytes: Numbers, head: number, wide: number, count: number): Float32Array {
+  const made = new Float32Array(count);
+  for (let x = 0; x < count; x++) made[x] = (bytes[head * wide + (x >> 3)] >> (7 - (x & 7))) & 1;
+  return made;
+}
+
 /** 8 bits of a weight's root: w = top (c / 255)^2. */
 export function weightOfCode(code: number, top: number): number {
   return top * (code / 255) ** 2;

@@ -64,6 +64,17 @@ export function written(w: number): string {
   return w.toFixed(4);
 }
 
+/** With its sign, as differences are told. */
+export function signed(w: number): string {
+  return w > 0 ? `+${written(w)}` : written(w);
+}
+
+/** Cold below 0, warm above: 256 colours, 0 in the middle. */
+export function diverging(dark: boolean): Uint32Array {
+  const [warm, cold] = dark ? [RAMPS.dark, COLD.dark] : [RAMPS.light, COLD.light];
+  return palette([...cold.slice(1).reverse(), ...warm]);
+}
+
 export const HEAD_COLOURS = [
   "#c9720c", "#2f7d95", "#7a4fa3", "#3f8f4f", "#c2453d", "#6b7a1f", "#b1498a", "#4467b8", "#8a6d3b", "#1f8a7a",
   "#a85a2a", "#7b8794",

@@ -1,7 +1,9 @@
 /** The maps of a page: described at once, decoded when they are looked at. */
 
-import { decode, logarithmic, weightOfCode, type Blob64, type Numbers } from "./codec";
-import { exactBlock, exactWeight, type Pairs } from "./exact";
+import { bitsOf, decode, logarithmic, signedLogarithmic, weightOfCode, type Blob64, type Numbers } from "./codec";
+import { DifferenceHead, type Side } from "./difference";
+import { exactBlock, open, type Pairs } from "./exact";
+import { Head } from "./head";
 import { levelsOf, type Level } from "./levels";
 
 export interface HeadNumbers {
@@ -9,9 +11,26 @@ export interface HeadNumbers {
   sink?: number | null;
   distance?: number | null;
   elsewhere?: number | null;
+  change?: number | null; // the share of a row's weight that stands elsewhere than in the other map
 }
 
-export interface SiteAbout {
+/** The finest level of a large map. */
+export interface Cells {
+  cell?: number;
+  mean?: Blob64;
+  peak?: Blob64;
+  count?: Blob64;
+}
+
+/** Another map on the same rows and columns; marks say which tokens both have. */
+export interface BesideAbout {
+  other: SiteAbout;
+  difference: Cells & { thumbs: Blob64 };
+  rows: string;
+  columns: string;
+}
+
+export interface SiteAbout extends Cells {
   site: string;
   short: string;
   heads: number;
@@ -34,10 +53,10 @@ export interface SiteAbout {
   top?: number[];
   best?: Blob64;
   keys?: Blob64;
-  cell?: number;
-  mean?: Blob64;
-  peak?: Blob64;
-  count?: Blob64;
+  open?: Blob64; // a bit for each pair that may meet
+  rowOf?: Blob64; // of a map aligned with another: which query and key stands at each place, from 1
+  columnOf?: Blob64;
+  beside?: BesideAbout;
 }
 
 export interface PageAbout {
@@ -46,95 +65,16 @@ export interface PageAbout {
   facts: string;
   text: string;
   sites: SiteAbout[];
-}
-
-export interface Weight {
-  value: number;
-  exact: boolean;
+  beside?: { names: [string, string]; text: string; only: [string[], string[]] };
 }
 
 const KEPT = 4e7; // weights of heads that were looked at before: 160 MB
-const TILE = 64;
-const TILES = 1024; // tiles of single weights that are kept: 16 MB
-
-/** One head, as fine as the page has it. */
-export class Head {
-  private tiles = new Map<number, Float32Array>();
-  /** Settled when single weights can be had: queries and keys of a large map arrive after its first picture. */
-  settled: Promise<void> = Promise.resolve();
-
-  constructor(
-    readonly n: number,
-    readonly m: number,
-    readonly levels: Level[],
-    public pairs: Pairs | null,
-    private best: { values: Float32Array; keys: Numbers; count: number } | null,
-  ) {}
-
-  /** All weights, where the page has them one by one. */
-  get dense(): Float32Array | null {
-    return this.levels[0].size === 1 ? this.levels[0].peak : null;
-  }
-
-  /** Whether single weights can be had at all. */
-  get single(): boolean {
-    return this.dense !== null || this.pairs !== null;
-  }
-
-  weight(i: number, j: number): Weight {
-    if (this.pairs) return { value: exactWeight(this.pairs, i, j), exact: true };
-    if (this.dense) return { value: this.dense[i * this.m + j], exact: this.best === null || this.among(i, j) };
-    const cell = this.levels[0];
-    return { value: cell.mean[Math.floor(i / cell.size) * cell.cols + Math.floor(j / cell.size)], exact: false };
-  }
-
-  private among(i: number, j: number): boolean {
-    const { keys, count, values } = this.best!;
-    for (let x = i * count; x < (i + 1) * count; x++) if (keys[x] === j) return true;
-    return values[(i + 1) * count - 1] === 0; // the least of the exact ones is 0: so is every other
-  }
-
-  row(i: number): Float32Array {
-    if (this.dense) return this.dense.subarray(i * this.m, (i + 1) * this.m);
-    if (this.pairs) return exactBlock(this.pairs, i, i + 1, 0, this.m);
-    return this.spread(this.m, (j) => this.weight(i, j).value);
-  }
-
-  column(j: number): Float32Array {
-    if (this.dense) return this.spread(this.n, (i) => this.dense![i * this.m + j]);
-    if (this.pairs) return exactBlock(this.pairs, 0, this.n, j, j + 1);
-    return this.spread(this.n, (i) => this.weight(i, j).value);
-  }
-
-  private spread(count: number, of: (x: number) => number): Float32Array {
-    const made = new Float32Array(count);
-    for (let x = 0; x < count; x++) made[x] = of(x);
-    return made;
-  }
-
-  /** A tile of single weights if it is there, or if there is time to make it. */
-  tile(r: number, c: number, make: boolean): Float32Array | null {
-    const key = r * 65536 + c;
-    const found = this.tiles.get(key);
-    if (found || !make || !this.pairs) return found ?? null;
-    const made = new Float32Array(TILE * TILE);
-    const i1 = Math.min(this.n, (r + 1) * TILE);
-    const j1 = Math.min(this.m, (c + 1) * TILE);
-    for (let i = r * TILE; i < i1; i++)
-      for (let j = c * TILE; j < j1; j++) made[(i - r * TILE) * TILE + j - c * TILE] = exactWeight(this.pairs, i, j);
-    if (this.tiles.size >= TILES) this.tiles.delete(this.tiles.keys().next().value!);
-    this.tiles.set(key, made);
-    return made;
-  }
-
-  static readonly TILE = TILE;
-}
 
 export class MapData {
   readonly sites: SiteAbout[];
   private arrays = new Map<number, Promise<Numbers>>();
   private heads = new Map<string, Promise<Head>>();
-  private table: Float32Array | null = null;
+  private tables: Partial<Record<"plain" | "signed", Float32Array>> = {};
 
   constructor(
     readonly about: PageAbout,
@@ -149,30 +89,41 @@ export class MapData {
     return found;
   }
 
-  head(site: number, head: number): Promise<Head> {
-    const key = `${site}.${head}`;
+  head(site: number, head: number, side: Side = "this"): Promise<Head> {
+    const key = `${site}.${head}.${side}`;
     let found = this.heads.get(key);
     if (!found) {
       const { n, m } = this.sites[site];
       const most = Math.max(3, Math.min(24, Math.floor(KEPT / Math.max(1, n * m)))); // a large one takes more room
       while (this.heads.size >= most) this.heads.delete(this.heads.keys().next().value!);
-      this.heads.set(key, (found = this.made(this.sites[site], head)));
+      const about = this.sites[site];
+      const made = side === "difference" && about.beside ? this.difference(site, head, about.beside)
+        : this.made((side === "other" ? about.beside?.other : null) ?? about, head);
+      this.heads.set(key, (found = made));
     }
     return found;
+  }
+
+  private async difference(site: number, head: number, { difference, rows }: BesideAbout): Promise<Head> {
+    const [a, b] = await Promise.all([this.head(site, head, "this"), this.head(site, head, "other")]);
+    const cells = difference.cell ? await this.cells(difference, head, (this.tables.signed ??= signedLogarithmic())) : null;
+    return new DifferenceHead(a, b, rows, cells);
   }
 
   private async pairs(site: SiteAbout, head: number): Promise<Pairs | null> {
     if (!site.q || !site.k || !site.tau) return null;
     const [q, k, tau] = (await Promise.all([site.q, site.k, site.tau].map((x) => this.array(x)))) as Float32Array[];
     const bias = site.bias ? ((await this.array(site.bias)) as Float32Array) : null;
-    const { n, m } = site;
-    const d = site.q.shape[2];
+    const [, n, d] = site.q.shape;
+    const m = site.k.shape[1];
+    const places = async (blob?: Blob64) => (blob ? ((await this.array(blob)) as Uint32Array) : null);
     const shared = site.heads / site.k.shape[0]; // heads that look at the same keys
     const kh = Math.floor(head / shared);
     return {
       n, m, d, scale: site.scale ?? 1, causal: site.causal ?? null, length: site.length ?? null,
       q: q.subarray(head * n * d, (head + 1) * n * d), k: k.subarray(kh * m * d, (kh + 1) * m * d),
       tau: tau.subarray(head * n, (head + 1) * n), bias: bias && bias.subarray(head * m, (head + 1) * m),
+      rowOf: await places(site.rowOf), columnOf: await places(site.columnOf),
     };
   }
 
@@ -197,24 +148,37 @@ export class MapData {
       for (let x = 0; x < values.length; x++) w[Math.floor(x / count) * m + keys[x]] = values[x];
       best = { values, keys, count };
     }
-    const first: Level = { size: 1, rows: n, cols: m, mean: w, peak: w, count: null };
+    const first: Level = { size: 1, rows: n, cols: m, mean: w, peak: w, count: await this.openPairs(site, head, pairs) };
     return new Head(n, m, levelsOf(first, n, m), pairs, best);
   }
 
-  private async ofCells(site: SiteAbout, head: number): Promise<Head> {
+  /** 1 for each pair that may meet, 0 for one that may not; null where all may. */
+  private async openPairs(site: SiteAbout, head: number, pairs: Pairs | null): Promise<Float32Array | null> {
     const { n, m } = site;
-    const [, rows, cols] = site.peak!.shape;
+    if (site.open) return bitsOf(await this.array(site.open), site.open.shape[0] === 1 ? 0 : head, site.open.shape[1], n * m);
+    if (!pairs || (pairs.causal === null && pairs.length === null && !pairs.rowOf)) return null;
+    const made = new Float32Array(n * m);
+    for (let i = 0, at = 0; i < n; i++) for (let j = 0; j < m; j++) made[at++] = open(pairs, i, j) ? 1 : 0;
+    return made;
+  }
+
+  private async cells(about: Cells, head: number, table: Float32Array): Promise<Level> {
+    const [, rows, cols] = about.peak!.shape;
     const part = async (blob: Blob64) => {
       const all = await this.array(blob);
       const at = blob.shape[0] === 1 ? 0 : head;
       return all.subarray(at * rows * cols, (at + 1) * rows * cols);
     };
-    const [mean, peak, count] = await Promise.all([part(site.mean!), part(site.peak!), part(site.count!)]);
-    const table = (this.table ??= logarithmic());
-    const first: Level = {
-      size: site.cell!, rows, cols, count: Float32Array.from(count),
+    const [mean, peak, count] = await Promise.all([part(about.mean!), part(about.peak!), part(about.count!)]);
+    return {
+      size: about.cell!, rows, cols, count: Float32Array.from(count),
       mean: Float32Array.from(mean, (c) => table[c]), peak: Float32Array.from(peak, (c) => table[c]),
     };
+  }
+
+  private async ofCells(site: SiteAbout, head: number): Promise<Head> {
+    const { n, m } = site;
+    const first = await this.cells(site, head, (this.tables.plain ??= logarithmic()));
     const made = new Head(n, m, levelsOf(first, n, m), null, null);
     made.settled = pause().then(() => this.pairs(site, head)).then((pairs) => void (made.pairs = pairs));
     return made;

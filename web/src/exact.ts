@@ -11,18 +11,25 @@ export interface Pairs {
   scale: number;
   causal: number | null; // key j is open to query i where j <= i + causal
   length: number | null; // and where j < length
+  rowOf?: Uint32Array | null; // places of a map aligned with another: which query stands there, from 1; 0 is none
+  columnOf?: Uint32Array | null;
 }
 
+/** Whether the pair at a place may meet. */
 export function open(p: Pairs, i: number, j: number): boolean {
-  return (p.causal === null || j <= i + p.causal) && (p.length === null || j < p.length);
+  const a = p.rowOf ? p.rowOf[i] - 1 : i;
+  const b = p.columnOf ? p.columnOf[j] - 1 : j;
+  return a >= 0 && b >= 0 && (p.causal === null || b <= a + p.causal) && (p.length === null || b < p.length);
 }
 
 export function exactWeight(p: Pairs, i: number, j: number): number {
   if (!open(p, i, j)) return 0;
+  const row = p.rowOf ? p.rowOf[i] - 1 : i;
+  const column = p.columnOf ? p.columnOf[j] - 1 : j;
   let s = 0;
   const { q, k, d } = p;
-  for (let c = 0, a = i * d, b = j * d; c < d; c++) s += q[a + c] * k[b + c];
-  const w = Math.exp(p.scale * s + (p.bias ? p.bias[j] : 0) - p.tau[i]);
+  for (let c = 0, a = row * d, b = column * d; c < d; c++) s += q[a + c] * k[b + c];
+  const w = Math.exp(p.scale * s + (p.bias ? p.bias[column] : 0) - p.tau[row]);
   return w === w ? w : 0;
 }
 

@@ -1,9 +1,10 @@
 /** What stands around the picture of a map: names along its edges, profiles of the chosen row and column, the cross. */
 
-import { place, written, type Scale } from "./colour";
-import type { Head, SiteAbout } from "./data";
+import { COLD, place, written, type Scale } from "./colour";
+import type { SiteAbout } from "./data";
+import type { Head } from "./head";
 import { stride, type View } from "./layout";
-import { columnName, rowName, shortened } from "./names";
+import { labelled, shortened } from "./names";
 import { profile } from "./picture";
 import { FONT, type Inks } from "./theme";
 
@@ -59,13 +60,39 @@ export interface Scene {
   focused: boolean;
 }
 
-export function furnish(context: CanvasRenderingContext2D, scene: Scene): void {
-  const { frame, view, inks } = scene;
-  const x0 = frame.left + Math.max(0, -view.x * view.scale);
+/** Under the picture: where pairs may not meet, it is seen through. */
+export function hatch(context: CanvasRenderingContext2D, scene: Pick<Scene, "frame" | "view" | "site" | "inks">): void {
+  const { x0, y0, x1, y1 } = edges(scene);
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const line = tile.getContext("2d")!;
+  line.fillStyle = scene.inks.paper;
+  line.fillRect(0, 0, 8, 8);
+  line.strokeStyle = scene.inks.line;
+  line.lineWidth = 1.2;
+  for (const shift of [-8, 0, 8]) {
+    line.beginPath();
+    line.moveTo(shift, 8);
+    line.lineTo(shift + 8, 0);
+    line.stroke();
+  }
+  context.fillStyle = context.createPattern(tile, "repeat")!;
+  context.fillRect(x0, y0, x1 - x0, y1 - y0);
+}
+
+/** Where the map stands on the canvas: what of it is in the frame. */
+function edges({ frame, view, site }: Pick<Scene, "frame" | "view" | "site">): { x0: number; y0: number; x1: number; y1: number } {
   const down = view.scale * view.tall;
-  const y0 = frame.upper + Math.max(0, -view.y * down);
-  const x1 = Math.min(frame.left + frame.width, frame.left + (scene.site.m - view.x) * view.scale);
-  const y1 = Math.min(frame.upper + frame.height, frame.upper + (scene.site.n - view.y) * down);
+  return {
+    x0: frame.left + Math.max(0, -view.x * view.scale), y0: frame.upper + Math.max(0, -view.y * down),
+    x1: Math.min(frame.left + frame.width, frame.left + (site.m - view.x) * view.scale),
+    y1: Math.min(frame.upper + frame.height, frame.upper + (site.n - view.y) * down),
+  };
+}
+
+export function furnish(context: CanvasRenderingContext2D, scene: Scene): void {
+  const { inks } = scene;
+  const { x0, y0, x1, y1 } = edges(scene);
   context.strokeStyle = inks.line;
   context.lineWidth = 1;
   context.strokeRect(x0 - 0.5, y0 - 0.5, x1 - x0 + 1, y1 - y0 + 1);
@@ -102,7 +129,7 @@ function names(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: 
     if (y < y0 - 1 || y > y1 + 1) return;
     context.font = `${strong ? "600 " : ""}12px ${FONT}`;
     context.fillStyle = strong ? inks.mark : inks.ink;
-    context.fillText(shortened(rowName(site, i), 13), x0 - 6, y);
+    context.fillText(shortened(labelled(site, "rows", i), 13), x0 - 6, y);
   };
   for (let i = first; i < Math.min(site.n, view.y + frame.height / down); i += step)
     if (i === row || Math.abs(i - row) * down >= 12) put(i, i === row);
@@ -119,7 +146,7 @@ function names(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: 
     context.textAlign = slant ? "left" : "center";
     context.font = `${strong ? "600 " : ""}12px ${FONT}`;
     context.fillStyle = strong ? inks.mark : inks.ink;
-    context.fillText(shortened(columnName(site, j), 13), 0, 0);
+    context.fillText(shortened(labelled(site, "columns", j), 13), 0, 0);
     context.restore();
   };
   for (let j = Math.max(0, Math.ceil(view.x / side) * side); j < Math.min(site.m, view.x + frame.width / view.scale); j += side)
@@ -131,7 +158,7 @@ function names(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: 
 function numbers(context: CanvasRenderingContext2D, scene: Scene): void {
   const { frame, view, head, site } = scene;
   const down = view.scale * view.tall;
-  if (view.scale < 34 || down < 13 || !head.single || (head.dense === null && !head.pairs)) return;
+  if (view.scale < 34 || down < 13 || !head.single) return;
   context.save();
   context.beginPath();
   context.rect(frame.left, frame.upper, frame.width, frame.height);
@@ -144,7 +171,7 @@ function numbers(context: CanvasRenderingContext2D, scene: Scene): void {
   for (let i = Math.max(0, Math.floor(view.y)); i < i1; i++)
     for (let j = Math.max(0, Math.floor(view.x)); j < j1; j++) {
       const w = head.weight(i, j).value;
-      if (Math.abs(w) < 0.0005) continue;
+      if (!(Math.abs(w) >= 0.0005)) continue;
       const strong = place(Math.abs(w), scene.top, scene.scale) > (scene.inks.dark ? 0.5 : 0.6); // against its own colour
       context.fillStyle = strong ? (scene.inks.dark ? "#1d1206" : "#fff8ea") : scene.inks.ink;
       context.fillText(w.toFixed(3).replace(/^(-?)0/, "$1"), frame.left + (j + 0.5 - view.x) * view.scale, frame.upper + (i + 0.5 - view.y) * down);
@@ -193,7 +220,7 @@ function profiles(context: CanvasRenderingContext2D, scene: Scene, x0: number, y
   const high = across.reduce((a, b) => Math.max(a, Math.abs(b)), 0) || 1;
   const wide = down.reduce((a, b) => Math.max(a, Math.abs(b)), 0) || 1;
   const [below, beside] = [y1 + 10, x1 + 10];
-  const cold = inks.dark ? "#41a3c9" : "#2a7592"; // below zero
+  const cold = (inks.dark ? COLD.dark : COLD.light)[4]; // below zero
   context.globalAlpha = 0.85;
   for (let x = 0; x < across.length; x++) {
     const h = (PROFILE - 14) * (Math.abs(across[x]) / high);

@@ -1,14 +1,17 @@
 /** <regard-heads>: every head of every site in small. */
 
 import { css, html } from "lit";
-import { palette, RAMPS } from "./colour";
-import type { HeadNumbers } from "./data";
+import { diverging, palette, RAMPS } from "./colour";
+import type { HeadNumbers, SiteAbout } from "./data";
+import type { Side } from "./difference";
 import { Part } from "./part";
+import type { Choice } from "./store";
 import { FONT, inks, isDark, sharpen, theme } from "./theme";
 
-type Order = "layer" | "entropy" | "sink" | "distance";
+type Order = "layer" | "change" | "entropy" | "sink" | "distance";
 
 const ORDERS: { value: Order; label: string; title: string }[] = [
+  { value: "change", label: "change, largest first", title: "the share of a row's weight that stands elsewhere, mean over rows" },
   { value: "layer", label: "layer and head", title: "a row for each layer, a column for each head" },
   { value: "entropy", label: "entropy, sharpest first", title: "mean over rows, in bits" },
   { value: "sink", label: "share of the first key, largest first", title: "mean weight on the first column" },
@@ -36,8 +39,15 @@ export function ordered(sites: { numbers: HeadNumbers[] }[], order: Order): { si
   return all.map(({ site, head }) => ({ site, head }));
 }
 
+/** What is measured of each head, on the side that is shown. */
+export function numbersOf(site: SiteAbout, side: Side): HeadNumbers[] {
+  if (side !== "other" || !site.beside) return site.numbers;
+  return site.beside.other.numbers.map((numbers, head) => ({ ...numbers, change: site.numbers[head].change ?? null }));
+}
+
 export function described(numbers: HeadNumbers): string {
   const parts = [];
+  if (typeof numbers.change === "number") parts.push(`${(100 * numbers.change).toFixed(1)} % elsewhere`);
   if (typeof numbers.entropy === "number") parts.push(`entropy ${numbers.entropy.toFixed(2)} bits`);
   if (typeof numbers.sink === "number") parts.push(`first key ${(100 * numbers.sink).toFixed(0)} %`);
   if (typeof numbers.distance === "number") parts.push(`distance ${numbers.distance.toFixed(1)}`);
@@ -66,17 +76,21 @@ export class RegardHeads extends Part {
   `];
 
   protected begun(): void {
+    this.order = this.store!.data.about.beside ? "change" : "layer";
     void this.load();
   }
 
   private async load(): Promise<void> {
-    const { data } = this.store!;
+    const { data, choice } = this.store!;
+    const { side } = choice;
     this.images.clear();
     this.inked = isDark();
-    const colours = palette(this.inked ? RAMPS.dark : RAMPS.light);
+    const colours = side === "difference" ? diverging(this.inked) : palette(this.inked ? RAMPS.dark : RAMPS.light);
     for (const [s, site] of data.sites.entries()) {
-      const codes = await data.array(site.thumbs);
-      const [heads, rows, cols] = site.thumbs.shape;
+      const thumbs = { this: site.thumbs, other: site.beside?.other.thumbs, difference: site.beside?.difference.thumbs }[side] ?? site.thumbs;
+      const codes = await data.array(thumbs);
+      if (side !== this.store!.choice.side) return;
+      const [heads, rows, cols] = thumbs.shape;
       for (let h = 0; h < heads && rows * cols > 0; h++) {
         const canvas = document.createElement("canvas");
         canvas.width = cols;
@@ -92,7 +106,8 @@ export class RegardHeads extends Part {
     this.later();
   }
 
-  protected chosen(): void {
+  protected chosen(before: Choice): void {
+    if (before.side !== this.store!.choice.side) void this.load();
     this.requestUpdate();
   }
 
@@ -109,7 +124,8 @@ export class RegardHeads extends Part {
     const across = grid ? most : Math.max(1, Math.floor(width / 46));
     this.side = Math.max(16, Math.min(52, Math.floor((width - left) / across) - 3));
     const step = this.side + 3;
-    this.places = ordered(sites, this.order).map(({ site, head }, index) => ({
+    const { side } = this.store!.choice;
+    this.places = ordered(sites.map((site) => ({ numbers: numbersOf(site, side) })), this.order).map(({ site, head }, index) => ({
       site, head, x: left + step * (grid ? head : index % across),
       y: upper + (step + caption) * (grid ? site : Math.floor(index / across)),
     }));
@@ -185,10 +201,11 @@ export class RegardHeads extends Part {
     const site = sites[shown.site];
     return html`
       <div class="bar"><label>Sort by <select aria-label="Sort heads by" @change=${(e: Event) => (this.order = (e.target as HTMLSelectElement).value as Order)}>
-        ${ORDERS.map((o) => html`<option value=${o.value} title=${o.title}>${o.label}</option>`)}</select></label></div>
+        ${ORDERS.filter((o) => o.value === "layer" || sites.some((s) => s.numbers.some((x) => typeof x[o.value as keyof HeadNumbers] === "number"))).map((o) =>
+          html`<option value=${o.value} ?selected=${o.value === this.order} title=${o.title}>${o.label}</option>`)}</select></label></div>
       <div class="all"><canvas tabindex="0" role="application" aria-label="All heads in small: arrows choose one."
         @pointermove=${(e: PointerEvent) => (this.over = this.at(e) ?? null)} @pointerleave=${() => (this.over = null)}
         @click=${(e: MouseEvent) => { const p = this.at(e); if (p) this.store!.choose({ site: p.site, head: p.head }); }} @keydown=${this.onKey}></canvas></div>
-      <p aria-live="polite"><b>${site.site}, head ${shown.head}</b><br>${described(site.numbers[shown.head] ?? {})}</p>`;
+      <p aria-live="polite"><b>${site.site}, head ${shown.head}</b><br>${described(numbersOf(site, this.store.choice.side)[shown.head] ?? {})}</p>`;
   }
 }

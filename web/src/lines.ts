@@ -1,11 +1,12 @@
 /** <regard-lines>: who attends, left; what is attended, right; a line as broad as the weight. */
 
 import { css, html } from "lit";
-import { HEAD_COLOURS } from "./colour";
-import type { Head } from "./data";
+import { COLD, HEAD_COLOURS, signed as told } from "./colour";
+import type { Head } from "./head";
 import { inSight, strongest } from "./layout";
-import { columnName, rowName, shortened } from "./names";
+import { labelled, shortened } from "./names";
 import { Part } from "./part";
+import type { Choice } from "./store";
 import { FONT, inks, sharpen, theme } from "./theme";
 
 const LINE = 21;
@@ -41,10 +42,10 @@ export class RegardLines extends Part {
     void this.load();
   }
 
-  protected chosen(before: { site: number; head: number; row: number }): void {
+  protected chosen(before: Choice): void {
     const now = this.store!.choice;
-    if (now.site !== before.site || now.head !== before.head) {
-      this.heads = [now.head];
+    if (this.another(before)) {
+      if (now.site !== before.site || now.head !== before.head) this.heads = [now.head];
       void this.load();
     } else if (now.row !== before.row && this.over === null) this.reveal(now.row);
     this.requestUpdate();
@@ -59,10 +60,9 @@ export class RegardLines extends Part {
 
   private async load(): Promise<void> {
     const ask = ++this.asked;
-    const { site } = this.store!.choice;
     const made = new Map<number, Head>();
     for (const head of this.heads) {
-      const found = await this.store!.data.head(site, head);
+      const found = await this.store!.head(head);
       await found.settled;
       made.set(head, found);
     }
@@ -104,6 +104,10 @@ export class RegardLines extends Part {
     const yRight = (j: number) => (j + 0.5) * LINE - topRight;
     const held = this.held;
     const heads = this.heads.filter((head) => this.loaded.has(head));
+    const differs = choice.side === "difference";
+    let top = differs ? 0 : 1; // differences are as broad as their share of the largest
+    if (differs) for (const head of heads) for (const x of this.loaded.get(head)!.levels.at(-1)!.peak) top = Math.max(top, Math.abs(x));
+    const cold = (colours.dark ? COLD.dark : COLD.light)[4];
     const until = performance.now() + 10; // long rows are read a few at a time
     context.lineCap = "butt";
     for (const head of heads)
@@ -114,9 +118,9 @@ export class RegardLines extends Part {
           continue;
         }
         for (const { j, w: signed } of this.of(head, i)) {
-          const w = Math.min(1, Math.abs(signed));
+          const w = Math.min(1, Math.abs(signed) / (top || 1));
           context.setLineDash(signed < 0 ? [5, 4] : []); // below zero
-          context.strokeStyle = HEAD_COLOURS[head % HEAD_COLOURS.length];
+          context.strokeStyle = !differs || heads.length > 1 ? HEAD_COLOURS[head % HEAD_COLOURS.length] : signed < 0 ? cold : colours.mark;
           context.globalAlpha = (held === null ? 0.14 + 0.56 * w : 0.4 + 0.5 * w) * (colours.dark ? 1.25 : 1) * (j >= j0 && j < j1 ? 1 : 0.4);
           context.lineWidth = Math.max(0.6, (held === null ? 9 : 14) * w);
           context.beginPath();
@@ -135,20 +139,20 @@ export class RegardLines extends Part {
       const on = i === held || (held === null && i === choice.row);
       context.font = `${on ? "600 " : ""}13px ${FONT}`;
       context.fillStyle = on ? colours.mark : held === null ? colours.ink : colours.soft;
-      context.fillText(shortened(rowName(site, i), Math.floor(left / 9)), left - 8, yLeft(i));
+      context.fillText(shortened(labelled(site, "rows", i), Math.floor(left / 9)), left - 8, yLeft(i));
     }
     context.textAlign = "left";
     for (let j = j0; j < j1; j++) {
       const w = received.get(j);
       context.font = `${w ? "600 " : ""}13px ${FONT}`;
       context.fillStyle = held === null || w ? colours.ink : colours.soft;
-      const name = shortened(columnName(site, j), Math.floor(left / 9));
+      const name = shortened(labelled(site, "columns", j), Math.floor(left / 9));
       context.fillText(name, right + 8, yRight(j));
       if (w && Math.abs(w) >= 0.01) {
         const after = right + 14 + context.measureText(name).width;
         context.font = `11px ${FONT}`;
         context.fillStyle = colours.soft;
-        context.fillText(w.toFixed(3), after, yRight(j));
+        context.fillText(differs ? told(Number(w.toFixed(3))) : w.toFixed(3), after, yRight(j));
       }
     }
     context.fillStyle = colours.raised;

@@ -1,14 +1,18 @@
 /** <regard-map>: one head as a picture, from the whole map to single weights. */
 
 import { css, html, type PropertyValues } from "lit";
-import { COLD, palette, RAMPS, SCALES, weightAt, written, type Scale } from "./colour";
-import type { Head } from "./data";
+import { COLD, palette, RAMPS, SCALES, type Scale } from "./colour";
+import { SIDES, type DifferenceHead } from "./difference";
+import { furnish, hatch, margins, type Frame } from "./furniture";
+import { Gestures } from "./gestures";
+import type { Head } from "./head";
 import { clamped, fit, limited, revealing, zoomed, type View } from "./layout";
+import { legend } from "./legend";
 import { levelFor, massThresholds } from "./levels";
-import { furnish, margins, type Frame } from "./furniture";
-import { columnName, rowName, told } from "./names";
 import { paint, topInSight, topOf, type Shows } from "./picture";
 import { Part } from "./part";
+import { sentence } from "./sentence";
+import type { Choice } from "./store";
 import { inks, isDark, sharpen, theme } from "./theme";
 
 type Sink = "none" | "first" | "chosen";
@@ -28,12 +32,17 @@ export class RegardMap extends Part {
   declare ready: boolean;
 
   private head: Head | null = null;
+  private both: DifferenceHead | null = null; // where two maps stand beside each other
   private view: View = { x: 0, y: 0, scale: 0, tall: 1 };
   private frameBox: Frame = { left: 0, upper: 0, width: 1, height: 1, right: 0, lower: 0, tall: 1 };
   private picture = document.createElement("canvas");
   private stale = true;
   private least: { head: Head; mass: number; of: Float32Array } | null = null;
-  private grip: { x: number; y: number; view: View; moved: boolean } | null = null;
+  private gestures = new Gestures(
+    (event) => this.spot(event), () => this.view,
+    (scale) => limited(scale, this.store!.site.n, this.store!.site.m, this.frameBox, this.view.tall),
+    (view) => this.look(view), (event) => this.hold(event),
+  );
   private lines: { key: string; row: Float32Array; column: Float32Array } | null = null;
   private asked = 0;
 
@@ -59,6 +68,7 @@ export class RegardMap extends Part {
     .legend i { display: block; width: 11rem; height: 0.7rem; border-radius: 0.2rem; border: 1px solid var(--line); }
     .scale { display: grid; grid-template-columns: auto auto auto; width: 11rem; justify-content: space-between; font-size: 0.7rem; white-space: nowrap; }
     .ramp { display: grid; gap: 1px; }
+    .legend .shut { width: 1.6rem; background: repeating-linear-gradient(-45deg, var(--paper) 0 4px, var(--line) 4px 5.5px); }
     input[type="range"] { width: 6.5rem; } .note { font-size: 0.8rem; margin: 0.35rem 0 0; }
   `];
 
@@ -66,9 +76,8 @@ export class RegardMap extends Part {
     void this.load(true);
   }
 
-  protected chosen(before: { site: number; head: number }): void {
-    const now = this.store!.choice;
-    if (now.site !== before.site || now.head !== before.head) {
+  protected chosen(before: Choice): void {
+    if (this.another(before)) {
       const [a, b] = [this.store!.data.sites[before.site], this.store!.site];
       void this.load(a.n !== b.n || a.m !== b.m);
     } else {
@@ -84,13 +93,15 @@ export class RegardMap extends Part {
   private async load(whole: boolean): Promise<void> {
     const ask = ++this.asked;
     const { site, head } = this.store!.choice;
-    const found = await this.store!.data.head(site, head);
+    const found = await this.store!.head();
+    const both = this.store!.site.beside ? ((await this.store!.data.head(site, head, "difference")) as DifferenceHead) : null;
     if (ask !== this.asked) return;
     this.head = found;
+    this.both = both;
     this.lines = null;
     if (whole) this.view = { x: 0, y: 0, scale: 0, tall: 1 };
     this.redraw();
-    await found.settled;
+    await Promise.all([found.settled, both?.settled]);
     if (this.head === found && found.dense === null) {
       this.lines = null;
       this.redraw();
@@ -122,9 +133,11 @@ export class RegardMap extends Part {
     const colours = inks(this);
     if (this.stale) this.repaint(head, frame);
     const context = sharpen(canvas, width, frame.upper + frame.height + frame.lower);
-    const { row, column } = store.choice;
-    const key = `${store.choice.site}.${store.choice.head}.${row}.${column}`;
+    const { row, column, side } = store.choice;
+    const key = `${store.choice.site}.${store.choice.head}.${row}.${column}.${side}`;
     if (this.lines?.key !== key) this.lines = { key, row: head.row(row), column: head.column(column) };
+    canvas.style.touchAction = whole ? "pan-y" : "none"; // a finger on the whole map scrolls the page
+    if (head.restricted) hatch(context, { frame, view: this.view, site: store.site, inks: colours });
     context.imageSmoothingEnabled = false;
     context.drawImage(this.picture, frame.left, frame.upper, frame.width, frame.height);
     furnish(context, { frame, view: this.view, site: store.site, inks: colours, row, column, lines: this.lines,
@@ -161,10 +174,13 @@ export class RegardMap extends Part {
     if (drawn.waiting) this.later();
   }
 
-  private at(event: MouseEvent): { i: number; j: number; x: number; y: number } | null {
+  private spot(event: MouseEvent): { x: number; y: number } {
     const box = this.canvas().getBoundingClientRect();
-    const x = event.clientX - box.left - this.frameBox.left;
-    const y = event.clientY - box.top - this.frameBox.upper;
+    return { x: event.clientX - box.left - this.frameBox.left, y: event.clientY - box.top - this.frameBox.upper };
+  }
+
+  private at(event: MouseEvent): { i: number; j: number; x: number; y: number } | null {
+    const { x, y } = this.spot(event);
     const j = Math.floor(this.view.x + x / this.view.scale);
     const i = Math.floor(this.view.y + y / this.view.scale / this.view.tall);
     const inside = x >= 0 && y >= 0 && x < this.frameBox.width && y < this.frameBox.height;
@@ -172,35 +188,18 @@ export class RegardMap extends Part {
   }
 
   private readonly onMove = (event: PointerEvent): void => {
-    if (this.grip) {
-      const dx = event.clientX - this.grip.x;
-      const dy = event.clientY - this.grip.y;
-      if (Math.abs(dx) + Math.abs(dy) > 4) this.grip.moved = true;
-      if (this.grip.moved) {
-        const { view } = this.grip;
-        this.look({ ...view, x: view.x - dx / view.scale, y: view.y - dy / view.scale / view.tall });
-      }
-      return;
-    }
+    if (this.gestures.busy) return this.gestures.move(event);
     const here = this.at(event);
     if (here && !this.store!.choice.locked) this.store!.choose({ row: here.i, column: here.j });
   };
 
-  private readonly onDown = (event: PointerEvent): void => {
-    if (event.button !== 0) return;
-    this.canvas().setPointerCapture(event.pointerId);
-    this.grip = { x: event.clientX, y: event.clientY, view: this.view, moved: false };
-  };
-
-  private readonly onUp = (event: PointerEvent): void => {
-    const moved = this.grip?.moved;
-    this.grip = null;
+  private hold(event: PointerEvent): void {
     const here = this.at(event);
-    if (moved || !here) return;
+    if (!here) return;
     const { locked, row, column } = this.store!.choice;
     const same = row === here.i && column === here.j;
     this.store!.choose({ row: here.i, column: here.j, locked: !(locked && same) });
-  };
+  }
 
   private readonly onWheel = (event: WheelEvent): void => {
     const here = this.at(event);
@@ -243,6 +242,7 @@ export class RegardMap extends Part {
       Enter: () => this.zoom(1e9), Escape: () => this.store!.choose({ locked: false }),
       h: () => this.store!.choose({ head: head + 1 }), H: () => this.store!.choose({ head: head - 1 }),
       l: () => this.store!.choose({ site: site + 1 }), L: () => this.store!.choose({ site: site - 1 }),
+      d: () => this.both && this.store!.choose({ side: SIDES[(SIDES.indexOf(this.store!.choice.side) + 1) % SIDES.length] }),
     };
     const move = moves[event.key];
     if (!move || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -259,26 +259,13 @@ export class RegardMap extends Part {
     this.canvas().addEventListener("wheel", this.onWheel, { passive: false });
   }
 
-  private sentence(): { before: string; value: string; after: string } {
-    const { store, head } = this;
-    if (!store || !head) return { before: "", value: "", after: "" };
-    if (head.n * head.m === 0) return { before: "This map has no weights.", value: "", after: "" };
-    const { row, column } = store.choice;
-    const w = head.weight(row, column);
-    const before = `${told(rowName(store.site, row), row)} attends to ${told(columnName(store.site, column), column)}:`;
-    if (!head.single) return { before, value: `≈ ${written(w.value)}`, after: "mean of its cell; this page has no single weights of this map" };
-    if (head.dense === null && head.pairs === null) return { before, value: "", after: "" };
-    return { before, value: `${w.exact ? "" : "≈ "}${written(w.value)}`, after: w.exact ? "" : "rounded" };
-  }
-
   protected override render() {
     if (!this.store) return html`<p class="note">No maps yet.</p>`;
-    const said = this.sentence();
+    const said = sentence(this.store, this.head, this.both);
     const dense = this.head?.dense !== null;
-    const [warm, cold] = isDark() ? [RAMPS.dark, COLD.dark] : [RAMPS.light, COLD.light];
-    const signed = this.head?.levels.at(-1)!.peak.some((x) => x < 0) ?? false;
-    const ramp = signed ? [...cold.slice(1).reverse(), ...warm].join(", ") : warm.join(", ");
-    const what = this.size > 1 ? `${this.shows === "peak" ? "largest" : "mean"} weight of ${this.size} × ${this.size}` : "weight";
+    const { side } = this.store.choice;
+    const pair = this.store.data.about.beside?.names;
+    const differs = side === "difference";
     return html`
       <div class="bar">
         <label>Colour <select aria-label="Colour scale" @change=${(e: Event) => (this.scale = (e.target as HTMLSelectElement).value as Scale)}>
@@ -295,15 +282,15 @@ export class RegardMap extends Part {
         <span><button aria-label="Zoom out" @click=${() => this.zoom(1 / 1.6)}>−</button>
           <button aria-label="Zoom in" @click=${() => this.zoom(1.6)}>+</button>
           <button @click=${() => this.zoom(0)}>Whole</button></span>
-        <span class="legend" role="img" aria-label=${`Colours from 0 to ${written(this.top)}: ${what}`}><span class="ramp">
-          <i style=${`background: linear-gradient(to right, ${ramp})`}></i>
-          <span class="scale"><span>${signed ? written(-this.top) : this.scale === "log" ? `≤ ${written(weightAt(0, this.top, "log"))}` : "0"}</span>
-          <span>${signed ? "0" : written(weightAt(0.5, this.top, this.scale))}</span><span>${this.wide() >= 0 ? "≥ " : ""}${written(this.top)}</span></span></span>${what}</span>
+        ${legend({ top: this.top, scale: this.scale, shows: this.shows, size: this.size, beyond: this.wide() >= 0,
+          below: differs || (this.head?.levels.at(-1)!.peak.some((x) => x < 0) ?? false), restricted: this.head?.restricted ?? false,
+          what: pair ? (differs ? `${pair[0]} − ${pair[1]}` : `weight in ${side === "this" ? pair[0] : pair[1]}`) : "weight",
+          shut: pair ? "may not meet, or no such token" : "may not meet" })}
       </div>
       <p class="here">${said.before} <b>${said.value}</b> <small>${said.after}${this.store.choice.locked ? " · held (Esc lets go)" : ""}</small></p>
       <div class="plot"><canvas tabindex="0" role="application"
         aria-label="Heat map of attention: rows attend, columns are attended. Arrows move, plus and minus zoom, Enter goes to a single weight, 0 shows the whole."
-        @pointermove=${this.onMove} @pointerdown=${this.onDown} @pointerup=${this.onUp} @keydown=${this.onKey}
+        @pointermove=${this.onMove} @pointerdown=${this.gestures.down} @pointerup=${this.gestures.up} @pointercancel=${this.gestures.up} @keydown=${this.onKey}
         @focus=${() => this.later()} @blur=${() => this.later()}></canvas></div>
       <span class="quiet" aria-live="polite">${this.store.choice.locked ? `${said.before} ${said.value} ${said.after}` : ""}</span>`;
   }

@@ -16,6 +16,13 @@ export function columnName(site: SiteAbout, j: number): string {
   return site.columns ? shown(site.columns[j]) : String(j);
 }
 
+/** As an axis has it: before a token that only one of two texts has, + or −. */
+export function labelled(site: SiteAbout, axis: "rows" | "columns", x: number): string {
+  const name = axis === "rows" ? rowName(site, x) : columnName(site, x);
+  const mark = site.beside?.[axis][x];
+  return mark === "+" ? `+ ${name}` : mark === "-" ? `− ${name}` : name;
+}
+
 /** A name with its place, for a sentence. */
 export function told(name: string, place: number): string {
   return name === String(place) ? `${place}` : `“${name}” (${place})`;

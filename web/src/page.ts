@@ -2,6 +2,7 @@
 
 import { css, html, LitElement, nothing } from "lit";
 import { MapData, type PageAbout } from "./data";
+import { lone, sides } from "./sides";
 import { Store } from "./store";
 import { theme } from "./theme";
 
@@ -19,28 +20,30 @@ export function addressed(hash: string): number[] | null {
   return /^#\d+,\d+,\d+,\d+$/.test(hash) ? hash.slice(1).split(",").map(Number) : null;
 }
 
-/** Where a page opens: the head that looks hardest at other tokens than the first, the last and its neighbours. */
+/** Where a page opens: the head that looks hardest at other tokens than the first, the last and its neighbours; of two
+ * maps, the head and the weight that changed most. */
 export async function start(store: Store, hash: string): Promise<void> {
   const asked = addressed(hash);
   if (asked) return store.choose({ site: asked[0], head: asked[1], row: asked[2], column: asked[3], locked: true });
   let most = -1;
   let best = { site: 0, head: 0 };
   store.data.sites.forEach((site, s) =>
-    site.numbers.forEach(({ elsewhere }, head) => {
-      if ((elsewhere ?? 0) > most) [most, best] = [elsewhere ?? 0, { site: s, head }];
+    site.numbers.forEach((numbers, head) => {
+      const stands = (site.beside ? numbers.change : numbers.elsewhere) ?? 0;
+      if (stands > most) [most, best] = [stands, { site: s, head }];
     }),
   );
   const site = store.data.sites[best.site];
   const row = Math.floor(site.n / 2);
   store.choose({ ...best, row, column: Math.min(row, site.m - 1) });
-  const head = await store.data.head(best.site, best.head);
+  const head = await store.head(best.head, best.site);
   if (!head.dense) return;
   let top = 0;
   const place = { row: store.choice.row, column: store.choice.column };
   for (let i = 0; i < site.n; i++)
-    for (let j = 1; j < site.m - 1; j++) {
-      const w = head.dense[i * site.m + j];
-      if (w > top && Math.abs(i - j) > 1) {
+    for (let j = 0; j < site.m; j++) {
+      const w = Math.abs(head.dense[i * site.m + j]);
+      if (w > top && (site.beside || (Math.abs(i - j) > 1 && j > 0 && j < site.m - 1))) {
         top = w;
         [place.row, place.column] = [i, j];
       }
@@ -96,13 +99,14 @@ export class RegardPage extends LitElement {
     return html`
       <header><h1><span class="name">Regard</span>${about.title}</h1>
         ${about.text ? html`<blockquote>${about.text}</blockquote>` : nothing}
+        ${about.beside?.text ? html`<blockquote><small>${about.beside.names[1]}:</small> ${about.beside.text}</blockquote>` : nothing}${lone(store)}
         ${about.facts ? html`<p class="facts">${about.facts}</p>` : nothing}</header>
       <main>
         <div>
           <section><div class="bar">
             ${sites.length > 1 ? html`<label>Site <select aria-label="Site" @change=${pick("site")}>${sites.map((x, s) => html`<option value=${s} .selected=${s === choice.site}>${x.site}</option>`)}</select></label>` : nothing}
             ${site.heads > 1 ? html`<label>Head <select aria-label="Head" @change=${pick("head")}>${Array.from({ length: site.heads }, (_, h) => html`<option value=${h} .selected=${h === choice.head}>${h}</option>`)}</select></label>` : nothing}
-            <label>${site.n.toLocaleString("en")} attend to ${site.m.toLocaleString("en")}</label></div>
+            ${sides(store)}<label>${site.n.toLocaleString("en")} attend to ${site.m.toLocaleString("en")}</label></div>
             <regard-map .store=${store}></regard-map></section>
         </div>
         <div>
@@ -112,7 +116,7 @@ export class RegardPage extends LitElement {
         </div>
       </main>
       <footer>Rows attend, columns are attended. On the map: wheel or <kbd>+</kbd> <kbd>−</kbd> zoom, drag moves, click or arrows hold a weight,
-        <kbd>Enter</kbd> goes to it, <kbd>0</kbd> shows the whole, <kbd>h</kbd> <kbd>H</kbd> next and previous head, <kbd>l</kbd> <kbd>L</kbd> site.
+        <kbd>Enter</kbd> goes to it, <kbd>0</kbd> shows the whole, <kbd>h</kbd> <kbd>H</kbd> next and previous head, <kbd>l</kbd> <kbd>L</kbd> site${about.beside ? html`, <kbd>d</kbd> this, the other or the difference` : nothing}.
         ${coded ? "The four largest weights of each row are exact, the others (≈) within 0.4 % of the head's largest. " : ""}These weights are what the model computed; whether they
         explain what it does is another question. This page needs no network.</footer>`;
   }

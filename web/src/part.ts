@@ -47,6 +47,12 @@ export abstract class Part extends LitElement {
     this.later();
   }
 
+  /** Whether another map is to be read since then. */
+  protected another(before: Store["choice"]): boolean {
+    const { site, head, side } = this.store!.choice;
+    return site !== before.site || head !== before.head || side !== before.side;
+  }
+
   later(): void {
     if (this.frame) return;
     this.frame = requestAnimationFrame(() => {

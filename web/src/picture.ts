@@ -1,7 +1,7 @@
 /** The picture of a map: every pixel has the colour of the weight, or of the cell, that stands there. */
 
 import { place, type Scale } from "./colour";
-import { Head } from "./data";
+import { Head } from "./head";
 import { levelFor } from "./levels";
 import type { View } from "./layout";
 
@@ -39,7 +39,7 @@ export function topOf(head: Head, level: number, shows: Shows, without: number |
 
 /** The largest weight, or cell, in sight: the top of a scale that is to show what is faint elsewhere. */
 export function topInSight(head: Head, view: View, width: number, height: number, per: number, shows: Shows, without: number | null): number {
-  const single = head.dense === null && head.pairs !== null && per >= 0.999;
+  const single = head.dense === null && head.single && per >= 0.999;
   const level = head.levels[levelFor(head.levels, per)];
   const size = single ? 1 : level.size;
   const [i0, j0] = [Math.max(0, Math.floor(view.y / size)), Math.max(0, Math.floor(view.x / size))];
@@ -62,7 +62,7 @@ export function paint(image: ImageData, head: Head, view: View, ratio: number, l
   const { width, height } = image;
   const per = view.scale * ratio; // device pixels a weight, across
   const down = per * view.tall;
-  const single = head.dense === null && head.pairs !== null && Math.min(per, down) >= 0.999;
+  const single = head.dense === null && head.single && Math.min(per, down) >= 0.999;
   const level = head.levels[levelFor(head.levels, Math.min(per, down))];
   const size = single ? 1 : level.size;
   const columns = new Int32Array(width);
@@ -73,6 +73,7 @@ export function paint(image: ImageData, head: Head, view: View, ratio: number, l
   const until = performance.now() + PATIENCE;
   const T = Head.TILE;
   const value = new Float32Array(width);
+  const shut = new Uint8Array(width); // pairs that may not meet: left out, so that what is under the picture is seen
   let waiting = false;
   let last = -2;
   let tiles: (Float32Array | null)[] = [];
@@ -107,18 +108,24 @@ export function paint(image: ImageData, head: Head, view: View, ratio: number, l
         const j = columns[x];
         if (j < 0) continue;
         const tile = tiles[Math.floor(j / T)];
-        value[x] = tile ? tile[(i - tileRow * T) * T + (j % T)] : coarse[look.shows][under + Math.floor(j / coarse.size)];
+        const at = under + Math.floor(j / coarse.size);
+        value[x] = tile ? tile[(i - tileRow * T) * T + (j % T)] : coarse[look.shows][at];
+        shut[x] = Number(tile ? Number.isNaN(value[x]) : coarse.count?.[at] === 0);
       }
     } else {
       const cells = level[look.shows];
       const from = at * level.cols;
-      for (let x = 0; x < width; x++) if (columns[x] >= 0) value[x] = cells[from + Math.floor(columns[x] / size)];
+      for (let x = 0; x < width; x++) {
+        const at = from + Math.floor(columns[x] / size);
+        value[x] = columns[x] < 0 ? 0 : cells[at];
+        if (level.count) shut[x] = Number(level.count[at] === 0);
+      }
     }
     const least = look.least && size === 1 ? look.least[i] : 0;
     for (let x = 0; x < width; x++) {
       const size = Math.abs(value[x]);
       const at = Math.round(255 * place(size < least ? 0 : size, look.top, look.scale));
-      pixels[line + x] = columns[x] < 0 ? 0 : (value[x] < 0 ? look.cold : look.colours)[at];
+      pixels[line + x] = columns[x] < 0 || shut[x] ? 0 : (value[x] < 0 ? look.cold : look.colours)[at];
     }
   }
   return { size, waiting };

@@ -1,6 +1,8 @@
-/** What is chosen on a page, shared by all components on it: site, head, row, column. */
+/** What is chosen on a page, shared by all components on it: site, head, row, column, and which of two maps. */
 
 import type { MapData } from "./data";
+import type { Side } from "./difference";
+import type { Head } from "./head";
 
 export interface Choice {
   site: number;
@@ -8,13 +10,20 @@ export interface Choice {
   row: number;
   column: number;
   locked: boolean; // a click keeps the row until the next
+  side: Side; // of two maps beside each other
 }
 
 export class Store extends EventTarget {
-  choice: Choice = { site: 0, head: 0, row: 0, column: 0, locked: false };
+  choice: Choice = { site: 0, head: 0, row: 0, column: 0, locked: false, side: "this" };
 
   constructor(readonly data: MapData) {
     super();
+    if (data.about.beside) this.choice.side = "difference";
+  }
+
+  /** A head of the chosen site, or of another, on the side that is shown. */
+  head(head = this.choice.head, site = this.choice.site): Promise<Head> {
+    return this.data.head(site, head, this.choice.side);
   }
 
   get site() {

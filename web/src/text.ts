@@ -1,10 +1,11 @@
 /** <regard-text>: the text that is attended, each token as strong as the chosen row's weight on it. */
 
 import { css, html, nothing } from "lit";
-import { place, written } from "./colour";
-import type { Head } from "./data";
+import { place, signed, written } from "./colour";
+import type { Head } from "./head";
 import { same, shown, spaced } from "./names";
 import { Part } from "./part";
+import type { Choice } from "./store";
 import { theme } from "./theme";
 
 const MOST = 800; // tokens written at a time
@@ -24,22 +25,21 @@ export class RegardText extends Part {
   static override styles = [theme, css`
     p { margin: 0; line-height: 2; max-height: 15rem; overflow: auto; font-family: var(--serif); font-size: 1.05rem; }
     p span { padding: 0.12em 0.1em; border-radius: 0.2em; cursor: pointer; white-space: pre-wrap; }
-    p span.row { box-shadow: inset 0 -2px var(--mark); font-weight: 600; } small { color: var(--soft); }
+    p span.row { box-shadow: inset 0 -2px var(--mark); font-weight: 600; } p span.lone { text-decoration: underline dotted; } small { color: var(--soft); }
   `];
 
   protected begun(): void {
     void this.load();
   }
 
-  protected chosen(before: { site: number; head: number }): void {
-    const now = this.store!.choice;
-    if (now.site !== before.site || now.head !== before.head) void this.load();
+  protected chosen(before: Choice): void {
+    if (this.another(before)) void this.load();
     else this.requestUpdate();
   }
 
   private async load(): Promise<void> {
     const ask = ++this.asked;
-    const found = await this.store!.data.head(this.store!.choice.site, this.store!.choice.head);
+    const found = await this.store!.head();
     await found.settled;
     if (ask === this.asked) this.head = found;
   }
@@ -58,10 +58,11 @@ export class RegardText extends Part {
     if (!store || !head) return nothing;
     const { site } = store;
     if (!site.columns || site.n === 0 || site.n !== head.n || site.m !== head.m) return html`<small>These rows and columns have no names.</small>`;
-    const { row, column } = store.choice;
+    const { row, column, side } = store.choice;
+    const tell = side === "difference" ? signed : written;
     const weights = head.row(row);
     let top = 0;
-    for (let j = this.without ? 1 : 0; j < weights.length; j++) if (weights[j] > top) top = weights[j];
+    for (let j = this.without ? 1 : 0; j < weights.length; j++) if (Math.abs(weights[j]) > top) top = Math.abs(weights[j]);
     const from = Math.max(0, Math.min(site.m - MOST, column - MOST / 2));
     const to = Math.min(site.m, from + MOST);
     const own = same(site);
@@ -71,9 +72,10 @@ export class RegardText extends Part {
         @change=${(e: Event) => (this.without = (e.target as HTMLInputElement).checked)}> without the first token</label></div>
       <p>${from > 0 ? "… " : nothing}${site.columns.slice(from, to).map((name, x) => {
         const j = from + x;
-        const share = Math.round(62 * place(weights[j], top, "root"));
-        return html`${spaced(site.columns!, j) ? " " : nothing}<span class=${own && j === row ? "row" : ""} title=${written(weights[j])}
-          style=${`background: color-mix(in srgb, var(--mark) ${share}%, transparent)`} @click=${() => choose(j)}>${shown(name)}</span>`;
+        const share = Math.round(62 * place(Math.abs(weights[j]), top, "root"));
+        const lone = site.beside && "+-".includes(site.beside.columns[j]);
+        return html`${spaced(site.columns!, j) ? " " : nothing}<span class=${`${own && j === row ? "row" : ""}${lone ? " lone" : ""}`} title=${tell(weights[j])}
+          style=${`background: color-mix(in srgb, var(--${weights[j] < 0 ? "cold" : "mark"}) ${share}%, transparent)`} @click=${() => choose(j)}>${shown(name)}</span>`;
       })}${to < site.m ? " …" : nothing}</p>`;
   }
 }

@@ -4,14 +4,14 @@ import { css } from "lit";
 
 export const theme = css`
   :host {
-    --paper: #faf8f4; --raised: #ffffff; --ink: #1d1f25; --soft: #5d606b; --line: #e0dacd; --glow: #a85605; --mark: #d9770a;
+    --paper: #faf8f4; --raised: #ffffff; --ink: #1d1f25; --soft: #5d606b; --line: #e0dacd; --glow: #a85605; --mark: #d9770a; --cold: #2a7592;
     --serif: "Iowan Old Style", "Palatino Linotype", Palatino, "Book Antiqua", Georgia, serif;
     --sans: system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, "Noto Sans", sans-serif;
     display: block; color: var(--ink); font: 0.9375rem/1.45 var(--sans); box-sizing: border-box;
   }
   @media (prefers-color-scheme: dark) {
     :host {
-      --paper: #14151a; --raised: #1c1e25; --ink: #ece9e2; --soft: #a9acb6; --line: #343843; --glow: #ffb648; --mark: #ffb648;
+      --paper: #14151a; --raised: #1c1e25; --ink: #ece9e2; --soft: #a9acb6; --line: #343843; --glow: #ffb648; --mark: #ffb648; --cold: #41a3c9;
     }
   }
   *, *::before, *::after { box-sizing: border-box; }

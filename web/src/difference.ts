@@ -1,0 +1,60 @@
+/** Two maps beside each other: this, the other, and this - other. */
+
+import { Head } from "./head";
+import { levelsOf, type Level } from "./levels";
+
+export type Side = "this" | "other" | "difference";
+
+export const SIDES: Side[] = ["this", "other", "difference"];
+
+/** Both have the row: "=" the same token, "~" one replaced by the other; "+" and "-" stand in one of them alone. */
+export function compared(marks: string, i: number): boolean {
+  return marks[i] === "=" || marks[i] === "~";
+}
+
+/** this - other of two heads on the same axes; a row that only one has is not compared. */
+export class DifferenceHead extends Head {
+  constructor(
+    readonly a: Head,
+    readonly b: Head,
+    private marks: string,
+    cells: Level | null,
+  ) {
+    super(a.n, a.m, levelsOf(cells ?? subtracted(a, b, marks), a.n, a.m), null, null);
+    this.settled = Promise.all([a.settled, b.settled]).then(() => undefined);
+  }
+
+  override get single(): boolean {
+    return this.a.single && this.b.single;
+  }
+
+  override value(i: number, j: number): number {
+    return compared(this.marks, i) ? this.a.value(i, j) - this.b.value(i, j) : 0;
+  }
+
+  override exact(i: number, j: number): boolean {
+    return this.a.exact(i, j) && this.b.exact(i, j);
+  }
+
+  override open(i: number, j: number): boolean {
+    return compared(this.marks, i) && (this.a.open(i, j) || this.b.open(i, j));
+  }
+}
+
+/** Where both are known weight by weight. A pair that may meet in one of them alone is compared: its weight is 0 in the other. */
+function subtracted(a: Head, b: Head, marks: string): Level {
+  const { n, m } = a;
+  const w = new Float32Array(n * m);
+  const [x, y] = [a.dense!, b.dense!];
+  const [open, there] = [a.levels[0].count, b.levels[0].count];
+  const all = open === null && there === null && !/[-+]/.test(marks);
+  const count = all ? null : new Float32Array(n * m);
+  for (let i = 0; i < n; i++) {
+    if (!compared(marks, i)) continue;
+    for (let j = i * m; j < (i + 1) * m; j++) {
+      w[j] = x[j] - y[j];
+      if (count) count[j] = Math.max(open ? open[j] : 1, there ? there[j] : 1);
+    }
+  }
+  return { size: 1, rows: n, cols: m, mean: w, peak: w, count };
+}

@@ -1,0 +1,108 @@
+/** One head of a map, as fine as the page has it. */
+
+import type { Numbers } from "./codec";
+import { exactWeight, open, type Pairs } from "./exact";
+import type { Level } from "./levels";
+
+export interface Weight {
+  value: number;
+  exact: boolean;
+}
+
+const TILE = 64;
+const TILES = 1024; // tiles of single weights that are kept: 16 MB
+
+export class Head {
+  private tiles = new Map<number, Float32Array>();
+  private shut: boolean | null = null;
+  /** Settled when single weights can be had: queries and keys of a large map arrive after its first picture. */
+  settled: Promise<void> = Promise.resolve();
+
+  constructor(
+    readonly n: number,
+    readonly m: number,
+    readonly levels: Level[],
+    public pairs: Pairs | null,
+    private best: { values: Float32Array; keys: Numbers; count: number } | null,
+  ) {}
+
+  /** All weights, where the page has them one by one. */
+  get dense(): Float32Array | null {
+    return this.levels[0].size === 1 ? this.levels[0].peak : null;
+  }
+
+  /** Whether single weights can be had at all. */
+  get single(): boolean {
+    return this.dense !== null || this.pairs !== null;
+  }
+
+  value(i: number, j: number): number {
+    if (this.pairs) return exactWeight(this.pairs, i, j);
+    if (this.dense) return this.dense[i * this.m + j];
+    return this.levels[0].mean[this.cell(i, j)];
+  }
+
+  exact(i: number, j: number): boolean {
+    return this.pairs !== null || (this.dense !== null && (this.best === null || this.among(i, j)));
+  }
+
+  weight(i: number, j: number): Weight {
+    return { value: this.value(i, j), exact: this.exact(i, j) };
+  }
+
+  /** Whether the pair may meet, and whether there are pairs that may not. */
+  open(i: number, j: number): boolean {
+    if (this.pairs) return open(this.pairs, i, j);
+    const { count } = this.levels[0];
+    return count === null || count[this.cell(i, j)] > 0;
+  }
+
+  get restricted(): boolean {
+    return (this.shut ??= this.levels[0].count?.includes(0) ?? false);
+  }
+
+  private cell(i: number, j: number): number {
+    const { size, cols } = this.levels[0];
+    return Math.floor(i / size) * cols + Math.floor(j / size);
+  }
+
+  private among(i: number, j: number): boolean {
+    const { keys, count, values } = this.best!;
+    for (let x = i * count; x < (i + 1) * count; x++) if (keys[x] === j) return true;
+    return values[(i + 1) * count - 1] === 0; // the least of the exact ones is 0: so is every other
+  }
+
+  row(i: number): Float32Array {
+    if (this.dense) return this.dense.subarray(i * this.m, (i + 1) * this.m);
+    return spread(this.m, (j) => this.value(i, j));
+  }
+
+  column(j: number): Float32Array {
+    const { dense, m } = this;
+    return spread(this.n, dense ? (i) => dense[i * m + j] : (i) => this.value(i, j));
+  }
+
+  /** A tile of single weights if it is there, or if there is time to make it; NaN where the pair may not meet. */
+  tile(r: number, c: number, make: boolean): Float32Array | null {
+    const key = r * 65536 + c;
+    const found = this.tiles.get(key);
+    if (found || !make || !this.single) return found ?? null;
+    const made = new Float32Array(TILE * TILE);
+    const i1 = Math.min(this.n, (r + 1) * TILE);
+    const j1 = Math.min(this.m, (c + 1) * TILE);
+    for (let i = r * TILE; i < i1; i++)
+      for (let j = c * TILE; j < j1; j++)
+        made[(i - r * TILE) * TILE + j - c * TILE] = this.open(i, j) ? this.value(i, j) : NaN;
+    if (this.tiles.size >= TILES) this.tiles.delete(this.tiles.keys().next().value!);
+    this.tiles.set(key, made);
+    return made;
+  }
+
+  static readonly TILE = TILE;
+}
+
+function spread(count: number, of: (x: number) => number): Float32Array {
+  const made = new Float32Array(count);
+  for (let x = 0; x < count; x++) made[x] = of(x);
+  return made;
+}

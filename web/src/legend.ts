@@ -1,0 +1,32 @@
+/** Which colour is which weight. */
+
+import { html, nothing, type TemplateResult } from "lit";
+import { COLD, RAMPS, signed, weightAt, written, type Scale } from "./colour";
+import type { Shows } from "./picture";
+import { isDark } from "./theme";
+
+export interface Legend {
+  top: number;
+  scale: Scale;
+  shows: Shows;
+  size: number; // weights along a cell that is drawn
+  below: boolean; // whether weights go below 0
+  beyond: boolean; // whether something darker was left out of the scale
+  what: string; // "weight", or what is subtracted from what
+  restricted: boolean; // whether there are pairs that may not meet
+  shut: string; // what is said of them
+}
+
+export function legend(of: Legend): TemplateResult {
+  const [warm, cold] = isDark() ? [RAMPS.dark, COLD.dark] : [RAMPS.light, COLD.light];
+  const ramp = of.below ? [...cold.slice(1).reverse(), ...warm].join(", ") : warm.join(", ");
+  const most = of.shows === "mean" ? "mean" : of.below ? "farthest from 0" : "largest";
+  const what = of.size > 1 ? `${most} ${of.what} of ${of.size} × ${of.size}` : of.what;
+  const least = of.below ? signed(-of.top) : of.scale === "log" ? `≤ ${written(weightAt(0, of.top, "log"))}` : "0";
+  const middle = of.below ? "0" : written(weightAt(0.5, of.top, of.scale));
+  const top = of.below ? signed(of.top) : written(of.top);
+  return html`<span class="legend" role="img" aria-label=${`Colours from ${of.below ? least : "0"} to ${top}: ${what}`}><span class="ramp">
+      <i style=${`background: linear-gradient(to right, ${ramp})`}></i>
+      <span class="scale"><span>${least}</span><span>${middle}</span><span>${of.beyond ? "≥ " : ""}${top}</span></span></span>${what}</span>
+    ${of.restricted ? html`<span class="legend"><i class="shut"></i>${of.shut}</span>` : nothing}`;
+}
