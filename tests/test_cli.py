@@ -23,7 +23,9 @@ def test_the_version_is_that_of_the_package():
     assert result.output.strip() == f"regard {regard.__version__}"
 
 
-@pytest.mark.parametrize("command", [(), ("demo",), ("bench",), ("bench", "core"), ("record",), ("info",), ("show",), ("look",)])
+@pytest.mark.parametrize(
+    "command", [(), ("demo",), ("bench",), ("bench", "core"), ("record",), ("info",), ("show",), ("look",)]
+)
 def test_every_command_explains_itself(command):
     result = call(*command, "--help")
     assert result.exit_code == 0

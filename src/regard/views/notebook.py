@@ -6,7 +6,6 @@ it; nothing is fetched from a network.
 
 import io
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -16,22 +15,23 @@ from .plotting import still
 from .terminal_map import plain
 
 if TYPE_CHECKING:
-    from .widget import Page
+    from .page_widget import Page
 
 STILL = "This picture stands still: pip install 'regard[views]' makes it a page to point at."
-PAGE = "application/vnd.jupyter.widget-view+json"
 DOTS = 96  # dots an inch; the picture has twice as many, for sharp screens
 
 
 def widget(what: Any, **how: Any) -> "Page":
     """The page of a map or record as a widget; needs anywidget."""
     try:
-        from .widget import Page
+        from .page_widget import Page
     except ModuleNotFoundError as missing:
         raise ModuleNotFoundError(f"A widget needs {missing.name}: pip install 'regard[views]'. show() without it is a "
                                   "picture, save_html(path) a page.", name=missing.name) from missing  # fmt: skip
     about, blobs = page_data(what, **how)
-    return Page(about=about, blobs=blobs)
+    made = Page(about=about, blobs=blobs)
+    made.still = still_of(what, how.get("item", 0)) if in_notebook() else ({"text/plain": plain(what)}, {})
+    return made
 
 
 def show(what: Any, **how: Any) -> None:
@@ -47,29 +47,29 @@ def show(what: Any, **how: Any) -> None:
 
 def mimebundle(what: Any, **how: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Every form that a reader may choose from, and what is known about each: text, picture, page."""
-    data: dict[str, Any] = {"text/plain": plain(what)}
-    about: dict[str, Any] = {}
     if not in_notebook():
-        return data, about
-    with suppress(ModuleNotFoundError):  # without matplotlib the text stands for it
-        data["image/png"], about["image/png"] = picture(what, item=how.get("item", 0))
+        return {"text/plain": plain(what)}, {}
     try:
-        made = widget(what, **how)
-        data[PAGE] = {"version_major": 2, "version_minor": 0, "model_id": made.model_id}
+        return widget(what, **how)._repr_mimebundle_()
     except ModuleNotFoundError:
         print(STILL)
     except ValueError as problem:  # too large for a page
         print(problem)
-    return data, about
+    return still_of(what, how.get("item", 0))
 
 
-def picture(what: Any, item: int = 0) -> tuple[bytes, dict[str, int]]:
-    """A PNG of the head grid or the heat map, and its size on the screen. pyplot's figures are not touched."""
-    figure = still(what, item)
+def still_of(what: Any, item: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Text, and a PNG of the head grid or the heat map with its size on the screen and words for who cannot see it."""
+    data: dict[str, Any] = {"text/plain": plain(what)}
+    try:
+        figure = still(what, item)
+    except (ModuleNotFoundError, ValueError):  # without matplotlib, or without maps, the text stands for it
+        return data, {}
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=2 * DOTS)
-    width, height = figure.get_size_inches()
-    return file.getvalue(), {"width": round(DOTS * width), "height": round(DOTS * height)}
+    width, height = (round(DOTS * size) for size in figure.get_size_inches())
+    data["image/png"] = file.getvalue()
+    return data, {"image/png": {"width": width, "height": height, "alt": f"Attention weights of {what!r}"}}
 
 
 def in_notebook() -> bool:

@@ -25,6 +25,12 @@ class Page(anywidget.AnyWidget):
     about = traitlets.Dict().tag(sync=True)
     blobs = traitlets.List(traitlets.Unicode()).tag(sync=True)
     chosen = traitlets.Dict().tag(sync=True)
+    still: tuple[dict[str, Any], dict[str, Any]] = ({}, {})  # a picture and text, and what is known about each
+
+    def _repr_mimebundle_(self, **asked: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The page, and what stands for it where no page can run."""
+        data, about = super()._repr_mimebundle_(**asked) or ({}, {})
+        return data | self.still[0], about | self.still[1]
 
     @property
     def choice(self) -> Choice | None:
