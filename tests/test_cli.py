@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import regard
@@ -169,3 +170,24 @@ def test_a_model_from_a_package_is_found_without_importing_it(tmp_path, monkeypa
     from regard.recording.models import where
 
     assert where("some-weights") == (str(package / "inside"), {})
+
+
+def test_show_draws_all_heads_one_head_or_one_row(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    torch.manual_seed(0)
+    with regard.record() as rec:
+        for _ in range(2):
+            q = torch.randn(1, 3, 4, 4)
+            torch.nn.functional.scaled_dot_product_attention(q, q, q)
+    file = str(rec.label(tokens=["one", "two", "three", "four"]).save(tmp_path / "run.regard"))
+    assert "2 sites × 3 heads" in call("show", file).output
+    head = call("show", file, "--head", "1.2").output
+    w = list(rec.maps.values())[1].weights()[0, 2]
+    assert f"→ {['one', 'two', 'three', 'four'][int(w[0].argmax())]} {float(w[0].max()):.2f}" in head
+    row = call("show", file, "--head", "1.2", "--row", "3", "--top", "2").output
+    assert [line.split()[0] for line in row.splitlines() if "#" in line] == [f"{x:.4f}" for x in w[3].topk(2).values]
+    for wrong, said in ((["--head", "1.3"], "has 3 heads"), (["--head", "7.0"], "0 sites fit '7'"),
+                        (["--row", "1"], "--row needs --head"), (["--head", "1.2", "--row", "4"], "has 4 rows"),
+                        (["--head", "x"], "expected SITE.HEAD"), (["--item", "1"], "this batch has 1 items")):  # fmt: skip
+        result = call("show", file, *wrong)
+        assert result.exit_code == 1 and said in " ".join(result.output.split())

@@ -1,6 +1,7 @@
 """What `regard show` draws of a record: all heads, the head that was asked for, or one row of it."""
 
 import os
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from rich.console import Console
@@ -8,9 +9,10 @@ from rich.text import Text
 
 from ..core.maps import AttentionMap
 from ..recording.files.loading import load
+from ..recording.record import Record
 from .bundle import joined, one_of, short_name
 from .page import maps_of
-from .terminal_map import one_head, one_row
+from .terminal_map import lines, one_head, one_row
 
 
 def show_record(
@@ -19,22 +21,24 @@ def show_record(
 ) -> None:  # fmt: skip
     """Draw a record file with characters, in colour where the console has it."""
     rec = load(path)
+    colour = console.color_system is not None and not console.no_color
     if head is None:
         if row is not None:
             raise ValueError("--row needs --head, such as --head 3.5: layer 3, head 5.")
-        console.print(rec, crop=False)
-        return
-    name, amap = head_of({name: one_of(group) for name, group in joined(maps_of(rec, item)).items()}, head)
-    colour = console.color_system is not None and not console.no_color
-    console.print(Text(f"{name}, head {head.rpartition('.')[2]}: {amap.n:,} attend to {amap.m:,}"), style="bold")
-    if row is None:
-        drawn = list(one_head(amap, console.width, colour))
-    elif not -amap.n <= row < amap.n:
-        raise ValueError(f"--row {row}: this map has {amap.n} rows, 0 to {amap.n - 1}.")
+        maps_of(rec, item)  # an error where there is no such item
+        drawn = lines(rec, console.width, colour, item)
     else:
-        drawn = list(one_row(amap, row % amap.n, top, console.width, colour))
+        drawn = _one(rec, console.width, colour, head, row, top, item)
     for line in drawn:
         console.print(line, no_wrap=True, overflow="crop", highlight=False)
+
+
+def _one(rec: Record, width: int, colour: bool, head: str, row: int | None, top: int, item: int) -> Iterator[Text]:
+    name, amap = head_of({name: one_of(group) for name, group in joined(maps_of(rec, item)).items()}, head)
+    if row is not None and not -amap.n <= row < amap.n:
+        raise ValueError(f"--row {row}: this map has {amap.n} rows, 0 to {amap.n - 1}.")
+    yield Text(f"{name}, head {head.rpartition('.')[2]}: {amap.n:,} attend to {amap.m:,}", "bold" if colour else "")
+    yield from one_head(amap, width, colour) if row is None else one_row(amap, row % amap.n, top, width, colour)
 
 
 def head_of(maps: "dict[str, AttentionMap]", asked: str) -> tuple[str, AttentionMap]:

@@ -39,15 +39,21 @@ def letters(names: Sequence[str]) -> dict[str, Any]:
     return made
 
 
-def colours_for(grid: NDArray[Any], colours: str | None) -> dict[str, Any]:
-    """From 0 to the largest weight, pale to dark; around 0 where some are below it."""
+def colours_for(grid: NDArray[Any], colours: str | None, root: bool = False) -> dict[str, Any]:
+    """From 0 to the largest weight, pale to dark, by the weight or its root; around 0 where some are below it."""
+    from matplotlib.colors import Normalize, PowerNorm
+
     top = float(np.nanmax(np.abs(grid), initial=0.0)) or 1.0
     if np.nanmin(grid, initial=0.0) < 0:
-        return {"cmap": colours or "PuOr_r", "vmin": -top, "vmax": top}
-    return {"cmap": colours or "YlOrBr", "vmin": 0.0, "vmax": top}
+        return {"cmap": colours or "PuOr_r", "norm": Normalize(-top, top)}
+    return {"cmap": colours or "YlOrBr", "norm": PowerNorm(0.5, 0.0, top) if root else Normalize(0.0, top)}
 
 
 def bar_for(image: Any, ax: "Axes", label: str) -> None:
+    """The colours beside the picture, with numbers and what they are of."""
+    from matplotlib.colors import PowerNorm
+
+    label += " (root scale)" if isinstance(image.norm, PowerNorm) else ""
     bar = ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.03, label=label)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0)

@@ -31,6 +31,7 @@ def heat_map(
     *,
     ax: "Axes | None" = None,
     colours: str | None = None,
+    root: bool | None = None,
     numbers: bool | None = None,
 ) -> "Axes":
     """Weights (n, m) as colours: queries on Y, keys on X, both axes named, the scale from 0 to the largest weight.
@@ -38,6 +39,7 @@ def heat_map(
     weights   an AttentionMap of one head (`amap[b, h]`) or an (n, m) array
     queries   n names for the rows, keys m names for the columns; by default what the map calls them, else positions
     colours   a colour map of matplotlib; by default YlOrBr, and PuOr around 0 where weights are below it
+    root      colours by the root of the weight, which shows faint ones; by default where the map is large
     numbers   write each weight into its cell; by default where there are at most 12 a side
 
     A map of more than a million weights is drawn from its pyramid: a cell shows its largest, and the bar says so.
@@ -53,7 +55,7 @@ def heat_map(
     queries, keys = given_names(weights, queries, keys, n, m)
     if ax is None:
         ax = own_axes(*heat_size(n, m))
-    style = colours_for(grid, colours)
+    style = colours_for(grid, colours, tall * wide > 1 if root is None else root)
     image = ax.imshow(grid, **style, aspect="auto", interpolation="nearest",
                       extent=(-0.5, wide * grid.shape[1] - 0.5, tall * grid.shape[0] - 0.5, -0.5))  # fmt: skip
     ax.set(xlim=(-0.5, m - 0.5), ylim=(n - 0.5, -0.5))

@@ -24,21 +24,17 @@ def head_grid(what: Any, *, ax: "Axes | None" = None, item: int = 0, colours: st
 
     Rows attend, columns are attended; a cell of several weights shows the largest. Steps of a generation are one map.
     """
-    from matplotlib.colors import Normalize, PowerNorm
-
     groups = {name: one_of(group) for name, group in joined(maps_of(what, item)).items()}
     tiles = {name: small(amap, CELLS, CELLS) for name, amap in groups.items()}
     heads = max(amap.heads for amap in groups.values())
     if ax is None:
         ax = own_axes(*grid_size(len(groups), heads))
-    scale = colours_for(np.concatenate([tile.peak.ravel() for tile in tiles.values()]), colours)
-    ramp, low, high = scale["cmap"], scale["vmin"], scale["vmax"]
-    norm = Normalize(low, high) if low < 0 else PowerNorm(0.5, 0.0, high)
+    style = colours_for(np.concatenate([tile.peak.ravel() for tile in tiles.values()]), colours, root=True)
     image = None
     for y, tile in enumerate(tiles.values()):
         for x, peak in enumerate(tile.peak):
             if peak.size:
-                image = ax.imshow(peak, cmap=ramp, norm=norm, aspect="auto", interpolation="nearest",
+                image = ax.imshow(peak, **style, aspect="auto", interpolation="nearest",
                                   extent=(x, x + 1 - GAP, y + 1 - GAP, y))  # fmt: skip
     ax.set(xlim=(-GAP, heads), ylim=(len(groups), -GAP), xlabel="head", ylabel="site" if len(groups) > 1 else "")
     ax.set_aspect("equal")
@@ -50,8 +46,7 @@ def head_grid(what: Any, *, ax: "Axes | None" = None, item: int = 0, colours: st
     ax.spines[:].set_visible(False)
     if image is not None:
         said = {tile.said for tile in tiles.values()}
-        label = said.pop() if len(said) == 1 else "largest weight of a cell"
-        bar_for(image, ax, label if low < 0 else f"{label} (root scale)")
+        bar_for(image, ax, said.pop() if len(said) == 1 else "largest weight of a cell")
     return ax
 
 

@@ -45,13 +45,13 @@ def drawn(what: Any, console: Console, options: ConsoleOptions) -> Iterator[Text
         yield line
 
 
-def lines(what: Any, width: int, colour: bool) -> Iterator[Text]:
-    """A map or a record: one head large, several in small."""
+def lines(what: Any, width: int, colour: bool, item: int = 0) -> Iterator[Text]:
+    """A map or a record: one head large, several in small; of one item of a batch."""
     yield Text(repr(what))
     if isinstance(what, AttentionMap) and not (what.n and what.m):
         return
     try:
-        groups = joined(maps_of(what))
+        groups = joined(maps_of(what, item))
     except ValueError:  # no maps, or an empty batch
         return
     if sum(_cost(amap) for group in groups.values() for amap in group) > QUICK:

@@ -32,7 +32,6 @@ def text_map(
     size      of the letters, in points
     """
     from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
 
     label, title = "weight", ""
     if isinstance(weights, AttentionMap):
@@ -55,8 +54,7 @@ def text_map(
     if ax is None:
         ax = own_axes(7.0, 2.0)
     figure: Any = ax.figure
-    scale = colours_for(w, colours)
-    paint = ScalarMappable(Normalize(scale["vmin"], scale["vmax"]), scale["cmap"])
+    paint = ScalarMappable(**colours_for(w, colours))
     ax.set_axis_off()
     bar_for(paint, ax, label)
     figure.draw_without_rendering()  # the axes get their width: a layout may still have moved them
