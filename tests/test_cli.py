@@ -188,6 +188,7 @@ def test_show_draws_all_heads_one_head_or_one_row(tmp_path, monkeypatch):
     assert [line.split()[0] for line in row.splitlines() if "#" in line] == [f"{x:.4f}" for x in w[3].topk(2).values]
     for wrong, said in ((["--head", "1.3"], "has 3 heads"), (["--head", "7.0"], "0 sites fit '7'"),
                         (["--row", "1"], "--row needs --head"), (["--head", "1.2", "--row", "4"], "has 4 rows"),
-                        (["--head", "x"], "expected SITE.HEAD"), (["--item", "1"], "this batch has 1 items")):  # fmt: skip
+                        (["--head", "x"], "expected SITE.HEAD"),
+                        (["--item", "1"], "this batch has 1 items")):  # fmt: skip
         result = call("show", file, *wrong)
         assert result.exit_code == 1 and said in " ".join(result.output.split())
