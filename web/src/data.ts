@@ -5,12 +5,14 @@ import { DifferenceHead, type Side } from "./difference";
 import { exactBlock, open, type Pairs } from "./exact";
 import { Head } from "./head";
 import { levelsOf, type Level } from "./levels";
+import type { Rationale } from "./overlap";
 
 export interface HeadNumbers {
   entropy?: number | null;
   sink?: number | null;
   distance?: number | null;
   elsewhere?: number | null;
+  importance?: number | null; // what the caller says
   change?: number | null; // the share of a row's weight that stands elsewhere than in the other map
 }
 
@@ -57,6 +59,7 @@ export interface SiteAbout extends Cells {
   rowOf?: Blob64; // of a map aligned with another: which query and key stands at each place, from 1
   columnOf?: Blob64;
   beside?: BesideAbout;
+  steps?: { first: number; written: (string | null)[] }; // of a generation: the first row that wrote, and what each wrote
 }
 
 export interface PageAbout {
@@ -65,6 +68,7 @@ export interface PageAbout {
   facts: string;
   text: string;
   sites: SiteAbout[];
+  rationale?: Rationale;
   beside?: { names: [string, string]; text: string; only: [string[], string[]] };
 }
 

@@ -5,14 +5,16 @@ import { diverging, palette, RAMPS } from "./colour";
 import type { HeadNumbers, SiteAbout } from "./data";
 import type { Side } from "./difference";
 import { Part } from "./part";
+import { fileName, savePicture, saver } from "./saving";
 import type { Choice } from "./store";
 import { FONT, inks, isDark, sharpen, theme } from "./theme";
 
-type Order = "layer" | "change" | "entropy" | "sink" | "distance";
+type Order = "layer" | "change" | "importance" | "entropy" | "sink" | "distance";
 
 const ORDERS: { value: Order; label: string; title: string }[] = [
   { value: "change", label: "change, largest first", title: "the share of a row's weight that stands elsewhere, mean over rows" },
   { value: "layer", label: "layer and head", title: "a row for each layer, a column for each head" },
+  { value: "importance", label: "importance, largest first", title: "as it was given" },
   { value: "entropy", label: "entropy, sharpest first", title: "mean over rows, in bits" },
   { value: "sink", label: "share of the first key, largest first", title: "mean weight on the first column" },
   { value: "distance", label: "distance, farthest first", title: "mean distance from the own place, in tokens" },
@@ -42,12 +44,13 @@ export function ordered(sites: { numbers: HeadNumbers[] }[], order: Order): { si
 /** What is measured of each head, on the side that is shown. */
 export function numbersOf(site: SiteAbout, side: Side): HeadNumbers[] {
   if (side !== "other" || !site.beside) return site.numbers;
-  return site.beside.other.numbers.map((numbers, head) => ({ ...numbers, change: site.numbers[head].change ?? null }));
+  return site.beside.other.numbers.map((numbers, head) => ({ ...site.numbers[head], ...numbers }));
 }
 
 export function described(numbers: HeadNumbers): string {
   const parts = [];
   if (typeof numbers.change === "number") parts.push(`${(100 * numbers.change).toFixed(1)} % elsewhere`);
+  if (typeof numbers.importance === "number") parts.push(`importance ${Number(numbers.importance.toPrecision(3))}`);
   if (typeof numbers.entropy === "number") parts.push(`entropy ${numbers.entropy.toFixed(2)} bits`);
   if (typeof numbers.sink === "number") parts.push(`first key ${(100 * numbers.sink).toFixed(0)} %`);
   if (typeof numbers.distance === "number") parts.push(`distance ${numbers.distance.toFixed(1)}`);
@@ -202,7 +205,8 @@ export class RegardHeads extends Part {
     return html`
       <div class="bar"><label>Sort by <select aria-label="Sort heads by" @change=${(e: Event) => (this.order = (e.target as HTMLSelectElement).value as Order)}>
         ${ORDERS.filter((o) => o.value === "layer" || sites.some((s) => s.numbers.some((x) => typeof x[o.value as keyof HeadNumbers] === "number"))).map((o) =>
-          html`<option value=${o.value} ?selected=${o.value === this.order} title=${o.title}>${o.label}</option>`)}</select></label></div>
+          html`<option value=${o.value} ?selected=${o.value === this.order} title=${o.title}>${o.label}</option>`)}</select></label>
+        ${saver({ PNG: () => savePicture(this.canvas(), inks(this).raised, fileName(this.store!, "heads", "png")) }, "the heads")}</div>
       <div class="all"><canvas tabindex="0" role="application" aria-label="All heads in small: arrows choose one."
         @pointermove=${(e: PointerEvent) => (this.over = this.at(e) ?? null)} @pointerleave=${() => (this.over = null)}
         @click=${(e: MouseEvent) => { const p = this.at(e); if (p) this.store!.choose({ site: p.site, head: p.head }); }} @keydown=${this.onKey}></canvas></div>

@@ -4,6 +4,7 @@ import { RegardHeads } from "./heads";
 import { RegardLines } from "./lines";
 import { RegardMap } from "./map";
 import { RegardPage } from "./page";
+import { RegardSteps } from "./steps";
 import { RegardText } from "./text";
 
 export { MapData } from "./data";
@@ -13,6 +14,7 @@ export { render } from "./notebook";
 
 const parts: [string, CustomElementConstructor][] = [
   ["regard-map", RegardMap], ["regard-heads", RegardHeads], ["regard-lines", RegardLines], ["regard-text", RegardText],
+  ["regard-steps", RegardSteps],
   ["regard-page", RegardPage],
 ];
 for (const [name, part] of parts) if (!customElements.get(name)) customElements.define(name, part);

@@ -6,7 +6,9 @@ import type { Head } from "./head";
 import { inSight, strongest } from "./layout";
 import { labelled, shortened } from "./names";
 import { Part } from "./part";
+import { fileName, savePicture, saver, saveText } from "./saving";
 import type { Choice } from "./store";
+import { SvgPen, type Pen } from "./svg";
 import { FONT, inks, sharpen, theme } from "./theme";
 
 const LINE = 21;
@@ -87,14 +89,17 @@ export class RegardLines extends Part {
   }
 
   protected draw(): void {
-    const { site, choice } = this.store!;
+    const { site } = this.store!;
     if (site.n * site.m === 0) return;
     const box = this.renderRoot.querySelector(".scroll") as HTMLElement;
-    const width = Math.floor(box.clientWidth);
-    const height = Math.min(HIGH, Math.max(site.n, site.m) * LINE + 30);
-    const context = sharpen(this.canvas(), width, height);
+    const [width, height] = [Math.floor(box.clientWidth), Math.min(HIGH, Math.max(site.n, site.m) * LINE + 30)];
+    this.drawOn(sharpen(this.canvas(), width, height), width, height, box.scrollTop - 26, performance.now() + 10);
+  }
+
+  /** Lines and names with a pen; rows that nobody has asked for yet are read until then. */
+  private drawOn(context: Pen, width: number, height: number, scroll: number, until: number): void {
+    const { site, choice } = this.store!;
     const colours = inks(this);
-    const scroll = box.scrollTop - 26;
     const above = (count: number) => (count * LINE + 30 <= height ? -26 : scroll); // a short column stays in sight
     const [topLeft, topRight] = [above(site.n), above(site.m)];
     const [left, right] = [width * 0.3, width * 0.7];
@@ -108,7 +113,6 @@ export class RegardLines extends Part {
     let top = differs ? 0 : 1; // differences are as broad as their share of the largest
     if (differs) for (const head of heads) for (const x of this.loaded.get(head)!.levels.at(-1)!.peak) top = Math.max(top, Math.abs(x));
     const cold = (colours.dark ? COLD.dark : COLD.light)[4];
-    const until = performance.now() + 10; // long rows are read a few at a time
     context.lineCap = "butt";
     for (const head of heads)
       for (let i = i0; i < i1; i++) {
@@ -121,7 +125,7 @@ export class RegardLines extends Part {
           const w = Math.min(1, Math.abs(signed) / (top || 1));
           context.setLineDash(signed < 0 ? [5, 4] : []); // below zero
           context.strokeStyle = !differs || heads.length > 1 ? HEAD_COLOURS[head % HEAD_COLOURS.length] : signed < 0 ? cold : colours.mark;
-          context.globalAlpha = (held === null ? 0.14 + 0.56 * w : 0.4 + 0.5 * w) * (colours.dark ? 1.25 : 1) * (j >= j0 && j < j1 ? 1 : 0.4);
+          context.globalAlpha = Math.min(1, (held === null ? 0.14 + 0.56 * w : 0.4 + 0.5 * w) * (colours.dark ? 1.25 : 1)) * (j >= j0 && j < j1 ? 1 : 0.4);
           context.lineWidth = Math.max(0.6, (held === null ? 9 : 14) * w);
           context.beginPath();
           context.moveTo(left, yLeft(i));
@@ -165,6 +169,16 @@ export class RegardLines extends Part {
     context.fillText("is attended", right + 8, 13);
   }
 
+  private readonly saveDrawing = (): void => {
+    const box = this.renderRoot.querySelector(".scroll") as HTMLElement;
+    const { width, height } = this.canvas().getBoundingClientRect();
+    const pen = new SvgPen(width, height);
+    pen.fillStyle = inks(this).raised;
+    pen.fillRect(0, 0, width, height);
+    this.drawOn(pen, width, height, box.scrollTop - 26, Infinity);
+    saveText(String(pen), "image/svg+xml", fileName(this.store!, "lines", "svg"));
+  };
+
   private row(event: MouseEvent): number | null {
     const canvas = this.canvas().getBoundingClientRect();
     const box = this.renderRoot.querySelector(".scroll") as HTMLElement;
@@ -200,7 +214,8 @@ export class RegardLines extends Part {
         return html`<button aria-pressed=${on} aria-label=${`Head ${h}`} style=${on ? `background:${colour}` : `border-color:${colour};background:${dark}`} @click=${() => this.toggle(h)}>${h}</button>`;
       })}</span>
       <label>Mass <input type="range" min="0.3" max="1" step="0.05" .value=${String(this.mass)} aria-label="Share of each row's mass that has lines"
-        @input=${(e: Event) => (this.mass = Number((e.target as HTMLInputElement).value))}> ${Math.round(100 * this.mass)} %</label></div>
+        @input=${(e: Event) => (this.mass = Number((e.target as HTMLInputElement).value))}> ${Math.round(100 * this.mass)} %</label>
+      ${saver({ PNG: () => savePicture(this.canvas(), dark, fileName(this.store!, "lines", "png")), SVG: this.saveDrawing }, "the lines")}</div>
       <div class="scroll" @scroll=${() => this.later()}><div style=${`height:${Math.max(site.n, site.m) * LINE + 30}px`}>
         <canvas tabindex="0" role="application" aria-label="Lines from each token to those it attends to. Up and down choose a row."
           @pointermove=${(e: PointerEvent) => { const i = this.row(e); if (i !== this.over) this.over = i; if (i !== null && !this.store!.choice.locked) this.store!.choose({ row: i }); }}

@@ -2,17 +2,20 @@
 
 import { css, html, type PropertyValues } from "lit";
 import { COLD, palette, RAMPS, SCALES, type Scale } from "./colour";
-import { SIDES, type DifferenceHead } from "./difference";
+import type { DifferenceHead } from "./difference";
 import { furnish, hatch, margins, type Frame } from "./furniture";
 import { Gestures } from "./gestures";
 import type { Head } from "./head";
+import { keys } from "./keys";
 import { clamped, fit, limited, revealing, zoomed, type View } from "./layout";
 import { legend } from "./legend";
 import { levelFor, massThresholds } from "./levels";
 import { paint, topInSight, topOf, type Shows } from "./picture";
 import { Part } from "./part";
+import { fileName, savePicture, saver, saveText } from "./saving";
 import { sentence } from "./sentence";
 import type { Choice } from "./store";
+import { inWindow, MOST, table } from "./table";
 import { inks, isDark, sharpen, theme } from "./theme";
 
 type Sink = "none" | "first" | "chosen";
@@ -20,7 +23,7 @@ type Sink = "none" | "first" | "chosen";
 export class RegardMap extends Part {
   static override properties = {
     ...Part.properties, scale: { state: true }, shows: { state: true }, sink: { state: true }, mass: { state: true },
-    local: { state: true }, size: { state: true }, top: { state: true }, ready: { state: true },
+    local: { state: true }, size: { state: true }, top: { state: true }, ready: { state: true }, note: { state: true },
   };
   declare scale: Scale;
   declare shows: Shows;
@@ -30,6 +33,7 @@ export class RegardMap extends Part {
   declare size: number; // weights along a cell that is drawn
   declare top: number;
   declare ready: boolean;
+  declare note: string; // what could not be saved, and why
 
   private head: Head | null = null;
   private both: DifferenceHead | null = null; // where two maps stand beside each other
@@ -56,6 +60,7 @@ export class RegardMap extends Part {
     this.size = 1;
     this.top = 1;
     this.ready = false;
+    this.note = "";
   }
 
   static override styles = [theme, css`
@@ -230,20 +235,8 @@ export class RegardMap extends Part {
   }
 
   private readonly onKey = (event: KeyboardEvent): void => {
-    const { row, column, head, site } = this.store!.choice;
-    const far = event.shiftKey ? 10 : 1;
-    const moves: Record<string, () => void> = {
-      ArrowUp: () => this.store!.choose({ row: row - far }), ArrowDown: () => this.store!.choose({ row: row + far }),
-      ArrowLeft: () => this.store!.choose({ column: column - far }),
-      ArrowRight: () => this.store!.choose({ column: column + far }),
-      Home: () => this.store!.choose({ column: 0 }), End: () => this.store!.choose({ column: this.store!.site.m - 1 }),
-      PageUp: () => this.store!.choose({ row: 0 }), PageDown: () => this.store!.choose({ row: this.store!.site.n - 1 }),
-      "+": () => this.zoom(1.5), "=": () => this.zoom(1.5), "-": () => this.zoom(1 / 1.5), "0": () => this.zoom(0),
-      Enter: () => this.zoom(1e9), Escape: () => this.store!.choose({ locked: false }),
-      h: () => this.store!.choose({ head: head + 1 }), H: () => this.store!.choose({ head: head - 1 }),
-      l: () => this.store!.choose({ site: site + 1 }), L: () => this.store!.choose({ site: site - 1 }),
-      d: () => this.both && this.store!.choose({ side: SIDES[(SIDES.indexOf(this.store!.choice.side) + 1) % SIDES.length] }),
-    };
+    const { row, column } = this.store!.choice;
+    const moves = keys(this.store!, event.shiftKey ? 10 : 1, (factor) => this.zoom(factor));
     const move = moves[event.key];
     if (!move || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -253,6 +246,17 @@ export class RegardMap extends Part {
       this.store!.choose({ locked: true }); // the pointer, resting on the map, does not take it away
       this.look(revealing(this.view, now.row, now.column, this.frameBox));
     }
+  };
+
+  private readonly saveTable = (): void => {
+    const { head, store } = this;
+    if (!head?.single || !store) return void (this.note = "This page has no single weights of this map.");
+    const range = inWindow(this.view, this.frameBox, head.n, head.m);
+    const count = (range.i1 - range.i0) * (range.j1 - range.j0);
+    this.note = count > MOST ? `${count.toLocaleString("en")} weights are in sight, a table has ${MOST.toLocaleString("en")}: zoom in.` : "";
+    if (this.note) return;
+    const made = table(store.site, head, this.both, store.data.about.beside?.names ?? [], range);
+    saveText(made, "text/csv", fileName(store, "map", "csv"));
   };
 
   protected override firstUpdated(): void {
@@ -279,6 +283,7 @@ export class RegardMap extends Part {
             @input=${(e: Event) => (this.mass = Number((e.target as HTMLInputElement).value))}> ${Math.round(100 * this.mass)} %</label>
         <label title="The darkest colour is the largest weight in sight, not of the whole head"><input type="checkbox" .checked=${this.local}
           @change=${(e: Event) => (this.local = (e.target as HTMLInputElement).checked)}> scale to what is in sight</label>
+        ${saver({ PNG: () => savePicture(this.canvas(), inks(this).raised, fileName(this.store!, "map", "png")), CSV: this.saveTable }, "what is in sight")}
         <span><button aria-label="Zoom out" @click=${() => this.zoom(1 / 1.6)}>−</button>
           <button aria-label="Zoom in" @click=${() => this.zoom(1.6)}>+</button>
           <button @click=${() => this.zoom(0)}>Whole</button></span>
@@ -292,6 +297,7 @@ export class RegardMap extends Part {
         aria-label="Heat map of attention: rows attend, columns are attended. Arrows move, plus and minus zoom, Enter goes to a single weight, 0 shows the whole."
         @pointermove=${this.onMove} @pointerdown=${this.gestures.down} @pointerup=${this.gestures.up} @pointercancel=${this.gestures.up} @keydown=${this.onKey}
         @focus=${() => this.later()} @blur=${() => this.later()}></canvas></div>
+      ${this.note ? html`<p class="note" role="status">${this.note}</p>` : ""}
       <span class="quiet" aria-live="polite">${this.store.choice.locked ? `${said.before} ${said.value} ${said.after}` : ""}</span>`;
   }
 }

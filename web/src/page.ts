@@ -21,26 +21,28 @@ export function addressed(hash: string): number[] | null {
 }
 
 /** Where a page opens: the head that looks hardest at other tokens than the first, the last and its neighbours; of two
- * maps, the head and the weight that changed most. */
+ * maps, the head and the weight that changed most; of a generation, a row that wrote. */
 export async function start(store: Store, hash: string): Promise<void> {
   const asked = addressed(hash);
   if (asked) return store.choose({ site: asked[0], head: asked[1], row: asked[2], column: asked[3], locked: true });
   let most = -1;
   let best = { site: 0, head: 0 };
-  store.data.sites.forEach((site, s) =>
+  const generated = store.data.sites.some((site) => site.steps);
+  store.data.sites.forEach((site, s) => (!generated || site.steps) &&
     site.numbers.forEach((numbers, head) => {
       const stands = (site.beside ? numbers.change : numbers.elsewhere) ?? 0;
       if (stands > most) [most, best] = [stands, { site: s, head }];
     }),
   );
   const site = store.data.sites[best.site];
-  const row = Math.floor(site.n / 2);
+  const first = site.steps?.first ?? 0;
+  const row = Math.max(first, Math.floor(site.n / 2));
   store.choose({ ...best, row, column: Math.min(row, site.m - 1) });
   const head = await store.head(best.head, best.site);
   if (!head.dense) return;
   let top = 0;
   const place = { row: store.choice.row, column: store.choice.column };
-  for (let i = 0; i < site.n; i++)
+  for (let i = first; i < site.n; i++)
     for (let j = 0; j < site.m; j++) {
       const w = Math.abs(head.dense[i * site.m + j]);
       if (w > top && (site.beside || (Math.abs(i - j) > 1 && j > 0 && j < site.m - 1))) {
@@ -103,6 +105,7 @@ export class RegardPage extends LitElement {
         ${about.facts ? html`<p class="facts">${about.facts}</p>` : nothing}</header>
       <main>
         <div>
+          ${sites.some((x) => x.steps) ? html`<section><h2>Step by step</h2><regard-steps .store=${store}></regard-steps></section>` : nothing}
           <section><div class="bar">
             ${sites.length > 1 ? html`<label>Site <select aria-label="Site" @change=${pick("site")}>${sites.map((x, s) => html`<option value=${s} .selected=${s === choice.site}>${x.site}</option>`)}</select></label>` : nothing}
             ${site.heads > 1 ? html`<label>Head <select aria-label="Head" @change=${pick("head")}>${Array.from({ length: site.heads }, (_, h) => html`<option value=${h} .selected=${h === choice.head}>${h}</option>`)}</select></label>` : nothing}

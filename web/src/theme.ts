@@ -22,6 +22,7 @@ export const theme = css`
   :focus-visible { outline: 2px solid var(--mark); outline-offset: 2px; }
   .bar { display: flex; flex-wrap: wrap; gap: 0.4rem 0.9rem; align-items: center; margin: 0 0 0.5rem; }
   .bar label { display: inline-flex; gap: 0.4rem; align-items: center; color: var(--soft); font-size: 0.85rem; }
+  .savers { margin-left: auto; display: inline-flex; gap: 0.2rem; } .savers button { font-size: 0.75rem; padding: 0.1rem 0.4rem; color: var(--soft); }
   canvas { display: block; }
   .quiet { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 `;

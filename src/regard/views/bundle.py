@@ -26,6 +26,7 @@ from ..core.structures import Causal, Full, Padding, shift_of
 from .arrays import Blobs, logarithmic, signed_logarithmic
 from .open_pairs import bits, open_pairs
 from .small import heads_of, pooled
+from .steps import steps_of
 
 EXACT = 6_000_000  # bytes up to which a page carries all small maps exactly
 WHOLE = 1 << 20  # weights of a head up to which the page draws it from single weights
@@ -245,7 +246,7 @@ def outline(name: str, group: Sequence[AttentionMap], place: int) -> dict[str, A
     n, m = sum(amap.n for amap in group), max(amap.m for amap in group)
     rows, columns = labels_of(group)
     return {"site": name, "short": short_name(name, place), "heads": group[0].heads, "n": n, "m": m, "rows": rows,
-            "columns": columns}  # fmt: skip
+            "columns": columns, **steps_of(group, rows)}  # fmt: skip
 
 
 def is_large(group: Sequence[AttentionMap]) -> bool:

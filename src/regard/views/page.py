@@ -5,7 +5,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from ..recording.record import Record
 from .arrays import Blobs
 from .bundle import bundle, joined
 from .comparing import beside as both
+from .given import Rationale, rationale_of, weigh_heads
 from .terminal import facts as facts_of
 from .terminal import text_of
 
@@ -30,7 +31,9 @@ Shown = AttentionMap | Record | Mapping[str, AttentionMap]
 def save_html(
     what: Shown, path: "str | os.PathLike[str]", *, title: str | None = None, item: int = 0,
     sites: "Callable[[str], bool] | None" = None, beside: Shown | None = None,
-    names: tuple[str, str] = ("this", "other"), progress: "Callable[[int, int], None] | None" = None,
+    names: tuple[str, str] = ("this", "other"), rationale: Rationale | None = None,
+    importance: "Mapping[str, Sequence[float]] | None" = None,
+    progress: "Callable[[int, int], None] | None" = None,
 ) -> Path:  # fmt: skip
     """Write a page that shows a map, or all maps of a record, and needs nothing else: no network, no server.
 
@@ -38,13 +41,16 @@ def save_html(
         save_html(rec, "run.html", title="The cat sat on the mat")
         save_html(after, "difference.html", beside=before, names=("after", "before"))
 
-    title   what stands at its head
-    item    which item of a batch
-    sites   keep only the sites whose name it says yes to
-    beside  another map or record: the page shows both and this - other; texts that differ are aligned by tokens
-    names   what the two are called
+    title       what stands at its head
+    item        which item of a batch
+    sites       keep only the sites whose name it says yes to
+    beside      another map or record: the page shows both and this - other; texts that differ are aligned by tokens
+    names       what the two are called
+    rationale   the tokens that a person marked, 0 or 1 for each or spans [(start, stop), ...]: shown beside the weights
+    importance  how much each head matters, {site: [a number for each head]}: heads can be sorted by it
     """
-    made = html_of(what, title=title, item=item, sites=sites, beside=beside, names=names, progress=progress)
+    made = html_of(what, title=title, item=item, sites=sites, beside=beside, names=names, rationale=rationale,
+                   importance=importance, progress=progress)  # fmt: skip
     return write(made, path)
 
 
@@ -61,7 +67,9 @@ def html_of(what: Shown, **how: Any) -> str:
 def page_data(
     what: Shown, *, title: str | None = None, facts: str = "", text: str = "", item: int = 0,
     sites: "Callable[[str], bool] | None" = None, beside: Shown | None = None,
-    names: tuple[str, str] = ("this", "other"), progress: "Callable[[int, int], None] | None" = None,
+    names: tuple[str, str] = ("this", "other"), rationale: Rationale | None = None,
+    importance: "Mapping[str, Sequence[float]] | None" = None,
+    progress: "Callable[[int, int], None] | None" = None,
 ) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
     """What a page describes and the arrays that it carries, as text; an error where it would be larger than 64 MB."""
     if isinstance(what, Difference) and beside is None:
@@ -78,6 +86,12 @@ def page_data(
         data["sites"], only = both(groups, joined(maps_of(beside, item, sites)), blobs, progress)
         there = text_of(beside) if isinstance(beside, Record) else ""
         data["beside"] = {"names": [str(x) for x in names], "text": "" if there == text else there, "only": only}
+    if rationale is not None and beside is not None:
+        raise ValueError("rationale= marks the tokens of one text, and beside= has two: make a page of each.")
+    if rationale is not None:
+        data["rationale"] = rationale_of(rationale, data["sites"])
+    if importance is not None:
+        weigh_heads(importance, data["sites"])
     texts = blobs.texts
     size = sum(map(len, texts))
     if size > LIMIT:

@@ -1,0 +1,41 @@
+/** How far the largest weights are those that a person marked. */
+
+/** What a caller marked: spans [start, stop) of tokens, and how many tokens were judged where that is known. */
+export interface Rationale {
+  spans: [number, number][];
+  length: number | null;
+}
+
+/** 1 for each token that is marked; null where the marks are not of these columns. */
+export function marksOf(rationale: Rationale | undefined, m: number): Uint8Array | null {
+  if (!rationale) return null;
+  const { spans, length } = rationale;
+  if (length !== null ? length !== m : spans.some(([, stop]) => stop > m)) return null;
+  const made = new Uint8Array(m);
+  for (const [start, stop] of spans) made.fill(1, start, stop);
+  return made;
+}
+
+export interface Overlap {
+  auprc: number; // average precision: sum over falling thresholds of (recall gained) x precision
+  precision: number; // of the k largest weights, k = tokens marked; the share of ties that fits
+  chance: number; // what weights at random have of both
+  marked: number;
+}
+
+export function overlap(weights: ArrayLike<number>, marks: ArrayLike<number>): Overlap {
+  const order = Array.from({ length: weights.length }, (_, j) => j).sort((a, b) => weights[b] - weights[a]);
+  let marked = 0;
+  for (let j = 0; j < marks.length; j++) marked += marks[j];
+  let [seen, hits, auprc, top] = [0, 0, 0, 0];
+  for (let x = 0; x < order.length; ) {
+    let [next, here] = [x, 0];
+    while (next < order.length && weights[order[next]] === weights[order[x]]) here += marks[order[next++]]; // ties come in together
+    if (x < marked) top += here * Math.min(1, (marked - x) / (next - x));
+    seen = next;
+    hits += here;
+    auprc += (here / marked) * (hits / seen);
+    x = next;
+  }
+  return { auprc, precision: top / marked, chance: marked / weights.length, marked };
+}

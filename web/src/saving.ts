@@ -1,0 +1,41 @@
+/** What is on the screen as a file: pictures, drawings, numbers. Nothing leaves the page but by the reader's own hand. */
+
+import { html, type TemplateResult } from "lit";
+import type { Store } from "./store";
+
+/** A name for a file: letters and digits of what is shown. */
+export function fileName(store: Store, part: string, kind: string): string {
+  const { choice, site, data } = store;
+  const title = `${data.about.title} ${site.short}.${choice.head}${choice.side === "this" ? "" : ` ${choice.side}`} ${part}`;
+  const plain = title.normalize("NFC").replace(/[^\p{L}\p{N}.]+/gu, "-").replace(/^[-.]+|[-.]+$/g, "").slice(0, 80);
+  return `${plain || "regard"}.${kind}`;
+}
+
+export function save(blob: Blob, name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** A canvas on paper. */
+export function savePicture(canvas: HTMLCanvasElement, paper: string, name: string): void {
+  const made = document.createElement("canvas");
+  made.width = canvas.width;
+  made.height = canvas.height;
+  const context = made.getContext("2d")!;
+  context.fillStyle = paper;
+  context.fillRect(0, 0, made.width, made.height);
+  context.drawImage(canvas, 0, 0);
+  made.toBlob((blob) => blob && save(blob, name), "image/png");
+}
+
+export function saveText(text: string, type: string, name: string): void {
+  save(new Blob([text], { type: `${type};charset=utf-8` }), name);
+}
+
+export function saver(kinds: Record<string, () => void>, what: string): TemplateResult {
+  return html`<span class="savers" role="group" aria-label=${`Save ${what}`}>${Object.entries(kinds).map(([kind, run]) =>
+    html`<button title=${`Save ${what} as ${kind}`} @click=${run}>${kind}</button>`)}</span>`;
+}
