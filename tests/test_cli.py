@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.small_models import saved
 from typer.testing import CliRunner
 
 import regard
@@ -66,20 +67,7 @@ def test_no_seeds_are_refused():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """A small model and its tokenizer, as save_pretrained leaves them."""
-    transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "cat", "sat", "script", "<", "/", ">", "##s", "."]
-    places = {word: i for i, word in enumerate(words)}
-    made = tokenizers.Tokenizer(tokenizers.models.WordPiece(places, unk_token="[UNK]"))
-    made.normalizer = tokenizers.normalizers.Lowercase()
-    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    made.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    place = tmp_path_factory.mktemp("model") / "small-bert"
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=made, pad_token="[PAD]", unk_token="[UNK]")
-    fast.save_pretrained(place)
-    config = transformers.BertConfig(vocab_size=len(words), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
-                                     intermediate_size=16, max_position_embeddings=12)  # fmt: skip
-    transformers.BertModel(config).save_pretrained(place)
-    return place
+    return saved(tmp_path_factory.mktemp("model") / "small-bert")
 
 
 def test_record_writes_a_file_and_info_tells_what_is_in_it(folder, tmp_path):

@@ -54,8 +54,9 @@ export function numbersOf(bytes: Uint8Array, type: Blob64["type"]): Numbers {
   return new Float32Array(wide.buffer);
 }
 
-export async function decode(text: string, about: Blob64): Promise<Numbers> {
-  return numbersOf(await gunzip(bytesOf(text)), about.type);
+/** From a page's text, or from bytes that a server sent. */
+export async function decode(text: string | Uint8Array<ArrayBuffer>, about: Blob64): Promise<Numbers> {
+  return numbersOf(await gunzip(typeof text === "string" ? bytesOf(text) : text), about.type);
 }
 
 const OCTAVES = 48;

@@ -40,6 +40,7 @@ export interface SiteAbout extends Cells {
   m: number;
   rows: string[] | null;
   columns: string[] | null;
+  large?: boolean; // from a server: each head comes by itself
   numbers: HeadNumbers[];
   thumbs: Blob64;
   form: "weights" | "qk" | "codes" | "cells";
@@ -82,7 +83,7 @@ export class MapData {
 
   constructor(
     readonly about: PageAbout,
-    private text: (blob: number) => string,
+    private text: (blob: number) => string | Uint8Array<ArrayBuffer>,
   ) {
     this.sites = about.sites;
   }
@@ -92,6 +93,9 @@ export class MapData {
     if (!found) this.arrays.set(blob.blob, (found = decode(this.text(blob.blob), blob)));
     return found;
   }
+
+  /** Settled when a site's heads in small and its numbers are there; a page in one file has them. */
+  readonly glance: (site: number) => Promise<void> = () => Promise.resolve();
 
   head(site: number, head: number, side: Side = "this"): Promise<Head> {
     const key = `${site}.${head}.${side}`;

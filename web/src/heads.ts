@@ -90,6 +90,8 @@ export class RegardHeads extends Part {
     this.inked = isDark();
     const colours = side === "difference" ? diverging(this.inked) : palette(this.inked ? RAMPS.dark : RAMPS.light);
     for (const [s, site] of data.sites.entries()) {
+      await data.glance(s);
+      if (this.store?.data !== data) return;
       const thumbs = { this: site.thumbs, other: site.beside?.other.thumbs, difference: site.beside?.difference.thumbs }[side] ?? site.thumbs;
       const codes = await data.array(thumbs);
       if (side !== this.store!.choice.side) return;
@@ -105,6 +107,7 @@ export class RegardHeads extends Part {
         context.putImageData(image, 0, 0);
         this.images.set(`${s}.${h}`, canvas);
       }
+      this.requestUpdate();
     }
     this.later();
   }
@@ -158,6 +161,10 @@ export class RegardHeads extends Part {
       context.strokeStyle = on || over ? colours.mark : colours.line;
       context.lineWidth = on ? 2.5 : 1;
       context.strokeRect(place.x - 0.5, place.y - 0.5, this.side + 1, this.side + 1);
+      if (this.store!.marks.heads.has(`${place.site}.${place.head}`)) {
+        context.fillStyle = colours.mark; // changed in the model
+        context.fillRect(place.x, place.y, this.side / 3, this.side / 3);
+      }
       if (!grid) {
         context.fillStyle = on ? colours.mark : colours.soft;
         context.textAlign = "center";
@@ -209,7 +216,8 @@ export class RegardHeads extends Part {
         ${saver({ PNG: () => savePicture(this.canvas(), inks(this).raised, fileName(this.store!, "heads", "png")) }, "the heads")}</div>
       <div class="all"><canvas tabindex="0" role="application" aria-label="All heads in small: arrows choose one."
         @pointermove=${(e: PointerEvent) => (this.over = this.at(e) ?? null)} @pointerleave=${() => (this.over = null)}
-        @click=${(e: MouseEvent) => { const p = this.at(e); if (p) this.store!.choose({ site: p.site, head: p.head }); }} @keydown=${this.onKey}></canvas></div>
+        @click=${(e: MouseEvent) => { const p = this.at(e); if (p) this.store!.choose({ site: p.site, head: p.head }); }} @keydown=${this.onKey}
+        @dblclick=${(e: MouseEvent) => { const p = this.at(e); if (p) this.act({ site: p.site, head: p.head }); }}></canvas></div>
       <p aria-live="polite"><b>${site.site}, head ${shown.head}</b><br>${described(numbersOf(site, this.store.choice.side)[shown.head] ?? {})}</p>`;
   }
 }

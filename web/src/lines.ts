@@ -188,6 +188,16 @@ export class RegardLines extends Part {
     return i >= 0 && i < this.store!.site.n ? i : null;
   }
 
+  /** The token under the pointer, left or right. */
+  private token(event: MouseEvent): number | null {
+    const canvas = this.canvas().getBoundingClientRect();
+    const { n, m } = this.store!.site;
+    const count = event.clientX - canvas.left > canvas.width / 2 ? m : n;
+    const scroll = count * LINE + 30 <= canvas.height ? 0 : (this.renderRoot.querySelector(".scroll") as HTMLElement).scrollTop;
+    const at = Math.floor((event.clientY - canvas.top + scroll - 26) / LINE);
+    return at >= 0 && at < count ? at : null;
+  }
+
   private toggle(head: number): void {
     const on = this.heads.includes(head);
     this.heads = on ? this.heads.filter((x) => x !== head) : [...this.heads, head];
@@ -220,6 +230,7 @@ export class RegardLines extends Part {
         <canvas tabindex="0" role="application" aria-label="Lines from each token to those it attends to. Up and down choose a row."
           @pointermove=${(e: PointerEvent) => { const i = this.row(e); if (i !== this.over) this.over = i; if (i !== null && !this.store!.choice.locked) this.store!.choose({ row: i }); }}
           @pointerleave=${() => (this.over = null)} @keydown=${this.onKey}
+          @dblclick=${(e: MouseEvent) => { const j = this.token(e); if (j !== null) this.act({ token: j }); }}
           @click=${(e: MouseEvent) => { const i = this.row(e); const c = this.store!.choice; this.store!.choose(i === null || (c.locked && c.row === i) ? { locked: false } : { row: i, locked: true }); }}></canvas>
       </div></div>`;
   }

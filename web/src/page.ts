@@ -1,6 +1,6 @@
 /** <regard-page>: all components on one page, with one choice. */
 
-import { css, html, LitElement, nothing } from "lit";
+import { css, html, LitElement, nothing, type PropertyValues } from "lit";
 import { MapData, type PageAbout } from "./data";
 import { lone, sides } from "./sides";
 import { Store } from "./store";
@@ -54,17 +54,19 @@ export async function start(store: Store, hash: string): Promise<void> {
 }
 
 export class RegardPage extends LitElement {
-  static override properties = { store: { attribute: false } };
+  static override properties = { store: { attribute: false }, bare: { type: Boolean } };
   declare store: Store | null;
+  declare bare: boolean; // inside an application, which has a head of its own
   private addressed = false; // the page is the whole document: its address follows the choice
 
   constructor() {
     super();
     this.store = null;
+    this.bare = false;
   }
 
   static override styles = [theme, css`
-    :host { background: var(--paper); min-height: 100vh; container-type: inline-size; }
+    :host { background: var(--paper); min-height: 100vh; container-type: inline-size; } :host([bare]) { min-height: 0; }
     header, main, footer { max-width: 96rem; margin: 0 auto; padding: 0 1.5rem; }
     header { padding-top: 1.1rem; padding-bottom: 0.6rem; }
     .name { font-variant: small-caps; letter-spacing: 0.08em; color: var(--glow); font-weight: 600; margin-right: 0.6rem; }
@@ -84,12 +86,19 @@ export class RegardPage extends LitElement {
       this.addressed = this.store !== null;
       if (this.store) void start(this.store, location.hash);
     }
-    this.store?.addEventListener("choice", () => {
-      const { site, head, row, column, locked } = this.store!.choice;
-      if (locked && this.addressed) history.replaceState(null, "", `#${site},${head},${row},${column}`);
-      this.requestUpdate();
-    });
   }
+
+  protected override willUpdate(changed: PropertyValues): void {
+    if (!changed.has("store")) return;
+    (changed.get("store") as Store | null | undefined)?.removeEventListener("choice", this.follow);
+    this.store?.addEventListener("choice", this.follow);
+  }
+
+  private readonly follow = (): void => {
+    const { site, head, row, column, locked } = this.store!.choice;
+    if (locked && this.addressed) history.replaceState(null, "", `#${site},${head},${row},${column}`);
+    this.requestUpdate();
+  };
 
   protected override render() {
     const { store } = this;
@@ -99,10 +108,10 @@ export class RegardPage extends LitElement {
     const coded = sites.some((x) => x.form === "codes");
     const pick = (name: "site" | "head") => (e: Event) => store.choose({ [name]: Number((e.target as HTMLSelectElement).value) });
     return html`
-      <header><h1><span class="name">Regard</span>${about.title}</h1>
+      ${this.bare ? nothing : html`<header><h1><span class="name">Regard</span>${about.title}</h1>
         ${about.text ? html`<blockquote>${about.text}</blockquote>` : nothing}
         ${about.beside?.text ? html`<blockquote><small>${about.beside.names[1]}:</small> ${about.beside.text}</blockquote>` : nothing}${lone(store)}
-        ${about.facts ? html`<p class="facts">${about.facts}</p>` : nothing}</header>
+        ${about.facts ? html`<p class="facts">${about.facts}</p>` : nothing}</header>`}
       <main>
         <div>
           ${sites.some((x) => x.steps) ? html`<section><h2>Step by step</h2><regard-steps .store=${store}></regard-steps></section>` : nothing}
@@ -121,6 +130,6 @@ export class RegardPage extends LitElement {
       <footer>Rows attend, columns are attended. On the map: wheel or <kbd>+</kbd> <kbd>−</kbd> zoom, drag moves, click or arrows hold a weight,
         <kbd>Enter</kbd> goes to it, <kbd>0</kbd> shows the whole, <kbd>h</kbd> <kbd>H</kbd> next and previous head, <kbd>l</kbd> <kbd>L</kbd> site${about.beside ? html`, <kbd>d</kbd> this, the other or the difference` : nothing}.
         ${coded ? "The four largest weights of each row are exact, the others (≈) within 0.4 % of the head's largest. " : ""}These weights are what the model computed; whether they
-        explain what it does is another question. This page needs no network.</footer>`;
+        explain what it does is another question. ${this.bare ? nothing : "This page needs no network."}</footer>`;
   }
 }

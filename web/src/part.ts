@@ -1,7 +1,7 @@
 /** What every component has: the shared choice, and drawing once a frame. */
 
 import { LitElement } from "lit";
-import type { Store } from "./store";
+import type { Act, Store } from "./store";
 
 export abstract class Part extends LitElement {
   static override properties = { store: { attribute: false } };
@@ -59,6 +59,12 @@ export abstract class Part extends LitElement {
       this.frame = 0;
       if (this.isConnected && this.store && this.clientWidth > 0) this.draw();
     });
+  }
+
+  /** A double-click: an application that has the model does something about it. */
+  protected act(detail: Act): void {
+    const left = this.dispatchEvent(new CustomEvent("act", { detail, bubbles: true, composed: true, cancelable: true }));
+    if (!left) getSelection()?.removeAllRanges(); // the word that a double-click marks is not what was meant
   }
 
   protected canvas(): HTMLCanvasElement {

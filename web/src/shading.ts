@@ -8,7 +8,7 @@ export const shading = css`
   .running { margin: 0; padding: 0 0.2rem; line-height: 2; max-height: 15rem; overflow: auto; font-family: var(--serif); font-size: 1.05rem; }
   .running span { padding: 0.12em 0.1em; border-radius: 0.2em; cursor: pointer; white-space: pre-wrap; }
   .running span.row { box-shadow: inset 0 -2px var(--mark); font-weight: 600; }
-  .running span.lone { text-decoration: underline dotted; } .running span.later { opacity: 0.28; }
+  .running span.gone { text-decoration: line-through 2px; } .running span.lone { text-decoration: underline dotted; } .running span.later { opacity: 0.28; }
   .running span.new { outline: 2px solid var(--mark); outline-offset: 1px; font-weight: 600; }
   small { color: var(--soft); }
 `;
@@ -30,14 +30,15 @@ export interface Token {
   kind: string; // classes
   told: string; // what pointing at it says
   style: string;
-  chosen: () => void;
+  chosen?: () => void; // a click
+  acted?: () => void; // a double-click
 }
 
 /** The tokens [from, to) of a text. */
 export function running(names: string[], from: number, to: number, token: (j: number) => Token): TemplateResult {
   return html`<p class="running">${from > 0 ? "… " : nothing}${names.slice(from, to).map((name, x) => {
     const j = from + x;
-    const { kind, told, style, chosen } = token(j);
-    return html`${spaced(names, j) ? " " : nothing}<span class=${kind} title=${told} style=${style} @click=${chosen}>${shown(name)}</span>`;
+    const { kind, told, style, chosen, acted } = token(j);
+    return html`${spaced(names, j) ? " " : nothing}<span class=${kind} title=${told} style=${style} @click=${chosen ?? nothing} @dblclick=${acted ?? nothing}>${shown(name)}</span>`;
   })}${to < names.length ? " …" : nothing}</p>`;
 }

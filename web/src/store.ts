@@ -13,8 +13,18 @@ export interface Choice {
   side: Side; // of two maps beside each other
 }
 
+/** What a double-click asks for: a token, or a head of a site. */
+export interface Act {
+  token?: number;
+  site?: number;
+  head?: number;
+}
+
 export class Store extends EventTarget {
   choice: Choice = { site: 0, head: 0, row: 0, column: 0, locked: false, side: "this" };
+
+  /** Tokens and heads (site.head) that were changed in the model. */
+  marks = { tokens: new Set<number>(), heads: new Set<string>() };
 
   constructor(readonly data: MapData) {
     super();

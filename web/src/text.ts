@@ -87,7 +87,7 @@ export class RegardText extends Part {
     const chosen = (j: number) => () => store.choose(own ? { row: j, locked: true } : { column: j });
     const text = running(site.columns, from, to, (j) => {
       const lone = site.beside && "+-".includes(site.beside.columns[j]);
-      return { kind: `${own && j === row ? "row" : ""}${lone ? " lone" : ""}`, told: tell(weights[j]), style: shade(weights[j], top), chosen: chosen(j) };
+      return { kind: `${own && j === row ? "row" : ""}${lone ? " lone" : ""}${store.marks.tokens.has(j) ? " gone" : ""}`, told: tell(weights[j]), style: shade(weights[j], top), chosen: chosen(j), acted: () => this.act({ token: j }) };
     });
     return html`
       <div class="bar"><small>Strongest: ${written(top)}</small><label><input type="checkbox" .checked=${this.without}

@@ -14,6 +14,7 @@ export const theme = css`
       --paper: #14151a; --raised: #1c1e25; --ink: #ece9e2; --soft: #a9acb6; --line: #343843; --glow: #ffb648; --mark: #ffb648; --cold: #41a3c9;
     }
   }
+  :host([hidden]) { display: none; }
   *, *::before, *::after { box-sizing: border-box; }
   button, select, input { font: inherit; color: inherit; accent-color: var(--mark); }
   button, select { background: var(--raised); border: 1px solid var(--line); border-radius: 0.4rem; padding: 0.2rem 0.55rem; }

@@ -1,4 +1,4 @@
-"""regard record, info, show, look: a model's attention, kept and seen."""
+"""regard record, info, show, look, serve: a model's attention, kept and seen."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -121,6 +121,34 @@ def look(
             title = str(rec.about.get("name", model))
             made = html_of(rec, title=title, progress=step)
         typer.echo(write(made, out).resolve())
+
+
+@app.command()
+def serve(
+    records: Annotated[list[Path] | None, typer.Argument(help="Record files to open.")] = None,
+    model: Annotated[str | None, typer.Option(help="A model to type texts for: as in regard look.")] = None,
+    folder: Annotated[Path, typer.Option(help="The folder whose records can be opened; nothing outside it.")] = Path(),
+    host: Annotated[str, typer.Option(help="Where to listen; unless told, this machine alone.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: one that is free.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+    trust_remote_code: Trust = False,
+) -> None:
+    """Open records and a live model in the browser: type, look, double-click a token or a head and see what changes.
+
+    Example:  regard serve run.regard --model minilm
+    """
+    console = Console(stderr=True)
+    with extra("views"), told():
+        from regard.views.server.running import serve as run
+
+        def tell(sentence: str) -> None:
+            if sentence.startswith("http"):
+                console.print("[bold]Regard is here[/bold] (Ctrl-C ends it):")
+                typer.echo(sentence)
+            else:
+                console.print(f"[yellow]{escape(sentence)}[/yellow]", highlight=False)
+
+        run(records or [], folder, model, trust=trust_remote_code, host=host, port=port, browser=browser, tell=tell)
 
 
 def _recorded(

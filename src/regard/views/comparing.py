@@ -19,6 +19,12 @@ Groups = Mapping[str, list[AttentionMap]]
 def beside(this: Groups, other: Groups, blobs: Blobs, step: "Callable[[int, int], None] | None" = None
            ) -> tuple[list[dict[str, Any]], list[list[str]]]:  # fmt: skip
     """The sites that both have, each with the other's map and the difference; and the names that only one has."""
+    pairs, only = pairs_of(this, other)
+    return carried(pairs, blobs, step), only
+
+
+def pairs_of(this: Groups, other: Groups) -> tuple[dict[str, Difference], list[list[str]]]:
+    """The differences by site, and the names that only one has."""
     names = [(name, name) for name in this if name in other]
     if not names and len(this) == len(other) == 1:
         names = [(next(iter(this)), next(iter(other)))]
@@ -26,7 +32,14 @@ def beside(this: Groups, other: Groups, blobs: Blobs, step: "Callable[[int, int]
         raise ValueError(f"beside=: no site is in both. Here are {', '.join(list(this)[:3])}, there "
                          f"{', '.join(list(other)[:3])}. Give two mappings with the names that belong together."
                          )  # fmt: skip
-    pairs = {a: difference(one_of(this[a]), one_of(other[b])) for a, b in names}
+    only = [[x for x in a if x not in b] if len(names) > 1 or names[0][0] in b else [] for a, b in
+            ((this, other), (other, this))]  # fmt: skip
+    return {a: difference(one_of(this[a]), one_of(other[b])) for a, b in names}, only
+
+
+def carried(pairs: Mapping[str, Difference], blobs: Blobs, step: "Callable[[int, int], None] | None" = None,
+            top: float | None = None) -> list[dict[str, Any]]:  # fmt: skip
+    """The sites of a page, each with the other's map and the difference; `top` is the darkest of heads in small."""
     half = None if step is None else lambda done, of: step(done, 2 * of)
     last = None if step is None else lambda done, of: step(of + done, 2 * of)
     sites = bundle({name: [d.this] for name, d in pairs.items()}, blobs, half, share=2)
@@ -45,12 +58,11 @@ def beside(this: Groups, other: Groups, blobs: Blobs, step: "Callable[[int, int]
         site["rows"], site["columns"] = d.rows, d.columns
         site["beside"] = {"other": there, "difference": form, "rows": d.row_axis.marks, "columns": d.column_axis.marks}
     little = {name: _little(w) for name, w in small.items()}
-    top = max((float(x.abs().max()) for x in little.values() if x.numel()), default=0.0)
+    if top is None:
+        top = max((float(x.abs().max()) for x in little.values() if x.numel()), default=0.0)
     for site in sites:  # one scale for all heads: what did not change is blank
         site["beside"]["difference"]["thumbs"] = blobs.add(_thumbs(little[site["site"]], top))
-    only = [[x for x in a if x not in b] if len(names) > 1 or names[0][0] in b else [] for a, b in
-            ((this, other), (other, this))]  # fmt: skip
-    return sites, only
+    return sites
 
 
 def change_of(d: Difference) -> list[float | None]:
@@ -71,5 +83,5 @@ def _little(w: Tensor) -> Tensor:
 
 def _thumbs(w: Tensor, top: float) -> np.ndarray:
     """8 bits with a sign: 128 is 0, 127 steps to either side, by the root."""
-    made = 128 + 127 * w.sign() * (w.abs() / (top or 1.0)).sqrt()
+    made = 128 + 127 * w.sign() * (w.abs() / (top or 1.0)).clamp_max(1).sqrt()
     return made.round().to(torch.uint8).numpy()

@@ -1,0 +1,135 @@
+"""Slow work beside the page."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from regard.views.server import jobs as module
+from regard.views.server.jobs import UNKNOWN, Busy, Jobs
+
+
+@pytest.fixture
+def jobs():
+    made = Jobs()
+    yield made
+    made.close()
+
+
+def ended(job, within: float = 10.0):
+    asyncio.run(job.wait(within))
+    assert job.ended
+    return job
+
+
+def test_a_job_ends_with_what_it_made_and_how_far_it_came(jobs):
+    def work(job):
+        for x in range(5):
+            job.step(x + 1, 5)
+        return "made"
+
+    job = ended(jobs.ask("lane", ("a",), "Working", work))
+    assert (job.state, job.result, job.done, job.of) == ("done", "made", 5, 5)
+
+
+def test_a_job_that_is_stopped_ends_at_its_next_step(jobs):
+    began, steps = threading.Event(), []
+
+    def work(job):
+        for x in range(1000):
+            steps.append(x)
+            began.set()
+            job.step(x, 1000)
+            time.sleep(0.01)
+
+    job = jobs.ask("lane", ("a",), "Working", work)
+    assert began.wait(5)
+    job.stop()
+    assert ended(job).state == "stopped" and len(steps) < 100
+    assert ended(jobs.ask("lane", ("a",), "Again", lambda _: 7)).result == 7
+
+
+def test_a_job_that_waits_and_is_stopped_never_begins(jobs):
+    go, begun = threading.Event(), []
+    first = jobs.ask("lane", (1,), "Holding", lambda _: go.wait(5))
+    second = jobs.ask("lane", (2,), "Waiting", lambda _: begun.append(1))
+    second.stop()
+    go.set()
+    assert ended(first).state == "done" and ended(second).state == "stopped" and not begun
+
+
+def test_lanes_do_not_wait_for_each_other(jobs):
+    go = threading.Event()
+    slow = jobs.ask("slow", (1,), "Holding", lambda _: go.wait(5))
+    assert ended(jobs.ask("quick", (2,), "Passing", lambda _: 3)).result == 3
+    assert not slow.ended
+    go.set()
+    ended(slow)
+
+
+def test_what_was_asked_for_before_is_not_made_twice(jobs):
+    count = []
+    asked = [jobs.ask("lane", ("same",), "Making", lambda _: count.append(1)) for _ in range(3)]
+    ended(asked[-1])
+    assert len({job.number for job in asked}) == 1 and len(count) == 1
+
+
+def test_a_job_that_failed_may_be_tried_again(jobs):
+    def fails(_):
+        raise ValueError("The text is empty.")
+
+    job = ended(jobs.ask("lane", ("x",), "Trying", fails))
+    assert (job.state, job.error) == ("failed", "The text is empty.")
+    assert ended(jobs.ask("lane", ("x",), "Trying", lambda _: 1)).result == 1
+
+
+def test_a_fault_of_ours_keeps_its_trace_here(jobs, caplog):
+    job = ended(jobs.ask("lane", ("x",), "Dividing", lambda _: 1 / 0))
+    assert job.error == UNKNOWN and "ZeroDivisionError" in caplog.text
+
+
+def test_only_so_many_wait_and_only_so_many_results_are_kept(jobs, monkeypatch):
+    monkeypatch.setattr(module, "WAITING", 3)
+    go = threading.Event()
+    first = jobs.ask("lane", (0,), "Holding", lambda _: go.wait(5))
+    while first.state == "waiting":
+        time.sleep(0.01)
+    waiting = [jobs.ask("lane", (x,), "Waiting", lambda _: b"x" * 10) for x in (1, 2, 3)]
+    with pytest.raises(Busy, match="3 jobs are waiting"):
+        jobs.ask("lane", (4,), "Too many", lambda _: None)
+    go.set()
+    ended(waiting[-1])
+    monkeypatch.setattr(module, "ROOM", 15)
+    last = ended(jobs.ask("lane", (5,), "Next", lambda _: b"y" * 10))
+    with pytest.raises(KeyError):
+        jobs[waiting[0].number]
+    assert jobs[last.number] is last
+
+
+def test_the_event_loop_goes_on_while_a_job_is_waited_for(jobs):
+    async def both():
+        job = jobs.ask("lane", ("x",), "Sleeping", lambda _: time.sleep(0.5))
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while not job.ended:
+                ticks += 1
+                await asyncio.sleep(0.01)
+
+        await asyncio.gather(job.wait(5), tick())
+        return ticks
+
+    assert asyncio.run(both()) > 15
+
+
+def test_closing_stops_what_runs(jobs):
+    def work(job):
+        while True:
+            job.check()
+            time.sleep(0.01)
+
+    job = jobs.ask("lane", ("x",), "For ever", work)
+    jobs.close()
+    assert job.ended and not any(thread.is_alive() for thread in jobs._threads)

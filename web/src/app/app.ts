@@ -1,0 +1,170 @@
+/** <regard-app>: records and a live model, one page. */
+
+import { css, html, LitElement, nothing } from "lit";
+import { start } from "../page";
+import { Store } from "../store";
+import { theme } from "../theme";
+import { ask, follow, Refused, stop, Stopped, type Job } from "./api";
+import type { RegardLive } from "./live";
+import { RemoteData, type Viewed } from "./remote";
+import type { OnShelf } from "./shelf";
+
+interface State {
+  folder: string;
+  records: OnShelf[];
+  model: Job<{ name: string; class: string; parameters: number }> | null;
+}
+
+interface Tab {
+  title: string;
+  store: Store;
+}
+
+const LIVE = -1;
+const SHELF = -2;
+
+export class RegardApp extends LitElement {
+  static override properties = {
+    state: { state: true }, tabs: { state: true }, at: { state: true }, job: { state: true }, problem: { state: true },
+  };
+  declare state: State | null;
+  declare tabs: Tab[];
+  declare at: number; // a tab, the live model or the shelf
+  declare job: Job | null;
+  declare problem: string;
+
+  constructor() {
+    super();
+    this.state = null;
+    this.tabs = [];
+    this.at = SHELF;
+    this.job = null;
+    this.problem = "";
+  }
+
+  static override styles = [theme, css`
+    :host { background: var(--paper); min-height: 100vh; }
+    header { max-width: 96rem; margin: 0 auto; padding: 0.9rem 1.5rem 0.7rem; display: flex; flex-wrap: wrap; gap: 0.5rem 0.9rem; align-items: center; }
+    .name { font: 600 1.45rem/1 var(--serif); font-variant: small-caps; letter-spacing: 0.08em; color: var(--glow); }
+    nav { display: flex; flex-wrap: wrap; gap: 0.35rem; flex: 1; } nav .shut { padding: 0.2rem 0.4rem; margin-left: -0.4rem; border-left: 0; border-radius: 0 0.4rem 0.4rem 0; }
+    .job { position: sticky; top: 0; z-index: 2; background: var(--raised); border: 1px solid var(--mark); border-radius: 0.5rem; max-width: 93rem; margin: 0 auto 0.7rem; padding: 0.35rem 0.8rem; display: flex; gap: 0.9rem; align-items: center; }
+    progress { accent-color: var(--mark); flex: 1; max-width: 24rem; } .problem { max-width: 96rem; margin: 0 auto 0.7rem; padding: 0 1.5rem; color: #b3261e; } .problem button { margin-left: 0.6rem; }
+    .about { max-width: 96rem; margin: 0 auto; padding: 0 1.5rem 0.7rem; } .about blockquote { margin: 0; font: 1.1rem/1.45 var(--serif); max-height: 4.4em; overflow: auto; } .about p { margin: 0.2rem 0 0; color: var(--soft); }
+    .shelf { max-width: 60rem; margin: 0 auto; padding: 0 1.5rem; } details { position: relative; } summary { cursor: pointer; list-style: none; border: 1px solid var(--line); border-radius: 0.4rem; padding: 0.2rem 0.55rem; background: var(--raised); }
+    details div { position: absolute; right: 0; z-index: 3; background: var(--raised); border: 1px solid var(--line); border-radius: 0.5rem; padding: 0.4rem; display: grid; gap: 0.3rem; width: max-content; box-shadow: 0 0.4rem 1.2rem #0003; }
+    @media (prefers-color-scheme: dark) { .problem { color: #ff8a80; } }
+  `];
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    history.replaceState(null, "", location.pathname + location.hash); // the token is a cookie now
+    this.addEventListener("busy", (event) => (this.job = (event as CustomEvent<Job | null>).detail));
+    this.addEventListener("open", (event) => void this.open((event as CustomEvent<OnShelf>).detail));
+    this.addEventListener("send", (event) => void this.send((event as CustomEvent<File>).detail));
+    void this.begin();
+  }
+
+  private async begin(): Promise<void> {
+    await this.refresh();
+    const { state } = this;
+    if (!state) return;
+    if (state.model) this.at = LIVE;
+    const given = state.records.filter((one) => one.from === "given");
+    for (const one of given) await this.open(one);
+    if (given.length) this.at = 0;
+    while (this.state?.model && ["waiting", "running"].includes(this.state.model.state)) {
+      await new Promise((done) => setTimeout(done, 400));
+      await this.refresh();
+    }
+  }
+
+  private async refresh(): Promise<void> {
+    await this.told(async () => (this.state = await ask<State>("/api/state")));
+  }
+
+  /** What goes wrong is said. */
+  private async told(work: () => Promise<unknown>): Promise<void> {
+    try {
+      this.problem = "";
+      await work();
+    } catch (problem) {
+      if (problem instanceof Refused) this.problem = problem.message;
+      else if (!(problem instanceof Stopped)) throw problem;
+    }
+  }
+
+  private readonly tell = (job: Job<unknown> | null): void => void (this.job = job);
+
+  private open(one: OnShelf): Promise<void> {
+    return this.told(async () => this.show(one.name, await follow<Viewed>("/api/open", { from: one.from, name: one.name }, this.tell)));
+  }
+
+  private send(file: File): Promise<void> {
+    return this.told(async () => {
+      const sent = await follow<Viewed & { name: string }>(`/api/upload?name=${encodeURIComponent(file.name)}`, file, this.tell);
+      this.show(sent.name, sent);
+      this.state = await ask<State>("/api/state");
+    });
+  }
+
+  private show(title: string, viewed: Viewed): void {
+    const store = new Store(new RemoteData(viewed.about, viewed.view, (problem) => (this.problem = problem)));
+    this.tabs = [...this.tabs, { title, store }];
+    this.at = this.tabs.length - 1;
+    if (!viewed.about.sites.some((site) => site.large))
+      void Promise.all(viewed.about.sites.map((_, s) => store.data.glance(s))).then(() => start(store, ""));
+  }
+
+  private shut(at: number): void {
+    (this.tabs[at].store.data as RemoteData).leave();
+    this.tabs = this.tabs.filter((_, x) => x !== at);
+    if (this.at >= at) this.at = this.at > at ? this.at - 1 : this.tabs.length ? Math.min(at, this.tabs.length - 1) : this.state?.model ? LIVE : SHELF;
+  }
+
+  private get shown(): Store | null {
+    if (this.at >= 0) return this.tabs[this.at]?.store ?? null;
+    return this.at === LIVE ? (this.renderRoot.querySelector<RegardLive>("regard-live")?.store ?? null) : null;
+  }
+
+  private export(kind: "page" | "record", alone: boolean): Promise<void> {
+    this.renderRoot.querySelector("details")!.open = false;
+    return this.told(async () => {
+      const store = this.shown;
+      if (!store) throw new Refused("There is nothing to export yet.");
+      const { view } = store.data as RemoteData;
+      const body = { view, kind, sites: alone ? [store.site.site] : null };
+      const made = await follow<{ file: string; job: string }>("/api/export", body, this.tell);
+      const link = document.createElement("a");
+      link.href = `/api/exports/${made.job}`;
+      link.download = made.file;
+      link.click();
+    });
+  }
+
+  protected override render() {
+    const { state, tabs, at, job } = this;
+    const tab = (where: number, title: unknown) => html`<button aria-pressed=${at === where} @click=${() => (this.at = where)}>${title}</button>`;
+    return html`
+      <header><span class="name">Regard</span>
+        <nav aria-label="What is open">${state?.model ? tab(LIVE, html`Live: ${state.model.result?.name ?? "…"}`) : nothing}
+          ${tabs.map((one, x) => html`<span>${tab(x, one.title)}<button class="shut" aria-label=${`Close ${one.title}`} @click=${() => this.shut(x)}>×</button></span>`)}
+          <button aria-pressed=${at === SHELF} @click=${() => { this.at = SHELF; void this.refresh(); }}>Open …</button></nav>
+        ${at === SHELF ? nothing : html`<details><summary>Export</summary><div>
+          <button @click=${() => void this.export("page", false)}>Page in one file</button>
+          <button @click=${() => void this.export("page", true)}>Page, this site alone</button>
+          <button @click=${() => void this.export("record", false)}>Record file</button></div></details>`}</header>
+      ${job ? html`<div class="job" role="status"><span>${job.says} …</span><progress max="1" .value=${job.of ? job.done / job.of : 0}></progress>
+        <span>${job.of ? `${Math.round((100 * job.done) / job.of)} %` : ""}</span><button @click=${() => void stop(job).catch(() => undefined)}>Cancel</button></div>` : nothing}
+      ${this.problem ? html`<p class="problem" role="alert">${this.problem}<button @click=${() => (this.problem = "")}>OK</button></p>` : nothing}
+      ${state?.model ? html`<regard-live .model=${state.model} ?hidden=${at !== LIVE}></regard-live>` : nothing}
+      ${at === SHELF ? html`<div class="shelf"><regard-shelf .records=${state?.records ?? []} .folder=${state?.folder ?? ""}></regard-shelf>
+        ${state && !state.model ? html`<p>To type a text for a model and change what it attends to, start with <code>regard serve --model minilm</code>.</p>` : nothing}</div>` : nothing}
+      ${at >= 0 && tabs[at] ? this.record(tabs[at].store) : nothing}`;
+  }
+
+  private record(store: Store) {
+    const { text, facts } = store.data.about;
+    return html`<div class="about">${text ? html`<blockquote>${text}</blockquote>` : nothing}${facts ? html`<p>${facts}</p>` : nothing}</div>
+      <regard-page bare .store=${store}></regard-page>`;
+  }
+}

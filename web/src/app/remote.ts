@@ -1,0 +1,107 @@
+/** The maps of a view on the server: described at once, fetched site by site as they are looked at. */
+
+import type { Blob64 } from "../codec";
+import { MapData, type PageAbout, type SiteAbout } from "../data";
+import type { Side } from "../difference";
+import type { Head } from "../head";
+import { ask, bytes } from "./api";
+
+export interface Viewed {
+  view: string;
+  about: PageAbout;
+}
+
+const KEPT = 24; // parts
+
+/** 4 bytes of length, JSON, and the arrays that it names. */
+export function cut(raw: ArrayBuffer): { about: Record<string, unknown>; arrays: Uint8Array<ArrayBuffer>[] } {
+  const length = new DataView(raw).getUint32(0, true);
+  const { sizes, ...about } = JSON.parse(new TextDecoder().decode(new Uint8Array(raw, 4, length))) as { sizes: number[] };
+  let at = 4 + length;
+  return { about, arrays: sizes.map((size) => new Uint8Array(raw, (at += size) - size, size)) };
+}
+
+/** The same with the numbers of its arrays moved up. */
+export function counted(x: unknown, by: number): Record<string, unknown> {
+  const made = Object.entries(x as object).map(([name, value]) => {
+    if (name === "blob" && typeof value === "number") return [name, value + by];
+    const inner = typeof value === "object" && value !== null && !Array.isArray(value);
+    return [name, inner ? counted(value, by) : value];
+  });
+  return Object.fromEntries(made) as Record<string, unknown>;
+}
+
+const NONE: Blob64 = { blob: -1, type: "u8", shape: [0, 0, 0] };
+
+export class RemoteData extends MapData {
+  private glances = new Map<number, Promise<void>>();
+  private parts = new Map<string, Promise<MapData>>();
+  private stored: Uint8Array<ArrayBuffer>[] = [];
+  private left = false;
+
+  constructor(
+    about: PageAbout,
+    readonly view: string,
+    private tell: (problem: string) => void,
+  ) {
+    for (const site of about.sites) {
+      const none = { numbers: Array.from({ length: site.heads }, () => ({})), thumbs: NONE };
+      Object.assign(site, none);
+      if (site.beside) Object.assign(site.beside, { other: { ...site, beside: undefined, ...none }, difference: { thumbs: NONE } });
+    }
+    super(about, (blob) => this.stored[blob]);
+  }
+
+  /** Every head of a site in small, and its numbers: there when this is settled. */
+  override readonly glance = (site: number): Promise<void> => {
+    let found = this.glances.get(site);
+    if (!found) this.glances.set(site, (found = this.small(site)));
+    return found;
+  };
+
+  /** What was asked for; if it cannot be had, that is told once and whoever waits goes on waiting. */
+  private async fetched(path: string, failed: () => void): Promise<ReturnType<typeof cut>> {
+    try {
+      return cut(await bytes(`/api/views/${this.view}/${path}`));
+    } catch (problem) {
+      failed();
+      if (!this.left) this.tell((problem as Error).message);
+      return new Promise(() => undefined);
+    }
+  }
+
+  private async small(site: number): Promise<void> {
+    const { about, arrays } = await this.fetched(`sites/${site}`, () => this.glances.delete(site));
+    const { beside, ...own } = counted(about, this.stored.length) as unknown as SiteAbout;
+    this.stored.push(...arrays);
+    const here = this.sites[site];
+    Object.assign(here, own);
+    if (beside && here.beside) {
+      Object.assign(here.beside.other, beside.other);
+      Object.assign(here.beside.difference, beside.difference);
+    }
+  }
+
+  override async head(site: number, head: number, side: Side = "this"): Promise<Head> {
+    const { large = false } = this.sites[site];
+    const key = large ? `${site}.${head}` : `${site}`;
+    let found = this.parts.get(key);
+    if (!found) {
+      while (this.parts.size >= KEPT) this.parts.delete(this.parts.keys().next().value!);
+      this.parts.set(key, (found = this.part(site, head, large, () => this.parts.delete(key))));
+    }
+    return (await found).head(0, large ? 0 : head, side);
+  }
+
+  private async part(site: number, head: number, large: boolean, failed: () => void): Promise<MapData> {
+    const { about, arrays } = await this.fetched(`sites/${site}/heads/${head}`, failed);
+    const own = { ...this.sites[site], ...about, ...(large ? { heads: 1 } : {}) };
+    return new MapData({ ...this.about, sites: [own] }, (blob) => arrays[blob]);
+  }
+
+  /** Nobody looks any more. */
+  leave(): void {
+    this.left = true;
+    void ask(`/api/views/${this.view}`, undefined, "DELETE").catch(() => undefined);
+  }
+}
