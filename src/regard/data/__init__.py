@@ -1,9 +1,27 @@
 """Real data sets read from the folder that REGARD_DATA names, and planted tasks with known truth."""
 
 from .acm import acm
+from .agnews import ag_news
+from .batch import Batch, Example, collate
+from .drugs import drug_response
+from .files import MissingData
+from .heterophilous import heterophilous
 from .lookup import Lookup, dictionary_lookup
+from .mnist import mnist, noisy_mnist
+from .molecules import molecules
+from .movies import movies
+from .multi30k import Pairs, multi30k
 from .nodes import NodeTask
 from .planetoid import planetoid
+from .planted import cipher, clutter, motifs, retrieval, two_relations
+from .spoken import spoken_strings
+from .sst import sst
+from .task import Task, batches
+from .tu import tu
 from .typed import TypedTask
+from .vocabulary import Vocabulary
 
-__all__ = ["Lookup", "NodeTask", "TypedTask", "acm", "dictionary_lookup", "planetoid"]
+__all__ = ["Batch", "Example", "Lookup", "MissingData", "NodeTask", "Pairs", "Task", "TypedTask", "Vocabulary", "acm",
+           "ag_news", "batches", "cipher", "clutter", "collate", "dictionary_lookup", "drug_response", "heterophilous",
+           "mnist", "molecules", "motifs", "movies", "multi30k", "noisy_mnist", "planetoid", "retrieval",
+           "spoken_strings", "sst", "tu", "two_relations"]  # fmt: skip

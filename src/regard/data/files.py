@@ -1,7 +1,9 @@
 """Where real data lie, and reading arrays from there without trusting them."""
 
+import gzip
 import os
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -41,3 +43,15 @@ def read_arrays(path: Path, names: tuple[str, ...], limit: int = LIMIT) -> dict[
         if missing:
             raise ValueError(f"{path} has no array {missing[0]!r}; it has {', '.join(sorted(arrays.files))}.")
         return {name: arrays[name] for name in names}
+
+
+def read_lines(path: Path, limit: int = LIMIT) -> list[str]:
+    """The lines of a text file, packed by gzip or not; nothing beyond the limit is unpacked."""
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            found = file.read(limit + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
+        raise ValueError(f"{path} cannot be unpacked: {problem}.") from problem
+    if len(found) > limit:
+        raise ValueError(f"{path} unpacks to more than the {limit} bytes that are allowed.")
+    return found.decode("utf-8").split("\n")[: None if found[-1:] != b"\n" else -1]

@@ -1,0 +1,134 @@
+"""One example and one batch, whatever the task: words, documents, pixels, sounds, nodes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..core.structures import Padding, Segments, Structure
+
+
+@dataclass(eq=False)
+class Example:
+    """One thing to learn from.
+
+    inputs   (n, ...): words (n,), a document (sentences, words), frames (n, bands), pixels (1, h, w), nodes (N, F)
+    target   () a class or a number, (t,) words, (1, h, w) pixels, (N,) a class for each node
+    gold     where attention ought to be: (n,) a rationale or the patches of a box, (t, n) links of a translation, (N,)
+             nodes or (E,) edges that matter
+    parts    (n,) how much of each row of inputs is real, where inputs are documents
+    second   (m, ...) another input: a question
+    edges    (2, E) sources then targets: inputs are nodes then
+    """
+
+    inputs: Tensor
+    target: Tensor
+    gold: Tensor | None = None
+    parts: Tensor | None = None
+    second: Tensor | None = None
+    edges: Tensor | None = None
+    id: int = 0
+
+    @property
+    def length(self) -> int:
+        return self.inputs.shape[0]
+
+
+@dataclass(eq=False)
+class Batch:
+    """Examples side by side, filled up with zeros to the longest; graphs are laid end to end instead.
+
+    inputs (B, n, ...), lengths (B,); target (B, ...), target_lengths (B,) where targets are sequences;
+    gold, parts, second as in an example with a batch axis before them; ids (B,);
+    of graphs: inputs (N, F), edge_index (2, E), graph (N,) the graph of each node.
+    """
+
+    inputs: Tensor
+    target: Tensor
+    lengths: Tensor
+    ids: Tensor
+    target_lengths: Tensor | None = None
+    gold: Tensor | None = None
+    parts: Tensor | None = None
+    second: Tensor | None = None
+    second_lengths: Tensor | None = None
+    edge_index: Tensor | None = None
+    graph: Tensor | None = None
+
+    def __len__(self) -> int:
+        return self.ids.shape[0]
+
+    @property
+    def over(self) -> Structure:
+        """Which positions of the inputs are real; of graphs: which nodes belong to which."""
+        if self.graph is not None:
+            return Segments(self.graph, count=len(self))
+        return Padding(self.lengths)
+
+    @property
+    def real(self) -> Tensor:
+        """(B, n) bool: positions that are not padding."""
+        return torch.arange(self.inputs.shape[1], device=self.lengths.device) < self.lengths[:, None]
+
+    def to(self, device: torch.device | str) -> "Batch":
+        moved = {f.name: x.to(device) for f in fields(self) if isinstance(x := getattr(self, f.name), Tensor)}
+        return replace(self, **moved)
+
+
+def collate(examples: Sequence[Example]) -> Batch:
+    """A batch of some examples; all of them have the same fields."""
+    if not examples:
+        raise ValueError("collate(examples): there are none; a batch needs at least one.")
+    ids = torch.tensor([one.id for one in examples])
+    lengths = torch.tensor([one.length for one in examples])
+    first = examples[0]
+    if first.edges is not None:
+        return _end_to_end(examples, lengths, ids)
+    sequences = first.target.ndim == 1
+    return Batch(
+        stacked([one.inputs for one in examples]),
+        stacked([one.target for one in examples]),
+        lengths,
+        ids,
+        torch.tensor([one.target.shape[0] for one in examples]) if sequences else None,
+        _optional(examples, "gold"),
+        _optional(examples, "parts"),
+        _optional(examples, "second"),
+        None if first.second is None else torch.tensor([len(one.second) for one in examples]),  # type: ignore[arg-type]
+    )
+
+
+def stacked(parts: Sequence[Tensor]) -> Tensor:
+    """(B, ...): each axis filled up with zeros to the longest."""
+    size = [max(sides) for sides in zip(*(x.shape for x in parts), strict=True)]
+    filled = []
+    for x in parts:
+        room = [side for have, want in zip(reversed(x.shape), reversed(size), strict=True) for side in (0, want - have)]
+        filled.append(F.pad(x, room) if any(room) else x)
+    return torch.stack(filled)
+
+
+def _optional(examples: Sequence[Example], name: str) -> Tensor | None:
+    found = [getattr(one, name) for one in examples]
+    return None if found[0] is None else stacked(found)
+
+
+def _end_to_end(examples: Sequence[Example], lengths: Tensor, ids: Tensor) -> Batch:
+    start = lengths.cumsum(0) - lengths
+    edges = [one.edges + first for one, first in zip(examples, start, strict=True) if one.edges is not None]
+    by_node = examples[0].target.ndim == 1
+    targets = [one.target for one in examples]
+    found = [one.gold for one in examples if one.gold is not None]
+    if found and found[0].ndim == 2:  # one admissible explanation a column
+        found = [F.pad(x, (0, max(y.shape[1] for y in found) - x.shape[1])) for x in found]
+    return Batch(
+        torch.cat([one.inputs for one in examples]),
+        torch.cat(targets) if by_node else torch.stack(targets),
+        lengths,
+        ids,
+        gold=torch.cat(found) if found else None,
+        edge_index=torch.cat(edges, 1),
+        graph=torch.repeat_interleave(torch.arange(len(examples)), lengths),
+    )

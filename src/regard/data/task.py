@@ -1,0 +1,60 @@
+"""A task: examples to learn from, to choose by and to judge on; and batches of them in an order that a seed decides."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .batch import Example
+from .vocabulary import Vocabulary
+
+POOL = 50  # batches whose examples are sorted by length together
+
+
+@dataclass(eq=False)
+class Task:
+    """Parts that share no example, and what their numbers stand for.
+
+    classes   how many classes a target may have; 0 where targets are no classes
+    words     of the inputs, target_words of the targets, where these are words
+    names     of the classes
+    """
+
+    name: str
+    train: list[Example]
+    val: list[Example]
+    test: list[Example]
+    classes: int = 0
+    words: Vocabulary | None = None
+    target_words: Vocabulary | None = None
+    names: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        parts = "/".join(str(len(part)) for part in (self.train, self.val, self.test))
+        return f"Task({self.name}: {parts} to train, choose and judge, {self.classes} classes)"
+
+
+def batches(examples: Sequence[Example], size: int, seed: int | None = None, epoch: int = 0) -> list[list[int]]:
+    """Which examples go together: all of them once, in batches of `size` (the last may be smaller).
+
+    With a seed: shuffled anew in each epoch, the same for the same (seed, epoch), and examples of similar length share
+    a batch. Without: by length, longest first, for judging.
+    """
+    if size < 1:
+        raise ValueError(f"batches(size={size}): expected 1 or more examples a batch.")
+    lengths = np.array([one.length for one in examples], dtype=np.int64)
+    if seed is None:
+        order = np.argsort(-lengths, kind="stable")
+        return [order[at : at + size].tolist() for at in range(0, len(order), size)]
+    draw = np.random.default_rng([seed, epoch])
+    order = draw.permutation(len(examples))
+    pools = [order[at : at + POOL * size] for at in range(0, len(order), POOL * size)]
+    order = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools]) if pools else order
+    made = [order[at : at + size].tolist() for at in range(0, len(order), size)]
+    return [made[place] for place in draw.permutation(len(made))]
+
+
+def shares(indices: Sequence[int], count: int) -> list[list[int]]:
+    """A batch cut into `count` parts of nearly equal size, one after the other; a part may be empty."""
+    cuts = [len(indices) * part // count for part in range(count + 1)]
+    return [list(indices[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
