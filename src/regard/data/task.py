@@ -1,5 +1,6 @@
 """A task: examples to learn from, to choose by and to judge on; and batches of them in an order that a seed decides."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,4 +58,4 @@ def batches(examples: Sequence[Example], size: int, seed: int | None = None, epo
 def shares(indices: Sequence[int], count: int) -> list[list[int]]:
     """A batch cut into `count` parts of nearly equal size, one after the other; a part may be empty."""
     cuts = [len(indices) * part // count for part in range(count + 1)]
-    return [list(indices[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [list(indices[a:b]) for a, b in itertools.pairwise(cuts)]

@@ -4,7 +4,6 @@ import html
 import json
 import os
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from ..core.difference import Aligned, Difference
 from ..core.maps import AttentionMap
 from ..core.pyramid import Level, Pyramid
+from ..recording.files.writing import write_whole
 from ..recording.record import Record
 from .arrays import Blobs
 from .bundle import bundle, joined
@@ -118,16 +118,7 @@ def write(made: str | bytes, path: "str | os.PathLike[str]") -> Path:
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {str(target.parent)!r} for {target.name}.")
-    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(made.encode() if isinstance(made, str) else made)
-        os.chmod(draft, 0o644)
-        os.replace(draft, target)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
-    return target
+    return write_whole(target, [made.encode() if isinstance(made, str) else made])
 
 
 def script() -> str:

@@ -1,5 +1,7 @@
 """A cipher: a made language with a known word for each word and a known order, hence an exact gold alignment."""
 
+import itertools
+
 import numpy as np
 import torch
 
@@ -55,4 +57,4 @@ def cipher(
 
 def _phrases(text: np.ndarray, heads: int) -> np.ndarray:
     starts = [*np.flatnonzero(text >= heads).tolist(), len(text)]
-    return np.concatenate([np.arange(a, b)[::-1] for a, b in zip(starts, starts[1:], strict=False)])
+    return np.concatenate([np.arange(a, b)[::-1] for a, b in itertools.pairwise(starts)])

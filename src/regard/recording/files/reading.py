@@ -34,10 +34,12 @@ class RecordFile:
     bfloat16, which numpy does not know, comes as float32 (a copy); `stored(name)` has its bits as uint16.
     """
 
+    what = "record"  # files of this form that hold something else say so
+
     def __init__(self, path: "str | os.PathLike[str]"):
         self.path = Path(path)
         if self.path.is_dir():
-            self._refuse("it is a folder; a record is one file")
+            self._refuse(f"it is a folder; a {self.what} is one file")
         size = self.path.stat().st_size
         with self.path.open("rb") as file:
             first = file.read(8)
@@ -58,13 +60,13 @@ class RecordFile:
         notes = header.pop("__metadata__", None)
         text = notes.get("regard") if isinstance(notes, dict) else None
         if not isinstance(text, str):
-            self._refuse("it is a safetensors file without a record in it")
+            self._refuse(f"it is a safetensors file without a {self.what} in it")
         self.entries = self._checked(header, size - self.data_start)
         self.about = self._described(text)
         self._raw = np.memmap(self.path, np.uint8, "c") if size > self.data_start else np.zeros(size, np.uint8)
 
     def _refuse(self, why: str) -> NoReturn:
-        raise BadRecord(f"{self.path} cannot be read as a record: {why}.")
+        raise BadRecord(f"{self.path} cannot be read as a {self.what}: {why}.")
 
     def _json(self, text: "bytes | str", what: str) -> Any:
         """JSON without repeated names, NaN or deep nesting."""
@@ -128,8 +130,8 @@ class RecordFile:
 
     def _described(self, text: str) -> dict[str, Any]:
         about = self._json(text, "description")
-        if not isinstance(about, dict) or about.get("format") != "regard record":
-            self._refuse("its description is not that of a record")
+        if not isinstance(about, dict) or about.get("format") != f"regard {self.what}":
+            self._refuse(f"its description is not that of a {self.what}")
         version = about.get("version")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             self._refuse(f"its version is {str(version)[:40]!r}")

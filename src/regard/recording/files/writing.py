@@ -1,10 +1,12 @@
 """Writing a record file: a table of tensors and a description, on the disk whole or not at all."""
 
 import hashlib
+import itertools
 import json
 import os
 import struct
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,7 @@ class Table:
         return name
 
     def write(self, path: "str | os.PathLike[str]", about: dict[str, Any]) -> Path:
-        """Into a new file beside the old one, onto the disk, and only then in its place."""
+        """Whole or not at all."""
         target = Path(path)
         order = sorted(self.tensors, key=lambda name: -self.tensors[name].element_size())  # each is aligned to its type
         header: dict[str, Any] = {"__metadata__": {"regard": json.dumps(about, separators=(",", ":"), allow_nan=False)}}
@@ -62,22 +64,26 @@ class Table:
             raise IsADirectoryError(f"save({str(target)!r}): this is a folder; name a file, such as run.regard.")
         if not target.parent.is_dir():
             raise FileNotFoundError(f"save({str(target)!r}): there is no folder {str(target.parent)!r}.")
-        handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-", suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(struct.pack("<Q", len(text)))
-                file.write(text)
-                for name in order:
-                    file.write(_bytes(self.tensors[name]).data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(draft, target.stat().st_mode & 0o777 if target.exists() else 0o644)
-            os.replace(draft, target)
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
-        _settle(target.parent)
-        return target
+        head = struct.pack("<Q", len(text)) + text
+        return write_whole(target, itertools.chain([head], (_bytes(self.tensors[name]).data for name in order)))
+
+
+def write_whole(target: Path, parts: "Iterable[bytes | memoryview]") -> Path:
+    """Into a new file beside the old one, onto the disk, and only then in its place: whole or not at all."""
+    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(draft, target.stat().st_mode & 0o777 if target.exists() else 0o644)
+        os.replace(draft, target)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+    _settle(target.parent)
+    return target
 
 
 def _bytes(x: Tensor) -> np.ndarray:

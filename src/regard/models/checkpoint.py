@@ -1,0 +1,66 @@
+"""A checkpoint: weights, optimiser and history in one safetensors file without pickles, written whole or not at all."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..recording.files.reading import RecordFile
+from ..recording.files.writing import Table
+
+VERSION = 1
+
+
+class CheckpointFile(RecordFile):
+    """The form of a record file with another description."""
+
+    what = "checkpoint"
+
+
+def save(path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.optim.Optimizer, best: dict[str, Tensor],
+         about: dict[str, Any]) -> Path:  # fmt: skip
+    """about: whatever else is needed to go on, as JSON. The file that was there stays until this one is complete."""
+    table = Table()
+    for name, x in module.state_dict().items():
+        table.add(f"now.{name}", x)
+    for name, x in best.items():
+        table.add(f"best.{name}", x)
+    state = optimiser.state_dict()
+    slots: list[list[Any]] = []
+    for place, held in state["state"].items():
+        for name, x in held.items():
+            if isinstance(x, Tensor):
+                table.add(f"optimiser.{place}.{name}", x)
+            slots.append([place, name, None if isinstance(x, Tensor) else x])
+    description = {"format": "regard checkpoint", "version": VERSION, "about": about,
+                   "optimiser": {"slots": slots, "groups": state["param_groups"]}}  # fmt: skip
+    return table.write(path, description)
+
+
+def load(path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.optim.Optimizer
+         ) -> tuple[dict[str, Tensor], dict[str, Any]]:  # fmt: skip
+    """Into the module and the optimiser, in place; returns the best weights and what else was kept."""
+    file = CheckpointFile(path)
+    now = {name.removeprefix("now."): _tensor(file, name) for name in file.entries if name.startswith("now.")}
+    best = {name.removeprefix("best."): _tensor(file, name) for name in file.entries if name.startswith("best.")}
+    try:
+        module.load_state_dict(now)
+        kept = file.about["optimiser"]
+        state: dict[int, dict[str, Any]] = {}
+        for place, name, x in kept["slots"]:
+            found = _tensor(file, f"optimiser.{place}.{name}") if x is None else x
+            state.setdefault(int(place), {})[str(name)] = found
+        optimiser.load_state_dict({"state": state, "param_groups": kept["groups"]})
+        return best, dict(file.about["about"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as problem:
+        raise ValueError(f"{path} is a checkpoint of another model or optimiser: {problem}. Train into another folder, "
+                         "or delete this file.") from problem  # fmt: skip
+
+
+def _tensor(file: RecordFile, name: str) -> Tensor:
+    """A copy of its own, since a file that is mapped may be replaced."""
+    if file.entries[name]["dtype"] == "BF16":
+        return torch.from_numpy(file.stored(name).view("int16").copy()).view(torch.bfloat16)
+    return torch.from_numpy(file.stored(name).copy())

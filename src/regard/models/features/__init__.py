@@ -1,0 +1,10 @@
+"""Feature models: from a batch to vectors that can be attended."""
+
+from .nodes import Nodes
+from .patches import Patches
+from .recurrent import Recurrent
+from .seen import Seen
+from .transformed import Block, Transformed
+from .words import Convolved, Embedded, Frames, Pairs
+
+__all__ = ["Block", "Convolved", "Embedded", "Frames", "Nodes", "Pairs", "Patches", "Recurrent", "Seen", "Transformed"]

@@ -1,0 +1,37 @@
+"""Nodes that have heard from their neighbours."""
+
+from typing import Any
+
+from torch import nn
+from torch.nn import functional as F
+
+from ...core.edges import Edges
+from ...data.batch import Batch
+from ...nn.graph import GATv2Conv
+from .seen import Seen
+
+
+class Nodes(nn.Module):
+    """Layers of graph attention: inputs (N, d) and edges -> values (1, N, dim), with what each layer made added up.
+
+    align="uniform": the mean of the neighbours. by_node: attention further on goes along the edges (node-level tasks)
+    and not over the nodes of each graph.
+    """
+
+    def __init__(self, d: int, dim: int, layers: int = 3, heads: int = 4, dropout: float = 0.0, by_node: bool = False,
+                 layer: Any = GATv2Conv, **options: Any):  # fmt: skip
+        super().__init__()
+        self.dim, self.by_node, self.dropout = dim, by_node, nn.Dropout(dropout)
+        self.first = nn.Linear(d, dim)
+        self.layers = nn.ModuleList(layer(dim, dim // heads, heads=heads, **options) for _ in range(layers))
+        self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(layers))
+
+    def forward(self, batch: Batch) -> Seen:
+        x = self.first(batch.inputs)
+        maps = []
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            heard, amap = layer(F.relu(norm(x)), batch.edge_index, return_map=True)
+            x = x + self.dropout(heard)
+            maps.append(amap)
+        over = Edges(batch.edge_index) if self.by_node else batch.over
+        return Seen(x[None], x.shape[0] if self.by_node else len(batch), over, maps=tuple(maps))

@@ -1,0 +1,36 @@
+"""An image as a row of patches."""
+
+import torch
+from torch import Tensor, nn
+
+from ...data.batch import Batch
+from .seen import Seen
+
+
+class Patches(nn.Module):
+    """Square patches, row by row, each a linear picture of its pixels and of where it stands.
+
+    inputs (B, 1, side, side) -> values (B, (side / patch)^2, dim). around: pixels to each side that a patch also sees.
+    """
+
+    def __init__(self, side: int, patch: int, dim: int, around: int = 0, hidden: int = 0):
+        super().__init__()
+        if side % patch:
+            raise ValueError(f"Patches(side={side}, patch={patch}): the patch does not divide the side.")
+        self.side, self.patch, self.dim = side, patch, dim
+        self.cut = nn.Unfold(patch + 2 * around, padding=around, stride=patch)
+        pixels = (patch + 2 * around) ** 2
+        first = [nn.Linear(pixels, hidden), nn.GELU()] if hidden else []
+        self.project = nn.Sequential(*first, nn.Linear(hidden or pixels, dim))
+        self.places = nn.Parameter(torch.randn((side // patch) ** 2, dim) * 0.1)
+
+    def forward(self, batch: Batch) -> Seen:
+        if batch.inputs.shape[-2:] != (self.side, self.side):
+            raise ValueError(f"Images of {tuple(batch.inputs.shape[-2:])} pixels, and this model reads ({self.side}, "
+                             f"{self.side}).")  # fmt: skip
+        return Seen(self.project(self.cut(batch.inputs).transpose(1, 2)) + self.places, len(batch))
+
+
+def joined(patches: Tensor, side: int, patch: int) -> Tensor:
+    """(B, (side / patch)^2, patch^2) -> (B, 1, side, side): what Unfold took apart."""
+    return nn.functional.fold(patches.transpose(1, 2), side, patch, stride=patch)

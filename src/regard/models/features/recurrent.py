@@ -1,0 +1,57 @@
+"""Words in their order: GRU or LSTM over the vectors of another feature model."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from ...core.structures import Padding
+from ...data.batch import Batch
+from .seen import Seen
+
+KINDS: dict[str, Any] = {"gru": nn.GRU, "lstm": nn.LSTM}
+
+
+class Recurrent(nn.Module):
+    """Both directions unless told otherwise: values (B, n, dim), dim = 2 width; summary (B, dim), the last states.
+
+    before    a feature model whose values (B, n, d) are taken
+    thin      keep every thin-th state of each layer but the last (sounds have many frames)
+
+    Padding is never read: the backward direction begins at the last real word.
+    """
+
+    def __init__(
+        self, before: nn.Module, width: int, kind: str = "gru", layers: int = 1, both: bool = True,
+        dropout: float = 0.0, thin: int = 1,
+    ):  # fmt: skip
+        super().__init__()
+        if kind not in KINDS:
+            raise ValueError(f"Recurrent(kind={kind!r}): expected one of {', '.join(KINDS)}.")
+        self.before, self.width, self.thin = before, width, thin
+        self.dim = 2 * width if both else width
+        sizes = [before.dim, *[self.dim] * (layers - 1)]
+        self.layers = nn.ModuleList(KINDS[kind](size, width, bidirectional=both, batch_first=True) for size in sizes)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, batch: Batch) -> Seen:
+        seen = self.before(batch)
+        values, lengths = seen.values, batch.lengths
+        for place, layer in enumerate(self.layers):
+            if place and self.thin > 1:
+                values, lengths = values[:, :: self.thin], (lengths + self.thin - 1) // self.thin
+            values, summary = run(layer, values, lengths)
+            values = self.dropout(values)
+        over = seen.over if self.thin == 1 else Padding(lengths)
+        real = torch.arange(values.shape[1], device=values.device) < lengths[:, None]
+        return Seen(values, seen.items, over, summary, real)
+
+
+def run(layer: Any, values: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """States (B, n, directions * width), zero where padded, and the last states (B, directions * width)."""
+    packed = pack_padded_sequence(values, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    states, last = layer(packed)
+    last = last[0] if isinstance(last, tuple) else last
+    out, _ = pad_packed_sequence(states, batch_first=True, total_length=values.shape[1])
+    return out, last.transpose(0, 1).flatten(1)

@@ -1,0 +1,80 @@
+"""The transformer's block, and an encoder of them."""
+
+import torch
+from torch import Tensor, nn
+
+from ...core.maps import AttentionMap
+from ...core.structures import Structure
+from ...data.batch import Batch
+from ...nn.attention import Attention
+from ...nn.cache import Cache
+from .seen import Seen
+
+
+class Block(nn.Module):
+    """Attention to oneself, to a memory where there is one, and a perceptron; each after a norm and added back.
+
+        x = x + attend(norm x);   x = x + attend(norm x, memory);   x = x + W_2 gelu(W_1 norm x)
+
+    x (B, n, dim) -> (B, n, dim). Vaswani et al. 2017, with the norms in front (Xiong et al. 2020).
+    """
+
+    def __init__(self, dim: int, heads: int, wide: int, dropout: float = 0.0, across: bool = False, score: str =
+                 "scaled_dot", align: str = "softmax"):  # fmt: skip
+        super().__init__()
+        self.own = Attention(dim, heads)
+        self.across = Attention(dim, heads, score=score, align=align) if across else None
+        if not across:
+            self.own = Attention(dim, heads, score=score, align=align)
+        self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(3 if across else 2))
+        self.perceptron = nn.Sequential(nn.Linear(dim, wide), nn.GELU(), nn.Dropout(dropout), nn.Linear(wide, dim))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, x: Tensor, over: Structure, memory: Tensor | Cache | None = None, memory_over: Structure | None = None,
+        cache: Cache | None = None,
+    ) -> tuple[Tensor, list[AttentionMap]]:  # fmt: skip
+        ran = self.own(self.norms[0](x), over=over, cache=cache)
+        x, maps = x + self.dropout(ran.out), [ran.map]
+        if self.across is not None:
+            asked = self.norms[1](x)
+            if isinstance(memory, Cache):
+                ran = self.across(asked, over=memory_over, cache=memory)
+            else:
+                ran = self.across(asked, memory, over=memory_over)
+            x, maps = x + self.dropout(ran.out), [*maps, ran.map]
+        return x + self.dropout(self.perceptron(self.norms[-1](x))), maps
+
+
+class Transformed(nn.Module):
+    """Positions are added and blocks are stacked: values (B, n, dim), where `before` gives (B, n, dim).
+
+    places: the longest input, whose positions are learned; None: inputs have their positions already.
+    """
+
+    def __init__(self, before: nn.Module, heads: int = 4, layers: int = 2, places: int | None = 512,
+                 dropout: float = 0.1, score: str = "scaled_dot", align: str = "softmax"):  # fmt: skip
+        super().__init__()
+        self.before, self.dim = before, before.dim
+        self.places = None if places is None else nn.Parameter(torch.randn(places, self.dim) * 0.02)
+        self.blocks = nn.ModuleList(
+            Block(self.dim, heads, 4 * self.dim, dropout, score=score, align=align) for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(self.dim)
+
+    def forward(self, batch: Batch) -> Seen:
+        seen = self.before(batch)
+        x = seen.values if self.places is None else placed(seen.values, self.places)
+        maps: list[AttentionMap] = []
+        for block in self.blocks:
+            x, more = block(x, seen.over)
+            maps += more
+        return Seen(self.norm(x), seen.items, seen.over, real=seen.real, maps=tuple(maps))
+
+
+def placed(x: Tensor, places: Tensor, start: int = 0) -> Tensor:
+    """x (B, n, dim) plus the vectors of positions start to start + n."""
+    if start + x.shape[1] > len(places):
+        raise ValueError(f"An input of {start + x.shape[1]} positions, and this model has {len(places)}: build it with "
+                         f"places={start + x.shape[1]} or more.")  # fmt: skip
+    return x * x.shape[-1] ** 0.5 + places[start : start + x.shape[1]]

@@ -1,0 +1,82 @@
+"""Words as vectors: each by itself, or with its neighbours by convolution."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...data.batch import Batch
+from ...data.vocabulary import PAD
+from .seen import Seen
+
+
+class Embedded(nn.Module):
+    """A vector for each word: inputs (B, n) -> values (B, n, dim). Whole words fall out with probability `dropout`
+    of their coordinates. The padding word is zero."""
+
+    def __init__(self, words: int, dim: int, dropout: float = 0.0):
+        super().__init__()
+        self.dim = dim
+        self.table = nn.Embedding(words, dim, padding_idx=PAD)
+        nn.init.normal_(self.table.weight, std=dim**-0.5)
+        with torch.no_grad():
+            self.table.weight[PAD].zero_()
+        self.dropout = nn.Dropout(dropout)
+
+    def vectors(self, words: Tensor) -> Tensor:
+        return self.dropout(self.table(words))
+
+    def forward(self, batch: Batch) -> Seen:
+        return Seen(self.vectors(batch.inputs), len(batch), batch.over, real=batch.real)
+
+
+class Frames(nn.Module):
+    """Vectors that are there already, such as frames of a sound: inputs (B, n, d) -> values (B, n, dim)."""
+
+    def __init__(self, d: int, dim: int, dropout: float = 0.0):
+        super().__init__()
+        self.dim = dim
+        self.project, self.dropout = nn.Linear(d, dim), nn.Dropout(dropout)
+
+    def vectors(self, inputs: Tensor) -> Tensor:
+        return self.dropout(F.relu(self.project(inputs)))
+
+    def forward(self, batch: Batch) -> Seen:
+        return Seen(self.vectors(batch.inputs), len(batch), batch.over, real=batch.real)
+
+
+class Pairs(nn.Module):
+    """Rows of several words, each from its own list: inputs (B, n, c) -> values (B, n, dim), the sum of c vectors."""
+
+    def __init__(self, sizes: tuple[int, ...], dim: int):
+        super().__init__()
+        self.dim = dim
+        self.tables = nn.ModuleList(nn.Embedding(size, dim) for size in sizes)
+
+    def forward(self, batch: Batch) -> Seen:
+        found = sum(table(batch.inputs[..., place]) for place, table in enumerate(self.tables))
+        return Seen(found, len(batch), batch.over, real=batch.real)  # type: ignore[arg-type]
+
+
+class Convolved(nn.Module):
+    """What stands around a word, by convolutions of odd width, each with a ReLU; padding is zero at every layer, so
+    that a padded text equals itself alone.
+
+    before: a feature model whose values (B, n, d) are taken -> values (B, n, dim)
+    """
+
+    def __init__(self, before: nn.Module, dim: int, width: int = 5, layers: int = 1, dropout: float = 0.0):
+        super().__init__()
+        if width % 2 == 0:
+            raise ValueError(f"Convolved(width={width}): expected an odd width, so that it is centred on a word.")
+        self.before, self.dim, self.dropout = before, dim, nn.Dropout(dropout)
+        sizes = [before.dim, *[dim] * layers]
+        self.layers = nn.ModuleList(
+            nn.Conv1d(a, b, width, padding=width // 2) for a, b in zip(sizes, sizes[1:], strict=False)
+        )
+
+    def forward(self, batch: Batch) -> Seen:
+        seen = self.before(batch)
+        hidden = seen.values.transpose(1, 2)
+        for layer in self.layers:
+            hidden = F.relu(layer(hidden.masked_fill(~seen.real[:, None], 0.0)))
+        return Seen(self.dropout(hidden.transpose(1, 2)), seen.items, seen.over, real=seen.real)

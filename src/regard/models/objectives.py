@@ -1,0 +1,110 @@
+"""Objectives: what is made small while learning, and what is looked at while choosing."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..data.batch import Batch
+from ..data.vocabulary import PAD
+from .answer import Answer
+from .losses import rewarded, supervised
+
+Scores = dict[str, tuple[float, float]]
+
+
+class Objective(nn.Module):
+    """A loss a row, summed; means are taken over all devices and parts of a batch.
+
+    supervise, form   the weight of the loss that teaches attention where gold is given (`losses.supervised`)
+    entropy           how much draws are held back from becoming certain (`losses.rewarded`)
+
+    Where a model draws (hard, reinforced attention) the score-function loss is added by itself; its baseline is what
+    the loss has lately been.
+    """
+
+    chooses, higher = "loss", False
+
+    def __init__(self, supervise: float = 0.0, form: str = "cross_entropy", entropy: float = 0.0):
+        super().__init__()
+        self.supervise, self.form, self.entropy = supervise, form, entropy
+        self.register_buffer("usual", torch.full((), float("nan")))
+        self.usual: Tensor
+
+    def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Losses (B, r), 0 where nothing is asked, and which rows are real (B, r)."""
+        raise NotImplementedError
+
+    def count(self, batch: Batch) -> float:
+        """How many rows a batch has: what its summed loss is divided by."""
+        return float(len(batch))
+
+    def forward(self, answer: Answer, batch: Batch) -> Tensor:
+        losses, real = self.rows(answer, batch)
+        total = losses.sum()
+        if answer.samples and self.training:
+            usual = torch.where(self.usual.isnan(), losses.detach().sum() / real.sum(), self.usual)
+            total = total + rewarded(losses, answer.samples, real, usual, answer.fed, self.entropy).sum()
+            with torch.no_grad():
+                self.usual.copy_(0.95 * usual + 0.05 * losses.detach().sum() / real.sum())
+        if self.supervise and batch.gold is not None:
+            total = total + self.supervise * supervised(answer.weights(grad=True), batch.gold, self.form).sum()
+        return total
+
+    def scores(self, answer: Answer, batch: Batch) -> Scores:
+        """Sums and counts, which add up over batches."""
+        losses, real = self.rows(answer, batch)
+        return {"loss": (float(losses.sum()), float(real.sum()))}
+
+
+class Classification(Objective):
+    """Cross-entropy of classes; the best validation accuracy is kept."""
+
+    chooses, higher = "accuracy", True
+
+    def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
+        losses = F.cross_entropy(answer.out, batch.target, reduction="none")[:, None]
+        return losses, torch.ones_like(losses, dtype=torch.bool)
+
+    def scores(self, answer: Answer, batch: Batch) -> Scores:
+        right = (answer.out.argmax(-1) == batch.target).sum()
+        return super().scores(answer, batch) | {"accuracy": (float(right), float(len(batch)))}
+
+
+class Regression(Objective):
+    """Squared error of one number."""
+
+    def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
+        losses = (answer.out - batch.target).square()[:, None]
+        return losses, torch.ones_like(losses, dtype=torch.bool)
+
+
+class Restoration(Objective):
+    """Squared error of pixels, the mean of an image."""
+
+    def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
+        losses = (answer.out - batch.target).square().flatten(1).mean(1, keepdim=True)
+        return losses, torch.ones_like(losses, dtype=torch.bool)
+
+
+class Sequences(Objective):
+    """Cross-entropy of each word of a target; smoothing: the share of belief that is spread over all words."""
+
+    def __init__(self, smoothing: float = 0.0, supervise: float = 0.0, form: str = "cross_entropy",
+                 entropy: float = 0.0):  # fmt: skip
+        super().__init__(supervise, form, entropy)
+        self.smoothing = smoothing
+
+    def count(self, batch: Batch) -> float:
+        assert batch.target_lengths is not None
+        return float(batch.target_lengths.sum())
+
+    def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
+        losses = F.cross_entropy(answer.out.transpose(1, 2), batch.target, reduction="none", ignore_index=PAD,
+                                 label_smoothing=self.smoothing if self.training else 0.0)  # fmt: skip
+        return losses, batch.target != PAD
+
+    def scores(self, answer: Answer, batch: Batch) -> Scores:
+        losses, real = self.rows(answer, batch)
+        right = ((answer.out.argmax(-1) == batch.target) & real).sum()
+        count = float(real.sum())
+        return {"loss": (float(losses.sum()), count), "accuracy": (float(right), count)}

@@ -1,0 +1,89 @@
+"""Ready models: the four parts put together for a task, with any attention by name (`looking.look`)."""
+
+from torch import nn
+
+from ..nn.attention import Attention
+from . import features, outputs, queries
+from .decoder import Readout, Sequencer, Speaker
+from .looking import Heads, look
+from .task_model import TaskModel
+
+
+def text_classifier(words: int, classes: int, attention: str = "additive", dim: int = 128, width: int = 128,
+                    kind: str = "lstm", dropout: float = 0.3) -> TaskModel:  # fmt: skip
+    """A recurrent net in both directions, one learned question that looks at its states, classes."""
+    seen = features.Recurrent(features.Embedded(words, dim, dropout), width, kind, dropout=dropout)
+    asked = queries.Learned(seen.dim)
+    return TaskModel(seen, asked, look(attention, seen.dim, seen.dim), outputs.Classes(seen.dim, classes, dropout=dropout))
+
+
+def retriever(keys: int, values: int, attention: str = "additive", dim: int = 32) -> TaskModel:
+    """The question looks at a table of keys and values: the smallest model of all four parts with a second input."""
+    seen, asked = features.Pairs((keys, values), dim), queries.Second(dim, words=keys)
+    return TaskModel(seen, asked, look(attention, dim, dim), outputs.Classes(dim, values, hidden=2 * dim))
+
+
+def translator(words: int, target_words: int, attention: str = "additive", dim: int = 128, width: int = 128,
+               order: str = "bahdanau", dropout: float = 0.2, layers: int = 1) -> Sequencer:  # fmt: skip
+    """A recurrent encoder in both directions and a recurrent decoder that looks at it before or after each step.
+
+    Bahdanau et al. 2015: attention="additive", order="bahdanau". Luong et al. 2015: attention="general" (global) or
+    "general+local_predictive", order="luong".
+    """
+    return _sequencer(features.Embedded(words, dim, dropout), target_words, attention, dim, width, order, dropout, layers)
+
+
+def spoken_recogniser(bands: int, target_words: int, attention: str = "additive", dim: int = 64, width: int = 64,
+                      order: str = "luong", dropout: float = 0.2) -> Sequencer:  # fmt: skip
+    """Frames of a sound, thinned twice on their way through three recurrent layers, and a decoder that says words."""
+    frames = features.Frames(bands, dim)
+    return _sequencer(frames, target_words, attention, 32, width, order, dropout, 3, thin=2)
+
+
+def _sequencer(before: nn.Module, target_words: int, attention: str, dim: int, width: int, order: str, dropout: float,
+               layers: int, thin: int = 1) -> Sequencer:  # fmt: skip
+    seen = features.Recurrent(before, width, "gru", layers, dropout=dropout, thin=thin)
+    state = 2 * width  # as wide as the states it looks at, so that every score fits
+    fed = seen.dim if order == "bahdanau" else width
+    asked = Speaker(target_words, dim, state, seen.dim, fed, order, dropout)
+    said = Readout(state, seen.dim, dim, width, target_words, dropout)
+    return Sequencer(seen, asked, look(attention, state, seen.dim), said)
+
+
+def patch_classifier(side: int, classes: int, attention: str = "additive", patch: int = 4, dim: int = 64,
+                     around: int = 4) -> TaskModel:  # fmt: skip
+    """Patches that see a little around themselves, and one learned question that finds the patch that matters."""
+    seen = features.Patches(side, patch, dim, around, hidden=2 * dim)
+    attention = "uniform" if attention == "none" else attention
+    return TaskModel(seen, queries.Learned(dim), look(attention, dim, dim), outputs.Classes(dim, classes, hidden=2 * dim))
+
+
+def image_restorer(side: int, attention: str = "scaled_dot", patch: int = 4, dim: int = 64, heads: int = 4) -> TaskModel:
+    """Every patch asks all patches what such a patch looks like, and is painted anew from itself and the answer."""
+    seen = features.Patches(side, patch, dim, around=2, hidden=2 * dim)
+    score, _, align = attention.partition("+")
+    if attention in ("uniform", "none"):
+        score, align = "scaled_dot", "uniform"
+    part: nn.Module = Heads(Attention(dim, heads, score=score, align=align or "softmax"))
+    return TaskModel(seen, queries.Itself(), part, outputs.Pixels(dim, side, patch))
+
+
+def graph_classifier(d: int, classes: int, attention: str = "additive", dim: int = 64, layers: int = 3, heads: int = 4,
+                     dropout: float = 0.1) -> TaskModel:  # fmt: skip
+    """Layers of graph attention, then one learned question over the nodes of each graph.
+
+    "uniform": means of neighbours and of nodes. "none": no edges at all, and the mean of the nodes.
+    """
+    plain = attention in ("uniform", "none")
+    options = {"align": "uniform"} if plain else {}
+    layers = 0 if attention == "none" else layers
+    seen = features.Nodes(d, dim, layers, heads, dropout, **options)
+    part = look("uniform" if plain else attention, dim, dim)
+    return TaskModel(seen, queries.Learned(dim), part, outputs.Classes(dim, classes, hidden=dim, dropout=dropout))
+
+
+def node_classifier(d: int, classes: int, attention: str = "additive", dim: int = 64, layers: int = 1, heads: int = 4,
+                    dropout: float = 0.3) -> TaskModel:  # fmt: skip
+    """Every node asks its neighbours: the queries are the nodes, and attention goes along the edges."""
+    seen = features.Nodes(d, dim, layers, heads, dropout, by_node=True)
+    return TaskModel(seen, queries.Itself(), look(attention, dim, dim), outputs.NodeClasses(dim, classes, dropout))

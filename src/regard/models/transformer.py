@@ -1,0 +1,75 @@
+"""The transformer as a sequence-to-sequence model."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..core.attend import Attended
+from ..core.structures import Causal, Padding, Structure
+from ..data.batch import Batch
+from ..data.vocabulary import START
+from ..nn.cache import Cache
+from .answer import Answer
+from .features.transformed import Block, Transformed, placed
+from .features.words import Embedded
+
+
+@dataclass(eq=False)
+class Reading:
+    """A decoder between two words: caches of each block for itself and for the memory, and how much has been said."""
+
+    own: list[Cache]
+    memory: list[Cache]
+    over: Structure
+    lengths: Tensor
+    length: int = 0
+
+    def chosen(self, index: Tensor) -> "Reading":
+        for cache in (*self.own, *self.memory):
+            cache.reorder(index)
+        lengths = self.lengths.index_select(0, index)
+        return Reading(self.own, self.memory, Padding(lengths), lengths, self.length)
+
+
+class Transformer(nn.Module):
+    """Encoder and decoder of blocks; the maps of an answer are those of the last block's look at the source.
+
+    inputs (B, n) words, target (B, t)  ->  Answer.out (B, t, words). score and align are those of the looks at the
+    source. Vaswani et al. 2017.
+    """
+
+    def __init__(
+        self, words: int, target_words: int, dim: int = 128, heads: int = 4, layers: int = 2, dropout: float = 0.1,
+        places: int = 256, score: str = "scaled_dot", align: str = "softmax",
+    ):  # fmt: skip
+        super().__init__()
+        self.features = Transformed(Embedded(words, dim, dropout), heads, layers, places, dropout)
+        self.words = Embedded(target_words, dim, dropout)
+        self.places = nn.Parameter(torch.randn(places, dim) * 0.02)
+        self.blocks = nn.ModuleList(
+            Block(dim, heads, 4 * dim, dropout, True, score, align) for _ in range(layers)
+        )
+        self.norm, self.logits = nn.LayerNorm(dim), nn.Linear(dim, target_words)
+
+    def forward(self, batch: Batch) -> Answer:
+        seen = self.features(batch)
+        x = placed(self.words.vectors(F.pad(batch.target[:, :-1], (1, 0), value=START)), self.places)
+        inner = list(seen.maps)
+        for block in self.blocks:
+            x, maps = block(x, Causal(), seen.values, seen.over)
+            inner += maps
+        return Answer(self.logits(self.norm(x)), (inner[-1],), tuple(inner[:-1]))
+
+    def begin(self, batch: Batch) -> Reading:
+        seen = self.features(batch)
+        memory = [block.across.remember(seen.values) for block in self.blocks]
+        return Reading([Cache() for _ in self.blocks], memory, seen.over, batch.lengths)
+
+    def step(self, word: Tensor, reading: Reading) -> tuple[Tensor, Reading, Attended]:
+        x = placed(self.words.vectors(word[:, None]), self.places, reading.length)
+        for block, own, memory in zip(self.blocks, reading.own, reading.memory, strict=True):
+            x, maps = block(x, Causal(align="end"), memory, reading.over, own)
+        reading.length += 1
+        return self.logits(self.norm(x))[:, 0], reading, Attended(x, maps[-1])
