@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from .commands import bench, see, train
+from .commands import bench, see, tasks
 from .commands.telling import extra, stop
 
 app = typer.Typer(
@@ -57,4 +57,4 @@ def demo(
 
 app.add_typer(see.app)
 app.add_typer(bench.app, name="bench")
-app.add_typer(train.app, name="train")
+app.add_typer(tasks.app, name="train")

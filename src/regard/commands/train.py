@@ -1,4 +1,4 @@
-"""regard train: a network trained by a paper's recipe, its accuracy beside the published one."""
+"""regard train on graphs: a network trained by a paper's recipe, its accuracy beside the published one."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from .telling import stop
 
-app = typer.Typer(help="Train a network and set its accuracy beside the published one.", no_args_is_help=True)
+app = typer.Typer(help="Train a model with attention, and set beside it what does without and what is trivial.", no_args_is_help=True)
 
 
 class Citations(StrEnum):

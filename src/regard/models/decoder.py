@@ -95,7 +95,7 @@ class Sequencer(TaskModel):
         super().__init__(features, query, attention, output)
         if by_row(attention) and query.order != "parallel":
             raise ValueError(f"Sequencer(order={query.order!r}) asks one word at a time, and local attention must know "
-                             "the row: use order='parallel', or local_predictive, which places its window.")  # fmt: skip
+                             "the row: use order='parallel', or local_predictive.")  # fmt: skip
 
     def forward(self, batch: Batch) -> Answer:
         seen = self.features(batch)

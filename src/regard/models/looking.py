@@ -6,7 +6,6 @@ from torch import Tensor, nn
 from ..core.alignments import Alignment
 from ..core.attend import Attended, attend
 from ..core.scores import Score
-from ..core.structures import Structure
 from ..nn.build import SCORES, build_alignment, build_score
 from .features.seen import Seen
 

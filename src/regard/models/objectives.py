@@ -43,7 +43,8 @@ class Objective(nn.Module):
         total = losses.sum()
         if answer.samples and self.training:
             usual = torch.where(self.usual.isnan(), losses.detach().sum() / real.sum(), self.usual)
-            total = total + rewarded(losses, answer.samples, real, usual, answer.fed, self.entropy).sum()
+            reward = rewarded(losses, answer.samples, real, usual, answer.fed, self.entropy).sum()
+            total = total + reward - reward.detach()  # its gradient alone: the loss stays the loss
             with torch.no_grad():
                 self.usual.copy_(0.95 * usual + 0.05 * losses.detach().sum() / real.sum())
         if self.supervise and batch.gold is not None:

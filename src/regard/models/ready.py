@@ -14,7 +14,9 @@ def text_classifier(words: int, classes: int, attention: str = "additive", dim: 
     """A recurrent net in both directions, one learned question that looks at its states, classes."""
     seen = features.Recurrent(features.Embedded(words, dim, dropout), width, kind, dropout=dropout)
     asked = queries.Learned(seen.dim)
-    return TaskModel(seen, asked, look(attention, seen.dim, seen.dim), outputs.Classes(seen.dim, classes, dropout=dropout))
+    return TaskModel(
+        seen, asked, look(attention, seen.dim, seen.dim), outputs.Classes(seen.dim, classes, dropout=dropout)
+    )
 
 
 def retriever(keys: int, values: int, attention: str = "additive", dim: int = 32) -> TaskModel:
@@ -30,7 +32,9 @@ def translator(words: int, target_words: int, attention: str = "additive", dim: 
     Bahdanau et al. 2015: attention="additive", order="bahdanau". Luong et al. 2015: attention="general" (global) or
     "general+local_predictive", order="luong".
     """
-    return _sequencer(features.Embedded(words, dim, dropout), target_words, attention, dim, width, order, dropout, layers)
+    return _sequencer(
+        features.Embedded(words, dim, dropout), target_words, attention, dim, width, order, dropout, layers
+    )
 
 
 def spoken_recogniser(bands: int, target_words: int, attention: str = "additive", dim: int = 64, width: int = 64,
@@ -55,10 +59,14 @@ def patch_classifier(side: int, classes: int, attention: str = "additive", patch
     """Patches that see a little around themselves, and one learned question that finds the patch that matters."""
     seen = features.Patches(side, patch, dim, around, hidden=2 * dim)
     attention = "uniform" if attention == "none" else attention
-    return TaskModel(seen, queries.Learned(dim), look(attention, dim, dim), outputs.Classes(dim, classes, hidden=2 * dim))
+    return TaskModel(
+        seen, queries.Learned(dim), look(attention, dim, dim), outputs.Classes(dim, classes, hidden=2 * dim)
+    )
 
 
-def image_restorer(side: int, attention: str = "scaled_dot", patch: int = 4, dim: int = 64, heads: int = 4) -> TaskModel:
+def image_restorer(
+    side: int, attention: str = "scaled_dot", patch: int = 4, dim: int = 64, heads: int = 4
+) -> TaskModel:
     """Every patch asks all patches what such a patch looks like, and is painted anew from itself and the answer."""
     seen = features.Patches(side, patch, dim, around=2, hidden=2 * dim)
     score, _, align = attention.partition("+")

@@ -204,8 +204,8 @@ class _Run:
         self.optimiser.zero_grad()
         found = self._summed(found)
         if not math.isfinite(found):
-            raise FloatingPointError(f"The loss is {found} at step {step + 1}: lower the rate ({self.how.rate}) or clip "
-                                     f"gradients harder ({self.how.clip}).")  # fmt: skip
+            raise FloatingPointError(f"The loss is {found} at step {step + 1}: lower the rate ({self.how.rate}) or "
+                                     f"clip gradients harder ({self.how.clip}).")  # fmt: skip
         return found, count
 
     @torch.no_grad()
@@ -260,8 +260,8 @@ class _Run:
         optimiser = getattr(self.optimiser, "optimizer", self.optimiser)
         best, about = checkpoint.load(self.file, self.plain, optimiser)
         if {key: about.get(key) for key in self._about()} != self._about():
-            raise ValueError(f"{self.file} was made by another run: it has {_said(about)}, this run {_said(self._about())}"
-                             ". Train into another folder, or delete it.")  # fmt: skip
+            raise ValueError(f"{self.file} was made by another run: it has {_said(about)}, this run "
+                             f"{_said(self._about())}. Train into another folder, or delete it.")  # fmt: skip
         self.best = {name: x.to(self.fabric.device) for name, x in best.items()}
         self.found = Trained(**about["found"])
 

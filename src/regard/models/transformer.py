@@ -48,9 +48,7 @@ class Transformer(nn.Module):
         self.features = Transformed(Embedded(words, dim, dropout), heads, layers, places, dropout)
         self.words = Embedded(target_words, dim, dropout)
         self.places = nn.Parameter(torch.randn(places, dim) * 0.02)
-        self.blocks = nn.ModuleList(
-            Block(dim, heads, 4 * dim, dropout, True, score, align) for _ in range(layers)
-        )
+        self.blocks = nn.ModuleList(Block(dim, heads, 4 * dim, dropout, True, score, align) for _ in range(layers))
         self.norm, self.logits = nn.LayerNorm(dim), nn.Linear(dim, target_words)
 
     def forward(self, batch: Batch) -> Answer:

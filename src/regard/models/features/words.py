@@ -1,5 +1,7 @@
 """Words as vectors: each by itself, or with its neighbours by convolution."""
 
+import itertools
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -71,7 +73,7 @@ class Convolved(nn.Module):
         self.before, self.dim, self.dropout = before, dim, nn.Dropout(dropout)
         sizes = [before.dim, *[dim] * layers]
         self.layers = nn.ModuleList(
-            nn.Conv1d(a, b, width, padding=width // 2) for a, b in zip(sizes, sizes[1:], strict=False)
+            nn.Conv1d(a, b, width, padding=width // 2) for a, b in itertools.pairwise(sizes)
         )
 
     def forward(self, batch: Batch) -> Seen:

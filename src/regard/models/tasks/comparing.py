@@ -1,0 +1,151 @@
+"""One experiment with and without attention, over seeds: the table that each `regard train` command prints."""
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ...recording.files.writing import write_whole
+from ..trainer import Trained, Trainer
+from .experiment import Experiment, Measure, Result
+
+SAYS = {"uniform": "uniform (every weight alike)", "none": "none (no attention)"}
+
+
+@dataclass
+class Row:
+    """One way over all seeds."""
+
+    says: str
+    results: list[Result] = field(default_factory=list)
+    trained: list[Trained] = field(default_factory=list)
+
+    def values(self, measure: str) -> list[float]:
+        return [result.numbers[measure] for result in self.results if measure in result.numbers]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"says": self.says, "runs": [result.numbers for result in self.results],
+                "lengths": [result.lengths for result in self.results if result.lengths],
+                "epochs": [one.epochs for one in self.trained], "kept": [one.kept for one in self.trained],
+                "seconds": [round(one.seconds, 1) for one in self.trained],
+                "validation": [one.best for one in self.trained]}  # fmt: skip
+
+
+@dataclass
+class Comparison:
+    experiment: Experiment
+    task: str
+    rows: list[Row]
+    baselines: list[Row]
+
+    def verdict(self) -> str:
+        """What DESIGN asks of a result: is it above what is trivial?"""
+        measure = self.experiment.measures[self.experiment.main]
+        if not self.baselines:
+            return ""
+        sign = 1 if measure.higher else -1
+        best = max(self.baselines, key=lambda row: sign * statistics.fmean(row.values(self.experiment.main)))
+        mine, theirs = (statistics.fmean(row.values(self.experiment.main)) for row in (self.rows[0], best))
+        word = "above" if sign * mine > sign * theirs else "below"
+        return f"{self.rows[0].says} is {word} the best trivial baseline ({best.says}) by {measure.says}."
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"task": self.task, "small": self.experiment.small, "rows": [row.as_dict() for row in self.rows],
+                "baselines": [row.as_dict() for row in self.baselines], "verdict": self.verdict()}  # fmt: skip
+
+
+def compare(experiment: Experiment, attention: str = "", seeds: int = 1, device: str = "cpu", devices: int = 1,
+            precision: str = "32-true", out: Path | None = None, alone: bool = False,
+            board: bool = False, console: Console | None = None) -> Comparison:  # fmt: skip
+    """The attention asked for and its ablations, each trained from seeds 0, 1, ...; and what is trivial beside them.
+
+    out   a folder: checkpoints of every run (a run that was stopped goes on from there), results.json, what was said
+    """
+    names = [attention or experiment.usual, *(() if alone else experiment.beside)]
+    rows = [Row(experiment.says.get(name, SAYS.get(name, name))) for name in dict.fromkeys(names)]
+    found = Comparison(experiment, "", rows, [])
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[numbers]}"), TimeElapsedColumn())
+    console = console or Console(stderr=True)
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("loading", total=None, numbers="")
+        for seed in range(seeds):
+            task = experiment.load(seed)
+            found.task = task.name
+            for row, name in zip(rows, dict.fromkeys(names), strict=True):
+                folder = None if out is None else out / f"{name}-{seed}"
+
+                def hear(epoch: int, step: int, steps: int, numbers: dict[str, float], name: str = name,
+                         seed: int = seed) -> None:  # fmt: skip
+                    text = "  ".join(f"{key} {value:.4g}" for key, value in numbers.items() if key != "epoch")
+                    progress.update(bar, description=f"{name}, seed {seed}, epoch {epoch}", total=steps, completed=step,
+                                    numbers=text)  # fmt: skip
+
+                trainer = Trainer(experiment.training, device, devices, precision, folder, board, hear)
+                with torch.random.fork_rng(devices=[]):
+                    torch.manual_seed(seed)
+                    model = experiment.model(task, name)
+                row.trained.append(trainer.fit(model, experiment.objective(), task.train, task.val, seed))
+                row.results.append(experiment.judge(model.to(device), task, device))
+                if folder is not None and row.results[-1].texts:
+                    write_whole(folder / "said.txt", ["\n".join(row.results[-1].texts).encode()])
+            progress.update(bar, description=f"trivial baselines, seed {seed}", total=None, numbers="")
+            for says, numbers in experiment.baselines(task).items():
+                row = next((row for row in found.baselines if row.says == says), None) or Row(says)
+                row.results.append(Result(numbers))
+                if row not in found.baselines:
+                    found.baselines.append(row)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        write_whole(out / "results.json", [json.dumps(found.as_dict(), indent=1).encode()])
+    return found
+
+
+def tables(found: Comparison) -> list[Table]:
+    """Numbers by measure; and the main number by length of the input, where that was asked."""
+    measures, seeds = found.experiment.measures, len(found.rows[0].results)
+    small = ", small setting" if found.experiment.small else ""
+    table = Table(title=f"{found.task}: test, {seeds} seed{'s' * (seeds > 1)}{small}")
+    table.add_column("attention")
+    for measure in measures.values():
+        table.add_column(measure.says, justify="right")
+    table.add_column("epochs", justify="right")
+    table.add_column("seconds a run", justify="right")
+    for row in found.rows:
+        cells = [_cell(row.values(name), measure) for name, measure in measures.items()]
+        table.add_row(row.says, *cells, f"{statistics.fmean(one.epochs for one in row.trained):.0f}",
+                      f"{statistics.fmean(one.seconds for one in row.trained):.1f}")  # fmt: skip
+    table.add_section()
+    for row in found.baselines:
+        table.add_row(row.says, *(_cell(row.values(name), measure) for name, measure in measures.items()), "", "")
+    made = [table]
+    bins = list(dict.fromkeys(key for row in found.rows for result in row.results for key in result.lengths))
+    if bins:
+        main = measures[found.experiment.main]
+        other = Table(title=f"{found.task}: {main.says} by length of the input")
+        other.add_column("attention")
+        for name in sorted(bins, key=lambda name: int(name.partition("-")[0])):
+            other.add_column(name, justify="right")
+        for row in found.rows:
+            values: Sequence[list[float]] = [
+                [result.lengths[name] for result in row.results if name in result.lengths]
+                for name in sorted(bins, key=lambda name: int(name.partition("-")[0]))
+            ]
+            other.add_row(row.says, *(_cell(value, main) for value in values))
+        made.append(other)
+    return made
+
+
+def _cell(values: Sequence[float], measure: Measure) -> str:
+    if not values:
+        return ""
+    mean = f"{measure.scale * statistics.fmean(values):.{measure.digits}f}"
+    if len(values) == 1:
+        return mean
+    return f"{mean} ± {measure.scale * statistics.stdev(values):.{measure.digits}f}"

@@ -1,0 +1,100 @@
+"""An experiment: one task, its model with any attention, what it is judged by, and what it must beat."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...data.batch import Batch, Example, collate
+from ...data.task import Task, batches
+from ..answer import Answer
+from ..objectives import Objective
+from ..trainer import Training
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number that a table shows: value * scale with so many digits."""
+
+    says: str
+    scale: float = 100.0
+    digits: int = 1
+    higher: bool = True
+
+
+@dataclass
+class Result:
+    """What a model reached on the test part: numbers by measure; the main one also by length of the input."""
+
+    numbers: dict[str, float]
+    lengths: dict[str, float] = field(default_factory=dict)
+    texts: list[str] = field(default_factory=list)  # what it said, for those who want to judge it again
+
+
+class Experiment:
+    """A subclass says how to load, build, train and judge; `comparing.compare` does the rest.
+
+    measures   by name; the first is the main one
+    beside     ablations that are trained beside the attention asked for
+    small      a setting for a CPU, done in minutes
+    """
+
+    name = ""
+    measures: dict[str, Measure] = {}  # noqa: RUF012 a subclass has its own
+    beside: tuple[str, ...] = ("uniform", "none")
+    usual = "additive"
+    says: dict[str, str] = {}  # noqa: RUF012 what an attention is called in this task's table
+
+    def __init__(self, small: bool = False, **options: Any):
+        self.small, self.options = small, options
+
+    def load(self, seed: int) -> Task:
+        """The task; where its split or its noise is drawn, a seed draws it."""
+        raise NotImplementedError
+
+    def model(self, task: Task, attention: str) -> nn.Module:
+        raise NotImplementedError
+
+    def objective(self) -> Objective:
+        raise NotImplementedError
+
+    @property
+    def training(self) -> Training:
+        raise NotImplementedError
+
+    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
+        raise NotImplementedError
+
+    def baselines(self, task: Task) -> dict[str, dict[str, float]]:
+        """What is reached without any of this: numbers by measure, for each trivial way."""
+        return {}
+
+    @property
+    def main(self) -> str:
+        return next(iter(self.measures))
+
+
+@torch.no_grad()
+def answers(model: nn.Module, examples: Sequence[Example], device: str, size: int = 64
+            ) -> Iterator[tuple[list[int], Batch, Answer]]:  # fmt: skip
+    """The model's answers, batch by batch: places of the examples, the batch, the answer."""
+    model.eval()
+    for chosen in batches(examples, size):
+        batch = collate([examples[i] for i in chosen]).to(device)
+        yield chosen, batch, model(batch)
+
+
+def by_length(lengths: Sequence[int], values: Sequence[float], bins: int = 4) -> dict[str, float]:
+    """The mean value in bins of about equal count, named by their lengths: {"2-11": .9, ...}."""
+    size = torch.tensor(lengths, dtype=torch.float64)
+    value = torch.tensor(values, dtype=torch.float64)
+    cuts = torch.quantile(size, torch.linspace(0, 1, bins + 1, dtype=torch.float64)).floor().unique()
+    made = {}
+    for place in range(len(cuts) - 1):
+        low, high = int(cuts[place]) + (place > 0), int(cuts[place + 1])
+        inside = (size >= low) & (size <= high)
+        if bool(inside.any()):
+            made[f"{low}-{high}"] = float(value[inside].mean())
+    return made
