@@ -28,7 +28,7 @@ def _run(
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
     devices: Annotated[int, typer.Option(min=1, help="How many processes share a batch (needs lightning).")] = 1,
     precision: Annotated[str, typer.Option(help="32-true, bf16-mixed or 16-mixed (these need lightning).")] = "32-true",
-    out: Annotated[Path | None, typer.Option(help="A folder for checkpoints and results; a stopped run goes on.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A folder for checkpoints and results; stopped runs go on.")] = None,
     board: Annotated[bool, typer.Option("--board", help="Write TensorBoard's files into --out too.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:

@@ -7,7 +7,9 @@ import typer
 
 from .telling import stop
 
-app = typer.Typer(help="Train a model with attention, and set beside it what does without and what is trivial.", no_args_is_help=True)
+app = typer.Typer(
+    help="Train a model with attention, and set beside it what does without and what is trivial.", no_args_is_help=True
+)
 
 
 class Citations(StrEnum):

@@ -27,7 +27,7 @@ class Pieces(Words):
     """
 
     def __init__(self, lines: Iterable[str], most: int = 8000):
-        from tokenizers import Tokenizer, models, trainers  # type: ignore[import-untyped]
+        from tokenizers import Tokenizer, models, trainers
 
         self.model = Tokenizer(models.BPE(unk_token=SPECIAL[1], end_of_word_suffix=CLOSE))
         trainer = trainers.BpeTrainer(

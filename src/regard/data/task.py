@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class Task:
     train: list[Example]
     val: list[Example]
     test: list[Example]
+    _: KW_ONLY
     classes: int = 0
     words: Vocabulary | None = None
     target_words: Vocabulary | None = None

@@ -1,6 +1,17 @@
-"""Task models: whole networks that are trained as they are."""
+"""Task models: feature model, query model, attention, output model; whole networks; and the trainer."""
 
+from . import features, outputs, queries, ready
+from .answer import Answer
+from .decoder import Sequencer
 from .gat import GAT, GATv2
+from .losses import rewarded, supervised
 from .mlp import MLP
+from .objectives import Classification, Objective, Regression, Restoration, Sequences
+from .search import say
+from .task_model import TaskModel
+from .trainer import Trained, Trainer, Training
+from .transformer import Transformer
 
-__all__ = ["GAT", "MLP", "GATv2"]
+__all__ = ["GAT", "MLP", "Answer", "Classification", "GATv2", "Objective", "Regression", "Restoration", "Sequencer",
+           "Sequences", "TaskModel", "Trained", "Trainer", "Training", "Transformer", "features", "outputs", "queries",
+           "ready", "rewarded", "say", "supervised"]  # fmt: skip

@@ -1,7 +1,9 @@
 """Where training runs: Lightning Fabric, or one device of torch where Fabric is not installed."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -48,7 +50,7 @@ def fabric_of(device: str = "cpu", devices: int = 1, precision: str = "32-true")
     Without Lightning, one device in full precision is OneDevice; more is refused with what to install.
     """
     try:
-        Fabric = _fabric()
+        Fabric, DDP = _fabric()
     except ModuleNotFoundError as missing:
         if devices == 1 and precision == "32-true":
             return OneDevice(device)
@@ -58,18 +60,17 @@ def fabric_of(device: str = "cpu", devices: int = 1, precision: str = "32-true")
     if devices > 1 and kind.index is not None:
         raise ValueError(f"device={device!r} names one device and devices={devices} asks for several: say {kind.type}.")
     chosen: Any = [kind.index] if kind.index is not None else devices
-    strategy = "ddp_spawn_find_unused_parameters_true" if devices > 1 else "auto"
+    # uniform weights leave the parameters of a score unused
+    strategy = DDP(start_method="spawn", find_unused_parameters=True) if devices > 1 else "auto"
     return Fabric(accelerator=kind.type, devices=chosen, precision=precision, strategy=strategy)
 
 
-def _fabric() -> Any:
-    """Lightning's Fabric, from whichever of its two packages is installed."""
-    import logging
-
+def _fabric() -> tuple[Any, Any]:
+    """Fabric and its DDP, from whichever of Lightning's two packages is installed."""
     for name in ("lightning.fabric", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
-        from lightning.fabric import Fabric
+        found = import_module("lightning.fabric")
     except ModuleNotFoundError:
-        from lightning_fabric import Fabric  # type: ignore[import-not-found, no-redef]
-    return Fabric
+        found = import_module("lightning_fabric")
+    return found.Fabric, import_module(f"{found.__name__}.strategies").DDPStrategy

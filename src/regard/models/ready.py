@@ -1,5 +1,7 @@
 """Ready models: the four parts put together for a task, with any attention by name (`looking.look`)."""
 
+from typing import Any
+
 from torch import nn
 
 from ..nn.attention import Attention
@@ -83,7 +85,7 @@ def graph_classifier(d: int, classes: int, attention: str = "additive", dim: int
     "uniform": means of neighbours and of nodes. "none": no edges at all, and the mean of the nodes.
     """
     plain = attention in ("uniform", "none")
-    options = {"align": "uniform"} if plain else {}
+    options: dict[str, Any] = {"align": "uniform"} if plain else {}
     layers = 0 if attention == "none" else layers
     seen = features.Nodes(d, dim, layers, heads, dropout, **options)
     part = look("uniform" if plain else attention, dim, dim)

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import pickle
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -120,10 +121,12 @@ class Trainer:
         if self.devices > 1:
             hear, self.hear = self.hear, None  # a bar cannot go into other processes
             try:
-                found, state = fabric.launch(_spread, self, model, objective, train, val, seed)
+                # as bytes: tensors that go to another process one by one hold a file open each
+                rest = pickle.dumps((self, list(train), list(val), seed))
+                found, state = fabric.launch(_spread, model, objective, rest)
             finally:
                 self.hear = hear
-            model.load_state_dict(state)
+            model.load_state_dict(pickle.loads(state))
             return found
         return self.run(fabric, model, objective, train, val, seed)
 
@@ -135,10 +138,11 @@ class Trainer:
             return run.through()
 
 
-def _spread(fabric: Any, trainer: Trainer, model: nn.Module, *given: Any) -> tuple[Trained, dict[str, Tensor]]:
+def _spread(fabric: Any, model: nn.Module, objective: Objective, rest: bytes) -> tuple[Trained, bytes]:
     """What each process does; the weights go back to the one that started them."""
-    found = trainer.run(fabric, model, *given)
-    return found, {name: x.cpu() for name, x in model.state_dict().items()}
+    trainer, train, val, seed = pickle.loads(rest)
+    found = trainer.run(fabric, model, objective, train, val, seed)
+    return found, pickle.dumps({name: x.cpu() for name, x in model.state_dict().items()})
 
 
 class _Run:

@@ -62,7 +62,7 @@ class Transformer(nn.Module):
 
     def begin(self, batch: Batch) -> Reading:
         seen = self.features(batch)
-        memory = [block.across.remember(seen.values) for block in self.blocks]
+        memory = [block.across.remember(seen.values) for block in self.blocks]  # type: ignore[union-attr, operator]
         return Reading([Cache() for _ in self.blocks], memory, seen.over, batch.lengths)
 
     def step(self, word: Tensor, reading: Reading) -> tuple[Tensor, Reading, Attended]:

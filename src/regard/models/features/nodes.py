@@ -33,5 +33,6 @@ class Nodes(nn.Module):
             heard, amap = layer(F.relu(norm(x)), batch.edge_index, return_map=True)
             x = x + self.dropout(heard)
             maps.append(amap)
+        assert batch.edge_index is not None
         over = Edges(batch.edge_index) if self.by_node else batch.over
         return Seen(x[None], x.shape[0] if self.by_node else len(batch), over, maps=tuple(maps))

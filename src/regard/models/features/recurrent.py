@@ -23,7 +23,7 @@ class Recurrent(nn.Module):
     """
 
     def __init__(
-        self, before: nn.Module, width: int, kind: str = "gru", layers: int = 1, both: bool = True,
+        self, before: Any, width: int, kind: str = "gru", layers: int = 1, both: bool = True,
         dropout: float = 0.0, thin: int = 1,
     ):  # fmt: skip
         super().__init__()

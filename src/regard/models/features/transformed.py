@@ -1,5 +1,7 @@
 """The transformer's block, and an encoder of them."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -52,10 +54,10 @@ class Transformed(nn.Module):
     places: the longest input, whose positions are learned; None: inputs have their positions already.
     """
 
-    def __init__(self, before: nn.Module, heads: int = 4, layers: int = 2, places: int | None = 512,
+    def __init__(self, before: Any, heads: int = 4, layers: int = 2, places: int | None = 512,
                  dropout: float = 0.1, score: str = "scaled_dot", align: str = "softmax"):  # fmt: skip
         super().__init__()
-        self.before, self.dim = before, before.dim
+        self.before, self.dim = before, int(before.dim)
         self.places = None if places is None else nn.Parameter(torch.randn(places, self.dim) * 0.02)
         self.blocks = nn.ModuleList(
             Block(self.dim, heads, 4 * self.dim, dropout, score=score, align=align) for _ in range(layers)

@@ -1,6 +1,7 @@
 """Words as vectors: each by itself, or with its neighbours by convolution."""
 
 import itertools
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -56,7 +57,7 @@ class Pairs(nn.Module):
 
     def forward(self, batch: Batch) -> Seen:
         found = sum(table(batch.inputs[..., place]) for place, table in enumerate(self.tables))
-        return Seen(found, len(batch), batch.over, real=batch.real)  # type: ignore[arg-type]
+        return Seen(found, len(batch), batch.over, real=batch.real)
 
 
 class Convolved(nn.Module):
@@ -66,15 +67,13 @@ class Convolved(nn.Module):
     before: a feature model whose values (B, n, d) are taken -> values (B, n, dim)
     """
 
-    def __init__(self, before: nn.Module, dim: int, width: int = 5, layers: int = 1, dropout: float = 0.0):
+    def __init__(self, before: Any, dim: int, width: int = 5, layers: int = 1, dropout: float = 0.0):
         super().__init__()
         if width % 2 == 0:
             raise ValueError(f"Convolved(width={width}): expected an odd width, so that it is centred on a word.")
         self.before, self.dim, self.dropout = before, dim, nn.Dropout(dropout)
         sizes = [before.dim, *[dim] * layers]
-        self.layers = nn.ModuleList(
-            nn.Conv1d(a, b, width, padding=width // 2) for a, b in itertools.pairwise(sizes)
-        )
+        self.layers = nn.ModuleList(nn.Conv1d(a, b, width, padding=width // 2) for a, b in itertools.pairwise(sizes))
 
     def forward(self, batch: Batch) -> Seen:
         seen = self.before(batch)

@@ -91,6 +91,7 @@ def by_length(lengths: Sequence[int], values: Sequence[float], bins: int = 4) ->
     size = torch.tensor(lengths, dtype=torch.float64)
     value = torch.tensor(values, dtype=torch.float64)
     cuts = torch.quantile(size, torch.linspace(0, 1, bins + 1, dtype=torch.float64)).floor().unique()
+    cuts = cuts if len(cuts) > 1 else cuts.repeat(2)
     made = {}
     for place in range(len(cuts) - 1):
         low, high = int(cuts[place]) + (place > 0), int(cuts[place + 1])

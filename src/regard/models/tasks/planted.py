@@ -37,7 +37,7 @@ class Retrieval(Experiment):
         right = weight = 0.0
         for _, batch, answer in answers(model, task.test, device):
             right += float((answer.out.argmax(-1) == batch.target).sum())
-            if answer.maps:
+            if answer.maps and batch.gold is not None:
                 weight += float((answer.weights()[:, 0, 0] * batch.gold).sum())
         return Result({"accuracy": right / len(task.test), "truth": weight / len(task.test)})
 

@@ -1,0 +1,61 @@
+"""regard train TASK, as someone types it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli import app
+from regard.models.tasks import EXPERIMENTS
+
+
+def call(*arguments: str):
+    return CliRunner().invoke(app, ["train", *arguments])
+
+
+def test_every_task_has_its_command_and_its_command_an_example():
+    whole = call("--help").output
+    for name in [*EXPERIMENTS, "gat", "acm"]:
+        assert name in whole
+        said = call(name, "--help")
+        assert said.exit_code == 0 and f"regard train {name}" in said.output
+    for name in EXPERIMENTS:
+        assert all(
+            option in call(name, "--help").output for option in ("--seeds", "--small", "--device", "--attention")
+        )
+
+
+def test_attention_solves_retrieval_and_uniform_weights_do_not(tmp_path):
+    pytest.importorskip("sklearn")
+    said = call("retrieval", "--small", "--seeds", "1", "--out", str(tmp_path / "run"), "--json")
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.stdout)
+    attention, uniform = (row["runs"][0]["accuracy"] for row in found["rows"])
+    chance = found["baselines"][0]["runs"][0]["accuracy"]
+    assert attention > 0.95 and uniform < chance + 0.1
+    assert "above the best trivial baseline" in found["verdict"]
+    assert json.loads((tmp_path / "run" / "results.json").read_text()) == found
+    again = call("retrieval", "--small", "--seeds", "1", "--out", str(tmp_path / "run"), "--json")
+    assert json.loads(again.stdout)["rows"] == found["rows"]  # gone on with, and there was nothing left to do
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [(("--attention", "telepathy"), "telepathy"), (("--seeds", "0"), "--seeds"), (("--device", "abacus"), "abacus")],
+)
+def test_what_cannot_be_done_is_told(given, says):
+    said = call("retrieval", "--small", *given)
+    assert said.exit_code != 0 and says in said.output
+    assert "Traceback" not in said.output
+
+
+def test_a_file_in_the_way_is_told(tmp_path):
+    (tmp_path / "taken").write_text("mine")
+    said = call("retrieval", "--small", "--out", str(tmp_path / "taken"))
+    assert said.exit_code == 1 and "name a folder" in said.output
+
+
+def test_missing_data_are_told_with_what_to_set(monkeypatch):
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+    said = call("sst", "--small")
+    assert said.exit_code == 1 and "set REGARD_DATA" in said.output

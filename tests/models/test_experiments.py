@@ -1,0 +1,59 @@
+"""Every experiment of regard train, at a tiny size: trained, judged, set beside its ablations and what is trivial."""
+
+import math
+import os
+from dataclasses import replace
+
+import pytest
+
+from regard.models.tasks import EXPERIMENTS
+from regard.models.tasks.comparing import compare, tables
+from regard.models.tasks.experiment import by_length
+
+PLANTED = ("retrieval", "cipher", "clutter", "motifs")
+
+
+def tiny(name):
+    """The experiment with a handful of examples and one epoch."""
+    kind = EXPERIMENTS[name]
+
+    class Tiny(kind):
+        def load(self, seed):
+            task = super().load(seed)
+            task.train = task.train[:: max(1, len(task.train) // 12)][:12]  # from all over: classes are in order
+            task.val, task.test = task.val[:4], task.test[:8]
+            return task
+
+        @property
+        def training(self):
+            return replace(super().training, epochs=1, batch=6)
+
+    return Tiny(small=True)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_runs_from_its_data_to_its_table(name, tmp_path):
+    pytest.importorskip("sklearn")
+    if name not in PLANTED and not os.environ.get("REGARD_DATA"):
+        pytest.skip("REGARD_DATA names no folder of data sets.")
+    experiment = tiny(name)
+    found = compare(experiment, out=tmp_path)
+    assert len(found.rows) == 1 + len(experiment.beside)
+    for row in [*found.rows, *found.baselines]:
+        assert all(math.isfinite(value) for measure in experiment.measures for value in row.values(measure))
+        assert row.values(experiment.main)
+    assert found.verdict()
+    made = tables(found)
+    assert made[0].row_count == len(found.rows) + len(found.baselines)
+    assert (tmp_path / "results.json").is_file()
+
+
+def test_bins_of_lengths_hold_everything_once():
+    lengths, values = [1, 2, 2, 3, 5, 8, 13, 21], [1.0, 0, 0, 1, 1, 0, 1, 1]
+    found = by_length(lengths, values, bins=3)
+    total = 0.0
+    for name, value in found.items():
+        low, high = map(int, name.split("-"))
+        total += value * sum(low <= n <= high for n in lengths)
+    assert total == pytest.approx(sum(values))
+    assert by_length([4, 4, 4], [1.0, 0.0, 1.0])
