@@ -39,7 +39,7 @@ ifneq ($(shell command -v npm),)
 check-web: web/node_modules/.package-lock.json
 	cd web && npm run --silent check && npm run --silent test
 	cd web && REGARD_OUT=node_modules/.built npm run --silent build > /dev/null
-	@for each in regard.js app.js; do cmp web/node_modules/.built/$$each src/regard/views/static/$$each \
+	@for each in regard.js app.js graph.js; do cmp web/node_modules/.built/$$each src/regard/views/static/$$each \
 	  || { echo "src/regard/views/static/$$each is not what web/ builds: run 'make web' and commit it."; exit 1; }; done
 else
 check-web:

@@ -2,6 +2,7 @@
 
 import { bitsOf, decode, logarithmic, signedLogarithmic, weightOfCode, type Blob64, type Numbers } from "./codec";
 import { DifferenceHead, type Side } from "./difference";
+import { EdgeHead, Edges } from "./edges";
 import { exactBlock, open, type Pairs } from "./exact";
 import { Head } from "./head";
 import { levelsOf, type Level } from "./levels";
@@ -13,6 +14,7 @@ export interface HeadNumbers {
   distance?: number | null;
   elsewhere?: number | null;
   importance?: number | null; // what the caller says
+  loops?: number | null; // the share of a node itself
   change?: number | null; // the share of a row's weight that stands elsewhere than in the other map
 }
 
@@ -43,7 +45,7 @@ export interface SiteAbout extends Cells {
   large?: boolean; // from a server: each head comes by itself
   numbers: HeadNumbers[];
   thumbs: Blob64;
-  form: "weights" | "qk" | "codes" | "cells";
+  form: "weights" | "qk" | "codes" | "cells" | "edges";
   weights?: Blob64;
   q?: Blob64;
   k?: Blob64;
@@ -61,6 +63,33 @@ export interface SiteAbout extends Cells {
   columnOf?: Blob64;
   beside?: BesideAbout;
   steps?: { first: number; written: (string | null)[] }; // of a generation: the first row that wrote, and what each wrote
+  start?: Blob64; // of a graph: where the edges of each target begin, their sources, ids, and how many the caller gave
+  source?: Blob64;
+  edge?: Blob64;
+  edges?: number;
+  graph?: number; // its nodes among the page's graphs
+}
+
+/** The nodes of a graph: `first` of them are attended and never attend, where those are others than the rest. */
+export interface GraphAbout {
+  count: number;
+  first: number;
+  places: Blob64;
+  classes?: Blob64;
+  called?: string[];
+}
+
+/** A picture under patches: boxes (left, upper, right, lower, name) and fixations (x, y, seconds) in pixels. */
+export interface ImageAbout {
+  png: number;
+  width: number;
+  height: number;
+  said: string;
+  grid: [number, number];
+  skip: number;
+  patch: [number, number];
+  boxes: (number | string)[][];
+  fixations: number[][];
 }
 
 export interface PageAbout {
@@ -71,6 +100,8 @@ export interface PageAbout {
   sites: SiteAbout[];
   rationale?: Rationale;
   beside?: { names: [string, string]; text: string; only: [string[], string[]] };
+  graphs?: GraphAbout[];
+  image?: ImageAbout;
 }
 
 const KEPT = 4e7; // weights of heads that were looked at before: 160 MB
@@ -138,6 +169,7 @@ export class MapData {
   private async made(site: SiteAbout, head: number): Promise<Head> {
     const { n, m } = site;
     if (site.form === "cells") return this.ofCells(site, head);
+    if (site.form === "edges") return this.ofEdges(site, head);
     const pairs = await this.pairs(site, head);
     let w: Float32Array;
     let best = null;
@@ -158,6 +190,18 @@ export class MapData {
     }
     const first: Level = { size: 1, rows: n, cols: m, mean: w, peak: w, count: await this.openPairs(site, head, pairs) };
     return new Head(n, m, levelsOf(first, n, m), pairs, best);
+  }
+
+  private async ofEdges(site: SiteAbout, head: number): Promise<Head> {
+    const parts = [site.start!, site.source!, site.edge!, site.weights!].map((x) => this.array(x));
+    const [start, source, id, w] = await Promise.all(parts);
+    const own = (w as Float32Array).subarray(head * source.length, (head + 1) * source.length);
+    return new EdgeHead(new Edges(site.n, site.m, start, source, id, own, site.edges!));
+  }
+
+  /** The picture that was looked at, as an address. */
+  png(image: ImageAbout): string {
+    return `data:image/png;base64,${this.text(image.png)}`;
   }
 
   /** 1 for each pair that may meet, 0 for one that may not; null where all may. */

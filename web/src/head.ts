@@ -87,14 +87,17 @@ export class Head {
     const key = r * 65536 + c;
     const found = this.tiles.get(key);
     if (found || !make || !this.single) return found ?? null;
-    const made = new Float32Array(TILE * TILE);
-    const i1 = Math.min(this.n, (r + 1) * TILE);
-    const j1 = Math.min(this.m, (c + 1) * TILE);
-    for (let i = r * TILE; i < i1; i++)
-      for (let j = c * TILE; j < j1; j++)
-        made[(i - r * TILE) * TILE + j - c * TILE] = this.open(i, j) ? this.value(i, j) : NaN;
     if (this.tiles.size >= TILES) this.tiles.delete(this.tiles.keys().next().value!);
+    const made = this.cut(r * TILE, c * TILE, TILE);
     this.tiles.set(key, made);
+    return made;
+  }
+
+  protected cut(i0: number, j0: number, size: number): Float32Array {
+    const made = new Float32Array(size * size);
+    const [i1, j1] = [Math.min(this.n, i0 + size), Math.min(this.m, j0 + size)];
+    for (let i = i0; i < i1; i++)
+      for (let j = j0; j < j1; j++) made[(i - i0) * size + j - j0] = this.open(i, j) ? this.value(i, j) : NaN;
     return made;
   }
 

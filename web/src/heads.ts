@@ -54,6 +54,7 @@ export function described(numbers: HeadNumbers): string {
   if (typeof numbers.entropy === "number") parts.push(`entropy ${numbers.entropy.toFixed(2)} bits`);
   if (typeof numbers.sink === "number") parts.push(`first key ${(100 * numbers.sink).toFixed(0)} %`);
   if (typeof numbers.distance === "number") parts.push(`distance ${numbers.distance.toFixed(1)}`);
+  if (typeof numbers.loops === "number") parts.push(`itself ${(100 * numbers.loops).toFixed(0)} %`);
   return parts.join(" · ");
 }
 

@@ -1,27 +1,36 @@
 /** Which colour is which weight. */
 
-import { html, nothing, type TemplateResult } from "lit";
+import { css, html, nothing, type TemplateResult } from "lit";
 import { COLD, RAMPS, signed, weightAt, written, type Scale } from "./colour";
 import type { Shows } from "./picture";
 import { isDark } from "./theme";
 
+export const legendStyle = css`
+  .legend { display: inline-flex; align-items: center; gap: 0.4rem; color: var(--soft); font-size: 0.8rem; font-variant-numeric: tabular-nums; }
+  .legend i { display: block; width: 11rem; height: 0.7rem; border-radius: 0.2rem; border: 1px solid var(--line); }
+  .scale { display: grid; grid-template-columns: auto auto auto; width: 11rem; justify-content: space-between; font-size: 0.7rem; white-space: nowrap; }
+  .ramp { display: grid; gap: 1px; }
+  .legend .shut { width: 1.6rem; background: repeating-linear-gradient(-45deg, var(--paper) 0 4px, var(--line) 4px 5.5px); }
+`;
+
 export interface Legend {
   top: number;
   scale: Scale;
-  shows: Shows;
-  size: number; // weights along a cell that is drawn
-  below: boolean; // whether weights go below 0
-  beyond: boolean; // whether something darker was left out of the scale
+  shows?: Shows;
+  size?: number; // weights along a cell that is drawn
+  below?: boolean; // whether weights go below 0
+  beyond?: boolean; // whether something darker was left out of the scale
+  ramp?: string[]; // the page's own unless told
   what: string; // "weight", or what is subtracted from what
-  restricted: boolean; // whether there are pairs that may not meet
-  shut: string; // what is said of them
+  restricted?: boolean; // whether there are pairs that may not meet
+  shut?: string; // what is said of them
 }
 
 export function legend(of: Legend): TemplateResult {
   const [warm, cold] = isDark() ? [RAMPS.dark, COLD.dark] : [RAMPS.light, COLD.light];
-  const ramp = of.below ? [...cold.slice(1).reverse(), ...warm].join(", ") : warm.join(", ");
+  const ramp = (of.below ? [...cold.slice(1).reverse(), ...warm] : (of.ramp ?? warm)).join(", ");
   const most = of.shows === "mean" ? "mean" : of.below ? "farthest from 0" : "largest";
-  const what = of.size > 1 ? `${most} ${of.what} of ${of.size} × ${of.size}` : of.what;
+  const what = of.size && of.size > 1 ? `${most} ${of.what} of ${of.size} × ${of.size}` : of.what;
   const least = of.below ? signed(-of.top) : of.scale === "log" ? `≤ ${written(weightAt(0, of.top, "log"))}` : "0";
   const middle = of.below ? "0" : written(weightAt(0.5, of.top, of.scale));
   const top = of.below ? signed(of.top) : written(of.top);

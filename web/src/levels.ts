@@ -44,20 +44,22 @@ export function levelFor(levels: Level[], pixels: number): number {
   return found < 0 ? levels.length - 1 : found;
 }
 
-/** The weight of each row from which on the larger ones make up a share of its mass; 0 for all of them. */
-export function massThresholds(w: Float32Array, n: number, m: number, share: number): Float32Array {
-  const made = new Float32Array(n);
-  if (share >= 1) return made;
-  for (let i = 0; i < n; i++) {
-    const row = Float32Array.from(w.subarray(i * m, (i + 1) * m), Math.abs).sort();
-    let total = 0;
-    for (const x of row) total += x;
-    let sum = 0;
-    for (let j = m - 1; j >= 0; j--) {
-      sum += row[j];
-      made[i] = row[j];
-      if (sum >= share * total - 1e-7) break;
-    }
+/** The weight from which on the larger ones make up a share of a row's mass; 0 for all of them. */
+export function leastOf(weights: Float32Array, share: number): number {
+  if (share >= 1) return 0;
+  const row = Float32Array.from(weights, Math.abs).sort();
+  const total = row.reduce((a, b) => a + b, 0);
+  let sum = 0;
+  let least = 0;
+  for (let j = row.length - 1; j >= 0; j--) {
+    sum += row[j];
+    least = row[j];
+    if (sum >= share * total - 1e-7) break;
   }
-  return made;
+  return least;
+}
+
+/** The same for each row of a map. */
+export function massThresholds(w: Float32Array, n: number, m: number, share: number): Float32Array {
+  return Float32Array.from({ length: n }, (_, i) => leastOf(w.subarray(i * m, (i + 1) * m), share));
 }

@@ -8,7 +8,7 @@ import { Gestures } from "./gestures";
 import type { Head } from "./head";
 import { keys } from "./keys";
 import { clamped, fit, limited, revealing, zoomed, type View } from "./layout";
-import { legend } from "./legend";
+import { legend, legendStyle } from "./legend";
 import { levelFor, massThresholds } from "./levels";
 import { paint, topInSight, topOf, type Shows } from "./picture";
 import { Part } from "./part";
@@ -63,17 +63,12 @@ export class RegardMap extends Part {
     this.note = "";
   }
 
-  static override styles = [theme, css`
+  static override styles = [theme, legendStyle, css`
     :host { position: relative; }
     .plot { position: relative; } canvas { touch-action: none; cursor: crosshair; border-radius: 0.4rem; }
     .here { min-height: 1.5em; margin: 0 0 0.35rem; font-size: 0.95rem; overflow-wrap: anywhere; }
     .here b { color: var(--glow); font-variant-numeric: tabular-nums; font-size: 1.05rem; }
     .here small, .note { color: var(--soft); }
-    .legend { display: inline-flex; align-items: center; gap: 0.4rem; color: var(--soft); font-size: 0.8rem; font-variant-numeric: tabular-nums; }
-    .legend i { display: block; width: 11rem; height: 0.7rem; border-radius: 0.2rem; border: 1px solid var(--line); }
-    .scale { display: grid; grid-template-columns: auto auto auto; width: 11rem; justify-content: space-between; font-size: 0.7rem; white-space: nowrap; }
-    .ramp { display: grid; gap: 1px; }
-    .legend .shut { width: 1.6rem; background: repeating-linear-gradient(-45deg, var(--paper) 0 4px, var(--line) 4px 5.5px); }
     input[type="range"] { width: 6.5rem; } .note { font-size: 0.8rem; margin: 0.35rem 0 0; }
   `];
 

@@ -1,6 +1,7 @@
 /** <regard-page>: all components on one page, with one choice. */
 
 import { css, html, LitElement, nothing, type PropertyValues } from "lit";
+import { EdgeHead } from "./edges";
 import { MapData, type PageAbout } from "./data";
 import { lone, sides } from "./sides";
 import { Store } from "./store";
@@ -39,6 +40,8 @@ export async function start(store: Store, hash: string): Promise<void> {
   const row = Math.max(first, Math.floor(site.n / 2));
   store.choose({ ...best, row, column: Math.min(row, site.m - 1) });
   const head = await store.head(best.head, best.site);
+  if (head instanceof EdgeHead) return store.choose(store.choice.locked ? {} : head.graph.opening());
+  if (store.data.about.image?.skip && !store.choice.locked) return store.choose({ row: 0 });
   if (!head.dense) return;
   let top = 0;
   const place = { row: store.choice.row, column: store.choice.column };
@@ -107,6 +110,11 @@ export class RegardPage extends LitElement {
     const { choice, site } = store;
     const coded = sites.some((x) => x.form === "codes");
     const pick = (name: "site" | "head") => (e: Event) => store.choose({ [name]: Number((e.target as HTMLSelectElement).value) });
+    const first = site.form === "edges" ? "graph" : about.image ? "image" : "map"; // where the bar stands
+    const bar = html`<div class="bar">
+      ${sites.length > 1 ? html`<label>Site <select aria-label="Site" @change=${pick("site")}>${sites.map((x, s) => html`<option value=${s} .selected=${s === choice.site}>${x.site}</option>`)}</select></label>` : nothing}
+      ${site.heads > 1 ? html`<label>Head <select aria-label="Head" @change=${pick("head")}>${Array.from({ length: site.heads }, (_, h) => html`<option value=${h} .selected=${h === choice.head}>${h}</option>`)}</select></label>` : nothing}
+      ${sides(store)}<label>${site.n.toLocaleString("en")} attend to ${site.m.toLocaleString("en")}</label></div>`;
     return html`
       ${this.bare ? nothing : html`<header><h1><span class="name">Regard</span>${about.title}</h1>
         ${about.text ? html`<blockquote>${about.text}</blockquote>` : nothing}
@@ -115,16 +123,15 @@ export class RegardPage extends LitElement {
       <main>
         <div>
           ${sites.some((x) => x.steps) ? html`<section><h2>Step by step</h2><regard-steps .store=${store}></regard-steps></section>` : nothing}
-          <section><div class="bar">
-            ${sites.length > 1 ? html`<label>Site <select aria-label="Site" @change=${pick("site")}>${sites.map((x, s) => html`<option value=${s} .selected=${s === choice.site}>${x.site}</option>`)}</select></label>` : nothing}
-            ${site.heads > 1 ? html`<label>Head <select aria-label="Head" @change=${pick("head")}>${Array.from({ length: site.heads }, (_, h) => html`<option value=${h} .selected=${h === choice.head}>${h}</option>`)}</select></label>` : nothing}
-            ${sides(store)}<label>${site.n.toLocaleString("en")} attend to ${site.m.toLocaleString("en")}</label></div>
+          ${first === "graph" ? html`<section>${bar}<regard-graph .store=${store}></regard-graph></section>` : nothing}
+          ${about.image ? html`<section>${first === "image" ? bar : nothing}<regard-image .store=${store}></regard-image></section>` : nothing}
+          <section>${first === "map" ? bar : nothing}
             <regard-map .store=${store}></regard-map></section>
         </div>
         <div>
           ${sites.length > 1 || site.heads > 1 ? html`<section><h2>All heads</h2><regard-heads .store=${store}></regard-heads></section>` : nothing}
-          ${site.columns ? html`<section><h2>What the row attends to</h2><regard-text .store=${store}></regard-text></section>` : nothing}
-          <section><h2>Lines</h2><regard-lines .store=${store}></regard-lines></section>
+          ${site.columns && site.form !== "edges" ? html`<section><h2>What the row attends to</h2><regard-text .store=${store}></regard-text></section>` : nothing}
+          ${site.form !== "edges" ? html`<section><h2>Lines</h2><regard-lines .store=${store}></regard-lines></section>` : nothing}
         </div>
       </main>
       <footer>Rows attend, columns are attended. On the map: wheel or <kbd>+</kbd> <kbd>−</kbd> zoom, drag moves, click or arrows hold a weight,

@@ -1,16 +1,20 @@
 """Pictures of attention maps, and pages that show them."""
 
+from .edges import Nodes
 from .figures import heat_map, overlay, spotlight
 from .graphs import graph_map
 from .grids import head_grid
 from .lines import line_map
 from .notebook import mimebundle, show, widget
 from .page import save_html
+from .pictures import Picture
 from .plotting import plot, save_figure
 from .terminal_map import drawn, plain
 from .texts import text_map
 
 __all__ = [
+    "Nodes",
+    "Picture",
     "drawn",
     "graph_map",
     "head_grid",

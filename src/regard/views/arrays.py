@@ -21,6 +21,7 @@ class Blobs:
 
     def __init__(self, quick: bool = False) -> None:
         self.packed: list[bytes] = []
+        self._known: dict[bytes, int] = {}
         self.quick = quick
 
     @property
@@ -38,8 +39,20 @@ class Blobs:
         kind = kind or TYPES[x.dtype.name]
         planes = x.reshape(-1).view(np.uint8).reshape(-1, x.dtype.itemsize).T  # like bytes together compress
         raw = np.ascontiguousarray(planes).tobytes()
-        self.packed.append(gzip.compress(raw, 0, mtime=0) if self.quick else packed(raw))
-        return {"blob": len(self.packed) - 1, "type": kind, "shape": list(x.shape)}
+        number = self.put(gzip.compress(raw, 0, mtime=0) if self.quick else packed(raw))
+        return {"blob": number, "type": kind, "shape": list(x.shape)}
+
+    def put(self, raw: bytes) -> int:
+        """Bytes as they are; what is there already, as the edges of every layer of a graph, is not put again."""
+        if raw not in self._known:
+            self._known[raw] = len(self.packed)
+            self.packed.append(raw)
+        return self._known[raw]
+
+    def whole(self, x: "Tensor | np.ndarray", below: int) -> dict[str, Any]:
+        """Whole numbers from 0 to `below`, in the smallest type that has them."""
+        kind = np.uint8 if below <= 1 << 8 else np.uint16 if below <= 1 << 16 else np.uint32
+        return self.add(np.asarray(x.cpu() if isinstance(x, Tensor) else x).astype(kind))
 
 
 def packed(raw: bytes) -> bytes:

@@ -4,6 +4,7 @@
     qk        queries, keys and tau in their own type, w_ij = exp(scale q_i . k_j + bias_j - tau_i): where that is less
     codes     8 bits a weight, c = 255 sqrt(w / largest of the head), and the largest of each row as they are
     cells     a pyramid's finest level (mean and peak of cells in 16 bits, logarithmic) beside queries and keys
+    edges     float32 on the edges of a graph (edges.py)
 
 A map that is aligned with another is carried on the axes of both.
 """
@@ -24,15 +25,15 @@ from ..core.lazy_maps import LazyMap
 from ..core.maps import AttentionMap, StoredMap
 from ..core.structures import Causal, Full, Padding, shift_of
 from .arrays import Blobs, logarithmic, signed_logarithmic
+from .edges import Drawing
 from .open_pairs import bits, open_pairs
-from .small import heads_of, pooled
+from .small import THUMB, heads_of, pooled
 from .steps import steps_of
 
 EXACT = 6_000_000  # bytes up to which a page carries all small maps exactly
 WHOLE = 1 << 20  # weights of a head up to which the page draws it from single weights
 CODED = 1 << 24  # weights of a head up to which it is carried in 8 bits where queries and keys are not known
 BEST = 4  # weights of each row that are exact beside codes
-THUMB = 32  # cells along the side of a head in small
 SAMPLE = 512  # rows on which a head's numbers are measured, evenly spaced
 
 
@@ -221,15 +222,22 @@ def short_name(name: str, place: int) -> str:
     return found[0] if found else str(place)
 
 
-def bundle(groups: "Mapping[str, list[AttentionMap]]", blobs: Blobs, step: Any = None, share: int = 1
-           ) -> list[dict[str, Any]]:  # fmt: skip
-    """The sites of a page. Small maps are all exact where that is at most 6 MB / share, otherwise in 8 bits."""
+def bundle(groups: "Mapping[str, list[AttentionMap]]", blobs: Blobs, step: Any = None, share: int = 1,
+           graphs: Drawing | None = None) -> list[dict[str, Any]]:  # fmt: skip
+    """The sites of a page. Small maps are all exact where that is at most 6 MB / share, otherwise in 8 bits.
+
+    Those of `graphs` are carried as edges.
+    """
+    drawn = graphs.ran if graphs is not None else {}
     known = {name: few(group[0]) if len(group) == 1 else None for name, group in groups.items()}
-    need = sum(_bytes(group, known[name]) for name, group in groups.items() if _size(group) <= WHOLE)
+    need = sum(
+        _bytes(group, known[name]) for name, group in groups.items() if _size(group) <= WHOLE and name not in drawn
+    )
     exact = need * share <= EXACT
     made = []
     for place, (name, group) in enumerate(groups.items()):
-        made.append(outline(name, group, place) | _form(group, known[name], exact, blobs))
+        form = graphs.form(name, blobs) if graphs and name in drawn else _form(group, known[name], exact, blobs)
+        made.append(outline(name, group, place) | form)
         if step is not None:
             step(place + 1, len(groups))
     return made

@@ -10,8 +10,8 @@ from torch import Tensor
 from ..core.difference import Difference, difference
 from ..core.maps import AttentionMap
 from .arrays import Blobs
-from .bundle import SAMPLE, THUMB, bundle, cells, one_of
-from .small import heads_of, pooled
+from .bundle import SAMPLE, bundle, cells, one_of
+from .small import THUMB, heads_of, pooled
 
 Groups = Mapping[str, list[AttentionMap]]
 

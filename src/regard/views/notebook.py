@@ -24,12 +24,12 @@ DOTS = 96  # dots an inch; the picture has twice as many, for sharp screens
 def widget(what: Any, **how: Any) -> "Page":
     """The page of a map or record as a widget; needs anywidget."""
     try:
-        from .page_widget import Page
+        from .page_widget import GraphPage, Page
     except ModuleNotFoundError as missing:
         raise ModuleNotFoundError(f"A widget needs {missing.name}: pip install 'regard[views]'. show() without it is a "
                                   "picture, save_html(path) a page.", name=missing.name) from missing  # fmt: skip
     about, blobs = page_data(what, **how)
-    made = Page(about=about, blobs=blobs)
+    made = (GraphPage if about.get("graphs") else Page)(about=about, blobs=blobs)
     made.still = still_of(what, how.get("item", 0)) if in_notebook() else ({"text/plain": plain(what)}, {})
     return made
 

@@ -17,7 +17,9 @@ from ..recording.record import Record
 from .arrays import Blobs
 from .bundle import bundle, joined
 from .comparing import beside as both
+from .edges import Drawing, Nodes
 from .given import Rationale, rationale_of, weigh_heads
+from .pictures import picture_of
 from .terminal import facts as facts_of
 from .terminal import text_of
 
@@ -32,7 +34,7 @@ def save_html(
     what: Shown, path: "str | os.PathLike[str]", *, title: str | None = None, item: int = 0,
     sites: "Callable[[str], bool] | None" = None, beside: Shown | None = None,
     names: tuple[str, str] = ("this", "other"), rationale: Rationale | None = None,
-    importance: "Mapping[str, Sequence[float]] | None" = None,
+    importance: "Mapping[str, Sequence[float]] | None" = None, nodes: Nodes | None = None, image: Any = None,
     progress: "Callable[[int, int], None] | None" = None,
 ) -> Path:  # fmt: skip
     """Write a page that shows a map, or all maps of a record, and needs nothing else: no network, no server.
@@ -48,9 +50,11 @@ def save_html(
     names       what the two are called
     rationale   the tokens that a person marked, 0 or 1 for each or spans [(start, stop), ...]: shown beside the weights
     importance  how much each head matters, {site: [a number for each head]}: heads can be sorted by it
+    nodes       names, classes and places of a graph's nodes: Nodes(classes=y)
+    image       what was looked at: a Picture, or pixels (pixel_values of a batch) whose patches follow from the maps
     """
     made = html_of(what, title=title, item=item, sites=sites, beside=beside, names=names, rationale=rationale,
-                   importance=importance, progress=progress)  # fmt: skip
+                   importance=importance, nodes=nodes, image=image, progress=progress)  # fmt: skip
     return write(made, path)
 
 
@@ -59,7 +63,8 @@ def html_of(what: Shown, **how: Any) -> str:
     data, blobs = page_data(what, **how)
     parts = [f'<script type="text/plain" data-blob="{i}">{text}</script>' for i, text in enumerate(blobs)]
     shown = {"title": html.escape(data["title"]), "policy": POLICY, "data": _json(data), "blobs": "\n".join(parts),
-             "script": script()}  # fmt: skip
+             "script": script(), "graph": f"<script>{script('graph.js')}</script>" if data.get("graphs") else ""
+             }  # fmt: skip
     template = files("regard.views").joinpath("templates/page.html").read_text(encoding="utf-8")
     return re.sub(r"%%(\w+)%%", lambda found: shown[found[1]], template)
 
@@ -68,7 +73,7 @@ def page_data(
     what: Shown, *, title: str | None = None, facts: str = "", text: str = "", item: int = 0,
     sites: "Callable[[str], bool] | None" = None, beside: Shown | None = None,
     names: tuple[str, str] = ("this", "other"), rationale: Rationale | None = None,
-    importance: "Mapping[str, Sequence[float]] | None" = None,
+    importance: "Mapping[str, Sequence[float]] | None" = None, nodes: Nodes | None = None, image: Any = None,
     progress: "Callable[[int, int], None] | None" = None,
 ) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
     """What a page describes and the arrays that it carries, as text; an error where it would be larger than 64 MB."""
@@ -81,17 +86,23 @@ def page_data(
     blobs, groups = Blobs(), joined(maps_of(what, item, sites))
     data: dict[str, Any] = {"version": 1, "title": title, "facts": facts, "text": text}
     if beside is None:
-        data["sites"] = bundle(groups, blobs, progress)
+        graphs = Drawing(groups, nodes)
+        data["sites"], data["graphs"] = bundle(groups, blobs, progress, graphs=graphs), graphs.about
     else:
         data["sites"], only = both(groups, joined(maps_of(beside, item, sites)), blobs, progress)
         there = text_of(beside) if isinstance(beside, Record) else ""
         data["beside"] = {"names": [str(x) for x in names], "text": "" if there == text else there, "only": only}
+        if nodes is not None:
+            raise ValueError("nodes= draws a graph, and beside= shows two maps as matrices: make a page of each.")
     if rationale is not None and beside is not None:
         raise ValueError("rationale= marks the tokens of one text, and beside= has two: make a page of each.")
     if rationale is not None:
         data["rationale"] = rationale_of(rationale, data["sites"])
     if importance is not None:
         weigh_heads(importance, data["sites"])
+    if image is not None:
+        labels = what.labels if isinstance(what, Record) else None
+        data["image"] = picture_of(image, _by_site(what), item, labels).about(blobs)
     texts = blobs.texts
     size = sum(map(len, texts))
     if size > LIMIT:
@@ -102,15 +113,17 @@ def page_data(
 
 def maps_of(what: Shown, item: int = 0, sites: "Callable[[str], bool] | None" = None) -> dict[str, AttentionMap]:
     """The maps of one item of a batch by site, each (heads, n, m)."""
-    if isinstance(what, AttentionMap):
-        maps: Mapping[str, AttentionMap] = {what.site or "map": what}
-    else:
-        maps = what.maps if isinstance(what, Record) else what
-    one = {name: item_of(amap, item) for name, amap in maps.items() if sites is None or sites(name)}
+    one = {name: item_of(amap, item) for name, amap in _by_site(what).items() if sites is None or sites(name)}
     if not one:
         raise ValueError("There are no maps to show: record with keep='qk', 'weights' or 'topk', and name sites that "
                          "are there.")  # fmt: skip
     return one
+
+
+def _by_site(what: Shown) -> Mapping[str, AttentionMap]:
+    if isinstance(what, AttentionMap):
+        return {what.site or "map": what}
+    return what.maps if isinstance(what, Record) else what
 
 
 def write(made: str | bytes, path: "str | os.PathLike[str]") -> Path:
@@ -121,9 +134,9 @@ def write(made: str | bytes, path: "str | os.PathLike[str]") -> Path:
     return write_whole(target, [made.encode() if isinstance(made, str) else made])
 
 
-def script() -> str:
-    """The components, built from web/ and carried by the package."""
-    text = files("regard.views").joinpath("static/regard.js").read_text(encoding="utf-8")
+def script(name: str = "regard.js") -> str:
+    """The components, built from web/ and carried by the package; graph.js is what draws graphs."""
+    text = files("regard.views").joinpath("static", name).read_text(encoding="utf-8")
     return text.replace("</script", "<\\/script")
 
 

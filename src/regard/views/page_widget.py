@@ -57,6 +57,12 @@ class Page(anywidget.AnyWidget):
         self.chosen = made
 
 
+class GraphPage(Page):
+    """The same with what draws graphs, which other pages do not carry."""
+
+    _esm = script("graph.js") + Page._esm
+
+
 def _within(asked: int, count: int, name: str) -> int:
     if not -count <= asked < count:
         raise ValueError(f"choose({name}={asked}): there are {count}.")

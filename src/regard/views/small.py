@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..core.maps import AttentionMap
 
+THUMB = 32  # cells along the side of a head in small
 WHOLE = 1 << 20  # weights of a head up to which cells are made from single weights, beyond it from the pyramid
 
 

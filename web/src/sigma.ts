@@ -1,0 +1,104 @@
+/** Graphs drawn with sigma: an edge is a wedge, broad at the attended node and a point at the attending one; a ring is
+ * the weight that a node gives itself. */
+
+import { createNodeBorderProgram } from "@sigma/node-border";
+import { MultiDirectedGraph } from "graphology";
+import Sigma from "sigma";
+import { EdgeTriangleProgram } from "sigma/rendering";
+import type { Drawing, Heard, Look, Scene } from "./drawing";
+
+const Ringed = createNodeBorderProgram({
+  borders: [
+    { size: { attribute: "ring", defaultValue: 0, mode: "relative" }, color: { attribute: "ringColour" } },
+    { size: { fill: true }, color: { attribute: "color" } },
+  ],
+});
+
+function graphOf(scene: Scene): MultiDirectedGraph {
+  const graph = new MultiDirectedGraph({ allowSelfLoops: false });
+  for (let x = 0; x < scene.places.length / 2; x++) graph.addNode(x, { x: scene.places[2 * x], y: scene.places[2 * x + 1] });
+  for (let e = 0; e < scene.ends.length / 2; e++) graph.addEdgeWithKey(e, scene.ends[2 * e], scene.ends[2 * e + 1]);
+  return graph;
+}
+
+function dress(graph: MultiDirectedGraph, look: Look): void {
+  const { node, edge } = look;
+  graph.updateEachNodeAttributes((key, was) => {
+    const x = Number(key);
+    return { ...was, size: node.size[x], color: node.colour[x], ring: node.ring[x], ringColour: node.ringColour[x], label: node.name[x] };
+  }, { attributes: ["size", "color", "ring", "ringColour", "label"] });
+  graph.updateEachEdgeAttributes((key) => {
+    const e = Number(key);
+    return { size: edge.width[e], color: edge.colour[e], zIndex: edge.order[e], hidden: edge.hidden[e] > 0 };
+  }, { attributes: ["size", "color", "zIndex", "hidden"] });
+}
+
+function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing {
+  const graph = graphOf(scene);
+  dress(graph, look);
+  const sigma = new Sigma(graph, box, {
+    defaultNodeType: "ringed", nodeProgramClasses: { ringed: Ringed }, defaultEdgeType: "wedge",
+    edgeProgramClasses: { wedge: EdgeTriangleProgram }, zIndex: true, allowInvalidContainer: true, minEdgeThickness: 0.5,
+    labelSize: 12, labelDensity: 1, labelGridCellSize: 80,
+    labelRenderedSizeThreshold: Math.min(6, 0.45 * Math.max(...look.node.size)), minCameraRatio: 0.005, maxCameraRatio: 1.3, stagePadding: 34, inertiaDuration: 120,
+    defaultDrawNodeHover: () => undefined, // the component draws what is pointed at
+    defaultDrawNodeLabel: (context, data) => {
+      context.font = `12px ${look.font}`;
+      context.lineWidth = 3;
+      context.strokeStyle = look.halo;
+      context.fillStyle = look.ink;
+      context.strokeText(data.label ?? "", data.x + data.size + 3, data.y + 4);
+      context.fillText(data.label ?? "", data.x + data.size + 3, data.y + 4);
+    },
+  });
+  const camera = sigma.getCamera();
+  const layers = sigma.getCanvases();
+  sigma.on("enterNode", ({ node }) => heard.over(Number(node)));
+  sigma.on("leaveNode", () => heard.over(null));
+  sigma.on("clickNode", ({ node }) => heard.click(Number(node)));
+  sigma.on("clickStage", () => heard.click(null));
+  sigma.on("doubleClickStage", (event) => event.preventSigmaDefault());
+  sigma.on("doubleClickNode", (event) => event.preventSigmaDefault());
+  sigma.on("afterRender", () => heard.frame());
+  const wheel = (event: WheelEvent) => {
+    if (event.deltaY > 0 && camera.ratio >= 1) event.stopImmediatePropagation(); // nothing farther away: the page scrolls
+  };
+  box.addEventListener("wheel", wheel, { capture: true });
+  return {
+    show(next) {
+      look = next;
+      dress(graph, next);
+    },
+    at(node) {
+      const data = sigma.getNodeDisplayData(String(node))!;
+      return { ...sigma.framedGraphToViewport(data), size: sigma.scaleSize(data.size) };
+    },
+    fade(edges, nodes, names) {
+      layers.edges.style.opacity = String(edges);
+      layers.nodes.style.opacity = String(nodes);
+      layers.labels.style.opacity = String(names);
+    },
+    wide: (width) => sigma.scaleSize(width),
+    zoom: (factor) => void camera.animatedZoom({ factor, duration: 120 }),
+    whole: () => void camera.animatedReset({ duration: 200 }),
+    reveal(node) {
+      const { x, y } = this.at(node);
+      const { width, height } = sigma.getDimensions();
+      if (x > 40 && y > 40 && x < width - 40 && y < height - 40) return;
+      const data = sigma.getNodeDisplayData(String(node))!;
+      void camera.animate({ x: data.x, y: data.y }, { duration: 200 });
+    },
+    resize() {
+      const { width, height } = sigma.getDimensions();
+      if (box.clientWidth === width && box.clientHeight === height) return;
+      sigma.resize();
+      sigma.scheduleRender();
+    },
+    close() {
+      box.removeEventListener("wheel", wheel, { capture: true });
+      sigma.kill();
+    },
+  };
+}
+
+globalThis.regardDrawing = open;
