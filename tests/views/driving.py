@@ -4,6 +4,10 @@ import pytest
 
 MAP = "document.querySelector('regard-page').shadowRoot.querySelector('regard-map')"
 
+COPIED = """canvas => { const copy = document.createElement('canvas'), context = copy.getContext('2d');
+    [copy.width, copy.height] = [canvas.width, canvas.height]; context.drawImage(canvas, 0, 0);
+    return context.getImageData(0, 0, copy.width, copy.height).data; }"""  # the pixels, read of a copy
+
 
 def until(page, what: str, of: str = MAP) -> None:
     """Until the map has something; by asking, since the page's policy forbids what wait_for_function does."""

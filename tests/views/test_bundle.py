@@ -1,7 +1,5 @@
 """What a page carries of a map gives its weights back."""
 
-import base64
-import gzip
 import json
 import re
 from pathlib import Path
@@ -9,24 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.views.reading import array
 from torch.testing import assert_close
 
 import regard
 from regard.views import bundle
 from regard.views.bundle import Blobs
-
-KINDS = {"f32": "<f4", "f16": "<f2", "u8": "u1", "u16": "<u2", "u32": "<u4"}
-
-
-def array(blobs: Blobs, about: dict) -> torch.Tensor:
-    """An array as the page decodes it."""
-    raw = np.frombuffer(gzip.decompress(base64.b64decode(blobs.texts[about["blob"]])), np.uint8)
-    if about["type"] == "bf16":
-        words = np.ascontiguousarray(raw.reshape(2, -1).T).view("<i2")
-        return torch.from_numpy(words.reshape(about["shape"]).copy()).view(torch.bfloat16)
-    kind = np.dtype(KINDS[about["type"]])
-    made = np.ascontiguousarray(raw.reshape(kind.itemsize, -1).T).view(kind).reshape(about["shape"])
-    return torch.from_numpy(made.astype(np.int64) if kind.kind == "u" else made.copy())
 
 
 def carried(amap: regard.AttentionMap) -> tuple[dict, Blobs]:
@@ -45,7 +31,7 @@ def test_few_weights_are_carried_as_they_are():
     amap = regard.attend(q, k, k, align="sparsemax").map
     site, blobs = carried(amap)
     assert site["form"] == "weights"
-    assert torch.equal(array(blobs, site["weights"]), amap.weights().float())
+    assert torch.equal(array(blobs.texts, site["weights"]), amap.weights().float())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -56,8 +42,8 @@ def test_queries_and_keys_come_back_bit_for_bit_and_give_every_weight(dtype, ove
     site, blobs = carried(amap)
     assert site["form"] == "qk"
     seen = site.get("length", 40)  # keys that nobody may see are not kept
-    assert torch.equal(array(blobs, site["q"]), q[0])
-    assert torch.equal(array(blobs, site["k"])[:, :seen], k[0, :, :seen])
+    assert torch.equal(array(blobs.texts, site["q"]), q[0])
+    assert torch.equal(array(blobs.texts, site["k"])[:, :seen], k[0, :, :seen])
     known = bundle.few(amap)
     assert_close(known.weights(slice(0, 40), 40).float(), amap.weights(), rtol=1e-5, atol=1e-7)
 
@@ -76,10 +62,10 @@ def test_past_the_bound_weights_have_8_bits_and_the_largest_of_each_row_are_exac
     w = amap.weights()
     assert site["form"] == "codes"
     top = torch.tensor(site["top"])[:, None, None]
-    near = top * (array(blobs, site["codes"]).float() / 255) ** 2
+    near = top * (array(blobs.texts, site["codes"]).float() / 255) ** 2
     assert ((near / top).sqrt() - (w / top).sqrt()).abs().max() <= 0.5001 / 255
-    assert torch.equal(array(blobs, site["best"]), w.gather(-1, array(blobs, site["keys"])))
-    assert_close(array(blobs, site["best"]), w.topk(bundle.BEST, -1).values)
+    assert torch.equal(array(blobs.texts, site["best"]), w.gather(-1, array(blobs.texts, site["keys"])))
+    assert_close(array(blobs.texts, site["best"]), w.topk(bundle.BEST, -1).values)
 
 
 def test_a_large_map_is_cells_with_queries_and_keys(monkeypatch):
@@ -89,9 +75,9 @@ def test_a_large_map_is_cells_with_queries_and_keys(monkeypatch):
     site, blobs = carried(amap)
     first = amap.pyramid()[0]
     assert site["form"] == "cells" and site["cell"] == first.size == 8
-    assert torch.equal(array(blobs, site["q"]), q)
-    assert torch.equal(array(blobs, site["count"]), first.count[:1])
-    code = array(blobs, site["peak"]).double()
+    assert torch.equal(array(blobs.texts, site["q"]), q)
+    assert torch.equal(array(blobs.texts, site["count"]), first.count[:1])
+    code = array(blobs.texts, site["peak"]).double()
     peak = torch.where(code > 0, 2.0 ** (48 * (code / 65535 - 1)), 0.0)
     assert_close(peak, first.peak.double(), rtol=3e-4, atol=0.0)
 

@@ -55,7 +55,7 @@ export class RegardGraph extends Part {
     .both { display: grid; grid-template-columns: minmax(0, 1fr) 13rem; gap: 0.8rem; }
     .stage { position: relative; height: min(58vh, 35rem); min-height: 20rem; border-radius: 0.4rem; overflow: hidden; cursor: grab; }
     .stage > div, .stage > canvas { position: absolute; inset: 0; } .stage > canvas { pointer-events: none; }
-    .here { min-height: 1.5em; margin: 0 0 0.35rem; font-size: 0.95rem; overflow-wrap: anywhere; } .here b { color: var(--glow); font-variant-numeric: tabular-nums; }
+    .here { height: 1.5em; margin: 0 0 0.35rem; font-size: 0.95rem; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; } /* one line: the graph stays under the pointer */ .here b { color: var(--glow); font-variant-numeric: tabular-nums; }
     small, .note { color: var(--soft); font-size: 0.85rem; } .note { margin: 0.35rem 0 0; }
     ol { list-style: none; margin: 0; padding: 0; max-height: min(58vh, 35rem); overflow: auto; }
     li button { display: grid; grid-template-columns: 1fr auto; gap: 0.5rem; width: 100%; text-align: left; border: 0; border-radius: 0.3rem; padding: 0.12rem 0.35rem; font-variant-numeric: tabular-nums; background-color: transparent; background-repeat: no-repeat; overflow-wrap: anywhere; }

@@ -40,7 +40,7 @@ export class RegardImage extends Part {
 
   static override styles = [theme, legendStyle, css`
     canvas { cursor: crosshair; touch-action: none; } .tokens { display: inline-flex; flex-wrap: wrap; gap: 0.25rem; } .tokens button { padding: 0.1rem 0.45rem; font-size: 0.85rem; }
-    .here { min-height: 1.5em; margin: 0 0 0.35rem; font-size: 0.95rem; } .here b { color: var(--glow); font-variant-numeric: tabular-nums; }
+    .here { height: 1.5em; margin: 0 0 0.35rem; font-size: 0.95rem; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; } .here b { color: var(--glow); font-variant-numeric: tabular-nums; }
     .note { color: var(--soft); font-size: 0.85rem; margin: 0.35rem 0 0; } input[type="range"] { width: 6rem; }
   `];
 

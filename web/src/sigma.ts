@@ -41,6 +41,7 @@ function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing
     edgeProgramClasses: { wedge: EdgeTriangleProgram }, zIndex: true, allowInvalidContainer: true, minEdgeThickness: 0.5,
     labelSize: 12, labelDensity: 1, labelGridCellSize: 80,
     labelRenderedSizeThreshold: Math.min(6, 0.45 * Math.max(...look.node.size)), minCameraRatio: 0.005, maxCameraRatio: 1.3, stagePadding: 34, inertiaDuration: 120,
+    doubleClickTimeout: 0, // two clicks on two nodes, however quick, are two clicks
     defaultDrawNodeHover: () => undefined, // the component draws what is pointed at
     defaultDrawNodeLabel: (context, data) => {
       context.font = `12px ${look.font}`;
@@ -57,8 +58,6 @@ function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing
   sigma.on("leaveNode", () => heard.over(null));
   sigma.on("clickNode", ({ node }) => heard.click(Number(node)));
   sigma.on("clickStage", () => heard.click(null));
-  sigma.on("doubleClickStage", (event) => event.preventSigmaDefault());
-  sigma.on("doubleClickNode", (event) => event.preventSigmaDefault());
   sigma.on("afterRender", () => heard.frame());
   const wheel = (event: WheelEvent) => {
     if (event.deltaY > 0 && camera.ratio >= 1) event.stopImmediatePropagation(); // nothing farther away: the page scrolls
@@ -84,7 +83,7 @@ function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing
     reveal(node) {
       const { x, y } = this.at(node);
       const { width, height } = sigma.getDimensions();
-      if (x > 40 && y > 40 && x < width - 40 && y < height - 40) return;
+      if (x > 8 && y > 8 && x < width - 8 && y < height - 8) return;
       const data = sigma.getNodeDisplayData(String(node))!;
       void camera.animate({ x: data.x, y: data.y }, { duration: 200 });
     },

@@ -52,9 +52,10 @@ class Picture:
         if self.grid is None:
             found = self._found(height, width, lengths)
             if found is None:
-                raise ValueError(f"Picture: no square patch divides {height} x {width} pixels into as many patches as "
-                                 f"these maps have tokens ({', '.join(map(str, sorted(set(lengths))))}): give "
-                                 "grid=(rows, columns) and skip=.")  # fmt: skip
+                have = ", ".join(map(str, sorted(lengths)))
+                raise ValueError(f"Picture: no size of patch cuts {height} x {width} pixels into as many as these maps "
+                                 f"have tokens ({have}), or several do: give Picture(pixels, grid=(rows, columns), "
+                                 "skip=..., patch=...).")  # fmt: skip
             return found
         rows, columns = self.grid
         most, skip = max(lengths, default=0), self.skip
@@ -66,18 +67,20 @@ class Picture:
         return replace(self, skip=skip)
 
     def _found(self, height: int, width: int, lengths: Sequence[int]) -> "Picture | None":
-        """The picture's side is a whole number of patches if it can be, and as few tokens as possible are skipped."""
-        best: tuple[bool, int, int] | None = None
-        made = None
-        sides = [self.patch] if isinstance(self.patch, int) else range(1, min(height, width) + 1)
-        for side in sides:
-            rows, columns = height // side, width // side
-            for length in lengths:
-                skip = length - rows * columns
-                rank = (height % side > 0 or width % side > 0, skip, side)
-                if skip in ((self.skip,) if self.skip is not None else range(9)) and (best is None or rank < best):
-                    best, made = rank, replace(self, grid=(rows, columns), skip=skip, patch=side)
-        return made
+        """The side that divides the picture and skips the fewest tokens. One that does not divide it must be the only
+        one that would do: what a model leaves over is not to be guessed."""
+        skips = range(9) if self.skip is None else (self.skip,)
+        found = []
+        for side in [self.patch] if isinstance(self.patch, int) else range(1, min(height, width) + 1):
+            grid = (height // side, width // side)
+            for skip in (length - grid[0] * grid[1] for length in lengths):
+                if skip in skips:
+                    found.append((height % side > 0 or width % side > 0, skip, side, grid))
+        found.sort()
+        if not found or (found[0][0] and len(found) > 1 and found[0][:2] == found[1][:2]):
+            return None
+        _, skip, side, grid = found[0]
+        return replace(self, grid=grid, skip=skip, patch=side)
 
     def about(self, blobs: Blobs) -> dict[str, Any]:
         """What the page is told; the pixels as a PNG."""

@@ -1,0 +1,223 @@
+"""Graphs in a real browser: pointed at, clicked, walked by keys, zoomed; 20,000 edges."""
+
+import pytest
+import torch
+from tests.views.driving import COPIED, choice, number, until
+
+import regard
+from regard.views import Nodes
+
+GRAPH = "document.querySelector('regard-page').shadowRoot.querySelector('regard-graph')"
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+EDGES = torch.tensor([[1, 2, 3, 0, 0, 4, 2], [0, 0, 0, 1, 2, 3, 2]])
+NAMES = ["hub", "one", "two", HOSTILE, "four", "alone"]
+PLACES = [(0, 0), (-1, 1), (1, 1), (-1, -1), (1, -1), (0.2, 0.9)]
+
+
+def over(heads=2, self_loops=True):
+    torch.manual_seed(0)
+    q, k = 2 * torch.randn(heads, 6, 4), 2 * torch.randn(heads, 6, 4)
+    return regard.attend(q, k, k, over=regard.Edges(EDGES, self_loops=self_loops)).map
+
+
+@pytest.fixture
+def graph(opened):
+    def show(what=None, scheme="light", **how):
+        how = how or {"nodes": Nodes(NAMES, [0, 1, 1, 0, 0, 1], PLACES)}
+        page = opened(over() if what is None else what, scheme, **how)
+        until(page, "ready", GRAPH)
+        until(page, "drawing", GRAPH)
+        page.wait_for_timeout(150)
+        return page
+
+    return show
+
+
+def spot(page, node):
+    return tuple(page.evaluate(f"""node => {{
+        const graph = {GRAPH}, box = graph.shadowRoot.querySelector('.stage').getBoundingClientRect();
+        const at = graph.drawing.at(node); return [box.x + at.x, box.y + at.y]; }}""", node))  # fmt: skip
+
+
+def listed(page):
+    """The neighbours that are written beside the graph, with their weights."""
+    rows = page.locator("regard-graph ol button").all_inner_texts()
+    return {name: number(weight) for name, weight in (row.rsplit("\n", 1) for row in rows)}
+
+
+def near(**weights):
+    """Names and weights as the list should have them, to its four digits."""
+    return pytest.approx({name: float(w) for name, w in weights.items()}, abs=6e-5)
+
+
+def ink(page):
+    """How many pixels are drawn over the graph."""
+    return page.evaluate(f"""() => {{
+        const data = ({COPIED})({GRAPH}.shadowRoot.querySelector('.stage > canvas'));
+        return data.filter((x, i) => i % 4 === 3 && x > 0).length; }}""")
+
+
+def edges_seen(page):
+    return float(page.evaluate(f"{GRAPH}.shadowRoot.querySelector('canvas.sigma-edges').style.opacity"))
+
+
+def test_pointing_at_a_node_isolates_what_it_attends_to_with_exact_weights(graph):
+    amap = over()
+    page = graph(amap)
+    assert edges_seen(page) == 1
+    page.mouse.move(*spot(page, 0))
+    page.wait_for_timeout(150)
+    head = choice(page)["head"]
+    assert choice(page)["row"] == 0 and not choice(page)["locked"] and edges_seen(page) < 0.2
+    w = amap.weights()[head, 0]
+    assert listed(page) == near(**{"itself": w[0], "one": w[1], "two": w[2], HOSTILE: w[3]})
+    assert list(listed(page).values()) == sorted(listed(page).values(), reverse=True)
+    page.mouse.move(*(x + 90 for x in spot(page, 5)))
+    page.wait_for_timeout(150)
+    assert edges_seen(page) == 1
+
+
+def test_a_click_holds_a_neighbourhood_and_a_click_beside_lets_it_go(graph):
+    page = graph()
+    before = ink(page)
+    page.mouse.click(*spot(page, 2))
+    page.wait_for_timeout(200)
+    assert (choice(page)["row"], choice(page)["locked"]) == (2, True) and edges_seen(page) == 0
+    assert ink(page) > before + 200  # its edges and their numbers
+    page.mouse.move(*spot(page, 0))
+    page.wait_for_timeout(100)
+    assert choice(page)["row"] == 2 and page.locator("regard-map .here").inner_text().startswith("“two” (2) attends to")
+    page.mouse.click(*(x + 60 for x in spot(page, 5)))
+    page.wait_for_timeout(150)
+    assert not choice(page)["locked"] and edges_seen(page) == 1
+
+
+def test_keys_walk_the_graph_and_it_is_said(graph):
+    amap = over()
+    page = graph(amap)
+    page.locator("regard-graph .stage").focus()
+    page.keyboard.press("ArrowLeft")
+    assert choice(page)["row"] == 0 and choice(page)["locked"]
+    w = amap.weights()[choice(page)["head"]]
+    best = [j for j in w[0].argsort(descending=True).tolist() if w[0, j] > 0]
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    assert choice(page)["column"] == best[0]
+    page.keyboard.press("ArrowDown")
+    assert choice(page)["column"] == best[1]
+    said = page.locator("regard-graph [aria-live]").inner_text()
+    assert said.startswith("“hub” (0) attends along 4 edges") and "marked" in said
+    for _ in range(4):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert choice(page)["row"] == best[-1]
+    page.keyboard.press("h")
+    assert choice(page)["head"] == 1
+    page.keyboard.press("Escape")
+    assert not choice(page)["locked"]
+
+
+def test_another_head_has_other_weights_on_the_same_places(graph):
+    amap = over()
+    page = graph(amap)
+    page.mouse.click(*spot(page, 0))
+    places = [spot(page, node) for node in range(6)]
+    for head in (0, 1):
+        page.locator("regard-page select[aria-label=Head]").select_option(str(head))
+        page.wait_for_timeout(150)
+        w = amap.weights()[head, 0]
+        assert listed(page) == near(**{"itself": w[0], "one": w[1], "two": w[2], HOSTILE: w[3]})
+        assert [spot(page, node) for node in range(6)] == places
+
+
+def test_who_attends_to_a_node_can_be_asked_too(graph):
+    amap = over()
+    page = graph(amap)
+    page.mouse.click(*spot(page, 0))
+    page.locator("regard-graph select[aria-label^=Which]").select_option("out")
+    w = amap.weights()[choice(page)["head"], :, 0]
+    assert listed(page) == near(itself=w[0], one=w[1], two=w[2])
+
+
+def test_the_mass_leaves_out_the_smallest_weights_of_each_node(graph):
+    page = graph(over(self_loops=False))
+    assert page.evaluate(f"{GRAPH}.slots.length") == 6  # the loop at 2 is a ring
+    stage = page.locator("regard-graph .stage")
+    before = stage.screenshot()
+    page.locator("regard-graph input[type=range]").fill("0.3")
+    page.wait_for_timeout(200)
+    assert "30 %" in page.locator("regard-graph .bar").inner_text() and stage.screenshot() != before
+
+
+def test_wheel_and_keys_zoom_and_the_whole_comes_back(graph):
+    page = graph()
+    apart = lambda: abs(spot(page, 1)[0] - spot(page, 2)[0])  # noqa: E731
+    whole = apart()
+    page.mouse.move(*spot(page, 0))
+    page.mouse.wheel(0, -400)
+    page.wait_for_timeout(500)
+    assert apart() > 1.2 * whole
+    page.locator("regard-graph button", has_text="Whole").click()
+    page.wait_for_timeout(500)
+    assert apart() == pytest.approx(whole, rel=0.02)
+
+
+def test_a_node_is_found_by_its_name(graph):
+    page = graph()
+    box = page.locator("regard-graph input[type=search]")
+    for text, row in (("two", 2), ("fo", 4), ("5", 5)):
+        box.fill(text)
+        box.press("Enter")
+        assert choice(page)["row"] == row
+    assert "attends along 1 edge" in page.locator("regard-graph .here").inner_text()
+
+
+def test_names_that_are_html_are_text_and_classes_have_a_legend(graph):
+    page = graph(scheme="dark", nodes=Nodes(NAMES, ["<b>x</b>", "y", "y", "y", "y", "y"], PLACES))
+    assert page.locator("regard-graph img").count() == 0 and page.locator("regard-graph .classes b").count() == 0
+    assert page.locator("regard-graph .classes span").all_inner_texts() == ["<b>x</b>", "y"]
+
+
+def test_targets_and_sources_that_are_other_nodes_are_both_asked(graph):
+    torch.manual_seed(1)
+    q, k = torch.randn(1, 2, 4), torch.randn(1, 3, 4)
+    amap = regard.attend(q, k, k, over=regard.Edges(torch.tensor([[0, 1, 2, 1], [0, 0, 1, 1]]))).map
+    places = [(-1, 1), (-1, 0), (-1, -1), (1, 0.6), (1, -0.6)]
+    page = graph(amap, nodes=Nodes(["a", "b", "c", "A", "B"], places=places))
+    page.mouse.click(*spot(page, 4))
+    w = amap.weights()[0]
+    assert listed(page) == near(c=w[1, 2], b=w[1, 1])
+    page.mouse.click(*spot(page, 1))
+    page.wait_for_timeout(100)
+    assert listed(page) == near(A=w[0, 1], B=w[1, 1])
+
+
+def test_without_webgl_a_sentence_stands_and_the_list_still_works(browser, tmp_path):
+    file = over().save_html(tmp_path / "page.html", nodes=Nodes(NAMES))
+    page = browser.new_page()
+    page.add_init_script("""const own = HTMLCanvasElement.prototype.getContext;
+        HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
+            return kind.startsWith("webgl") ? null : own.call(this, kind, ...rest); };""")
+    page.goto(file.as_uri())
+    until(page, "refused", GRAPH)
+    assert "no WebGL" in page.locator("regard-graph [role=status]").inner_text()
+    page.locator("regard-graph input[type=search]").fill("hub")
+    page.locator("regard-graph input[type=search]").press("Enter")
+    assert set(listed(page)) == {"itself", "one", "two", HOSTILE}
+    page.close()
+
+
+def test_twenty_thousand_edges_open_and_answer(graph):
+    torch.manual_seed(0)
+    n = 2500
+    source = torch.randint(0, n, (20_000,))
+    ends = torch.stack([source, (source + torch.randint(1, 60, (20_000,))) % n])
+    q, k = torch.randn(1, n, 4), torch.randn(1, n, 4)
+    amap = regard.attend(q, k, k, over=regard.Edges(ends)).map
+    page = graph(amap, title="many")
+    assert page.evaluate(f"{GRAPH}.slots.length") == 20_000
+    page.locator("regard-graph input[type=search]").fill("1234")
+    page.locator("regard-graph input[type=search]").press("Enter")
+    best = amap.topk(1234, 1)
+    name, weight = next(iter(listed(page).items()))
+    assert (int(name), weight) == (int(best[1][0, 0]), pytest.approx(float(best[0][0, 0]), abs=6e-5))
