@@ -36,7 +36,7 @@ def _springs(low: NDArray[np.int64], high: NDArray[np.int64], count: int) -> Arr
     graph = networkx.Graph()
     graph.add_nodes_from(range(count))
     graph.add_edges_from(zip(low.tolist(), high.tolist(), strict=True))
-    found = networkx.spring_layout(graph, seed=0, iterations=STEPS, method="force")
+    found = networkx.spring_layout(graph, seed=0, iterations=STEPS)
     return np.array([found[node] for node in range(count)])
 
 
