@@ -1,20 +1,43 @@
-"""Two turns that the site's build takes: a notebook becomes a page, aligned lists in docstrings stay aligned."""
+"""Three turns that the site's build takes: a notebook becomes a page, the list of mechanisms becomes a tree of tables,
+aligned lists in docstrings stay aligned."""
 
 import json
 import re
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from griffe import Extension, Object
 
 NOTEBOOK = re.compile(r"<!-- notebook: (\S+) -->")
+TREE = "<!-- taxonomy -->"
 ALIGNED = re.compile(r"^\S.*?\S? {2,}\S")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """`<!-- notebook: name.ipynb -->` is replaced by the cells of the notebook beside the page."""
+    """`<!-- notebook: name.ipynb -->` becomes the cells of that notebook, `<!-- taxonomy -->` the tree."""
+    if TREE in markdown:
+        markdown = markdown.replace(TREE, tree())
     folder = Path(page.file.abs_src_path).parent
     return NOTEBOOK.sub(lambda found: cells(folder / found[1]), markdown)
+
+
+def tree() -> str:
+    """Every mechanism of `regard taxonomy`, a table for each place, as it is linked from docs/mechanisms."""
+    from regard.taxonomy import mechanisms
+
+    parts, before = [], ""
+    for place, members in groupby(mechanisms(), lambda one: one.place):
+        if place[0] != before:
+            parts.append(f"## {place[0]}")
+            before = place[0]
+        rows = ["| page | class | formula | papers |", "|---|---|---|---|"]
+        for one in members:
+            page = one.page.removeprefix("mechanisms/") if one.page.startswith("mechanisms/") else f"../{one.page}"
+            shown = one.name.replace("_", " ")
+            rows.append(f"| [{shown}]({page}) | `{one.where}` | `{one.short}` | {'; '.join(one.papers)} |")
+        parts += [f"### {', '.join(place[1:])}", "\n".join(rows)]
+    return "\n\n".join(parts)
 
 
 def cells(path: Path) -> str:

@@ -3,19 +3,26 @@
 import importlib.util
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("matplotlib", reason="the pages draw with matplotlib: pip install 'regard[demo]'")
 from PIL import Image
 
-import regard
-from regard.core.scores.modifiers import Modifier
+from regard.taxonomy import mechanisms
 
 DOCS = Path(__file__).parents[2] / "docs"
-SPEC = importlib.util.spec_from_file_location("make_pictures", DOCS / "make_pictures.py")
-make_pictures = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(make_pictures)
+
+
+def loaded(name: str):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+make_pictures, hooks = loaded("make_pictures"), loaded("hooks")
 
 PAGES = make_pictures.pages()
 MECHANISMS = [page for page in PAGES if page.parent.name == "mechanisms" and page.stem != "index"]
@@ -68,11 +75,20 @@ def test_a_page_has_its_parts(page):
     assert any(block["printed"] for block in make_pictures.blocks(page)), f"{page.name} measures nothing"
 
 
-def test_every_mechanism_has_its_page():
-    text = (DOCS / "mechanisms" / "index.md").read_text(encoding="utf-8")
-    names = [*regard.scores.NAMES, *regard.alignments.NAMES]
-    assert [name for name in names if f'`"{name}"`' not in text] == []
-    alone = ["Location", "LocationAware", "LearnedQuery", "TopK", "Reinforced", "Rotary"]
-    alone += [kind.__name__ for kind in Modifier.__subclasses__() if kind.__module__.startswith("regard.core.")]
-    assert [name for name in alone if f"`{name}`" not in text] == []
-    assert [page.name for page in MECHANISMS if f"({page.name})" not in text] == []
+def test_every_page_is_that_of_a_mechanism_and_every_mechanism_has_its_page():
+    wanted = {one.page for one in mechanisms()}
+    assert [page for page in sorted(wanted) if not (DOCS / page).is_file()] == []
+    assert {f"mechanisms/{page.name}" for page in MECHANISMS} <= wanted
+
+
+def test_the_tree_of_the_docs_is_that_of_the_command():
+    shown = hooks.on_page_markdown(
+        (DOCS / "mechanisms/index.md").read_text(encoding="utf-8"),
+        SimpleNamespace(file=SimpleNamespace(abs_src_path=str(DOCS / "mechanisms/index.md"))),
+    )
+    for one in mechanisms():
+        assert f"`{one.where}` | `{one.short}`" in shown
+    links = re.findall(r"\]\(([\w/.]+\.md)\)", shown)
+    assert len(links) > len(mechanisms())
+    assert [link for link in links if not (DOCS / "mechanisms" / link).resolve().is_file()] == []
+    assert hooks.TREE not in shown

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Edges(Structure):
-    """Target i may attend source j for each edge j -> i.
+    """A graph: targets attend the sources of their edges.
+
+        (i, j) for each edge j -> i
 
     edge_index (2, E) int: sources first, then targets, as in torch_geometric. Directed; duplicate edges count twice.
     size = (targets, sources), taken from the queries and keys unless given. self_loops=True replaces the loops as

@@ -67,7 +67,12 @@ def _short(value: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Full(Structure):
-    """Every query may attend every key."""
+    """Every query may attend every key.
+
+        (i, j) for all i, j
+
+    What is meant where no structure is given.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +145,12 @@ def check_align(align: str | None, who: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Causal(Structure):
-    """Nobody looks ahead: j <= i + shift, shift = 0 (align="start") or m - n (align="end")."""
+    """Nobody looks ahead.
+
+        j <= i + shift,   shift = 0 (align="start") or m - n (align="end")
+
+    Vaswani et al. 2017.
+    """
 
     align: str | None = None
 
@@ -160,10 +170,12 @@ class Causal(Structure):
 
 @dataclass(frozen=True, eq=False)
 class Window(Structure):
-    """Neighbours only: -left * dilation <= j - i <= right * dilation, in steps of dilation.
+    """Neighbours only, in steps of dilation.
+
+        -left * dilation <= j - i <= right * dilation
 
     With grid=(height, width) the positions are pixels of an image in row-major order and the window holds on both
-    axes: a (left + 1 + right) x (left + 1 + right) neighbourhood, cut at the border.
+    axes: a (left + 1 + right) x (left + 1 + right) neighbourhood, cut at the border. Beltagy et al. 2020.
     """
 
     left: int
@@ -211,7 +223,12 @@ class Window(Structure):
 
 @dataclass(frozen=True, eq=False)
 class Padding(Structure):
-    """Only the first lengths[b] keys of item b are real; the padding may hold anything, NaN included."""
+    """Only the first keys of an item are real; the padding may hold anything, NaN included.
+
+        j < lengths[b] for item b
+
+    lengths (batch,) int, whole items; a shape that broadcasts to all batch axes will do.
+    """
 
     lengths: Tensor
 
@@ -249,7 +266,12 @@ class Padding(Structure):
 
 @dataclass(frozen=True, eq=False)
 class Mask(Structure):
-    """The pairs the user marks: keep is bool, True = may be attended, broadcastable to (..., H, n, m)."""
+    """The pairs the user marks.
+
+        keep[i, j]
+
+    keep (..., H, n, m) bool, or what broadcasts to it; True = may be attended. A key mask is keep[:, None, None, :].
+    """
 
     keep: Tensor
 
@@ -293,7 +315,9 @@ class Mask(Structure):
 
 @dataclass(frozen=True, eq=False)
 class Segments(Structure):
-    """Pairs of one segment: ids[i] == key_ids[j]. Packed sequences, and pooling.
+    """Pairs of one segment: packed sequences, and pooling.
+
+        ids[i] == key_ids[j]
 
     Segments(ids)              packed self-attention; ids (n,) or (batch, n), any integers >= 0
     Segments(ids, key_ids=...) packed cross-attention

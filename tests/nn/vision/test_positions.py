@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import Causal, Padding
+from regard import Causal, Mask, Padding, Segments
 from regard.nn import (
     Attention,
     AttentionFree,
@@ -142,3 +142,25 @@ def test_double_attention_gathers_and_distributes():
     z = torch.einsum("bor,brn->bon", descriptors, distribute)
     out = torch.einsum("co,bon->bcn", made.out.weight, z) + made.out.bias[:, None]
     assert_close(made(x).out, out.reshape(x.shape))
+
+
+def test_axial_and_window_attention_are_segments_of_a_grid():
+    """What the page of compositions says in one line, against loops over rows, columns and windows."""
+    h, w, size = 4, 6, 2
+    x, layer = torch.randn(1, h * w, 4, dtype=torch.float64), Attention(4, 2, dtype=torch.float64)
+    place = torch.arange(h * w)
+    row, column = place // w, place % w
+    same = {
+        "rows": row,
+        "columns": column,
+        "windows": row // size * (w // size) + column // size,
+    }
+    for ids in same.values():
+        found = layer(x, over=Segments(ids)).out
+        for segment in ids.unique():
+            inside = ids == segment
+            assert_close(found[:, inside], layer(x[:, inside]).out)
+    cross = Mask(keep=(row[:, None] == row) | (column[:, None] == column))
+    inside = (row == 1) | (column == 2)
+    alone = layer(x[:, w + 2 : w + 3], x[:, inside])
+    assert_close(layer(x, over=cross).out[:, w + 2], alone.out[:, 0])

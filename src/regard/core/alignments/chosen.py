@@ -27,7 +27,7 @@ class TopK(Softmax):
 
         w_ij = exp(s_ij - tau_i) if j is among the k largest scores of row i, else 0
 
-    s (..., n, m) -> w (..., n, m). Ties go to whichever key torch.topk takes. k >= m is softmax.
+    s (..., n, m) -> w (..., n, m). Ties go to whichever key torch.topk takes. k >= m is softmax. Gupta et al. 2021.
     """
 
     kept = ("k",)

@@ -9,9 +9,11 @@ from .modifiers import Modifier, gathered_sum, spread
 
 
 class PairBias(Modifier):
-    """s'_ij = s_ij + bias_ij for every pair, such as a learned number for each distance in a graph.
+    """A number for every pair, such as a learned one for each distance in a graph.
 
-    bias (..., H, n, m), up to four axes, each 1 or whole: a batch that broadcasts has one axis.
+        s'_ij = s_ij + bias_ij
+
+    bias (..., H, n, m), up to four axes, each 1 or whole: a batch that broadcasts has one axis. Ying et al. 2021.
     """
 
     kept = ("bias",)
@@ -41,7 +43,9 @@ class PairBias(Modifier):
 
 
 class EdgeBias(Modifier):
-    """s'_e = s_e + bias_e for every edge: a number that a graph's edges bring to the score.
+    """A number that each edge of a graph brings to the score.
+
+        s'_e = s_e + bias_e
 
     bias (E,), or (H, E) with a row for each head; E + nodes columns with self_loops=True, as for an edge's key.
     """

@@ -100,7 +100,7 @@ class LearnedQuery(QueryFree):
 
     q only counted, k (..., H, m, d_k)  ->  s (..., H, n, m), equal rows;  query (H or 1, d_k)
 
-    The survey's eq. 34. It equals the dot score asked by one constant row.
+    Brauwers and Frasincar 2021, eq. 34. It equals the dot score asked by one constant row.
     """
 
     def __init__(self, d_k: int, heads: int = 1):

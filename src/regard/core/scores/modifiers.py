@@ -65,7 +65,12 @@ def gathered_sum(ds: Tensor) -> Tensor:
 
 
 class SoftCap(Modifier):
-    """Scores bend before they explode: s' = cap * tanh(s / cap), |s'| < cap. Gemma 2 (2024)."""
+    """Scores bend before they explode.
+
+        s' = cap * tanh(s / cap),   |s'| < cap
+
+    Shen et al. 2018 (DiSAN); Gemma 2, 2024.
+    """
 
     kept = ("cap",)
     closed = True
@@ -84,7 +89,12 @@ class SoftCap(Modifier):
 
 
 class Clamp(Modifier):
-    """Scores are cut: s' = min(max(s, -bound), bound); outside there is no gradient. Dwivedi & Bresson 2020."""
+    """Scores are cut; outside the bound there is no gradient.
+
+        s' = min(max(s, -bound), bound)
+
+    Dwivedi & Bresson 2020.
+    """
 
     kept = ("bound",)
     closed = True
@@ -103,7 +113,12 @@ class Clamp(Modifier):
 
 
 class Activation(Modifier):
-    """s' = act(s + b), b one number a head (activated general), act by name; "log" makes a kernel a score."""
+    """Scores are bent by an activation.
+
+        s' = act(s + b)
+
+    b one number a head, act by name; "log" makes a kernel a score. Ma et al. 2017 (activated general).
+    """
 
     kept = ("name", "slope", "bias")
     closed = True
@@ -151,7 +166,12 @@ def _add_by_head(total: Tensor, tile: Tile, value: Tensor) -> None:
 
 
 class ALiBi(Modifier):
-    """Farther is weaker, by head: s' = s - slope_h |i - j|, slopes 2^(-8 h / H) unless given. Press et al. 2022."""
+    """Farther is weaker, by head.
+
+        s' = s - slope_h |i - j|,   slopes 2^(-8 h / H) unless given
+
+    Press et al. 2022.
+    """
 
     kept = ("slopes", "align")
     closed = True
@@ -189,7 +209,9 @@ class ALiBi(Modifier):
 
 
 class RelativeBias(Modifier):
-    """A learned number for each head and distance: s' = s + table_h[clip(j - i, -reach, reach)].
+    """A learned number for each head and distance.
+
+        s' = s + table_h[clip(j - i, -reach, reach)]
 
     table (H, 2 reach + 1). Shaw et al. 2018, Raffel et al. 2020 (without T5's logarithmic buckets).
     """
@@ -235,6 +257,8 @@ class RelativeBias(Modifier):
 
 class Sink(Modifier):
     """A place to look at nothing: one more key with a learned logit and no value, for each head.
+
+        w_i = align([s_i1, ..., s_im, logit_h]), without the last
 
     The weights of the real keys sum to less than one. Xiao et al. 2024; gpt-oss. logits (H,)
     """

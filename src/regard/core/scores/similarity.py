@@ -86,7 +86,7 @@ class Content(Score):
 
 
 class Gaussian(Score):
-    """Near is alike: the logarithm of a Gaussian kernel (Nadaraya-Watson).
+    """Near is alike: the logarithm of a Gaussian kernel (Nadaraya 1964, Watson 1964).
 
         s_ij = -|q_i - k_j|^2 / (2 width^2)             features=True: s_ijd = -(q_id - k_jd)^2 / (2 width^2)
 

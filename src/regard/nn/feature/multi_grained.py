@@ -16,8 +16,8 @@ from .parallel import ParallelCoAttention
 class MultiGrainedCoAttention(nn.Module):
     """Two inputs are weighed by each other's mean and, beside it, by every pair of their positions.
 
-        survey   out = [interactive(F_1, F_2); parallel(F_1, F_2; A, max)]
-        mgan     the fine look at F_2 is  mean_i sum_j align_j(A_ij) f_2j  instead
+        survey: out = [interactive(F_1, F_2); parallel(F_1, F_2; A, max)]
+        mgan: the fine look at F_2 is mean_i sum_j align_j(A_ij) f_2j instead
 
     first (..., n_1, dim), second (..., n_2, dim)  ->  out (..., 4 dim): coarse first, coarse second, fine first,
     fine second; maps by these names with _ between (fine_second has a row for each position of the first in mgan)

@@ -14,8 +14,8 @@ class ParallelCoAttention(nn.Module):
     """Every position of one input meets every position of the other; both are weighed by what they found.
 
         A = affinity(F_1, F_2)
-        aggregated   e_1 = w_1 . tanh(W_1 F_1 + A W_2 F_2),   e_2 = w_2 . tanh(W_2 F_2 + A^T W_1 F_1)
-        max          e_1i = max_j A_ij,   e_2j = max_i A_ij
+        aggregated: e_1 = w_1 . tanh(W_1 F_1 + A W_2 F_2),   e_2 = w_2 . tanh(W_2 F_2 + A^T W_1 F_1)
+        max: e_1i = max_j A_ij,   e_2j = max_i A_ij
         c_k = sum align(e_k) F_k,   out = [c_1; c_2] or c_1 + c_2
 
     first (..., n_1, first_dim), second (..., n_2, second_dim)  ->  out (..., first_dim + second_dim)

@@ -9,6 +9,8 @@ from .pooling import graphs_of
 class GlobalNode(nn.Module):
     """Adds a node that sees the whole graph and is seen by it, so that two layers reach everywhere.
 
+        edges + (n -> g) + (g -> n) for every node n of graph g
+
     x (N, F), edge_index (2, E), batch (N,)
     ->  x (N + graphs, F), edge_index (2, E + 2 N), batch (N + graphs,), edge_type (E + 2 N,)
 

@@ -1,0 +1,72 @@
+"""`regard taxonomy`: every mechanism, its place, formula, paper and class."""
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from .telling import stop
+
+if TYPE_CHECKING:
+    from regard.taxonomy import Mechanism
+
+
+def taxonomy(
+    name: Annotated[str | None, typer.Argument(help="A mechanism, such as additive; all of them unless given.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a tree.")] = False,
+) -> None:
+    """Every attention mechanism that is here: its place in the tree, formula, paper and class.
+
+    Example:  regard taxonomy additive
+    """
+    from regard.taxonomy import find, mechanisms
+
+    try:
+        found = mechanisms() if name is None else (find(name),)
+    except ValueError as problem:
+        stop(str(problem))
+    if json:
+        _print_json(found)
+    elif name is not None:
+        _print_one(found[0])
+    else:
+        _print_tree(found)
+        Console(stderr=True).print(f"{len(found)} mechanisms; `regard taxonomy NAME` shows one.", highlight=False)
+
+
+def _print_json(found: "tuple[Mechanism, ...]") -> None:
+    from json import dumps
+
+    rows = [
+        {"name": one.name, "place": list(one.place), "says": one.says, "formula": one.formula, "papers": one.papers,
+         "class": one.where, "page": one.page}
+        for one in found
+    ]  # fmt: skip
+    typer.echo(dumps(rows, indent=2))
+
+
+def _print_one(one: "Mechanism") -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(Text(one.name, "bold"))
+    console.print(Text(" > ".join(one.place), "dim"))
+    console.print(Text(f"\n{one.says}\n"))
+    console.print(Text("\n".join(f"    {line}" for line in one.formula.splitlines()), "cyan"))
+    console.print(Text(f"\npaper   {'; '.join(one.papers) or '-'}\nclass   {one.where}\npage    docs/{one.page}"))
+
+
+def _print_tree(found: "tuple[Mechanism, ...]") -> None:
+    tree = Tree(Text("attention", "bold"))
+    branches: dict[tuple[str, ...], Tree] = {(): tree}
+    for place, members in groupby(found, lambda one: one.place):
+        for depth in range(1, len(place) + 1):
+            if place[:depth] not in branches:
+                branches[place[:depth]] = branches[place[: depth - 1]].add(Text(place[depth - 1], "bold"))
+        for one in members:
+            line = Text.assemble((one.name, "green"), "  ", (one.where, "dim"), no_wrap=True, overflow="ellipsis")
+            line.append(f"  {'; '.join(one.papers)}" if one.papers else "").append(f"  {one.short}", "cyan")
+            branches[place].add(line)
+    console = Console(highlight=False)
+    console.print(tree, width=None if console.is_terminal else 400)  # a file or a pipe gets whole lines

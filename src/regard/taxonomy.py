@@ -1,0 +1,227 @@
+"""Every mechanism and its place in the tree: the one list that `regard taxonomy` and the docs are made from.
+
+An entry says where a mechanism stands, what it is called, where its class is and which page is about it. Sentence,
+formula and papers are read from the docstring of the class, so that they cannot drift from the code.
+The tree is that of Brauwers and Frasincar 2021 with what is ours (structures, graphs, vision) beside it.
+"""
+
+import inspect
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+
+PAPER = re.compile(r"[A-Z][\w'-]+(?: \d)?(?:,? (?:and|&) [A-Z][\w'-]+)?(?: et al\.)?,? (?:19|20)\d\d")
+
+# place: name, class, page; a page without a folder is one of docs/mechanisms
+TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "Feature-related > Multiplicity": (
+        ("singular", "regard.nn.Attend", "queries"),
+        ("alternating", "regard.nn.AlternatingCoAttention", "alternating"),
+        ("interactive", "regard.nn.InteractiveCoAttention", "interactive"),
+        ("parallel", "regard.nn.ParallelCoAttention", "parallel"),
+        ("attention_flow", "regard.nn.AttentionFlow", "attention_flow"),
+        ("multi_grained", "regard.nn.MultiGrainedCoAttention", "multi_grained"),
+        ("rotatory", "regard.nn.RotatoryAttention", "rotatory"),
+    ),
+    "Feature-related > Levels": (
+        ("attention_via_attention", "regard.nn.AttentionViaAttention", "attention_via_attention"),
+        ("hierarchical", "regard.nn.HierarchicalAttention", "hierarchical"),
+    ),
+    "Feature-related > Representations": (
+        ("multi_representational", "regard.nn.MultiRepresentationalAttention", "multi_representational"),
+    ),
+    "General > Scoring": (
+        ("dot", "regard.Dot", "dot"),
+        ("scaled_dot", "regard.ScaledDot", "dot"),
+        ("general", "regard.General", "general"),
+        ("biased_general", "regard.BiasedGeneral", "general"),
+        ("activated_general", "regard.ActivatedGeneral", "general"),
+        ("trilinear", "regard.Trilinear", "general"),
+        ("additive", "regard.Additive", "additive"),
+        ("concat", "regard.Additive", "additive"),
+        ("cosine", "regard.Cosine", "similarity"),
+        ("gaussian", "regard.Gaussian", "similarity"),
+        ("laplace", "regard.Laplace", "similarity"),
+        ("content", "regard.Content", "similarity"),
+        ("location", "regard.Location", "location"),
+        ("location_aware", "regard.LocationAware", "location_aware"),
+        ("query_free", "regard.QueryFree", "query_free"),
+        ("learned_query", "regard.LearnedQuery", "query_free"),
+        ("linear_kernel", "regard.LinearKernel", "linear_kernel"),
+        ("gat", "regard.GAT", "graph_scores"),
+        ("gatv2", "regard.GATv2", "graph_scores"),
+    ),
+    "General > Scoring > Modifiers": (
+        ("soft_cap", "regard.SoftCap", "modifiers"),
+        ("clamp", "regard.Clamp", "modifiers"),
+        ("alibi", "regard.ALiBi", "modifiers"),
+        ("relative_bias", "regard.RelativeBias", "modifiers"),
+        ("pair_bias", "regard.PairBias", "modifiers"),
+        ("edge_bias", "regard.EdgeBias", "modifiers"),
+        ("sink", "regard.Sink", "modifiers"),
+        ("activation", "regard.Activation", "modifiers"),
+        ("rotary", "regard.Rotary", "rotary"),
+    ),
+    "General > Alignment": (
+        ("softmax", "regard.Softmax", "softmax"),
+        ("sparsemax", "regard.Sparsemax", "sparse"),
+        ("entmax15", "regard.Entmax", "sparse"),
+        ("top_k", "regard.TopK", "top_k"),
+        ("hard", "regard.Hard", "hard"),
+        ("gumbel", "regard.Gumbel", "hard"),
+        ("local", "regard.Local", "local"),
+        ("local_predictive", "regard.LocalPredictive", "local"),
+        ("reinforced", "regard.Reinforced", "reinforced"),
+        ("monotonic", "regard.Monotonic", "monotonic"),
+        ("sigmoid", "regard.Sigmoid", "elementwise"),
+        ("relu", "regard.ReLU", "elementwise"),
+        ("uniform", "regard.Uniform", "uniform"),
+    ),
+    "General > Dimensionality": (
+        ("feature_wise", "regard.Additive", "features"),
+        ("directional", "regard.nn.DirectionalSelfAttention", "directional"),
+        ("disan", "regard.nn.DiSAN", "directional"),
+    ),
+    "General > Structure": (
+        ("full", "regard.Full", "structures"),
+        ("causal", "regard.Causal", "structures"),
+        ("window", "regard.Window", "structures"),
+        ("padding", "regard.Padding", "structures"),
+        ("mask", "regard.Mask", "structures"),
+        ("segments", "regard.Segments", "structures"),
+        ("edges", "regard.Edges", "structures"),
+    ),
+    "Query-related > Type": (
+        ("attention_pooling", "regard.nn.AttentionPooling", "queries"),
+        ("self_attention", "regard.nn.SelfAttention", "queries"),
+        ("structured", "regard.nn.StructuredSelfAttention", "structured"),
+        ("reinforced_self_attention", "regard.nn.ReinforcedSelfAttention", "reinforced_self_attention"),
+    ),
+    "Query-related > Multiplicity": (
+        ("multi_head", "regard.nn.Attention", "multi_head"),
+        ("multi_hop", "regard.nn.MultiHopAttention", "multi_hop"),
+        ("capsule", "regard.nn.CapsuleAttention", "capsule"),
+    ),
+    "Vision > Positions": (
+        ("external", "regard.nn.ExternalAttention", "external"),
+        ("non_local", "regard.nn.NonLocalBlock", "non_local"),
+        ("spatial", "regard.nn.SpatialAttention", "space_and_time"),
+        ("temporal", "regard.nn.TemporalAttention", "space_and_time"),
+        ("double", "regard.nn.DoubleAttention", "dual"),
+        ("attention_free", "regard.nn.AttentionFree", "attention_free"),
+    ),
+    "Vision > Channels": (
+        ("squeeze_excitation", "regard.nn.SqueezeExcitation", "channel_gates"),
+        ("efficient_channel", "regard.nn.EfficientChannelAttention", "channel_gates"),
+        ("convolutional_block", "regard.nn.ConvolutionalBlockAttention", "channel_gates"),
+        ("channel", "regard.nn.ChannelAttention", "dual"),
+        ("dual", "regard.nn.DualAttention", "dual"),
+    ),
+    "Graphs > Layers": (
+        ("gat_conv", "regard.nn.GATConv", "graph/gat_conv"),
+        ("gatv2_conv", "regard.nn.GATv2Conv", "graph/gatv2_conv"),
+        ("transformer_conv", "regard.nn.TransformerConv", "graph/transformer_conv"),
+        ("agnn_conv", "regard.nn.AGNNConv", "graph/agnn_conv"),
+        ("supergat_conv", "regard.nn.SuperGATConv", "graph/supergat_conv"),
+        ("edge_gat_conv", "regard.nn.EdgeGATConv", "graph/edge_gat_conv"),
+        ("graph_transformer_conv", "regard.nn.GraphTransformerConv", "graph/graph_transformer_conv"),
+        ("graphormer", "regard.nn.GraphormerAttention", "graph/graphormer"),
+        ("walk_attention", "regard.nn.WalkAttention", "graph/walk_attention"),
+    ),
+    "Graphs > Typed edges": (
+        ("rgat_conv", "regard.nn.RGATConv", "graph/rgat_conv"),
+        ("hgt_conv", "regard.nn.HGTConv", "graph/hgt_conv"),
+        ("han_conv", "regard.nn.HANConv", "graph/han_conv"),
+        ("simple_hgn_conv", "regard.nn.SimpleHGNConv", "graph/simple_hgn_conv"),
+    ),
+    "Graphs > Whole graphs": (
+        ("attentional_aggregation", "regard.nn.AttentionalAggregation", "graph/attentional_aggregation"),
+        ("gated_readout", "regard.nn.GatedReadout", "graph/gated_readout"),
+        ("sag_pooling", "regard.nn.SAGPooling", "graph/sag_pooling"),
+        ("global_node", "regard.nn.GlobalNode", "graph/global_node"),
+    ),
+}  # fmt: skip
+
+# What is an option of a class and so has no docstring of its own.
+OPTIONS = {
+    "feature_wise": """One weight for each feature of the value instead of one for the whole: features= of a score.
+
+        s_ijf = score_f(q_i, k_j),   w_ijf = align over j for each f,   y_if = sum_j w_ijf v_jf
+
+    Shen et al. 2018 (DiSAN).
+    """,
+}
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """One leaf of the tree. `place` is the way to it, `where` the class, `page` the document from docs/."""
+
+    name: str
+    place: tuple[str, ...]
+    where: str
+    page: str
+
+    @property
+    def kind(self) -> type:
+        module, name = self.where.rsplit(".", 1)
+        found: type = getattr(import_module(module), name)
+        return found
+
+    @property
+    def says(self) -> str:
+        """What it does, in a sentence."""
+        return " ".join(self._paragraphs()[0].split())
+
+    @property
+    def formula(self) -> str:
+        """The first indented block of the docstring."""
+        for paragraph in self._paragraphs():
+            if paragraph.startswith("    "):
+                return inspect.cleandoc(paragraph)
+        return ""
+
+    @property
+    def short(self) -> str:
+        """The formula in one line, without what a remark at its right says."""
+        lines = (re.split(r" {5,}", line)[0] for line in self.formula.splitlines())
+        return "; ".join(re.sub(r"\s+", " ", line).rstrip(",;") for line in lines)
+
+    @property
+    def papers(self) -> list[str]:
+        return list(dict.fromkeys(PAPER.findall(" ".join(" ".join(self._paragraphs()).split()))))
+
+    def _paragraphs(self) -> list[str]:
+        return inspect.cleandoc(OPTIONS.get(self.name) or self.kind.__doc__ or "").split("\n\n")
+
+
+@cache
+def mechanisms() -> tuple[Mechanism, ...]:
+    """All of them, in the order of the tree."""
+    found = []
+    for place, entries in TREE.items():
+        for name, where, page in entries:
+            folder = "" if "/" in page or page == "structures" else "mechanisms/"
+            found.append(Mechanism(name, tuple(place.split(" > ")), where, f"{folder}{page}.md"))
+    return tuple(found)
+
+
+def find(name: str) -> Mechanism:
+    """By its name or its class, whatever the case; what is unknown is answered with what it may have meant."""
+    names: dict[str, Mechanism] = {}
+    for one in mechanisms():
+        for known in (one.name, one.where.rsplit(".", 1)[1]):
+            names.setdefault(_plain(known), one)
+    found = names.get(_plain(name))
+    if found is None:
+        close = get_close_matches(_plain(name), names, n=3, cutoff=0.6)
+        near = list(dict.fromkeys(names[one].name for one in close))
+        hint = f"did you mean {', '.join(near)}?" if near else "`regard taxonomy` lists them all."
+        raise ValueError(f"there is no mechanism {name!r}: {hint}")
+    return found
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -1,0 +1,118 @@
+"""The list of mechanisms: nothing public is missing from it, and every entry imports and says what it is."""
+
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import regard
+from regard import nn
+from regard.cli import app
+from regard.core.scores.modifiers import Modifier
+from regard.nn import graph
+from regard.taxonomy import find, mechanisms
+
+LISTED = {one.where for one in mechanisms()}
+BASES = {"Score", "Alignment", "Structure", "Modifier"}
+PARTS = {"Cache", "Composed", "DegreeEncoding", "PathEncoding", "GraphConv", "TypedMap"}  # of others, no mechanisms
+NO_PAPER = {"laplace", "edge_bias", "uniform", "full", "padding", "mask", "segments", "edges"}
+every = pytest.mark.parametrize("one", mechanisms(), ids=lambda one: one.name)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["taxonomy", *arguments])
+
+
+def test_every_public_score_alignment_structure_and_modifier_is_listed():
+    kinds = (regard.Score, regard.Alignment, regard.Structure, Modifier, regard.Rotary)
+    public = [name for name in regard.__all__ if name not in BASES]
+    missing = [
+        name
+        for name in public
+        if isinstance(getattr(regard, name), type)
+        and issubclass(getattr(regard, name), kinds)
+        and f"regard.{name}" not in LISTED
+    ]
+    assert missing == []
+
+
+def test_every_public_module_is_listed():
+    modules = [name for name in nn.__all__ if isinstance(getattr(nn, name), type) and name not in PARTS]
+    assert [name for name in modules if f"regard.nn.{name}" not in LISTED] == []
+    assert {name for name in graph.__all__ if f"regard.nn.{name}" in LISTED} >= {"GATConv", "HGTConv", "SAGPooling"}
+
+
+def test_every_name_that_a_call_understands_is_listed():
+    names = {one.name for one in mechanisms()}
+    assert set(regard.scores.NAMES) | set(regard.alignments.NAMES) | set(nn.build.SCORES) <= names
+
+
+def test_names_stand_once():
+    names = [one.name for one in mechanisms()]
+    assert len(names) == len(set(names))
+
+
+@every
+def test_an_entry_imports_and_speaks(one):
+    assert isinstance(one.kind, type)
+    assert one.says.endswith(".") or ":" in one.says
+    assert one.formula
+    assert one.short
+    assert bool(one.papers) is (one.name not in NO_PAPER)
+
+
+@pytest.mark.parametrize("asked", ["additive", "Additive", "ADDITIVE"])
+def test_a_mechanism_is_found_by_name_and_class_whatever_the_case(asked):
+    assert find(asked).name == "additive"
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"), [("addtive", "additive"), ("softmx", "softmax"), ("multihead", "multi_head")]
+)
+def test_a_slip_is_answered_with_what_was_meant(asked, meant):
+    try:
+        found = find(asked).name
+    except ValueError as problem:
+        found = str(problem)
+    assert meant in found
+
+
+def test_nonsense_is_sent_to_the_list():
+    with pytest.raises(ValueError, match="lists them all"):
+        find("qqqqqqqq")
+
+
+def test_the_command_prints_every_mechanism_with_its_class():
+    shown = run()
+    assert shown.exit_code == 0
+    for one in mechanisms():
+        assert one.where in shown.stdout
+    assert "Feature-related" in shown.stdout
+
+
+def test_the_command_shows_one():
+    shown = run("additive")
+    assert shown.exit_code == 0
+    for part in ("General > Scoring", "v . act(W_q q_i + W_k k_j + b)", "Bahdanau et al. 2015", "regard.Additive"):
+        assert part in shown.stdout
+
+
+def test_the_command_speaks_json():
+    rows = json.loads(run("--json").stdout)
+    assert [row["name"] for row in rows] == [one.name for one in mechanisms()]
+    assert json.loads(run("softmax", "--json").stdout)[0]["papers"] == ["Bahdanau et al. 2015", "Xu et al. 2015"]
+
+
+def test_the_command_refuses_an_unknown_name_in_a_sentence():
+    shown = run("addtive")
+    assert shown.exit_code == 1
+    assert "did you mean additive" in shown.stderr
+
+
+def test_the_formula_of_an_entry_is_the_one_of_its_class():
+    """A formula is read, not copied: what the docstring says is what is shown, and what the class computes."""
+    entry = find("dot")
+    assert entry.formula.startswith("s_ij = q_i . k_j")
+    q, k = torch.randn(2, 3, 4)
+    assert torch.allclose(entry.kind()(q, k), q @ k.T)
