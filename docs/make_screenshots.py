@@ -16,7 +16,7 @@ TEXT = "The animal did not cross the street because it was too tired."
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "images" / "see")
 
 
-def long_map(n: int = 8192) -> regard.AttentionMap:
+def long_map(n: int = 8192, far: bool = True) -> regard.AttentionMap:
     """A map that no other viewer opens: rotary-like bands, a sink, and pairs that look far back."""
     torch.manual_seed(0)
     place = torch.arange(n)[:, None]
@@ -24,8 +24,9 @@ def long_map(n: int = 8192) -> regard.AttentionMap:
     wave = torch.cat([angle.cos(), angle.sin()], -1)
     q, k = (1.5 * (wave + 0.3 * torch.randn(n, 64)) for _ in range(2))
     k[0] = 2.2 * q.mean(0)
-    q[4000:4600] += 3 * torch.randn(64)
-    k[1200:1500] += 0.5 * (q[4000:4600].mean(0))
+    if far:
+        q[4000:4600] += 3 * torch.randn(64)
+        k[1200:1500] += 0.5 * (q[4000:4600].mean(0))
     return regard.attend(q[None], k[None], k[None, :, :1], over=regard.Causal()).map
 
 

@@ -115,6 +115,14 @@ def test_look_writes_one_page_that_is_safe_and_fetches_nothing(folder, tmp_path)
     assert data["sites"][0]["rows"][3:6] == ["<", "/", "script"]
 
 
+def test_look_sets_another_text_beside(folder, tmp_path):
+    out = tmp_path / "look.html"
+    result = call("look", str(folder), "a cat sat", "--beside", "a cat cat sat", "-o", str(out))
+    assert result.exit_code == 0, result.output
+    text = out.read_text(encoding="utf-8")
+    assert '"names":["first","second"]' in text and re.search(r'"beside":\{"other":.*?"rows":"[=~+-]+"', text)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

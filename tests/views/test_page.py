@@ -133,12 +133,21 @@ def test_steps_of_a_generation_are_one_map():
     assert len(data_of(html_of(rec))["sites"]) == 1
 
 
-def test_the_code_of_the_page_about_pages_runs(tmp_path, monkeypatch):
-    document = Path(__file__).parents[2] / "docs/see/index.md"
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("index", ["map.html", "run.html"]),
+        ("compare", ["difference.html", "marks.html"]),
+        ("generation", ["steps.html"]),
+    ],
+)
+def test_the_code_of_the_pages_about_pages_runs(name, made, tmp_path, monkeypatch):
+    document = Path(__file__).parents[2] / f"docs/see/{name}.md"
     monkeypatch.chdir(tmp_path)
+    names: dict = {}
     for block in re.findall(r"^```python\n(.*?)^```", document.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
-        exec(compile(block, "docs/see/index.md", "exec"), {})
-    assert sorted(x.name for x in tmp_path.iterdir()) == ["map.html", "run.html"]
+        exec(compile(block, document.name, "exec"), names)
+    assert sorted(x.name for x in tmp_path.iterdir()) == made
 
 
 def test_weights_below_zero_and_not_numbers_make_a_page_that_opens():

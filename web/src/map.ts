@@ -67,7 +67,7 @@ export class RegardMap extends Part {
     :host { position: relative; }
     .plot { position: relative; } canvas { touch-action: none; cursor: crosshair; border-radius: 0.4rem; }
     .here { min-height: 1.5em; margin: 0 0 0.35rem; font-size: 0.95rem; overflow-wrap: anywhere; }
-    .here b { color: var(--glow); font-variant-numeric: tabular-nums; font-size: 1.05rem; }
+    .here.two { min-height: 2.9em; } .here b { color: var(--glow); font-variant-numeric: tabular-nums; font-size: 1.05rem; }
     .here small, .note { color: var(--soft); }
     input[type="range"] { width: 6.5rem; } .note { font-size: 0.8rem; margin: 0.35rem 0 0; }
   `];
@@ -287,7 +287,7 @@ export class RegardMap extends Part {
           what: pair ? (differs ? `${pair[0]} − ${pair[1]}` : `weight in ${side === "this" ? pair[0] : pair[1]}`) : "weight",
           shut: pair ? "may not meet, or no such token" : "may not meet" })}
       </div>
-      <p class="here">${said.before} <b>${said.value}</b> <small>${said.after}${this.store.choice.locked ? " · held (Esc lets go)" : ""}</small></p>
+      <p class=${pair ? "here two" : "here"}>${said.before} <b>${said.value}</b> <small>${said.after}${this.store.choice.locked ? " · held (Esc lets go)" : ""}</small></p>
       <div class="plot"><canvas tabindex="0" role="application"
         aria-label="Heat map of attention: rows attend, columns are attended. Arrows move, plus and minus zoom, Enter goes to a single weight, 0 shows the whole."
         @pointermove=${this.onMove} @pointerdown=${this.gestures.down} @pointerup=${this.gestures.up} @pointercancel=${this.gestures.up} @keydown=${this.onKey}

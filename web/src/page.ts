@@ -117,7 +117,7 @@ export class RegardPage extends LitElement {
       ${sides(store)}<label>${site.n.toLocaleString("en")} attend to ${site.m.toLocaleString("en")}</label></div>`;
     return html`
       ${this.bare ? nothing : html`<header><h1><span class="name">Regard</span>${about.title}</h1>
-        ${about.text ? html`<blockquote>${about.text}</blockquote>` : nothing}
+        ${about.text ? html`<blockquote>${about.beside?.text ? html`<small>${about.beside.names[0]}:</small> ` : nothing}${about.text}</blockquote>` : nothing}
         ${about.beside?.text ? html`<blockquote><small>${about.beside.names[1]}:</small> ${about.beside.text}</blockquote>` : nothing}${lone(store)}
         ${about.facts ? html`<p class="facts">${about.facts}</p>` : nothing}</header>`}
       <main>

@@ -40,7 +40,7 @@ export class RegardSteps extends Part {
   static override styles = [theme, shading, css`
     .steps:focus-visible { outline-offset: 4px; border-radius: 0.3rem; } input[type="range"] { flex: 1; min-width: 8rem; }
     .bar .now { min-width: 12rem; font-variant-numeric: tabular-nums; } .now b { color: var(--glow); }
-    p.best { margin: 0.35rem 0 0; color: var(--soft); font-size: 0.85rem; min-height: 1.4em; } .play { min-width: 4.6rem; }
+    .bar.best { flex-wrap: nowrap; margin: 0.35rem 0 0; color: var(--soft); font-size: 0.85rem; min-height: 1.4em; } .play { min-width: 4.6rem; }
     .written { border-top: 1px solid var(--line); margin-top: 0.5rem; padding-top: 0.4rem; }
   `];
 
@@ -129,9 +129,7 @@ export class RegardSteps extends Part {
           @input=${(e: Event) => { this.play(false); this.go(Number((e.target as HTMLInputElement).value)); }}>
         <span class="now" aria-live="polite">step ${step + 1} of ${steps.written.length}: wrote <b>${name === null ? "…" : `“${shown(name)}”`}</b></span>
         <label><input type="checkbox" .checked=${this.mean} @change=${check("mean")}> mean of ${site.heads} heads</label>
-        <label><input type="checkbox" .checked=${this.without} @change=${check("without")}> without the first token</label>
-        ${saver({ SVG: () => saveText(String(drawnText([...this.renderRoot.querySelectorAll("p.running")], inks(this).raised)), "image/svg+xml",
-          fileName(store, `step-${step + 1}`, "svg")) }, "this step")}</div>
+        <label><input type="checkbox" .checked=${this.without} @change=${check("without")}> without the first token</label></div>
       ${this.weights && this.weights.length === site.n * site.m ? this.text(site, step) : nothing}</div>`;
   }
 
@@ -152,6 +150,11 @@ export class RegardSteps extends Part {
       }))}
       ${own ? nothing : html`<div class="written">${running(names.map((x) => x ?? "…"), 0, names.length, (t) => ({
         kind: t === step ? "new" : t > step ? "later" : "", told: "", style: "", chosen: jump(t) }))}</div>`}
-      <p class="best">${best.map(({ j, w }) => `${told(columnName(site, j), j)} ${written(w)}`).join(" · ")}</p>`;
+      <div class="bar best"><span>${best.map(({ j, w }) => `${told(columnName(site, j), j)} ${written(w)}`).join(" · ")}</span>${saver({ SVG: () => this.saveDrawing(step) }, "this step")}</div>`;
+  }
+
+  private saveDrawing(step: number): void {
+    const pen = drawnText([...this.renderRoot.querySelectorAll("p.running")], inks(this).raised);
+    saveText(String(pen), "image/svg+xml", fileName(this.store!, `step-${step + 1}`, "svg"));
   }
 }

@@ -101,6 +101,7 @@ def look(
     model: Annotated[str, typer.Argument(help="A folder, an installed package (minilm, smollm2) or a hub name.")],
     text: Annotated[str | None, typer.Argument(help="What the model reads.")] = None,
     file: Annotated[Path | None, typer.Option(help="A text file instead.")] = None,
+    beside: Annotated[str | None, typer.Option(help="Another text: see both and the difference.")] = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="The page.")] = Path("look.html"),
     sites: Sites = "*",
     generate: Generate = 0,
@@ -109,6 +110,7 @@ def look(
     """Run a model on a text and see the attention of every head, on one page that works offline.
 
     Example:  regard look minilm "The cat sat on the mat because it was tired."
+              regard look minilm "John loves Mary." --beside "Mary loves John."
     """
     console = Console(stderr=True)
     check_place(out)
@@ -116,10 +118,14 @@ def look(
         from regard.views.page import html_of, write
         from regard.views.terminal import progress
 
-        rec = _recorded(console, model, given(text, file), "qk", "model", sites, generate, trust_remote_code)
+        def read(what: str) -> "Record":
+            return _recorded(console, model, what, "qk", "model", sites, generate, trust_remote_code)
+
+        rec = read(given(text, file))
+        other = None if beside is None else read(beside)
         with progress(console, "Drawing") as step:
             title = str(rec.about.get("name", model))
-            made = html_of(rec, title=title, progress=step)
+            made = html_of(rec, title=title, beside=other, names=("first", "second"), progress=step)
         typer.echo(write(made, out).resolve())
 
 
