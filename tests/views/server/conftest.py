@@ -1,11 +1,14 @@
 """A server in this process, and someone who calls it."""
 
 import asyncio
+import socket
+import threading
 import time
 
 import httpx
 import pytest
 import torch
+import uvicorn
 
 import regard
 from regard.views.server.app import application
@@ -75,3 +78,19 @@ def desk(folder):
 @pytest.fixture
 def call(desk):
     return Caller(Gate(application(desk), TOKEN))
+
+
+@pytest.fixture
+def address(desk):
+    """The server in a thread of this process."""
+    sock = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(Gate(application(desk), TOKEN), log_level="error", ws="none", lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(10)
+    sock.close()

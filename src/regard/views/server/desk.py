@@ -37,7 +37,7 @@ class Desk:
         self.loading: Job | None = None
         if model is not None:
             self.loading = self.jobs.ask(
-                "model", ("load", model), f"Loading {model}", lambda _: self._load(model, trust)
+                "model", ("load", model), f"Loading {Path(model).name}", lambda _: self._load(model, trust)
             )
 
     def close(self) -> None:

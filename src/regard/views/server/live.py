@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import escape
+from pathlib import Path
 from typing import Any
 
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -46,7 +47,7 @@ class Live:
     """A loaded model. Its last readings are kept: going back to one costs nothing."""
 
     def __init__(self, name: str, model: Any, tokenizer: Any):
-        self.name, self.model, self.tokenizer = name, model, tokenizer
+        self.name, self.model, self.tokenizer = Path(name).name or name, model, tokenizer
         self._kept: OrderedDict[tuple[str, tuple[Change, ...]], Reading] = OrderedDict()
 
     def about(self) -> dict[str, Any]:
