@@ -116,6 +116,7 @@ export class RegardMap extends Part {
 
   protected override willUpdate(changed: PropertyValues): void {
     for (const name of ["scale", "shows", "sink", "mass", "local"]) if (changed.has(name)) this.stale = true;
+    if (changed.has("store")) this.head = this.both = null; // they were another store's
   }
 
   protected draw(): void {
