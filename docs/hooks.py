@@ -35,7 +35,9 @@ def tree() -> str:
         for one in members:
             page = one.page.removeprefix("mechanisms/") if one.page.startswith("mechanisms/") else f"../{one.page}"
             shown = one.name.replace("_", " ")
-            rows.append(f"| [{shown}]({page}) | `{one.where.removeprefix('regard.')}` | `{one.short}` | {'; '.join(one.papers)} |")
+            rows.append(
+                f"| [{shown}]({page}) | `{one.where.removeprefix('regard.')}` | `{one.short}` | {'; '.join(one.papers)} |"
+            )
         parts += [f"### {', '.join(place[1:])}", "\n".join(rows)]
     return "\n\n".join(parts)
 

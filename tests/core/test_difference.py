@@ -109,5 +109,7 @@ def test_maps_that_cannot_be_compared_are_refused_with_the_next_step():
         a - named("a b c")
     with pytest.raises(TypeError, match="expected another AttentionMap"):
         named("a b c") - torch.zeros(3)
+    with pytest.raises(Refused, match=r"compare a.entropy\(\)"):
+        (named("a b") - named("a b", 1)).entropy()
     with pytest.raises(Refused, match="farthest from 0"):
         (named("a b") - named("a b", 1)).find(0.5)

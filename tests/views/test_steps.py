@@ -1,5 +1,7 @@
 """A generation on a page, step by step, against the attention of each step as torch computes it."""
 
+from functools import cache
+
 import pytest
 import torch
 from tests.views.driving import choice, number
@@ -24,6 +26,7 @@ def generated(heads=2) -> tuple[regard.Record, list[torch.Tensor]]:
     return rec.label(tokens=PROMPT + WROTE), rows
 
 
+@cache
 def translated():
     """An encoder-decoder that writes five tokens."""
     transformers = pytest.importorskip("transformers")

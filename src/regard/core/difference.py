@@ -138,6 +138,9 @@ class Difference(AttentionMap):
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "Difference":
         return Difference(_part(self.this, lead, slab), _part(self.other, lead, slab), self.row_axis, self.column_axis)
 
+    def entropy(self) -> Tensor:
+        raise Refused("A difference has no entropy, since it has weights below 0: compare a.entropy() and b.entropy().")
+
     def change(self, rows: "Line | None" = None) -> Tensor:
         """How much of each row's weight stands elsewhere, 1/2 sum_j |d_ij|, (..., H, [F,] r): 0 is unchanged, 1 all."""
         parts = []
