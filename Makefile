@@ -49,8 +49,9 @@ endif
 web: web/node_modules/.package-lock.json
 	cd web && npm run --silent build
 
+# Not npm ci: it refuses a lock that names the bundler's binary for one platform alone.
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json
-	cd web && npm ci --silent
+	cd web && npm install --no-save --silent
 	@touch $@
 
 docs: .venv/.docs
