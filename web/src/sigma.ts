@@ -6,6 +6,7 @@ import { MultiDirectedGraph } from "graphology";
 import Sigma from "sigma";
 import { EdgeTriangleProgram } from "sigma/rendering";
 import type { Drawing, Heard, Look, Scene } from "./drawing";
+import { moving } from "./moving";
 
 const Ringed = createNodeBorderProgram({
   borders: [
@@ -58,7 +59,7 @@ function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing
   sigma.on("leaveNode", () => heard.over(null));
   sigma.on("clickNode", ({ node }) => heard.click(Number(node)));
   sigma.on("clickStage", () => heard.click(null));
-  sigma.on("afterRender", () => heard.frame());
+  const still = moving(sigma, () => heard.frame());
   const wheel = (event: WheelEvent) => {
     if (event.deltaY > 0 && camera.ratio >= 1) event.stopImmediatePropagation(); // nothing farther away: the page scrolls
   };
@@ -70,7 +71,7 @@ function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing
     },
     at(node) {
       const data = sigma.getNodeDisplayData(String(node))!;
-      return { ...sigma.framedGraphToViewport(data), size: sigma.scaleSize(data.size) };
+      return { ...sigma.framedGraphToViewport(data, { cameraState: camera.getState() }), size: sigma.scaleSize(data.size) };
     },
     fade(edges, nodes, names) {
       layers.edges.style.opacity = String(edges);
@@ -95,6 +96,7 @@ function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing
     },
     close() {
       box.removeEventListener("wheel", wheel, { capture: true });
+      still();
       sigma.kill();
     },
   };

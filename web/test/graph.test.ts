@@ -2,11 +2,13 @@ import { describe, expect, it } from "vitest";
 import { HEAD_COLOURS } from "../src/colour";
 import { EdgeHead, Edges } from "../src/edges";
 import { classColour, drawn, endsOf, lookOf, loopsOf, shades } from "../src/look";
+import { shifted } from "../src/moving";
 import { inBoxes, patchAt, patchOf, shareOf, tokenOf } from "../src/patches";
 import type { Inks } from "../src/theme";
 
 // 0 <- 1 (twice), 0 <- 0, 1 <- 2, 2 has nobody
 const edges = () => new Edges(3, 3, Uint8Array.of(0, 3, 4, 4), Uint8Array.of(1, 1, 0, 2), Uint8Array.of(0, 2, 3, 1), Float32Array.of(0.5, 0.125, 0.375, 1), 3);
+type Pair = [{ x: number; y: number }, { x: number; y: number }];
 const inks: Inks = { paper: "#fff", raised: "#fff", ink: "#000", soft: "#555", line: "#ccc", mark: "#d70", dark: false };
 
 describe("edges", () => {
@@ -95,5 +97,13 @@ describe("patches", () => {
     const { mass, area } = inBoxes(image, w); // the first patch and half of the second
     expect(mass).toBeCloseTo((0.25 + 0.0625) / 0.5, 6);
     expect(area).toBeCloseTo(1.5 / 6, 6);
+  });
+});
+
+describe("a moved picture", () => {
+  it("stands where the camera now sees it", () => {
+    const [seen, now] = [[{ x: 10, y: 90 }, { x: 110, y: 40 }], [{ x: 50, y: 60 }, { x: 250, y: -40 }]] as [Pair, Pair];
+    const { x, y, scale } = shifted(seen, now);
+    seen.forEach((spot, at) => expect({ x: x + scale * spot.x, y: y + scale * spot.y }).toEqual(now[at]));
   });
 });
