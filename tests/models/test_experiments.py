@@ -41,7 +41,7 @@ def test_an_experiment_runs_from_its_data_to_its_table(name, tmp_path):
     assert len(found.rows) == 1 + len(experiment.beside)
     for row in [*found.rows, *found.baselines]:
         assert all(math.isfinite(value) for measure in experiment.measures for value in row.values(measure))
-        assert row.values(experiment.main)
+    assert all(row.values(experiment.main) for row in found.rows)
     assert found.verdict()
     made = tables(found)
     assert made[0].row_count == len(found.rows) + len(found.baselines)

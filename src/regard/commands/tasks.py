@@ -73,13 +73,8 @@ def task(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
     return command
 
 
-@task
-def retrieval() -> dict[str, Any]:
-    """Planted, needs no files: the value of the key that a question names. Uniform weights are at chance.
-
-    Example:  regard train retrieval --small --seeds 1
-    """
-    return {}
+Supervise = Annotated[float, typer.Option(min=0.0, help="Weight of the loss that teaches attention where to look.")]
+Order = Annotated[str, typer.Option(help="How the decoder asks: bahdanau, luong, parallel (fast) or transformer.")]
 
 
 @task
@@ -92,9 +87,99 @@ def sst() -> dict[str, Any]:
 
 
 @task
+def movies() -> dict[str, Any]:
+    """Long film reviews by hierarchical attention; does it lie on what people called the reason?
+
+    Example:  regard train movies --small --seeds 1
+    """
+    return {}
+
+
+@task
 def agnews() -> dict[str, Any]:
     """Four classes of news: a BiLSTM with attention beside a bag of words, another split for each seed.
 
     Example:  regard train agnews --small --seeds 1
+    """
+    return {}
+
+
+@task
+def multi30k(
+    order: Order = "parallel",
+    beam: Annotated[int, typer.Option(min=1, help="How many beginnings of a sentence are kept.")] = 5,
+    to: Annotated[str, typer.Option(help="The language to translate into: de or fr.")] = "de",
+) -> dict[str, Any]:
+    """Translate English captions: an RNN that looks back beside one that does not; BLEU, also by length.
+
+    Example:  regard train multi30k --order bahdanau --device cuda --out multi30k
+    """
+    return {"order": order, "beam": beam, "to": to}
+
+
+@task
+def spoken(
+    held_out: Annotated[str, typer.Option(help="Who is never heard in training: one of the six speakers.")] = "theo",
+    order: Order = "luong",
+) -> dict[str, Any]:
+    """Write down strings of 3 to 7 spoken digits of a speaker who was never heard; word error rate.
+
+    Example:  regard train spoken --small --seeds 1
+    """
+    return {"held_out": held_out, "order": order}
+
+
+@task
+def denoise() -> dict[str, Any]:
+    """Take noise from handwritten digits: patches that ask all patches beside filters; PSNR and SSIM.
+
+    Example:  regard train denoise --small --seeds 1
+    """
+    return {}
+
+
+@task
+def tu(
+    data: Annotated[str, typer.Option(help="MUTAG, PROTEINS or NCI1.")] = "MUTAG",
+) -> dict[str, Any]:
+    """Classes of molecules and proteins: graph attention beside means, no edges and counts; seed i is fold i.
+
+    Example:  regard train tu --data PROTEINS --seeds 10
+    """
+    return {"data": data}
+
+
+@task
+def retrieval() -> dict[str, Any]:
+    """Planted, needs no files: the value of the key that a question names. Uniform weights are at chance.
+
+    Example:  regard train retrieval --small --seeds 1
+    """
+    return {}
+
+
+@task
+def cipher(order: Order = "parallel", supervise: Supervise = 0.0) -> dict[str, Any]:
+    """Planted: a made language with a known word for each word; does attention find the alignment?
+
+    Example:  regard train cipher --small --seeds 1 --supervise 1
+    """
+    return {"order": order, "supervise": supervise}
+
+
+@task
+def clutter(supervise: Supervise = 0.0) -> dict[str, Any]:
+    """Planted: a digit somewhere among bits of digits; does attention lie in its box?
+
+    Example:  regard train clutter --small --seeds 1
+    """
+    return {"supervise": supervise}
+
+
+@task
+def motifs() -> dict[str, Any]:
+    """Planted: house or ring on a random tree; does the readout look at the motif?
+
+    Example:  regard train motifs --small --seeds 1
     """
     return {}

@@ -21,6 +21,14 @@ def text_classifier(words: int, classes: int, attention: str = "additive", dim: 
     )
 
 
+def document_classifier(words: int, classes: int, attention: str = "additive", dim: int = 100, width: int = 50,
+                        dropout: float = 0.3) -> TaskModel:  # fmt: skip
+    """Words into sentences, sentences into a document, each by attention of its own (hierarchical attention)."""
+    seen = features.Documents(words, dim, width, attention, dropout)
+    said = outputs.Classes(seen.dim, classes, dropout=dropout)
+    return TaskModel(seen, queries.Learned(seen.dim), look(attention, seen.dim, seen.dim), said)
+
+
 def retriever(keys: int, values: int, attention: str = "additive", dim: int = 32) -> TaskModel:
     """The question looks at a table of keys and values: the smallest model of all four parts with a second input."""
     seen, asked = features.Pairs((keys, values), dim), queries.Second(dim, words=keys)

@@ -1,9 +1,15 @@
 """Experiments: the tasks of `regard train`, each with its model, its measures and its trivial baselines."""
 
+from .documents import Movies
 from .experiment import Experiment
+from .graphs import TU, Motifs
+from .images import Clutter, Denoise
 from .planted import Retrieval
+from .speech import Spoken
 from .texts import SST, AGNews
+from .translation import Cipher, Multi30k
 
-EXPERIMENTS: dict[str, type[Experiment]] = {one.name: one for one in (Retrieval, SST, AGNews)}
+_ALL = (SST, Movies, AGNews, Multi30k, Spoken, Denoise, TU, Retrieval, Cipher, Clutter, Motifs)
+EXPERIMENTS: dict[str, type[Experiment]] = {one.name: one for one in _ALL}
 
 __all__ = ["EXPERIMENTS", "Experiment"]

@@ -48,10 +48,11 @@ class Comparison:
     def verdict(self) -> str:
         """What DESIGN asks of a result: is it above what is trivial?"""
         measure = self.experiment.measures[self.experiment.main]
-        if not self.baselines:
+        if not any(row.values(self.experiment.main) for row in self.baselines):
             return ""
         sign = 1 if measure.higher else -1
-        best = max(self.baselines, key=lambda row: sign * statistics.fmean(row.values(self.experiment.main)))
+        trivial = [row for row in self.baselines if row.values(self.experiment.main)]
+        best = max(trivial, key=lambda row: sign * statistics.fmean(row.values(self.experiment.main)))
         mine, theirs = (statistics.fmean(row.values(self.experiment.main)) for row in (self.rows[0], best))
         word = "above" if sign * mine > sign * theirs else "below"
         return f"{self.rows[0].says} is {word} the best trivial baseline ({best.says}) by {measure.says}."

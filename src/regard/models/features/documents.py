@@ -1,0 +1,48 @@
+"""A document as its sentences: each is read word by word and looked at, then the sentences are read in their order."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...core.structures import Padding
+from ...data.batch import Batch
+from ..looking import Nothing, look
+from .recurrent import run
+from .seen import Seen
+from .words import Embedded
+
+
+class Documents(nn.Module):
+    """inputs (B, sentences, words) -> values (B, sentences, dim); maps: where each sentence was looked at.
+
+        h_sw = GRU(words of s),   c_s = sum_w align(score(q, h_sw)) h_sw,   values = GRU(c_1, c_2, ...)
+
+    maps[0] is (real sentences of the batch, 1, 1, words), document after document. The upper level is the task model's
+    own attention. Yang et al. 2016.
+    """
+
+    def __init__(self, words: int, dim: int, width: int, attention: str = "additive", dropout: float = 0.0):
+        super().__init__()
+        self.dim = 2 * width
+        self.words = Embedded(words, dim, dropout)
+        self.lower: Any = nn.GRU(dim, width, bidirectional=True, batch_first=True)
+        self.upper: Any = nn.GRU(self.dim, width, bidirectional=True, batch_first=True)
+        self.question = nn.Parameter(torch.randn(self.dim) * self.dim**-0.5)
+        self.attention = look(attention, self.dim, self.dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, batch: Batch) -> Seen:
+        if batch.parts is None:
+            raise ValueError("Documents() reads documents: the batch has no parts (the lengths of its sentences).")
+        real = batch.real & (batch.parts > 0)
+        lengths = batch.parts[real]
+        states, last = run(self.lower, self.words.vectors(batch.inputs[real]), lengths)
+        inside = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
+        seen = Seen(self.dropout(states), len(states), Padding(lengths), last, inside)
+        found = self.attention(self.question.expand(len(states), 1, -1), seen)
+        sentences = found.out.new_zeros(*real.shape, self.dim)
+        sentences[real] = found.out[:, 0]
+        values, summary = run(self.upper, self.dropout(sentences), batch.lengths)
+        maps = () if isinstance(self.attention, Nothing) else (found.map,)
+        return Seen(self.dropout(values), len(batch), batch.over, summary, batch.real, maps)

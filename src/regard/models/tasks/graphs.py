@@ -1,0 +1,88 @@
+"""Classes of graphs: molecules and proteins (TU), and motifs whose nodes are known."""
+
+import torch
+from torch import nn
+
+from ...data.batch import Example
+from ...data.planted.motifs import motifs
+from ...data.task import Task
+from ...data.tu import tu
+from ..objectives import Classification, Objective
+from ..ready import graph_classifier
+from ..trainer import Training
+from .experiment import Experiment, Measure, Result, answers
+from .texts import most_frequent_class
+
+
+def counts_of_nodes(task: Task) -> float:
+    """Accuracy of logistic regression on how many nodes of each kind a graph has: no edges."""
+    from sklearn.linear_model import LogisticRegression
+
+    def table(part: list[Example]) -> tuple[list[list[float]], list[int]]:
+        return [one.inputs.sum(0).tolist() for one in part], [int(one.target) for one in part]
+
+    return float(LogisticRegression(max_iter=2000).fit(*table(task.train)).score(*table(task.test)))
+
+
+class Graphs(Experiment):
+    measures = {"accuracy": Measure("accuracy, %")}  # noqa: RUF012
+    says = {"uniform": "uniform (means of neighbours and nodes)", "none": "none (no edges, mean of nodes)"}  # noqa: RUF012
+
+    def model(self, task: Task, attention: str) -> nn.Module:
+        return graph_classifier(task.train[0].inputs.shape[1], task.classes, attention, 32 if self.small else 64)
+
+    def objective(self) -> Objective:
+        return Classification()
+
+    def baselines(self, task: Task) -> dict[str, dict[str, float]]:
+        return {"counts of nodes and logistic regression": {"accuracy": counts_of_nodes(task)},
+                "most frequent class": {"accuracy": most_frequent_class(task)}}  # fmt: skip
+
+    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
+        right = 0.0
+        for _, batch, answer in answers(model, task.test, device):
+            right += float((answer.out.argmax(-1) == batch.target).sum())
+        return Result({"accuracy": right / len(task.test)})
+
+
+class TU(Graphs):
+    """Seed i is judged on fold i of ten; the next fold chooses the epoch."""
+
+    name = "tu"
+
+    def load(self, seed: int) -> Task:
+        return tu(self.options.get("data", "MUTAG"), seed % 10)
+
+    @property
+    def training(self) -> Training:
+        return Training(epochs=20 if self.small else 100, batch=32, rate=3e-3 if self.small else 1e-3, decay=1e-4,
+                        patience=20 if self.small else 50)  # fmt: skip
+
+
+class Motifs(Graphs):
+    """House or ring; `mass` is the share of the readout's attention on the nodes of the motif."""
+
+    name = "motifs"
+    measures = {"accuracy": Measure("accuracy, %"), "mass": Measure("attention on the motif, %")}  # noqa: RUF012
+
+    def load(self, seed: int) -> Task:
+        if self.small:
+            return motifs(nodes=10, train=300, val=60, test=100, seed=seed)
+        return motifs(train=2000, val=300, test=500, seed=seed)
+
+    @property
+    def training(self) -> Training:
+        return Training(epochs=10 if self.small else 30, batch=32, rate=3e-3, schedule="cosine", patience=30)
+
+    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
+        found, mass = super().judge(model, task, device), 0.0
+        for _, batch, answer in answers(model, task.test, device):
+            assert batch.gold is not None
+            mass += float((answer.weights()[0, 0].sum(0) * batch.gold).sum())  # a node is looked at by its graph alone
+        return Result(found.numbers | {"mass": mass / len(task.test)})
+
+    def baselines(self, task: Task) -> dict[str, dict[str, float]]:
+        share = sum(float(torch.mean(one.gold)) for one in task.test if one.gold is not None) / len(task.test)
+        made = super().baselines(task)
+        made["most frequent class"]["mass"] = share
+        return made
