@@ -77,8 +77,11 @@ def test_a_motif_is_what_its_class_says():
     for one in motifs(nodes=8, train=20, val=1, test=1).train:
         kept = one.gold[one.edges[0]] * one.gold[one.edges[1]] > 0
         degrees = torch.bincount(one.edges[1][kept], minlength=one.length)[one.gold > 0]
-        assert sorted(degrees.tolist()) == ([2, 2, 2, 3, 3] if int(one.target) == 0 else [2] * 5)
-        assert one.edges.shape[1] == 2 * (7 + (6 if int(one.target) == 0 else 5) + 1)  # tree, motif, bridge
+        assert sorted(degrees.tolist()) == [2, 2, 2, 3, 3]
+        whole = torch.bincount(one.edges[1][kept], minlength=one.length)
+        ends = whole[one.edges[:, kept]]
+        assert bool(((ends == 3).all(0)).any()) == (int(one.target) == 0)  # a house's two thick corners are neighbours
+        assert one.edges.shape[1] == 2 * (7 + 6 + 1)  # tree, motif, bridge
         assert (one.inputs.argmax(1) == torch.bincount(one.edges[1], minlength=one.length).clamp_max(8)).all()
 
 

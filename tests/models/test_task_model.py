@@ -151,6 +151,42 @@ def test_only_attention_by_the_question_solves_retrieval(attention, solves):
     assert right > 0.95 if solves else right < 0.6
 
 
+@pytest.mark.parametrize("attention", ["bilinear", "trilinear"])
+def test_two_texts_are_read_together_as_if_no_padding_were_there(attention):
+    examples = [replace(one, second=torch.randint(4, WORDS, (n,))) for one, n in zip(texts(), (4, 1, 2), strict=True)]
+    model = ready.pair_classifier(WORDS, CLASSES, attention, DIM, DIM // 2, dropout=0.0).double().eval()
+    together = model(collate(examples))
+    for place, one in enumerate(examples):
+        alone = model(collate([one]))
+        assert_close(together.out[place], alone.out[0])
+        assert_close(together.maps[1].weights()[place, ..., : len(one.second)], alone.maps[1].weights()[0])
+    swapped = replace(examples[0], second=examples[1].second)
+    assert not torch.allclose(model(collate([swapped])).out[0], together.out[0])
+
+
+def test_documents_are_read_sentence_by_sentence():
+    """Second computation: each sentence alone, then the sentences in their order."""
+    model = ready.document_classifier(WORDS, 2, dim=DIM, width=DIM // 2, dropout=0.0).double().eval()
+    first = Example(torch.tensor([[4, 5, 6], [7, 8, 0]]), torch.tensor(0), parts=torch.tensor([3, 2]))
+    second = Example(torch.tensor([[9, 0, 0, 0]]), torch.tensor(1), parts=torch.tensor([1]))
+    found = model(collate([first, second]))
+    reader = model.features
+    contexts = []
+    for words in ([4, 5, 6], [7, 8]):
+        states, _ = reader.lower(reader.words.table(torch.tensor([words])))
+        contexts.append(reader.attention(reader.question[None, None], states).out[0])
+    values, _ = reader.upper(torch.cat(contexts)[None])
+    context = model.attention(model.query.question[None], values).out
+    assert_close(found.out[0], model.output.layers(context[0])[0])
+    alone = model(collate([second]))
+    assert_close(found.out[1], alone.out[0])
+    from regard.models.tasks.documents import word_weights
+
+    whole = word_weights(found, collate([first, second]))
+    assert_close(whole.sum((1, 2)), torch.ones(2, dtype=torch.float64))
+    assert not whole[0, 1, 2:].any() and not whole[1, 0, 1:].any()
+
+
 def test_an_unknown_attention_is_refused_with_what_there_is():
     with pytest.raises(ValueError, match="general\\+local_predictive"):
         ready.text_classifier(WORDS, CLASSES, "telepathy")

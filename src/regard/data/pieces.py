@@ -1,5 +1,6 @@
 """Pieces of words: frequent words stay whole, rare ones are written as several pieces (byte-pair encoding)."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from .vocabulary import SPECIAL, Vocabulary, tokens
@@ -17,7 +18,7 @@ class Words:
         return tokens(line)
 
     def join(self, words: Sequence[str]) -> str:
-        return " ".join(words)
+        return line_of(" ".join(words))
 
 
 class Pieces(Words):
@@ -48,4 +49,9 @@ class Pieces(Words):
         return self._known[word]
 
     def join(self, words: Sequence[str]) -> str:
-        return "".join(words).replace(CLOSE, " ").strip()
+        return line_of("".join(words).replace(CLOSE, " ").strip())
+
+
+def line_of(words: str) -> str:
+    """Words with spaces between them as a line is written: marks that close stand at the word before."""
+    return re.sub(r" ([.,!?;:%)\]])", r"\1", re.sub(r"([(\[]) ", r"\1", words))

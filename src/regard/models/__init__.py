@@ -11,7 +11,8 @@ from .search import say
 from .task_model import TaskModel
 from .trainer import Trained, Trainer, Training
 from .transformer import Transformer
+from .two_inputs import TwoInputs
 
 __all__ = ["GAT", "MLP", "Answer", "Classification", "GATv2", "Objective", "Regression", "Restoration", "Sequencer",
-           "Sequences", "TaskModel", "Trained", "Trainer", "Training", "Transformer", "features", "outputs", "queries",
-           "ready", "rewarded", "say", "supervised"]  # fmt: skip
+           "Sequences", "TaskModel", "Trained", "Trainer", "Training", "Transformer", "TwoInputs", "features",
+           "outputs", "queries", "ready", "rewarded", "say", "supervised"]  # fmt: skip

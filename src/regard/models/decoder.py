@@ -12,7 +12,7 @@ from ..data.vocabulary import START
 from .answer import Answer, looked
 from .features.seen import Seen
 from .features.words import Embedded
-from .looking import by_row, stepwise
+from .looking import by_row, look_at
 from .task_model import TaskModel
 
 ORDERS = ("bahdanau", "luong", "parallel")
@@ -91,7 +91,7 @@ class Sequencer(TaskModel):
     query: Speaker
     output: Readout
 
-    def __init__(self, features: nn.Module, query: Speaker, attention: nn.Module, output: Readout):
+    def __init__(self, features: nn.Module, query: Speaker, attention: nn.Module | None, output: Readout):
         super().__init__(features, query, attention, output)
         if by_row(attention) and query.order != "parallel":
             raise ValueError(f"Sequencer(order={query.order!r}) asks one word at a time, and local attention must know "
@@ -102,7 +102,7 @@ class Sequencer(TaskModel):
         vectors = self.query.words.vectors(F.pad(batch.target[:, :-1], (1, 0), value=START))
         if self.query.order == "parallel":
             states, _ = self.query.after(vectors, self.query.begin(seen))
-            ran = self.attention(states, seen)
+            ran = look_at(self.attention, states, seen)
             maps, samples = looked(ran)
             return Answer(self.output(self.output.inner(states, ran.out, vectors)), maps, seen.maps, samples, False)
         saying, said, calls = self._begun(seen), [], []
@@ -127,7 +127,7 @@ class Sequencer(TaskModel):
 
     def _word(self, vector: Tensor, saying: Saying) -> tuple[Tensor, Saying, Attended]:
         if self.query.order == "bahdanau":
-            ran = self._look(saying.state[:, None], saying)
+            ran = look_at(self.attention, saying.state[:, None], saying.seen, saying.before)
             context = ran.out[:, 0]
             _, state = self.query.after(torch.cat([vector, context], -1)[:, None], saying.state)
             inner = self.output.inner(state, context, vector)
@@ -138,11 +138,7 @@ class Sequencer(TaskModel):
         if by_row(self.attention):
             asked = asked if saying.asked is None else torch.cat([saying.asked, asked], 1)
             saying = replace(saying, asked=asked)
-        ran = self._look(asked, saying)
+        ran = look_at(self.attention, asked, saying.seen, saying.before)
         inner = self.output.inner(state, ran.out[:, -1], vector)
         fed = inner if self.query.order == "luong" else saying.fed
         return inner, replace(saying, state=state, fed=fed, before=ran.state), ran
-
-    def _look(self, asked: Tensor, saying: Saying) -> Attended:
-        found: Attended = self.attention(asked, saying.seen, saying.before if stepwise(self.attention) else None)
-        return found

@@ -8,17 +8,20 @@ from .features.seen import Seen
 
 
 class Classes(nn.Module):
-    """Logits: context (B, m, d) -> (B, classes), from all m contexts side by side; hidden: a layer in between."""
+    """Logits: context (B, m, d) -> (B, classes), from all m contexts side by side; hidden: a layer in between; norm:
+    how large a context is does not count."""
 
-    def __init__(self, dim: int, classes: int, asks: int = 1, hidden: int = 0, dropout: float = 0.0):
+    def __init__(self, dim: int, classes: int, asks: int = 1, hidden: int = 0, dropout: float = 0.0,
+                 norm: bool = False):  # fmt: skip
         super().__init__()
+        self.norm = nn.LayerNorm(asks * dim) if norm else nn.Identity()
         first = [nn.Linear(asks * dim, hidden), nn.ReLU(), nn.Dropout(dropout)] if hidden else []
         self.layers = nn.Sequential(nn.Dropout(dropout), *first, nn.Linear(hidden or asks * dim, classes))
 
     def forward(self, context: Tensor, query: Tensor, seen: Seen, batch: Batch) -> Tensor:
         if batch.graph is not None and context.shape[0] == 1:  # one context a graph
             context = context.transpose(0, 1)
-        return self.layers(context.flatten(1))
+        return self.layers(self.norm(context.flatten(1)))
 
 
 class Number(Classes):

@@ -5,10 +5,12 @@ from typing import Any
 from torch import nn
 
 from ..nn.attention import Attention
+from ..nn.feature import ParallelCoAttention
 from . import features, outputs, queries
 from .decoder import Readout, Sequencer, Speaker
-from .looking import Heads, look
+from .looking import look
 from .task_model import TaskModel
+from .two_inputs import TwoInputs
 
 
 def text_classifier(words: int, classes: int, attention: str = "additive", dim: int = 128, width: int = 128,
@@ -33,6 +35,17 @@ def retriever(keys: int, values: int, attention: str = "additive", dim: int = 32
     """The question looks at a table of keys and values: the smallest model of all four parts with a second input."""
     seen, asked = features.Pairs((keys, values), dim), queries.Second(dim, words=keys)
     return TaskModel(seen, asked, look(attention, dim, dim), outputs.Classes(dim, values, hidden=2 * dim))
+
+
+def pair_classifier(words: int, classes: int, attention: str = "bilinear", dim: int = 64, width: int = 64,
+                    dropout: float = 0.2, second_words: int | None = None) -> TwoInputs:  # fmt: skip
+    """Two texts that look at each other (parallel co-attention, Lu et al. 2016); attention is its affinity."""
+    first, second = (
+        features.Recurrent(features.Embedded(count, dim, dropout), width, dropout=dropout)
+        for count in (words, second_words or words)
+    )
+    part = ParallelCoAttention(first.dim, second.dim, score=attention)
+    return TwoInputs(first, second, part, outputs.Classes(first.dim + second.dim, classes, dropout=dropout))
 
 
 def translator(words: int, target_words: int, attention: str = "additive", dim: int = 128, width: int = 128,
@@ -64,25 +77,22 @@ def _sequencer(before: nn.Module, target_words: int, attention: str, dim: int, w
     return Sequencer(seen, asked, look(attention, state, seen.dim), said)
 
 
-def patch_classifier(side: int, classes: int, attention: str = "additive", patch: int = 4, dim: int = 64,
-                     around: int = 4) -> TaskModel:  # fmt: skip
-    """Patches that see a little around themselves, and one learned question that finds the patch that matters."""
-    seen = features.Patches(side, patch, dim, around, hidden=2 * dim)
+def patch_classifier(classes: int, attention: str = "additive", dim: int = 64) -> TaskModel:
+    """Patches of an image by convolutions, and one learned question that finds the patch that matters."""
+    seen = features.Filtered(dim)
     attention = "uniform" if attention == "none" else attention
-    return TaskModel(
-        seen, queries.Learned(dim), look(attention, dim, dim), outputs.Classes(dim, classes, hidden=2 * dim)
-    )
+    said = outputs.Classes(dim, classes, hidden=2 * dim, norm=True)
+    return TaskModel(seen, queries.Learned(dim), look(attention, dim, dim), said)
 
 
-def image_restorer(
-    side: int, attention: str = "scaled_dot", patch: int = 4, dim: int = 64, heads: int = 4
-) -> TaskModel:
+def image_restorer(side: int, attention: str = "scaled_dot", patch: int = 4, dim: int = 64, heads: int = 4,
+                   layers: int = 1) -> TaskModel:  # fmt: skip
     """Every patch asks all patches what such a patch looks like, and is painted anew from itself and the answer."""
-    seen = features.Patches(side, patch, dim, around=2, hidden=2 * dim)
-    score, _, align = attention.partition("+")
-    if attention in ("uniform", "none"):
-        score, align = "scaled_dot", "uniform"
-    part: nn.Module = Heads(Attention(dim, heads, score=score, align=align or "softmax"))
+    score, _, align = ("scaled_dot+uniform" if attention in ("uniform", "none") else attention).partition("+")
+    align = align or "softmax"
+    patches = features.Patches(side, patch, dim, around=2, hidden=2 * dim)
+    seen = features.Transformed(patches, heads, layers, None, 0.0, score, align)
+    part = Attention(dim, heads, score=score, align=align)
     return TaskModel(seen, queries.Itself(), part, outputs.Pixels(dim, side, patch))
 
 

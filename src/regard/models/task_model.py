@@ -4,6 +4,7 @@ from torch import nn
 
 from ..data.batch import Batch
 from .answer import Answer, looked
+from .looking import look_at
 
 
 class TaskModel(nn.Module):
@@ -11,19 +12,20 @@ class TaskModel(nn.Module):
 
         F = features(batch),   q = query(F),   c = sum_j align(score(q, f_j)) f_j,   y = output(c)
 
-    features(batch) -> Seen; query(seen, batch) -> (B, m, d_q); attention(query, seen) -> Attended, (B, m, d) and its
-    map; output(context, query, seen, batch) -> logits, a number, pixels. forward(batch) -> Answer.
+    features(batch) -> Seen; query(seen, batch) -> (B, m, d_q); attention(query, features, over=) -> Attended, (B, m, d)
+    and its map (nn.Attend, nn.Attention; None: no attention, the summary of the features); output(context, query, seen,
+    batch) -> logits, a number, pixels. forward(batch) -> Answer.
 
     Brauwers and Frasincar 2021, section 2. Any part may be exchanged for one of another task.
     """
 
-    def __init__(self, features: nn.Module, query: nn.Module, attention: nn.Module, output: nn.Module):
+    def __init__(self, features: nn.Module, query: nn.Module, attention: nn.Module | None, output: nn.Module):
         super().__init__()
         self.features, self.query, self.attention, self.output = features, query, attention, output
 
     def forward(self, batch: Batch) -> Answer:
         seen = self.features(batch)
         asked = self.query(seen, batch)
-        ran = self.attention(asked, seen)
+        ran = look_at(self.attention, asked, seen)
         maps, samples = looked(ran)
         return Answer(self.output(ran.out, asked, seen, batch), maps, seen.maps, samples)

@@ -62,8 +62,12 @@ class Attend(nn.Module):
         values: Tensor | None = None,
         over: Structure | None = None,
         scores: Tensor | None = None,
+        state: Tensor | None = None,
     ) -> Attended:
-        """query None where nobody asks: one row. scores (..., n, m) for a module that was built with score=None."""
+        """query None where nobody asks: one row. scores (..., n, m) for a module that was built with score=None.
+
+        state: what a stepwise mechanism handed on (`Attended.state`), for a decoder that asks step by step.
+        """
         values = keys if values is None else values
         self._check(query, keys, scores)
         if query is None:
@@ -77,7 +81,7 @@ class Attend(nn.Module):
         assert score is not None
         q, k, v = query.unsqueeze(-3), keys.unsqueeze(-3), values.unsqueeze(-3)
         dropout = self.dropout if self.training else 0.0
-        found = attend(q, k, v, score, self.align, over, dropout=dropout, sample=self.training)
+        found = attend(q, k, v, score, self.align, over, dropout=dropout, sample=self.training, state=state)
         return Attended(found.out.squeeze(-3), found.map, found.sample, found.state)
 
     def _check(self, query: Tensor | None, keys: Tensor, scores: Tensor | None) -> None:

@@ -8,18 +8,20 @@ from ..task import Task
 
 MOTIFS = {
     "house": ((0, 1), (1, 2), (2, 3), (3, 0), (0, 4), (1, 4)),
-    "cycle": ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0)),
+    "crossing": ((0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4)),
 }
 SIZE = 5
 HIGHEST = 8  # degrees from here on are told as one
 
 
 def motifs(nodes: int = 20, train: int = 600, val: int = 100, test: int = 100, seed: int = 0) -> Task:
-    """House or ring of five? inputs (N, 9) the degree of each node, one-hot; edges both ways; gold (N,) 1 on the nodes
-    of the motif.
+    """House or crossing? inputs (N, 9) the degree of each node, one-hot; edges both ways; gold (N,) 1 on the nodes of
+    the motif.
 
-    The tree grows by preferential attachment, nodes are shuffled, and trees of both classes are drawn alike: nothing
-    but the motif tells them apart. After BA-2motifs (Luo et al. 2020).
+    Both have five nodes, six edges and the degrees 2, 2, 2, 3, 3: in a house (a square with a roof) the two of degree 3
+    are neighbours, in a crossing (two nodes that both see the other three) they are not. The tree grows by preferential
+    attachment, nodes are shuffled, and trees of both classes are drawn alike. So counting nodes tells nothing, and
+    nothing but the motif tells the classes apart. After BA-2motifs (Luo et al. 2020), where counting is enough.
     """
     if nodes < 2:
         raise ValueError(f"motifs(nodes={nodes}): expected a tree of 2 or more nodes.")

@@ -2,7 +2,7 @@
 
 from .documents import Documents
 from .nodes import Nodes
-from .patches import Patches
+from .patches import Filtered, Patches
 from .recurrent import Recurrent
 from .seen import Seen
 from .transformed import Block, Transformed
@@ -13,6 +13,7 @@ __all__ = [
     "Convolved",
     "Documents",
     "Embedded",
+    "Filtered",
     "Frames",
     "Nodes",
     "Pairs",

@@ -7,7 +7,7 @@ from torch import nn
 
 from ...core.structures import Padding
 from ...data.batch import Batch
-from ..looking import Nothing, look
+from ..looking import look, look_at
 from .recurrent import run
 from .seen import Seen
 from .words import Embedded
@@ -40,9 +40,9 @@ class Documents(nn.Module):
         states, last = run(self.lower, self.words.vectors(batch.inputs[real]), lengths)
         inside = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
         seen = Seen(self.dropout(states), len(states), Padding(lengths), last, inside)
-        found = self.attention(self.question.expand(len(states), 1, -1), seen)
+        found = look_at(self.attention, self.question.expand(len(states), 1, -1), seen)
         sentences = found.out.new_zeros(*real.shape, self.dim)
         sentences[real] = found.out[:, 0]
         values, summary = run(self.upper, self.dropout(sentences), batch.lengths)
-        maps = () if isinstance(self.attention, Nothing) else (found.map,)
+        maps = () if self.attention is None else (found.map,)
         return Seen(self.dropout(values), len(batch), batch.over, summary, batch.real, maps)

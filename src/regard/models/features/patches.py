@@ -31,6 +31,28 @@ class Patches(nn.Module):
         return Seen(self.project(self.cut(batch.inputs).transpose(1, 2)) + self.places, len(batch))
 
 
+class Filtered(nn.Module):
+    """An image by convolutions: a vector for each 4 x 4 patch, which sees 20 pixels across; it knows no position.
+
+    inputs (B, 1, side, side) -> values (B, (side / 4)^2, dim), patches row by row. There are no biases: where the image
+    is empty, so are the features.
+    """
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.dim, half = dim, dim // 2
+        sizes = ((1, half, 3, 1), (half, dim, 4, 2), (dim, dim, 4, 2), (dim, dim, 3, 1))
+        self.layers = nn.ModuleList(nn.Conv2d(a, b, c, stride, 1, bias=False) for a, b, c, stride in sizes)
+        for layer in self.layers:
+            nn.init.kaiming_normal_(layer.weight)  # type: ignore[arg-type]
+
+    def forward(self, batch: Batch) -> Seen:
+        x = self.layers[0](batch.inputs)
+        for layer in self.layers[1:]:
+            x = layer(x.relu())
+        return Seen(x.flatten(2).transpose(1, 2), len(batch))
+
+
 def joined(patches: Tensor, side: int, patch: int) -> Tensor:
     """(B, (side / patch)^2, patch^2) -> (B, 1, side, side): what Unfold took apart."""
     return nn.functional.fold(patches.transpose(1, 2), side, patch, stride=patch)

@@ -11,4 +11,4 @@ def bleu(said: Sequence[str], wanted: Sequence[str], lower: bool = False) -> flo
         from torchmetrics.functional.text import sacre_bleu_score
 
         return 100 * float(sacre_bleu_score(list(said), [[line] for line in wanted], tokenize="13a", lowercase=lower))
-    return float(BLEU(lowercase=lower).corpus_score(list(said), [list(wanted)]).score)
+    return float(BLEU(lowercase=lower, force=True).corpus_score(list(said), [list(wanted)]).score)

@@ -36,7 +36,7 @@ class Movies(Experiment):
     def model(self, task: Task, attention: str) -> nn.Module:
         assert task.words is not None
         size = {"dim": 50, "width": 32} if self.small else {"dim": 200, "width": 100, "dropout": 0.5}
-        return document_classifier(len(task.words), 2, attention, **size)  # type: ignore[arg-type]
+        return document_classifier(len(task.words), 2, attention, **size)
 
     def objective(self) -> Objective:
         return Classification()

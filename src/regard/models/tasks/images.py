@@ -38,19 +38,20 @@ class Clutter(Experiment):
 
     def load(self, seed: int) -> Task:
         if self.small:
-            return clutter(CANVAS, train=1500, val=300, test=300, seed=seed)
+            return clutter(CANVAS, train=3000, val=300, test=300, seed=seed)
         return clutter(CANVAS, train=12_000, val=1000, test=2000, seed=seed)
 
     def model(self, task: Task, attention: str) -> nn.Module:
-        return patch_classifier(CANVAS, 10, attention, PATCH, 32 if self.small else 64)
+        return patch_classifier(10, attention, 32 if self.small else 64)
 
     def objective(self) -> Objective:
         return Classification(supervise=float(self.options.get("supervise", 0.0)))
 
     @property
     def training(self) -> Training:
-        return Training(epochs=10 if self.small else 25, batch=64, rate=3e-3 if self.small else 1e-3, decay=1e-2,
-                        schedule="cosine", patience=25)  # fmt: skip
+        # a plateau comes first: nothing is learned before something has been looked at
+        return Training(epochs=16 if self.small else 30, batch=32, rate=2e-3, decay=1e-2, warmup=50, schedule="cosine",
+                        patience=30)  # fmt: skip
 
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:
         right, iou, mass = [], [], []
@@ -99,7 +100,7 @@ class Denoise(Experiment):
         return noisy_mnist(seed=seed)
 
     def model(self, task: Task, attention: str) -> nn.Module:
-        return image_restorer(MNIST_SIDE, attention, 4, 32 if self.small else 96)
+        return image_restorer(MNIST_SIDE, attention, 4, 32 if self.small else 96, layers=1 if self.small else 2)
 
     def objective(self) -> Objective:
         return Restoration()
