@@ -1,10 +1,11 @@
 """regard bench: Regard beside its peers and the limits of the machine."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .telling import extra
+from .telling import extra, told
 
 app = typer.Typer(help="Measure Regard beside its peers and the limits of the machine.", no_args_is_help=True)
 
@@ -49,3 +50,21 @@ def bench_record(
         from regard.bench import record as measure
 
         measure.main(json=json)
+
+
+@app.command()
+def view(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    scripts: Annotated[
+        Path | None, typer.Option(help="A node_modules with d3, jquery and requirejs, which BertViz fetches elsewhere.")
+    ] = None,
+    limit: Annotated[float, typer.Option(min=1, help="Seconds that a page may take.")] = 240,
+) -> None:
+    """Pages in a browser: ours beside BertViz and inspectus, where they are installed.
+
+    Example:  regard bench view --json > view.json
+    """
+    with extra("test"), told():
+        from regard.bench import view as measure
+
+        measure.main(json=json, scripts=scripts, limit=limit)
