@@ -1,4 +1,4 @@
-"""The pictures of docs/see/terminal.md, from what `regard show` prints: python docs/make_terminal_pictures.py [folder]."""
+"""The pictures of docs/see/terminal.md, what `regard show` prints: python docs/make_terminal_pictures.py [folder]."""
 
 import io
 import re

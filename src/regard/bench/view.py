@@ -17,6 +17,7 @@ import torch
 from rich.console import Console
 
 from ..core.attend import attend
+from ..core.edges import Edges
 from ..core.structures import Causal
 from ..recording import record
 from .measure import Result, show
@@ -24,6 +25,7 @@ from .view_peers import OnePage, answer, bertviz_pages, inspectus_page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MAP = "document.querySelector('regard-page')?.shadowRoot?.querySelector('regard-map')"
+GRAPH = MAP.replace("regard-map", "regard-graph")
 
 # Asked for once a frame from before the page begins; what is told is the second frame after it was true.
 WATCH = """(() => { const look = () => (%s)
@@ -138,7 +140,7 @@ def main(json: bool = False, scripts: Path | None = None, limit: float = 240.0) 
 
     with tempfile.TemporaryDirectory() as folder:
         room = Path(folder)
-        results = many_heads(room, tell, scripts, limit) + long_map(room, tell)
+        results = many_heads(room, tell, scripts, limit) + long_map(room, tell) + large_graph(room, tell)
     show("view", results, json)
 
 
@@ -230,6 +232,34 @@ def long_map(room: Path, tell: Callable[[str], None], n: int = 32_768) -> list[R
     pans = Result(f"{n} tokens: longest frame while panning", "ms", worst, None, "-", "at most 100 ms", worst <= 100)
     pans.notes = longest
     return [opens, pans]
+
+
+def large_graph(room: Path, tell: Callable[[str], None], nodes: int = 5000, edges: int = 20_000) -> list[Result]:
+    """Random edges with a few hubs: opened, pointed at, dragged."""
+    tell(f"{edges:,} edges")
+    torch.manual_seed(0)
+    ends = torch.stack([(nodes * torch.rand(edges) ** 3).long(), torch.randint(nodes, (edges,))])
+    x = torch.randn(nodes, 16)
+    file = attend(x, x, x, over=Edges(ends, size=(nodes, nodes))).map.save_html(room / "graph.html", title="A graph")
+    with opened(file, f"{GRAPH}?.ready") as (tab, draw):
+        x0, y0 = tab.evaluate(f"(() => {{ const b = {GRAPH}.shadowRoot.querySelector('.stage').getBoundingClientRect();"
+                              " return [b.x + b.width / 2, b.y + b.height / 2]; })()")  # fmt: skip
+        points = []
+        for i in range(9):
+            tab.evaluate(POINT)
+            tab.mouse.move(x0 - 60 + 15 * i, y0 - 40 + 10 * i)
+            points.append(told(tab, "answered"))
+        longest = panned(tab, x0, y0)
+    pointing = statistics.median(points)
+    tell(f"  first draw {draw:.2f} s, pointing {points}, longest frame {longest:.0f} ms")
+    what = f"graph of {nodes:,} nodes and {edges:,} edges"
+    return [
+        Result(f"{what}: first draw", "s", draw, None, "-", "-", None,
+               {"file_mb": file.stat().st_size / 1e6}),
+        Result(f"{what}: pointing", "ms", pointing, None, "-", "-", None,
+               {"largest": max(points)}),
+        Result(f"{what}: longest frame while panning", "ms", longest, None, "-", "-", None),
+    ]  # fmt: skip
 
 
 def panned(tab: Any, x: float, y: float, steps: int = 60) -> float:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .drawing import letters, own_axes
 from .naming import names_of
+from .places import places as placed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +33,7 @@ def graph_map(
 
     weights      an AttentionMap of one head over edges, or (E,) in the order of edge_index (2, E), sources then targets
     edge_index   a map over edges knows its own
-    places       (N, 2), where the nodes stand; by default as springs pull them (networkx), or in a circle
+    places       (N, 2), where the nodes stand; by default as on the pages: joined nodes near one another
     colours      N colours that fill the nodes; rings N colours around them (a second fact about each)
     squares      nodes that are drawn square; names N words, written on the nodes; by default what the map calls them
     top          the weight of the broadest arc, by default the largest; give it where pictures are compared
@@ -48,7 +49,7 @@ def graph_map(
     if names is None and getattr(weights, "columns", None) is not None:
         names = names_of(weights.columns, weights.m)
     nodes = max(int(ends.max(initial=-1)) + 1, *(getattr(weights, side, 0) for side in ("n", "m")))
-    spots = _springs(ends, nodes) if places is None else np.asarray(places, dtype=np.float64)
+    spots = placed(ends[0], ends[1], nodes) if places is None else np.asarray(places, dtype=np.float64)
     if spots.ndim != 2 or spots.shape[1] != 2 or (ends.size and ends.max() >= len(spots)):
         raise ValueError(f"graph_map(places=) needs a place (x, y) for each node that edge_index names, "
                          f"given {spots.shape} for nodes up to {ends.max(initial=-1)}.")  # fmt: skip
@@ -99,20 +100,6 @@ def _ends(weights: Any) -> NDArray[Any]:
     ends = np.zeros((2, graph.edges), dtype=np.int64)
     ends[:, edge[own]] = np.stack([graph.source.long().cpu()[own], graph.targets().long().cpu()[own]])
     return ends
-
-
-def _springs(ends: NDArray[Any], nodes: int) -> NDArray[np.float64]:
-    """Joined nodes near one another, always the same way; without networkx a circle."""
-    try:
-        import networkx
-    except ModuleNotFoundError:
-        turn = 2 * np.pi * np.arange(nodes) / max(1, nodes)
-        return np.stack([np.sin(turn), np.cos(turn)], 1)
-    graph = networkx.Graph()
-    graph.add_nodes_from(range(nodes))
-    graph.add_edges_from((int(a), int(b)) for a, b in ends.T if a != b)
-    found = networkx.spring_layout(graph, seed=0)
-    return np.array([found[node] for node in range(nodes)], dtype=np.float64).reshape(nodes, 2)
 
 
 def _on_edges(weights: Any, ends: NDArray[np.int64]) -> NDArray[np.float64]:
