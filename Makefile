@@ -20,14 +20,23 @@ ifneq ($(wildcard ../shared/data),)
 export REGARD_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: run test check check-web web docs bench clean
+.PHONY: run test chromium check check-web web docs bench clean
 .DELETE_ON_ERROR:
 
 run: .venv/.demo
 	$(BIN)/regard demo
 
-test: .venv/.test
+test: .venv/.test chromium
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+# Browser tests drive a Chromium of the system: it is fetched where that is allowed, and otherwise they are left out.
+APT := DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -qq
+chromium:
+	@for each in chromium chromium-browser google-chrome; do command -v $$each > /dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	  echo "Installing Chromium for the browser tests ..."; \
+	  { $(APT) install -y chromium || { $(APT) update && $(APT) install -y chromium; }; } > /dev/null 2>&1; fi; \
+	command -v chromium > /dev/null || echo "There is no Chromium here: the browser tests are left out."
 
 check: .venv/.dev check-web
 	$(BIN)/ruff check .

@@ -46,13 +46,15 @@ def demo(
     """
     console = Console()
     with extra("demo"):
-        from regard.demo import run
+        from regard.demo import records, run
     try:
         page = run(out, seeds=seeds, epochs=epochs, console=console)
     except OSError as problem:
         stop(str(problem))
     console.print("[bold]Open this page:[/bold]")
     typer.echo(page.resolve())
+    console.print("[bold]Look at what was recorded, and change it:[/bold]")
+    typer.echo(records.command(out))
 
 
 app.command()(taxonomy.taxonomy)

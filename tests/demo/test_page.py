@@ -1,15 +1,19 @@
 """The demo's page: whole, offline, and true to the numbers."""
 
 import re
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import torch
 from markupsafe import Markup
 from rich.console import Console
 
-from regard.demo import run
+import regard
+from regard.demo import records, run
 from regard.demo.page import Part, render, write
+from regard.views.terminal import text_of
 
 WEIGHTS = [
     [0.2976, 0.1095, 0.1805, 0.1805, 0.2318],
@@ -104,8 +108,16 @@ def test_ten_digits_are_lit_in_their_part(demo):
     assert demo[0].read_text(encoding="utf-8").count("lit where the network looks") == 10
 
 
-def test_nothing_but_the_page_is_left_in_the_folder(demo):
-    assert [path.name for path in demo[0].parent.iterdir()] == ["index.html"]
+def test_the_page_and_two_records_are_left_in_the_folder_and_the_command_opens_them(demo):
+    folder = demo[0].parent
+    assert {path.name for path in folder.iterdir()} == {"index.html", "karate.regard", "paragraph.regard"}
+    own, serve, record, *rest = shlex.split(records.command(folder))
+    assert (own, serve, rest) == ("regard", "serve", ["--model", "minilm", "--folder", str(folder)])
+    read = regard.load(record)
+    assert len(read.maps) == 6 and "trigonometric" not in text_of(read) and "Yao Ming" in text_of(read)
+    club = regard.load(folder / "karate.regard")
+    for amap in club.maps.values():
+        torch.testing.assert_close(amap.weights().sum(-1), torch.ones(amap.heads, 34))
 
 
 def test_text_is_escaped_and_html_is_not():

@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import digits, digits_part, five_tokens, karate, karate_part, segments
+from . import digits, digits_part, five_tokens, karate, karate_part, records, segments
 from .page import Part, make_folder, render, write
 from .spread import Spread, around
 
 
 def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = None) -> Path:
-    """Computes every part, tells the console as it goes, writes out/index.html and returns its path."""
+    """Computes every part, tells the console as it goes, writes out/index.html and records; returns the page's path."""
     make_folder(out)  # a folder that cannot be is an error now, not after a minute
     console = console or Console()
     began = time.perf_counter()
@@ -27,7 +27,8 @@ def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = N
     club, sides = karate.Club.load(), karate.Results(seeds)
     _follow(console, "finding sides", seeds * len(karate.KINDS), karate.study(club, sides))
     console.print(_karate_table(sides))
-    told = _segments(console)
+    records.of_the_club(club, out)
+    told = _segments(console, out)
     data, results = digits.Digits.load(), digits.Results(seeds)
     total = seeds * len(digits.NETWORKS) * len(digits.ALIGNMENTS)
     _follow(console, "reading digits", total, digits.study(data, results, epochs))
@@ -43,7 +44,7 @@ def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = N
     return write(page, out)
 
 
-def _segments(console: Console) -> list[Part]:
+def _segments(console: Console, out: Path) -> list[Part]:
     """The paragraph and its questions; nothing, and a word about it, where the model is not installed."""
     lacking = segments.missing()
     if lacking:
@@ -52,7 +53,9 @@ def _segments(console: Console) -> list[Part]:
     from . import segments_part
 
     with console.status("reading a paragraph in shuffled orders"):
-        results = segments.study(*segments.load())
+        model, tokenizer = segments.load()
+        results = segments.study(model, tokenizer)
+        records.of_the_paragraph(model, tokenizer, out)
     console.print(_segments_table(results), segments_part.headline(results.after), sep="\n", highlight=False)
     return [segments_part.part(results)]
 

@@ -141,3 +141,23 @@ def test_sites_and_heads_that_are_not_there_are_refused(call):
         assert answer.status_code in (400, 404, 422) and answer.json()["error"], path
     call("DELETE", f"/api/views/{seen['view']}")
     assert call("GET", f"{at}/0").status_code == 404
+
+
+def test_a_graph_comes_whole_as_the_page_in_one_file_carries_it(call, folder):
+    edges = torch.tensor([[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]])
+    conv = regard.nn.GATConv(5, 4, heads=2)
+    with torch.no_grad(), regard.record(conv) as rec:
+        conv(torch.randn(4, 5), edges)
+    rec.label(nodes=["a", "b", "c", "<d>"]).save(folder / "graph.regard")
+    seen = call.done("POST", "/api/open", json={"from": "folder", "name": "graph.regard"})
+    assert seen["about"]["drawn"] is True
+    about, array = opened(call("GET", f"/api/views/{seen['view']}/whole").content)
+    (site,) = about["sites"]
+    (amap,) = rec.maps.values()
+    assert site["form"] == "edges" and site["rows"] == ["a", "b", "c", "<d>"]
+    assert array(about["graphs"][0]["places"]).shape == (4, 2)
+    start, source, w = (array(site[name]) for name in ("start", "source", "weights"))
+    dense = np.zeros((2, 4, 4))
+    for i in range(4):
+        dense[:, i, source[start[i] : start[i + 1]]] = w[:, start[i] : start[i + 1]]
+    np.testing.assert_allclose(dense, amap.weights(), atol=1e-6)

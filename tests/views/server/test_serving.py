@@ -44,7 +44,7 @@ def test_the_command_prints_an_address_that_lets_in_and_ends_cleanly_when_interr
             assert client.get(url.replace(found[2], "x" * 43)).status_code == 403
             assert "<regard-app>" in client.get(url).text
             state = client.get(f"http://127.0.0.1:{found[1]}/api/state").json()  # by the cookie
-            assert [one["from"] for one in state["records"]] == ["given", "folder", "folder"]
+            assert [one["name"] for one in state["records"]] == ["run.regard", "inner/small.regard"]
             asked = {"text": "a cat sat", "changes": []}
             base = f"http://127.0.0.1:{found[1]}"
             job = client.post(f"{base}/api/read", json=asked, headers={"origin": base}).json()

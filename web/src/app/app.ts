@@ -6,7 +6,7 @@ import { Store } from "../store";
 import { theme } from "../theme";
 import { ask, follow, Refused, stop, Stopped, type Job } from "./api";
 import type { RegardLive } from "./live";
-import { RemoteData, type Viewed } from "./remote";
+import { dataOf, leave, type Viewed } from "./remote";
 import type { OnShelf } from "./shelf";
 
 interface State {
@@ -17,6 +17,7 @@ interface State {
 
 interface Tab {
   title: string;
+  view: string;
   store: Store;
 }
 
@@ -102,28 +103,32 @@ export class RegardApp extends LitElement {
   private send(file: File): Promise<void> {
     return this.told(async () => {
       const sent = await follow<Viewed & { name: string }>(`/api/upload?name=${encodeURIComponent(file.name)}`, file, this.tell);
-      this.show(sent.name, sent);
+      await this.show(sent.name, sent);
       this.state = await ask<State>("/api/state");
     });
   }
 
-  private show(title: string, viewed: Viewed): void {
-    const store = new Store(new RemoteData(viewed.about, viewed.view, (problem) => (this.problem = problem)));
-    this.tabs = [...this.tabs, { title, store }];
+  private async show(title: string, viewed: Viewed): Promise<void> {
+    const store = new Store(await dataOf(viewed, (problem) => (this.problem = problem)));
+    this.tabs = [...this.tabs, { title, store, view: viewed.view }];
     this.at = this.tabs.length - 1;
     if (!viewed.about.sites.some((site) => site.large))
       void Promise.all(viewed.about.sites.map((_, s) => store.data.glance(s))).then(() => start(store, ""));
   }
 
   private shut(at: number): void {
-    (this.tabs[at].store.data as RemoteData).leave();
+    leave(this.tabs[at].view, this.tabs[at].store.data);
     this.tabs = this.tabs.filter((_, x) => x !== at);
     if (this.at >= at) this.at = this.at > at ? this.at - 1 : this.tabs.length ? Math.min(at, this.tabs.length - 1) : this.state?.model ? LIVE : SHELF;
   }
 
   private get shown(): Store | null {
     if (this.at >= 0) return this.tabs[this.at]?.store ?? null;
-    return this.at === LIVE ? (this.renderRoot.querySelector<RegardLive>("regard-live")?.store ?? null) : null;
+    return this.at === LIVE ? (this.live?.store ?? null) : null;
+  }
+
+  private get live(): RegardLive | null {
+    return this.renderRoot.querySelector<RegardLive>("regard-live");
   }
 
   private export(kind: "page" | "record", alone: boolean): Promise<void> {
@@ -131,7 +136,7 @@ export class RegardApp extends LitElement {
     return this.told(async () => {
       const store = this.shown;
       if (!store) throw new Refused("There is nothing to export yet.");
-      const { view } = store.data as RemoteData;
+      const view = this.at === LIVE ? this.live?.read?.seen.view : this.tabs[this.at].view;
       const body = { view, kind, sites: alone ? [store.site.site] : null };
       const made = await follow<{ file: string; job: string }>("/api/export", body, this.tell);
       const link = document.createElement("a");

@@ -6,7 +6,7 @@ import { start } from "../page";
 import { Store, type Act } from "../store";
 import { theme } from "../theme";
 import { follow, Refused, Stopped, type Job } from "./api";
-import { RemoteData, type Viewed } from "./remote";
+import { dataOf, leave, type Viewed } from "./remote";
 import type { Told } from "./told";
 
 export interface Change {
@@ -89,7 +89,7 @@ export class RegardLive extends LitElement {
 
   private async show(read: Read, text: string): Promise<void> {
     const old = this.store;
-    const store = new Store(new RemoteData(read.seen.about, read.seen.view, (problem) => (this.problem = problem)));
+    const store = new Store(await dataOf(read.seen, (problem) => (this.problem = problem)));
     const { data } = store;
     const sites = data.sites.map((x) => x.site);
     for (const { token, site, head } of this.changes)
@@ -103,7 +103,7 @@ export class RegardLive extends LitElement {
       await start(store, "");
     }
     store.addEventListener("choice", () => this.requestUpdate());
-    (old?.data as RemoteData | undefined)?.leave();
+    if (old && this.read) leave(this.read.seen.view, old.data);
     this.store = store;
     this.seen = text;
     this.read = read;

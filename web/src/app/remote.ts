@@ -8,10 +8,23 @@ import { ask, bytes } from "./api";
 
 export interface Viewed {
   view: string;
-  about: PageAbout;
+  about: PageAbout & { drawn?: boolean };
 }
 
 const KEPT = 24; // parts
+
+/** The maps of a view: fetched as they are looked at, or whole where they are of graphs. `tell` hears what goes wrong. */
+export async function dataOf({ about, view }: Viewed, tell: (problem: string) => void): Promise<MapData> {
+  if (!about.drawn) return new RemoteData(about, view, tell);
+  const whole = cut(await bytes(`/api/views/${view}/whole`));
+  return new MapData(whole.about as unknown as PageAbout, (blob) => whole.arrays[blob]);
+}
+
+/** Nobody looks at it any more. */
+export function leave(view: string, data: MapData): void {
+  if (data instanceof RemoteData) data.left = true;
+  void ask(`/api/views/${view}`, undefined, "DELETE").catch(() => undefined);
+}
 
 /** 4 bytes of length, JSON, and the arrays that it names. */
 export function cut(raw: ArrayBuffer): { about: Record<string, unknown>; arrays: Uint8Array<ArrayBuffer>[] } {
@@ -37,11 +50,11 @@ export class RemoteData extends MapData {
   private glances = new Map<number, Promise<void>>();
   private parts = new Map<string, Promise<MapData>>();
   private stored: Uint8Array<ArrayBuffer>[] = [];
-  private left = false;
+  left = false;
 
   constructor(
     about: PageAbout,
-    readonly view: string,
+    private view: string,
     private tell: (problem: string) => void,
   ) {
     for (const site of about.sites) {
@@ -97,11 +110,5 @@ export class RemoteData extends MapData {
     const { about, arrays } = await this.fetched(`sites/${site}/heads/${head}`, failed);
     const own = { ...this.sites[site], ...about, ...(large ? { heads: 1 } : {}) };
     return new MapData({ ...this.about, sites: [own] }, (blob) => arrays[blob]);
-  }
-
-  /** Nobody looks any more. */
-  leave(): void {
-    this.left = true;
-    void ask(`/api/views/${this.view}`, undefined, "DELETE").catch(() => undefined);
   }
 }

@@ -25,7 +25,7 @@ SHELL = """<!doctype html>
 <meta name="color-scheme" content="light dark"><title>Regard</title><link rel="icon" href="data:,">
 <link rel="stylesheet" href="/app.css"></head>
 <body><regard-app></regard-app><noscript>This page draws attention maps with JavaScript.</noscript>
-<script src="/app.js"></script></body></html>"""
+<script src="/graph.js"></script><script src="/app.js"></script></body></html>"""
 STYLE = """html { background: #faf8f4; } body { margin: 0; }
 @media (prefers-color-scheme: dark) { html { background: #14151a; } }"""
 WAIT = 20.0  # seconds that an answer is waited for before the page asks again
@@ -63,7 +63,7 @@ def application(desk: Desk) -> FastAPI:
         desk.close()
 
     app = FastAPI(title="Regard", docs_url=None, redoc_url=None, openapi_url=None, lifespan=life)
-    script = files("regard.views").joinpath("static/app.js").read_bytes()
+    scripts = {name: files("regard.views").joinpath(f"static/{name}").read_bytes() for name in ("app.js", "graph.js")}
 
     @app.exception_handler(HTTPException)
     async def known(_: Request, problem: HTTPException) -> JSONResponse:
@@ -102,9 +102,9 @@ def application(desk: Desk) -> FastAPI:
     async def style() -> Response:
         return Response(STYLE, media_type="text/css")
 
-    @app.get("/app.js")
-    async def components() -> Response:
-        return Response(script, media_type="text/javascript; charset=utf-8")
+    @app.get("/{name}.js")
+    async def components(name: str) -> Response:
+        return Response(scripts[f"{name}.js"], media_type="text/javascript; charset=utf-8")
 
     @app.get("/api/state")
     async def state() -> dict[str, Any]:
@@ -147,6 +147,10 @@ def application(desk: Desk) -> FastAPI:
     async def leave(number: str) -> dict[str, Any]:
         desk.leave(number)
         return {}
+
+    @app.get("/api/views/{number}/whole")
+    async def whole(number: str) -> Response:
+        return await _bytes(desk.whole(number))
 
     @app.get("/api/views/{number}/sites/{site}")
     async def glance(number: str, site: int) -> Response:

@@ -21,8 +21,9 @@ from ...core.difference import Difference
 from ...core.maps import AttentionMap
 from ...recording.record import Record
 from ..arrays import Blobs
-from ..bundle import SAMPLE, is_large, joined, outline, part
+from ..bundle import SAMPLE, bundle, is_large, joined, outline, part
 from ..comparing import carried, pairs_of
+from ..edges import Drawing
 from ..page import maps_of
 from ..terminal import facts, text_of
 from .jobs import Job
@@ -42,6 +43,7 @@ class View:
             self.pairs, self.only = pairs_of(self.groups, joined(maps_of(beside)))
             self.groups = {name: [both] for name, both in self.pairs.items()}
         self.names = list(self.groups)
+        self.drawn = self.pairs is None and bool(Drawing(self.groups).ran)  # graphs, which are read whole
         self.large = [is_large(self._own(group)) for group in self.groups.values()]
 
     def _own(self, group: Sequence[AttentionMap]) -> Sequence[AttentionMap]:
@@ -53,7 +55,8 @@ class View:
             sites.append(outline(name, group, place) | {"large": self.large[place]})
             if isinstance(group[0], Difference):
                 sites[-1]["beside"] = {"rows": group[0].row_axis.marks, "columns": group[0].column_axis.marks}
-        made = {"version": 1, "title": self.title, "facts": facts(self.rec), "text": text_of(self.rec), "sites": sites}
+        made = {"version": 1, "title": self.title, "facts": facts(self.rec), "text": text_of(self.rec), "sites": sites,
+                "drawn": self.drawn}  # fmt: skip
         if self.beside is not None:
             made["beside"] = {"names": NAMES, "text": "", "only": self.only}
         return made
@@ -89,6 +92,12 @@ class View:
             raise IndexError(f"Head {head}: this site has {heads}.")
         blobs = Blobs(quick=True)
         return packed(self._part(site, head if self.large[site] else None, blobs), blobs)
+
+    def whole(self, job: Job) -> bytes:
+        """Everything at once, as a page in one file has it."""
+        blobs, graphs = Blobs(quick=True), Drawing(self.groups)
+        sites = bundle(self.groups, blobs, job.step, graphs=graphs)
+        return packed(self.about() | {"sites": sites, "graphs": graphs.about}, blobs)
 
     def glance(self, site: int, job: Job) -> bytes:
         """Every head of a site in small, and its numbers; of both where there are two."""

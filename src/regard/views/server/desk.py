@@ -89,6 +89,9 @@ class Desk:
         key = ("view", number, site, head if view.large[site] else None)
         return self.jobs.ask("heads", key, f"Head {head} of {view.names[site]}", lambda _: view.cut(site, head))
 
+    def whole(self, number: str) -> Job:
+        return self.jobs.ask("heads", ("view", number, "whole"), "Drawing the graph", self.views[number].whole)
+
     def glance(self, number: str, site: int) -> Job:
         view = self.views[number]
         key = ("view", number, site, "glance")

@@ -35,7 +35,8 @@ class Shelf:
         """Every record that can be opened: where it is from, its name, bytes, when it was changed."""
         places = [("given", name, path) for name, path in self.given.items()]
         places += [("sent", name, path) for name, path in self.sent.items()]
-        places += [("folder", name, self.folder / name) for name in self._below()]
+        known = set(self.given.values())
+        places += [("folder", name, self.folder / name) for name in self._below() if self.folder / name not in known]
         made = []
         for origin, name, path in places:
             try:
