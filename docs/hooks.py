@@ -34,10 +34,8 @@ def tree() -> str:
         rows = ["| page | class | formula | papers |", "|---|---|---|---|"]
         for one in members:
             page = one.page.removeprefix("mechanisms/") if one.page.startswith("mechanisms/") else f"../{one.page}"
-            shown = one.name.replace("_", " ")
-            rows.append(
-                f"| [{shown}]({page}) | `{one.where.removeprefix('regard.')}` | `{one.short}` | {'; '.join(one.papers)} |"
-            )
+            shown, kind, papers = one.name.replace("_", " "), one.where.removeprefix("regard."), "; ".join(one.papers)
+            rows.append(f"| [{shown}]({page}) | `{kind}` | `{one.short}` | {papers} |")
         parts += [f"### {', '.join(place[1:])}", "\n".join(rows)]
     return "\n\n".join(parts)
 

@@ -44,7 +44,23 @@ class NonLocalBlock(nn.Module):
         return Attended(x + image(found.out, x), found.map, found.sample, found.state)
 
 
-class SpatialAttention(nn.Module):
+class _OverVideo(nn.Module):
+    """What both halves have: one attention, along one axis."""
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int = 1,
+        *,
+        score: "str | Score" = "scaled_dot",
+        align: "str | Alignment" = "softmax",
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.attention = Attention(dim, heads, score=score, align=align, dropout=dropout)
+
+
+class SpatialAttention(_OverVideo):
     """Within each frame, every place reads every place.
 
         out_t = attention(x_t, x_t) for each time t
@@ -57,16 +73,11 @@ class SpatialAttention(nn.Module):
     queries over positions, nothing new. Exchanging frames exchanges outputs.
     """
 
-    def __init__(self, dim: int, heads: int = 1, *, score: "str | Score" = "scaled_dot",
-                 align: "str | Alignment" = "softmax", dropout: float = 0.0):  # fmt: skip
-        super().__init__()
-        self.attention = Attention(dim, heads, score=score, align=align, dropout=dropout)
-
     def forward(self, video: Tensor, over: Structure | None = None) -> Attended:
         return self.attention(video, over=over)
 
 
-class TemporalAttention(nn.Module):
+class TemporalAttention(_OverVideo):
     """At each place, every time reads every time.
 
         out_p = attention(x_p, x_p) for each place p
@@ -79,11 +90,6 @@ class TemporalAttention(nn.Module):
     Bertasius et al. 2021 (TimeSformer), its temporal half; the seeds' temporal attention. In the taxonomy:
     self-attentive queries over time steps, nothing new. Exchanging places exchanges outputs.
     """
-
-    def __init__(self, dim: int, heads: int = 1, *, score: "str | Score" = "scaled_dot",
-                 align: "str | Alignment" = "softmax", dropout: float = 0.0):  # fmt: skip
-        super().__init__()
-        self.attention = Attention(dim, heads, score=score, align=align, dropout=dropout)
 
     def forward(self, video: Tensor, over: Structure | None = None) -> Attended:
         found = self.attention(video.transpose(-3, -2), over=over)
