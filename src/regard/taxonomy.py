@@ -94,6 +94,8 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("edges", "regard.Edges", "structures"),
     ),
     "Query-related > Type": (
+        ("basic", "regard.nn.Attend", "queries"),
+        ("specialised", "regard.nn.Attend", "queries"),
         ("attention_pooling", "regard.nn.AttentionPooling", "queries"),
         ("self_attention", "regard.nn.SelfAttention", "queries"),
         ("structured", "regard.nn.StructuredSelfAttention", "structured"),
@@ -146,6 +148,18 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
 
 # What is an option of a class and so has no docstring of its own.
 OPTIONS = {
+    "basic": """A query that the task gives: a decoder's state, a question.
+
+        c = sum_j align_j(score(q, f_j)) f_j
+
+    Bahdanau et al. 2015.
+    """,
+    "specialised": """A query built from another input or another attention, as in most compositions.
+
+        c = sum_j align_j(score(q', f_j)) f_j,   q' = mean of another input, or what another attention read
+
+    Brauwers and Frasincar 2021.
+    """,
     "feature_wise": """One weight for each feature of the value instead of one for the whole: features= of a score.
 
         s_ijf = score_f(q_i, k_j),   w_ijf = align over j for each f,   y_if = sum_j w_ijf v_jf

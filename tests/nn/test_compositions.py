@@ -194,6 +194,15 @@ def test_recording_hears_each_step_where_it_stands(name, sites):
     assert {tuple(w.shape) for w in heard.values()} <= {amap.shape for amap in found.maps.values()}
 
 
+def test_compiled_for_all_lengths_it_gives_the_same():
+    name, made = "pooling", built("pooling", torch.float32)
+    fast = torch.compile(made, fullgraph=True, dynamic=True, backend="aot_eager")
+    for length in (4, 6):
+        given = inputs(name, length=length, dtype=torch.float32)
+        lengths = {key: torch.tensor([length, 2, 1]) for key in CASES[name].sequences}
+        assert_close(call(name, fast, given, lengths).out, call(name, made, given, lengths).out)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @every
 def test_other_precisions_run(name, dtype):
