@@ -123,9 +123,9 @@ def alignment_for(align: "str | Alignment", d_q: int, d_k: int) -> Alignment:
 
 
 def mean(features: Tensor, over: Structure | None = None) -> Tensor:
-    """The mean of what is open, (..., m, d) -> (..., 1, d): uniform attention, 0 where all is closed."""
-    x = features.unsqueeze(-3)
-    return attend(x.new_zeros(*x.shape[:-2], 1, 1), x[..., :1], x, "dot", "uniform", over).out.squeeze(-3)
+    """The mean of what is open, (..., m, d) -> (..., 1, d), 0 where all is closed: what asks in many compositions."""
+    keep = open_keys(features, over)[..., None]
+    return features.masked_fill(~keep, 0.0).sum(-2, keepdim=True) / keep.sum(-2, keepdim=True).clamp_min(1)
 
 
 def open_keys(features: Tensor, over: Structure | None) -> Tensor:
