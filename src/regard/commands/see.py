@@ -1,7 +1,7 @@
 """regard record, info, show, look, serve: a model's attention, kept and seen."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -144,7 +144,7 @@ def serve(
     Example:  regard serve run.regard --model minilm
     """
     console = Console(stderr=True)
-    with extra("views"), told():
+    with extra("views"), told(), _without_bars() if model is not None else nullcontext():
         from regard.views.server.running import serve as run
 
         def tell(sentence: str) -> None:

@@ -258,8 +258,8 @@ def outline(name: str, group: Sequence[AttentionMap], place: int) -> dict[str, A
 
 
 def is_large(group: Sequence[AttentionMap]) -> bool:
-    """Whether a site is carried as the cells of a pyramid."""
-    return len(group) == 1 and _size(group) > WHOLE and (_size(group) > CODED or few(group[0]) is not None)
+    """Whether a head of this site has more weights than are carried all together."""
+    return _size(group) > WHOLE
 
 
 def _size(group: Sequence[AttentionMap]) -> int:

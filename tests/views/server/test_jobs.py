@@ -124,6 +124,17 @@ def test_the_event_loop_goes_on_while_a_job_is_waited_for(jobs):
     assert asyncio.run(both()) > 15
 
 
+def test_what_is_less_urgent_waits_for_another_lane(jobs):
+    go, order = threading.Event(), []
+    jobs.ask("heads", (1,), "Looking", lambda _: (go.wait(5), order.append("looked at")))
+    later = jobs.ask("glances", (2,), "Glancing", lambda job: (jobs.wait_for("heads", job), order.append("glanced at")))
+    time.sleep(0.1)
+    assert order == []
+    go.set()
+    ended(later)
+    assert order == ["looked at", "glanced at"]
+
+
 def test_closing_stops_what_runs(jobs):
     def work(job):
         while True:

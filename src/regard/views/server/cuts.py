@@ -10,7 +10,7 @@ A cut is what a page in one file carries of the same site (views/bundle.py), as 
 import gzip
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +43,7 @@ class View:
             self.pairs, self.only = pairs_of(self.groups, joined(maps_of(beside)))
             self.groups = {name: [both] for name, both in self.pairs.items()}
         self.names = list(self.groups)
+        self.after_others: Callable[[Job], None] = lambda job: None  # what is looked at comes before what is glanced at
         self.drawn = self.pairs is None and bool(Drawing(self.groups).ran)  # graphs, which are read whole
         self.large = [is_large(self._own(group)) for group in self.groups.values()]
 
@@ -105,6 +106,7 @@ class View:
         made = []
         for done, head in enumerate(heads):
             job.step(done, len(heads))
+            self.after_others(job)
             blobs = Blobs(quick=True)
             made.append(_small(self._part(site, head, blobs), blobs))
         blobs = Blobs(quick=True)

@@ -70,6 +70,7 @@ class Desk:
 
     def _look(self, view: View) -> dict[str, Any]:
         number = secrets.token_hex(8)
+        view.after_others = lambda job: self.jobs.wait_for("heads", job)
         with self._lock:
             self.views[number] = view
             old = list(self.views)[:-VIEWS]

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import secrets
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -133,6 +134,12 @@ class Jobs:
         for job in self.active():
             if which(job):
                 job.stop()
+
+    def wait_for(self, lane: str, job: Job) -> None:
+        """Until nothing of a lane is waiting or running, or the job is to stop."""
+        while any(other.lane == lane for other in self.active()):
+            job.check()
+            time.sleep(0.01)
 
     def close(self) -> None:
         """Stop everything; threads end after the step they are in, and what waited has ended too."""
