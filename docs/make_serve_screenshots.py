@@ -79,7 +79,6 @@ def main() -> None:
                     drive(page, scheme)
                     page.close()
         browser.close()
-    shutil.copyfile(FOLDER / "serve_after_light.png", FOLDER.parent / "application.png")
 
 
 if __name__ == "__main__":
