@@ -18,6 +18,15 @@ def until(page, what: str, of: str = MAP) -> None:
     pytest.fail(f"The page never had {what}.")
 
 
+def eventually(page, read, wanted) -> None:
+    """What is read becomes what is wanted, as soon as the machine gets to it."""
+    for _ in range(400):
+        if read() == wanted:
+            return
+        page.wait_for_timeout(25)
+    assert read() == wanted
+
+
 def choice(page) -> dict:
     return page.evaluate("document.querySelector('regard-page').store.choice")
 

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from tests.views.driving import MAP, choice, number, spot, told, until
+from tests.views.driving import MAP, choice, eventually, number, spot, told, until
 from torch.testing import assert_close
 
 import regard
@@ -130,18 +130,22 @@ def test_all_components_follow_from_one_map_to_the_other_and_to_the_difference(o
     x, y, d = expected(this, other, site, head, 3, 4)
     for name, side, value in (("new", "this", x), ("old", "other", y), ("new − old", "difference", d)):
         page.get_by_role("button", name=name, exact=True).click()
-        page.wait_for_timeout(150)
         assert choice(page)["side"] == side
-        assert told(page) == pytest.approx(value, abs=6e-5)
         word = page.locator("regard-text p span", has_text="sat / stood")
-        assert number(word.get_attribute("title")) == pytest.approx(value, abs=6e-5)
-        rows = page.evaluate(
-            "[i => { const l = document.querySelector('regard-page').shadowRoot.querySelector('regard-lines');"
-            "return l.of(l.heads[0], i).map(x => [x.j, x.w]); }][0](3)"
-        )
-        for j, w in rows:
-            wanted = dict(zip(("this", "other", "difference"), expected(this, other, site, head, 3, j), strict=True))
-            assert w == pytest.approx(wanted[side], abs=1e-5)
+        near = pytest.approx(value, abs=6e-5)
+        eventually(page, lambda: told(page), near)
+        eventually(page, lambda word=word: number(word.get_attribute("title")), near)
+        wanted = [dict(zip(("this", "other", "difference"), expected(this, other, site, head, 3, j), strict=True))[side]
+                  for j in range(6)]  # fmt: skip
+
+        def lines(wanted=wanted) -> bool:
+            drawn = page.evaluate(
+                "(() => { const l = document.querySelector('regard-page').shadowRoot.querySelector('regard-lines');"
+                "return l.of(l.heads[0], 3).map(x => [x.j, x.w]); })()"
+            )
+            return bool(drawn) and all(w == pytest.approx(wanted[j], abs=1e-5) for j, w in drawn)
+
+        eventually(page, lines, True)
     assert page.locator("regard-text span.lone").inner_text() == "<b>black</b>"
     page.locator("regard-map canvas").focus()
     for side in ("this", "other", "difference"):

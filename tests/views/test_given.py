@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import average_precision_score
-from tests.views.driving import choice
+from tests.views.driving import choice, eventually
 
 import regard
 from regard.core.maps import StoredMap
@@ -83,7 +83,7 @@ def test_marks_stand_beside_the_weights_with_their_overlap(opened):
     for mean in (False, True):
         if mean:
             page.locator("regard-text label", has_text="mean of all rows").locator("input").check()
-            page.wait_for_timeout(50)
+            page.locator("regard-text .both small", has_text="on average").wait_for()
         w = amap.weights()[choice(page)["head"]]
         weights = (w.mean(0) if mean else w[choice(page)["row"]]).double().numpy()
         said = page.locator("regard-text .note").inner_text()
@@ -103,18 +103,14 @@ def test_marks_are_shown_only_where_they_fit(opened):
     page = opened(rec, rationale=MARKS)
     for site, count in ((0, 1), (1, 0)):
         page.locator("regard-page select[aria-label=Site]").select_option(str(site))
-        page.wait_for_timeout(100)
-        assert page.locator("regard-text .marked").count() == count
+        eventually(page, page.locator("regard-text .marked").count, count)
 
 
 def test_heads_are_sorted_by_the_importance_that_was_given(opened):
     page = opened(StoredMap((4,), torch.rand(4, 5, 5).softmax(-1)), importance={"map": [0.1, 0.9, -1.0, 0.5]})
     page.locator("regard-heads select").select_option("importance")
-    page.wait_for_timeout(50)
-    order = page.evaluate(
-        "document.querySelector('regard-page').shadowRoot.querySelector('regard-heads').places.map(p => p.head)"
-    )
-    assert order == [1, 3, 0, 2]
+    order = "document.querySelector('regard-page').shadowRoot.querySelector('regard-heads').places.map(p => p.head)"
+    eventually(page, lambda: page.evaluate(order), [1, 3, 0, 2])
     assert "importance" in page.locator("regard-heads p").inner_text()
     plain = opened(StoredMap((4,), torch.rand(4, 5, 5).softmax(-1)))
     assert plain.locator("regard-heads option[value=importance], regard-heads option[value=change]").count() == 0

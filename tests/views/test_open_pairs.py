@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.views.driving import MAP, spot, until
+from tests.views.driving import MAP, eventually, spot, until
 
 import regard
 from regard.core.maps import StoredMap
@@ -46,21 +46,16 @@ def test_what_may_not_meet_is_hatched_and_told_in_every_form(opened, monkeypatch
     page = opened(amap)
     if form == "cells":
         until(page, "head?.pairs")
-        page.wait_for_timeout(100)
     assert "may not meet" in page.locator("regard-map .bar").inner_text()
     page.mouse.move(*spot(page, 2, n - 2))
     assert "they may not meet" in page.locator("regard-map .here").inner_text()
     page.mouse.move(*spot(page, n - 2, 2))
     assert "may not" not in page.locator("regard-map .here").inner_text()
-    alpha = page.evaluate(
-        f"""() => {{ const c = {MAP}.picture, {{ data }} = c.getContext('2d').getImageData(0, 0, c.width, c.height);
+    read = f"""() => {{ const c = {MAP}.picture, {{ data }} = c.getContext('2d').getImageData(0, 0, c.width, c.height);
         const at = (i, j) => data[4 * (Math.floor((i + .5) / {n} * c.height) * c.width
           + Math.floor((j + .5) / {n} * c.width)) + 3];
-        return Array.from({{ length: {n * n} }}, (_, x) => at(Math.floor(x / {n}), x % {n})); }}"""
-    )
-    seen = torch.tensor(alpha).reshape(n, n) > 0
-    wanted = torch.ones(n, n).tril().bool()
-    assert torch.equal(seen, wanted)
+        return Array.from({{ length: {n * n} }}, (_, x) => at(Math.floor(x / {n}), x % {n}) > 0); }}"""
+    eventually(page, lambda: page.evaluate(read), torch.ones(n, n).tril().bool().flatten().tolist())
 
 
 def test_a_map_without_a_structure_has_no_hatching(opened):

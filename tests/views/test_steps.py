@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 import torch
-from tests.views.driving import choice, number
+from tests.views.driving import choice, eventually, number
 
 import regard
 from regard.views.bundle import joined
@@ -79,7 +79,7 @@ def test_each_step_shows_what_the_new_token_attended_to(opened):
     page.keyboard.press("Home")
     for step, row in enumerate(rows):
         wanted = torch.nn.functional.pad(row.mean(0), (0, 7 - row.shape[-1]))
-        assert weights_shown(page) == pytest.approx(wanted.tolist(), abs=6e-5)
+        eventually(page, lambda: weights_shown(page), pytest.approx(wanted.tolist(), abs=6e-5))
         said = page.locator("regard-steps .now").inner_text()
         assert said == f"step {step + 1} of 4: wrote {'…' if step == 3 else f'“{WROTE[step].strip()}”'}"
         assert choice(page)["row"] == 3 + step  # shared with the map, the lines and the text
@@ -88,8 +88,8 @@ def test_each_step_shows_what_the_new_token_attended_to(opened):
         page.keyboard.press("ArrowRight")
     assert "<b>sat</b>" in page.locator("regard-steps p.running").inner_text()
     page.locator("regard-steps label", has_text="mean of 2 heads").locator("input").uncheck()
-    page.wait_for_timeout(100)
-    assert weights_shown(page) == pytest.approx(rows[3][choice(page)["head"]].tolist(), abs=6e-5)
+    wanted = rows[3][choice(page)["head"]].tolist()
+    eventually(page, lambda: weights_shown(page), pytest.approx(wanted, abs=6e-5))
 
 
 def test_steps_play_pause_slide_and_go_where_a_token_is_clicked(opened):
@@ -97,12 +97,18 @@ def test_steps_play_pause_slide_and_go_where_a_token_is_clicked(opened):
     page.locator("regard-steps p.running span", has_text="mat").click()
     assert choice(page)["row"] == 4
     play = page.locator("regard-steps button.play")
+    page.clock.install()  # time goes on when it is told to
     play.click()
-    page.wait_for_timeout(1000)
-    assert play.get_attribute("aria-pressed") == "true" and choice(page)["row"] == 5
+    for row in (5, 6, 6):
+        page.clock.run_for(800)
+        assert choice(page)["row"] == row
+    assert play.get_attribute("aria-pressed") == "false"  # the end
     play.click()
-    page.wait_for_timeout(1000)
-    assert play.get_attribute("aria-pressed") == "false" and choice(page)["row"] == 5
+    page.clock.run_for(800)
+    assert play.get_attribute("aria-pressed") == "true" and choice(page)["row"] == 4  # from the beginning
+    play.click()
+    page.clock.run_for(5000)
+    assert play.get_attribute("aria-pressed") == "false" and choice(page)["row"] == 4
     page.locator("regard-steps input[type=range]").fill("0")
     assert choice(page)["row"] == 3
     page.locator("regard-steps .steps").focus()
@@ -122,9 +128,9 @@ def test_cross_attention_is_shown_on_the_source_and_what_was_written_stands_belo
     page.locator("regard-steps .steps").focus()
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(150)
     steps = [amap for name, amap in rec.maps.items() if "EncDec" in name]
-    assert weights_shown(page) == pytest.approx(steps[1].weights()[0, :, 0].mean(0).tolist(), abs=6e-5)
+    wanted = steps[1].weights()[0, :, 0].mean(0).tolist()
+    eventually(page, lambda: weights_shown(page), pytest.approx(wanted, abs=6e-5))
     assert page.locator("regard-steps .written span.new").inner_text() == "t1"
     once = next(i for i, name in enumerate(names) if name.startswith("encoder"))
     page.locator("regard-page select[aria-label=Site]").select_option(str(once))
