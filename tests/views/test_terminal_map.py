@@ -2,6 +2,7 @@
 
 import io
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -131,3 +132,10 @@ def test_a_print_never_computes_a_map_of_any_size(monkeypatch):
     assert str(amap).split("\n")[1].startswith("Too many weights to draw at a print: amap.pyramid() first")
     amap.pyramid()
     assert "root scale" in str(amap)
+
+
+def test_the_page_about_terminals_shows_what_its_code_prints(capsys):
+    text = (Path(__file__).parents[2] / "docs/see/terminal.md").read_text(encoding="utf-8")
+    code, shown = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL).groups()
+    exec(compile(code, "docs/see/terminal.md", "exec"), {})
+    assert capsys.readouterr().out == shown
