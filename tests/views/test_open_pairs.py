@@ -51,7 +51,11 @@ def test_what_may_not_meet_is_hatched_and_told_in_every_form(opened, monkeypatch
     assert "they may not meet" in page.locator("regard-map .here").inner_text()
     page.mouse.move(*spot(page, n - 2, 2))
     assert "may not" not in page.locator("regard-map .here").inner_text()
-    read = f"""() => {{ const c = {MAP}.picture, {{ data }} = c.getContext('2d').getImageData(0, 0, c.width, c.height);
+    read = f"""() => {{ const c = {MAP}.picture, copy = document.createElement('canvas');
+        copy.width = c.width; copy.height = c.height;
+        const g = copy.getContext('2d', {{ willReadFrequently: true }});
+        g.drawImage(c, 0, 0);
+        const {{ data }} = g.getImageData(0, 0, c.width, c.height);
         const at = (i, j) => data[4 * (Math.floor((i + .5) / {n} * c.height) * c.width
           + Math.floor((j + .5) / {n} * c.width)) + 3];
         return Array.from({{ length: {n * n} }}, (_, x) => at(Math.floor(x / {n}), x % {n}) > 0); }}"""
