@@ -62,7 +62,7 @@ def smollm(page: Page, scheme: str) -> None:
     ready(page, "Italy")
     page.locator("regard-text span", has_text="Rome").dblclick()
     ready(page, "The first choice")
-    shoot(page, "next", scheme, 420)
+    shoot(page, "next", scheme, 408)
 
 
 def main() -> None:
