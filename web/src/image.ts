@@ -1,7 +1,7 @@
 /** <regard-image>: the picture that was looked at, under the weights of the chosen row at their true patches. */
 
 import { css, html, nothing } from "lit";
-import { palette, place, RAMPS, SCALES, written, type Scale } from "./colour";
+import { palette, place, SCALES, written, type Scale } from "./colour";
 import type { ImageAbout } from "./data";
 import type { Head } from "./head";
 import { legend, legendStyle } from "./legend";
@@ -10,6 +10,9 @@ import { columnName, rowName } from "./names";
 import { Part } from "./part";
 import type { Store } from "./store";
 import { FONT, inks, sharpen, theme } from "./theme";
+
+/** From dark to amber and no further: white would be lost on a bright picture. */
+const GLOW = ["#0d0e12", "#3a2410", "#7a4508", "#c97406", "#ff9d0a", "#ffac1f"];
 
 export class RegardImage extends Part {
   static override properties = {
@@ -127,7 +130,7 @@ export class RegardImage extends Part {
     [small.width, small.height] = [columns, rows];
     const inner = small.getContext("2d")!;
     const data = inner.createImageData(columns, rows);
-    const colours = palette(RAMPS.dark);
+    const colours = palette(GLOW);
     const pixels = new Uint32Array(data.data.buffer);
     for (let x = 0; x < rows * columns; x++) {
       const share = place(Math.abs(weights[skip + x]), top, this.scale);
@@ -279,7 +282,7 @@ export class RegardImage extends Part {
         <label>Opacity <input type="range" min="0" max="1" step="0.05" .value=${String(this.opacity)} aria-label="Opacity of the weights over the picture" @input=${(e: Event) => (this.opacity = Number((e.target as HTMLInputElement).value))}></label>
         <label title="Between patches there are no weights: smoothing invents them"><input type="checkbox" .checked=${this.smooth} @change=${(e: Event) => (this.smooth = check(e))}> smoothed</label>
         ${image.boxes.length || image.fixations.length ? html`<label><input type="checkbox" .checked=${this.marks} @change=${(e: Event) => (this.marks = check(e))}> ${[image.boxes.length ? "boxes" : "", image.fixations.length ? "fixations" : ""].filter(Boolean).join(" and ")}</label>` : nothing}
-        ${legend({ top, scale: this.scale, ramp: RAMPS.dark, what: "weight" })}
+        ${legend({ top, scale: this.scale, ramp: GLOW, what: "weight" })}
       </div>
       <p class="here">${said} <b>${w.exact ? "" : "≈ "}${written(w.value)}</b></p>
       <canvas tabindex="0" role="application" aria-label=${`Picture of ${image.grid[0]} by ${image.grid[1]} patches. Arrows move over the patches, Enter makes one the query, Home the first token.`}
