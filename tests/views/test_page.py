@@ -139,6 +139,8 @@ def test_steps_of_a_generation_are_one_map():
         ("index", ["map.html", "run.html"]),
         ("compare", ["difference.html", "marks.html"]),
         ("generation", ["steps.html"]),
+        ("graphs", ["graph.html"]),
+        ("images", ["dog.html", "vit.html"]),
     ],
 )
 def test_the_code_of_the_pages_about_pages_runs(name, made, tmp_path, monkeypatch):
