@@ -11,7 +11,7 @@ from .commands.telling import extra, stop
 
 app = typer.Typer(
     help="Build, run, see and judge attention.",
-    epilog="Examples:  regard serve --model minilm    ·    regard look minilm 'Some text.'    ·    regard demo    ·    regard bench core --json",
+    epilog="Examples:  regard serve --model minilm    ·    regard look minilm 'Some text.'    ·    regard demo",
     no_args_is_help=True,
     add_completion=False,
 )
