@@ -98,7 +98,7 @@ def test_attention_of_a_task_model_is_recorded():
 
 def test_a_graph_of_a_batch_is_classified_as_if_it_were_alone():
     task = motifs(nodes=6, train=3, val=1, test=1)
-    model = ready.graph_classifier(9, 2, dim=8, heads=2, dropout=0.0).double().eval()
+    model = ready.graph_classifier(5, 2, dim=8, heads=2, dropout=0.0).double().eval()
     batch = collate(task.train)
     together = model(replace(batch, inputs=batch.inputs.double()))
     for place, one in enumerate(task.train):
@@ -109,7 +109,7 @@ def test_a_graph_of_a_batch_is_classified_as_if_it_were_alone():
 def test_a_graph_without_attention_is_read_without_its_edges():
     one = motifs(nodes=6, train=1, val=1, test=1).train[0]
     other = replace(one, edges=one.edges[:, :2])
-    model = ready.graph_classifier(9, 2, "none", dim=8, heads=2).eval()
+    model = ready.graph_classifier(5, 2, "none", dim=8, heads=2).eval()
     assert_close(model(collate([one])).out, model(collate([other])).out)
 
 
@@ -123,14 +123,16 @@ def test_nodes_ask_along_their_edges():
     assert_close(torch.zeros(40).index_add(0, task.edge_index[1], weight), torch.ones(40))
 
 
-def test_a_restored_image_is_the_input_plus_what_its_patches_say():
-    model = ready.image_restorer(8, patch=4, dim=8, heads=2).eval()
-    nn.init.zeros_(model.output.layers[-1].weight)
-    nn.init.constant_(model.output.layers[-1].bias, 0.25)
-    image = torch.rand(1, 8, 8)
+def test_a_restored_image_is_what_its_patches_say_each_in_its_place():
+    """Second computation: every patch by itself, put where it came from."""
+    model = ready.image_restorer(8, patch=4, dim=8, heads=2).double().eval()
+    image = torch.rand(1, 8, 8, dtype=torch.float64)
     found = model(collate([Example(image, image)]))
-    assert_close(found.out[0], image + 0.25)
-    assert found.weights().shape == (1, 2, 4, 4)
+    values = model.features(collate([Example(image, image)])).values
+    context = model.attention(values).out
+    for place, (row, column) in enumerate(((0, 0), (0, 4), (4, 0), (4, 4))):
+        patch = model.output.layers(torch.cat([values[0, place], context[0, place]])).reshape(4, 4)
+        assert_close(found.out[0, 0, row : row + 4, column : column + 4], patch)
 
 
 def test_patches_joined_again_are_the_image():

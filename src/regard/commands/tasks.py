@@ -178,7 +178,7 @@ def clutter(supervise: Supervise = 0.0) -> dict[str, Any]:
 
 @task
 def motifs() -> dict[str, Any]:
-    """Planted: house or ring on a random tree; does the readout look at the motif?
+    """Planted: house or crossing on a chain of nodes; does the readout look at the motif?
 
     Example:  regard train motifs --small --seeds 1
     """

@@ -100,9 +100,9 @@ class Sequences(Objective):
         return float(batch.target_lengths.sum())
 
     def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
-        losses = F.cross_entropy(answer.out.transpose(1, 2), batch.target, reduction="none", ignore_index=PAD,
+        losses = F.cross_entropy(answer.out.flatten(0, 1), batch.target.flatten(), reduction="none", ignore_index=PAD,
                                  label_smoothing=self.smoothing if self.training else 0.0)  # fmt: skip
-        return losses, batch.target != PAD
+        return losses.view_as(batch.target), batch.target != PAD
 
     def scores(self, answer: Answer, batch: Batch) -> Scores:
         losses, real = self.rows(answer, batch)

@@ -46,7 +46,7 @@ class NodeClasses(nn.Module):
 
 
 class Pixels(nn.Module):
-    """An image again: each patch from what it is and what it has read -> (B, 1, side, side), added to the input."""
+    """An image again: each patch is painted from what it is and what it has read -> (B, 1, side, side)."""
 
     def __init__(self, dim: int, side: int, patch: int, hidden: int = 0):
         super().__init__()
@@ -57,5 +57,4 @@ class Pixels(nn.Module):
         )
 
     def forward(self, context: Tensor, query: Tensor, seen: Seen, batch: Batch) -> Tensor:
-        made = self.layers(cat([seen.values, context], -1))
-        return batch.inputs + joined(made, self.side, self.patch)
+        return joined(self.layers(cat([seen.values, context], -1)), self.side, self.patch)

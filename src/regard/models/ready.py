@@ -85,14 +85,12 @@ def patch_classifier(classes: int, attention: str = "additive", dim: int = 64) -
     return TaskModel(seen, queries.Learned(dim), look(attention, dim, dim), said)
 
 
-def image_restorer(side: int, attention: str = "scaled_dot", patch: int = 4, dim: int = 64, heads: int = 4,
-                   layers: int = 1) -> TaskModel:  # fmt: skip
+def image_restorer(side: int, attention: str = "scaled_dot", patch: int = 4, dim: int = 64,
+                   heads: int = 4) -> TaskModel:  # fmt: skip
     """Every patch asks all patches what such a patch looks like, and is painted anew from itself and the answer."""
     score, _, align = ("scaled_dot+uniform" if attention in ("uniform", "none") else attention).partition("+")
-    align = align or "softmax"
-    patches = features.Patches(side, patch, dim, around=2, hidden=2 * dim)
-    seen = features.Transformed(patches, heads, layers, None, 0.0, score, align)
-    part = Attention(dim, heads, score=score, align=align)
+    seen = features.Patches(side, patch, dim, around=4, hidden=2 * dim)
+    part = Attention(dim, heads, score=score, align=align or "softmax")
     return TaskModel(seen, queries.Itself(), part, outputs.Pixels(dim, side, patch))
 
 

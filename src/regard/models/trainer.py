@@ -155,7 +155,7 @@ class _Run:
         self.plain = Judged(model, objective).to(fabric.device)
         optimiser = torch.optim.AdamW(self.plain.parameters(), lr=self.how.rate, weight_decay=self.how.decay)
         self.judged, self.optimiser = fabric.setup(self.plain, optimiser)
-        self.found, self.best = Trained(), _copied(model)
+        self.found, self.best = Trained(), copied(model)
         self.steps = math.ceil(len(train) / self.how.batch)
         self.file = None if trainer.folder is None else Path(trainer.folder) / "last.safetensors"
         self.board = self._board()
@@ -241,7 +241,7 @@ class _Run:
         self.found.history.append(row)
         if so_far is None or sign * row[name] > sign * so_far:
             self.found.kept, self.found.waited = self.found.epochs, 0
-            self.best = _copied(self.plain.model)
+            self.best = copied(self.plain.model)
         else:
             self.found.waited += 1
         if self.board is not None:
@@ -293,7 +293,7 @@ def _number(seed: int, epoch: int, rank: int) -> int:
     return int(np.random.SeedSequence([seed, epoch, rank]).generate_state(1, np.uint64)[0] >> 1)
 
 
-def _copied(model: nn.Module) -> dict[str, Tensor]:
+def copied(model: nn.Module) -> dict[str, Tensor]:
     return {name: x.detach().clone() for name, x in model.state_dict().items()}
 
 

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from ..data import NodeTask, TypedTask
 from .gat import GAT
 from .mlp import MLP
+from .trainer import copied
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def fit(model: nn.Module, task: "NodeTask | TypedTask", recipe: Recipe) -> Fitte
     learn, choose, judge = (_Part(task, mask) for mask in (task.train, task.val, task.test))
     best = Fitted(0.0, 0.0, float("inf"), 0, 0, 0.0)
     accuracy, loss, waited, epoch, began = 0.0, float("inf"), 0, 0, time.perf_counter()
-    state = _copied(model)
+    state = copied(model)
     while epoch < recipe.epochs and waited < recipe.patience:
         epoch += 1
         model.train()
@@ -109,7 +110,7 @@ def fit(model: nn.Module, task: "NodeTask | TypedTask", recipe: Recipe) -> Fitte
             now, right = choose.loss(out).item(), choose.accuracy(out)
             if right >= accuracy and now <= loss:
                 best = Fitted(judge.accuracy(out), right, now, epoch, 0, 0.0)
-                state = _copied(model)
+                state = copied(model)
         waited = 0 if right >= accuracy or now <= loss else waited + 1
         accuracy, loss = max(accuracy, right), min(loss, now)
     model.load_state_dict(state)
@@ -130,7 +131,3 @@ class _Part:
 
     def accuracy(self, out: Tensor) -> float:
         return (out[self.index].argmax(-1) == self.y).float().mean().item()
-
-
-def _copied(model: nn.Module) -> dict[str, Tensor]:
-    return {name: value.clone() for name, value in model.state_dict().items()}

@@ -77,7 +77,8 @@ def compare(experiment: Experiment, attention: str = "", seeds: int = 1, device:
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("loading", total=None, numbers="")
         for seed in range(seeds):
-            task = experiment.load(seed)
+            if seed == 0 or experiment.drawn:
+                task = experiment.load(seed)
             found.task = task.name
             for row, name in zip(rows, dict.fromkeys(names), strict=True):
                 folder = None if out is None else out / f"{name}-{seed}"
@@ -97,7 +98,7 @@ def compare(experiment: Experiment, attention: str = "", seeds: int = 1, device:
                 if folder is not None and row.results[-1].texts:
                     write_whole(folder / "said.txt", ["\n".join(row.results[-1].texts).encode()])
             progress.update(bar, description=f"trivial baselines, seed {seed}", total=None, numbers="")
-            for says, numbers in experiment.baselines(task).items():
+            for says, numbers in experiment.baselines(task).items() if seed == 0 or experiment.drawn else ():
                 row = next((row for row in found.baselines if row.says == says), None) or Row(says)
                 row.results.append(Result(numbers))
                 if row not in found.baselines:

@@ -19,6 +19,7 @@ class Movies(Experiment):
     the first is above chance where it is above the second."""
 
     name = "movies"
+    drawn = False
     measures = {  # noqa: RUF012
         "accuracy": Measure("accuracy, %"),
         "rationale": Measure("attention on rationales, %"),

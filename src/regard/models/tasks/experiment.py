@@ -38,6 +38,7 @@ class Experiment:
 
     measures   by name; the first is the main one
     beside     ablations that are trained beside the attention asked for
+    drawn      whether a seed also draws the data (their split, their noise)
     small      a setting for a CPU, done in minutes
     """
 
@@ -45,6 +46,7 @@ class Experiment:
     measures: dict[str, Measure] = {}  # noqa: RUF012 a subclass has its own
     beside: tuple[str, ...] = ("uniform", "none")
     usual = "additive"
+    drawn = True
     says: dict[str, str] = {}  # noqa: RUF012 what an attention is called in this task's table
 
     def __init__(self, small: bool = False, **options: Any):

@@ -60,14 +60,14 @@ class TU(Graphs):
 
 
 class Motifs(Graphs):
-    """House or ring; `mass` is the share of the readout's attention on the nodes of the motif."""
+    """House or crossing; `mass` is the share of the readout's attention on the nodes of the motif."""
 
     name = "motifs"
     measures = {"accuracy": Measure("accuracy, %"), "mass": Measure("attention on the motif, %")}  # noqa: RUF012
 
     def load(self, seed: int) -> Task:
         if self.small:
-            return motifs(nodes=10, train=300, val=60, test=100, seed=seed)
+            return motifs(nodes=10, train=600, val=100, test=200, seed=seed)
         return motifs(train=2000, val=300, test=500, seed=seed)
 
     @property

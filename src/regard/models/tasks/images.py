@@ -96,18 +96,18 @@ class Denoise(Experiment):
 
     def load(self, seed: int) -> Task:
         if self.small:
-            return noisy_mnist(train=1500, val=200, test=300, seed=seed)
+            return noisy_mnist(train=4000, val=200, test=300, seed=seed)
         return noisy_mnist(seed=seed)
 
     def model(self, task: Task, attention: str) -> nn.Module:
-        return image_restorer(MNIST_SIDE, attention, 4, 32 if self.small else 96, layers=1 if self.small else 2)
+        return image_restorer(MNIST_SIDE, attention, 4, 48 if self.small else 96)
 
     def objective(self) -> Objective:
         return Restoration()
 
     @property
     def training(self) -> Training:
-        return Training(epochs=6 if self.small else 30, batch=64, rate=3e-3 if self.small else 1e-3, schedule="cosine",
+        return Training(epochs=8 if self.small else 30, batch=64, rate=3e-3 if self.small else 1e-3, schedule="cosine",
                         patience=30)  # fmt: skip
 
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:

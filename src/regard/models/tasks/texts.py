@@ -71,6 +71,7 @@ class SST(Texts):
     """Sentences of film reviews, negative or positive; phrases are learned from too, unless the setting is small."""
 
     name = "sst"
+    drawn = False
 
     def load(self, seed: int) -> Task:
         return sst(phrases=not self.small)
