@@ -231,3 +231,12 @@ def test_a_tiny_set_is_learned_by_heart():
         model, Sequences(), task.train[:4], task.train[:4]
     )
     assert found.best["accuracy"] == 1.0
+
+
+def test_mixed_precision_keeps_full_weights_and_a_loss_near_that_of_full_precision():
+    pytest.importorskip("lightning")
+    _, full = fitted(replace(FOUR, epochs=2), dropout=0.0)
+    model, mixed = fitted(replace(FOUR, epochs=2), dropout=0.0, precision="bf16-mixed")
+    assert all(x.dtype == torch.float32 for x in model.state_dict().values())
+    assert mixed.losses != full.losses
+    assert_close(torch.tensor(mixed.losses), torch.tensor(full.losses), rtol=0.05, atol=0.05)

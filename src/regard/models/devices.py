@@ -67,7 +67,7 @@ def fabric_of(device: str = "cpu", devices: int = 1, precision: str = "32-true")
 
 def _fabric() -> tuple[Any, Any]:
     """Fabric and its DDP, from whichever of Lightning's two packages is installed."""
-    for name in ("lightning.fabric", "lightning_fabric"):
+    for name in ("lightning.fabric", "lightning_fabric", "lightning.pytorch.utilities.rank_zero"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
         found = import_module("lightning.fabric")

@@ -44,7 +44,8 @@ def look_at(attention: Any, query: Tensor, seen: Seen, state: Tensor | None = No
         whole = seen.mean() if seen.summary is None else seen.summary
         return Attended(whole[:, None].expand(-1, query.shape[1], -1), None)  # type: ignore[arg-type]
     handed = {} if state is None or not stepwise(attention) else {"state": state}
-    found: Attended = attention(query, seen.values, over=seen.over, **handed)
+    asked = query.to(seen.values.dtype)  # under autocast a state and what it looks at may differ
+    found: Attended = attention(asked, seen.values, over=seen.over, **handed)
     return found
 
 

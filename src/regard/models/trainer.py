@@ -237,9 +237,10 @@ class _Run:
 
     def _choose(self, row: dict[str, float]) -> None:
         name, sign = self.objective.chooses, 1.0 if self.objective.higher else -1.0
-        so_far = self.found.best.get(name)
+        so_far = self.found.best
         self.found.history.append(row)
-        if so_far is None or sign * row[name] > sign * so_far:
+        # small validation parts tie often: then the loss decides
+        if not so_far or (sign * row[name], -row["loss"]) > (sign * so_far[name], -so_far["loss"]):
             self.found.kept, self.found.waited = self.found.epochs, 0
             self.best = copied(self.plain.model)
         else:

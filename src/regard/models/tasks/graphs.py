@@ -55,8 +55,8 @@ class TU(Graphs):
 
     @property
     def training(self) -> Training:
-        return Training(epochs=20 if self.small else 100, batch=32, rate=3e-3 if self.small else 1e-3, decay=1e-4,
-                        patience=20 if self.small else 50)  # fmt: skip
+        return Training(epochs=60 if self.small else 150, batch=32, rate=3e-3 if self.small else 1e-3, decay=1e-4,
+                        patience=60)  # fmt: skip
 
 
 class Motifs(Graphs):
