@@ -35,7 +35,7 @@ class Speaker(nn.Module):
             raise ValueError(f"Speaker(order={order!r}): expected one of {', '.join(ORDERS)}.")
         self.order, self.dim, self.width = order, dim, width
         self.fed = 0 if order == "parallel" else fed
-        self.words = Embedded(words, dim, dropout)
+        self.words = Embedded(words, dim, dropout, deviation=1.0)
         self.first = nn.Linear(summary, width)
         self.cell = nn.GRU(dim + self.fed, width, batch_first=True)
 

@@ -55,9 +55,8 @@ def translator(words: int, target_words: int, attention: str = "additive", dim: 
     Bahdanau et al. 2015: attention="additive", order="bahdanau". Luong et al. 2015: attention="general" (global) or
     "general+local_predictive", order="luong".
     """
-    return _sequencer(
-        features.Embedded(words, dim, dropout), target_words, attention, dim, width, order, dropout, layers
-    )
+    seen = features.Embedded(words, dim, dropout, deviation=1.0)
+    return _sequencer(seen, target_words, attention, dim, width, order, dropout, layers)
 
 
 def spoken_recogniser(bands: int, target_words: int, attention: str = "additive", dim: int = 64, width: int = 64,

@@ -13,14 +13,16 @@ from .seen import Seen
 
 
 class Embedded(nn.Module):
-    """A vector for each word: inputs (B, n) -> values (B, n, dim). Whole words fall out with probability `dropout`
-    of their coordinates. The padding word is zero."""
+    """A vector for each word: inputs (B, n) -> values (B, n, dim). The padding word is zero.
 
-    def __init__(self, words: int, dim: int, dropout: float = 0.0):
+    deviation   of the first vectors; 1 / sqrt(dim) unless given. A decoder learns to look much sooner from 1.
+    """
+
+    def __init__(self, words: int, dim: int, dropout: float = 0.0, deviation: float | None = None):
         super().__init__()
         self.dim = dim
         self.table = nn.Embedding(words, dim, padding_idx=PAD)
-        nn.init.normal_(self.table.weight, std=dim**-0.5)
+        nn.init.normal_(self.table.weight, std=dim**-0.5 if deviation is None else deviation)
         with torch.no_grad():
             self.table.weight[PAD].zero_()
         self.dropout = nn.Dropout(dropout)
