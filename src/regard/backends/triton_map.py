@@ -5,14 +5,14 @@ and key masks. Everything else is left to the bands of weights in core/pyramid.
 """
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ..core.alignments import Softmax
 from ..core.cores import Dot
-from ..core.structures import Causal, Full, Mask, Padding, Structure, Window, shift_of
+from .ranges import ranges_of
 
 if TYPE_CHECKING:
     from ..core.evaluate import Problem
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
 HAS_TRITON = find_spec("triton") is not None
 WIDEST = 256  # of a head
 LARGEST = 128  # side of a cell that one program takes whole
-NO_BOUND = 1 << 30
-
-
-class Ranges(NamedTuple):
-    """Keys j of row i with i - left <= j <= i + right and j < length, where keep says so."""
-
-    left: int = NO_BOUND
-    right: int = NO_BOUND
-    lengths: Tensor | None = None  # (B,)
-    keep: Tensor | None = None  # (B or 1, H or 1, m) uint8
 
 
 def cells(amap: "AttentionMap", cell: int) -> "tuple[Tensor, Tensor, Tensor] | None":
@@ -56,23 +46,3 @@ def cells_of(problem: "Problem", slab: slice, cell: int) -> "tuple[Tensor, Tenso
 
     a, b = (x.detach()[slab] for x in (core.a, core.b))
     return launch(a, b, core.scale, ranges, slab.start, problem.heads, cell)
-
-
-def ranges_of(structure: Structure, n: int, m: int) -> Ranges | None:
-    """A structure as ranges; None where it is none."""
-    found = Ranges()
-    for part in structure.parts():
-        if isinstance(part, Full):
-            continue
-        if isinstance(part, Causal):
-            found = found._replace(right=min(found.right, shift_of(part.align, n, m, "Causal")))
-        elif isinstance(part, Window) and part.grid is None and part.dilation == 1:
-            shift = shift_of(part.align, n, m, "Window")
-            found = found._replace(left=min(found.left, part.left - shift), right=min(found.right, part.right + shift))
-        elif isinstance(part, Padding) and found.lengths is None:
-            found = found._replace(lengths=part.lengths)
-        elif isinstance(part, Mask) and part.keep.shape[2] == 1 and found.keep is None:
-            found = found._replace(keep=part.keep[:, :, 0].expand(-1, -1, m).to(torch.uint8).contiguous())
-        else:
-            return None
-    return found

@@ -12,8 +12,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .triton_ranges import allowed, length_of, partial_tile, partial_tiles, tiles_of
+
 if TYPE_CHECKING:
-    from .triton_map import Ranges
+    from .ranges import Ranges
 
 LOG2E = 1.4426950408889634
 TILE, WIDTH, WARPS, STAGES = 128, 128, 4, 3
@@ -37,35 +39,14 @@ def _scores(
 
 
 @triton.jit
-def _allowed(i, first, n, m, length, left, right, KEEP, keep_base, BN: tl.constexpr, KEPT: tl.constexpr):
+def _allowed(i, first, n, length, m, left, right, KEEP, keep_base, BN: tl.constexpr, KEPT: tl.constexpr):
     """Which pairs (rows, BN) may meet."""
     j = first + tl.arange(0, BN)
-    may = (j[None, :] >= i[:, None] - left) & (j[None, :] <= i[:, None] + right)
-    may = may & (j[None, :] < length) & (i[:, None] < n)
+    may = allowed(i, j, n, length, left, right)
     if KEPT:
         kept = tl.load(KEEP + keep_base + j, mask=j < m, other=0)
         may = may & (kept[None, :] > 0)
     return may
-
-
-@triton.jit
-def _columns(i0, n, m, length, left, right, BM: tl.constexpr, BN: tl.constexpr, KEPT: tl.constexpr):
-    """Where a block of rows looks: tiles from start to stop; those from inner to outer are allowed whole."""
-    length = tl.minimum(m, length)
-    start = tl.maximum(0, i0 - left) // BN * BN
-    stop = tl.maximum(start, tl.minimum(length, i0 + BM + right))
-    inner = (tl.maximum(0, i0 + BM - 1 - left) + BN - 1) // BN * BN
-    outer = tl.minimum(length, i0 + right + 1) // BN * BN
-    if KEPT or i0 + BM > n or outer <= inner:
-        inner, outer = start, start
-    return start, inner, outer, stop
-
-
-@triton.jit
-def _partial(turn, start, inner, outer, BN: tl.constexpr):
-    """The first column of the turn-th tile that is not allowed whole."""
-    before = (inner - start) // BN
-    return tl.where(turn < before, start + turn * BN, outer + (turn - before) * BN)
 
 
 @triton.jit
@@ -89,9 +70,7 @@ def _rows(Q, LENGTHS, n, m, first_head, heads, D: tl.constexpr, DP: tl.constexpr
     i = i0 + tl.arange(0, BM)
     d = tl.arange(0, DP)
     batch, head = (g + first_head) // heads, (g + first_head) % heads
-    length = m
-    if PADDED:
-        length = tl.load(LENGTHS + batch).to(tl.int32)
+    length = length_of(LENGTHS, batch, m, PADDED)
     q = tl.load(Q + g * n * D + i.to(tl.int64)[:, None] * D + d[None, :], mask=(i < n)[:, None] & (d < D)[None, :],
                 other=0.0)  # fmt: skip
     return g, batch, head, i0, i, q, length
@@ -108,14 +87,14 @@ def tau_kernel(
     kept = batch * keep_b + head * keep_h
     top = tl.full([BM], -float("inf"), tl.float32)
     total = tl.zeros([BM], tl.float32)
-    start, inner, outer, stop = _columns(i0, n, m, length, left, right, BM, BN, KEPT)
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
     for first in range(inner, outer, BN):
         s = _scores(q, K, g * m * D, first, m, D, DP, BN, True, WIDE)
         top, total = _summed(top, total, s, scale)
-    for turn in range(0, (inner - start) // BN + tl.cdiv(stop - outer, BN)):
-        first = _partial(turn, start, inner, outer, BN)
+    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
+        first = partial_tile(turn, start, inner, outer, BN)
         s = _scores(q, K, g * m * D, first, m, D, DP, BN, False, WIDE)
-        may = _allowed(i, first, n, m, length, left, right, KEEP, kept, BN, KEPT)
+        may = _allowed(i, first, n, length, m, left, right, KEEP, kept, BN, KEPT)
         top, total = _summed(top, total, tl.where(may, s, -float("inf")), scale)
     tl.store(TAU + g * n + i, tl.where(total > 0, top + tl.log2(total), float("inf")), mask=i < n)
 
@@ -138,7 +117,7 @@ def cells_kernel(
     kept = batch * keep_b + head * keep_h
     tau = tl.load(TAU + g * n + i, mask=i < n, other=float("inf"))
     row = i0 // C + tl.arange(0, BM // C)
-    start, inner, outer, stop = _columns(i0, n, m, length, left, right, BM, BN, KEPT)
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
     line = (g * rows + row.to(tl.int64)[:, None]) * columns
     for first in range(inner, outer, BN):
         s = _scores(q, K, g * m * D, first, m, D, DP, BN, True, WIDE)
@@ -146,10 +125,10 @@ def cells_kernel(
         real = (row < rows)[:, None] & (column < columns)[None, :]
         _pooled(tl.exp2(s * scale - tau[:, None]), MASS, PEAK, line + column[None, :], real, BM, BN, C)
         tl.store(COUNT + line + column[None, :], tl.full([BM // C, BN // C], C * C, tl.int32), mask=real)
-    for turn in range(0, (inner - start) // BN + tl.cdiv(stop - outer, BN)):
-        first = _partial(turn, start, inner, outer, BN)
+    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
+        first = partial_tile(turn, start, inner, outer, BN)
         s = _scores(q, K, g * m * D, first, m, D, DP, BN, False, WIDE)
-        may = _allowed(i, first, n, m, length, left, right, KEEP, kept, BN, KEPT)
+        may = _allowed(i, first, n, length, m, left, right, KEEP, kept, BN, KEPT)
         column = first // C + tl.arange(0, BN // C)
         real = (row < rows)[:, None] & (column < columns)[None, :]
         w = tl.where(may, tl.exp2(s * scale - tau[:, None]), 0.0)

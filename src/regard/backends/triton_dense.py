@@ -1,0 +1,210 @@
+"""Triton dense: attention that no library fuses, on a GPU, forward and backward, with nothing of n x m in memory.
+
+What runs here: dot products (with a bias of keys or rows), additive scores with tanh, (leaky) ReLU and absolute values;
+softmax, sigmoid, sparsemax and entmax; over ranges (causal, window, padding) and key masks. Operators are registered here
+without importing Triton; kernels and launches are in the files beside it.
+"""
+
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core.alignments import Entmax, RowState, Sigmoid, Softmax, Sparsemax
+from ..core.cores import Dot, Pair
+from ..core.errors import Refused
+from ..core.plan import Plan
+from ..core.registry import Ran
+from ..core.scores.score import Lowered
+from .operator import operator
+from .ranges import NO_BOUND, Ranges, ranges_of
+
+HAS_TRITON = find_spec("triton") is not None
+WIDEST = 256
+# act(x) = linear x + bent |x|, and the number of the core in the kernels
+BENT = {"relu": (0.5, 0.5, 2), "identity": (1.0, 0.0, 2), "abs": (0.0, 1.0, 3), "negative_abs": (0.0, -1.0, 3)}
+
+
+class TritonDense:
+    name = "triton-dense"
+
+    def refusals(self, plan: Plan) -> list[str]:
+        if plan.q.device.type != "cuda":
+            return ["It runs on a CUDA device."]
+        why = [] if HAS_TRITON else ["Triton is not installed."]
+        return why + unfit(plan)
+
+    def passes(self, plan: Plan) -> bool:
+        return False
+
+    def run(self, plan: Plan) -> Ran:
+        problem = plan.problem
+        core = problem.score.core
+        ranges = ranges_of(plan.over, plan.n, plan.m)
+        assert isinstance(core, (Dot, Pair)) and ranges is not None
+        linear, bent, number = _bend(core)
+        align, alpha, bias = _aligned(plan)
+        readout = None
+        if isinstance(core, Pair):
+            assert core.readout is not None
+            readout = core.readout if isinstance(core.readout, Tensor) else core.a.new_full(
+                (core.a.shape[0], core.a.shape[2]), core.readout)  # fmt: skip
+        out, tau, _ = dense_op(
+            core.a, core.b, plan.v_by_head.flatten(0, 1), readout, problem.score.key_bias, problem.score.row_bias,
+            ranges.lengths, ranges.keep, ranges.left, ranges.right, problem.heads, number,
+            core.scale if isinstance(core, Dot) else 1.0, linear, bent, align, alpha, bias,
+        )  # fmt: skip
+        return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau))
+
+
+def unfit(plan: Plan) -> list[str]:
+    """What the kernels do not know of a plan, whatever the device."""
+    why = []
+    tensors = (plan.q, plan.k, plan.v)
+    if not torch.compiler.is_compiling() and any(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
+        why.append('It does not run under vmap and the other transforms of torch.func: backend="reference" does.')
+    if plan.q.dtype == torch.float64:
+        why.append("Its sums are in fp32.")
+    if plan.score.stepwise or plan.align.stepwise:
+        return [*why, "It scores all pairs at once; this mechanism goes step by step."]
+    if _aligned(plan)[0] < 0 or plan.factor is not None or plan.draw is not None:
+        why.append("Its alignments are softmax, sigmoid, sparsemax and entmax with a fixed alpha up to 2; this is "
+                   f"{type(plan.align).__name__}.")  # fmt: skip
+    if plan.dropout:
+        why.append("It has no dropout.")
+    if ranges_of(plan.over, plan.n, plan.m) is None:
+        why.append(f"Its structures are causal, windows, padding and key masks; this is {plan.over}.")
+    if why:
+        return why
+    return _unfit_score(plan.problem.score, plan.v.shape[-1])
+
+
+def _unfit_score(score: Lowered, d_v: int) -> list[str]:
+    core, why = score.core, []
+    plain = isinstance(core, Dot) or (
+        isinstance(core, Pair) and core.features is None and core.join == "add" and _bend(core)[2] >= 0
+    )
+    if not plain or score.features is not None:
+        return [f"It scores by a dot product or a pair with tanh, leaky ReLU or |x|; this is {core}."]
+    if score.modifiers or score.sink is not None:
+        why.append("It has no modifiers and no sink.")
+    if max(core.a.shape[-1], d_v) > WIDEST:
+        why.append(f"Its heads are up to {WIDEST} wide.")
+    return why
+
+
+def _bend(core: Any) -> tuple[float, float, int]:
+    if isinstance(core, Dot):
+        return 0.0, 0.0, 0
+    if core.act == "tanh":
+        return 0.0, 0.0, 1
+    if core.act == "leaky_relu":
+        return (1 + core.slope) / 2, (1 - core.slope) / 2, 2
+    return BENT.get(core.act, (0.0, 0.0, -1))
+
+
+def _aligned(plan: Plan) -> tuple[int, float, float | None]:
+    """The alignment's number in the kernels (-1: unknown to them), alpha, and a sigmoid's bias."""
+    align = plan.align
+    if type(align) is Softmax:
+        return 0, 1.0, None
+    if type(align) is Sigmoid:
+        return 1, 1.0, align.bias
+    if type(align) in (Entmax, Sparsemax) and isinstance(align, Entmax) and align.raw is None and align.fixed <= 2:
+        return {2.0: 2, 1.5: 3}.get(align.fixed, 4), align.fixed, None
+    return -1, 1.0, None
+
+
+def _call(
+    a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
+    lengths: Tensor | None, keep: Tensor | None, left: int, right: int, heads: int, core: int, scale: float,
+    linear: float, bent: float, align: int, alpha: float, bias: float | None,
+) -> Any:  # fmt: skip
+    from .triton_dense_launch import Call
+
+    a, b, v = (x.contiguous() for x in (a, b, v))
+    ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
+    return Call(a, b, v, readout, key_bias, row_bias, ranges, heads, core, scale, linear, bent, align, alpha, bias)
+
+
+@operator("dense_triton")
+def dense_op(
+    a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
+    lengths: Tensor | None, keep: Tensor | None, left: int, right: int, heads: int, core: int, scale: float,
+    linear: float, bent: float, align: int, alpha: float, bias: float | None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """out (g, n, d_v), tau (g, n), and which tiles hold weights."""
+    from .triton_dense_launch import forward
+
+    return forward(_call(a, b, v, readout, key_bias, row_bias, lengths, keep, left, right, heads, core, scale, linear,
+                         bent, align, alpha, bias))  # fmt: skip
+
+
+@dense_op.register_fake
+def _(
+    a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
+    lengths: Tensor | None, keep: Tensor | None, left: int, right: int, heads: int, core: int, scale: float,
+    linear: float, bent: float, align: int, alpha: float, bias: float | None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    g, n = a.shape[0], a.shape[1]
+    side = 64
+    live = (g, (n + side - 1) // side, (b.shape[1] + side - 1) // side) if align > 1 else (0,)
+    return (
+        v.new_empty((g, n, v.shape[2])), v.new_empty((g, n), dtype=torch.float32), v.new_empty(live, dtype=torch.int8)
+    )  # fmt: skip
+
+
+@operator("dense_triton_backward")
+def backward_op(
+    a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
+    lengths: Tensor | None, keep: Tensor | None, left: int, right: int, heads: int, core: int, scale: float,
+    linear: float, bent: float, align: int, alpha: float, bias: float | None, out: Tensor, tau: Tensor, live: Tensor,
+    dout: Tensor,
+) -> list[Tensor]:  # fmt: skip
+    """Gradients of a, b, v, readout, key_bias and row_bias; an empty tensor where there is none."""
+    from .triton_dense_launch import backward
+
+    call = _call(a, b, v, readout, key_bias, row_bias, lengths, keep, left, right, heads, core, scale, linear, bent,
+                 align, alpha, bias)  # fmt: skip
+    given = (a, b, v, readout, key_bias, row_bias)
+    found = backward(call, out, tau, live, dout)
+    return [a.new_empty(0) if x is None or y is None else y.to(x.dtype) for x, y in zip(given, found, strict=True)]
+
+
+@backward_op.register_fake
+def _(
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    readout: Tensor | None,
+    key_bias: Tensor | None,
+    row_bias: Tensor | None,
+    *rest: Any,
+) -> list[Tensor]:
+    return [a.new_empty(0) if x is None else x.new_empty(x.shape) for x in (a, b, v, readout, key_bias, row_bias)]
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    tensors, ctx.numbers = inputs[:8], inputs[8:]
+    out, tau, live = output
+    ctx.save_for_backward(*tensors, out, tau, live)
+    ctx.mark_non_differentiable(tau, live)
+    ctx.set_materialize_grads(False)
+
+
+def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
+    *tensors, out, tau, live = ctx.saved_tensors
+    found = backward_op(*tensors, *ctx.numbers, out, tau, live, dout)
+    grads = [None if x is None else y for x, y in zip(tensors[:6], found, strict=True)]
+    return *grads, None, None, *[None] * len(ctx.numbers)
+
+
+dense_op.register_autograd(_autograd, setup_context=_setup)
+
+
+def _no_second_derivative(ctx: Any, *grads: Any) -> Any:
+    raise Refused('backend "triton-dense" has no second derivative: attend(..., backend="reference") has.')
+
+
+backward_op.register_autograd(_no_second_derivative)

@@ -1,0 +1,160 @@
+"""Dense attention backward: one kernel that runs twice, once for blocks of queries and once for blocks of keys.
+
+A score is the same seen from either side, so the kernel has an own side X and another side Y. It computes the tile again,
+the gradient of its scores, and adds to its own vectors what they receive; nothing is added by two programs, so the
+result is the same each time. KEYS says that the own side is that of the keys: their values receive theirs too.
+"""
+
+import triton
+import triton.language as tl
+
+from .triton_dense_forward import tile
+from .triton_dense_parts import (
+    average,
+    averages,
+    product,
+    pull_pairs,
+    pulled,
+    pulls,
+    put_averages,
+    put_pulls,
+    eighths,
+    rows_of,
+    slopes,
+    through,
+    weights,
+)
+from .triton_ranges import length_of, partial_tile, partial_tiles, tiles_of
+
+
+@triton.jit
+def _tile_pull(
+    x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, along, xo, YO, tau, delta, TAU, DELTA, LIVE, DS, dx, read, dv, sums, i0,
+    first, rows, columns, other_total, before, after, scale, stride_x, stride_y, n, m, power, CORE: tl.constexpr,
+    D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr,
+    READ: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """What one tile adds to the own side: vectors, readout, values, sums of ds."""
+    live = 1
+    if ALIGN > 1:
+        at = (first // BN) * tl.cdiv(m, BM) + i0 // BM if KEYS else (i0 // BM) * tl.cdiv(m, BN) + first // BN
+        live = tl.load(LIVE + at).to(tl.int32)
+    if live > 0:
+        j = first + tl.arange(0, BN)
+        s = tile(x, XT, YT, Y, R, mode, own, BIAS, KEEP, i0, first, rows, columns, other_total, before, after,
+                 scale, stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT and not KEYS, WHOLE,
+                 PRECISION, INTERPRETED)  # fmt: skip
+        yo = rows_of(YO, j, other_total, DVW, DVP, WHOLE)
+        dw = product(xo, tl.trans(yo), PRECISION, INTERPRETED)
+        if CORE > 0:
+            tl.debug_barrier()  # the tile before has been read
+            dw = through(DS, dw, BM, BN)
+        if KEYS:
+            t = tl.load(TAU + j, mask=j < n, other=float("inf"))[None, :]
+            mean = tl.load(DELTA + j, mask=j < n, other=0.0)[None, :]
+        else:
+            t, mean = tau[:, None], delta[:, None]
+        w = weights(s, t, power, ALIGN)
+        ds = pulled(s, t, w, dw, mean, power, ALIGN)
+        sums += tl.sum(ds, 1)
+        if KEYS:
+            dv += average(w, yo, CORE, PRECISION, INTERPRETED)
+        if CORE == 0:
+            y = rows_of(Y, j, other_total, D, DP, WHOLE)
+            dx += product(ds.to(y.dtype), y, PRECISION, INTERPRETED)
+        else:
+            dx, read = pull_pairs(ds, DS, YL, mode, along, first, dx, read, CORE, DP, BM, BN, READ, INTERPRETED)
+    return dx, read, dv, sums
+
+
+@triton.jit
+def pull_kernel(
+    X, Y, XT, YT, XL, YL, R, MODES, OWN, BIAS, XO, YO, TAU, DELTA, LIVE, LENGTHS, KEEP, DS, DX, DV, SUMS, READS,
+    n, m, left, right, scale, back, heads, keep_b, keep_h, stride_x, stride_y, power,
+    CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr,
+    KEPT: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """XO and YO are the gradients of the outputs on the queries' side and the values on the keys' side.
+
+    DX (places, D): dot: the gradient of X; pairs: sum ds h(x + y), less the readout. SUMS: sum of ds over the other side.
+    """
+    g = tl.program_id(1).to(tl.int64)
+    batch, head = g // heads, g % heads
+    length = length_of(LENGTHS, batch, m, PADDED)
+    if KEYS:
+        rows, columns, own_total, other_total = length, n, m, n
+        before, after = right, left
+    else:
+        rows, columns, own_total, other_total = n, length, n, m
+        before, after = left, right
+    i0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM
+    i = i0 + tl.arange(0, BM)
+    real = i < own_total
+    mode = 0
+    x = 0.0
+    if CORE == 0:
+        x = rows_of(X + g * own_total * D, i, own_total, D, DP, False)
+    elif CORE == 1:
+        mode = tl.load(MODES + g)
+    place = g * tl.num_programs(0) + i0 // BM
+    XT, YT, R = XT + g * WIDTH * stride_x, YT + g * WIDTH * stride_y, R + g * WIDTH
+    XL, YL, DS = XL + g * stride_x * DP, YL + g * stride_y * DP, DS + place * BM * BN
+    Y, YO, BIAS = Y + g * other_total * D, YO + g * other_total * DVW, BIAS + g * other_total
+    KEEP += batch * keep_b + head * keep_h
+    TAU, DELTA = TAU + g * n, DELTA + g * n
+    LIVE += g * tl.cdiv(n, BM) * tl.cdiv(m, BM)
+    along = x
+    if CORE > 0:
+        along = tl.load(XL + (i0 + eighths(BM)) * DP + tl.reshape(tl.arange(0, DP), [1, DP, 1]))
+    xo = rows_of(XO + g * own_total * DVW, i, own_total, DVW, DVP, False)
+    own = tl.zeros([BM], tl.float32)
+    if OWNED:
+        own = tl.load(OWN + g * own_total + i, mask=real, other=0.0)
+    if KEPT and KEYS:
+        own = tl.where(tl.load(KEEP + i, mask=real, other=0) > 0, own, -float("inf"))
+    tau = tl.full([BM], float("inf"), tl.float32)
+    delta = tl.zeros([BM], tl.float32)
+    if not KEYS:
+        tau = tl.load(TAU + i, mask=real, other=float("inf"))
+        if ALIGN == 0:
+            delta = tl.load(DELTA + i, mask=real, other=0.0)
+    start, inner, outer, stop = tiles_of(i0, rows, columns, before, after, BM, BN, KEPT)
+    if ALIGN > 1 and not KEYS:  # the mean of dw that a sparse row takes out
+        total = tl.zeros([BM], tl.float32)
+        slope = tl.zeros([BM], tl.float32)
+        for first in range(start, stop, BN):
+            if tl.load(LIVE + (i0 // BM) * tl.cdiv(m, BN) + first // BN) > 0:
+                s = tile(x, XT, YT, Y, R, mode, own, BIAS, KEEP, i0, first, rows, columns, other_total, before, after,
+                         scale, stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION,
+                         INTERPRETED)  # fmt: skip
+                yo = rows_of(YO, first + tl.arange(0, BN), other_total, DVW, DVP, False)
+                u = slopes(s, tau[:, None], power, ALIGN)
+                total += tl.sum(u * product(xo, tl.trans(yo), PRECISION, INTERPRETED), 1)
+                slope += tl.sum(u, 1)
+        delta = total / tl.where(slope > 0, slope, 1.0)
+        tl.store(DELTA + i, delta, mask=real)
+    dx, read = pulls(CORE, BM, DP), pulls(CORE, BM, DP)
+    dv = averages(CORE, BM, DVP)
+    sums = tl.zeros([BM], tl.float32)
+    for first in range(inner, outer, BN):
+        dx, read, dv, sums = _tile_pull(
+            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, along, xo, YO, tau, delta, TAU, DELTA, LIVE, DS, dx, read, dv,
+            sums, i0, first, rows, columns, other_total, before, after, scale, stride_x, stride_y, n, m, power, CORE, D,
+            DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT, ALIGN, KEYS, READ, True, PRECISION, INTERPRETED,
+        )  # fmt: skip
+    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
+        first = partial_tile(turn, start, inner, outer, BN)
+        dx, read, dv, sums = _tile_pull(
+            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, along, xo, YO, tau, delta, TAU, DELTA, LIVE, DS, dx, read, dv,
+            sums, i0, first, rows, columns, other_total, before, after, scale, stride_x, stride_y, n, m, power, CORE, D,
+            DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT, ALIGN, KEYS, READ, False, PRECISION, INTERPRETED,
+        )  # fmt: skip
+    put_pulls(DX + g * own_total * D, i0, own_total, dx * back, D, DP, BM, CORE)
+    tl.store(SUMS + g * own_total + i, sums, mask=real)
+    if READ:
+        tl.store(READS + place * DP + tl.arange(0, DP), tl.sum(tl.sum(read, 2), 0))
+    if KEYS:
+        put_averages(DV + g * m * DVW, i, m, dv, DVW, DVP, CORE)

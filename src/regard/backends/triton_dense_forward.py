@@ -1,0 +1,215 @@
+"""Dense attention forward: a program has a block of rows and walks over the tiles of keys that it may see.
+
+Softmax takes one walk, with the largest score so far. The others know tau before: sigmoid from the number of keys,
+sparse alignments from `threshold_kernel`, which walks a few times.
+"""
+
+import triton
+import triton.language as tl
+
+from .triton_dense_parts import average, averages, pair_scores, product, put_averages, rows_of, slopes, times, weights
+from .triton_ranges import allowed, length_of, partial_tile, partial_tiles, tiles_of
+
+
+@triton.jit
+def block_of(n, heads, BM: tl.constexpr):
+    """The head's number, its batch and head, the first row, the rows. The last rows come first: causality's longest."""
+    g = tl.program_id(1).to(tl.int64)
+    i0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM
+    return g, g // heads, g % heads, i0, i0 + tl.arange(0, BM)
+
+
+@triton.jit
+def tile(
+    x, XT, YT, Y, R, mode, own, BIAS, KEEP, i0, first, rows, columns, total, left, right, scale, stride_x, stride_y,
+    CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    BIASED: tl.constexpr, KEPT: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """Scores (BM, BN) of one tile, -inf where a pair is closed. `own` (BM,) is added to each row, BIAS to each column.
+
+    rows and columns bound what may be seen, total is the length of the table Y.
+    """
+    i, j = i0 + tl.arange(0, BM), first + tl.arange(0, BN)
+    if CORE == 0:
+        s = product(x, tl.trans(rows_of(Y, j, total, D, DP, WHOLE)), PRECISION, INTERPRETED) * scale
+    else:
+        s = pair_scores(XT, YT, R, mode, i0, first, stride_x, stride_y, WIDTH, CORE, BM, BN, INTERPRETED)
+    s += own[:, None]
+    if BIASED:
+        s += tl.load(BIAS + j, mask=j < total, other=0.0)[None, :]
+    if not WHOLE:
+        may = allowed(i, j, rows, columns, left, right)
+        if KEPT:
+            may = may & (tl.load(KEEP + j, mask=j < total, other=0) > 0)[None, :]
+        s = tl.where(may, s, -float("inf"))
+    return s
+
+
+@triton.jit
+def _soften(top, sums, acc, s, v, CORE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr):
+    """One more tile: sums and averages relative to the largest score so far."""
+    higher = tl.maximum(top, tl.max(s, 1))
+    safe = tl.where(higher == -float("inf"), 0.0, higher)
+    fade = tl.exp2(top - safe)
+    p = tl.exp2(s - safe[:, None])
+    acc = times(acc, fade, CORE) + average(p, v, CORE, PRECISION, INTERPRETED)
+    return higher, sums * fade + tl.sum(p, 1), acc
+
+
+@triton.jit
+def softmax_kernel(
+    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, OUT, TAU, n, m, left, right, scale, heads, keep_b, keep_h,
+    stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr,
+    DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
+    PADDED: tl.constexpr, KEPT: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    g, batch, head, i0, i = block_of(n, heads, BM)
+    length = length_of(LENGTHS, batch, m, PADDED)
+    x, mode, own = _row_side(A, MODES, OWN, g, i, n, CORE, D, DP, BM, OWNED)
+    AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * WIDTH
+    B, V, BIAS, KEEP = B + g * m * D, V + g * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
+    top = tl.full([BM], -float("inf"), tl.float32)
+    sums = tl.zeros([BM], tl.float32)
+    acc = averages(CORE, BM, DVP)
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    for first in range(inner, outer, BN):
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x, stride_y,
+                 CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, True, PRECISION, INTERPRETED)  # fmt: skip
+        v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, True)
+        top, sums, acc = _soften(top, sums, acc, s, v, CORE, PRECISION, INTERPRETED)
+    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
+        first = partial_tile(turn, start, inner, outer, BN)
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x, stride_y,
+                 CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION, INTERPRETED)  # fmt: skip
+        v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, False)
+        top, sums, acc = _soften(top, sums, acc, s, v, CORE, PRECISION, INTERPRETED)
+    full = sums > 0
+    acc = times(acc, 1.0 / tl.where(full, sums, 1.0), CORE)
+    put_averages(OUT + g * n * DV, i, n, acc, DV, DVP, CORE)
+    tl.store(TAU + g * n + i, tl.where(full, top + tl.log2(tl.where(full, sums, 1.0)), float("inf")), mask=i < n)
+
+
+@triton.jit
+def _row_side(A, MODES, OWN, g, i, n, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
+              OWNED: tl.constexpr):  # fmt: skip
+    """What a block knows of its rows: their vectors (a dot's), the mode of tanh, the constant of each row."""
+    x = 0.0
+    mode = 0
+    if CORE == 0:
+        x = rows_of(A + g * n * D, i, n, D, DP, False)
+    elif CORE == 1:
+        mode = tl.load(MODES + g)
+    own = tl.zeros([BM], tl.float32)
+    if OWNED:
+        own = tl.load(OWN + g * n + i, mask=i < n, other=0.0)
+    return x, mode, own
+
+
+@triton.jit
+def _add(
+    acc, s, tau, power, V, LIVE, first, m, CORE: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BN: tl.constexpr,
+    ALIGN: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """One more tile with known tau. Of a sparse alignment, a tile without a weight adds nothing and is noted."""
+    w = weights(s, tau, power, ALIGN)
+    if ALIGN == 1:
+        v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
+        acc += average(w, v, CORE, PRECISION, INTERPRETED)
+    else:
+        live = tl.max(tl.max(w, 1), 0) > 0
+        tl.store(LIVE + first // BN, live.to(tl.int8))
+        if live:
+            v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
+            acc += average(w, v, CORE, PRECISION, INTERPRETED)
+    return acc
+
+
+@triton.jit
+def known_kernel(
+    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, OUT, TAU, LIVE, n, m, left, right, scale, heads, keep_b,
+    keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
+    DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
+    BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, ALIGN: tl.constexpr, PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """out = sum_j f(s - tau) v_j where tau is known; which tiles hold weights."""
+    g, batch, head, i0, i = block_of(n, heads, BM)
+    length = length_of(LENGTHS, batch, m, PADDED)
+    x, mode, own = _row_side(A, MODES, OWN, g, i, n, CORE, D, DP, BM, OWNED)
+    AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * WIDTH
+    B, V, BIAS, KEEP = B + g * m * D, V + g * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
+    LIVE += (g * tl.cdiv(n, BM) + i0 // BM) * tl.cdiv(m, BN)
+    tau = tl.load(TAU + g * n + i, mask=i < n, other=float("inf"))[:, None]
+    acc = averages(CORE, BM, DVP)
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    for first in range(inner, outer, BN):
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
+                 stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, True, PRECISION, INTERPRETED)  # fmt: skip
+        acc = _add(acc, s, tau, power, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN, True, PRECISION, INTERPRETED)
+    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
+        first = partial_tile(turn, start, inner, outer, BN)
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
+                 stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION, INTERPRETED)  # fmt: skip
+        acc = _add(acc, s, tau, power, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN, False, PRECISION, INTERPRETED)
+    put_averages(OUT + g * n * DV, i, n, acc, DV, DVP, CORE)
+
+
+@triton.jit
+def threshold_kernel(
+    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, TAU, n, m, left, right, scale, heads, keep_b, keep_h,
+    stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr,
+    KEPT: tl.constexpr, ALIGN: tl.constexpr, STEPS: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """tau with sum_j f(s_j - tau) = 1 by Newton's steps from the left, which never pass it.
+
+    The sum falls and is convex in tau, so any part of a row bounds tau from below: the first walk takes the largest
+    bound that single tiles give.
+    """
+    g, batch, head, i0, i = block_of(n, heads, BM)
+    length = length_of(LENGTHS, batch, m, PADDED)
+    x, mode, own = _row_side(A, MODES, OWN, g, i, n, CORE, D, DP, BM, OWNED)
+    AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * WIDTH
+    B, BIAS, KEEP = B + g * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    tau = tl.full([BM], -float("inf"), tl.float32)
+    for first in range(inner, outer, BN):
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x, stride_y,
+                 CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, True, PRECISION, INTERPRETED)  # fmt: skip
+        tau = _bound(s, tau, power, ALIGN)
+    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
+        first = partial_tile(turn, start, inner, outer, BN)
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x, stride_y,
+                 CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION, INTERPRETED)  # fmt: skip
+        tau = _bound(s, tau, power, ALIGN)
+    tau = tl.where(tau == -float("inf"), float("inf"), tau)
+    step = 0
+    far = 1.0
+    while (step < STEPS) & (far > 0.0):
+        total = tl.zeros([BM], tl.float32)
+        slope = tl.zeros([BM], tl.float32)
+        for first in range(inner, outer, BN):
+            s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
+                     stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, True, PRECISION, INTERPRETED)  # fmt: skip
+            total += tl.sum(weights(s, tau[:, None], power, ALIGN), 1)
+            slope += tl.sum(slopes(s, tau[:, None], power, ALIGN), 1)
+        for turn in range(partial_tiles(start, inner, outer, stop, BN)):
+            first = partial_tile(turn, start, inner, outer, BN)
+            s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
+                     stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION, INTERPRETED)  # fmt: skip
+            total += tl.sum(weights(s, tau[:, None], power, ALIGN), 1)
+            slope += tl.sum(slopes(s, tau[:, None], power, ALIGN), 1)
+        move = tl.where(slope > 0, (total - 1.0) / tl.where(slope > 0, slope, 1.0), 0.0)
+        tau += tl.maximum(move, 0.0)
+        far = tl.max(tl.where(move > 2e-7 * tl.maximum(1.0, tl.abs(tau)), 1.0, 0.0), 0)
+        step += 1
+    tl.store(TAU + g * n + i, tau, mask=i < n)
+
+
+@triton.jit
+def _bound(s, tau, power, ALIGN: tl.constexpr):
+    """A larger lower bound of tau, if this tile gives one; -inf while no key was seen."""
+    tau = tl.maximum(tau, tl.max(s, 1) - power)
+    safe = tl.where(tau == -float("inf"), float("inf"), tau)[:, None]
+    total, slope = tl.sum(weights(s, safe, power, ALIGN), 1), tl.sum(slopes(s, safe, power, ALIGN), 1)
+    return tl.where(total > 1.0, tau + (total - 1.0) / tl.where(slope > 0, slope, 1.0), tau)

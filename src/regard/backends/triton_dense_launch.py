@@ -1,0 +1,220 @@
+"""Launches of the dense kernels: tables for pairs, sizes of tiles, and the gradients of what scores are made of."""
+
+from dataclasses import dataclass
+
+import torch
+import triton
+from torch import Tensor
+
+from .ranges import Ranges, counts
+from .triton_dense_backward import pull_kernel
+from .triton_dense_forward import known_kernel, softmax_kernel, threshold_kernel
+
+LOG2E = 1.4426950408889634
+DOT, TANH, LEAKY, ABS = range(4)
+SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
+PAD = 128  # places of a table of pairs are padded to whole tiles
+STEPS = 40  # of Newton's at most
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call over g = batch x heads: a (g, n, d), b (g, m, d), v (g, m, d_v), all contiguous."""
+
+    a: Tensor
+    b: Tensor
+    v: Tensor
+    readout: Tensor | None  # (g, d), of a pair
+    key_bias: Tensor | None  # (g, m) fp32
+    row_bias: Tensor | None  # (g, n) fp32
+    ranges: Ranges
+    heads: int
+    core: int
+    scale: float  # of a dot
+    linear: float  # pairs: act(x) = linear x + bent |x|
+    bent: float
+    align: int
+    alpha: float
+    bias: float | None  # of a sigmoid
+
+    @property
+    def unit(self) -> float:
+        """Scores of a softmax and a sigmoid are kept in base 2."""
+        return LOG2E if self.align <= SIGMOID else 1.0
+
+    @property
+    def power(self) -> float:
+        return 1 / (self.alpha - 1) if self.align > SIGMOID else 1.0
+
+
+class Tables:
+    """What kernels read besides the tensors of a call."""
+
+    def __init__(self, call: Call, backward: bool):
+        a, b = call.a, call.b
+        g, n, d = a.shape
+        m = b.shape[1]
+        self.width = d + d % 2
+        self.dp = max(16, triton.next_power_of_2(d))
+        self.modes = self.readout = a
+        self.along: tuple[Tensor, Tensor] = (a, b)
+        self.across: tuple[Tensor, Tensor] = (a, b)
+        self.strides = n, m
+        own = None if call.row_bias is None else call.row_bias.float()
+        keys = None if call.key_bias is None else call.key_bias.float()
+        if call.core != DOT:
+            assert call.readout is not None
+            r = call.readout.float()
+            x, y = a.float(), b.float()
+            if call.core == TANH:
+                top = [z.abs().amax((1, 2)) if z.shape[1] else z.new_zeros(g) for z in (x, y)]
+                near, fair = top[0] + top[1] < 21, torch.maximum(*top) < 43
+                self.modes = torch.where(near, 0, torch.where(fair, 1, 2)).int()
+                x, y = (_exponentials(z, near | fair) for z in (x, y))
+                constant = r.sum(-1)[:, None].expand(g, n)
+                own = constant if own is None else own + constant
+                r = -2 * r
+            else:
+                if call.linear:
+                    left, right = (torch.einsum("gnd,gd->gn", z, r * call.linear) for z in (x, y))
+                    own, keys = (new if old is None else old + new for old, new in ((own, left), (keys, right)))
+                r = r * call.bent
+            self.readout = torch.nn.functional.pad(r * call.unit, (0, self.width - d)).contiguous()
+            self.strides = tuple(-(-z.shape[1] // PAD) * PAD for z in (x, y))  # type: ignore[assignment]
+            sides = list(zip((x, y), self.strides, strict=True))
+            self.across = tuple(_padded(z.mT, self.width, size) for z, size in sides)  # type: ignore[assignment]
+            if backward:
+                self.along = tuple(_padded(z, size, self.dp) for z, size in sides)  # type: ignore[assignment]
+        self.own = None if own is None else (own * call.unit).contiguous()
+        self.keys = None if keys is None else (keys * call.unit).contiguous()
+
+
+def _exponentials(x: Tensor, products: Tensor) -> Tensor:
+    """exp(2x), or 2x in base 2 for heads whose sums are not products of these."""
+    exponent = x * (2 * LOG2E)
+    return torch.where(products[:, None, None], exponent.exp2(), exponent)
+
+
+def _padded(x: Tensor, rows: int, columns: int) -> Tensor:
+    return torch.nn.functional.pad(x, (0, columns - x.shape[2], 0, rows - x.shape[1])).contiguous()
+
+
+def _sizes(call: Call, tables: Tables, backward: bool) -> dict[str, object]:
+    d_v = call.v.shape[2]
+    interpreted = triton.knobs.runtime.interpret
+    return {
+        "CORE": call.core, "D": call.a.shape[2], "DP": tables.dp, "WIDTH": tables.width,
+        **_tiles(call, backward), "OWNED": tables.own is not None, "BIASED": tables.keys is not None,
+        "PADDED": call.ranges.lengths is not None, "KEPT": call.ranges.keep is not None,
+        "PRECISION": "tf32x3" if call.v.dtype == torch.float32 else "ieee", "INTERPRETED": interpreted,
+    } | ({"DVW": d_v} if backward else {"DV": d_v}) | {"DVP": max(16, triton.next_power_of_2(d_v))}  # fmt: skip
+
+
+def _tiles(call: Call, backward: bool) -> dict[str, int]:
+    """Rows and columns of a tile, warps, stages, registers of a thread: measured on an H200."""
+    wide = max(call.a.shape[2], call.v.shape[2]) > 64 or call.v.dtype == torch.float32
+    if call.core != DOT:
+        rows = 32 if backward and call.align <= SIGMOID else 64
+        return {"BM": rows, "BN": 64, "num_warps": 4, "num_stages": 2}
+    rows = 64 if backward or wide or call.align > SIGMOID else 128
+    return {"BM": rows, "BN": 64, "num_warps": 4, "num_stages": 2 if wide else 3}
+
+
+def _where(call: Call) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
+    """left and right; the scale; heads and the strides of a key mask."""
+    ranges, n, m = call.ranges, call.a.shape[1], call.b.shape[1]
+    left, right = (max(-(1 << 30), min(x, n + m)) for x in (ranges.left, ranges.right))
+    keep = ranges.keep
+    keep_b = 0 if keep is None or keep.shape[0] == 1 else keep.stride(0)
+    keep_h = 0 if keep is None or keep.shape[1] == 1 else keep.stride(1)
+    return (left, right), call.scale * call.unit, (call.heads, keep_b, keep_h)
+
+
+def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
+    """out (g, n, d_v); tau (g, n) fp32; which tiles hold weights, for sparse alignments."""
+    tables, (g, n, _), m = Tables(call, False), call.a.shape, call.b.shape[1]
+    sizes = _sizes(call, tables, False)
+    out = call.v.new_empty((g, n, call.v.shape[2]))
+    tau = torch.empty((g, n), dtype=torch.float32, device=out.device)
+    live = torch.zeros(live_shape(call) if call.align > SIGMOID else 0, dtype=torch.int8, device=out.device)
+    if not out.numel():
+        return out, tau.fill_(float("inf")), live
+    grid = (triton.cdiv(n, sizes["BM"]), g)
+    (left, right), scale, strides = _where(call)
+    a = call.a
+    vectors = (a, call.b, *tables.across)
+    own, keys = (a if x is None else x for x in (tables.own, tables.keys))
+    marks = (tables.readout, tables.modes, own, keys, _or(call.ranges.lengths, a), _or(call.ranges.keep, a))
+    numbers = (n, m, left, right, scale, *strides, *tables.strides)
+    if call.align == SOFTMAX:
+        softmax_kernel[grid](*vectors, call.v, *marks, out, tau, *numbers, **sizes)
+        return out, tau.div_(LOG2E), live
+    if call.align == SIGMOID:
+        seen = counts(call.ranges, g // call.heads, call.heads, n, m, a.device).reshape(g, n)
+        tau = seen.clamp_min(1).float().log() if call.bias is None else torch.full_like(tau, -call.bias)
+        tau = tau.masked_fill_(seen == 0, float("inf"))
+    else:
+        some = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
+        threshold_kernel[grid](*vectors, *marks, tau, *numbers, call.power, ALIGN=call.align, STEPS=STEPS, **some)
+    known_kernel[grid](
+        *vectors, call.v, *marks, out, tau * call.unit, live, *numbers, call.power, ALIGN=call.align, **sizes
+    )
+    return out, tau, live
+
+
+def live_shape(call: Call) -> tuple[int, int, int]:
+    tiles = _tiles(call, False)
+    return call.a.shape[0], -(-call.a.shape[1] // tiles["BM"]), -(-call.b.shape[1] // tiles["BN"])
+
+
+def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -> list[Tensor | None]:
+    """Gradients of a, b, v, readout, key_bias and row_bias."""
+    tables, (g, n, d), m = Tables(call, True), call.a.shape, call.b.shape[1]
+    sizes = _sizes(call, tables, True)
+    a, b, v, dout = call.a, call.b, call.v, dout.contiguous()
+    wide = torch.float32 if call.core != DOT else a.dtype
+    da, db = (torch.zeros(x.shape, dtype=wide, device=x.device) for x in (a, b))
+    dv = torch.zeros_like(v)
+    rows, columns = (torch.zeros(x.shape[:2], dtype=torch.float32, device=a.device) for x in (a, b))
+    read = call.core != DOT and call.readout is not None
+    blocks = triton.cdiv(n, sizes["BM"])
+    reads = torch.zeros((g, blocks, tables.dp) if read else 0, dtype=torch.float32, device=a.device)
+    if a.numel() and b.numel() and v.numel():
+        tau = tau * call.unit
+        delta = (dout.float() * out.float()).sum(-1) if call.align == SOFTMAX else torch.zeros_like(tau)
+        (left, right), scale, strides = _where(call)
+        own, keys = tables.own, tables.keys
+        scratch = torch.empty(
+            (g, triton.cdiv(max(n, m), sizes["BM"]), sizes["BM"], sizes["BN"]) if call.core != DOT else 0,
+            dtype=torch.float32, device=a.device,
+        )  # fmt: skip
+        lengths, keep = _or(call.ranges.lengths, a), _or(call.ranges.keep, a)
+        for side in (0, 1):
+            x, y = (a, b) if side == 0 else (b, a)
+            turn = slice(None) if side == 0 else slice(None, None, -1)
+            sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": (keys, own)[side] is not None}
+            pull_kernel[(triton.cdiv(x.shape[1], sizes["BM"]), g)](
+                x, y, *tables.across[turn], *tables.along[turn], tables.readout, tables.modes, _or((own, keys)[side], a),
+                _or((keys, own)[side], a), *(dout, v)[turn], tau, delta, live, lengths, keep, scratch, (da, db)[side],
+                dv, (rows, columns)[side], reads, n, m, left, right, scale, call.scale if call.core == DOT else 1.0,
+                *strides, *tables.strides[turn], call.power, ALIGN=call.align, KEYS=side == 1,
+                READ=read and side == 0, **sizes,
+            )  # fmt: skip
+    dreadout = None
+    if call.core != DOT:
+        assert call.readout is not None
+        r, total = call.readout.float(), reads.sum(1)[:, :d]
+        if call.core == TANH:
+            dreadout = rows.sum(1)[:, None] - 2 * total
+            da, db = (4 * r[:, None] * x for x in (da, db))
+        else:
+            sums = sum(torch.einsum("gnd,gn->gd", x.float(), y) for x, y in ((a, rows), (b, columns)))
+            dreadout = call.bent * total + call.linear * sums
+            da, db = (r[:, None] * (call.bent * x + call.linear * y[..., None]) for x, y in ((da, rows), (db, columns)))
+        dreadout = dreadout.to(call.readout.dtype)
+    return [da.to(a.dtype), db.to(b.dtype), dv, dreadout, columns, rows]
+
+
+def _or(x: Tensor | None, other: Tensor) -> Tensor:
+    """A kernel wants a pointer even where it reads nothing."""
+    return other if x is None else x
