@@ -7,7 +7,18 @@ sparse alignments from `threshold_kernel`, which walks a few times.
 import triton
 import triton.language as tl
 
-from .triton_dense_parts import average, averages, pair_scores, product, put_averages, rows_of, slopes, times, weights
+from .triton_dense_parts import (
+    average,
+    averages,
+    moments,
+    pair_scores,
+    product,
+    put_averages,
+    rows_of,
+    slopes,
+    times,
+    weights,
+)
 from .triton_ranges import allowed, length_of, partial_tile, partial_tiles, tiles_of
 
 
@@ -111,11 +122,11 @@ def _add(
     ALIGN: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """One more tile with known tau. Of a sparse alignment, a tile without a weight adds nothing and is noted."""
-    w = weights(s, tau, power, ALIGN)
     if ALIGN == 1:
         v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
-        acc += average(w, v, CORE, PRECISION, INTERPRETED)
+        acc += average(weights(s, tau, power, ALIGN), v, CORE, PRECISION, INTERPRETED)
     else:
+        w = weights(s, tau, power, ALIGN)
         live = tl.max(tl.max(w, 1), 0) > 0
         tl.store(LIVE + first // BN, live.to(tl.int8))
         if live:
@@ -161,10 +172,10 @@ def threshold_kernel(
     BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr,
     KEPT: tl.constexpr, ALIGN: tl.constexpr, STEPS: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """tau with sum_j f(s_j - tau) = 1 by Newton's steps from the left, which never pass it.
+    """tau with sum_j f(s_j - tau) = 1: Halley's steps, and Newton's back where one went too far.
 
     The sum falls and is convex in tau, so any part of a row bounds tau from below: the first walk takes the largest
-    bound that single tiles give.
+    bound that single tiles give. A step of 1e-4 leaves an error of its square or less, which fp32 does not hold.
     """
     g, batch, head, i0, i = block_of(n, heads, BM)
     length = length_of(LENGTHS, batch, m, PADDED)
@@ -186,22 +197,24 @@ def threshold_kernel(
     step = 0
     far = 1.0
     while (step < STEPS) & (far > 0.0):
-        total = tl.zeros([BM], tl.float32)
-        slope = tl.zeros([BM], tl.float32)
+        total, slope, bend = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
         for first in range(inner, outer, BN):
             s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
                      stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, True, PRECISION, INTERPRETED)  # fmt: skip
-            total += tl.sum(weights(s, tau[:, None], power, ALIGN), 1)
-            slope += tl.sum(slopes(s, tau[:, None], power, ALIGN), 1)
+            more = moments(s, tau[:, None], power, ALIGN)
+            total, slope, bend = total + more[0], slope + more[1], bend + more[2]
         for turn in range(partial_tiles(start, inner, outer, stop, BN)):
             first = partial_tile(turn, start, inner, outer, BN)
             s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
                      stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION, INTERPRETED)  # fmt: skip
-            total += tl.sum(weights(s, tau[:, None], power, ALIGN), 1)
-            slope += tl.sum(slopes(s, tau[:, None], power, ALIGN), 1)
-        move = tl.where(slope > 0, (total - 1.0) / tl.where(slope > 0, slope, 1.0), 0.0)
-        tau += tl.maximum(move, 0.0)
-        far = tl.max(tl.where(move > 2e-7 * tl.maximum(1.0, tl.abs(tau)), 1.0, 0.0), 0)
+            more = moments(s, tau[:, None], power, ALIGN)
+            total, slope, bend = total + more[0], slope + more[1], bend + more[2]
+        over = total - 1.0
+        newton = over / tl.where(slope > 0, slope, 1.0)
+        halley = 2.0 * over * slope / tl.maximum(2.0 * slope * slope - over * bend, 1e-30)
+        move = tl.where(slope > 0, tl.where(over > 0, tl.maximum(halley, newton), newton), 0.0)
+        tau += move
+        far = tl.max(tl.where(tl.abs(move) > tl.maximum(1e-4, 4e-7 * tl.abs(tau)), 1.0, 0.0), 0)
         step += 1
     tl.store(TAU + g * n + i, tau, mask=i < n)
 

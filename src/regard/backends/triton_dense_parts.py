@@ -44,9 +44,11 @@ def _pairs(
 ):  # fmt: skip
     x, y = x + eighths(BM), y + tl.reshape(tl.arange(0, BN), [1, BN, 1])
     s = tl.zeros([BM // 8, BN, 8], tl.float32)
+    y1, y2 = tl.load(Y + y), tl.load(Y + stride_y + y)
     for d in range(0, WIDTH, 2):
+        ahead = tl.minimum(d + 2, WIDTH - 2) * stride_y  # keys are read once and come from afar: one turn ahead
+        next1, next2 = tl.load(Y + ahead + y), tl.load(Y + ahead + stride_y + y)
         x1, x2 = tl.load(X + d * stride_x + x), tl.load(X + (d + 1) * stride_x + x)
-        y1, y2 = tl.load(Y + d * stride_y + y), tl.load(Y + (d + 1) * stride_y + y)
         r1, r2 = tl.load(R + d), tl.load(R + d + 1)
         if CORE == 1:
             p1, p2 = one_plus(x1, y1, MODE), one_plus(x2, y2, MODE)
@@ -54,6 +56,7 @@ def _pairs(
         else:
             s += r1 * tl.abs(x1 + y1)
             s += r2 * tl.abs(x2 + y2)
+        y1, y2 = next1, next2
     return tl.reshape(tl.permute(s, (0, 2, 1)), [BM, BN])
 
 
@@ -163,6 +166,17 @@ def slopes(s, tau, power, ALIGN: tl.constexpr):
 
 
 @triton.jit
+def moments(s, tau, power, ALIGN: tl.constexpr):
+    """Of each row, the sums of f, f' and f'' at s - tau (f'' of entmax 1.5 alone: the others step by f and f')."""
+    if ALIGN == 3:
+        rest = tl.maximum(s - tau, 0.0)
+        return 0.25 * tl.sum(rest * rest, 1), 0.5 * tl.sum(rest, 1), 0.5 * tl.sum((rest > 0).to(tl.float32), 1)
+    else:
+        slope = tl.sum(slopes(s, tau, power, ALIGN), 1)
+        return tl.sum(weights(s, tau, power, ALIGN), 1), slope, slope * 0.0
+
+
+@triton.jit
 def pulled(s, tau, w, dw, delta, power, ALIGN: tl.constexpr):
     """The gradient of the scores from that of the weights; delta is the mean of dw that the row takes out."""
     if ALIGN == 0:
@@ -179,10 +193,12 @@ def _pull_pairs(
     BN: tl.constexpr, READ: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     i, d = eighths(BM), tl.reshape(tl.arange(0, DP), [1, DP, 1])
+    at = Y + first * DP + d  # within a head
+    d1, d2, y1, y2 = tl.load(DS + i), tl.load(DS + BM + i), tl.load(at), tl.load(at + DP)
     for k in range(0, BN, 2):
-        d1, d2 = tl.load(DS + k * BM + i), tl.load(DS + (k + 1) * BM + i)
-        at = Y + (first + k) * DP + d  # within a head
-        y1, y2 = tl.load(at), tl.load(at + DP)
+        ahead = tl.minimum(k + 2, BN - 2)
+        next1, next2 = tl.load(DS + ahead * BM + i), tl.load(DS + (ahead + 1) * BM + i)
+        next3, next4 = tl.load(at + ahead * DP), tl.load(at + (ahead + 1) * DP)
         if CORE == 1:
             p1, p2 = one_plus(x, y1, MODE), one_plus(x, y2, MODE)
             both = reciprocal(p1 * p2, INTERPRETED)
@@ -200,6 +216,7 @@ def _pull_pairs(
             if READ:
                 read += d1 * tl.abs(z1)
                 read += d2 * tl.abs(z2)
+        d1, d2, y1, y2 = next1, next2, next3, next4
     return acc, read
 
 
