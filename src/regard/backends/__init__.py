@@ -6,9 +6,10 @@ from .edges_cpu import EdgesCpu
 from .linear import Linear
 from .reference import Reference
 from .sdpa import Sdpa
+from .triton_dense import TritonDense
 from .triton_edges import TritonEdges
 from .triton_map import cells
 
-for _backend in (Sdpa(), Linear(), TritonEdges(), EdgesCpu(), Chunked(), Reference()):
+for _backend in (Sdpa(), Linear(), TritonEdges(), TritonDense(), EdgesCpu(), Chunked(), Reference()):
     enlist(_backend)
 cell_makers.append(cells)

@@ -1,8 +1,8 @@
 """Triton dense: attention that no library fuses, on a GPU, forward and backward, with nothing of n x m in memory.
 
 What runs here: dot products (with a bias of keys or rows), additive scores with tanh, (leaky) ReLU and absolute values;
-softmax, sigmoid, sparsemax and entmax; over ranges (causal, window, padding) and key masks. Operators are registered here
-without importing Triton; kernels and launches are in the files beside it.
+softmax, sigmoid, sparsemax and entmax; over ranges (causal, window, padding) and key masks. Operators are registered
+here without importing Triton; kernels and launches are in the files beside it.
 """
 
 from importlib.util import find_spec
@@ -17,6 +17,7 @@ from ..core.errors import Refused
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.scores.score import Lowered
+from .chunked import Chunked
 from .operator import operator
 from .ranges import NO_BOUND, Ranges, ranges_of
 
@@ -36,7 +37,8 @@ class TritonDense:
         return why + unfit(plan)
 
     def passes(self, plan: Plan) -> bool:
-        return False
+        """Few pairs: the reference is a few operators."""
+        return Chunked().passes(plan)
 
     def run(self, plan: Plan) -> Ran:
         problem = plan.problem

@@ -1,8 +1,8 @@
 """Dense attention backward: one kernel that runs twice, once for blocks of queries and once for blocks of keys.
 
-A score is the same seen from either side, so the kernel has an own side X and another side Y. It computes the tile again,
-the gradient of its scores, and adds to its own vectors what they receive; nothing is added by two programs, so the
-result is the same each time. KEYS says that the own side is that of the keys: their values receive theirs too.
+A score is the same seen from either side, so the kernel has an own side X and another side Y. It computes the tile
+again, the gradient of its scores, and adds to its own vectors what they receive; nothing is added by two programs, so
+the result is the same each time. KEYS says that the own side is that of the keys: their values receive theirs too.
 """
 
 import triton
@@ -79,7 +79,7 @@ def pull_kernel(
 ):  # fmt: skip
     """XO and YO are the gradients of the outputs on the queries' side and the values on the keys' side.
 
-    DX (places, D): dot: the gradient of X; pairs: sum ds h(x + y), less the readout. SUMS: sum of ds over the other side.
+    DX (places, D): dot: the gradient of X; pairs: sum ds h(x + y), less the readout. SUMS: ds over the other side.
     """
     g = tl.program_id(1).to(tl.int64)
     batch, head = g // heads, g % heads

@@ -84,14 +84,14 @@ def softmax_kernel(
     acc = averages(CORE, BM, DVP)
     start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
     for first in range(inner, outer, BN):
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x, stride_y,
-                 CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, True, PRECISION, INTERPRETED)  # fmt: skip
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
+                 stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, True, PRECISION, INTERPRETED)  # fmt: skip
         v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, True)
         top, sums, acc = _soften(top, sums, acc, s, v, CORE, PRECISION, INTERPRETED)
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x, stride_y,
-                 CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION, INTERPRETED)  # fmt: skip
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
+                 stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION, INTERPRETED)  # fmt: skip
         v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, False)
         top, sums, acc = _soften(top, sums, acc, s, v, CORE, PRECISION, INTERPRETED)
     full = sums > 0
@@ -185,13 +185,13 @@ def threshold_kernel(
     start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
     tau = tl.full([BM], -float("inf"), tl.float32)
     for first in range(inner, outer, BN):
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x, stride_y,
-                 CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, True, PRECISION, INTERPRETED)  # fmt: skip
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
+                 stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, True, PRECISION, INTERPRETED)  # fmt: skip
         tau = _bound(s, tau, power, ALIGN)
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x, stride_y,
-                 CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION, INTERPRETED)  # fmt: skip
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
+                 stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION, INTERPRETED)  # fmt: skip
         tau = _bound(s, tau, power, ALIGN)
     tau = tl.where(tau == -float("inf"), float("inf"), tau)
     step = 0

@@ -1,6 +1,7 @@
 """Launches of the dense kernels: tables for pairs, sizes of tiles, and the gradients of what scores are made of."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import triton
@@ -99,7 +100,7 @@ def _padded(x: Tensor, rows: int, columns: int) -> Tensor:
     return torch.nn.functional.pad(x, (0, columns - x.shape[2], 0, rows - x.shape[1])).contiguous()
 
 
-def _sizes(call: Call, tables: Tables, backward: bool) -> dict[str, object]:
+def _sizes(call: Call, tables: Tables, backward: bool) -> dict[str, Any]:
     d_v = call.v.shape[2]
     interpreted = triton.knobs.runtime.interpret
     return {
@@ -112,12 +113,18 @@ def _sizes(call: Call, tables: Tables, backward: bool) -> dict[str, object]:
 
 def _tiles(call: Call, backward: bool) -> dict[str, int]:
     """Rows and columns of a tile, warps, stages, registers of a thread: measured on an H200."""
-    wide = max(call.a.shape[2], call.v.shape[2]) > 64 or call.v.dtype == torch.float32
-    if call.core != DOT:
-        rows = 32 if backward and call.align <= SIGMOID else 64
-        return {"BM": rows, "BN": 64, "num_warps": 4, "num_stages": 2}
-    rows = 64 if backward or wide or call.align > SIGMOID else 128
-    return {"BM": rows, "BN": 64, "num_warps": 4, "num_stages": 2 if wide else 3}
+    full, sparse = call.v.dtype == torch.float32, call.align > SIGMOID
+    wide = max(call.a.shape[2], call.v.shape[2]) > 64 or full
+    if call.core == DOT:
+        rows = 64 if backward or wide or sparse else 128
+        return {"BM": rows, "BN": 64, "num_warps": 4, "num_stages": 2 if wide else 3}
+    if sparse:  # both sides of the backward share the list of tiles that hold weights, so tiles are square
+        return {"BM": 64, "BN": 64, "num_warps": 8, "num_stages": 2, "maxnreg": 128}
+    if backward:
+        return {"BM": 32, "BN": 64, "num_warps": 4, "num_stages": 2, "maxnreg": 128}
+    if full:
+        return {"BM": 32, "BN": 128, "num_warps": 4, "num_stages": 2}
+    return {"BM": 64, "BN": 128, "num_warps": 8, "num_stages": 2, "maxnreg": 128}
 
 
 def _where(call: Call) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
@@ -185,7 +192,7 @@ def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -
         (left, right), scale, strides = _where(call)
         own, keys = tables.own, tables.keys
         scratch = torch.empty(
-            (g, triton.cdiv(max(n, m), sizes["BM"]), sizes["BM"], sizes["BN"]) if call.core != DOT else 0,
+            (g if call.core != DOT else 0, triton.cdiv(max(n, m), sizes["BM"]), sizes["BM"], sizes["BN"]),
             dtype=torch.float32, device=a.device,
         )  # fmt: skip
         lengths, keep = _or(call.ranges.lengths, a), _or(call.ranges.keep, a)
@@ -193,12 +200,13 @@ def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -
             x, y = (a, b) if side == 0 else (b, a)
             turn = slice(None) if side == 0 else slice(None, None, -1)
             sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": (keys, own)[side] is not None}
+            outer: Any = (dout, v)[turn]
             pull_kernel[(triton.cdiv(x.shape[1], sizes["BM"]), g)](
-                x, y, *tables.across[turn], *tables.along[turn], tables.readout, tables.modes, _or((own, keys)[side], a),
-                _or((keys, own)[side], a), *(dout, v)[turn], tau, delta, live, lengths, keep, scratch, (da, db)[side],
-                dv, (rows, columns)[side], reads, n, m, left, right, scale, call.scale if call.core == DOT else 1.0,
-                *strides, *tables.strides[turn], call.power, ALIGN=call.align, KEYS=side == 1,
-                READ=read and side == 0, **sizes,
+                x, y, *tables.across[turn], *tables.along[turn], tables.readout, tables.modes,
+                _or((own, keys)[side], a), _or((keys, own)[side], a), *outer, tau, delta, live, lengths, keep,
+                scratch, (da, db)[side], dv, (rows, columns)[side], reads, n, m, left, right, scale,
+                call.scale if call.core == DOT else 1.0, *strides, *tables.strides[turn], call.power,
+                ALIGN=call.align, KEYS=side == 1, READ=read and side == 0, **sizes,
             )  # fmt: skip
     dreadout = None
     if call.core != DOT:

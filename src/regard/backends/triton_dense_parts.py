@@ -263,7 +263,9 @@ def pull_pairs(
     ds, DS, Y, mode, x, first, acc, read, CORE: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     READ: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """acc (BM / 8, DP, 8) += sum_j ds_j h(x + y_j), where h is r - r^2 (tanh) or the sign; read += sum_j ds_j r, or |x + y_j|.
+    """acc (BM / 8, DP, 8) += sum_j ds_j h(x + y_j); read += sum_j ds_j k(x + y_j).
+
+    Of tanh, h is r - r^2 and k is r = 1 / (1 + exp(2 (x + y))); of |x + y|, h is the sign and k itself.
 
     Each thread holds some numbers of acc and walks along the keys, so nothing is summed across threads. The scores'
     gradient, which other threads hold, goes through DS (BN, BM), memory of this program alone.

@@ -48,6 +48,22 @@ def by_turns(ours: Callable[[], Any], peer: Callable[[], Any], repeats: int, cal
     return statistics.median(times[0]), statistics.median(times[1])
 
 
+def gpu_times(*runs: Callable[[], Any], repeats: int = 5) -> list[float]:
+    """Median milliseconds of each, by turns."""
+    times: list[list[float]] = [[] for _ in runs]
+    for turn in range(repeats + 1):
+        for side, run in enumerate(runs):
+            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            torch.cuda.synchronize()
+            first.record()
+            run()
+            last.record()
+            torch.cuda.synchronize()
+            if turn:  # the first compiles
+                times[side].append(first.elapsed_time(last))
+    return [statistics.median(t) for t in times]
+
+
 def timed(run: Callable[[], Any]) -> float:
     start = time.perf_counter()
     run()

@@ -5,8 +5,6 @@ and a pyramid of one layer beside the time of its SDPA forward.
 """
 
 import gc
-import statistics
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..recording import record
-from .measure import Result, by_turns, peak_memory, show
+from .measure import Result, by_turns, gpu_times, peak_memory, show
 
 
 class Block(nn.Module):
@@ -104,7 +102,7 @@ def on_a_gpu(lengths: tuple[int, ...] = (32_768, 131_072)) -> list[Result]:
                 model(x)
             return rec
 
-        with_capture, without = _gpu_times(recorded, bare)
+        with_capture, without = gpu_times(recorded, bare)
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         rec = recorded()
@@ -124,7 +122,7 @@ def _pyramid(rec: Any, n: int) -> Result:
     core = amap.live.score.core
     q, k = (t.unflatten(0, (1, 12)) for t in (core.a, core.b))
     v = torch.randn_like(k)
-    attention = _gpu_times(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True))[0]
+    attention = gpu_times(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True))[0]
 
     def build() -> None:
         amap._pyramid = None
@@ -132,24 +130,8 @@ def _pyramid(rec: Any, n: int) -> Result:
 
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    took = _gpu_times(build)[0]
+    took = gpu_times(build)[0]
     made = Result(f"pyramid of one layer of 12 heads at {n} tokens, bf16", "ms", took, attention, "SDPA forward",
                   "at most 4 times SDPA's forward", took <= 4 * attention)  # fmt: skip
     made.notes = {"peak_gb": (torch.cuda.max_memory_allocated() - before) / 1e9}
     return made
-
-
-def _gpu_times(*runs: Callable[[], Any], repeats: int = 5) -> list[float]:
-    """Median milliseconds of each, by turns."""
-    times: list[list[float]] = [[] for _ in runs]
-    for turn in range(repeats + 1):
-        for side, run in enumerate(runs):
-            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda.synchronize()
-            first.record()
-            run()
-            last.record()
-            torch.cuda.synchronize()
-            if turn:  # the first compiles
-                times[side].append(first.elapsed_time(last))
-    return [statistics.median(t) for t in times]

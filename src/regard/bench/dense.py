@@ -1,0 +1,146 @@
+"""Dense attention on a GPU beside the fastest that does the same: torch.compile, SDPA, AdaSplash."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from rich.console import Console
+from torch import Tensor
+
+from ..core.attend import attend
+from ..core.scores import Additive, Gaussian, ScaledDot
+from ..core.structures import Causal, Window
+from .measure import Result, gpu_times, show
+
+TANHS = 8.4e12  # tanh a second by pairs of reciprocals, the bound of an H200 (0.5 special functions, 3 FP32 each)
+
+
+def main(json: bool = False) -> None:
+    if not torch.cuda.is_available():
+        raise OSError("regard bench dense measures kernels of a GPU, and there is no CUDA device here.")
+    console = Console(stderr=True)
+    results = []
+    for part in (additive, softmax, sigmoid, entmax):
+        console.print(f"[dim]{part.__doc__}[/dim]")
+        results += part()
+    show("dense", results, json)
+
+
+def _made(batch: int, heads: int, n: int, dtype: torch.dtype, d: int = 64) -> list[Tensor]:
+    torch.manual_seed(0)
+    return [torch.randn(batch, heads, n, d, device="cuda", dtype=dtype, requires_grad=True) for _ in range(3)]
+
+
+def _there_and_back(run: Callable[[], Tensor], leaves: list[Tensor]) -> Callable[[], Any]:
+    pull = torch.randn_like(run())
+    return lambda: torch.autograd.grad(run(), leaves, pull)
+
+
+def _quiet(run: Callable[[], Any]) -> Callable[[], Any]:
+    return torch.no_grad()(run)
+
+
+def _memory(run: Callable[[], Any]) -> float:
+    run()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
+
+
+def additive() -> list[Result]:
+    """additive tanh beside torch.compile of its formula"""
+    results = []
+    sizes = ((8, 1, 512), (4, 8, 1024), (1, 8, 4096))
+    bars = {"bfloat16": "at most 2.2 ms", "float32": "at most 2.6 ms"}
+    for batch, heads, n in sizes:
+        for dtype in (torch.float32, torch.bfloat16):
+            if dtype == torch.bfloat16 and n != 4096:
+                continue
+            q, k, v = _made(batch, heads, n, dtype)
+            score = Additive(64, 64, 64, heads=heads).cuda().to(dtype)
+            leaves = [q, k, v, *score.parameters()]
+
+            @torch.compile
+            def formula(q: Tensor, k: Tensor, v: Tensor, score: Additive = score) -> Tensor:
+                return torch.softmax(score(q, k).float(), -1).to(v.dtype) @ v
+
+            def ours(q: Tensor = q, k: Tensor = k, v: Tensor = v, score: Additive = score) -> Tensor:
+                return attend(q, k, v, score, backend="triton-dense").out
+
+            def peer(q: Tensor = q, k: Tensor = k, v: Tensor = v, formula: Any = formula) -> Tensor:
+                return formula(q, k, v)
+
+            name = str(dtype).removeprefix("torch.")
+            where = f"additive ({batch}, {heads}, {n}, 64) {name}"
+            bound = batch * heads * n * n * 64 / TANHS * 1e3
+            mine, theirs = gpu_times(_quiet(ours), _quiet(peer))
+            largest = n == 4096
+            results.append(
+                Result(f"{where}, forward", "ms", mine, theirs, "torch.compile", bars[name] if largest else "faster",
+                       mine <= (2.2 if name == "bfloat16" else 2.6) if largest else mine < theirs, {"bound_ms": bound})
+            )  # fmt: skip
+            both = _there_and_back(ours, leaves)
+            mine, theirs = gpu_times(both, _there_and_back(peer, leaves))
+            results.append(
+                Result(f"{where}, forward+backward", "ms", mine, theirs, "torch.compile",
+                       "8 times faster" + (", at most 11 ms and 600 MiB" if largest else ""),
+                       theirs / mine >= 8 and (not largest or mine <= 11), {"extra_mib": _memory(both)})
+            )  # fmt: skip
+    return results
+
+
+def softmax() -> list[Result]:
+    """a Gaussian score and a window beside SDPA"""
+    q, k, v = _made(1, 8, 8192, torch.bfloat16)
+    plain = _quiet(lambda: F.scaled_dot_product_attention(q, k, v))
+    mine, theirs = gpu_times(_quiet(lambda: attend(q, k, v, Gaussian(8.0), backend="triton-dense")), plain)
+    made = [Result("Gaussian (1, 8, 8192, 64) bf16, forward", "ms", mine, theirs, "SDPA", "at most 1.25 times",
+                   mine <= 1.25 * theirs)]  # fmt: skip
+    q, k, v = _made(1, 8, 32768, torch.bfloat16)
+    window = Causal() & Window(1024, 0)
+    mine, theirs = gpu_times(
+        _quiet(lambda: attend(q, k, v, over=window, backend="triton-dense")),
+        _quiet(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+    )
+    return [*made, Result("window of 1,024 at 32,768, bf16, forward", "ms", mine, theirs, "SDPA, causal without window",
+                          "faster", mine < theirs)]  # fmt: skip
+
+
+def sigmoid() -> list[Result]:
+    """sigmoid beside SDPA's softmax"""
+    q, k, v = _made(1, 8, 8192, torch.bfloat16)
+    ours = lambda: attend(q, k, v, ScaledDot(), "sigmoid", backend="triton-dense").out  # noqa: E731
+    peer = lambda: F.scaled_dot_product_attention(q, k, v)  # noqa: E731
+    mine, theirs = gpu_times(_quiet(ours), _quiet(peer))
+    one = Result("sigmoid (1, 8, 8192, 64) bf16, forward", "ms", mine, theirs, "SDPA", "not slower", mine <= theirs)
+    mine, theirs = gpu_times(*(_there_and_back(run, [q, k, v]) for run in (ours, peer)))
+    return [one, Result("sigmoid (1, 8, 8192, 64) bf16, forward+backward", "ms", mine, theirs, "SDPA",
+                        "at most 1.3 times", mine <= 1.3 * theirs)]  # fmt: skip
+
+
+def entmax() -> list[Result]:
+    """entmax 1.5 beside AdaSplash, where that is installed"""
+    try:
+        from adasplash import adasplash  # type: ignore[import-not-found]
+    except ImportError:
+        adasplash = None
+    results = []
+    for n in (8192, 5000):
+        q, k, v = _made(1, 8, n, torch.bfloat16)
+        ours = lambda q=q, k=k, v=v: attend(q, k, v, align="entmax15", over=Causal(), backend="triton-dense").out  # noqa: E731
+        runs = {"forward": _quiet(ours), "forward+backward": _there_and_back(ours, [q, k, v])}
+        known = adasplash is not None and n == 8192  # it takes powers of two
+        peer = lambda q=q, k=k, v=v: adasplash(q, k, v, alpha=1.5, is_causal=True)  # noqa: E731
+        peers = {"forward": _quiet(peer), "forward+backward": _there_and_back(peer, [q, k, v])} if known else {}
+        for name, run in runs.items():
+            if known:
+                mine, theirs = gpu_times(run, peers[name])
+            else:
+                mine, theirs = gpu_times(run)[0], None
+            results.append(Result(f"entmax 1.5 causal (1, 8, {n}, 64) bf16, {name}", "ms", mine, theirs, "AdaSplash",
+                                  "not slower", None if theirs is None else mine <= theirs))  # fmt: skip
+    return results

@@ -1,0 +1,146 @@
+"""Dense kernels by Triton's interpreter, against the reference in fp64."""
+
+import pytest
+import torch
+
+from regard import Causal, Edges, Entmax, Mask, Padding, Sigmoid, SoftCap, Window, attend, plan
+from regard.backends.ranges import counts, ranges_of
+from regard.backends.triton_dense import TritonDense, unfit
+from regard.core.plan import make_plan
+from regard.core.scores import Additive, GATv2, Gaussian, ScaledDot
+
+pytest.importorskip("triton")
+
+HEADS, WIDTH, VALUES, KEYS = 1, 6, 5, 37  # small: the interpreter takes a millisecond for each line of a kernel
+SCORES = {
+    "dot": ScaledDot,
+    "tanh": lambda: Additive(WIDTH, WIDTH, 9, heads=HEADS),
+    "leaky": lambda: GATv2(WIDTH, heads=HEADS),
+    "relu": lambda: Additive(WIDTH, WIDTH, 8, heads=HEADS, activation="relu"),
+    "distance": lambda: Additive(WIDTH, WIDTH, 7, heads=HEADS, activation="negative_abs"),
+    "gaussian": lambda: Gaussian(1.5),
+}
+ALIGNMENTS = {
+    "softmax": "softmax", "sigmoid": "sigmoid", "biased sigmoid": Sigmoid(-1.0), "sparsemax": "sparsemax",
+    "entmax 1.5": "entmax15", "entmax 1.3": Entmax(1.3),
+}  # fmt: skip
+STRUCTURES = {
+    "full": (33, None),
+    "causal": (KEYS, Causal("end")),
+    "window": (20, Causal("end") & Window(9, 3, align="end")),
+    "padded": (70, Padding(torch.tensor([KEYS, 0]))),
+    "keys": (5, Mask(keep=torch.rand(2, HEADS, 1, KEYS, generator=torch.Generator().manual_seed(0)) > 0.3)),
+    "one query": (1, None),
+}
+
+
+def pair(score, align, over, n, m=KEYS, size=1.0, dtype=torch.float32):
+    """Outputs and gradients: the reference in fp64, and the kernels; the same numbers in both."""
+    found = []
+    for kind in (torch.float64, dtype):
+        torch.manual_seed(1)
+        made = SCORES[score]().to(dtype).to(kind)
+        sizes = ((n, WIDTH), (m, WIDTH), (m, VALUES))
+        q, k, v = (size * torch.randn(2, HEADS, *shape) for shape in sizes)
+        q, k, v = (x.to(dtype).to(kind).requires_grad_() for x in (q, k, v))
+        if kind == torch.float64:
+            out = attend(q, k, v, made, align, over, backend="reference").out
+        else:
+            asked = make_plan(q, k, v, made, align, over)
+            assert not unfit(asked)
+            out = TritonDense().run(asked).out
+        leaves = [q, k, v, *made.parameters()]
+        pull = torch.randn(out.shape).to(dtype).to(kind)
+        grads = torch.autograd.grad(out, leaves, pull, allow_unused=True)
+        found.append([out, *(torch.zeros_like(x) if g is None else g for x, g in zip(leaves, grads, strict=True))])
+    return found
+
+
+def close(true, mine, ulps=64):
+    for x, y in zip(true, mine, strict=True):
+        bound = ulps * torch.finfo(mine[0].dtype).eps * max(1.0, x.abs().max().item()) if x.numel() else 0
+        assert torch.isfinite(y).all()
+        assert (x - y.double()).abs().max().item() <= bound if x.numel() else True
+
+
+@pytest.mark.parametrize("align", ALIGNMENTS)
+@pytest.mark.parametrize("score", ["dot", "tanh", "leaky"])
+def test_outputs_and_gradients_are_the_reference(score, align):
+    n, over = STRUCTURES["causal"]
+    close(*pair(score, ALIGNMENTS[align], over, n))
+
+
+@pytest.mark.parametrize("where", STRUCTURES)
+@pytest.mark.parametrize("score", ["dot", "tanh"])
+def test_every_structure(score, where):
+    n, over = STRUCTURES[where]
+    close(*pair(score, "softmax" if score == "dot" else "entmax15", over, n))
+
+
+def test_many_tiles():
+    for score, align in (("dot", "softmax"), ("dot", "sparsemax"), ("tanh", "softmax")):
+        close(*pair(score, align, Causal("end"), 70, 140))
+
+
+@pytest.mark.parametrize("score", ["relu", "distance", "gaussian"])
+@pytest.mark.parametrize("align", ["softmax", "sigmoid"])
+def test_other_scores(score, align):
+    close(*pair(score, align, None, 9))
+
+
+@pytest.mark.parametrize("size", [0.1, 6.0, 60.0])
+def test_tanh_holds_for_sums_of_any_size(size):
+    """Products of exponentials, bounded ones, and sums of exponents: chosen by how large the vectors are."""
+    close(*pair("tanh", "softmax", None, 9, size=size), ulps=256)
+
+
+def test_one_key_no_key_and_no_query():
+    for n, m in ((5, 1), (4, 0), (0, 5)):
+        true, mine = pair("tanh", "softmax", None, n, m)
+        close(true, mine)
+    assert not pair("dot", "softmax", None, 4, 0)[1][0].any()
+
+
+def test_sixteen_bits():
+    for score in ("dot", "tanh"):
+        true, mine = pair(score, "softmax", Causal("end"), KEYS, dtype=torch.bfloat16)
+        close(true, mine, ulps=4)
+
+
+def test_empty_rows_are_zero_and_tau_is_infinite():
+    q, k = torch.randn(2, 1, 6, 8), torch.randn(2, 1, 9, 8)
+    for align in ("softmax", "sigmoid", "entmax15"):
+        ran = TritonDense().run(make_plan(q, k, k, "scaled_dot", align, Padding(torch.tensor([9, 0]))))
+        assert not ran.out[1].any() and (ran.state.tau.view(2, 1, 6)[1] == float("inf")).all()
+
+
+def test_tau_gives_the_weights():
+    q, k = torch.randn(1, 2, 7, 8), torch.randn(1, 2, 9, 8)
+    for align in ("softmax", "sigmoid", "sparsemax", "entmax15"):
+        for score in ("scaled_dot", "additive"):
+            ran = TritonDense().run(make_plan(q, k, k, score, align))
+            state = attend(q, k, k, score, align, backend="reference").map.state
+            torch.testing.assert_close(ran.state.tau, state.tau, atol=2e-6, rtol=2e-6)
+
+
+def test_how_many_keys_a_row_sees():
+    m, batch, heads = 11, 2, 3
+    for n in (4, 11):
+        keep = torch.rand(batch, 1, 1, m) > 0.4
+        over = Causal("end") & Window(3, 2, align="end") & Mask(keep=keep) & Padding(torch.tensor([9, 2]))
+        fitted = over.fit((batch,), heads, n, m)
+        q, k = torch.randn(batch, heads, n, 4), torch.randn(batch, heads, m, 4)
+        seen = (attend(q, k, k, over=over, backend="reference").map.weights() > 0).sum(-1)
+        assert torch.equal(counts(ranges_of(fitted, n, m), batch, heads, n, m, q.device), seen)
+
+
+def test_what_it_leaves_to_others():
+    q = torch.randn(1, 2, 9, 4)
+    others = [
+        {"align": "hard"}, {"dropout": 0.5}, {"score": ScaledDot() | SoftCap(3.0)}, {"align": Entmax(2.5)},
+        {"over": Mask(keep=torch.ones(9, 9, dtype=torch.bool))}, {"over": Edges(torch.zeros(2, 1, dtype=torch.long))},
+        {"score": Additive(features=True)},
+    ]  # fmt: skip
+    for options in others:
+        assert unfit(make_plan(q, q, q, **options)), options
+    assert "CUDA" in plan(q, q, q).refusals["triton-dense"][0]

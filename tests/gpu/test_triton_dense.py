@@ -1,0 +1,71 @@
+"""Dense kernels on a GPU: the error of outputs and gradients is at most twice the reference's in the same precision."""
+
+import pytest
+import torch
+
+from regard import Causal, Mask, Padding, Window, attend
+from regard.core.scores import Additive, GATv2, Gaussian, ScaledDot
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+SCORES = {
+    "dot": lambda d: ScaledDot(),
+    "tanh": lambda d: Additive(d, d, 40, heads=3),
+    "leaky": lambda d: GATv2(d, heads=3),
+    "gaussian": lambda d: Gaussian(2.0),
+}
+SIZES = {"causal": (300, 300, 64), "window": (130, 257, 40), "padded": (70, 333, 64), "keys": (1, 200, 128)}
+
+
+def structure(name, m):
+    return {
+        "causal": Causal("end"),
+        "window": Causal("end") & Window(50, 7, align="end"),
+        "padded": Padding(torch.tensor([m, m // 3], device="cuda")),
+        "keys": Mask(keep=(torch.arange(m, device="cuda") % 3 > 0)[None, None, None]),
+    }[name]
+
+
+def outcome(score, align, where, dtype, backend):
+    n, m, d = SIZES[where]
+    kind = torch.float64 if dtype is None else dtype
+    torch.manual_seed(0)
+    made = SCORES[score](d).to(torch.bfloat16).to(kind).cuda()
+    sizes = ((n, d), (m, d), (m, 48))
+    q, k, v = (torch.randn(2, 3, *shape).bfloat16().to(kind).cuda().requires_grad_() for shape in sizes)
+    out = attend(q, k, v, made, align, structure(where, m), backend=backend).out
+    leaves = [q, k, v, *made.parameters()]
+    pull = torch.randn(out.shape).bfloat16().to(kind).cuda()
+    return [out.detach(), *torch.autograd.grad(out, leaves, pull)]
+
+
+@pytest.mark.parametrize("where", SIZES)
+@pytest.mark.parametrize("align", ["softmax", "sigmoid", "sparsemax", "entmax15"])
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=["bf16", "fp32"])
+def test_errors_are_within_twice_the_references(score, align, where, dtype):
+    true = outcome(score, align, where, None, "reference")
+    own = outcome(score, align, where, dtype, "reference")
+    mine = outcome(score, align, where, dtype, "triton-dense")
+    for kind in (slice(0, 1), slice(1, None)):
+        largest = max(x.abs().amax().item() for x in true[kind])
+        for x, low, y in zip(true[kind], own[kind], mine[kind], strict=True):
+            allowed = 2 * (low.double() - x).abs().amax().item() + 2 * torch.finfo(dtype).eps * largest
+            assert (y.double() - x).abs().amax().item() <= allowed
+
+
+@pytest.mark.parametrize("score", ["dot", "tanh"])
+def test_the_same_bits_twice(score):
+    one, two = (outcome(score, "entmax15", "causal", torch.bfloat16, "triton-dense") for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+def test_a_new_length_compiles_nothing():
+    from regard.backends.triton_dense_forward import softmax_kernel
+
+    seen = set()
+    for n in (130, 257, 391):  # lengths are divisible by 16 or not: two kernels, whatever the length
+        q = torch.randn(1, 2, n, 64, device="cuda", dtype=torch.bfloat16)
+        attend(q, q, q, "additive", backend="triton-dense")
+        seen.add(sum(len(cache[0]) for cache in softmax_kernel.device_caches.values()))
+    assert len(seen) == 1
