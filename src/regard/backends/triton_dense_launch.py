@@ -197,15 +197,15 @@ def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -
         )  # fmt: skip
         lengths, keep = _or(call.ranges.lengths, a), _or(call.ranges.keep, a)
         for side in (0, 1):
-            x, y = (a, b) if side == 0 else (b, a)
-            turn = slice(None) if side == 0 else slice(None, None, -1)
+            x, y = (a, b)[side], (b, a)[side]
+            both = [pair if side == 0 else pair[::-1] for pair in (tables.across, tables.along, (dout, v))]
+            lines = tables.strides if side == 0 else tables.strides[::-1]
             sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": (keys, own)[side] is not None}
-            outer: Any = (dout, v)[turn]
             pull_kernel[(triton.cdiv(x.shape[1], sizes["BM"]), g)](
-                x, y, *tables.across[turn], *tables.along[turn], tables.readout, tables.modes,
-                _or((own, keys)[side], a), _or((keys, own)[side], a), *outer, tau, delta, live, lengths, keep,
+                x, y, *both[0], *both[1], tables.readout, tables.modes,
+                _or((own, keys)[side], a), _or((keys, own)[side], a), *both[2], tau, delta, live, lengths, keep,
                 scratch, (da, db)[side], dv, (rows, columns)[side], reads, n, m, left, right, scale,
-                call.scale if call.core == DOT else 1.0, *strides, *tables.strides[turn], call.power,
+                call.scale if call.core == DOT else 1.0, *strides, *lines, call.power,
                 ALIGN=call.align, KEYS=side == 1, READ=read and side == 0, **sizes,
             )  # fmt: skip
     dreadout = None

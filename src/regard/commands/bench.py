@@ -38,6 +38,20 @@ def graph(
     measure.main(json=json, peers=peers)
 
 
+@app.command()
+def dense(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Dense kernels of a GPU: additive beside torch.compile, entmax beside AdaSplash, others beside SDPA.
+
+    Example:  regard bench dense --json > dense.json
+    """
+    with told():
+        from regard.bench import dense as measure
+
+        measure.main(json=json)
+
+
 @app.command("record")
 def bench_record(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
