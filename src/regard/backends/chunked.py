@@ -21,7 +21,7 @@ from ..core.evaluate import Problem
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.spec import Parts, decode, encode, transform
-from .operator import operator
+from .operator import no_second_derivative, operator
 
 SMALL = 1 << 19  # pairs times width under which the reference is faster: it starts in half the time
 
@@ -260,11 +260,7 @@ def _autograd(ctx: Any, dout: Tensor | None, dtau: Tensor | None, _i: Any, _s: A
 forward_op.register_autograd(_autograd, setup_context=_setup)
 
 
-def _no_second_derivative(ctx: Any, *grads: Any) -> Any:
-    raise Refused('backend "chunked" has no second derivative: attend(..., backend="reference") has.')
-
-
-backward_op.register_autograd(_no_second_derivative)
+backward_op.once_differentiable("chunked")
 
 
 def _no_vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
@@ -352,4 +348,4 @@ class _Once(torch.autograd.Function):
     def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
         return tuple(x.view_as(x) for x in tensors[:count])
 
-    backward = staticmethod(_no_second_derivative)
+    backward = staticmethod(no_second_derivative("chunked"))

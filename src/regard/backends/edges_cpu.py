@@ -251,15 +251,11 @@ def _autograd(ctx: Any, dout: Tensor | None, dtau: Tensor | None, _: Tensor | No
     return *found, [None] * ctx.count, None, None, None, None, None
 
 
-def _no_second_derivative(ctx: Any, *grads: Any) -> Any:
-    raise Refused('backend "edges-cpu" has no second derivative: attend(..., backend="reference") has.')
-
-
 def _no_vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
     raise Refused(f'backend "edges-cpu" refuses: {_NO_FUNC}')
 
 
 forward_op.register_autograd(_autograd, setup_context=_setup)
-backward_op.register_autograd(_no_second_derivative)
+backward_op.once_differentiable("edges-cpu")
 forward_op.register_vmap(_no_vmap)
 backward_op.register_vmap(_no_vmap)

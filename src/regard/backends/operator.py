@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.library import Library, infer_schema
 
+from ..core.errors import Refused
+
 _library = Library("regard", "FRAGMENT")
 
 
@@ -63,6 +65,17 @@ class Operator:
                 return call(*arguments)
 
         _library.impl(self.name.removeprefix("regard::"), entry, "Autograd")
+
+    def once_differentiable(self, backend: str) -> None:
+        """For the operator of a gradient: asked for its own gradient, it says which backend has one."""
+        self.register_autograd(no_second_derivative(backend))
+
+
+def no_second_derivative(backend: str) -> Callable[..., Any]:
+    def refuse(ctx: Any, *grads: Any) -> Any:
+        raise Refused(f'backend "{backend}" has no second derivative: attend(..., backend="reference") has.')
+
+    return refuse
 
 
 def operator(name: str) -> Callable[[Callable[..., Any]], Operator]:

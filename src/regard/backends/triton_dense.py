@@ -13,7 +13,6 @@ from torch import Tensor
 
 from ..core.alignments import Entmax, RowState, Sigmoid, Softmax, Sparsemax
 from ..core.cores import Dot, Pair
-from ..core.errors import Refused
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.scores.score import Lowered
@@ -204,8 +203,4 @@ def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
 dense_op.register_autograd(_autograd, setup_context=_setup)
 
 
-def _no_second_derivative(ctx: Any, *grads: Any) -> Any:
-    raise Refused('backend "triton-dense" has no second derivative: attend(..., backend="reference") has.')
-
-
-backward_op.register_autograd(_no_second_derivative)
+backward_op.once_differentiable("triton-dense")

@@ -16,7 +16,6 @@ from torch import Tensor
 from ..core.alignments import Entmax, ReLU, Sigmoid, Softmax, Sparsemax, TopK, Uniform
 from ..core.cores import Dot, Pair
 from ..core.edges import Neighbours
-from ..core.errors import Refused
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.remember import remembered
@@ -259,8 +258,4 @@ def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
 edges_op.register_autograd(_autograd, setup_context=_setup)
 
 
-def _no_second_derivative(ctx: Any, *grads: Any) -> Any:
-    raise Refused('backend "triton-edges" has no second derivative: attend(..., backend="reference") has.')
-
-
-backward_op.register_autograd(_no_second_derivative)
+backward_op.once_differentiable("triton-edges")
