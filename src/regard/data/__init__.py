@@ -20,8 +20,10 @@ from .task import Task, batches
 from .tu import tu
 from .typed import TypedTask
 from .vocabulary import Vocabulary
+from .word_alignments import AlignedPair, gold_alignments, reference_alignments
 
-__all__ = ["Batch", "Example", "Lookup", "MissingData", "NodeTask", "Pairs", "Task", "TypedTask", "Vocabulary", "acm",
-           "ag_news", "batches", "cipher", "clutter", "collate", "dictionary_lookup", "drug_response", "heterophilous",
-           "mnist", "molecules", "motifs", "movies", "multi30k", "noisy_mnist", "planetoid", "retrieval",
-           "spoken_strings", "sst", "tu", "two_relations"]  # fmt: skip
+__all__ = ["AlignedPair", "Batch", "Example", "Lookup", "MissingData", "NodeTask", "Pairs", "Task", "TypedTask",
+           "Vocabulary", "acm", "ag_news", "batches", "cipher", "clutter", "collate", "dictionary_lookup",
+           "drug_response", "gold_alignments", "heterophilous", "mnist", "molecules", "motifs", "movies", "multi30k",
+           "noisy_mnist", "planetoid", "reference_alignments", "retrieval", "spoken_strings", "sst", "tu",
+           "two_relations"]  # fmt: skip

@@ -26,6 +26,12 @@ class Estimate:
     level: float = 0.95
 
 
+def stream(seed: int, purpose: str) -> np.random.Generator:
+    """Random numbers for one purpose. Data drawn by default_rng(seed) share nothing with them: a random baseline that
+    happens to be made of the numbers that made the data would not be random."""
+    return np.random.Generator(np.random.PCG64([seed, *purpose.encode()]))
+
+
 def mean(values: np.ndarray) -> float:
     """The mean of what is defined; NaN where nothing is."""
     defined = values[~np.isnan(values)]
@@ -65,12 +71,12 @@ def estimate(
         return Estimate(None, None, n - missing, missing, level)
     if table.shape[0] == 1 and n - missing < 2:
         return Estimate(value, None, n - missing, missing, level)
-    draw = np.random.Generator(np.random.PCG64(seed))
+    draw = stream(seed, "bootstrap")
     drawn = []
     for _ in range(resamples):
-        rows = draw.integers(table.shape[0], size=table.shape[0])
-        columns = draw.integers(n, size=n)
-        drawn.append(_over_seeds(table[rows[:, None], columns[None]], statistic))
+        rows = draw.integers(table.shape[0], size=(table.shape[0],))
+        columns = draw.integers(n, size=(n,))
+        drawn.append(_over_seeds(table[np.ix_(rows, columns)], statistic))
     found = [each for each in drawn if each is not None]
     if 2 * len(found) < resamples:  # undefined more often than not: such an interval would speak of the rest alone
         return Estimate(value, None, n - missing, missing, level)
