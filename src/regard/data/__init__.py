@@ -4,6 +4,7 @@ from .acm import acm
 from .agnews import ag_news
 from .batch import Batch, Example, collate
 from .drugs import drug_response
+from .eyes import Reading, Scene, geco, scenes
 from .files import MissingData
 from .heterophilous import heterophilous
 from .lookup import Lookup, dictionary_lookup
@@ -22,8 +23,8 @@ from .typed import TypedTask
 from .vocabulary import Vocabulary
 from .word_alignments import AlignedPair, gold_alignments, reference_alignments
 
-__all__ = ["AlignedPair", "Batch", "Example", "Lookup", "MissingData", "NodeTask", "Pairs", "Task", "TypedTask",
-           "Vocabulary", "acm", "ag_news", "batches", "cipher", "clutter", "collate", "dictionary_lookup",
-           "drug_response", "gold_alignments", "heterophilous", "mnist", "molecules", "motifs", "movies", "multi30k",
-           "noisy_mnist", "planetoid", "reference_alignments", "retrieval", "spoken_strings", "sst", "tu",
-           "two_relations"]  # fmt: skip
+__all__ = ["AlignedPair", "Batch", "Example", "Lookup", "MissingData", "NodeTask", "Pairs", "Reading", "Scene", "Task",
+           "TypedTask", "Vocabulary", "acm", "ag_news", "batches", "cipher", "clutter", "collate", "dictionary_lookup",
+           "drug_response", "geco", "gold_alignments", "heterophilous", "mnist", "molecules", "motifs", "movies",
+           "multi30k", "noisy_mnist", "planetoid", "reference_alignments", "retrieval", "scenes", "spoken_strings",
+           "sst", "tu", "two_relations"]  # fmt: skip

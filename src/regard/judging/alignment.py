@@ -79,9 +79,9 @@ def judge_alignment(
                                  "turned() puts links of the reverse direction right.")  # fmt: skip
     draw = stream(seed, "random links")
     sizes = [(len(pair.source), len(pair.target)) for pair in gold]
-    beside = {"diagonal": _counts([diagonal_links(*size) for size in sizes], gold),
-              "random": _counts([random_links(*size, draw) for size in sizes], gold)}  # fmt: skip
-    return _findings(_counts(links, gold), beside, "", seed, resamples)
+    beside = {"diagonal": corpus_counts([diagonal_links(*size) for size in sizes], gold),
+              "random": corpus_counts([random_links(*size, draw) for size in sizes], gold)}  # fmt: skip
+    return _findings(corpus_counts(links, gold), beside, "", seed, resamples)
 
 
 def judge_soft_alignment(
@@ -102,7 +102,8 @@ def judge_soft_alignment(
     return _findings(counts, {"uniform": _soft(equal, gold)}, "soft ", seed, resamples)
 
 
-def _counts(links: Sequence[Iterable[Link]], gold: Sequence[AlignedPair]) -> np.ndarray:
+def corpus_counts(links: Sequence[Iterable[Link]], gold: Sequence[AlignedPair]) -> np.ndarray:
+    """`error_counts` of each pair, (pairs, 4). Of several seeds, stacked, `estimate` with `error_rate` crosses them."""
     made = [error_counts(some, pair.sure, pair.possible) for some, pair in zip(links, gold, strict=True)]
     return np.stack(made) if made else np.zeros((0, 4))
 

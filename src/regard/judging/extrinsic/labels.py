@@ -12,7 +12,7 @@ def classification(
     said: Sequence[Hashable], wanted: Sequence[Hashable], scores: ArrayLike | None = None,
     classes: Sequence[Hashable] | None = None, positive: Hashable | None = None,
 ) -> list[Measured]:  # fmt: skip
-    """Accuracy, precision, recall and F1 (macro), F1 (micro), and AUC where scores are given; by scikit-learn.
+    """Accuracy, precision, recall and F1 (macro), F1 (micro), and AUC where scores are given.
 
     scores    (n,) of the second of two classes, or (n, classes): AUC is the mean over classes of one against the rest
     classes   their order in `scores`; else all that are said or wanted, sorted
@@ -37,7 +37,7 @@ def classification(
         )
     made.append(Measured("F1, micro", table, _of(2, "micro"), "higher", "F1 is {}, each instance alike."))
     for which, name in enumerate(("precision", "recall", "F1")) if positive is not None else ():
-        own = _of(which, "macro", [place[positive]])
+        own = _of(which, "class", place[positive])
         made.append(Measured(f"{name} of {positive}", table, own, "higher", f"{name} of class {positive} is {{}}."))
     if scores is not None:
         given = np.asarray(scores, dtype=np.float64)
@@ -73,25 +73,42 @@ def _accuracy(table: np.ndarray) -> float:
     return float((table[:, 0] == table[:, 1]).mean()) if len(table) else float("nan")
 
 
-def _of(which: int, average: str, labels: list[int] | None = None) -> Callable[[np.ndarray], float]:
-    from sklearn.metrics import precision_recall_fscore_support
+def _of(which: int, average: str, label: int | None = None) -> Callable[[np.ndarray], float]:
+    """Precision (0), recall (1) or F1 (2) of said and wanted labels, as scikit-learn has them with zero_division=0.
+
+    Written out, since a thousand resamples through scikit-learn's checks take a hundred times as long.
+    """
 
     def statistic(table: np.ndarray) -> float:
-        found = precision_recall_fscore_support(
-            table[:, 1], table[:, 0], average=average, labels=labels, zero_division=0.0
-        )
-        return float(found[which])
+        said, wanted = table.astype(np.int64).T
+        size = int(table.max()) + 1 if table.size else 0
+        counts = np.stack([np.bincount(x, minlength=size) for x in (said[said == wanted], said, wanted)]).astype(float)
+        if label is not None:
+            counts = counts[:, [label]] if label < size else np.zeros((3, 1))
+        elif average == "micro":
+            counts = counts.sum(1, keepdims=True)
+        else:  # macro: the classes that occur
+            counts = counts[:, counts[1:].sum(0) > 0]
+        right, below = counts[0], (counts[1], counts[2], counts[1:].mean(0))[which]
+        found = np.divide(right, below, out=np.zeros_like(right), where=below > 0)
+        return float(found.mean()) if found.size else float("nan")
 
     return statistic
 
 
 def _auc(table: np.ndarray) -> float:
-    from sklearn.metrics import roc_auc_score
+    """By ranks (Mann & Whitney): the share of pairs in which the class scores above the rest, ties as a half."""
+    from scipy.stats import rankdata
 
     wanted, scores = table[:, 0], table[:, 1:]
-    columns = [(1, 0)] if scores.shape[1] == 1 else list(enumerate(range(scores.shape[1])))
-    found = [roc_auc_score(wanted == label, scores[:, column]) for label, column in columns
-             if 0 < (wanted == label).sum() < len(wanted)]  # fmt: skip
+    columns = [(1, 0)] if scores.shape[1] == 1 else [(each, each) for each in range(scores.shape[1])]
+    found = []
+    for label, column in columns:
+        inside = wanted == label
+        n, others = int(inside.sum()), int((~inside).sum())
+        if n and others:
+            ranks = rankdata(scores[:, column])[inside].sum()
+            found.append((ranks - n * (n + 1) / 2) / (n * others))
     return float(np.mean(found)) if found else float("nan")
 
 
