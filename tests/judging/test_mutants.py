@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 from pytest import approx
 
-pytest.importorskip("sklearn")
-pytest.importorskip("scipy")
-
 from regard.judging.alignment import error_counts, error_rate, soft_counts
 from regard.judging.correctness import attention_correctness
 from regard.judging.extrinsic import extrinsic
@@ -16,6 +13,9 @@ from regard.judging.fixations import auc_judd, divergence, human_ceiling, nss, r
 from regard.judging.intervals import Estimate, estimate
 from regard.judging.links import argmax_links, grow_diagonal, turned, union
 from regard.judging.overlap import auprc, macro_f1, micro_f1, span_counts, spans, top_marks
+
+for module in ("sklearn", "scipy", "sacrebleu", "jiwer", "nltk"):
+    pytest.importorskip(module)
 
 SURE, POSSIBLE = {(0, 0), (1, 1)}, {(0, 0), (1, 1), (1, 2)}
 

@@ -69,6 +69,12 @@ def test_weights_on_the_marks_beat_random_ones_in_every_measure():
     assert found[0].baselines["random"] == pytest.approx(0.25, abs=0.1)
 
 
+def test_marks_at_the_end_are_foretold_by_position_alone():
+    found = judge_overlap([np.ones(20)] * 3, [np.arange(20) >= 15] * 3, resamples=1)
+    for one in found:
+        assert one.baselines["last words"] == 1.0 and one.baselines["first words"] < 0.2
+
+
 def test_token_f1_is_that_of_scikit_learn():
     from sklearn.metrics import f1_score
 

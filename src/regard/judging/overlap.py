@@ -95,7 +95,7 @@ def judge_overlap(
     weights: Sequence[ArrayLike], marks: Sequence[ArrayLike], share: float | None = None, seed: int = 0,
     resamples: int = 1000,
 ) -> list[Finding]:  # fmt: skip
-    """AUPRC, token F1 and IOU-F1 of weights against marked tokens, beside random weights.
+    """AUPRC, token F1 and IOU-F1 of weights against marked tokens, beside random weights and mere position.
 
     weights, marks: one (n,) a document. share: of tokens taken as found; else the mean share that people marked: the
     amount is theirs, the place the model's. Documents without any mark are left out and counted.
@@ -106,7 +106,12 @@ def judge_overlap(
     kept = [(w, g) for w, g in kept if g.any()]
     share = share or (float(np.mean([g.mean() for _, g in kept])) if kept else 1.0)
     draw = stream(seed, "random weights")
-    chosen = {"": [w for w, _ in kept], "random": [draw.random(len(w)) for w, _ in kept]}
+    chosen: dict[str, list[np.ndarray]] = {
+        "": [w for w, _ in kept],
+        "random": [draw.random(len(w)) for w, _ in kept],
+        "first words": [-np.arange(len(w)) for w, _ in kept],
+        "last words": [np.arange(len(w)) for w, _ in kept],
+    }
     tables = {name: _tables(some, [g for _, g in kept], share) for name, some in chosen.items()}
     rules: dict[str, tuple[Callable[[np.ndarray], float], str]] = {
         "AUPRC": (lambda x: float(np.nanmean(x)) if (~np.isnan(x)).any() else float("nan"),
@@ -118,7 +123,7 @@ def judge_overlap(
     made = []
     for name, (statistic, says) in rules.items():
         result = estimate(tables[""][name], statistic, seed=seed, resamples=resamples)
-        beside = {"random": estimate(tables["random"][name], statistic, resamples=1).value}
+        beside = {other: estimate(tables[other][name], statistic, resamples=1).value for other in chosen if other}
         if name == "AUPRC":
             beside["chance"] = estimate([float(g.mean()) for _, g in kept], resamples=1).value
         told = "Nothing was marked." if result.value is None else says.format(value=f"{result.value:.2f}")
