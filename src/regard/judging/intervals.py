@@ -38,6 +38,18 @@ def mean(values: np.ndarray) -> float:
     return float(defined.mean()) if defined.size else float("nan")
 
 
+def median(values: np.ndarray) -> float:
+    """The median of what is defined; NaN where nothing is."""
+    defined = values[~np.isnan(values)]
+    return float(np.median(defined)) if defined.size else float("nan")
+
+
+def known(values: ArrayLike, statistic: Statistic = mean) -> float | None:
+    """A statistic without an interval, for a baseline; None where it is undefined."""
+    found = statistic(np.asarray(values, dtype=np.float64))
+    return None if np.isnan(found) else found
+
+
 def estimate(
     values: ArrayLike, statistic: Statistic = mean, *, seeds: bool = False, level: float = 0.95, resamples: int = 1000,
     seed: int = 0,

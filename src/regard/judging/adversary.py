@@ -1,0 +1,178 @@
+"""Adversarial attention: weights as far from the model's as can be found that give the same prediction."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..recording.intervening.interventions import Here
+from .adapter import Adapter
+from .divergence import jsd, over_units, tvd
+from .finding import Finding
+from .inputs import Inputs
+from .intervals import estimate, known, mean, median
+from .looks import AmongUnits, Look
+from .remembering import remembered
+
+TEST = "adversarial attention"
+OPTIMISED, KEPT = 0.01, 0.05  # how far the prediction may move: while searching, and when choosing
+BUDGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Of each instance and start: divergence of the weights, movement of the prediction, both (instances, starts).
+
+    `start` is the divergence before the search, `start_moved` the movement; `limit` (instances,) the largest
+    divergence that any weights could have: all of it on the least attended unit. NaN for an instance without units.
+    """
+
+    far: np.ndarray
+    moved: np.ndarray
+    start: np.ndarray
+    start_moved: np.ndarray
+    limit: np.ndarray
+
+    def best(self, budget: float) -> np.ndarray:
+        """(instances,): the largest divergence with a movement within the budget; the model's own weights have 0."""
+        return _best(self.far, self.moved, budget)
+
+
+class Sought(AmongUnits):
+    """Weights softmax(logits) among the units, as heavy together as the model's; keeps what it made, by site."""
+
+    def __init__(self, look: Look, inputs: Inputs, logits: dict[str, Tensor]):
+        super().__init__(look, inputs)
+        self.logits, self.made = logits, dict[str, Tensor]()
+
+    def moved(self, weights: Tensor, open_pairs: Tensor, here: Here) -> Tensor:
+        logits = self.logits[str(here.site)].masked_fill(~open_pairs, torch.finfo(weights.dtype).min)
+        share = logits.softmax(-1).masked_fill(~open_pairs, 0.0)
+        made = share * (weights * open_pairs).sum(-1, keepdim=True)
+        self.made[str(here.site)] = torch.where(open_pairs, made, weights)
+        return made
+
+
+def adversary(
+    adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0.01, seed: int = 0
+) -> list[Finding]:
+    """The largest Jensen-Shannon divergence from the model's weights at which the prediction stays where it was.
+
+        maximise  sum_k JSD(a_k, a) + mean_(k < l) JSD(a_k, a_l) - 500 relu(TVD_k - 0.01)
+
+    over `starts` sets of logits, begun at uniform + 3 N(0, 1), by Adam; then the best with a total variation of at
+    most 0.05, and 0.01 beside it. Every head of the judged sites has weights of its own; divergences are of the means
+    over heads, among the units alone, and means over the judged layers. Several sites are sought at once. The starts
+    themselves, unsought, are the random baseline; the largest divergence possible is the limit.
+    Jain & Wallace 2019, section 4.2.2.
+    """
+    found = seek(adapter, starts=starts, steps=steps, rate=rate, seed=seed)
+    baselines = {
+        "random": known(_best(found.start, found.start_moved, KEPT), median),
+        f"within {OPTIMISED}": known(found.best(OPTIMISED), median),
+        "limit": known(found.limit, median),
+    }
+    made = []
+    for name, statistic in (("median", median), ("mean", mean)):
+        value = estimate(found.best(KEPT), statistic, seed=seed)
+        made.append(Finding.of(
+            value, name=f"adversarial attention, {name}", better="lower", test=TEST, unit="JSD (max 0.69)",
+            says="undefined: no instance has a unit." if value.value is None else
+            f"Weights that differ by {value.value:.2f} ({name}; the most possible is {baselines['limit']:.2f}) give "
+            f"the same prediction within {KEPT}.", baselines=baselines,
+        ))  # fmt: skip
+    limit = np.where(found.limit > 0, found.limit, np.nan)
+    value = estimate(found.best(KEPT) / limit, seed=seed)
+    made.append(Finding.of(
+        value, name="adversarial attention, share of what is possible", better="lower", test=TEST, unit="share",
+        says="undefined: no instance has two units." if value.value is None else
+        f"The prediction leaves {value.value:.0%} of the room in which weights can move.",
+        baselines={"within 0.01": known(found.best(OPTIMISED) / limit)},
+    ))  # fmt: skip
+    return made
+
+
+def budgets(found: Found, seed: int = 0) -> list[Finding]:
+    """The curve: the largest divergence, median of the instances, by how far the prediction may move."""
+    made = []
+    for budget in BUDGETS:
+        value = estimate(found.best(budget), median, seed=seed)
+        made.append(Finding.of(value, name=f"adversarial attention within {budget:g}", better="lower", test=TEST,
+                               unit="JSD (max 0.69)", baselines={"limit": known(found.limit, median)},
+                               says=f"The largest divergence with a prediction that moves by at most {budget:g}."
+                               ))  # fmt: skip
+    return made
+
+
+def seek(adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0.01, seed: int = 0) -> Found:
+    """The search itself. The part of the model before the judged sites runs once a batch."""
+    if starts < 1 or steps < 0:
+        raise ValueError(f"seek(starts={starts}, steps={steps}): expected 1 or more starts and 0 or more steps.")
+    draw = torch.Generator().manual_seed(seed)
+
+    def measure(inputs: Inputs) -> list[np.ndarray]:
+        before, many = adapter.predict(inputs), inputs.repeated(starts)
+        maps, judged = adapter.maps(inputs), adapter.judged
+        own = {site: _read(adapter.look, maps[site].weights(), inputs) for site in judged}
+        logits = {}
+        for site in judged:
+            _, heads, rows, keys = maps[site].shape
+            some = torch.randn((len(many), heads, rows, keys), generator=draw) * 3.0  # the log of uniform is a constant
+            logits[site] = some.to(before.device).requires_grad_()
+
+        def look() -> tuple[Tensor, Tensor, Tensor]:
+            sought = Sought(adapter.look, many, logits)
+            after = adapter.logits(many, dict.fromkeys(judged, sought)).double().softmax(-1)
+            moved = tvd(after.unflatten(0, (starts, -1)), before)  # (starts, B)
+            made = {site: _read(adapter.look, sought.made[site], many).unflatten(0, (starts, -1)) for site in judged}
+            far = torch.stack([jsd(made[site], own[site]) for site in judged]).mean(0)
+            apart = torch.stack([_apart(made[site]) for site in judged]).mean(0)
+            return far, moved, apart
+
+        # cuDNN's recurrent layers have no gradient in evaluation mode
+        run = lambda: adapter.logits(many)  # noqa: E731
+        with remembered(adapter.model, judged, run), torch.backends.cudnn.flags(enabled=False):
+            with torch.no_grad():
+                start, start_moved, _ = look()
+            optimiser = torch.optim.Adam(logits.values(), lr=rate, amsgrad=True)
+            for _ in range(steps):
+                with torch.enable_grad():
+                    far, moved, apart = look()
+                    # each instance has logits of its own, so that a sum over them is many searches at once
+                    loss = (500.0 * (moved - OPTIMISED).relu() - far).sum() - apart.sum()
+                    gradients = torch.autograd.grad(loss, list(logits.values()))
+                for logit, gradient in zip(logits.values(), gradients, strict=True):
+                    logit.grad = gradient
+                optimiser.step()
+            with torch.no_grad():
+                far, moved, _ = look()
+        limit = torch.stack([_limit(own[site], inputs.units) for site in judged]).mean(0)
+        table = torch.cat([far, moved, start, start_moved, limit[None]]).masked_fill(~inputs.units.any(-1), torch.nan)
+        return list(table.T.cpu().numpy())
+
+    found = np.asarray(adapter.each(measure), dtype=np.float64)
+    parts = [found[:, at * starts : (at + 1) * starts] for at in range(4)]
+    return Found(*parts, found[:, -1])
+
+
+def _read(look: Look, weights: Tensor, inputs: Inputs) -> Tensor:
+    return over_units(look.read_weights(weights, inputs).double(), inputs.units)
+
+
+def _apart(made: Tensor) -> Tensor:
+    """(B,): the mean divergence between two of the starts; 0 for one start."""
+    count = made.shape[0]
+    pairs = [jsd(made[a], made[b]) for a in range(count) for b in range(a)]
+    return torch.stack(pairs).mean(0) if pairs else made.new_zeros(made.shape[1])
+
+
+def _limit(own: Tensor, units: Tensor) -> Tensor:
+    """(B,): the divergence of all weight on the least attended unit; convexity says that nothing is further."""
+    least = own.masked_fill(~units, torch.inf).argmin(-1, keepdim=True)
+    return jsd(torch.zeros_like(own).scatter(-1, least, 1.0), own)
+
+
+def _best(far: np.ndarray, moved: np.ndarray, budget: float) -> np.ndarray:
+    made: np.ndarray = np.where(moved <= budget, far, 0.0).max(1)
+    return np.where(np.isnan(far).any(1), np.nan, made)

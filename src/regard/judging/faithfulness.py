@@ -1,0 +1,117 @@
+"""Faithfulness by erasure: is the prediction gone with what was marked, and does it stay with that alone?"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .adapter import Adapter
+from .finding import Finding
+from .importance import Importance, attention, chance, gradient
+from .inputs import Inputs
+from .intervals import estimate, known
+
+BINS = (0.01, 0.05, 0.10, 0.20, 0.50)
+TEST = "faithfulness"
+DRAWS = 5  # random erasures beside each figure
+
+
+def sizes(units: int, bins: Sequence[float] = BINS) -> list[int]:
+    """How many units each bin erases, k = max(1, ceil(p n)): bins that erase equally many count once; none if n = 0."""
+    # 0.1 * 30 is 3.0000000000000004: a rounding error is not a unit
+    return sorted({max(1, math.ceil(round(share * units, 9))) for share in bins}) if units else []
+
+
+def faithfulness(
+    adapter: Adapter, *, measures: "dict[str, Importance] | None" = None, bins: Sequence[float] = BINS, seed: int = 0,
+    of: str = "attention",
+) -> list[Finding]:  # fmt: skip
+    """Comprehensiveness, sufficiency and decision flips of the judged weights, beside gradients and chance.
+
+        comprehensiveness   p(y | x) - p(y | x without r_k), mean over k (AOPC): high if what was marked was needed
+        sufficiency         p(y | x) - p(y | r_k), mean over k: low if what was marked is enough
+        flip                the least share of units, the largest weights first, without which another class is
+                            predicted; 1 where none is
+
+    y is the predicted class, r_k the k units with the largest weight, ties in an order that is drawn; special tokens
+    always stay. A random erasure of the same size stands beside each figure. A measure is undefined on a text of which
+    erasing leaves nothing. DeYoung et al. 2020 (ERASER); Nguyen 2018.
+
+    measures   others to stand beside, by name: function(adapter, inputs) -> (B, n); the gradient unless told
+    of         what the judged measure is called
+    """
+    beside = {"gradient": gradient} if measures is None else dict(measures)
+    found = {name: erased(adapter, measure, bins, seed) for name, measure in {of: attention, **beside}.items()}
+    drawn = [erased(adapter, chance(seed + 1 + draw), bins, seed) for draw in range(DRAWS)]
+    found["random"] = np.mean(drawn, axis=0)  # what is undefined is so for every draw
+    made = []
+    for column, name, better, unit, says in (
+        (0, "comprehensiveness", "higher", "probability", "Without the units of largest weight the predicted class "
+         "loses {value} of probability, without random ones {random}."),
+        (1, "sufficiency", "lower", "probability", "With the units of largest weight alone the predicted class loses "
+         "{value} of probability, with random ones alone {random}."),
+        (2, "units to flip the decision", "lower", "share of units", "Another class is predicted when {value} of the "
+         "units are gone, the largest weights first; {random} in random order."),
+        (3, "decision flipped by the first unit", "higher", "share", "Without the one unit of largest weight {value} "
+         "of the decisions change, without a random one {random}."),
+    ):  # fmt: skip
+        baselines = {other: known(values[:, column]) for other, values in found.items() if other != of}
+        value = estimate(found[of][:, column], seed=seed)
+        told = says.format(**{key: "an undefined share" if x is None else f"{x:.3f}"
+                              for key, x in (("value", value.value), ("random", baselines["random"]))})  # fmt: skip
+        made.append(Finding.of(value, name=f"{name} of {of}", says=told, better=better, test=TEST,  # type: ignore[arg-type]
+                               unit=unit, baselines=baselines))  # fmt: skip
+    return made
+
+
+def erased(adapter: Adapter, measure: Importance, bins: Sequence[float] = BINS, seed: int = 0) -> np.ndarray:
+    """(instances, 4): comprehensiveness and sufficiency (AOPC), share of units to flip, flipped by the first."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def of_batch(inputs: Inputs) -> list[list[float]]:
+        order = ranked(measure(adapter, inputs), inputs.units, draw)
+        before = adapter.predict(inputs)
+        said = before.argmax(-1)
+        counts = inputs.units.sum(-1).tolist()
+        found = []
+        steps = [(item, k, top) for item, n in enumerate(counts) for k in sizes(n, bins) for top in (True, False)]
+        steps += [(item, k, True) for item, n in enumerate(counts) for k in range(1, n + 1)]
+        if not steps:
+            return [[math.nan] * 4 for _ in counts]
+        item, k, top = (torch.tensor(column, device=order.device) for column in zip(*steps, strict=True))
+        gone = order[item] < k[:, None]
+        gone = torch.where(top[:, None], gone, ~gone) & inputs.units[item]
+        after = adapter.predict_without(inputs.chosen(item), gone)
+        drop = (before[item, said[item]] - after[torch.arange(len(item)), said[item]]).tolist()
+        flips = (after.argmax(-1) != said[item]).logical_and(~after[:, 0].isnan()).tolist()
+        at = 0
+        parts = []
+        for n in counts:
+            some = drop[at : at + 2 * len(sizes(n, bins))]
+            at += len(some)
+            parts.append((_mean_of(some[::2]), _mean_of(some[1::2])))
+        for n, (comprehensive, sufficient) in zip(counts, parts, strict=True):
+            turned = flips[at : at + n]
+            at += n
+            first = next((k for k, flip in enumerate(turned, 1) if flip), None)
+            share = math.nan if n == 0 else 1.0 if first is None else first / n
+            found.append([comprehensive, sufficient, share, float(turned[0]) if n else math.nan])
+        return found
+
+    return np.asarray(adapter.each(of_batch), dtype=np.float64).reshape(-1, 4)
+
+
+def ranked(scores: Tensor, units: Tensor, draw: torch.Generator) -> Tensor:
+    """(B, n): 0 for the unit with the largest score, 1 for the next; equal scores in a drawn order, others last."""
+    drawn = torch.rand(scores.shape, generator=draw).to(scores.device).argsort(-1)
+    given = scores.nan_to_num(nan=-torch.inf).masked_fill(~units, -torch.inf)
+    order = drawn.gather(-1, given.gather(-1, drawn).sort(dim=-1, descending=True, stable=True).indices)
+    inner = units.gather(-1, order).long()
+    order = order.gather(-1, inner.sort(dim=-1, descending=True, stable=True).indices)
+    return order.argsort(-1)
+
+
+def _mean_of(values: list[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
