@@ -19,12 +19,12 @@ def by_hand(model, tokens: torch.Tensor, special: torch.Tensor) -> tuple[float, 
 
     def p(keep: list[int]) -> float:
         some = tokens[sorted(keep)][None]
-        logit = float(model(some, torch.ones_like(some, dtype=torch.bool)))
+        logit = float(model(some, torch.ones_like(some, dtype=torch.bool)).detach())
         return 1 / (1 + math.exp(-logit))
 
     everything = list(range(len(tokens)))
     units = [i for i in everything if not special[i]]
-    best = sorted(units, key=lambda i: -float(model.vectors.weight[tokens[i], 1]))
+    best = sorted(units, key=lambda i: -float(model.vectors.weight[tokens[i], 1].detach()))
     sure = p(everything) > 0.5
     comprehensive, sufficient = [], []
     for k in {max(1, math.ceil(share * len(units) - 1e-9)) for share in BINS}:

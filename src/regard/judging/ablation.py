@@ -22,7 +22,8 @@ def ablation(adapter: Adapter, *, heads: bool = True, seed: int = 0) -> list[Fin
 
     uniform, permuted   the weights of every site that the look fits; change of the output (total variation and
                         Jensen-Shannon) and, where there are labels, of accuracy
-    value               the value of the unit with the largest weight is 0, beside that of a unit drawn at random
+    value               the value of the unit with the largest weight is 0, beside that of a unit drawn at random;
+                        not on graphs
     by layer            one site uniform, the others as they are
     by head             one head silent; the most important first
 
@@ -47,7 +48,8 @@ def ablation(adapter: Adapter, *, heads: bool = True, seed: int = 0) -> list[Fin
             made.append(_finding(f"{name} weights: accuracy lost", lost, baselines, "share", seed,
                                  f"{found[:, 2].mean():.3f} of the instances are right as the model is, "
                                  f"{found[:, 3].mean():.3f} with {name} weights."))  # fmt: skip
-    made.append(value_zeroing(adapter, seed=seed))
+    if adapter.look.tokens:
+        made.append(value_zeroing(adapter, seed=seed))
     made += by_layer(adapter, seed=seed)
     return made + by_head(adapter, seed=seed) if heads else made
 

@@ -32,7 +32,7 @@ class Adapter:
     look       which weights are judged (`Look`); the first row of the last layer unless told
     removal    how a unit is taken away: "delete", "mask", or "blank" with the number of a token
     vectors    the path of the embedding whose gradients are taken; found by what it is given unless told
-    size       instances in a batch
+    size       instances in a batch; few where texts are long, since each is run once for each of its units
     """
 
     def __init__(

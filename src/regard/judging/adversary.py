@@ -47,7 +47,8 @@ class Sought(AmongUnits):
         self.logits, self.made = logits, dict[str, Tensor]()
 
     def moved(self, weights: Tensor, open_pairs: Tensor, here: Here) -> Tensor:
-        logits = self.logits[str(here.site)].masked_fill(~open_pairs, torch.finfo(weights.dtype).min)
+        logits = self.logits[str(here.site)]
+        logits = logits.masked_fill(~open_pairs, torch.finfo(logits.dtype).min)
         share = logits.softmax(-1).masked_fill(~open_pairs, 0.0)
         made = share * (weights * open_pairs).sum(-1, keepdim=True)
         self.made[str(here.site)] = torch.where(open_pairs, made, weights)
@@ -152,8 +153,8 @@ def seek(adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0
         return list(table.T.cpu().numpy())
 
     found = np.asarray(adapter.each(measure), dtype=np.float64)
-    parts = [found[:, at * starts : (at + 1) * starts] for at in range(4)]
-    return Found(*parts, found[:, -1])
+    far, moved, start, start_moved = (found[:, at * starts : (at + 1) * starts] for at in range(4))
+    return Found(far, moved, start, start_moved, found[:, -1])
 
 
 def _read(look: Look, weights: Tensor, inputs: Inputs) -> Tensor:

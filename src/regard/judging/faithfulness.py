@@ -1,7 +1,7 @@
 """Faithfulness by erasure: is the prediction gone with what was marked, and does it stay with that alone?"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -24,11 +24,16 @@ def sizes(units: int, bins: Sequence[float] = BINS) -> list[int]:
     return sorted({max(1, math.ceil(round(share * units, 9))) for share in bins}) if units else []
 
 
+def steps_of(units: int) -> range:
+    """After how many removed units it is seen whether the decision flipped: each one, or a hundred steps."""
+    return range(1, units + 1, max(1, math.ceil(units / 100)))
+
+
 def faithfulness(
-    adapter: Adapter, *, measures: "dict[str, Importance] | None" = None, bins: Sequence[float] = BINS, seed: int = 0,
-    of: str = "attention",
+    adapter: Adapter, measure: Importance = attention, *, name: str = "attention",
+    beside: "Mapping[str, Importance] | None" = None, bins: Sequence[float] = BINS, seed: int = 0,
 ) -> list[Finding]:  # fmt: skip
-    """Comprehensiveness, sufficiency and decision flips of the judged weights, beside gradients and chance.
+    """Comprehensiveness, sufficiency and decision flips of a measure, the judged weights, beside gradients and chance.
 
         comprehensiveness   p(y | x) - p(y | x without r_k), mean over k (AOPC): high if what was marked was needed
         sufficiency         p(y | x) - p(y | r_k), mean over k: low if what was marked is enough
@@ -39,15 +44,16 @@ def faithfulness(
     always stay. A random erasure of the same size stands beside each figure. A measure is undefined on a text of which
     erasing leaves nothing. DeYoung et al. 2020 (ERASER); Nguyen 2018.
 
-    measures   others to stand beside, by name: function(adapter, inputs) -> (B, n); the gradient unless told
-    of         what the judged measure is called
+    measure   function(adapter, inputs) -> (B, n), and what it is called; the judged weights unless told
+    beside    others to stand beside it, by name; the gradient unless told
     """
-    beside = {"gradient": gradient} if measures is None else dict(measures)
-    found = {name: erased(adapter, measure, bins, seed) for name, measure in {of: attention, **beside}.items()}
+    others = {"gradient": gradient} if beside is None else beside
+    judged = erased(adapter, measure, bins, seed)
+    found = {other: erased(adapter, function, bins, seed) for other, function in others.items()}
     drawn = [erased(adapter, chance(seed + 1 + draw), bins, seed) for draw in range(DRAWS)]
     found["random"] = np.mean(drawn, axis=0)  # what is undefined is so for every draw
     made = []
-    for column, name, better, unit, says in (
+    for column, what, better, unit, says in (
         (0, "comprehensiveness", "higher", "probability", "Without the units of largest weight the predicted class "
          "loses {value} of probability, without random ones {random}."),
         (1, "sufficiency", "lower", "probability", "With the units of largest weight alone the predicted class loses "
@@ -57,11 +63,11 @@ def faithfulness(
         (3, "decision flipped by the first unit", "higher", "share", "Without the one unit of largest weight {value} "
          "of the decisions change, without a random one {random}."),
     ):  # fmt: skip
-        baselines = {other: known(values[:, column]) for other, values in found.items() if other != of}
-        value = estimate(found[of][:, column], seed=seed)
+        baselines = {other: known(values[:, column]) for other, values in found.items()}
+        value = estimate(judged[:, column], seed=seed)
         told = says.format(**{key: "an undefined share" if x is None else f"{x:.3f}"
                               for key, x in (("value", value.value), ("random", baselines["random"]))})  # fmt: skip
-        made.append(Finding.of(value, name=f"{name} of {of}", says=told, better=better, test=TEST,  # type: ignore[arg-type]
+        made.append(Finding.of(value, name=f"{what} of {name}", says=told, better=better, test=TEST,  # type: ignore[arg-type]
                                unit=unit, baselines=baselines))  # fmt: skip
     return made
 
@@ -77,14 +83,14 @@ def erased(adapter: Adapter, measure: Importance, bins: Sequence[float] = BINS, 
         counts = inputs.units.sum(-1).tolist()
         found = []
         steps = [(item, k, top) for item, n in enumerate(counts) for k in sizes(n, bins) for top in (True, False)]
-        steps += [(item, k, True) for item, n in enumerate(counts) for k in range(1, n + 1)]
+        steps += [(item, k, True) for item, n in enumerate(counts) for k in steps_of(n)]
         if not steps:
             return [[math.nan] * 4 for _ in counts]
         item, k, top = (torch.tensor(column, device=order.device) for column in zip(*steps, strict=True))
         gone = order[item] < k[:, None]
         gone = torch.where(top[:, None], gone, ~gone) & inputs.units[item]
         after = adapter.predict_without(inputs.chosen(item), gone)
-        drop = (before[item, said[item]] - after[torch.arange(len(item)), said[item]]).tolist()
+        drop = (before[item, said[item]] - after.gather(-1, said[item][:, None])[:, 0]).tolist()
         flips = (after.argmax(-1) != said[item]).logical_and(~after[:, 0].isnan()).tolist()
         at = 0
         parts = []
@@ -93,9 +99,9 @@ def erased(adapter: Adapter, measure: Importance, bins: Sequence[float] = BINS, 
             at += len(some)
             parts.append((_mean_of(some[::2]), _mean_of(some[1::2])))
         for n, (comprehensive, sufficient) in zip(counts, parts, strict=True):
-            turned = flips[at : at + n]
-            at += n
-            first = next((k for k, flip in enumerate(turned, 1) if flip), None)
+            turned = flips[at : at + len(steps_of(n))]
+            at += len(turned)
+            first = next((k for k, flip in zip(steps_of(n), turned, strict=True) if flip), None)
             share = math.nan if n == 0 else 1.0 if first is None else first / n
             found.append([comprehensive, sufficient, share, float(turned[0]) if n else math.nan])
         return found

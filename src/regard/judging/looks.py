@@ -29,6 +29,8 @@ class Look:
     layer: int | str = -1
     row: int | str = 0
 
+    tokens = True  # keys are tokens, so that their values can be silenced one by one
+
     def __post_init__(self) -> None:
         if not isinstance(self.layer, int) and self.layer not in ("mean", "rollout"):
             raise ValueError(f"Look(layer={self.layer!r}): expected a whole number, 'mean' or 'rollout'.")
@@ -94,7 +96,8 @@ class AmongUnits(Intervention):
         allowed = now.allowed()
         open_pairs = (open_pairs if allowed is None else open_pairs & allowed).expand(now.shape)
         weights = now.weights().detach()
-        return now.given(torch.where(open_pairs, self.moved(weights, open_pairs, here), weights))
+        moved = self.moved(weights, open_pairs, here).to(weights.dtype)
+        return now.given(torch.where(open_pairs, moved, weights))
 
     def moved(self, weights: Tensor, open_pairs: Tensor, here: Here) -> Tensor:
         """Other weights, (B, H, n, m), of the open pairs."""

@@ -35,7 +35,12 @@ def remembered(model: nn.Module, sites: Sequence[str], run: Callable[[], Tensor]
         plain = run()
     answers = _answers(model, sites, run)
     played = {module: _Played(module, said) for module, said in answers.items()}
-    begin = model.register_forward_pre_hook(lambda *_: [one.rewind() for one in played.values()] and None)
+
+    def rewind(module: nn.Module, given: Any) -> None:
+        for one in played.values():
+            one.at = 0
+
+    begin = model.register_forward_pre_hook(rewind)
     try:
         for one in played.values():
             one.start()
@@ -87,15 +92,12 @@ class _Played:
         self.forward, self.own = module.forward, module.__dict__.get("forward")
 
     def start(self) -> None:
-        self.module.forward = self.answer  # type: ignore[method-assign]
+        self.module.forward = self.answer
 
     def stop(self) -> None:
         self.module.__dict__.pop("forward", None)
         if self.own is not None:
             self.module.forward = self.own
-
-    def rewind(self) -> None:
-        self.at = 0
 
     def answer(self, *given: Any, **named: Any) -> Any:
         self.at += 1
