@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 from tests.judging.built_models import built, texts
@@ -10,6 +11,7 @@ from regard.judging import Finding
 from regard.judging.ablation import ablation
 from regard.judging.adapter import Adapter
 from regard.judging.adversary import adversary
+from regard.judging.correctness import judge_correctness
 from regard.judging.correlation import correlation
 from regard.judging.faithfulness import faithfulness
 from regard.judging.permutation import permutation
@@ -31,14 +33,18 @@ EXPECTED = {
     "sufficiency of attention": ("better", "better", "not better", "not better"),
     "units to flip the decision of attention": ("better", "better", "not better", "not better"),
     "decision flipped by the first unit of attention": ("better", "better", "not better", "not better"),
+    "attention correctness": ("found", "missed", "missed", "missed"),
 }  # fmt: skip
 
 
 @cache
 def judged(name: str) -> dict[str, Finding]:
-    model, some, _ = built(name)
+    model, some, places = built(name)
     adapter = Adapter(model, some)
-    found = [*ablation(adapter), *faithfulness(adapter), *correlation(adapter), *permutation(adapter, times=20)]
+    weights = [adapter.attention(adapter.inputs([at]))[0].numpy() for at in range(len(some))]
+    gold = [np.arange(len(one.tokens)) == place for one, place in zip(some, places, strict=True)]
+    found = judge_correctness(weights, gold)
+    found += [*ablation(adapter), *faithfulness(adapter), *correlation(adapter), *permutation(adapter, times=20)]
     found += adversary(adapter, starts=2, steps=100, rate=0.1)
     return {one.name: one for one in found}
 
@@ -59,6 +65,8 @@ def says(verdict: str, found: Finding) -> bool:
             return low > 0.6
         case "chance":
             return high < 0.2
+        case "found" | "missed":
+            return found.against("chance") == ("better" if verdict == "found" else "worse")
         case "better":
             return found.against("random") == "better"
         case "not better":
@@ -83,12 +91,8 @@ def test_value_zeroing_is_fooled_by_decoration():
     assert found.against("random unit") == "better"
 
 
-def test_a_shortcut_is_faithful_and_wrong():
-    model, some, places = built("shortcut")
-    adapter = Adapter(model, some)
-    mass = torch.stack([adapter.attention(adapter.inputs([at]))[0, place] for at, place in enumerate(places)])
-    chance = torch.tensor([1 / len(one.tokens) for one in some])
-    assert bool((mass < chance).all())  # it does not look at the evidence
+def test_a_shortcut_is_faithful_and_its_marks_decide_alone():
+    model, _, _ = built("shortcut")
     against = Adapter(model, texts(marked=True, against=True)[0])
     said = torch.stack(against.each(lambda inputs: list(against.predict(inputs).argmax(-1))))
-    assert bool((said != torch.tensor(against.labels)).all())  # and the marks decide alone
+    assert bool((said != torch.tensor(against.labels)).all())
