@@ -42,8 +42,8 @@ class Found:
 class Sought(AmongUnits):
     """Weights softmax(logits) among the units, as heavy together as the model's; keeps what it made, by site."""
 
-    def __init__(self, look: Look, inputs: Inputs, logits: dict[str, Tensor]):
-        super().__init__(look, inputs)
+    def __init__(self, look: Look, inputs: Inputs, logits: dict[str, Tensor], kept: dict[str, Tensor] | None = None):
+        super().__init__(look, inputs, kept)
         self.logits, self.made = logits, dict[str, Tensor]()
 
     def moved(self, weights: Tensor, open_pairs: Tensor, here: Here) -> Tensor:
@@ -122,8 +122,11 @@ def seek(adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0
             some = torch.randn((len(many), heads, rows, keys), generator=draw) * 3.0  # the log of uniform is a constant
             logits[site] = some.to(before.device).requires_grad_()
 
+        # of several sites the later ones see what the earlier ones changed
+        kept = {site: maps[site].weights().repeat(starts, 1, 1, 1) for site in judged[:1]}
+
         def look() -> tuple[Tensor, Tensor, Tensor]:
-            sought = Sought(adapter.look, many, logits)
+            sought = Sought(adapter.look, many, logits, kept)
             after = adapter.logits(many, dict.fromkeys(judged, sought)).double().softmax(-1)
             moved = tvd(after.unflatten(0, (starts, -1)), before)  # (starts, B)
             made = {site: _read(adapter.look, sought.made[site], many).unflatten(0, (starts, -1)) for site in judged}

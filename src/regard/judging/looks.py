@@ -85,17 +85,21 @@ class Look:
 
 
 class AmongUnits(Intervention):
-    """Weights that change in the rows that are read, and there among the units alone: special tokens keep theirs."""
+    """Weights that change in the rows that are read, and there among the units alone: special tokens keep theirs.
 
-    def __init__(self, look: Look, inputs: Inputs):
-        self.look, self.inputs = look, inputs
+    kept   weights by site that are known already, where many runs begin from the same ones
+    """
+
+    def __init__(self, look: Look, inputs: Inputs, kept: dict[str, Tensor] | None = None):
+        self.look, self.inputs, self.kept = look, inputs, {} if kept is None else kept
 
     def apply(self, now: Altered, here: Here) -> Altered:
         rows = self.look.rows(self.inputs, now.sizes[0])
         open_pairs = rows[:, None, :, None] & self.inputs.units[:, None, None, :]
         allowed = now.allowed()
         open_pairs = (open_pairs if allowed is None else open_pairs & allowed).expand(now.shape)
-        weights = now.weights().detach()
+        known = self.kept.get(str(here.site))
+        weights = now.weights().detach() if known is None else known
         moved = self.moved(weights, open_pairs, here).to(weights.dtype)
         return now.given(torch.where(open_pairs, moved, weights))
 

@@ -23,8 +23,8 @@ EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # bins of the largest weight
 class Shuffled(AmongUnits):
     """The weights of the units, each on another unit."""
 
-    def __init__(self, look: Look, inputs: Inputs, seed: int):
-        super().__init__(look, inputs)
+    def __init__(self, look: Look, inputs: Inputs, seed: int, kept: dict[str, Tensor] | None = None):
+        super().__init__(look, inputs, kept)
         self.seed = seed
 
     def moved(self, weights: Tensor, open_pairs: Tensor, here: Here) -> Tensor:
@@ -77,11 +77,14 @@ def moved(adapter: Adapter, *, times: int = 100, seed: int = 0) -> np.ndarray:
 
     def measure(inputs: Inputs) -> list[list[float]]:
         before = adapter.predict(inputs)
-        largest = over_units(adapter.attention(inputs), inputs.units).amax(-1)
+        # of several sites the later ones see what the earlier ones changed
+        maps = adapter.maps(inputs)
+        kept = {site: maps[site].weights() for site in judged[:1] if adapter.look.tokens}
+        largest = over_units(adapter.look.read(maps, inputs).double(), inputs.units).amax(-1)
         with remembered(adapter.model, judged, lambda: adapter.logits(inputs)):
             far = torch.stack([
-                tvd(before, adapter.predict(inputs, dict.fromkeys(judged, Shuffled(adapter.look, inputs, number))))
-                for number in (seeded(seed, f"order {time}") for time in range(times))
+                tvd(before, adapter.predict(inputs, dict.fromkeys(judged, Shuffled(adapter.look, inputs, one, kept))))
+                for one in (seeded(seed, f"order {time}") for time in range(times))
             ])  # fmt: skip
             even = tvd(before, adapter.predict(inputs, dict.fromkeys(judged, Even(adapter.look, inputs))))
         found = torch.stack([far.quantile(0.5, dim=0), largest, even], -1)
