@@ -46,7 +46,8 @@ def test_comprehensiveness_and_sufficiency_are_what_a_hand_computes():
 
 def test_bins_are_rounded_up_erase_at_least_one_and_count_once():
     assert sizes(100) == [1, 5, 10, 20, 50]
-    assert sizes(30) == [1, 2, 3, 6, 15]  # 0.1 * 30 is 3, not 4
+    assert sizes(30) == [1, 2, 3, 6, 15]
+    assert sizes(100, (0.07,)) == [7]  # 0.07 * 100 is a little more than 7
     assert sizes(8) == [1, 2, 4]
     assert sizes(1) == [1]
     assert sizes(0) == []

@@ -20,7 +20,7 @@ DRAWS = 5  # random erasures beside each figure
 
 def sizes(units: int, bins: Sequence[float] = BINS) -> list[int]:
     """How many units each bin erases, k = max(1, ceil(p n)): bins that erase equally many count once; none if n = 0."""
-    # 0.1 * 30 is 3.0000000000000004: a rounding error is not a unit
+    # 0.07 * 100 is 7.000000000000001: a rounding error is not a unit
     return sorted({max(1, math.ceil(round(share * units, 9))) for share in bins}) if units else []
 
 
