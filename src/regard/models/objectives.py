@@ -1,5 +1,7 @@
 """Objectives: what is made small while learning, and what is looked at while choosing."""
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -12,7 +14,7 @@ from .losses import rewarded, supervised
 Scores = dict[str, tuple[float, float]]
 
 
-class Objective(nn.Module):
+class Objective(nn.Module, ABC):
     """A loss a row, summed; means are taken over all devices and parts of a batch.
 
     supervise, form   the weight of the loss that teaches attention where gold is given (`losses.supervised`)
@@ -30,9 +32,9 @@ class Objective(nn.Module):
         self.register_buffer("usual", torch.full((), float("nan")))
         self.usual: Tensor
 
+    @abstractmethod
     def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
         """Losses (B, r), 0 where nothing is asked, and which rows are real (B, r)."""
-        raise NotImplementedError
 
     def count(self, batch: Batch) -> float:
         """How many rows a batch has: what its summed loss is divided by."""

@@ -3,10 +3,11 @@
 import csv
 import io
 import math
-import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,12 +122,12 @@ class Trainer:
         if self.devices > 1:
             hear, self.hear = self.hear, None  # a bar cannot go into other processes
             try:
-                # as bytes: tensors that go to another process one by one hold a file open each
-                rest = pickle.dumps((self, list(train), list(val), seed))
-                found, state = fabric.launch(_spread, model, objective, rest)
+                with _by_name():
+                    work = partial(_spread, trainer=self, train=list(train), val=list(val), seed=seed)
+                    found, state = fabric.launch(work, model, objective)
             finally:
                 self.hear = hear
-            model.load_state_dict(pickle.loads(state))
+            model.load_state_dict({name: torch.from_numpy(x) for name, x in state.items()})
             return found
         return self.run(fabric, model, objective, train, val, seed)
 
@@ -138,11 +139,22 @@ class Trainer:
             return run.through()
 
 
-def _spread(fabric: Any, model: nn.Module, objective: Objective, rest: bytes) -> tuple[Trained, bytes]:
-    """What each process does; the weights go back to the one that started them."""
-    trainer, train, val, seed = pickle.loads(rest)
+@contextmanager
+def _by_name() -> Iterator[None]:
+    """Tensors go to other processes by the name of their memory: otherwise each holds a file open."""
+    before = torch.multiprocessing.get_sharing_strategy()
+    torch.multiprocessing.set_sharing_strategy("file_system")
+    try:
+        yield
+    finally:
+        torch.multiprocessing.set_sharing_strategy(before)
+
+
+def _spread(fabric: Any, model: nn.Module, objective: Objective, trainer: Trainer, train: Sequence[Example],
+            val: Sequence[Example], seed: int) -> tuple[Trained, dict[str, np.ndarray]]:  # fmt: skip
+    """What each process does; the weights go back as arrays, since a tensor's memory would end with its process."""
     found = trainer.run(fabric, model, objective, train, val, seed)
-    return found, pickle.dumps({name: x.cpu() for name, x in model.state_dict().items()})
+    return found, {name: x.cpu().numpy() for name, x in model.state_dict().items()}
 
 
 class _Run:

@@ -1,5 +1,6 @@
 """An experiment: one task, its model with any attention, what it is judged by, and what it must beat."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +34,7 @@ class Result:
     texts: list[str] = field(default_factory=list)  # what it said, for those who want to judge it again
 
 
-class Experiment:
+class Experiment(ABC):
     """A subclass says how to load, build, train and judge; `comparing.compare` does the rest.
 
     measures   by name; the first is the main one
@@ -52,22 +53,26 @@ class Experiment:
     def __init__(self, small: bool = False, **options: Any):
         self.small, self.options = small, options
 
+    @abstractmethod
     def load(self, seed: int) -> Task:
         """The task; where its split or its noise is drawn, a seed draws it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def model(self, task: Task, attention: str) -> nn.Module:
-        raise NotImplementedError
+        """A fresh network with this attention."""
 
+    @abstractmethod
     def objective(self) -> Objective:
-        raise NotImplementedError
+        """The loss it is trained by."""
 
     @property
+    @abstractmethod
     def training(self) -> Training:
-        raise NotImplementedError
+        """How long and how fast."""
 
+    @abstractmethod
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:
-        raise NotImplementedError
+        """Its numbers on what it was not trained on."""
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
         """What is reached without any of this: numbers by measure, for each trivial way."""
