@@ -9,6 +9,7 @@ from torch import Tensor
 from ..recording.intervening.interventions import DropHeads, Intervention, Permute, Uniform, ZeroValue
 from .adapter import Adapter, Changes
 from .divergence import jsd, tvd
+from .evidence import Grid, keep
 from .finding import Finding
 from .inputs import Inputs
 from .intervals import estimate
@@ -71,6 +72,10 @@ def by_head(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     found = {
         (site, head): _change(adapter, {site: DropHeads([head])}) for site, n in counts.items() for head in range(n)
     }
+    keep(Grid("Importance of each head", list(counts), [f"head {head}" for head in range(max(counts.values()))],
+              [[found[site, head].mean() if head < n else np.nan for head in range(max(counts.values()))]
+               for site, n in counts.items()],
+              TVD, "How far the prediction moves when this head alone is silent, mean of the instances."))  # fmt: skip
     usual = float(np.mean([one.mean() for one in found.values()]))
     ranked = sorted(found.items(), key=lambda one: -one[1].mean())
     return [

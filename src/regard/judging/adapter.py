@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..data.batch import Batch, Example
 from ..recording import intervene, record
 from ..recording.intervening.interventions import Intervention
-from .inputs import Inputs, Instance
+from .inputs import Inputs, Instance, LeftOut
 from .looks import Look
 
 T = TypeVar("T")
@@ -33,12 +33,14 @@ class Adapter:
     removal    how a unit is taken away: "delete", "mask", or "blank" with the number of a token
     vectors    the path of the embedding whose gradients are taken; found by what it is given unless told
     size       instances in a batch; few where texts are long, since each is run once for each of its units
+    names      what the classes are called
+    trivial    by name, the classes that something trivial, such as a bag of words, gives to the same instances
     """
 
     def __init__(
         self, model: nn.Module, instances: "Sequence[Instance | Example]", *, forward: Forward | None = None,
         look: Look | None = None, removal: str = "delete", blank: int | None = None, vectors: str | None = None,
-        size: int = 64,
+        size: int = 64, names: Sequence[str] = (), trivial: "Mapping[str, Sequence[int]] | None" = None,
     ):  # fmt: skip
         if not instances:
             raise ValueError("Adapter(instances) is empty: a judge needs at least one.")
@@ -51,6 +53,7 @@ class Adapter:
             raise ValueError(f"Adapter(size={size}): expected 1 or more instances in a batch.")
         self.model, self.size, self.removal, self.blank = model, size, removal, blank
         self.instances = [_instance(one) for one in instances]
+        self.names, self.trivial = tuple(names), dict(trivial or {})
         self.look, self.forward, self._vectors = look or Look(), forward or _ready(model, removal), vectors
 
     def __len__(self) -> int:
@@ -63,6 +66,10 @@ class Adapter:
     @property
     def labelled(self) -> bool:
         return all(label is not None for label in self.labels)
+
+    def called(self, label: int) -> str:
+        """The name of a class; its number where it has none."""
+        return self.names[label] if label < len(self.names) else str(label)
 
     def each(self, measure: Callable[[Inputs], Sequence[T]]) -> list[T]:
         """What measure(inputs) has for each item of a batch, in the order of the instances. Batches go by length."""
@@ -154,8 +161,8 @@ class Adapter:
             for hook in hooks:
                 hook.remove()
         if not found:
-            raise ValueError(f"{type(self.model).__name__} has no nn.Embedding that is given the tokens: name the "
-                             "module that makes their vectors by Adapter(vectors='path').")  # fmt: skip
+            raise LeftOut(f"{type(self.model).__name__} has no nn.Embedding that is given the tokens: name the "
+                          "module that makes their vectors by Adapter(vectors='path').")  # fmt: skip
         return found
 
 
@@ -175,7 +182,8 @@ def _instance(one: "Instance | Example") -> Instance:
     if isinstance(one, Instance):
         return one
     if isinstance(one, Example) and one.inputs.ndim == 1 and one.target.ndim == 0:
-        return Instance(one.inputs, int(one.target))
+        marks = None if one.gold is None or one.gold.shape != one.inputs.shape else one.gold > 0
+        return Instance(one.inputs, int(one.target), marks=marks, name=str(one.id))
     raise TypeError(f"Adapter(instances) has a {type(one).__name__}, expected Instance(tokens, label), or an Example "
                     "of regard.data with words (n,) and a class.")  # fmt: skip
 

@@ -9,9 +9,11 @@ from torch import Tensor
 from ..recording.intervening.interventions import Here
 from .adapter import Adapter
 from .divergence import jsd, over_units, tvd
+from .evidence import Example, Plot, Series, Texts, gathering, keep
+from .examples import facts, typical
 from .finding import Finding
 from .inputs import Inputs
-from .intervals import estimate, known, mean, median
+from .intervals import estimate, known, mean, median, quartile
 from .looks import AmongUnits, Look
 from .remembering import remembered
 
@@ -26,6 +28,8 @@ class Found:
 
     `start` is the divergence before the search, `start_moved` the movement; `limit` (instances,) the largest
     divergence that any weights could have: all of it on the least attended unit. NaN for an instance without units.
+    `weights` has for each instance (2, n): the model's among the units, and the furthest with a movement within 0.05;
+    `said` (2, classes): what is predicted with either.
     """
 
     far: np.ndarray
@@ -33,6 +37,8 @@ class Found:
     start: np.ndarray
     start_moved: np.ndarray
     limit: np.ndarray
+    weights: list[np.ndarray]
+    said: list[np.ndarray]
 
     def best(self, budget: float) -> np.ndarray:
         """(instances,): the largest divergence with a movement within the budget; the model's own weights have 0."""
@@ -69,6 +75,8 @@ def adversary(
     Jain & Wallace 2019, section 4.2.2.
     """
     found = seek(adapter, starts=starts, steps=steps, rate=rate, seed=seed)
+    if gathering():
+        _show(adapter, found)
     baselines = {
         "random": known(_best(found.start, found.start_moved, KEPT), median),
         f"within {OPTIMISED}": known(found.best(OPTIMISED), median),
@@ -106,13 +114,41 @@ def budgets(found: Found, seed: int = 0) -> list[Finding]:
     return made
 
 
+def _show(adapter: Adapter, found: Found) -> None:
+    """The curve of divergence against movement, each instance, and typical texts with both weights."""
+    budgets, best = [0.0, *BUDGETS], found.best(KEPT)
+    reached = {name: [_best(far, moved, budget) for budget in budgets] for name, far, moved in
+               (("sought", found.far, found.moved), ("random", found.start, found.start_moved))}  # fmt: skip
+    lines = [Series(name, budgets, [known(some, median) for some in values],
+                    [known(some, quartile(0.25)) for some in values], [known(some, quartile(0.75)) for some in values])
+             for name, values in reached.items()]  # fmt: skip
+    limit = known(found.limit, median)
+    keep(Plot("How far the weights can be moved", "how far the prediction may move (total variation)",
+              "divergence of the weights (JSD, max 0.69)", [*lines, Series("limit", budgets, [limit] * len(budgets))],
+              "Median of the instances; the band holds the middle half. A curve that is high at the left: quite other "
+              "weights, the same prediction."))  # fmt: skip
+    moved = np.array([tvd(torch.from_numpy(before), torch.from_numpy(after)) for before, after in found.said])
+    keep(Plot("Each instance", "how far the prediction moved (total variation)",
+              "divergence of the weights (JSD, max 0.69)", [Series("instance", moved, best, line=False)],
+              f"The furthest weights with a movement of at most {KEPT}."))  # fmt: skip
+    texts = []
+    for place in typical(best, adapter):
+        one, (own, other), (before, after) = adapter.instances[place], found.weights[place], found.said[place]
+        called, top = adapter.called(int(before.argmax())), int(before.argmax())
+        told = {f"{called}, with the model's weights": f"{before[top]:.3f}", "with the others": f"{after[top]:.3f}",
+                "divergence": f"{best[place]:.2f}"}  # fmt: skip
+        texts.append(Example(one.name or str(place), one.shown, {"the model's weights": own, "others": other},
+                             facts(adapter, place) | told))  # fmt: skip
+    keep(Texts("The same prediction from other weights", texts, "Those whose divergence is nearest to the median."))
+
+
 def seek(adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0.01, seed: int = 0) -> Found:
     """The search itself. The part of the model before the judged sites runs once a batch."""
     if starts < 1 or steps < 0:
         raise ValueError(f"seek(starts={starts}, steps={steps}): expected 1 or more starts and 0 or more steps.")
     draw = torch.Generator().manual_seed(seed)
 
-    def measure(inputs: Inputs) -> list[np.ndarray]:
+    def measure(inputs: Inputs) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         before, many = adapter.predict(inputs), inputs.repeated(starts)
         maps, judged = adapter.maps(inputs), adapter.judged
         own = {site: _read(adapter.look, maps[site].weights(), inputs) for site in judged}
@@ -125,24 +161,25 @@ def seek(adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0
         # of several sites the later ones see what the earlier ones changed
         kept = {site: maps[site].weights().repeat(starts, 1, 1, 1) for site in judged[:1]}
 
-        def look() -> tuple[Tensor, Tensor, Tensor]:
+        def look() -> tuple[Tensor, Tensor, Tensor, dict[str, Tensor], Tensor]:
             sought = Sought(adapter.look, many, logits, kept)
             after = adapter.logits(many, dict.fromkeys(judged, sought)).double().softmax(-1)
-            moved = tvd(after.unflatten(0, (starts, -1)), before)  # (starts, B)
+            after = after.unflatten(0, (starts, -1))
+            moved = tvd(after, before)  # (starts, B)
             made = {site: _read(adapter.look, sought.made[site], many).unflatten(0, (starts, -1)) for site in judged}
             far = torch.stack([jsd(made[site], own[site]) for site in judged]).mean(0)
             apart = torch.stack([_apart(made[site]) for site in judged]).mean(0)
-            return far, moved, apart
+            return far, moved, apart, made, after
 
         # cuDNN's recurrent layers have no gradient in evaluation mode
         run = lambda: adapter.logits(many)  # noqa: E731
         with remembered(adapter.model, judged, run), torch.backends.cudnn.flags(enabled=False):
             with torch.no_grad():
-                start, start_moved, _ = look()
+                start, start_moved, *_ = look()
             optimiser = torch.optim.Adam(logits.values(), lr=rate, amsgrad=True)
             for _ in range(steps):
                 with torch.enable_grad():
-                    far, moved, apart = look()
+                    far, moved, apart, *_ = look()
                     # each instance has logits of its own, so that a sum over them is many searches at once
                     loss = (500.0 * (moved - OPTIMISED).relu() - far).sum() - apart.sum()
                     gradients = torch.autograd.grad(loss, list(logits.values()))
@@ -150,14 +187,33 @@ def seek(adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0
                     logit.grad = gradient
                 optimiser.step()
             with torch.no_grad():
-                far, moved, _ = look()
+                far, moved, _, made, after = look()
         limit = torch.stack([_limit(own[site], inputs.units) for site in judged]).mean(0)
         table = torch.cat([far, moved, start, start_moved, limit[None]]).masked_fill(~inputs.units.any(-1), torch.nan)
-        return list(table.T.cpu().numpy())
+        chosen = _furthest(far, moved)
+        mine = torch.stack(list(own.values())).mean(0)
+        weights = torch.stack([mine, _taken(torch.stack(list(made.values())).mean(0), chosen, mine)], 1)
+        said = torch.stack([before, _taken(after, chosen, before)], 1)
+        lengths, parts = inputs.real.sum(-1).tolist(), (x.cpu().numpy() for x in (table.T, weights, said))
+        return [(row, pair[:, :n], both) for row, pair, both, n in zip(*parts, lengths, strict=True)]
 
-    found = np.asarray(adapter.each(measure), dtype=np.float64)
+    rows, weights, said = zip(*adapter.each(measure), strict=True)
+    found = np.asarray(rows, dtype=np.float64)
     far, moved, start, start_moved = (found[:, at * starts : (at + 1) * starts] for at in range(4))
-    return Found(far, moved, start, start_moved, found[:, -1])
+    return Found(far, moved, start, start_moved, found[:, -1], list(weights), list(said))
+
+
+def _furthest(far: Tensor, moved: Tensor) -> Tensor:
+    """(B,): the start that came furthest with a movement within 0.05, -1 where none did; far, moved (starts, B)."""
+    allowed = far.masked_fill(moved > KEPT, -1.0)
+    best = allowed.argmax(0)
+    return best.where(allowed.amax(0) >= 0, -1)
+
+
+def _taken(sets: Tensor, which: Tensor, own: Tensor) -> Tensor:
+    """(B, ...) of sets (starts, B, ...): the one that was chosen; its own where none was."""
+    one = sets[which.clamp_min(0), torch.arange(len(which), device=which.device)]
+    return torch.where((which >= 0)[:, None], one, own)
 
 
 def _read(look: Look, weights: Tensor, inputs: Inputs) -> Tensor:

@@ -5,6 +5,8 @@ import torch
 from torch import Tensor
 
 from .adapter import Adapter
+from .evidence import Histogram, Texts, gathering, keep
+from .examples import examples, typical
 from .finding import Finding
 from .importance import attention, chance, gradient, leave_one_out
 from .inputs import Inputs
@@ -27,6 +29,8 @@ def correlation(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> list[
     other, are the baselines. Jain & Wallace 2019, section 4.1.
     """
     tau, p = taus(adapter, ends=ends, seed=seed)
+    if gathering():
+        _show(adapter, tau)
     made = []
     beside = known(tau[:, 2])
     for column, other, by_chance in ((0, "gradient", 3), (1, "leave one out", 4)):
@@ -69,6 +73,14 @@ def taus(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> tuple[np.nda
 
     found = np.asarray(adapter.each(measure), dtype=np.float64).reshape(-1, len(PAIRS), 2)
     return found[..., 0], found[..., 1]
+
+
+def _show(adapter: Adapter, tau: np.ndarray) -> None:
+    keep(Histogram("Agreement, instance by instance", "Kendall tau-b",
+                   {f"{a} and {b}": tau[:, column] for column, (a, b) in enumerate(PAIRS)},
+                   "1: the same order of units; 0: chance; below: the reverse order."))  # fmt: skip
+    some = examples(adapter, typical(tau[:, 0], adapter), {"attention": attention, "gradient": gradient})
+    keep(Texts("Typical texts", some, "Those whose agreement is nearest to the median."))
 
 
 def kendall(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:

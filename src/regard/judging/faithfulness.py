@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .adapter import Adapter
+from .evidence import Histogram, keep
 from .finding import Finding
 from .importance import Importance, attention, chance, gradient
 from .inputs import Inputs
@@ -67,6 +68,10 @@ def faithfulness(
         value = estimate(judged[:, column], seed=seed)
         told = says.format(**{key: "an undefined share" if x is None else f"{x:.3f}"
                               for key, x in (("value", value.value), ("random", baselines["random"]))})  # fmt: skip
+        if column < 2:
+            keep(Histogram(f"{what.capitalize()}, instance by instance", "probability that the predicted class loses",
+                           {name: judged[:, column]} | {other: some[:, column] for other, some in found.items()},
+                           f"{better.capitalize()} is better."))  # fmt: skip
         made.append(Finding.of(value, name=f"{what} of {name}", says=told, better=better, test=TEST,  # type: ignore[arg-type]
                                unit=unit, baselines=baselines))  # fmt: skip
     return made

@@ -8,24 +8,48 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 
+class LeftOut(ValueError):
+    """A test has no meaning for this model or these data; the message says why."""
+
+
 @dataclass(frozen=True, eq=False)
 class Instance:
     """One text: tokens (n,) as numbers, its label, and which tokens are special, (n,) bool: [CLS], [SEP], <s>.
 
     Special tokens are never taken away and never counted: units are the others.
+
+    marks   (n,) bool: the tokens that people called the reason; None where nobody was asked
+    words   what each token is called, for those who look at it
+    places  (n,): the word of the text that each token is a piece of, -1 of a special one; None: every token is a word
+    name    what the instance is called in its data set
     """
 
     tokens: Tensor
     label: int | None = None
     special: Tensor | None = None
+    marks: Tensor | None = None
+    words: tuple[str, ...] | None = None
+    places: Tensor | None = None
+    name: str = ""
 
     def __post_init__(self) -> None:
         if self.tokens.ndim != 1 or self.tokens.is_floating_point() or self.tokens.numel() == 0:
             raise ValueError(f"Instance(tokens) has shape {tuple(self.tokens.shape)} of {self.tokens.dtype}, expected "
                              "(n,) whole numbers, n 1 or more.")  # fmt: skip
-        if self.special is not None and (self.special.shape != self.tokens.shape or self.special.dtype != torch.bool):
-            raise ValueError(f"Instance(special) has shape {tuple(self.special.shape)} of {self.special.dtype}, "
-                             f"expected {tuple(self.tokens.shape)} of torch.bool.")  # fmt: skip
+        for name in ("special", "marks"):
+            given = getattr(self, name)
+            if given is not None and (given.shape != self.tokens.shape or given.dtype != torch.bool):
+                raise ValueError(f"Instance({name}) has shape {tuple(given.shape)} of {given.dtype}, expected "
+                                 f"{tuple(self.tokens.shape)} of torch.bool.")  # fmt: skip
+        for name in ("words", "places"):
+            given = getattr(self, name)
+            if given is not None and len(given) != len(self.tokens):
+                raise ValueError(f"Instance({name}) has {len(given)}, expected {len(self.tokens)}: one for each token.")
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """A word for each token; its number where it has no other."""
+        return tuple(map(str, self.tokens.tolist())) if self.words is None else self.words
 
 
 @dataclass(frozen=True, eq=False)

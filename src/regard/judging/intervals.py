@@ -44,6 +44,16 @@ def median(values: np.ndarray) -> float:
     return float(np.median(defined)) if defined.size else float("nan")
 
 
+def quartile(share: float) -> Statistic:
+    """The number below which a share of what is defined lies; NaN where nothing is."""
+
+    def statistic(values: np.ndarray) -> float:
+        defined = values[~np.isnan(values)]
+        return float(np.quantile(defined, share)) if defined.size else float("nan")
+
+    return statistic
+
+
 def known(values: ArrayLike, statistic: Statistic = mean) -> float | None:
     """A statistic without an interval, for a baseline; None where it is undefined."""
     found = statistic(np.asarray(values, dtype=np.float64))

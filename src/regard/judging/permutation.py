@@ -10,6 +10,7 @@ from ..recording.intervening.interventions import Here
 from ..recording.intervening.rows import permuted, seeded
 from .adapter import Adapter
 from .divergence import over_units, tvd
+from .evidence import Plot, Series, keep
 from .finding import Finding
 from .inputs import Inputs
 from .intervals import estimate, known, median
@@ -46,6 +47,11 @@ def permutation(adapter: Adapter, *, times: int = 100, seed: int = 0) -> list[Fi
     reason. The mean over units stands beside it. Jain & Wallace 2019, section 4.2.1.
     """
     found = moved(adapter, times=times, seed=seed)
+    keep(Plot("Movement of the prediction by the largest weight", "largest weight of the instance",
+              "total variation (max 1)",
+              [Series("weights change places, median", found[:, 1], found[:, 0], line=False),
+               Series("every weight alike", found[:, 1], found[:, 2], line=False)],
+              "Points at the right and low down: much weight on one unit, and it did not matter."))  # fmt: skip
     value = estimate(found[:, 0], median, seed=seed)
     made = [Finding.of(
         value, name="permuted weights", better="higher", test=TEST, unit="total variation (max 1)",

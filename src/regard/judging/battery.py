@@ -1,0 +1,95 @@
+"""The battery: every test that a report runs, by name.
+
+A test enlists by one line in BATTERY:
+
+    Judge("permutation", "Does it matter which words have the weights?", permutation),
+
+where the function is `permutation(adapter, *, seed) -> list[Finding]`. More arguments have defaults of their own.
+What figures need it hands over by `keep(...)` of evidence.py; a model or data for which it has no meaning it answers
+with `raise LeftOut("no instance has a label")`: the report names the test and the reason, and goes on.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..core.errors import Refused
+from .ablation import ablation
+from .adapter import Adapter
+from .adversary import adversary
+from .correlation import correlation
+from .evidence import Evidence, from_dict, gathered
+from .faithfulness import faithfulness
+from .finding import Finding
+from .inputs import LeftOut
+from .permutation import permutation
+from .rationales import rationales
+from .task import task
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A test of the battery: its name, the question that it answers in plain words, and the function."""
+
+    name: str
+    asks: str
+    run: Callable[..., list[Finding]]
+
+
+BATTERY: tuple[Judge, ...] = (
+    Judge("task", "How well does the model do what it is for?", task),
+    Judge("ablation", "What does the output owe to attention, to each layer and to each head?", ablation),
+    Judge("correlation", "Do the weights order the units as gradients and leaving units out do?", correlation),
+    Judge("permutation", "Does it matter which units have the weights?", permutation),
+    Judge("adversary", "Do quite different weights give the same prediction?", adversary),
+    Judge("faithfulness", "Is the prediction gone without the units of most weight, and kept by them alone?",
+          faithfulness),
+    Judge("rationales", "Do the weights lie where people put their marks?", rationales),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What came of one test: findings and evidence, or why it was left out."""
+
+    name: str
+    asks: str
+    findings: list[Finding] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    left_out: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "asks": self.asks, "left_out": self.left_out,
+                "findings": [one.as_dict() for one in self.findings],
+                "evidence": [one.as_dict() for one in self.evidence]}  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> "Judged":
+        try:
+            return cls(given["name"], given["asks"], [Finding.from_dict(one) for one in given["findings"]],
+                       [from_dict(one) for one in given["evidence"]], given["left_out"])  # fmt: skip
+        except (KeyError, TypeError) as problem:
+            raise ValueError(f"A judged test was read that is not whole: {problem!r}.") from problem
+
+
+def chosen(tests: "str | Iterable[str]" = "all") -> list[Judge]:
+    """The tests by name, in the order of the battery: "all", "ablation,permutation", or a list of names."""
+    names = [name.strip() for name in tests.split(",")] if isinstance(tests, str) else list(tests)
+    if names == ["all"]:
+        return list(BATTERY)
+    known = [one.name for one in BATTERY]
+    strange = [name for name in names if name not in known]
+    if strange or not names:
+        what = repr(strange[0]) if strange else "nothing"
+        raise ValueError(f"tests: {what} is no test; expected 'all' or some of {', '.join(known)}.")
+    return [one for one in BATTERY if one.name in names]
+
+
+def run(test: Judge, adapter: Adapter, *, seed: int = 0) -> Judged:
+    """One test: its findings and what it handed over, or why it was left out."""
+    with gathered() as evidence:
+        try:
+            found = test.run(adapter, seed=seed)
+        except (LeftOut, Refused) as why:
+            return Judged(test.name, test.asks, left_out=str(why))
+    return Judged(test.name, test.asks, found, evidence)

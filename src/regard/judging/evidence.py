@@ -1,0 +1,173 @@
+"""Evidence: what a test saw, kept so that it can be drawn. Plain numbers and words; how they look is not decided here.
+
+A test hands over what it saw by `keep(Histogram(...))`. Where nobody gathers, `keep` does nothing: a test that is
+called on its own is the same.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import Tensor
+
+Numbers = Sequence[float | None] | np.ndarray | Tensor  # kept as a list; None where undefined
+
+
+class Evidence:
+    """One thing to look at: a title, and a sentence that says how to read it."""
+
+    kind: ClassVar[str]
+    title: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True)
+class Histogram(Evidence):
+    """How often a number has which size: values by name, those of several names over each other."""
+
+    kind = "histogram"
+    title: str
+    axis: str
+    values: Mapping[str, Numbers]
+    says: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", {name: plain(some) for name, some in self.values.items()})
+
+
+@dataclass(frozen=True)
+class Series:
+    """Places (x, y) of one name; low and high where y has an interval."""
+
+    name: str
+    x: Numbers
+    y: Numbers
+    low: Numbers | None = None
+    high: Numbers | None = None
+    line: bool = True
+
+    def __post_init__(self) -> None:
+        for side in ("x", "y", "low", "high"):
+            if getattr(self, side) is not None:
+                object.__setattr__(self, side, plain(getattr(self, side)))
+        sizes = {len(some) for some in (self.x, self.y, self.low, self.high) if some is not None}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"Series({self.name!r}): x, y, low and high have {sorted(sizes)} numbers: expected as many."
+            )
+
+
+@dataclass(frozen=True)
+class Plot(Evidence):
+    """Points or lines in a plane; both axes are named."""
+
+    kind = "plot"
+    title: str
+    x: str
+    y: str
+    series: Sequence[Series]
+    says: str = ""
+
+
+@dataclass(frozen=True)
+class Grid(Evidence):
+    """Numbers in rows and columns: heads by layer, how far measures agree."""
+
+    kind = "grid"
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Sequence[Numbers]
+    unit: str = ""
+    says: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", [plain(row) for row in self.values])
+        if len(self.values) != len(self.rows) or any(len(row) != len(self.columns) for row in self.values):
+            raise ValueError(f"Grid({self.title!r}): values are {[len(row) for row in self.values]}, expected "
+                             f"{len(self.rows)} rows of {len(self.columns)}.")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Example:
+    """One text: its words, weights by name (a rationale is 1 where it is marked), and facts such as what was said."""
+
+    name: str
+    words: Sequence[str]
+    weights: Mapping[str, Numbers]
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", {name: plain(some) for name, some in self.weights.items()})
+        for name, some in self.weights.items():
+            if len(some) != len(self.words):
+                raise ValueError(f"Example({self.name!r}): {name} has {len(some)} weights for {len(self.words)} words.")
+
+
+@dataclass(frozen=True)
+class Texts(Evidence):
+    """Some texts, each with several weights side by side."""
+
+    kind = "texts"
+    title: str
+    texts: Sequence[Example]
+    says: str = ""
+
+
+KINDS: dict[str, type[Any]] = {one.kind: one for one in (Histogram, Plot, Grid, Texts)}
+
+
+def plain(values: Numbers) -> list[float | None]:
+    """Numbers for JSON: NaN and infinity are None."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().double().numpy()
+    given = values.tolist() if isinstance(values, np.ndarray) else values
+    return [None if x is None or not math.isfinite(x) else float(x) for x in given]
+
+
+def from_dict(given: Mapping[str, Any]) -> Evidence:
+    """What as_dict() gave."""
+    parts = dict(given)
+    kind = parts.pop("kind", None)
+    if kind not in KINDS:
+        raise ValueError(f"Evidence was read of kind {kind!r}: expected one of {', '.join(KINDS)}.")
+    try:
+        for name, inner in (("series", Series), ("texts", Example)):
+            if name in parts:
+                parts[name] = [inner(**one) for one in parts[name]]
+        made: Evidence = KINDS[kind](**parts)
+    except TypeError as problem:
+        raise ValueError(f"Evidence of kind {kind!r} was read that is not whole: {problem}.") from problem
+    return made
+
+
+_listening: "ContextVar[list[Evidence] | None]" = ContextVar("evidence", default=None)
+
+
+def gathering() -> bool:
+    """Whether anybody would hear what is kept: what costs a run of the model is made only then."""
+    return _listening.get() is not None
+
+
+def keep(evidence: Evidence) -> None:
+    """Hand over what a test saw, to whoever gathers; else nothing."""
+    found = _listening.get()
+    if found is not None:
+        found.append(evidence)
+
+
+@contextmanager
+def gathered() -> Iterator[list[Evidence]]:
+    """What the tests of this block hand over."""
+    found: list[Evidence] = []
+    token = _listening.set(found)
+    try:
+        yield found
+    finally:
+        _listening.reset(token)

@@ -1,0 +1,46 @@
+"""A few instances to look at: typical ones, with several weights side by side."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from .adapter import Adapter
+from .evidence import Example
+from .importance import Importance
+
+SHOWN = 4  # texts that a report shows of a test
+LONGEST = 120  # tokens of such a text
+
+
+def typical(values: np.ndarray, adapter: Adapter, count: int = SHOWN) -> list[int]:
+    """Places of the instances whose value is nearest to the median, so that nobody picks what looks best.
+
+    Texts too long to be shown are passed over; of equally near ones the first.
+    """
+    short = np.array([len(one.tokens) <= LONGEST for one in adapter.instances])
+    left = np.flatnonzero(short & ~np.isnan(values))
+    if not len(left):
+        return []
+    away = np.abs(values[left] - np.median(values[left]))
+    return [int(place) for place in left[np.argsort(away, kind="stable")[:count]]]
+
+
+def examples(adapter: Adapter, places: Sequence[int], measures: Mapping[str, Importance]) -> list[Example]:
+    """The texts at these places with what each measure says of their tokens, and the rationale where there is one."""
+    made = []
+    for place in places:
+        one, inputs = adapter.instances[place], adapter.inputs([place])
+        weights = {name: of(adapter, inputs)[0].tolist() for name, of in measures.items()}
+        if one.marks is not None:
+            weights["marked by people"] = one.marks.double().tolist()
+        made.append(Example(one.name or str(place), one.shown, weights, facts(adapter, place)))
+    return made
+
+
+def facts(adapter: Adapter, place: int) -> dict[str, str]:
+    """What the model says of an instance, and what is right."""
+    told = adapter.predict(adapter.inputs([place]))[0]
+    best = int(told.argmax())
+    found = {"the model says": f"{adapter.called(best)} ({float(told[best]):.3f})"}
+    label = adapter.instances[place].label
+    return found if label is None else found | {"right is": adapter.called(label)}
