@@ -94,11 +94,13 @@ def estimate(
     if table.shape[0] == 1 and n - missing < 2:
         return Estimate(value, None, n - missing, missing, level)
     draw = stream(seed, "bootstrap")
-    drawn = []
+    plain = statistic is mean and table.ndim == 2 and not np.isnan(table).any()  # a mean of means: ten times as fast
+    drawn: list[float | None] = []
     for _ in range(resamples):
         rows = draw.integers(table.shape[0], size=(table.shape[0],))
         columns = draw.integers(n, size=(n,))
-        drawn.append(_over_seeds(table[np.ix_(rows, columns)], statistic))
+        drawn.append(float(table[rows].mean(0)[columns].mean()) if plain else
+                     _over_seeds(table[np.ix_(rows, columns)], statistic))  # fmt: skip
     found = [each for each in drawn if each is not None]
     if 2 * len(found) < resamples:  # undefined more often than not: such an interval would speak of the rest alone
         return Estimate(value, None, n - missing, missing, level)
