@@ -117,7 +117,9 @@ attend(Q, K, V, Dot() | RelativeBias(2, 3))
 Causal("left")
     ValueError: Causal(align='left') … "start", "end" or None
 Window(-1, 0)
-    ValueError: Window(left=-1 … 0 or more
+    ValueError: Window(left=-1 … one may be negative where the other is as large
+Window(-1, 2, grid=(2, 2))
+    ValueError: Window(left=-1 … not on a grid
 Window(1.5, 0)
     ValueError: left=1.5 … whole numbers
 Window(1, 1, dilation=0)

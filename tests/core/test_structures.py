@@ -76,6 +76,8 @@ CASES.append((Causal() & Padding(torch.tensor([3, 5])), 5, 5, lambda b, h, i, j:
 CASES.append(
     (Window(2, 0) & Segments(_ids), 5, 5, lambda b, h, i, j: 0 <= i - j <= 2 and bool(_ids[b, i] == _ids[b, j]))
 )
+for _left, _right in ((4, -1), (-1, 4), (3, -3)):  # not itself; exactly one place
+    CASES.append((Window(_left, _right), 5, 5, lambda b, h, i, j, lo=-_left, hi=_right: lo <= j - i <= hi))
 CASES.append((Causal("end") & Window(1, 1, align="end") & Padding(torch.tensor([1, 7])), 3, 7,
               lambda b, h, i, j: j <= i + 4 and abs(j - i - 4) <= 1 and j < (1, 7)[b]))  # fmt: skip
 NAMED = pytest.mark.parametrize(("structure", "n", "m", "rule"), CASES, ids=[f"{s} {n}x{m}" for s, n, m, _ in CASES])

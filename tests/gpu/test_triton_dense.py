@@ -39,6 +39,15 @@ def outcome(score, align, where, dtype, backend):
     return [out.detach(), *torch.autograd.grad(out, leaves, pull)]
 
 
+def within_twice(true, own, mine, dtype):
+    """Outputs, and gradients, are as near the truth as twice the reference's own in this precision, and two units."""
+    for kind in (slice(0, 1), slice(1, None)):
+        largest = max(x.abs().amax().item() for x in true[kind])
+        for x, low, y in zip(true[kind], own[kind], mine[kind], strict=True):
+            allowed = 2 * (low.double() - x).abs().amax().item() + 2 * torch.finfo(dtype).eps * largest
+            assert (y.double() - x).abs().amax().item() <= allowed
+
+
 @pytest.mark.parametrize("where", SIZES)
 @pytest.mark.parametrize("align", ["softmax", "sigmoid", "sparsemax", "entmax15"])
 @pytest.mark.parametrize("score", SCORES)
@@ -47,11 +56,7 @@ def test_errors_are_within_twice_the_references(score, align, where, dtype):
     true = outcome(score, align, where, None, "reference")
     own = outcome(score, align, where, dtype, "reference")
     mine = outcome(score, align, where, dtype, "triton-dense")
-    for kind in (slice(0, 1), slice(1, None)):
-        largest = max(x.abs().amax().item() for x in true[kind])
-        for x, low, y in zip(true[kind], own[kind], mine[kind], strict=True):
-            allowed = 2 * (low.double() - x).abs().amax().item() + 2 * torch.finfo(dtype).eps * largest
-            assert (y.double() - x).abs().amax().item() <= allowed
+    within_twice(true, own, mine, dtype)
 
 
 @pytest.mark.parametrize("score", ["dot", "tanh"])

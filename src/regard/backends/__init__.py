@@ -8,8 +8,9 @@ from .reference import Reference
 from .sdpa import Sdpa
 from .triton_dense import TritonDense
 from .triton_edges import TritonEdges
+from .triton_features import TritonFeatures
 from .triton_map import cells
 
-for _backend in (Sdpa(), Linear(), TritonEdges(), TritonDense(), EdgesCpu(), Chunked(), Reference()):
+for _backend in (Sdpa(), Linear(), TritonEdges(), TritonDense(), TritonFeatures(), EdgesCpu(), Chunked(), Reference()):
     enlist(_backend)
 cell_makers.append(cells)

@@ -60,6 +60,15 @@ class TritonDense:
 
 def unfit(plan: Plan) -> list[str]:
     """What the kernels do not know of a plan, whatever the device."""
+    why = unfit_call(plan)
+    if _aligned(plan)[0] < 0 or plan.factor is not None or plan.draw is not None:
+        why.append("Its alignments are softmax, sigmoid, sparsemax and entmax with a fixed alpha up to 2; this is "
+                   f"{type(plan.align).__name__}.")  # fmt: skip
+    return why or _unfit_score(plan.problem.score, plan.v.shape[-1])
+
+
+def unfit_call(plan: Plan) -> list[str]:
+    """What no kernel over ranges knows: where and how a plan is called, whatever its score and alignment."""
     why = []
     tensors = (plan.q, plan.k, plan.v)
     if not torch.compiler.is_compiling() and any(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
@@ -67,17 +76,12 @@ def unfit(plan: Plan) -> list[str]:
     if plan.q.dtype == torch.float64:
         why.append("Its sums are in fp32.")
     if plan.score.stepwise or plan.align.stepwise:
-        return [*why, "It scores all pairs at once; this mechanism goes step by step."]
-    if _aligned(plan)[0] < 0 or plan.factor is not None or plan.draw is not None:
-        why.append("Its alignments are softmax, sigmoid, sparsemax and entmax with a fixed alpha up to 2; this is "
-                   f"{type(plan.align).__name__}.")  # fmt: skip
+        why.append("It scores all pairs at once; this mechanism goes step by step.")
     if plan.dropout:
         why.append("It has no dropout.")
     if ranges_of(plan.over, plan.n, plan.m) is None:
         why.append(f"Its structures are causal, windows, padding and key masks; this is {plan.over}.")
-    if why:
-        return why
-    return _unfit_score(plan.problem.score, plan.v.shape[-1])
+    return why
 
 
 def _unfit_score(score: Lowered, d_v: int) -> list[str]:

@@ -71,7 +71,7 @@ class Tables:
                 top = [z.abs().amax((1, 2)) if z.shape[1] else z.new_zeros(g) for z in (x, y)]
                 near, fair = top[0] + top[1] < 21, torch.maximum(*top) < 43
                 self.modes = torch.where(near, 0, torch.where(fair, 1, 2)).int()
-                x, y = (_exponentials(z, near | fair) for z in (x, y))
+                x, y = (exponentials(z, near | fair) for z in (x, y))
                 constant = r.sum(-1)[:, None].expand(g, n)
                 own = constant if own is None else own + constant
                 r = -2 * r
@@ -90,7 +90,7 @@ class Tables:
         self.keys = None if keys is None else (keys * call.unit).contiguous()
 
 
-def _exponentials(x: Tensor, products: Tensor) -> Tensor:
+def exponentials(x: Tensor, products: Tensor) -> Tensor:
     """exp(2x), or 2x in base 2 for heads whose sums are not products of these."""
     exponent = x * (2 * LOG2E)
     return torch.where(products[:, None, None], exponent.exp2(), exponent)
@@ -151,7 +151,7 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
     a = call.a
     vectors = (a, call.b, *tables.across)
     own, keys = (a if x is None else x for x in (tables.own, tables.keys))
-    marks = (tables.readout, tables.modes, own, keys, _or(call.ranges.lengths, a), _or(call.ranges.keep, a))
+    marks = (tables.readout, tables.modes, own, keys, or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a))
     numbers = (n, m, left, right, scale, *strides, *tables.strides)
     if call.align == SOFTMAX:
         softmax_kernel[grid](*vectors, call.v, *marks, out, tau, *numbers, **sizes)
@@ -195,7 +195,7 @@ def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -
             (g if call.core != DOT else 0, triton.cdiv(max(n, m), sizes["BM"]), sizes["BM"], sizes["BN"]),
             dtype=torch.float32, device=a.device,
         )  # fmt: skip
-        lengths, keep = _or(call.ranges.lengths, a), _or(call.ranges.keep, a)
+        lengths, keep = or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a)
         for side in (0, 1):
             x, y = (a, b)[side], (b, a)[side]
             both = [pair if side == 0 else pair[::-1] for pair in (tables.across, tables.along, (dout, v))]
@@ -203,8 +203,8 @@ def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -
             sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": (keys, own)[side] is not None}
             pull_kernel[(triton.cdiv(x.shape[1], sizes["BM"]), g)](
                 x, y, *both[0], *both[1], tables.readout, tables.modes,
-                _or((own, keys)[side], a), _or((keys, own)[side], a), *both[2], tau, delta, live, lengths, keep,
-                scratch, (da, db)[side], dv, (rows, columns)[side], reads, n, m, left, right, scale,
+                or_other((own, keys)[side], a), or_other((keys, own)[side], a), *both[2], tau, delta, live, lengths,
+                keep, scratch, (da, db)[side], dv, (rows, columns)[side], reads, n, m, left, right, scale,
                 call.scale if call.core == DOT else 1.0, *strides, *lines, call.power,
                 ALIGN=call.align, KEYS=side == 1, READ=read and side == 0, **sizes,
             )  # fmt: skip
@@ -223,6 +223,6 @@ def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -
     return [da.to(a.dtype), db.to(b.dtype), dv, dreadout, columns, rows]
 
 
-def _or(x: Tensor | None, other: Tensor) -> Tensor:
+def or_other(x: Tensor | None, other: Tensor) -> Tensor:
     """A kernel wants a pointer even where it reads nothing."""
     return other if x is None else x

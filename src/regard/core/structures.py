@@ -176,6 +176,7 @@ class Window(Structure):
 
     With grid=(height, width) the positions are pixels of an image in row-major order and the window holds on both
     axes: a (left + 1 + right) x (left + 1 + right) neighbourhood, cut at the border. Beltagy et al. 2020.
+    A side may be negative where the other is not smaller: Window(n, -1) sees what stands before, and not itself.
     """
 
     left: int
@@ -187,9 +188,11 @@ class Window(Structure):
     def __post_init__(self) -> None:
         check_align(self.align, "Window")
         fractions = any(isinstance(x, float) for x in (self.left, self.right, self.dilation))
-        if fractions or self.left < 0 or self.right < 0 or self.dilation < 1:
+        apart = min(self.left, self.right) < 0 and self.grid is not None
+        if fractions or self.left + self.right < 0 or apart or self.dilation < 1:
             raise ValueError(f"Window(left={self.left}, right={self.right}, dilation={self.dilation}): left and right "
-                             "count neighbours (whole numbers, 0 or more) and dilation is 1 or more.")  # fmt: skip
+                             "count neighbours (whole numbers; one may be negative where the other is as large, but "
+                             "not on a grid) and dilation is 1 or more.")  # fmt: skip
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
         if self.grid is not None:
@@ -218,7 +221,8 @@ class Window(Structure):
         else:
             shift = shift_of(self.align, n, m, "Window")
             start, stop = rows.start + shift - back, rows.stop + shift + ahead
-        return min(m, max(0, start)), max(0, min(m, stop))
+        start = min(m, max(0, start))
+        return start, max(start, min(m, stop))
 
 
 @dataclass(frozen=True, eq=False)

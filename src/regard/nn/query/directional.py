@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from ...core.alignments import Alignment
 from ...core.attend import Attended
 from ...core.scores import Additive, QueryFree, Score, SoftCap
-from ...core.structures import Full, Mask, Structure
+from ...core.structures import Full, Structure, Window
 from ..attend import Attend, ScoreLike, open_keys
 from ..composed import Composed
 
@@ -17,11 +17,10 @@ def by_feature(d_q: int, d_k: int) -> Score:
     return Additive(d_q, d_k, d_k, activation="identity", features=True) | SoftCap(5.0)
 
 
-def one_sided(features: Tensor, direction: str) -> Mask:
+def one_sided(features: Tensor, direction: str) -> Window:
     """Pairs with j < i (forward) or j > i (backward): nobody sees itself."""
-    n = features.shape[-2]
-    keep = torch.ones(n, n, dtype=torch.bool, device=features.device)
-    return Mask(keep=keep.tril(-1) if direction == "forward" else keep.triu(1))
+    n = max(1, features.shape[-2])
+    return Window(n, -1) if direction == "forward" else Window(-1, n)
 
 
 class Fusion(nn.Module):

@@ -1,0 +1,157 @@
+"""Triton features: softmax weights for each pair and feature on a GPU, with nothing of n x m in memory.
+
+What runs here: scores of one number a feature, a sum or a product bent by tanh, (leaky) ReLU, |x| or -x^2/2, with a
+bias of keys and a soft cap (DiSA's); softmax; over ranges (causal, window, padding) and key masks. Operators are
+registered here without importing Triton; kernels and launches are in the files beside it.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core.alignments import RowState, Softmax
+from ..core.cores import Pair
+from ..core.plan import Plan
+from ..core.registry import Ran
+from ..core.scores import SoftCap
+from ..core.scores.score import Lowered
+from .operator import operator
+from .ranges import NO_BOUND, Ranges, ranges_of
+from .triton_dense import HAS_TRITON, unfit_call
+
+LOG2E = 1.4426950408889634
+# act(x) = linear x + bent |x|; kind 1 has the slope of the negative side at 0, kind 2 has 0 there
+KINDS = {"identity": (1, 1.0, 0.0), "relu": (1, 0.5, 0.5), "abs": (2, 0.0, 1.0), "negative_abs": (2, 0.0, -1.0),
+         "negative_half_square": (3, 0.0, 0.0)}  # fmt: skip
+
+
+class TritonFeatures:
+    name = "triton-features"
+
+    def refusals(self, plan: Plan) -> list[str]:
+        if plan.q.device.type != "cuda":
+            return ["It runs on a CUDA device."]
+        why = [] if HAS_TRITON else ["Triton is not installed."]
+        return why + unfit(plan)
+
+    def passes(self, plan: Plan) -> bool:
+        """By name alone until its tests have run on a GPU: "auto" goes on to chunked."""
+        return True
+
+    def run(self, plan: Plan) -> Ran:
+        problem = plan.problem
+        score, ranges = problem.score, ranges_of(plan.over, plan.n, plan.m)
+        core = score.core
+        assert isinstance(core, Pair) and ranges is not None
+        a, b, kind, factor, linear, bent = _bent(core, score)
+        bias = score.key_bias
+        if bias is not None:
+            bias = bias.mT if bias.ndim == 3 else bias[..., None].expand(-1, -1, a.shape[-1])
+        out, tau = features_op(
+            a, b, plan.v_by_head.flatten(0, 1), bias, ranges.lengths, ranges.keep, ranges.left, ranges.right,
+            problem.heads, kind, int(core.join == "mul"), factor, linear, bent,
+        )  # fmt: skip
+        tau = tau / LOG2E + factor if kind == 0 else tau / LOG2E
+        return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau.mT))
+
+
+def unfit(plan: Plan) -> list[str]:
+    """What the kernels do not know of a plan, whatever the device."""
+    why = unfit_call(plan)
+    if type(plan.align) is not Softmax or plan.factor is not None or plan.draw is not None:
+        why.append(f"Its alignment is softmax; this is {type(plan.align).__name__}.")
+    if why:
+        return why
+    score = plan.problem.score
+    core = score.core
+    capped = len(score.modifiers) == 1 and isinstance(score.modifiers[0], SoftCap)
+    if not isinstance(core, Pair) or core.readout is not None or (capped and core.act != "identity"):
+        return [f"It scores each feature by itself, as tanh, leaky ReLU, |x| or -x^2/2 of a sum or a product; this is "
+                f"{core}."]  # fmt: skip
+    if core.act not in ("tanh", "leaky_relu", *KINDS) or (core.join == "mul" and (core.act == "tanh" or capped)):
+        return [f"Its scores are bent by tanh (of a sum), leaky ReLU, |x| or -x^2/2; this is {core}."]
+    if (score.modifiers and not capped) or score.sink is not None or score.row_bias is not None:
+        return ["It has no modifiers but SoftCap, no bias of rows and no sink."]
+    return [] if not capped or score.key_bias is None else ["It has no bias of keys under a SoftCap."]
+
+
+def _bent(core: Pair, score: Lowered) -> tuple[Tensor, Tensor, int, float, float, float]:
+    """a, b, and s = factor h(a, b): h is tanh (kind 0), linear z + bent |z| or -z^2/2."""
+    if score.modifiers:  # c tanh((a + b) / c)
+        cap = score.modifiers[0].cap
+        assert isinstance(cap, float)
+        return core.a / cap, core.b / cap, 0, cap, 0.0, 0.0
+    if core.act == "tanh":
+        return core.a, core.b, 0, 1.0, 0.0, 0.0
+    if core.act == "leaky_relu":
+        return core.a, core.b, 1, 1.0, (1 + core.slope) / 2, (1 - core.slope) / 2
+    kind, linear, bent = KINDS[core.act]
+    return core.a, core.b, kind, 1.0, linear, bent
+
+
+def _call(
+    a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None, left: int,
+    right: int, heads: int, kind: int, join: int, factor: float, linear: float, bent: float,
+) -> Any:  # fmt: skip
+    from .triton_features_launch import Call
+
+    a, b, v = (x.contiguous() for x in (a, b, v))
+    ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
+    return Call(a, b, v, bias, ranges, heads, kind, join, factor, linear, bent)
+
+
+@operator("features_triton")
+def features_op(
+    a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None, left: int,
+    right: int, heads: int, kind: int, join: int, factor: float, linear: float, bent: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """out (g, n, F), tau (g, n, F)"""
+    from .triton_features_launch import forward
+
+    return forward(_call(a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, linear, bent))
+
+
+@features_op.register_fake
+def _(a: Tensor, b: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    return v.new_empty(a.shape), v.new_empty(a.shape, dtype=torch.float32)
+
+
+@operator("features_triton_backward")
+def backward_op(
+    a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None, left: int,
+    right: int, heads: int, kind: int, join: int, factor: float, linear: float, bent: float, out: Tensor, tau: Tensor,
+    dout: Tensor,
+) -> list[Tensor]:  # fmt: skip
+    """Gradients of a, b, v and bias; an empty tensor where there is none."""
+    from .triton_features_launch import backward
+
+    call = _call(a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, linear, bent)
+    given = (a, b, v, bias)
+    found = backward(call, out, tau, dout)
+    return [a.new_empty(0) if x is None or y is None else y.to(x.dtype) for x, y in zip(given, found, strict=True)]
+
+
+@backward_op.register_fake
+def _(a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, *rest: Any) -> list[Tensor]:
+    return [a.new_empty(0) if x is None else x.new_empty(x.shape) for x in (a, b, v, bias)]
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.numbers = inputs[6:]
+    ctx.save_for_backward(*inputs[:6], *output)
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
+    *tensors, out, tau = ctx.saved_tensors
+    found = backward_op(*tensors, *ctx.numbers, out, tau, dout)
+    grads = [None if x is None else y for x, y in zip(tensors[:4], found, strict=True)]
+    return *grads, None, None, *[None] * len(ctx.numbers)
+
+
+features_op.register_autograd(_autograd, setup_context=_setup)
+
+
+backward_op.once_differentiable("triton-features")

@@ -1,0 +1,103 @@
+"""Launches of the feature-wise kernels: tables of exponentials, blocks, gradients of what scores are made of."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+
+from .ranges import Ranges
+from .triton_dense_launch import LOG2E, exponentials, or_other
+from .triton_features_kernels import features_kernel, features_pull_kernel
+
+TANH = 0
+BOUND = 60.0  # scores between 0 and -2 BOUND in base 2 need no largest one to stay finite
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call over g = batch x heads: a (g, n, F), b, v and bias (g, m, F), all contiguous."""
+
+    a: Tensor
+    b: Tensor
+    v: Tensor
+    bias: Tensor | None
+    ranges: Ranges
+    heads: int
+    kind: int
+    join: int
+    factor: float  # of the bent sum
+    linear: float
+    bent: float
+
+    @property
+    def bounded(self) -> bool:
+        return self.kind == TANH and self.bias is None and 0 <= self.factor * LOG2E <= BOUND
+
+    def tables(self) -> tuple[Tensor, Tensor, Tensor]:
+        """a and b in fp32, of tanh their exponentials; the mode of each head."""
+        a, b = self.a.float(), self.b.float()
+        if self.kind != TANH:
+            return a, b, a
+        top = [x.abs().amax((1, 2)) if x.shape[1] else x.new_zeros(x.shape[0]) for x in (a, b)]
+        near = top[0] + top[1] < 21
+        return exponentials(a, near), exponentials(b, near), torch.where(near, 0, 2).int()
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What every kernel is given after its tensors, and its constants."""
+        n, m, keep = self.a.shape[1], self.b.shape[1], self.ranges.keep
+        left, right = (max(-(1 << 30), min(x, n + m)) for x in (self.ranges.left, self.ranges.right))
+        keep_b = 0 if keep is None or keep.shape[0] == 1 else keep.stride(0)
+        keep_h = 0 if keep is None or keep.shape[1] == 1 else keep.stride(1)
+        numbers = (n, m, left, right, self.factor * LOG2E, self.linear, self.bent, self.heads, keep_b, keep_h)
+        features = self.a.shape[2]
+        block = min(64, max(16, triton.next_power_of_2(features)))
+        constants = {
+            "F": features, "BM": 2048 // block, "BF": block, "KIND": self.kind, "JOIN": self.join,
+            "BIASED": self.bias is not None, "PADDED": self.ranges.lengths is not None, "KEPT": keep is not None,
+            "INTERPRETED": triton.knobs.runtime.interpret, "num_warps": 4,
+        }  # fmt: skip
+        return numbers, constants
+
+    def grid(self, places: int, constants: dict[str, Any]) -> tuple[int, int, int]:
+        return triton.cdiv(places, constants["BM"]), triton.cdiv(self.a.shape[2], constants["BF"]), self.a.shape[0]
+
+    @property
+    def marks(self) -> tuple[Tensor, Tensor]:
+        return or_other(self.ranges.lengths, self.a), or_other(self.ranges.keep, self.a)
+
+
+def forward(call: Call) -> tuple[Tensor, Tensor]:
+    """out (g, n, F), and tau (g, n, F) fp32 in base 2, of scores without tanh's constant."""
+    out = call.v.new_empty(call.a.shape)
+    tau = torch.full(call.a.shape, float("inf"), dtype=torch.float32, device=out.device)
+    if out.numel():
+        a, b, modes = call.tables()
+        numbers, constants = call.arguments()
+        features_kernel[call.grid(call.a.shape[1], constants)](
+            a, b, call.v, _bias(call), modes, *call.marks, out, tau, *numbers, BOUNDED=call.bounded, **constants
+        )
+    return out, tau
+
+
+def backward(call: Call, out: Tensor, tau: Tensor, dout: Tensor) -> list[Tensor | None]:
+    """Gradients of a, b, v and bias."""
+    da, db = (torch.zeros(x.shape, dtype=torch.float32, device=x.device) for x in (call.a, call.b))
+    dv, dbias = torch.zeros_like(call.v), None if call.bias is None else torch.zeros_like(db)
+    if da.numel() and db.numel():
+        a, b, modes = call.tables()
+        numbers, constants = call.arguments()
+        dout, bias = dout.contiguous(), _bias(call)
+        delta = dout.float() * out.float()
+        for keys in (False, True):
+            x, y, own, other = (b, a, call.v, dout) if keys else (a, b, dout, call.v)
+            features_pull_kernel[call.grid(x.shape[1], constants)](
+                x, y, own, other, bias, tau, delta, modes, *call.marks, db if keys else da, dv, or_other(dbias, dv),
+                *numbers, KEYS=keys, **constants,
+            )  # fmt: skip
+    return [call.factor * da, call.factor * db, dv, dbias]
+
+
+def _bias(call: Call) -> Tensor:
+    return call.a if call.bias is None else (call.bias * LOG2E).contiguous()
