@@ -96,6 +96,9 @@ def test_graphs_and_folds_are_as_many_as_published():
     judged = [one.id for task in tasks for one in task.test]
     assert len(judged) == len(set(judged)) == 180
     assert sizes(data.molecules("benzene")) == [9000, 1000, 2000]
+    one, more = (data.molecules("crippen", bonds=wanted).test[0] for wanted in (False, True))
+    degree = torch.bincount(one.edges[0], minlength=one.length).float()
+    assert torch.equal(more.inputs[:, :14], one.inputs) and torch.equal(more.inputs[:, 14:].sum(1), degree)
     graph = data.heterophilous("cornell")
     assert (graph.nodes, graph.classes) == (183, 5)
 

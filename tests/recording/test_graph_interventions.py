@@ -151,3 +151,12 @@ def test_our_layers_return_the_weights_that_ran():
         found = typed[kinds[1][0]]
         found = found if isinstance(found, torch.Tensor) else found.edges()
         assert torch.allclose(found[:, 1], torch.full((2,), 1 / 4))
+
+
+def test_weights_equal_to_the_models_own_are_others_to_a_gradient():
+    conv, x, edges = rg.GATConv(3, 2), torch.randn(4, 3), torch.tensor([[0, 1, 2, 3], [1, 1, 1, 2]])
+    mask = torch.ones(1, requires_grad=True)
+    with regard.intervene(conv, {"*": Replace(lambda weights, here: weights.detach() * mask)}):
+        out = conv(x, edges)
+    out.sum().backward()
+    assert conv.att_src.grad is None and mask.grad.item() == pytest.approx(float(out.sum() - 4 * conv.bias.sum()))

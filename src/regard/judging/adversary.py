@@ -151,15 +151,16 @@ def seek(adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0
     def measure(inputs: Inputs) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         before, many = adapter.predict(inputs), inputs.repeated(starts)
         maps, judged = adapter.maps(inputs), adapter.judged
-        own = {site: _read(adapter.look, maps[site].weights(), inputs) for site in judged}
+        rows_of = {site: adapter.look.rows_of(maps[site], inputs) for site in judged}
+        own = {site: _read(adapter.look, rows_of[site], inputs) for site in judged}
         logits = {}
         for site in judged:
-            _, heads, rows, keys = maps[site].shape
+            _, heads, rows, keys = rows_of[site].shape
             some = torch.randn((len(many), heads, rows, keys), generator=draw) * 3.0  # the log of uniform is a constant
             logits[site] = some.to(before.device).requires_grad_()
 
         # of several sites the later ones see what the earlier ones changed
-        kept = {site: maps[site].weights().repeat(starts, 1, 1, 1) for site in judged[:1]}
+        kept = {site: rows_of[site].repeat(starts, 1, 1, 1) for site in judged[:1]}
 
         def look() -> tuple[Tensor, Tensor, Tensor, dict[str, Tensor], Tensor]:
             sought = Sought(adapter.look, many, logits, kept)

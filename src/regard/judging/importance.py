@@ -20,11 +20,13 @@ def attention(adapter: Adapter, inputs: Inputs) -> Tensor:
 
 
 def gradient(adapter: Adapter, inputs: Inputs) -> Tensor:
-    """(B, n): |gradient . vector| of each token, the judged weights held fast.
+    """(B, n): |gradient . vector| of each token, the judged weights held fast; of an edge, the gradient of its mask.
 
     Of the log-odds of the predicted class, log p / (1 - p): the same ranks as of p itself, without its zeros where the
     model is sure.
     """
+    if not adapter.look.tokens:  # what has no vector: the look knows what stands for it
+        return adapter.look.gradient(adapter, inputs)
     found: list[Tensor] = []
 
     def hold(module: nn.Module, given: Any, out: Tensor) -> Tensor:
@@ -37,10 +39,7 @@ def gradient(adapter: Adapter, inputs: Inputs) -> Tensor:
         # cuDNN's recurrent layers have no gradient in evaluation mode
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             logits = adapter.logits(inputs, dict.fromkeys(adapter.judged, fast))
-            said = logits.detach().argmax(-1, keepdim=True)
-            others = logits.scatter(-1, said, -torch.inf).logsumexp(-1)
-            odds = logits.gather(-1, said)[:, 0] - others
-            pulls = torch.autograd.grad(odds.sum(), found, allow_unused=True)
+            pulls = torch.autograd.grad(log_odds(logits).sum(), found, allow_unused=True)
     finally:
         for hook in hooks:
             hook.remove()
@@ -49,6 +48,14 @@ def gradient(adapter: Adapter, inputs: Inputs) -> Tensor:
         if pull is not None:
             made += (pull.double() * vector.detach().double()).sum(-1).reshape(made.shape)
     return made.abs().masked_fill(~inputs.real, 0.0)
+
+
+def log_odds(logits: Tensor, towards: int | None = None) -> Tensor:
+    """(B,): log p / (1 - p) of the predicted class, or of the class `towards`, from logits (B, classes)."""
+    said = logits.detach().argmax(-1, keepdim=True)
+    said = said if towards is None else torch.full_like(said, towards)
+    others = logits.scatter(-1, said, -torch.inf).logsumexp(-1)
+    return logits.gather(-1, said)[:, 0] - others
 
 
 def leave_one_out(adapter: Adapter, inputs: Inputs) -> Tensor:

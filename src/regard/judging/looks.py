@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,6 +74,24 @@ class Look:
             found = [maps[name] for name in names]
         return torch.stack([self.read_weights(amap.weights(), inputs) for amap in found]).mean(0)
 
+    def rows_of(self, amap: AttentionMap, inputs: Inputs) -> Tensor:
+        """(B, H, rows, n): all weights of one layer, keys being tokens."""
+        return amap.weights()
+
+    def open_rows(self, now: Altered, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """The weights of a call, (B, H, rows, n), and which of them may move: those of units in the rows read."""
+        open_pairs = self.rows(inputs, now.sizes[0])[:, None, :, None] & inputs.units[:, None, None, :]
+        allowed = now.allowed()
+        open_pairs = (open_pairs if allowed is None else open_pairs & allowed).expand(now.shape)
+        return now.weights().detach(), open_pairs
+
+    def put_back(self, now: Altered, weights: Tensor, inputs: Inputs) -> Altered:
+        """The call with other weights, laid as open_rows() gave them."""
+        return now.given(weights)
+
+    def gradient(self, adapter: Any, inputs: Inputs) -> Tensor:
+        raise TypeError(f"{type(self).__name__} has no gradient(): units that are no tokens need one of their own.")
+
     def read_weights(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """The same of one layer's weights, (B, H, rows, n)."""
         if weights.ndim != 4 or weights.shape[0] != len(inputs) or weights.shape[-1] != inputs.real.shape[1]:
@@ -94,14 +113,10 @@ class AmongUnits(Intervention):
         self.look, self.inputs, self.kept = look, inputs, {} if kept is None else kept
 
     def apply(self, now: Altered, here: Here) -> Altered:
-        rows = self.look.rows(self.inputs, now.sizes[0])
-        open_pairs = rows[:, None, :, None] & self.inputs.units[:, None, None, :]
-        allowed = now.allowed()
-        open_pairs = (open_pairs if allowed is None else open_pairs & allowed).expand(now.shape)
-        known = self.kept.get(str(here.site))
-        weights = now.weights().detach() if known is None else known
+        weights, open_pairs = self.look.open_rows(now, self.inputs)
+        weights = self.kept.get(str(here.site), weights)
         moved = self.moved(weights, open_pairs, here).to(weights.dtype)
-        return now.given(torch.where(open_pairs, moved, weights))
+        return self.look.put_back(now, torch.where(open_pairs, moved, weights), self.inputs)
 
     def moved(self, weights: Tensor, open_pairs: Tensor, here: Here) -> Tensor:
         """Other weights, (B, H, n, m), of the open pairs."""

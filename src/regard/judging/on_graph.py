@@ -1,83 +1,75 @@
-"""A graph network as a judge needs it: instances are nodes, units are the edges into them."""
+"""A graph network as a judge needs it: instances are nodes or graphs, units are edges."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..core.errors import Refused
-from ..core.maps import AttentionMap
+from ..data.batch import Batch, Example
 from .adapter import Adapter
-from .inputs import Inputs, Instance
-from .looks import Look
+from .cases import of_graphs, of_nodes
+from .edge_look import EdgeLook
+from .inputs import Inputs
 
 Run = Callable[[nn.Module, Tensor, Tensor], Any]
 
 
-@dataclass(frozen=True)
-class EdgeLook(Look):
-    """The weight of each edge into a node: the mean of heads, of a layer (the last unless told) or of all of them."""
-
-    tokens = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.layer == "rollout" or self.row != 0:
-            raise ValueError(f"EdgeLook(layer={self.layer!r}, row={self.row!r}): expected the number of a layer or "
-                             "'mean'; each node has one row of its own.")  # fmt: skip
-
-    def rows(self, inputs: Inputs, n: int) -> Tensor:
-        raise Refused("Weights on edges are judged by ablation and by erasure: permuting and seeking others among the "
-                      "edges of one node is not there yet.")  # fmt: skip
-
-    def read(self, maps: Mapping[str, AttentionMap], inputs: Inputs) -> Tensor:
-        found = [maps[name].edges() for name in self.judged(list(maps))]
-        weights = torch.stack([one.reshape(-1, one.shape[-1]).mean(0) for one in found]).mean(0)  # (E,)
-        return weights[inputs.tokens.clamp_min(0)].masked_fill(~inputs.units, 0.0)
-
-
 def on_graph(
     model: nn.Module, x: Tensor, edge_index: Tensor, nodes: Sequence[int] | None = None, labels: Tensor | None = None,
-    *, forward: Run | None = None, look: EdgeLook | None = None, size: int = 16,
+    *, forward: Run | None = None, look: EdgeLook | None = None, hops: int | None = None, units: str = "into",
+    size: int = 16,
 ) -> Adapter:  # fmt: skip
-    """An adapter of a model that classifies the nodes of a graph; a unit is an edge into the node, removed by deletion.
+    """An adapter of a model that classifies the nodes of a graph; a unit is an edge, removed by deletion.
 
-    x (N, F), edge_index (2, E): sources, then targets; labels (N,)
+    x (N, F) dense or torch.sparse, edge_index (2, E): sources, then targets; labels (N,)
     nodes     which nodes are judged, all unless told; those without an edge from another node are left out
     forward   function(model, x, edge_index) -> logits (N, classes); model(x, edge_index) unless told
-    size      copies of the graph that run side by side, each without other edges
+    hops      how far the model sees, the number of its layers: each node is then run with what it can hear alone, which
+              is faster and changes nothing where a layer looks at neighbours only. Unless told, on the whole graph
+    units     "into": the edges into the node; "all": every edge that it can hear along
+    size      nodes that run side by side, each on a graph of its own
 
-    The node itself is a special unit that always stays, so that a node without any edge is still defined.
+    The node itself is a special unit that always stays, so that a node without any edge is still defined. Loops are no
+    units. With units="into" weights can be permuted and sought: they are one row, which sums to one.
     """
     run = forward or (lambda model, x, edge_index: model(x, edge_index))
-    count = x.shape[0]
-    edge = (edge_index[0] != edge_index[1]).nonzero()[:, 0]
-    edge = edge[edge_index[1][edge].argsort(stable=True)]
-    degree = torch.bincount(edge_index[1][edge], minlength=count)
-    into = dict(enumerate(edge.split(degree.tolist())))
-    judged = [node for node in (range(count) if nodes is None else nodes) if len(into[int(node)])]
-    if not judged:
-        raise ValueError("on_graph(nodes): none of them has an edge from another node, so there is nothing to judge.")
-    instances = []
-    for node in map(int, judged):
-        tokens = torch.cat([torch.tensor([-1 - node]), into[node].cpu()])
-        label = None if labels is None else int(labels[node])
-        instances.append(Instance(tokens, label, tokens < 0))
+    judged = range(x.shape[0]) if nodes is None else nodes
+    cases = of_nodes(edge_index, x.shape[0], judged, labels, hops, units)
 
     def call(model: nn.Module, inputs: Inputs) -> Tensor:
-        node = -1 - inputs.tokens[:, 0]
-        place = torch.arange(inputs.tokens.shape[1], device=node.device)
-        gone = ~inputs.real & (place <= degree.to(node.device)[node][:, None])
-        if not bool(gone.any()):
-            whole: Tensor = run(model, x, edge_index)
-            return whole[node]
-        keep = torch.ones((len(inputs), edge_index.shape[1]), dtype=torch.bool, device=node.device)
-        item, at = gone.nonzero(as_tuple=True)
-        keep[item, inputs.tokens[item, at]] = False
-        copy, left = keep.nonzero(as_tuple=True)
-        out: Tensor = run(model, x.repeat(len(inputs), 1), edge_index[:, left] + copy * count)
-        return out.unflatten(0, (len(inputs), count))[torch.arange(len(inputs), device=node.device), node]
+        laid = cases.laid(inputs)
+        out: Tensor = run(model, x.index_select(0, laid.row), laid.edge_index)
+        return out[laid.root]
 
-    return Adapter(model, instances, forward=call, look=look or EdgeLook(), removal="mask", size=size)
+    placed = replace(look or EdgeLook(), cases=cases)
+    return Adapter(model, cases.instances(), forward=call, look=placed, removal="mask", size=size)
+
+
+def on_graphs(
+    model: nn.Module, examples: Sequence[Example], *, forward: Callable[[nn.Module, Batch], Any] | None = None,
+    look: EdgeLook | None = None, bonds: bool = True, size: int = 64,
+) -> Adapter:  # fmt: skip
+    """An adapter of a model that judges whole graphs; a unit is an edge, both directions of it, removed by deletion.
+
+    examples   of `regard.data`, with edges; their gold is kept
+    forward    function(model, batch) -> logits (B, classes), or one number each; model(batch).out unless told
+    look       which weights are judged; the layers of regard.models.ready.graph_classifier unless told
+    bonds      False: each direction is a unit of its own
+    """
+    if not examples:
+        raise ValueError("on_graphs(examples) is empty: a judge needs at least one graph.")
+    cases = of_graphs(examples, bonds)
+    x = torch.cat([one.inputs for one in examples])
+
+    def call(model: nn.Module, inputs: Inputs) -> Any:
+        laid = cases.laid(inputs)
+        count = torch.arange(len(inputs), device=laid.graph.device)
+        lengths = torch.bincount(laid.graph, minlength=len(inputs))
+        batch = Batch(x.to(laid.row.device)[laid.row], torch.zeros_like(count), lengths, count,
+                      edge_index=laid.edge_index, graph=laid.graph)  # fmt: skip
+        return model(batch) if forward is None else forward(model, batch)
+
+    placed = replace(look or EdgeLook("features.layers.*"), cases=cases)
+    return Adapter(model, cases.instances(), forward=call, look=placed, removal="mask", size=size)

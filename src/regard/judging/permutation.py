@@ -85,7 +85,7 @@ def moved(adapter: Adapter, *, times: int = 100, seed: int = 0) -> np.ndarray:
         before = adapter.predict(inputs)
         # of several sites the later ones see what the earlier ones changed
         maps = adapter.maps(inputs)
-        kept = {site: maps[site].weights() for site in judged[:1] if adapter.look.tokens}
+        kept = {site: adapter.look.rows_of(maps[site], inputs) for site in judged[:1]}
         largest = over_units(adapter.look.read(maps, inputs).double(), inputs.units).amax(-1)
         with remembered(adapter.model, judged, lambda: adapter.logits(inputs)):
             far = torch.stack([

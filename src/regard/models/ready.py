@@ -6,6 +6,7 @@ from torch import nn
 
 from ..nn.attention import Attention
 from ..nn.feature import ParallelCoAttention
+from ..nn.graph import GATv2Conv
 from . import features, outputs, queries
 from .decoder import Readout, Sequencer, Speaker
 from .looking import look
@@ -94,17 +95,18 @@ def image_restorer(side: int, attention: str = "scaled_dot", patch: int = 4, dim
 
 
 def graph_classifier(d: int, classes: int, attention: str = "additive", dim: int = 64, layers: int = 3, heads: int = 4,
-                     dropout: float = 0.1) -> TaskModel:  # fmt: skip
-    """Layers of graph attention, then one learned question over the nodes of each graph.
+                     dropout: float = 0.1, layer: Any = GATv2Conv) -> TaskModel:  # fmt: skip
+    """Layers of graph attention, then one learned question over the nodes of each graph; classes=0: a number.
 
     "uniform": means of neighbours and of nodes. "none": no edges at all, and the mean of the nodes.
     """
     plain = attention in ("uniform", "none")
     options: dict[str, Any] = {"align": "uniform"} if plain else {}
     layers = 0 if attention == "none" else layers
-    seen = features.Nodes(d, dim, layers, heads, dropout, **options)
+    seen = features.Nodes(d, dim, layers, heads, dropout, layer=layer, **options)
     part = look("uniform" if plain else attention, dim, dim)
-    return TaskModel(seen, queries.Learned(dim), part, outputs.Classes(dim, classes, hidden=dim, dropout=dropout))
+    said = outputs.Classes(dim, classes, hidden=dim, dropout=dropout) if classes else outputs.Number(dim, hidden=dim)
+    return TaskModel(seen, queries.Learned(dim), part, said)
 
 
 def node_classifier(d: int, classes: int, attention: str = "additive", dim: int = 64, layers: int = 1, heads: int = 4,

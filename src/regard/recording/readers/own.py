@@ -127,7 +127,9 @@ class OwnEdges(Edged):
         out = out.index_add(1, self.graph.target, (each * values).to(values.dtype))
         made = plan.output(out.unflatten(0, (plan.batch, plan.heads)))
         same = (weights == self.weights).flatten(1).all(-1).view(*self.made.map.lead, 1, 1)
-        return torch.where(same, self.made.out, made)  # heads that were left alone keep the kernel's own bits
+        # Heads that were left alone keep the kernel's own bits; their gradient leads into the weights that were given,
+        # which may be equal to the model's and yet be others (a mask of ones, weights held fast).
+        return torch.where(same, self.made.out.detach() + (made - made.detach()), made)
 
     def _values(self) -> Tensor:
         """(g, E', d_v): what each edge carries."""
