@@ -3,9 +3,11 @@
 import pytest
 import torch
 
-from regard import Causal, Edges, Entmax, Mask, Padding, Sigmoid, SoftCap, Window, attend, plan
+from regard import Causal, Edges, Entmax, Mask, Padding, Segments, Sigmoid, SoftCap, Window, attend, plan
 from regard.backends.ranges import counts, ranges_of
+from regard.backends.spans import keys_spans
 from regard.backends.triton_dense import TritonDense, unfit
+from regard.core.alignments import LocalPredictive
 from regard.core.plan import make_plan
 from regard.core.scores import Additive, GATv2, Gaussian, ScaledDot
 
@@ -123,6 +125,58 @@ def test_tau_gives_the_weights():
             torch.testing.assert_close(ran.state.tau, state.tau, atol=2e-6, rtol=2e-6)
 
 
+PACKED = torch.tensor([[0] * 13 + [2] * 20 + [3] * 4, [1] * 37])
+MIXED = torch.randint(0, 4, (2, KEYS), generator=torch.Generator().manual_seed(3))
+STRETCHES = {
+    "packed": (KEYS, Segments(PACKED)),
+    "packed, causal, a window": (KEYS, Segments(PACKED) & Causal() & Window(5, 0)),
+    "mixed": (KEYS, Segments(MIXED)),
+    "mixed, causal, padded": (KEYS, Segments(MIXED) & Causal() & Padding(torch.tensor([KEYS, 11]))),
+    "other keys": (9, Segments(torch.tensor([3, 3, 0, 1, 9, 2, 2, 2, 0]), MIXED)),
+    "pooled": (6, Segments(MIXED, count=6)),
+}
+
+
+@pytest.mark.parametrize("where", STRETCHES)
+def test_segments_wherever_their_members_stand(where):
+    n, over = STRETCHES[where]
+    close(*pair("dot", "softmax", over, n))
+
+
+@pytest.mark.parametrize(("score", "align"), [("dot", "entmax15"), ("tanh", "sigmoid")])
+def test_segments_of_other_scores_and_alignments(score, align):
+    n, over = STRETCHES["mixed"]
+    close(*pair(score, align, over, n))
+
+
+@pytest.mark.parametrize("over", [None, Padding(torch.tensor([KEYS, 8]))], ids=["full", "padded"])
+def test_a_predicted_window_fades_its_weights_and_learns_where_to_stand(over):
+    found = []
+    for kind in (torch.float64, torch.float32):
+        torch.manual_seed(2)
+        align = LocalPredictive(3, WIDTH, heads=HEADS).to(kind)
+        q, k, v = (
+            torch.randn(2, HEADS, n, d).to(kind).requires_grad_() for n, d in ((70, WIDTH), (KEYS, WIDTH), (KEYS, 5))
+        )
+        if kind == torch.float64:
+            out = attend(q, k, v, "scaled_dot", align, over, backend="reference").out
+        else:
+            asked = make_plan(q, k, v, "scaled_dot", align, over)
+            assert not unfit(asked)
+            out = TritonDense().run(asked).out
+        pull = torch.randn(out.shape, generator=torch.Generator().manual_seed(5)).to(kind)
+        found.append([out, *torch.autograd.grad(out, [q, k, v, *align.parameters()], pull)])
+    assert found[0][-1].abs().max() > 0.01
+    close(*found)
+
+
+def test_a_key_is_seen_by_one_stretch_of_rows():
+    low, high = torch.tensor([[0, 0, 2, 5, 5]]), torch.tensor([[2, 3, 3, 5, 9]])
+    first, last = keys_spans(low, high, 9)
+    for j in range(9):
+        assert [i for i in range(5) if low[0, i] <= j < high[0, i]] == list(range(first[0, j], last[0, j]))
+
+
 def test_how_many_keys_a_row_sees():
     m, batch, heads = 11, 2, 3
     for n in (4, 11):
@@ -139,7 +193,8 @@ def test_what_it_leaves_to_others():
     others = [
         {"align": "hard"}, {"dropout": 0.5}, {"score": ScaledDot() | SoftCap(3.0)}, {"align": Entmax(2.5)},
         {"over": Mask(keep=torch.ones(9, 9, dtype=torch.bool))}, {"over": Edges(torch.zeros(2, 1, dtype=torch.long))},
-        {"score": Additive(features=True)},
+        {"score": Additive(features=True)}, {"align": LocalPredictive(2), "over": Causal()},
+        {"over": Segments(torch.tensor([0, 1] * 4 + [0])) & Window(2, 2)},
     ]  # fmt: skip
     for options in others:
         assert unfit(make_plan(q, q, q, **options)), options

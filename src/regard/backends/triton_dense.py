@@ -1,8 +1,8 @@
 """Triton dense: attention that no library fuses, on a GPU, forward and backward, with nothing of n x m in memory.
 
 What runs here: dot products (with a bias of keys or rows), additive scores with tanh, (leaky) ReLU and absolute values;
-softmax, sigmoid, sparsemax and entmax; over ranges (causal, window, padding) and key masks. Operators are registered
-here without importing Triton; kernels and launches are in the files beside it.
+softmax, sigmoid, sparsemax, entmax and local attention; over ranges (causal, window, padding), segments and key masks.
+Operators are registered here without importing Triton; kernels and launches are in the files beside it.
 """
 
 from importlib.util import find_spec
@@ -11,13 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.alignments import Entmax, RowState, Sigmoid, Softmax, Sparsemax
+from ..core.alignments import Entmax, Local, LocalPredictive, RowState, Sigmoid, Softmax, Sparsemax
 from ..core.cores import Dot, Pair
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.scores.score import Lowered
 from .operator import operator
-from .ranges import NO_BOUND, Ranges, ranges_of
+from .ranges import NO_BOUND, Ranges
+from .spans import spannable, spans_of
 
 HAS_TRITON = find_spec("triton") is not None
 WIDEST = 256
@@ -40,9 +41,8 @@ class TritonDense:
 
     def run(self, plan: Plan) -> Ran:
         problem = plan.problem
-        core = problem.score.core
-        ranges = ranges_of(plan.over, plan.n, plan.m)
-        assert isinstance(core, (Dot, Pair)) and ranges is not None
+        core, score, spans = problem.score.core, problem.score, spans_of(plan)
+        assert isinstance(core, (Dot, Pair))
         linear, bent, number = _bend(core)
         align, alpha, bias = _aligned(plan)
         readout = None
@@ -50,20 +50,27 @@ class TritonDense:
             assert core.readout is not None
             readout = core.readout if isinstance(core.readout, Tensor) else core.a.new_full(
                 (core.a.shape[0], core.a.shape[2]), core.readout)  # fmt: skip
+        bell, ranges = plan.factor, spans.ranges
         out, tau, _ = dense_op(
-            core.a, core.b, plan.v_by_head.flatten(0, 1), readout, problem.score.key_bias, problem.score.row_bias,
-            ranges.lengths, ranges.keep, ranges.left, ranges.right, problem.heads, number,
-            core.scale if isinstance(core, Dot) else 1.0, linear, bent, align, alpha, bias,
+            spans.of_rows(core.a), spans.of_keys(core.b), spans.of_keys(plan.v_by_head.flatten(0, 1)), readout,
+            spans.of_keys(score.key_bias), spans.of_rows(score.row_bias),
+            None if bell is None else spans.of_rows(bell.centre), ranges.lengths, ranges.keep, spans.low, spans.high,
+            ranges.left, ranges.right, problem.heads, number, core.scale if isinstance(core, Dot) else 1.0, linear,
+            bent, align, alpha, bias, 0.0 if bell is None else 0.5 / bell.width**2,
         )  # fmt: skip
+        out, tau = spans.back(out), spans.back(tau)
         return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau))
 
 
 def unfit(plan: Plan) -> list[str]:
     """What the kernels do not know of a plan, whatever the device."""
     why = unfit_call(plan)
-    if _aligned(plan)[0] < 0 or plan.factor is not None or plan.draw is not None:
-        why.append("Its alignments are softmax, sigmoid, sparsemax and entmax with a fixed alpha up to 2; this is "
-                   f"{type(plan.align).__name__}.")  # fmt: skip
+    if _aligned(plan)[0] < 0 or plan.draw is not None:
+        why.append("Its alignments are softmax, local, sigmoid, sparsemax and entmax with a fixed alpha up to 2; this "
+                   f"is {type(plan.align).__name__}.")  # fmt: skip
+    if not spannable(plan):
+        why.append("Its structures are causal, windows, padding, key masks, segments and predicted windows, not all of "
+                   f"them at once; this is {plan.over}.")  # fmt: skip
     return why or _unfit_score(plan.problem.score, plan.v.shape[-1])
 
 
@@ -79,8 +86,6 @@ def unfit_call(plan: Plan) -> list[str]:
         why.append("It scores all pairs at once; this mechanism goes step by step.")
     if plan.dropout:
         why.append("It has no dropout.")
-    if ranges_of(plan.over, plan.n, plan.m) is None:
-        why.append(f"Its structures are causal, windows, padding and key masks; this is {plan.over}.")
     return why
 
 
@@ -111,7 +116,7 @@ def _bend(core: Any) -> tuple[float, float, int]:
 def _aligned(plan: Plan) -> tuple[int, float, float | None]:
     """The alignment's number in the kernels (-1: unknown to them), alpha, and a sigmoid's bias."""
     align = plan.align
-    if type(align) is Softmax:
+    if type(align) in (Softmax, Local, LocalPredictive):
         return 0, 1.0, None
     if type(align) is Sigmoid:
         return 1, 1.0, align.bias
@@ -122,34 +127,38 @@ def _aligned(plan: Plan) -> tuple[int, float, float | None]:
 
 def _call(
     a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
-    lengths: Tensor | None, keep: Tensor | None, left: int, right: int, heads: int, core: int, scale: float,
-    linear: float, bent: float, align: int, alpha: float, bias: float | None,
+    centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
+    left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float, align: int, alpha: float,
+    bias: float | None, narrow: float,
 ) -> Any:  # fmt: skip
     from .triton_dense_launch import Call
 
     a, b, v = (x.contiguous() for x in (a, b, v))
     ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
-    return Call(a, b, v, readout, key_bias, row_bias, ranges, heads, core, scale, linear, bent, align, alpha, bias)
+    return Call(a, b, v, readout, key_bias, row_bias, ranges, heads, core, scale, linear, bent, align, alpha, bias, low,
+                high, centre, narrow)  # fmt: skip
 
 
 @operator("dense_triton")
 def dense_op(
     a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
-    lengths: Tensor | None, keep: Tensor | None, left: int, right: int, heads: int, core: int, scale: float,
-    linear: float, bent: float, align: int, alpha: float, bias: float | None,
+    centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
+    left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float, align: int, alpha: float,
+    bias: float | None, narrow: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """out (g, n, d_v), tau (g, n), and which tiles hold weights."""
     from .triton_dense_launch import forward
 
-    return forward(_call(a, b, v, readout, key_bias, row_bias, lengths, keep, left, right, heads, core, scale, linear,
-                         bent, align, alpha, bias))  # fmt: skip
+    return forward(_call(a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, left, right, heads,
+                         core, scale, linear, bent, align, alpha, bias, narrow))  # fmt: skip
 
 
 @dense_op.register_fake
 def _(
     a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
-    lengths: Tensor | None, keep: Tensor | None, left: int, right: int, heads: int, core: int, scale: float,
-    linear: float, bent: float, align: int, alpha: float, bias: float | None,
+    centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
+    left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float, align: int, alpha: float,
+    bias: float | None, narrow: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     g, n = a.shape[0], a.shape[1]
     side = 64
@@ -162,35 +171,28 @@ def _(
 @operator("dense_triton_backward")
 def backward_op(
     a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
-    lengths: Tensor | None, keep: Tensor | None, left: int, right: int, heads: int, core: int, scale: float,
-    linear: float, bent: float, align: int, alpha: float, bias: float | None, out: Tensor, tau: Tensor, live: Tensor,
+    centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
+    left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float, align: int, alpha: float,
+    bias: float | None, narrow: float, out: Tensor, tau: Tensor, live: Tensor,
     dout: Tensor,
 ) -> list[Tensor]:  # fmt: skip
-    """Gradients of a, b, v, readout, key_bias and row_bias; an empty tensor where there is none."""
+    """Gradients of a, b, v, readout, key_bias, row_bias and centre; an empty tensor where there is none."""
     from .triton_dense_launch import backward
 
-    call = _call(a, b, v, readout, key_bias, row_bias, lengths, keep, left, right, heads, core, scale, linear, bent,
-                 align, alpha, bias)  # fmt: skip
-    given = (a, b, v, readout, key_bias, row_bias)
+    call = _call(a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, left, right, heads, core,
+                 scale, linear, bent, align, alpha, bias, narrow)  # fmt: skip
+    given = (a, b, v, readout, key_bias, row_bias, centre)
     found = backward(call, out, tau, live, dout)
     return [a.new_empty(0) if x is None or y is None else y.to(x.dtype) for x, y in zip(given, found, strict=True)]
 
 
 @backward_op.register_fake
-def _(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    readout: Tensor | None,
-    key_bias: Tensor | None,
-    row_bias: Tensor | None,
-    *rest: Any,
-) -> list[Tensor]:
-    return [a.new_empty(0) if x is None else x.new_empty(x.shape) for x in (a, b, v, readout, key_bias, row_bias)]
+def _(*given: Any) -> list[Tensor]:
+    return [given[0].new_empty(0) if x is None else x.new_empty(x.shape) for x in given[:7]]
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    tensors, ctx.numbers = inputs[:8], inputs[8:]
+    tensors, ctx.numbers = inputs[:11], inputs[11:]
     out, tau, live = output
     ctx.save_for_backward(*tensors, out, tau, live)
     ctx.mark_non_differentiable(tau, live)
@@ -200,8 +202,8 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tens
 def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
     *tensors, out, tau, live = ctx.saved_tensors
     found = backward_op(*tensors, *ctx.numbers, out, tau, live, dout)
-    grads = [None if x is None else y for x, y in zip(tensors[:6], found, strict=True)]
-    return *grads, None, None, *[None] * len(ctx.numbers)
+    grads = [None if x is None else y for x, y in zip(tensors[:7], found, strict=True)]
+    return *grads, *[None] * (4 + len(ctx.numbers))
 
 
 dense_op.register_autograd(_autograd, setup_context=_setup)

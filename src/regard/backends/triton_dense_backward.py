@@ -8,7 +8,7 @@ the result is the same each time. KEYS says that the own side is that of the key
 import triton
 import triton.language as tl
 
-from .triton_dense_forward import tile
+from .triton_dense_forward import bell, tile
 from .triton_dense_parts import (
     average,
     averages,
@@ -24,16 +24,17 @@ from .triton_dense_parts import (
     through,
     weights,
 )
-from .triton_ranges import length_of, partial_tile, partial_tiles, tiles_of
+from .triton_ranges import length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of
 
 
 @triton.jit
 def _tile_pull(
-    x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, along, xo, YO, tau, delta, TAU, DELTA, LIVE, DS, dx, read, dv, sums, i0,
-    first, rows, columns, other_total, before, after, scale, stride_x, stride_y, n, m, power, CORE: tl.constexpr,
-    D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr,
-    BN: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr,
-    READ: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, TAU, DELTA, LIVE, DS, dx,
+    read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow, stride_x, stride_y, n,
+    m, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr,
+    DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr,
+    SPANNED: tl.constexpr, BELL: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr,
+    WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What one tile adds to the own side: vectors, readout, values, sums of ds."""
     live = 1
@@ -42,9 +43,9 @@ def _tile_pull(
         live = tl.load(LIVE + at).to(tl.int32)
     if live > 0:
         j = first + tl.arange(0, BN)
-        s = tile(x, XT, YT, Y, R, mode, own, BIAS, KEEP, i0, first, rows, columns, other_total, before, after,
-                 scale, stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT and not KEYS, WHOLE,
-                 PRECISION, INTERPRETED)  # fmt: skip
+        s = tile(x, XT, YT, Y, R, mode, own, BIAS, KEEP, low, high, i0, first, rows, columns, other_total, before,
+                 after, scale, stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT and not KEYS, SPANNED,
+                 WHOLE, PRECISION, INTERPRETED)  # fmt: skip
         yo = rows_of(YO, j, other_total, DVW, DVP, WHOLE)
         dw = product(xo, tl.trans(yo), PRECISION, INTERPRETED)
         if CORE > 0:
@@ -56,8 +57,18 @@ def _tile_pull(
         else:
             t, mean = tau[:, None], delta[:, None]
         w = weights(s, t, power, ALIGN)
+        if BELL:
+            i = i0 + tl.arange(0, BM)
+            if KEYS:
+                away = i[:, None].to(tl.float32) - tl.load(CENTRE + j, mask=j < n, other=0.0)[None, :]
+            else:
+                away = j[None, :].to(tl.float32) - tl.load(CENTRE + i, mask=i < n, other=0.0)[:, None]
+            dw *= bell(away, narrow)
+            moved += tl.sum(w * dw * away, 1)
         ds = pulled(s, t, w, dw, mean, power, ALIGN)
         sums += tl.sum(ds, 1)
+        if BELL:
+            w *= bell(away, narrow)
         if KEYS:
             dv += average(w, yo, CORE, PRECISION, INTERPRETED)
         if CORE == 0:
@@ -65,17 +76,17 @@ def _tile_pull(
             dx += product(ds.to(y.dtype), y, PRECISION, INTERPRETED)
         else:
             dx, read = pull_pairs(ds, DS, YL, mode, along, first, dx, read, CORE, DP, BM, BN, READ, INTERPRETED)
-    return dx, read, dv, sums
+    return dx, read, dv, sums, moved
 
 
 @triton.jit
 def pull_kernel(
-    X, Y, XT, YT, XL, YL, R, MODES, OWN, BIAS, XO, YO, TAU, DELTA, LIVE, LENGTHS, KEEP, DS, DX, DV, SUMS, READS,
-    n, m, left, right, scale, back, heads, keep_b, keep_h, stride_x, stride_y, power,
+    X, Y, XT, YT, XL, YL, R, MODES, OWN, BIAS, XO, YO, TAU, DELTA, LIVE, LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, DX, DV,
+    SUMS, READS, MOVED, n, m, left, right, scale, narrow, back, heads, keep_b, keep_h, stride_x, stride_y, power,
     CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr,
-    KEPT: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, PRECISION: tl.constexpr,
-    INTERPRETED: tl.constexpr,
+    KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr,
+    READ: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """XO and YO are the gradients of the outputs on the queries' side and the values on the keys' side.
 
@@ -122,14 +133,17 @@ def pull_kernel(
         if ALIGN == 0:
             delta = tl.load(DELTA + i, mask=real, other=0.0)
     start, inner, outer, stop = tiles_of(i0, rows, columns, before, after, BM, BN, KEPT)
+    low, high = span_of(LOW + g * own_total, HIGH + g * own_total, i, own_total, SPANNED)
+    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, real, columns, BN, SPANNED)
+    CENTRE += g * n
     if ALIGN > 1 and not KEYS:  # the mean of dw that a sparse row takes out
         total = tl.zeros([BM], tl.float32)
         slope = tl.zeros([BM], tl.float32)
         for first in range(start, stop, BN):
             if tl.load(LIVE + (i0 // BM) * tl.cdiv(m, BN) + first // BN) > 0:
-                s = tile(x, XT, YT, Y, R, mode, own, BIAS, KEEP, i0, first, rows, columns, other_total, before, after,
-                         scale, stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION,
-                         INTERPRETED)  # fmt: skip
+                s = tile(x, XT, YT, Y, R, mode, own, BIAS, KEEP, low, high, i0, first, rows, columns, other_total,
+                         before, after, scale, stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED,
+                         False, PRECISION, INTERPRETED)  # fmt: skip
                 yo = rows_of(YO, first + tl.arange(0, BN), other_total, DVW, DVP, False)
                 u = slopes(s, tau[:, None], power, ALIGN)
                 total += tl.sum(u * product(xo, tl.trans(yo), PRECISION, INTERPRETED), 1)
@@ -138,22 +152,26 @@ def pull_kernel(
         tl.store(DELTA + i, delta, mask=real)
     dx, read = pulls(CORE, BM, DP), pulls(CORE, BM, DP)
     dv = averages(CORE, BM, DVP)
-    sums = tl.zeros([BM], tl.float32)
+    sums, moved = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
     for first in range(inner, outer, BN):
-        dx, read, dv, sums = _tile_pull(
-            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, along, xo, YO, tau, delta, TAU, DELTA, LIVE, DS, dx, read, dv,
-            sums, i0, first, rows, columns, other_total, before, after, scale, stride_x, stride_y, n, m, power, CORE, D,
-            DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT, ALIGN, KEYS, READ, True, PRECISION, INTERPRETED,
+        dx, read, dv, sums, moved = _tile_pull(
+            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, TAU, DELTA, LIVE,
+            DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow,
+            stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT, SPANNED, BELL, ALIGN,
+            KEYS, READ, True, PRECISION, INTERPRETED,
         )  # fmt: skip
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
-        dx, read, dv, sums = _tile_pull(
-            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, along, xo, YO, tau, delta, TAU, DELTA, LIVE, DS, dx, read, dv,
-            sums, i0, first, rows, columns, other_total, before, after, scale, stride_x, stride_y, n, m, power, CORE, D,
-            DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT, ALIGN, KEYS, READ, False, PRECISION, INTERPRETED,
+        dx, read, dv, sums, moved = _tile_pull(
+            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, TAU, DELTA, LIVE,
+            DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow,
+            stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT, SPANNED, BELL, ALIGN,
+            KEYS, READ, False, PRECISION, INTERPRETED,
         )  # fmt: skip
     put_pulls(DX + g * own_total * D, i0, own_total, dx * back, D, DP, BM, CORE)
     tl.store(SUMS + g * own_total + i, sums, mask=real)
+    if BELL and not KEYS:
+        tl.store(MOVED + g * n + i, moved, mask=real)
     if READ:
         tl.store(READS + place * DP + tl.arange(0, DP), tl.sum(tl.sum(read, 2), 0))
     if KEYS:

@@ -19,7 +19,7 @@ from .triton_dense_parts import (
     times,
     weights,
 )
-from .triton_ranges import allowed, length_of, partial_tile, partial_tiles, tiles_of
+from .triton_ranges import allowed, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of
 
 
 @triton.jit
@@ -32,9 +32,10 @@ def block_of(n, heads, BM: tl.constexpr):
 
 @triton.jit
 def tile(
-    x, XT, YT, Y, R, mode, own, BIAS, KEEP, i0, first, rows, columns, total, left, right, scale, stride_x, stride_y,
-    CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    BIASED: tl.constexpr, KEPT: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    x, XT, YT, Y, R, mode, own, BIAS, KEEP, low, high, i0, first, rows, columns, total, left, right, scale, stride_x,
+    stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, WHOLE: tl.constexpr,
+    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """Scores (BM, BN) of one tile, -inf where a pair is closed. `own` (BM,) is added to each row, BIAS to each column.
 
@@ -52,27 +53,42 @@ def tile(
         may = allowed(i, j, rows, columns, left, right)
         if KEPT:
             may = may & (tl.load(KEEP + j, mask=j < total, other=0) > 0)[None, :]
+        if SPANNED:
+            may = may & (j[None, :] >= low[:, None]) & (j[None, :] < high[:, None])
         s = tl.where(may, s, -float("inf"))
     return s
 
 
 @triton.jit
-def _soften(top, sums, acc, s, v, CORE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr):
-    """One more tile: sums and averages relative to the largest score so far."""
+def bell(away, narrow):
+    """exp(-away^2 / (2 width^2)), where narrow is log2(e) / (2 width^2)."""
+    return tl.exp2(-away * away * narrow)
+
+
+@triton.jit
+def _soften(
+    top, sums, acc, s, v, centre, first, narrow, CORE: tl.constexpr, BN: tl.constexpr, BELL: tl.constexpr,
+    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """One more tile: sums and averages relative to the largest score so far; a bell fades what is averaged."""
     higher = tl.maximum(top, tl.max(s, 1))
     safe = tl.where(higher == -float("inf"), 0.0, higher)
     fade = tl.exp2(top - safe)
     p = tl.exp2(s - safe[:, None])
+    sums = sums * fade + tl.sum(p, 1)
+    if BELL:
+        p *= bell((first + tl.arange(0, BN))[None, :].to(tl.float32) - centre[:, None], narrow)
     acc = times(acc, fade, CORE) + average(p, v, CORE, PRECISION, INTERPRETED)
-    return higher, sums * fade + tl.sum(p, 1), acc
+    return higher, sums, acc
 
 
 @triton.jit
 def softmax_kernel(
-    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, OUT, TAU, n, m, left, right, scale, heads, keep_b, keep_h,
-    stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr,
-    DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
-    PADDED: tl.constexpr, KEPT: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, CENTRE, OUT, TAU, n, m, left, right, scale,
+    narrow, heads, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH:
+    tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
+    BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
+    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     g, batch, head, i0, i = block_of(n, heads, BM)
     length = length_of(LENGTHS, batch, m, PADDED)
@@ -81,19 +97,26 @@ def softmax_kernel(
     B, V, BIAS, KEEP = B + g * m * D, V + g * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
     top = tl.full([BM], -float("inf"), tl.float32)
     sums = tl.zeros([BM], tl.float32)
+    centre = sums
+    if BELL:
+        centre = tl.load(CENTRE + g * n + i, mask=i < n, other=0.0)
     acc = averages(CORE, BM, DVP)
     start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
+    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
     for first in range(inner, outer, BN):
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
-                 stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, True, PRECISION, INTERPRETED)  # fmt: skip
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, True, PRECISION,
+                 INTERPRETED)  # fmt: skip
         v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, True)
-        top, sums, acc = _soften(top, sums, acc, s, v, CORE, PRECISION, INTERPRETED)
+        top, sums, acc = _soften(top, sums, acc, s, v, centre, first, narrow, CORE, BN, BELL, PRECISION, INTERPRETED)
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
-                 stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION, INTERPRETED)  # fmt: skip
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, False, PRECISION,
+                 INTERPRETED)  # fmt: skip
         v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, False)
-        top, sums, acc = _soften(top, sums, acc, s, v, CORE, PRECISION, INTERPRETED)
+        top, sums, acc = _soften(top, sums, acc, s, v, centre, first, narrow, CORE, BN, BELL, PRECISION, INTERPRETED)
     full = sums > 0
     acc = times(acc, 1.0 / tl.where(full, sums, 1.0), CORE)
     put_averages(OUT + g * n * DV, i, n, acc, DV, DVP, CORE)
@@ -137,11 +160,11 @@ def _add(
 
 @triton.jit
 def known_kernel(
-    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, OUT, TAU, LIVE, n, m, left, right, scale, heads, keep_b,
-    keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
-    DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
-    BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, ALIGN: tl.constexpr, PRECISION: tl.constexpr,
-    INTERPRETED: tl.constexpr,
+    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, OUT, TAU, LIVE, n, m, left, right, scale, heads,
+    keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH:
+    tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
+    BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, ALIGN: tl.constexpr,
+    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """out = sum_j f(s - tau) v_j where tau is known; which tiles hold weights."""
     g, batch, head, i0, i = block_of(n, heads, BM)
@@ -153,24 +176,29 @@ def known_kernel(
     tau = tl.load(TAU + g * n + i, mask=i < n, other=float("inf"))[:, None]
     acc = averages(CORE, BM, DVP)
     start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
+    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
     for first in range(inner, outer, BN):
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
-                 stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, True, PRECISION, INTERPRETED)  # fmt: skip
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, True, PRECISION,
+                 INTERPRETED)  # fmt: skip
         acc = _add(acc, s, tau, power, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN, True, PRECISION, INTERPRETED)
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
-                 stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION, INTERPRETED)  # fmt: skip
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, False, PRECISION,
+                 INTERPRETED)  # fmt: skip
         acc = _add(acc, s, tau, power, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN, False, PRECISION, INTERPRETED)
     put_averages(OUT + g * n * DV, i, n, acc, DV, DVP, CORE)
 
 
 @triton.jit
 def threshold_kernel(
-    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, TAU, n, m, left, right, scale, heads, keep_b, keep_h,
+    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, TAU, n, m, left, right, scale, heads, keep_b, keep_h,
     stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr,
-    KEPT: tl.constexpr, ALIGN: tl.constexpr, STEPS: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    KEPT: tl.constexpr, SPANNED: tl.constexpr, ALIGN: tl.constexpr, STEPS: tl.constexpr, PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """tau with sum_j f(s_j - tau) = 1: Halley's steps, and Newton's back where one went too far.
 
@@ -183,15 +211,19 @@ def threshold_kernel(
     AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * WIDTH
     B, BIAS, KEEP = B + g * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
     start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
+    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
     tau = tl.full([BM], -float("inf"), tl.float32)
     for first in range(inner, outer, BN):
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
-                 stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, True, PRECISION, INTERPRETED)  # fmt: skip
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, True, PRECISION,
+                 INTERPRETED)  # fmt: skip
         tau = _bound(s, tau, power, ALIGN)
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
-                 stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION, INTERPRETED)  # fmt: skip
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, False, PRECISION,
+                 INTERPRETED)  # fmt: skip
         tau = _bound(s, tau, power, ALIGN)
     tau = tl.where(tau == -float("inf"), float("inf"), tau)
     step = 0
@@ -199,14 +231,16 @@ def threshold_kernel(
     while (step < STEPS) & (far > 0.0):
         total, slope, bend = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
         for first in range(inner, outer, BN):
-            s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
-                     stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, True, PRECISION, INTERPRETED)  # fmt: skip
+            s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
+                     stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, True,
+                     PRECISION, INTERPRETED)  # fmt: skip
             more = moments(s, tau[:, None], power, ALIGN)
             total, slope, bend = total + more[0], slope + more[1], bend + more[2]
         for turn in range(partial_tiles(start, inner, outer, stop, BN)):
             first = partial_tile(turn, start, inner, outer, BN)
-            s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, i0, first, n, length, m, left, right, scale, stride_x,
-                     stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, False, PRECISION, INTERPRETED)  # fmt: skip
+            s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
+                     stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, False,
+                     PRECISION, INTERPRETED)  # fmt: skip
             more = moments(s, tau[:, None], power, ALIGN)
             total, slope, bend = total + more[0], slope + more[1], bend + more[2]
         over = total - 1.0

@@ -8,6 +8,7 @@ import triton
 from torch import Tensor
 
 from .ranges import Ranges, counts
+from .spans import keys_spans
 from .triton_dense_backward import pull_kernel
 from .triton_dense_forward import known_kernel, softmax_kernel, threshold_kernel
 
@@ -37,6 +38,10 @@ class Call:
     align: int
     alpha: float
     bias: float | None  # of a sigmoid
+    low: Tensor | None  # (g, n) int32: the first key of each row, and the one after the last
+    high: Tensor | None
+    centre: Tensor | None  # (g, n) fp32: of a bell over the keys, 1 / (2 width^2) = narrow
+    narrow: float
 
     @property
     def unit(self) -> float:
@@ -107,6 +112,7 @@ def _sizes(call: Call, tables: Tables, backward: bool) -> dict[str, Any]:
         "CORE": call.core, "D": call.a.shape[2], "DP": tables.dp, "WIDTH": tables.width,
         **_tiles(call, backward), "OWNED": tables.own is not None, "BIASED": tables.keys is not None,
         "PADDED": call.ranges.lengths is not None, "KEPT": call.ranges.keep is not None,
+        "SPANNED": call.low is not None,
         "PRECISION": "tf32x3" if call.v.dtype == torch.float32 else "ieee", "INTERPRETED": interpreted,
     } | ({"DVW": d_v} if backward else {"DV": d_v}) | {"DVP": max(16, triton.next_power_of_2(d_v))}  # fmt: skip
 
@@ -151,13 +157,17 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
     a = call.a
     vectors = (a, call.b, *tables.across)
     own, keys = (a if x is None else x for x in (tables.own, tables.keys))
-    marks = (tables.readout, tables.modes, own, keys, or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a))
+    bounds = (call.ranges.lengths, call.ranges.keep, call.low, call.high)
+    marks = (tables.readout, tables.modes, own, keys, *(or_other(x, a) for x in bounds))
     numbers = (n, m, left, right, scale, *strides, *tables.strides)
     if call.align == SOFTMAX:
-        softmax_kernel[grid](*vectors, call.v, *marks, out, tau, *numbers, **sizes)
+        softmax_kernel[grid](
+            *vectors, call.v, *marks, or_other(call.centre, a), out, tau, *numbers[:5], call.narrow * LOG2E,
+            *numbers[5:], BELL=call.centre is not None, **sizes,
+        )  # fmt: skip
         return out, tau.div_(LOG2E), live
     if call.align == SIGMOID:
-        seen = counts(call.ranges, g // call.heads, call.heads, n, m, a.device).reshape(g, n)
+        seen = counts(call.ranges, g // call.heads, call.heads, n, m, a.device, call.low, call.high).reshape(g, n)
         tau = seen.clamp_min(1).float().log() if call.bias is None else torch.full_like(tau, -call.bias)
         tau = tau.masked_fill_(seen == 0, float("inf"))
     else:
@@ -175,7 +185,7 @@ def live_shape(call: Call) -> tuple[int, int, int]:
 
 
 def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -> list[Tensor | None]:
-    """Gradients of a, b, v, readout, key_bias and row_bias."""
+    """Gradients of a, b, v, readout, key_bias, row_bias and centre."""
     tables, (g, n, d), m = Tables(call, True), call.a.shape, call.b.shape[1]
     sizes = _sizes(call, tables, True)
     a, b, v, dout = call.a, call.b, call.v, dout.contiguous()
@@ -183,6 +193,7 @@ def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -
     da, db = (torch.zeros(x.shape, dtype=wide, device=x.device) for x in (a, b))
     dv = torch.zeros_like(v)
     rows, columns = (torch.zeros(x.shape[:2], dtype=torch.float32, device=a.device) for x in (a, b))
+    moved = torch.zeros_like(rows)
     read = call.core != DOT and call.readout is not None
     blocks = triton.cdiv(n, sizes["BM"])
     reads = torch.zeros((g, blocks, tables.dp) if read else 0, dtype=torch.float32, device=a.device)
@@ -196,6 +207,9 @@ def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -
             dtype=torch.float32, device=a.device,
         )  # fmt: skip
         lengths, keep = or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a)
+        spans = ((call.low, call.high),) * 2
+        if call.low is not None and call.high is not None:
+            spans = (call.low, call.high), keys_spans(call.low, call.high, m)
         for side in (0, 1):
             x, y = (a, b)[side], (b, a)[side]
             both = [pair if side == 0 else pair[::-1] for pair in (tables.across, tables.along, (dout, v))]
@@ -204,8 +218,9 @@ def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -
             pull_kernel[(triton.cdiv(x.shape[1], sizes["BM"]), g)](
                 x, y, *both[0], *both[1], tables.readout, tables.modes,
                 or_other((own, keys)[side], a), or_other((keys, own)[side], a), *both[2], tau, delta, live, lengths,
-                keep, scratch, (da, db)[side], dv, (rows, columns)[side], reads, n, m, left, right, scale,
-                call.scale if call.core == DOT else 1.0, *strides, *lines, call.power,
+                keep, *(or_other(x, a) for x in spans[side]), or_other(call.centre, a), scratch, (da, db)[side], dv,
+                (rows, columns)[side], reads, moved, n, m, left, right, scale, call.narrow * LOG2E, call.scale if
+                call.core == DOT else 1.0, *strides, *lines, call.power, BELL=call.centre is not None,
                 ALIGN=call.align, KEYS=side == 1, READ=read and side == 0, **sizes,
             )  # fmt: skip
     dreadout = None
@@ -220,7 +235,7 @@ def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -
             dreadout = call.bent * total + call.linear * sums
             da, db = (r[:, None] * (call.bent * x + call.linear * y[..., None]) for x, y in ((da, rows), (db, columns)))
         dreadout = dreadout.to(call.readout.dtype)
-    return [da.to(a.dtype), db.to(b.dtype), dv, dreadout, columns, rows]
+    return [da.to(a.dtype), db.to(b.dtype), dv, dreadout, columns, rows, 2 * call.narrow * moved]
 
 
 def or_other(x: Tensor | None, other: Tensor) -> Tensor:

@@ -61,6 +61,8 @@ def unfit(plan: Plan) -> list[str]:
     why = unfit_call(plan)
     if type(plan.align) is not Softmax or plan.factor is not None or plan.draw is not None:
         why.append(f"Its alignment is softmax; this is {type(plan.align).__name__}.")
+    if ranges_of(plan.over, plan.n, plan.m) is None:
+        why.append(f"Its structures are causal, windows, padding and key masks; this is {plan.over}.")
     if why:
         return why
     score = plan.problem.score

@@ -21,6 +21,29 @@ def tiles_of(i0, n, m, left, right, BM: tl.constexpr, BN: tl.constexpr, KEPT: tl
 
 
 @triton.jit
+def span_of(LOW, HIGH, i, count, SPANNED: tl.constexpr):
+    """The stretch [low, high) of columns that each row of a block sees besides; nothing where it is not told."""
+    low = i
+    high = i
+    if SPANNED:
+        low, high = tl.load(LOW + i, mask=i < count, other=0), tl.load(HIGH + i, mask=i < count, other=0)
+    return low, high
+
+
+@triton.jit
+def narrowed(start, inner, outer, stop, low, high, real, m, BN: tl.constexpr, SPANNED: tl.constexpr):
+    """The tiles of a block whose rows see stretches."""
+    if SPANNED:
+        start = tl.maximum(start, tl.min(tl.where(real, low, m), 0) // BN * BN)
+        stop = tl.maximum(start, tl.minimum(stop, tl.max(tl.where(real, high, 0), 0)))
+        inner = tl.maximum(inner, (tl.max(tl.where(real, low, 0), 0) + BN - 1) // BN * BN)
+        outer = tl.minimum(outer, tl.min(tl.where(real, high, m), 0) // BN * BN)
+        if outer <= inner:
+            inner, outer = start, start
+    return start, inner, outer, stop
+
+
+@triton.jit
 def partial_tiles(start, inner, outer, stop, BN: tl.constexpr):
     """How many tiles are not allowed whole."""
     return (inner - start) // BN + tl.cdiv(stop - outer, BN)

@@ -1,0 +1,122 @@
+"""Rows that each see one stretch of keys: segments, and windows about predicted centres.
+
+Rows are brought into an order in which stretches only move on, and keys of one segment beside each other. A block of
+rows then meets few tiles, and a key is seen by one stretch of rows too, which the backward walks along.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..core.plan import Plan
+from ..core.structures import And, Around, Full, Segments
+from .ranges import NO_BOUND, Ranges, ranges_of
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Row i sees keys low_i to high_i - 1, within ranges. `rows` and `keys` (g, places) are the orders, if any."""
+
+    ranges: Ranges
+    low: Tensor | None = None  # (g, n) int32
+    high: Tensor | None = None
+    rows: Tensor | None = None
+    keys: Tensor | None = None
+
+    def of_rows(self, x: Tensor | None) -> Tensor | None:
+        return _taken(x, self.rows)
+
+    def of_keys(self, x: Tensor | None) -> Tensor | None:
+        return _taken(x, self.keys)
+
+    def back(self, x: Tensor) -> Tensor:
+        """Rows where they stood."""
+        return x if self.rows is None else _gathered(x, self.rows.argsort(1))
+
+
+def spannable(plan: Plan) -> bool:
+    """Whether the structure is ranges, with one kind of stretches at most."""
+    special, ranges = _parted(plan)
+    if ranges is None or len(special) > 1:
+        return False
+    bounded = min(ranges.left, ranges.right) < NO_BOUND
+    if not special or not bounded:
+        return True
+    if isinstance(special[0], Around):
+        return False  # rows change places, so their own place says nothing
+    ids, keys = _ids(special[0])
+    packed = plan.n == plan.m and not torch.compiler.is_compiling() and keys.data_ptr() == ids.data_ptr()
+    if packed and ranges.left == NO_BOUND and ranges.right == 0:
+        return True  # within a segment the order stays, distances do not
+    return _order(ids) is None and _order(keys) is None
+
+
+def spans_of(plan: Plan) -> Spans:
+    """A spannable plan's structure as ranges and stretches."""
+    special, ranges = _parted(plan)
+    assert ranges is not None
+    if not special:
+        return Spans(ranges)
+    if isinstance(special[0], Around):
+        centre, reach = special[0].centre, special[0].reach
+        order = centre.argsort(dim=1, stable=True)
+        middle = centre.gather(1, order).floor().int()
+        return Spans(ranges, (middle - reach).clamp_min(0), (middle + reach + 1).clamp_max(plan.m), order)
+    ids, keys = _ids(special[0])
+    by_row, by_key = (_by_head(_order(x), plan) for x in (ids, keys))
+    ids, keys = (x.expand(plan.batch, -1).repeat_interleave(plan.heads, 0) for x in (ids, keys))
+    ids, keys = _gathered(ids, by_row).contiguous(), _gathered(keys, by_key).contiguous()
+    low, high = (torch.searchsorted(keys, ids, right=side).int() for side in (False, True))
+    if by_key is not None and (ranges.lengths is not None or ranges.keep is not None):
+        ranges = _keys_moved(ranges, by_key, plan)
+    return Spans(ranges, low, high, by_row, by_key)
+
+
+def _parted(plan: Plan) -> "tuple[list[Segments | Around], Ranges | None]":
+    parts = plan.over.parts()
+    special = [part for part in parts if isinstance(part, (Segments, Around))]
+    rest = [part for part in parts if not isinstance(part, (Segments, Around))]
+    return special, ranges_of(And(tuple(rest)) if rest else Full(), plan.n, plan.m)
+
+
+def _ids(segments: Segments) -> tuple[Tensor, Tensor]:
+    return segments.ids, segments.ids if segments.key_ids is None else segments.key_ids
+
+
+def _keys_moved(ranges: Ranges, order: Tensor, plan: Plan) -> Ranges:
+    """Lengths and key masks as one mask of keys in their new order."""
+    keep = torch.ones((plan.batch, plan.heads, plan.m), dtype=torch.uint8, device=order.device)
+    if ranges.lengths is not None:
+        keep = keep * (torch.arange(plan.m, device=order.device) < ranges.lengths.reshape(-1, 1, 1))
+    if ranges.keep is not None:
+        keep = keep * ranges.keep
+    keep = keep.flatten(0, 1).gather(1, order).unflatten(0, (plan.batch, plan.heads))
+    return ranges._replace(lengths=None, keep=keep.to(torch.uint8).contiguous())
+
+
+def keys_spans(low: Tensor, high: Tensor, m: int) -> tuple[Tensor, Tensor]:
+    """The rows that see each key, (g, m) each: where low and high only move on, one stretch."""
+    j = torch.arange(m, device=low.device, dtype=low.dtype).expand(low.shape[0], m).contiguous()
+    return torch.searchsorted(high, j, right=True).int(), torch.searchsorted(low, j, right=True).int()
+
+
+def _order(ids: Tensor) -> Tensor | None:
+    """Places in the order of their segments; None where they stand so."""
+    if not torch.compiler.is_compiling() and bool((ids[:, 1:] >= ids[:, :-1]).all()):
+        return None
+    return ids.argsort(dim=1, stable=True)
+
+
+def _by_head(order: Tensor | None, plan: Plan) -> Tensor | None:
+    return None if order is None else order.expand(plan.batch, -1).repeat_interleave(plan.heads, 0)
+
+
+def _taken(x: Tensor | None, order: Tensor | None) -> Tensor | None:
+    return x if x is None or order is None else _gathered(x, order)
+
+
+def _gathered(x: Tensor, order: Tensor | None) -> Tensor:
+    if order is None:
+        return x
+    return x.gather(1, order if x.ndim == 2 else order[..., None].expand(-1, -1, x.shape[-1]))
