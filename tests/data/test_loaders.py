@@ -9,7 +9,7 @@ import torch
 
 from regard import data
 from regard.data.spoken import RATE, log_mel, mel_bank
-from regard.data.sst import tree
+from regard.data.sst import sentences, tree
 
 HERE = pytest.mark.skipif(not os.environ.get("REGARD_DATA"), reason="REGARD_DATA names no folder of data sets.")
 
@@ -45,6 +45,9 @@ def test_without_a_folder_of_data_the_sentence_says_what_to_set(name, monkeypatc
 @HERE
 def test_sentiment_sentences_are_as_many_as_published():
     assert sizes(data.sst(phrases=False)) == [6920, 872, 1821]
+    task, texts = data.sst(phrases=False), sentences("dev")
+    assert [label for _, label in texts] == [int(one.target) for one in task.val]
+    assert texts[0][0].startswith("it 's a lovely film") and not any("-lrb-" in text for text, _ in texts)
 
 
 @HERE

@@ -9,8 +9,17 @@ from numpy.testing import assert_allclose
 from tests.judging.built_models import Bottleneck, built
 
 from regard.judging.adapter import Adapter
-from regard.judging.faithfulness import BINS, erased, faithfulness, ranked, sizes
-from regard.judging.importance import attention
+from regard.judging.faithfulness import (
+    BINS,
+    erased,
+    erased_by,
+    faithfulness,
+    faithfulness_of_all,
+    predict_each,
+    ranked,
+    sizes,
+)
+from regard.judging.importance import IMPORTANCES, attention, chance
 from regard.judging.inputs import Instance
 
 
@@ -86,6 +95,41 @@ def test_random_and_gradient_stand_beside_and_a_seed_gives_the_same_bits():
     assert one == two
     assert all(set(found.baselines) == {"gradient", "random"} and found.interval is not None for found in one)
     assert [found.better for found in one] == ["higher", "lower", "lower", "higher"]
+
+
+def test_measures_that_share_their_runs_get_what_each_gets_alone():
+    model, some, _ = built("shortcut")
+    adapter = Adapter(model, some[:10], size=4)
+    measures = {name: IMPORTANCES[name] for name in ("attention", "gradient x input", "integrated gradients")}
+    together = erased_by(adapter, measures, seed=3)
+    assert set(together) == {*measures, "random"}
+    for name, measure in measures.items():
+        assert_allclose(together[name], erased(adapter, measure, seed=3), atol=1e-7)
+    drawn = [erased(adapter, chance(4 + draw), seed=3) for draw in range(5)]
+    assert_allclose(together["random"], np.mean(drawn, 0), atol=1e-7)
+
+
+def test_what_is_asked_for_twice_is_run_once():
+    model, ran = Bottleneck(), []
+    adapter = Adapter(model, [Instance(torch.tensor([21, 1, 2]))], forward=lambda model, inputs: (
+        ran.append(len(inputs)), model(inputs.tokens, inputs.real))[1])  # fmt: skip
+    gone = torch.tensor([[True, False, False], [False, True, False], [True, False, False]])
+    found = predict_each(adapter, adapter.inputs([0]), torch.zeros(3, dtype=torch.long), gone)
+    assert sum(ran) == 2
+    assert_allclose(found[0], found[2])
+    assert_allclose(found, adapter.predict_without(adapter.inputs([0, 0, 0]), gone), atol=1e-7)
+
+
+def test_every_importance_is_judged_beside_random_and_even_ones():
+    model, some, _ = built("bottleneck")
+    found = {one.name: one for one in faithfulness_of_all(Adapter(model, some[:20]))}
+    assert len(found) == 4 * (len(IMPORTANCES) - 4)  # one row has no rollout, flow, norms and relevance
+    assert all({"random", "uniform"} <= set(one.baselines) for one in found.values())
+    for name in ("attention", "gradient x input", "integrated gradients", "leave one out"):
+        assert found[f"comprehensiveness of {name}"].against("random") == "better"
+    assert found["comprehensiveness of position"].against("attention") == "worse"
+    alone = faithfulness(Adapter(model, some[:20]))
+    assert [one.value for one in alone] == pytest.approx([found[one.name].value for one in alone])
 
 
 @pytest.mark.parametrize("size", [1, 4])

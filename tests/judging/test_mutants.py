@@ -4,12 +4,21 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from pytest import approx
+from tests.judging.built_models import Bag
 
+from regard.judging.adapter import Adapter
+from regard.judging.agreement import taus_of
 from regard.judging.alignment import error_counts, error_rate, soft_counts
 from regard.judging.correctness import attention_correctness
 from regard.judging.extrinsic import extrinsic
+from regard.judging.faithfulness import erased
 from regard.judging.fixations import auc_judd, divergence, human_ceiling, nss, rank_correlation
+from regard.judging.gradients import gradient_times_input
+from regard.judging.importance import uniform
+from regard.judging.infidelity import unexplained, unforetold
+from regard.judging.inputs import Instance
 from regard.judging.intervals import Estimate, estimate
 from regard.judging.links import argmax_links, grow_diagonal, turned, union
 from regard.judging.overlap import auprc, macro_f1, micro_f1, span_counts, spans, top_marks
@@ -134,7 +143,52 @@ def estimate_truths(estimate):
     assert np.ptp(estimate(seeds, seeds=True).interval) >= 1.5  # 30 instances that agree add nothing to four seeds
 
 
+def sigmoid(x):
+    return 1 / (1 + math.exp(-x))
+
+
+BAG = Adapter(Bag(), [Instance(torch.tensor([2, 1, 3])), Instance(torch.tensor([4, 1, 2, 2]))])
+
+
+def erased_truths(erased):
+    found = erased(BAG, gradient_times_input)
+    # -0.5 + 1.5 + 0.25: without 1.5, and without 0.25 too; with 1.5 alone, and with 0.25
+    whole = sigmoid(1.25)
+    assert found[0, 0] == approx(whole - (sigmoid(-0.25) + sigmoid(-0.5)) / 2)
+    assert found[0, 1] == approx(whole - (sigmoid(1.5) + sigmoid(1.75)) / 2)
+    assert found[0, 2:].tolist() == approx([1 / 3, 1])
+    # class 0 is predicted of -2 + 1.5 - 0.5 - 0.5; 1.5 speaks against it and is the last to go
+    assert found[1, 0] == approx(sigmoid(1.5) - (1 - sigmoid(0.5) + 1 - sigmoid(1.0)) / 2)
+    assert found[1, 2:].tolist() == [0.25, 1]
+
+
+def unforetold_truths(unforetold):
+    found = unforetold(BAG, {"exact": gradient_times_input, "twice": lambda *x: 2 * gradient_times_input(*x),
+                             "wrong sign": lambda *x: -gradient_times_input(*x), "even": uniform})  # fmt: skip
+    assert found["exact"] == approx(0, abs=1e-9) and found["twice"] == approx(0, abs=1e-9)
+    assert found["wrong sign"] == approx(1)
+    assert all(0.2 < one < 1 for one in found["even"])
+
+
+def unexplained_truths(unexplained):
+    told, change = torch.tensor([[1.0, 2.0, 0.0]]), torch.tensor([[2.0, 1.0, 2.0]])
+    assert float(unexplained(told, change)) == approx(1 - 4**2 / (5 * 9))  # the best scale is 4 / 5
+    assert float(unexplained(-told, change)) == 1 and float(unexplained(0 * told, change)) == 1
+    assert math.isnan(unexplained(told, 0 * change))
+
+
+def taus_truths(taus):
+    sizes = {"signed": gradient_times_input, "size": lambda *x: gradient_times_input(*x).abs()}
+    found = taus(BAG, sizes | {"even": uniform})
+    assert found[:, 0, 0] == approx(1) and np.isnan(found[:, 2]).all()  # a constant has no order, not even its own
+    # of the second text 2, -1.5, 0.5, 0.5 and their sizes: six pairs, a tie in both, three alike, two turned
+    assert found[1, 0, 1] == approx((3 - 2) / 5) and found[1, 1, 0] == found[1, 0, 1]
+    assert found[0, 0, 1] == approx(1 / 3)  # 1.5, 0.25, -0.5
+
+
 TRUTHS = {
+    "erased": (erased, erased_truths), "unforetold": (unforetold, unforetold_truths),
+    "unexplained": (unexplained, unexplained_truths), "taus_of": (taus_of, taus_truths),
     "aer": (aer, aer_truths), "soft_counts": (soft_counts, soft_truths), "argmax_links": (argmax_links, argmax_truths),
     "grow_diagonal": (grow_diagonal, grown_truths), "correctness": (attention_correctness, correctness_truths),
     "auprc": (auprc, auprc_truths), "macro_f1": (macro_f1, f1_truths), "span_counts": (span_counts, span_truths),
@@ -177,7 +231,32 @@ def swapped(task, said, wanted, **options):
     return extrinsic(task, wanted, said, **options)
 
 
+def negative(measure):
+    return lambda *given: -measure(*given)
+
+
+def error_alone(told, change):
+    return ((told - change).square().sum(-1) / change.square().sum(-1)).clamp_max(1)
+
+
+def any_scale(told, change):
+    met = (told * change).sum(-1).square() / told.square().sum(-1).clamp_min(1e-9)
+    return 1 - met / change.square().sum(-1)
+
+
 MUTANTS = {
+    "erased": {"sufficiency is comprehensiveness": lambda a, m: erased(a, m)[:, [0, 0, 2, 3]],
+               "sign flipped": lambda a, m: erased(a, negative(m)),
+               "comprehensiveness and sufficiency swapped": lambda a, m: erased(a, m)[:, [1, 0, 2, 3]],
+               "signs forgotten": lambda a, m: erased(a, lambda *x: m(*x).abs()),
+               "one bin": lambda a, m: erased(a, m, bins=(0.5,))},
+    "unforetold": {"sign flipped": lambda a, m: unforetold(a, {name: negative(one) for name, one in m.items()}),
+                   "signs forgotten": lambda a, m: unforetold(a, {k: lambda *x, f=f: f(*x).abs() for k, f in
+                                                                  m.items()})},
+    "unexplained": {"no scale": error_alone, "scale of any sign": any_scale,
+                    "swapped": lambda told, change: unexplained(change, told)},
+    "taus_of": {"sizes alone": lambda a, m: taus_of(a, {k: lambda *x, f=f: f(*x).abs() for k, f in m.items()}),
+                "one side negated": lambda a, m: taus_of(a, m | {"size": negative(m["size"])})},
     "aer": {"sure and possible swapped": lambda a, s, p: aer(a, p, s),
             "links flipped": lambda a, s, p: aer(turned(a), s, p),
             "sure links alone": lambda a, s, p: aer(a, s, s)},

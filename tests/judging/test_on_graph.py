@@ -13,7 +13,8 @@ from regard.judging.adversary import seek
 from regard.judging.correlation import correlation
 from regard.judging.edge_look import EdgeLook, Masked, edge_gradient
 from regard.judging.faithfulness import faithfulness
-from regard.judging.importance import leave_one_out, log_odds
+from regard.judging.gradients import log_odds
+from regard.judging.importance import leave_one_out
 from regard.judging.inputs import Inputs, Instance
 from regard.judging.looks import AmongUnits
 from regard.judging.on_graph import on_graph, on_graphs

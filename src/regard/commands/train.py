@@ -1,11 +1,12 @@
-"""regard train on graphs: a network trained by a paper's recipe, its accuracy beside the published one."""
+"""regard train by a recipe: graphs as papers trained them, a transformer that goes on learning."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .telling import stop
+from .telling import extra, stop, told
 
 app = typer.Typer(
     help="Train a model with attention, and set beside it what does without and what is trivial.", no_args_is_help=True
@@ -59,3 +60,23 @@ def acm_networks(
         run(labels, seeds, kind or (), json)
     except (OSError, ValueError) as problem:
         stop(str(problem))
+
+
+@app.command()
+def minilm(
+    out: Annotated[Path, typer.Option("--out", "-o", help="A new folder for the model: weights, tokenizer.")],
+    model: Annotated[str, typer.Option(help="The transformer to begin with: minilm, or a folder.")] = "minilm",
+    epochs: Annotated[int, typer.Option(min=1, help="How often the 6920 sentences are read.")] = 2,
+    freeze: Annotated[int, typer.Option(min=0, help="How many of the first layers stay as they are: faster.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the new class head, the order and dropout.")] = 0,
+    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
+) -> None:
+    """A transformer that was trained before learns to tell negative from positive sentences (SST); the folder is opened
+    by transformers, regard look and regard judge.
+
+    Example:  regard train minilm -o minilm-sst
+    """
+    with extra("train"), told():
+        from regard.models.fine_tuning import fine_tune_on_sst as run
+
+        run(model, out, epochs, freeze, seed, device)

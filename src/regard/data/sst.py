@@ -11,6 +11,7 @@ from .task import Task
 from .vocabulary import Vocabulary
 
 PARTS = ("train", "dev", "test")
+BRACKETS = {"-lrb-": "(", "-rrb-": ")"}  # how trees write what they use themselves
 DEPTH = 200  # how deep a tree may nest
 _PIECES = re.compile(r"\(|\)|[^\s()]+")
 Phrase = tuple[int, tuple[str, ...]]
@@ -27,10 +28,7 @@ def sst(folder: "str | Path | None" = None, classes: int = 2, phrases: bool = Tr
     """
     if classes not in (2, 5):
         raise ValueError(f"sst(classes={classes}): expected 2 (negative, positive) or 5.")
-    read = {}
-    for part in PARTS:
-        path = data_file(f"text/sst_{part}.txt.gz", folder)
-        read[part] = [tree(line.lower(), f"{path}, line {at}") for at, line in enumerate(read_lines(path), 1) if line]
+    read = {part: _trees(part, folder) for part in PARTS}
     words = Vocabulary.of((found[0][1] for found in read["train"]), least=least)
     whole = {part: [found[0] for found in trees] for part, trees in read.items()}
     learned = whole["train"]
@@ -40,6 +38,23 @@ def sst(folder: "str | Path | None" = None, classes: int = 2, phrases: bool = Tr
     made = [_examples(part, words, classes) for part in (learned, whole["dev"], whole["test"])]
     names = ("negative", "positive") if classes == 2 else ("--", "-", "0", "+", "++")
     return Task("sst", *made, classes=classes, words=words, names=names)
+
+
+def sentences(part: str, folder: "str | Path | None" = None) -> list[tuple[str, int]]:
+    """The sentences of a part (train, dev, test) as text, with 0 for negative and 1 for positive, in their order.
+
+    For models that cut words into pieces of their own: no word is unknown here.
+    """
+    if part not in PARTS:
+        raise ValueError(f"sentences({part!r}): expected one of {', '.join(map(repr, PARTS))}.")
+    whole = [found[0] for found in _trees(part, folder)]
+    return [(" ".join(BRACKETS.get(word, word) for word in words), int(label > 2)) for label, words in whole
+            if label != 2]  # fmt: skip
+
+
+def _trees(part: str, folder: "str | Path | None") -> list[list[Phrase]]:
+    path = data_file(f"text/sst_{part}.txt.gz", folder)
+    return [tree(line.lower(), f"{path}, line {at}") for at, line in enumerate(read_lines(path), 1) if line]
 
 
 def tree(line: str, where: str = "the tree") -> list[Phrase]:

@@ -118,9 +118,13 @@ class Adapter:
         return made
 
     def in_parts(self, inputs: Inputs) -> Tensor:
-        """Predictions of many items, as many at a time as a batch has."""
-        parts = torch.arange(len(inputs), device=inputs.real.device).split(self.size)
-        return torch.cat([self.predict(inputs.chosen(part)) for part in parts])
+        """Predictions of many items, as many at a time as a batch has; short texts are not run as long ones."""
+        if self.removal != "delete":  # what is masked has a place of its own
+            parts = torch.arange(len(inputs), device=inputs.real.device).split(self.size)
+            return torch.cat([self.predict(inputs.chosen(part)) for part in parts])
+        order = inputs.real.sum(-1).argsort(descending=True, stable=True)
+        found = torch.cat([self.predict(inputs.chosen(part).cut()) for part in order.split(self.size)])
+        return found[order.argsort()]
 
     def maps(self, inputs: Inputs) -> Mapping[str, Any]:
         with torch.no_grad(), record(self.model, sites=self.look.sites) as rec:

@@ -17,10 +17,12 @@ from ..core.errors import Refused
 from .ablation import ablation
 from .adapter import Adapter
 from .adversary import adversary
+from .agreement import agreement
 from .correlation import correlation
 from .evidence import Evidence, from_dict, gathered
-from .faithfulness import faithfulness
+from .faithfulness import faithfulness, faithfulness_of_all
 from .finding import Finding
+from .infidelity import infidelity
 from .inputs import LeftOut
 from .permutation import permutation
 from .rationales import rationales
@@ -44,6 +46,10 @@ BATTERY: tuple[Judge, ...] = (
     Judge("adversary", "Do quite different weights give the same prediction?", adversary),
     Judge("faithfulness", "Is the prediction gone without the units of most weight, and kept by them alone?",
           faithfulness),
+    Judge("importances", "Which importance of units is faithful: attention, maps made of it, gradients?",
+          faithfulness_of_all),
+    Judge("infidelity", "Which importance foretells what happens without some of the units?", infidelity),
+    Judge("agreement", "Do the importances agree with one another?", agreement),
     Judge("rationales", "Do the weights lie where people put their marks?", rationales),
 )  # fmt: skip
 

@@ -11,7 +11,8 @@ from ..recording import record
 from ..recording.deriving.gatt import gatt
 from .adapter import Adapter
 from .edge_look import EdgeLook, edge_gradient
-from .importance import Importance, log_odds
+from .gradients import log_odds
+from .importance import Importance
 from .inputs import Inputs
 from .intervals import stream
 

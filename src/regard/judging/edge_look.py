@@ -13,7 +13,7 @@ from ..recording.intervening.altered import Altered
 from ..recording.intervening.altered_edges import OnEdges
 from ..recording.intervening.interventions import Here, Intervention
 from .cases import Cases, Laid
-from .importance import log_odds
+from .gradients import log_odds
 from .inputs import Inputs
 from .looks import Look
 

@@ -1,21 +1,22 @@
 """Faithfulness by erasure: is the prediction gone with what was marked, and does it stay with that alone?"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .adapter import Adapter
-from .evidence import Histogram, keep
+from .evidence import Grid, Histogram, keep
 from .finding import Finding
-from .importance import Importance, attention, chance, gradient
+from .importance import Importance, attention, chance, gradient, importances, uniform
 from .inputs import Inputs
-from .intervals import estimate, known
+from .intervals import estimate, known, mean
 
 BINS = (0.01, 0.05, 0.10, 0.20, 0.50)
 TEST = "faithfulness"
+RANDOM = "random"
 DRAWS = 5  # random erasures beside each figure
 
 
@@ -49,10 +50,36 @@ def faithfulness(
     beside    others to stand beside it, by name; the gradient unless told
     """
     others = {"gradient": gradient} if beside is None else beside
-    judged = erased(adapter, measure, bins, seed)
-    found = {other: erased(adapter, function, bins, seed) for other, function in others.items()}
-    drawn = [erased(adapter, chance(seed + 1 + draw), bins, seed) for draw in range(DRAWS)]
-    found["random"] = np.mean(drawn, axis=0)  # what is undefined is so for every draw
+    found = erased_by(adapter, {name: measure, **others}, bins, seed)
+    for column, (what, says) in enumerate((("Comprehensiveness", "Higher is better."),
+                                           ("Sufficiency", "Lower is better."))):  # fmt: skip
+        keep(Histogram(f"{what}, instance by instance", "probability that the predicted class loses",
+                       {other: some[:, column] for other, some in found.items()}, says))  # fmt: skip
+    return _findings(name, found, others, seed)
+
+
+def faithfulness_of_all(
+    adapter: Adapter, names: Sequence[str] | None = None, *, bins: Sequence[float] = BINS, seed: int = 0
+) -> list[Finding]:
+    """The same of every importance that this model has (`importances`), each beside random erasures and the gradient.
+
+    Measures that would erase the same units of the same text share one run of the model.
+    """
+    measures, _ = importances(adapter, names)
+    found = erased_by(adapter, measures | {"uniform": uniform}, bins, seed)
+    beside = [other for other in ("attention", "gradient") if other in found]
+    columns = ["comprehensiveness", "sufficiency", "units to flip", "flipped by the first"]
+    values = [[mean(one[:, at]) for at in range(4)] for one in found.values()]
+    keep(Grid("What erasing says of each importance", list(found), columns, values, "means of the instances",
+              "The first and the last are better higher, the others lower."))  # fmt: skip
+    made = []
+    for name in measures:
+        made += _findings(name, found, [other for other in (*beside, "uniform") if other != name], seed)
+    return made
+
+
+def _findings(name: str, found: Mapping[str, np.ndarray], beside: Iterable[str], seed: int) -> list[Finding]:
+    """Of one measure: the four findings."""
     made = []
     for column, what, better, unit, says in (
         (0, "comprehensiveness", "higher", "probability", "Without the units of largest weight the predicted class "
@@ -64,14 +91,10 @@ def faithfulness(
         (3, "decision flipped by the first unit", "higher", "share", "Without the one unit of largest weight {value} "
          "of the decisions change, without a random one {random}."),
     ):  # fmt: skip
-        baselines = {other: known(values[:, column]) for other, values in found.items()}
-        value = estimate(judged[:, column], seed=seed)
+        baselines = {other: known(found[other][:, column]) for other in (*beside, RANDOM)}
+        value = estimate(found[name][:, column], seed=seed)
         told = says.format(**{key: "an undefined share" if x is None else f"{x:.3f}"
-                              for key, x in (("value", value.value), ("random", baselines["random"]))})  # fmt: skip
-        if column < 2:
-            keep(Histogram(f"{what.capitalize()}, instance by instance", "probability that the predicted class loses",
-                           {name: judged[:, column]} | {other: some[:, column] for other, some in found.items()},
-                           f"{better.capitalize()} is better."))  # fmt: skip
+                              for key, x in (("value", value.value), ("random", baselines[RANDOM]))})  # fmt: skip
         made.append(Finding.of(value, name=f"{what} of {name}", says=told, better=better, test=TEST,  # type: ignore[arg-type]
                                unit=unit, baselines=baselines))  # fmt: skip
     return made
@@ -79,39 +102,65 @@ def faithfulness(
 
 def erased(adapter: Adapter, measure: Importance, bins: Sequence[float] = BINS, seed: int = 0) -> np.ndarray:
     """(instances, 4): comprehensiveness and sufficiency (AOPC), share of units to flip, flipped by the first."""
-    draw = torch.Generator().manual_seed(seed)
+    return erased_by(adapter, {"it": measure}, bins, seed, draws=0)["it"]
 
-    def of_batch(inputs: Inputs) -> list[list[float]]:
-        order = ranked(measure(adapter, inputs), inputs.units, draw)
+
+def erased_by(
+    adapter: Adapter, measures: Mapping[str, Importance], bins: Sequence[float] = BINS, seed: int = 0,
+    draws: int = DRAWS,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """The same of several measures by name, and of so many random orders as "random", their mean."""
+    drawn = {f"{RANDOM} {draw}": chance(seed + 1 + draw) for draw in range(draws)}
+    orders = {**measures, **drawn}
+    ties = {name: torch.Generator().manual_seed(seed) for name in orders}
+
+    def of_batch(inputs: Inputs) -> list[list[list[float]]]:
+        order = torch.stack([ranked(measure(adapter, inputs), inputs.units, ties[name])
+                             for name, measure in orders.items()])  # fmt: skip
         before = adapter.predict(inputs)
         said = before.argmax(-1)
         counts = inputs.units.sum(-1).tolist()
-        found = []
         steps = [(item, k, top) for item, n in enumerate(counts) for k in sizes(n, bins) for top in (True, False)]
         steps += [(item, k, True) for item, n in enumerate(counts) for k in steps_of(n)]
         if not steps:
-            return [[math.nan] * 4 for _ in counts]
+            return [[[math.nan] * 4 for _ in orders] for _ in counts]
         item, k, top = (torch.tensor(column, device=order.device) for column in zip(*steps, strict=True))
-        gone = order[item] < k[:, None]
-        gone = torch.where(top[:, None], gone, ~gone) & inputs.units[item]
-        after = adapter.predict_without(inputs.chosen(item), gone)
-        drop = (before[item, said[item]] - after.gather(-1, said[item][:, None])[:, 0]).tolist()
-        flips = (after.argmax(-1) != said[item]).logical_and(~after[:, 0].isnan()).tolist()
-        at = 0
-        parts = []
-        for n in counts:
-            some = drop[at : at + 2 * len(sizes(n, bins))]
-            at += len(some)
-            parts.append((_mean_of(some[::2]), _mean_of(some[1::2])))
-        for n, (comprehensive, sufficient) in zip(counts, parts, strict=True):
-            turned = flips[at : at + len(steps_of(n))]
-            at += len(turned)
-            first = next((k for k, flip in zip(steps_of(n), turned, strict=True) if flip), None)
-            share = math.nan if n == 0 else 1.0 if first is None else first / n
-            found.append([comprehensive, sufficient, share, float(turned[0]) if n else math.nan])
-        return found
+        gone = order[:, item] < k[:, None]
+        gone = torch.where(top[:, None], gone, ~gone) & inputs.units[item]  # (measures, steps, n)
+        after = predict_each(adapter, inputs, item.expand(len(orders), -1), gone)
+        drop = before[item, said[item]] - after.gather(-1, said[item].expand(len(orders), -1)[..., None])[..., 0]
+        flips = (after.argmax(-1) != said[item]) & ~after[..., 0].isnan()
+        each = [_by_item(counts, bins, *one) for one in zip(drop.tolist(), flips.tolist(), strict=True)]
+        return [list(one) for one in zip(*each, strict=True)]
 
-    return np.asarray(adapter.each(of_batch), dtype=np.float64).reshape(-1, 4)
+    table = np.asarray(adapter.each(of_batch), dtype=np.float64).reshape(-1, len(orders), 4)
+    found = {name: table[:, place] for place, name in enumerate(orders)}
+    by_chance = [found.pop(name) for name in drawn]
+    return found | ({RANDOM: np.mean(by_chance, axis=0)} if drawn else {})  # what is undefined is so for every draw
+
+
+def _by_item(counts: list[int], bins: Sequence[float], drop: list[float], flips: list[bool]) -> list[list[float]]:
+    """The four numbers of each item from what its steps did, in the order in which they were asked for."""
+    at, parts, made = 0, [], []
+    for n in counts:
+        some = drop[at : at + 2 * len(sizes(n, bins))]
+        at += len(some)
+        parts.append((_mean_of(some[::2]), _mean_of(some[1::2])))
+    for n, (comprehensive, sufficient) in zip(counts, parts, strict=True):
+        turned = flips[at : at + len(steps_of(n))]
+        at += len(turned)
+        first = next((k for k, flip in zip(steps_of(n), turned, strict=True) if flip), None)
+        share = math.nan if n == 0 else 1.0 if first is None else first / n
+        made.append([comprehensive, sufficient, share, float(turned[0]) if n else math.nan])
+    return made
+
+
+def predict_each(adapter: Adapter, inputs: Inputs, item: Tensor, gone: Tensor) -> Tensor:
+    """Predictions (..., classes) of item (...) without gone (..., n); what is asked for twice is run once."""
+    asked = torch.cat([item[..., None], gone.long()], -1).flatten(0, -2)
+    once, place = torch.unique(asked, dim=0, return_inverse=True)
+    found = adapter.predict_without(inputs.chosen(once[:, 0]), once[:, 1:].bool())
+    return found[place].unflatten(0, item.shape)
 
 
 def ranked(scores: Tensor, units: Tensor, draw: torch.Generator) -> Tensor:

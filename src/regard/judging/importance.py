@@ -1,14 +1,15 @@
-"""How much each unit matters, by other measures than attention: gradients, leaving it out, chance."""
+"""How much each unit matters: by attention, maps made of it, gradients, leaving units out, and chance."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..recording.intervening.interventions import Replace
+from ..core.errors import Refused
 from .adapter import Adapter
 from .divergence import tvd
+from .from_maps import flow, gradient_times_attention, norms, relevance, rollout
+from .gradients import gradient, gradient_times_input, integrated_gradients
 from .inputs import Inputs
 
 Importance = Callable[[Adapter, Inputs], Tensor]
@@ -17,45 +18,6 @@ Importance = Callable[[Adapter, Inputs], Tensor]
 def attention(adapter: Adapter, inputs: Inputs) -> Tensor:
     """(B, n): the weights that are judged."""
     return adapter.attention(inputs)
-
-
-def gradient(adapter: Adapter, inputs: Inputs) -> Tensor:
-    """(B, n): |gradient . vector| of each token, the judged weights held fast; of an edge, the gradient of its mask.
-
-    Of the log-odds of the predicted class, log p / (1 - p): the same ranks as of p itself, without its zeros where the
-    model is sure.
-    """
-    if not adapter.look.tokens:  # what has no vector: the look knows what stands for it
-        return adapter.look.gradient(adapter, inputs)
-    found: list[Tensor] = []
-
-    def hold(module: nn.Module, given: Any, out: Tensor) -> Tensor:
-        found.append(out.detach().requires_grad_())
-        return found[-1]
-
-    hooks = [module.register_forward_hook(hold) for module in adapter.vectors]
-    fast = Replace(lambda weights, here: weights.detach())
-    try:
-        # cuDNN's recurrent layers have no gradient in evaluation mode
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-            logits = adapter.logits(inputs, dict.fromkeys(adapter.judged, fast))
-            pulls = torch.autograd.grad(log_odds(logits).sum(), found, allow_unused=True)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    made = torch.zeros(inputs.real.shape, dtype=torch.float64, device=inputs.real.device)
-    for pull, vector in zip(pulls, found, strict=True):
-        if pull is not None:
-            made += (pull.double() * vector.detach().double()).sum(-1).reshape(made.shape)
-    return made.abs().masked_fill(~inputs.real, 0.0)
-
-
-def log_odds(logits: Tensor, towards: int | None = None) -> Tensor:
-    """(B,): log p / (1 - p) of the predicted class, or of the class `towards`, from logits (B, classes)."""
-    said = logits.detach().argmax(-1, keepdim=True)
-    said = said if towards is None else torch.full_like(said, towards)
-    others = logits.scatter(-1, said, -torch.inf).logsumexp(-1)
-    return logits.gather(-1, said)[:, 0] - others
 
 
 def leave_one_out(adapter: Adapter, inputs: Inputs) -> Tensor:
@@ -76,6 +38,11 @@ def position(adapter: Adapter, inputs: Inputs) -> Tensor:
     return -torch.arange(inputs.real.shape[1], dtype=torch.float64, device=inputs.real.device).expand(inputs.real.shape)
 
 
+def uniform(adapter: Adapter, inputs: Inputs) -> Tensor:
+    """(B, n): the same for each."""
+    return inputs.real.double()
+
+
 def chance(seed: int = 0) -> Importance:
     """Numbers that are drawn: (adapter, inputs) -> (B, n)."""
     draw = torch.Generator().manual_seed(seed)
@@ -86,6 +53,32 @@ def chance(seed: int = 0) -> Importance:
     return random
 
 
-MEASURES: dict[str, Importance] = {
-    "attention": attention, "gradient": gradient, "leave one out": leave_one_out, "position": position,
+IMPORTANCES: dict[str, Importance] = {
+    "attention": attention, "rollout": rollout, "flow": flow, "norms": norms,
+    "gradient x attention": gradient_times_attention, "relevance": relevance, "gradient": gradient,
+    "gradient x input": gradient_times_input, "integrated gradients": integrated_gradients,
+    "leave one out": leave_one_out, "position": position,
 }  # fmt: skip
+
+
+def importances(adapter: Adapter, names: Sequence[str] | None = None) -> tuple[dict[str, Importance], dict[str, str]]:
+    """The importances that this model has, by name; and of the others why it has not.
+
+    names   some of them; all unless told. One that was asked for by name and cannot be had is an error
+
+    Each is tried on the longest instance: a model whose attention pools has no rollout, long texts have no flow.
+    """
+    for name in names or ():
+        if name not in IMPORTANCES:
+            raise ValueError(f"importances(names=[..., {name!r}, ...]): expected some of {', '.join(IMPORTANCES)}.")
+    longest = max(range(len(adapter)), key=lambda place: len(adapter.instances[place].tokens))
+    inputs, had, missing = adapter.inputs([longest]), dict[str, Importance](), dict[str, str]()
+    for name in IMPORTANCES if names is None else names:
+        try:
+            IMPORTANCES[name](adapter, inputs)
+            had[name] = IMPORTANCES[name]
+        except (ValueError, Refused, ImportError) as problem:
+            if names is not None:
+                raise
+            missing[name] = str(problem)
+    return had, missing

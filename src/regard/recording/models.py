@@ -37,9 +37,7 @@ def load_model(name: str, trust_remote_code: bool = False) -> tuple[Any, Any]:
     options["trust_remote_code"] = trust_remote_code
     if not Path(place).is_dir() and not _reachable():
         options["local_files_only"] = True  # what was downloaded before, without waiting for a network
-    quiet = transformers.utils.logging
-    quiet.set_verbosity_error()
-    quiet.disable_progress_bar()
+    quiet()
     try:
         if "gguf_file" in options:
             kind = transformers.AutoModelForCausalLM  # what comes as GGUF writes text
@@ -51,6 +49,14 @@ def load_model(name: str, trust_remote_code: bool = False) -> tuple[Any, Any]:
         raise NoModel(_advice(name, place, problem)) from problem
     model.eval()
     return model, tokenizer
+
+
+def quiet() -> None:
+    """transformers tells of errors alone, and draws no bars of its own."""
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
 
 
 def where(name: str) -> tuple[str, dict[str, Any]]:
