@@ -9,22 +9,32 @@ from rich.console import Console
 from torch import Tensor
 
 from ..core.attend import attend
-from ..core.scores import Additive, Gaussian, ScaledDot
+from ..core.plan import plan
+from ..core.scores import Additive, Dot, Gaussian, ScaledDot, SoftCap
 from ..core.structures import Causal, Window
 from .measure import Result, gpu_times, show
 
-TANHS = 8.4e12  # tanh a second by pairs of reciprocals, the bound of an H200 (0.5 special functions, 3 FP32 each)
 
-
-def main(json: bool = False) -> None:
+def main(parts: str = "all", json: bool = False) -> None:
+    known = {part.__name__: part for part in (additive, softmax, sigmoid, entmax, features)}
+    asked = list(known) if parts == "all" else parts.split(",")
+    strange = [name for name in asked if name not in known]
+    if strange:
+        raise ValueError(f"--parts {strange[0]}: expected {', '.join(known)} or all.")
     if not torch.cuda.is_available():
         raise OSError("regard bench dense measures kernels of a GPU, and there is no CUDA device here.")
     console = Console(stderr=True)
     results = []
-    for part in (additive, softmax, sigmoid, entmax):
-        console.print(f"[dim]{part.__doc__}[/dim]")
-        results += part()
+    for name in asked:
+        console.print(f"[dim]{known[name].__doc__}[/dim]")
+        results += known[name]()
     show("dense", results, json)
+
+
+def _least(*call: Any, backend: str = "triton-dense") -> dict[str, float]:
+    """What `regard.plan` predicts for the forward: no faster than this, in ms; nothing where rates are not known."""
+    found = plan(*call, backend=backend).bound
+    return {} if found is None else {"bound_ms": found.seconds * 1e3}
 
 
 def _made(batch: int, heads: int, n: int, dtype: torch.dtype, d: int = 64) -> list[Tensor]:
@@ -76,12 +86,12 @@ def additive() -> list[Result]:
 
             name = str(dtype).removeprefix("torch.")
             where = f"additive ({batch}, {heads}, {n}, 64) {name}"
-            bound = batch * heads * n * n * 64 / TANHS * 1e3
             mine, theirs = gpu_times(_quiet(ours), _quiet(peer))
             largest = n == 4096
             results.append(
                 Result(f"{where}, forward", "ms", mine, theirs, "torch.compile", bars[name] if largest else "faster",
-                       mine <= (2.2 if name == "bfloat16" else 2.6) if largest else mine < theirs, {"bound_ms": bound})
+                       mine <= (2.2 if name == "bfloat16" else 2.6) if largest else mine < theirs,
+                       _least(q, k, v, score))
             )  # fmt: skip
             both = _there_and_back(ours, leaves)
             mine, theirs = gpu_times(both, _there_and_back(peer, leaves))
@@ -99,7 +109,7 @@ def softmax() -> list[Result]:
     plain = _quiet(lambda: F.scaled_dot_product_attention(q, k, v))
     mine, theirs = gpu_times(_quiet(lambda: attend(q, k, v, Gaussian(8.0), backend="triton-dense")), plain)
     made = [Result("Gaussian (1, 8, 8192, 64) bf16, forward", "ms", mine, theirs, "SDPA", "at most 1.25 times",
-                   mine <= 1.25 * theirs)]  # fmt: skip
+                   mine <= 1.25 * theirs, _least(q, k, v, Gaussian(8.0)))]  # fmt: skip
     q, k, v = _made(1, 8, 32768, torch.bfloat16)
     window = Causal() & Window(1024, 0)
     mine, theirs = gpu_times(
@@ -107,7 +117,7 @@ def softmax() -> list[Result]:
         _quiet(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
     )
     return [*made, Result("window of 1,024 at 32,768, bf16, forward", "ms", mine, theirs, "SDPA, causal without window",
-                          "faster", mine < theirs)]  # fmt: skip
+                          "faster", mine < theirs, _least(q, k, v, "scaled_dot", "softmax", window))]  # fmt: skip
 
 
 def sigmoid() -> list[Result]:
@@ -116,7 +126,8 @@ def sigmoid() -> list[Result]:
     ours = lambda: attend(q, k, v, ScaledDot(), "sigmoid", backend="triton-dense").out  # noqa: E731
     peer = lambda: F.scaled_dot_product_attention(q, k, v)  # noqa: E731
     mine, theirs = gpu_times(_quiet(ours), _quiet(peer))
-    one = Result("sigmoid (1, 8, 8192, 64) bf16, forward", "ms", mine, theirs, "SDPA", "not slower", mine <= theirs)
+    one = Result("sigmoid (1, 8, 8192, 64) bf16, forward", "ms", mine, theirs, "SDPA", "not slower", mine <= theirs,
+                 _least(q, k, v, "scaled_dot", "sigmoid"))  # fmt: skip
     mine, theirs = gpu_times(*(_there_and_back(run, [q, k, v]) for run in (ours, peer)))
     return [one, Result("sigmoid (1, 8, 8192, 64) bf16, forward+backward", "ms", mine, theirs, "SDPA",
                         "at most 1.3 times", mine <= 1.3 * theirs)]  # fmt: skip
@@ -141,6 +152,32 @@ def entmax() -> list[Result]:
                 mine, theirs = gpu_times(run, peers[name])
             else:
                 mine, theirs = gpu_times(run)[0], None
+            least = _least(q, k, v, "scaled_dot", "entmax15", Causal()) if name == "forward" else {}
             results.append(Result(f"entmax 1.5 causal (1, 8, {n}, 64) bf16, {name}", "ms", mine, theirs, "AdaSplash",
-                                  "not slower", None if theirs is None else mine <= theirs))  # fmt: skip
+                                  "not slower", None if theirs is None else mine <= theirs, least))  # fmt: skip
+    return results
+
+
+def features() -> list[Result]:
+    """weights for each feature beside torch.compile of their formula"""
+    results = []
+    for name, score in (("DiSA", Additive(activation="identity", features=True) | SoftCap(5.0)),
+                        ("product", Dot(features=True))):  # fmt: skip
+        q, k, v = _made(1, 2, 1024, torch.bfloat16)
+
+        @torch.compile
+        def formula(q: Tensor, k: Tensor, v: Tensor, name: str = name) -> Tensor:
+            q, k = q.float()[..., None, :], k.float()[..., None, :, :]
+            s = 5 * torch.tanh((q + k) / 5) if name == "DiSA" else q * k
+            return (s.softmax(-2) * v[..., None, :, :]).sum(-2).to(v.dtype)
+
+        ours = lambda q=q, k=k, v=v, score=score: attend(q, k, v, score, backend="triton-features").out  # noqa: E731
+        peer = lambda q=q, k=k, v=v, formula=formula: formula(q, k, v)  # noqa: E731
+        mine, theirs = gpu_times(_quiet(ours), _quiet(peer))
+        results.append(Result(f"{name} by feature (1, 2, 1024, 64) bf16, forward", "ms", mine, theirs, "torch.compile",
+                              "faster", mine < theirs, _least(q, k, v, score, backend="triton-features")))  # fmt: skip
+        both = _there_and_back(ours, [q, k, v])
+        mine, theirs = gpu_times(both, _there_and_back(peer, [q, k, v]))
+        results.append(Result(f"{name} by feature (1, 2, 1024, 64) bf16, forward+backward", "ms", mine, theirs,
+                              "torch.compile", "faster", mine < theirs, {"extra_mib": _memory(both)}))  # fmt: skip
     return results

@@ -40,16 +40,17 @@ def graph(
 
 @app.command()
 def dense(
+    parts: Annotated[str, typer.Option(help="additive, softmax, sigmoid, entmax, features; or all.")] = "all",
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Dense kernels of a GPU: additive beside torch.compile, entmax beside AdaSplash, others beside SDPA.
 
-    Example:  regard bench dense --json > dense.json
+    Example:  regard bench dense --parts additive,entmax --json > dense.json
     """
     with told():
         from regard.bench import dense as measure
 
-        measure.main(json=json)
+        measure.main(parts, json)
 
 
 @app.command("record")

@@ -9,6 +9,7 @@ from torch import Tensor
 from .alignments import Alignment, Bell, LocalPredictive, Reinforced, alignment_of
 from .alignments.local import Local
 from .alignments.sparse import Entmax
+from .bounds import Bound, bound, rates_of
 from .cores import Opaque, Part
 from .edges import edge_parts
 from .evaluate import Problem
@@ -168,8 +169,14 @@ class Plan:
         bytes_moved += self.batch * self.heads * self.n * dv * self.q.element_size()
         return {"pairs": pairs, "operations": pairs * (2 * d + 2 * dv), "bytes": float(bytes_moved)}
 
+    @property
+    def bound(self) -> Bound | None:
+        """The least time of the forward on this device, and what limits it; None where its rates are not known."""
+        rates = rates_of(self.q.device)
+        return None if rates is None else bound(self, rates)
+
     def __str__(self) -> str:
-        problem, cost = self.problem, self.cost
+        problem, cost, least = self.problem, self.cost, self.bound
         score = problem.score
         lines = [
             f"shape      batch {self.batch}, heads {self.heads}, queries {self.n}, keys {self.m}, "
@@ -190,6 +197,7 @@ class Plan:
             f"cost       {cost['pairs']:.3g} pairs, {cost['operations']:.3g} operations, {cost['bytes']:.3g} bytes; "
             f"bound by {'arithmetic' if cost['operations'] > 50 * cost['bytes'] else 'memory'} "
             f"({cost['operations'] / max(1.0, cost['bytes']):.3g} operations a byte)"
+            + ("" if least is None else f"; at least {least.seconds * 1e3:.3g} ms here, for its {least.by}")
         )
         return "\n".join(lines)
 
