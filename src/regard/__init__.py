@@ -57,6 +57,7 @@ from .core.scores import (
     Trilinear,
 )  # fmt: skip
 from .core.structures import Causal, Full, Mask, Padding, Segments, Structure, Window
+from .judging import judge
 from .recording import Record, intervene, load, record
 
 __version__ = "0.1.0"
@@ -126,6 +127,7 @@ __all__ = [
     "detectors",
     "intervene",
     "interventions",
+    "judge",
     "load",
     "models",
     "nn",

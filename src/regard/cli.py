@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from .commands import bench, see, tasks, taxonomy
+from .commands import bench, judge, see, tasks, taxonomy
 from .commands.telling import extra, stop
 
 app = typer.Typer(
@@ -58,6 +58,7 @@ def demo(
 
 
 app.command()(taxonomy.taxonomy)
+app.command()(judge.judge)
 app.add_typer(see.app)
 app.add_typer(bench.app, name="bench")
 app.add_typer(tasks.app, name="train")

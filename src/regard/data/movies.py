@@ -26,14 +26,19 @@ def movies(folder: "str | Path | None" = None, sentences: int = 80, words: int =
 
     Zaidan et al. 2007; DeYoung et al. 2020.
     """
-    path = data_file("text/eraser_movies.jsonl.gz", folder)
-    rows = [_row(line, f"{path}, line {at}") for at, line in enumerate(read_lines(path), 1)]
-    learned = [row for row in rows if row["split"] == "train"]
+    found = rows(folder)
+    learned = [row for row in found if row["split"] == "train"]
     known = Vocabulary.of((row["text"].split() for row in learned), least=least)
     parts: dict[str, list[Example]] = {"train": [], "val": [], "test": []}
-    for place, row in enumerate(rows):
+    for place, row in enumerate(found):
         parts[row["split"]].append(_document(row, known, sentences, words, place))
     return Task("movies", *parts.values(), classes=2, words=known, names=LABELS)
+
+
+def rows(folder: "str | Path | None" = None) -> list[dict[str, Any]]:
+    """Every document as it is in the file: id, split, label, text, rationales."""
+    path = data_file("text/eraser_movies.jsonl.gz", folder)
+    return [_row(line, f"{path}, line {at}") for at, line in enumerate(read_lines(path), 1)]
 
 
 def _row(line: str, where: str) -> Any:

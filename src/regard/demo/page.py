@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TEMPLATES = Environment(
-    loader=PackageLoader("regard.demo"),
+    loader=ChoiceLoader([PackageLoader("regard.demo"), PackageLoader("regard.views")]),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,

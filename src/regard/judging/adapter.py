@@ -53,6 +53,7 @@ class Adapter:
             raise ValueError(f"Adapter(size={size}): expected 1 or more instances in a batch.")
         self.model, self.size, self.removal, self.blank = model, size, removal, blank
         self.instances = [_instance(one) for one in instances]
+        self.hear: Callable[[int, int], None] | None = None  # told how many instances of how many are through
         self.names, self.trivial = tuple(names), dict(trivial or {})
         self.look, self.forward, self._vectors = look or Look(), forward or _ready(model, removal), vectors
 
@@ -71,12 +72,18 @@ class Adapter:
         """The name of a class; its number where it has none."""
         return self.names[label] if label < len(self.names) else str(label)
 
+    def batches(self) -> Iterator[list[int]]:
+        """Places of instances, the longest first, as many at a time as a batch has."""
+        order = sorted(range(len(self)), key=lambda place: -len(self.instances[place].tokens))
+        for start in range(0, len(order), self.size):
+            yield order[start : start + self.size]
+            if self.hear is not None:
+                self.hear(min(start + self.size, len(order)), len(order))
+
     def each(self, measure: Callable[[Inputs], Sequence[T]]) -> list[T]:
         """What measure(inputs) has for each item of a batch, in the order of the instances. Batches go by length."""
-        order = sorted(range(len(self)), key=lambda place: -len(self.instances[place].tokens))
         found: list[Any] = [None] * len(self)
-        for start in range(0, len(order), self.size):
-            some = order[start : start + self.size]
+        for some in self.batches():
             for place, one in zip(some, measure(self.inputs(some)), strict=True):
                 found[place] = one
         return found

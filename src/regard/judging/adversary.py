@@ -70,15 +70,16 @@ def adversary(
 
     over `starts` sets of logits, begun at uniform + 3 N(0, 1), by Adam; then the best with a total variation of at
     most 0.05, and 0.01 beside it. Every head of the judged sites has weights of its own; divergences are of the means
-    over heads, among the units alone, and means over the judged layers. Several sites are sought at once. The starts
-    themselves, unsought, are the random baseline; the largest divergence possible is the limit.
+    over heads, among the units alone, and means over the judged layers. Several sites are sought at once. How far the
+    starts are, whatever they do to the prediction, is the random baseline: weights that come as far with the same
+    prediction are as free as drawn ones. The largest divergence possible is the limit.
     Jain & Wallace 2019, section 4.2.2.
     """
     found = seek(adapter, starts=starts, steps=steps, rate=rate, seed=seed)
     if gathering():
         _show(adapter, found)
     baselines = {
-        "random": known(_best(found.start, found.start_moved, KEPT), median),
+        "random": known(found.start.mean(1), median),
         f"within {OPTIMISED}": known(found.best(OPTIMISED), median),
         "limit": known(found.limit, median),
     }

@@ -31,21 +31,23 @@ from .task import task
 
 @dataclass(frozen=True)
 class Judge:
-    """A test of the battery: its name, the question that it answers in plain words, and the function."""
+    """A test of the battery: its name, the question that it answers in plain words, the function, and how many of its
+    findings stand on the first page of a report."""
 
     name: str
     asks: str
     run: Callable[..., list[Finding]]
+    first: int = 1
 
 
 BATTERY: tuple[Judge, ...] = (
     Judge("task", "How well does the model do what it is for?", task),
     Judge("ablation", "What does the output owe to attention, to each layer and to each head?", ablation),
-    Judge("correlation", "Do the weights order the units as gradients and leaving units out do?", correlation),
+    Judge("correlation", "Do the weights order the units as gradients and leaving units out do?", correlation, 3),
     Judge("permutation", "Does it matter which units have the weights?", permutation),
     Judge("adversary", "Do quite different weights give the same prediction?", adversary),
     Judge("faithfulness", "Is the prediction gone without the units of most weight, and kept by them alone?",
-          faithfulness),
+          faithfulness, 2),
     Judge("importances", "Which importance of units is faithful: attention, maps made of it, gradients?",
           faithfulness_of_all),
     Judge("infidelity", "Which importance foretells what happens without some of the units?", infidelity),
@@ -63,9 +65,10 @@ class Judged:
     findings: list[Finding] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
     left_out: str = ""
+    first: int = 1
 
     def as_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "asks": self.asks, "left_out": self.left_out,
+        return {"name": self.name, "asks": self.asks, "left_out": self.left_out, "first": self.first,
                 "findings": [one.as_dict() for one in self.findings],
                 "evidence": [one.as_dict() for one in self.evidence]}  # fmt: skip
 
@@ -73,7 +76,8 @@ class Judged:
     def from_dict(cls, given: dict[str, Any]) -> "Judged":
         try:
             return cls(given["name"], given["asks"], [Finding.from_dict(one) for one in given["findings"]],
-                       [from_dict(one) for one in given["evidence"]], given["left_out"])  # fmt: skip
+                       [from_dict(one) for one in given["evidence"]], given["left_out"],
+                       int(given["first"]))  # fmt: skip
         except (KeyError, TypeError) as problem:
             raise ValueError(f"A judged test was read that is not whole: {problem!r}.") from problem
 
@@ -97,5 +101,5 @@ def run(test: Judge, adapter: Adapter, *, seed: int = 0) -> Judged:
         try:
             found = test.run(adapter, seed=seed)
         except (LeftOut, Refused) as why:
-            return Judged(test.name, test.asks, left_out=str(why))
-    return Judged(test.name, test.asks, found, evidence)
+            return Judged(test.name, test.asks, left_out=str(why), first=test.first)
+    return Judged(test.name, test.asks, found, evidence, first=test.first)

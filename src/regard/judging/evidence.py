@@ -74,6 +74,9 @@ class Plot(Evidence):
     series: Sequence[Series]
     says: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "series", tuple(self.series))
+
 
 @dataclass(frozen=True)
 class Grid(Evidence):
@@ -88,6 +91,8 @@ class Grid(Evidence):
     says: str = ""
 
     def __post_init__(self) -> None:
+        for side in ("rows", "columns"):
+            object.__setattr__(self, side, tuple(getattr(self, side)))
         object.__setattr__(self, "values", [plain(row) for row in self.values])
         if len(self.values) != len(self.rows) or any(len(row) != len(self.columns) for row in self.values):
             raise ValueError(f"Grid({self.title!r}): values are {[len(row) for row in self.values]}, expected "
@@ -104,6 +109,7 @@ class Example:
     facts: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "words", tuple(self.words))
         object.__setattr__(self, "weights", {name: plain(some) for name, some in self.weights.items()})
         for name, some in self.weights.items():
             if len(some) != len(self.words):
@@ -118,6 +124,9 @@ class Texts(Evidence):
     title: str
     texts: Sequence[Example]
     says: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "texts", tuple(self.texts))
 
 
 KINDS: dict[str, type[Any]] = {one.kind: one for one in (Histogram, Plot, Grid, Texts)}

@@ -22,6 +22,7 @@ class Instance:
     words   what each token is called, for those who look at it
     places  (n,): the word of the text that each token is a piece of, -1 of a special one; None: every token is a word
     name    what the instance is called in its data set
+    total   how many words the text has, where the model reads only the first of them
     """
 
     tokens: Tensor
@@ -31,6 +32,7 @@ class Instance:
     words: tuple[str, ...] | None = None
     places: Tensor | None = None
     name: str = ""
+    total: int | None = None
 
     def __post_init__(self) -> None:
         if self.tokens.ndim != 1 or self.tokens.is_floating_point() or self.tokens.numel() == 0:

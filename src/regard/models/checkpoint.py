@@ -44,7 +44,7 @@ def load(path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.opt
     """Into the module and the optimiser, in place; returns the best weights and what else was kept."""
     file = CheckpointFile(path)
     now = {name.removeprefix("now."): _tensor(file, name) for name in file.entries if name.startswith("now.")}
-    best = {name.removeprefix("best."): _tensor(file, name) for name in file.entries if name.startswith("best.")}
+    best = best_weights(path)
     try:
         module.load_state_dict(now)
         kept = file.about["optimiser"]
@@ -57,6 +57,12 @@ def load(path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.opt
     except (KeyError, TypeError, ValueError, RuntimeError) as problem:
         raise ValueError(f"{path} is a checkpoint of another model or optimiser: {problem}. Train into another folder, "
                          "or delete this file.") from problem  # fmt: skip
+
+
+def best_weights(path: "str | os.PathLike[str]") -> dict[str, Tensor]:
+    """The weights of the best epoch alone."""
+    file = CheckpointFile(path)
+    return {name.removeprefix("best."): _tensor(file, name) for name in file.entries if name.startswith("best.")}
 
 
 def _tensor(file: RecordFile, name: str) -> Tensor:

@@ -1,5 +1,7 @@
 """Pictures of attention maps, and pages that show them."""
 
+from typing import TYPE_CHECKING
+
 from .edges import Nodes
 from .figures import heat_map, overlay, spotlight
 from .graphs import graph_map
@@ -11,6 +13,17 @@ from .pictures import Picture
 from .plotting import plot, save_figure
 from .terminal_map import drawn, plain
 from .texts import text_map
+
+if TYPE_CHECKING:
+    from ..judging.report import Report
+
+
+def report_page(report: "Report") -> str:
+    """A report as one page; what it is drawn with is loaded only then."""
+    from .report import report_page as draw
+
+    return draw(report)
+
 
 __all__ = [
     "Nodes",
@@ -24,6 +37,7 @@ __all__ = [
     "overlay",
     "plain",
     "plot",
+    "report_page",
     "save_figure",
     "save_html",
     "show",

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from ...recording.files.writing import write_whole
 from ..trainer import Trained, Trainer
+from . import saved
 from .experiment import Experiment, Measure, Result
 
 SAYS = {"uniform": "uniform (every weight alike)", "none": "none (no attention)"}
@@ -82,6 +83,8 @@ def compare(experiment: Experiment, attention: str = "", seeds: int = 1, device:
             found.task = task.name
             for row, name in zip(rows, dict.fromkeys(names), strict=True):
                 folder = None if out is None else out / f"{name}-{seed}"
+                if folder is not None:
+                    saved.describe(folder, experiment, name, seed)
 
                 def hear(epoch: int, step: int, steps: int, numbers: dict[str, float], name: str = name,
                          seed: int = seed) -> None:  # fmt: skip

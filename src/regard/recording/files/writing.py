@@ -37,7 +37,7 @@ class Table:
             x = x.float() if x.is_floating_point() else x.long()
         if shared:
             digest = hashlib.blake2b(f"{x.dtype}{tuple(x.shape)}".encode())
-            digest.update(_bytes(x).data)
+            digest.update(bytes_of(x).data)
             found = self._known.setdefault(digest.digest(), name)
             if found != name:
                 return found
@@ -65,7 +65,7 @@ class Table:
         if not target.parent.is_dir():
             raise FileNotFoundError(f"save({str(target)!r}): there is no folder {str(target.parent)!r}.")
         head = struct.pack("<Q", len(text)) + text
-        return write_whole(target, itertools.chain([head], (_bytes(self.tensors[name]).data for name in order)))
+        return write_whole(target, itertools.chain([head], (bytes_of(self.tensors[name]).data for name in order)))
 
 
 def write_whole(target: Path, parts: "Iterable[bytes | memoryview]") -> Path:
@@ -86,7 +86,7 @@ def write_whole(target: Path, parts: "Iterable[bytes | memoryview]") -> Path:
     return target
 
 
-def _bytes(x: Tensor) -> np.ndarray:
+def bytes_of(x: Tensor) -> np.ndarray:
     """Its bytes in order, on the host."""
     flat = x.cpu().contiguous().reshape(-1)
     return flat.view(torch.uint8).numpy() if flat.numel() else np.zeros(0, np.uint8)

@@ -1,0 +1,107 @@
+"""regard judge: a model's attention put to the tests, and a report that anyone can open."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from .telling import extra, stop, told
+
+if TYPE_CHECKING:
+    from regard.judging.report import Report
+
+
+class Removal(StrEnum):
+    usual = "usual"
+    delete = "delete"
+    mask = "mask"
+
+
+def judge(
+    model: Annotated[
+        str, typer.Argument(help="A folder of regard train --out or of transformers, an installed package, a hub name.")
+    ],
+    data: Annotated[
+        str, typer.Option(help="sst, movies, agnews, or a .csv or .jsonl file with text, label and, if any, rationale.")
+    ],
+    tests: Annotated[str, typer.Option(help="all, or names with commas between them.")] = "all",
+    out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the report; stopped runs go on.")] = Path(
+        "report"
+    ),
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many texts, spread over all of them.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same report.")] = 0,
+    layer: Annotated[str, typer.Option(help="Which layer is judged: a number, mean or rollout.")] = "-1",
+    row: Annotated[str, typer.Option(help="Which row of it: 0 ([CLS], or the only one), -1 or mean.")] = "0",
+    removal: Annotated[
+        Removal, typer.Option(help="How a unit is taken away; usual: masked in transformers, deleted elsewhere.")
+    ] = Removal.usual,
+    device: Annotated[str, typer.Option(help="Where to run: cpu, cuda, cuda:1.")] = "cpu",
+    size: Annotated[int, typer.Option(min=1, help="Texts in a batch.")] = 64,
+    again: Annotated[bool, typer.Option("--again", help="Judge anew what the folder has already.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON too.")] = False,
+) -> None:
+    """May a model's attention be used as a reason for what it says? Tests beside their baselines, in one report.
+
+    Example:  regard train sst --small --seeds 1 --out runs
+              regard judge runs --data sst --limit 300 -o report/
+    """
+    if out.exists() and not out.is_dir():
+        stop(f"--out {out} is a file; name a folder.")
+    console = Console(stderr=True)
+    with extra("judge"), told():
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        from regard.judging.battery import chosen
+        from regard.judging.judge import judge as run
+        from regard.judging.looks import Look
+        from regard.judging.sources import ready
+
+        chosen(tests)  # a wrong name is told before anything is loaded
+        look = Look(layer=_number(layer), row=_number(row))
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[through]}"),
+                   TimeElapsedColumn())  # fmt: skip
+        with Progress(*columns, console=console, transient=True) as progress:
+            bar = progress.add_task("loading", total=None, through="")
+            adapter = ready(model, data, limit=limit, look=look, device=device, size=size,
+                            removal="" if removal is Removal.usual else removal.value)  # fmt: skip
+            adapter.hear = lambda done, of: progress.update(bar, through=f"{done}/{of} texts")
+
+            def hear(done: int, of: int, name: str) -> None:
+                progress.update(bar, description=name, completed=done, total=of, through="")
+
+            name = Path(model).name or model
+            report = run(adapter, tests=tests, seed=seed, folder=out, again=again, hear=hear,
+                         about={"model": name, "data": Path(data).name})  # fmt: skip
+            progress.update(bar, description="drawing", through="")
+            report.save(out)
+        if json:
+            typer.echo(report.json())
+            return
+        _tell(report, Console())
+        typer.echo((out / "report.html").resolve())
+
+
+def _tell(report: "Report", console: Console) -> None:
+    """The headlines as a table; what was left out under it."""
+    from rich.table import Table
+
+    from regard.judging.report import compared, standing
+
+    table = Table("test", "what", "value", "interval", "beside", box=None, header_style="bold")
+    for test, one in report.headlines():
+        main, _ = standing(one)
+        value = "undefined" if one.value is None else f"{one.value:.3g}"
+        interval = "" if one.interval is None else "{:.3g} to {:.3g}".format(*one.interval)
+        other = one.baselines.get(main or "")
+        beside = "" if main is None else f"{compared(one, main)} {'' if other is None else f'{other:.3g}'}"
+        table.add_row(test.name, escape(one.name), value, interval, escape(beside))
+    console.print(table)
+    for name, why in report.left_out.items():
+        console.print(f"{name} was left out: {escape(why)}", highlight=False)
+
+
+def _number(given: str) -> int | str:
+    return int(given) if given.lstrip("-").isdecimal() else given

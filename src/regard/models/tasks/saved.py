@@ -1,0 +1,79 @@
+"""A trained run, opened again: what it was stands in run.json beside its checkpoint, and nothing in it is code."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...data.task import Task
+from ...recording.files.writing import write_whole
+from .. import checkpoint
+from .experiment import Experiment
+
+FILE, WEIGHTS = "run.json", "last.safetensors"
+LARGEST = 1_000_000  # bytes of a description
+
+
+@dataclass(frozen=True)
+class Run:
+    """A model with the weights of its best epoch, the task that it was trained on, and what it was called."""
+
+    model: nn.Module
+    task: Task
+    experiment: Experiment
+    attention: str
+    seed: int
+
+
+def describe(folder: Path, experiment: Experiment, attention: str, seed: int) -> None:
+    """What is needed to build the model again, written before it is trained."""
+    about = {"experiment": experiment.name, "small": experiment.small, "options": experiment.options,
+             "attention": attention, "seed": seed}  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / FILE, [json.dumps(about, indent=1).encode()])
+
+
+def run_in(folder: Path) -> Path | None:
+    """The run that a folder holds, or the first in it: the attention asked for comes before its ablations."""
+    if (folder / FILE).is_file():
+        return folder
+    found = [path.parent for path in sorted(folder.glob(f"*/{FILE}")) if (path.parent / WEIGHTS).is_file()]
+    ablations = ("uniform", "none")
+    return min(found, key=lambda path: (path.name.rpartition("-")[0] in ablations, path.name), default=None)
+
+
+def open_run(folder: Path) -> Run:
+    """What `regard train --out` left, with the data that it is judged on; the data are read as they were then."""
+    from . import EXPERIMENTS
+
+    about = _about(folder / FILE)
+    try:
+        experiment = EXPERIMENTS[about["experiment"]](bool(about["small"]), **about["options"])
+        attention, seed = str(about["attention"]), int(about["seed"])
+    except (KeyError, TypeError, ValueError) as problem:
+        raise ValueError(f"{folder / FILE} describes no run that this version can build: {problem!r}.") from problem
+    task = experiment.load(seed)
+    with torch.random.fork_rng(devices=[]):
+        model = experiment.model(task, attention)
+    weights = checkpoint.best_weights(folder / WEIGHTS)
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as problem:
+        raise ValueError(f"{folder} was trained on other data or by another version: its weights do not fit "
+                         f"({str(problem).splitlines()[0]}).") from problem  # fmt: skip
+    return Run(model.eval(), task, experiment, attention, seed)
+
+
+def _about(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > LARGEST:
+        raise ValueError(f"{path} is no description of a run: it has {path.stat().st_size:,} bytes.")
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as problem:
+        raise ValueError(f"{path} is no description of a run: {problem}.") from problem
+    if not isinstance(about, dict):
+        raise ValueError(f"{path} is no description of a run: expected an object.")
+    return about

@@ -1,0 +1,105 @@
+"""Evidence of a report as figures: SVG whose colours are those of the page, for light and for dark alike."""
+
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from markupsafe import Markup
+
+from ..judging.evidence import Histogram, Numbers, Plot
+from .plotting import PAPER
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH = 4.6  # inches: letters stay readable where a phone shows the figure in full
+MOST = 2000  # points that are drawn of a series
+BINS = 24
+# Colours that stand for those of the page: each becomes a variable of its style.
+INK, SOFT, LINE = "#0a0b01", "#0a0b02", "#0a0b03"
+SERIES = ("#0a0c00", "#0a0c01", "#0a0c02", "#0a0c03", "#0a0c04")
+VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line"} | {name: f"--c{i}" for i, name in enumerate(SERIES)}
+STYLE: dict[str, Any] = {
+    "text.color": INK, "axes.labelcolor": SOFT, "axes.edgecolor": LINE, "xtick.color": SOFT, "ytick.color": SOFT,
+    "grid.color": LINE, "font.size": 8.5, "axes.linewidth": 0.8, "axes.spines.top": False, "axes.spines.right": False,
+    "legend.frameon": False, "text.parse_math": False,
+}  # fmt: skip
+
+
+def chart(evidence: Histogram | Plot) -> Markup:
+    """The figure as SVG that stands in a page."""
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE | PAPER):
+        rows = len(evidence.values) if isinstance(evidence, Histogram) else 0
+        figure = Figure((WIDTH, 0.55 + 0.52 * rows if rows else 3.1), layout="constrained")
+        FigureCanvasSVG(figure)
+        if isinstance(evidence, Histogram):
+            _histogram(figure, evidence)
+        else:
+            _plot(figure.add_subplot(), evidence)
+        file = io.BytesIO()
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    return _inside(file.getvalue().decode(), f"{evidence.title}: {evidence.says}")
+
+
+def _histogram(figure: Any, evidence: Histogram) -> None:
+    """One name under the other on one axis, so that they can be compared; a stroke at each mean."""
+    found = {name: np.array([x for x in some if x is not None]) for name, some in evidence.values.items()}
+    every = np.concatenate(list(found.values())) if found else np.zeros(0)
+    low, high = (every.min(), every.max()) if every.size else (0.0, 1.0)
+    edges = np.linspace(low, high, BINS + 1) if high > low else np.linspace(low - 0.5, low + 0.5, BINS + 1)
+    several = figure.subplots(len(found), 1, sharex=True, squeeze=False)[:, 0]
+    for place, (ax, (name, values)) in enumerate(zip(several, found.items(), strict=True)):
+        colour = SERIES[place % len(SERIES)]
+        ax.hist(values, edges, color=colour, alpha=0.8)
+        ax.set_yticks([])
+        ax.spines["left"].set_visible(False)
+        if values.size:
+            ax.axvline(values.mean(), color=INK, linewidth=1.2)
+        said = f"{name}: mean {values.mean():.2f}" if values.size else f"{name}: undefined everywhere"
+        ax.set_title(said, loc="left", fontsize=8.5, pad=2)
+    several[-1].set_xlabel(evidence.axis)
+
+
+def _plot(ax: "Axes", evidence: Plot) -> None:
+    for place, one in enumerate(evidence.series):
+        x, y = _numbers(one.x), _numbers(one.y)
+        colour, name = SERIES[place % len(SERIES)], one.name
+        if one.line:
+            ax.plot(x, y, color=colour, linewidth=1.6, marker="o", markersize=3, label=name)
+            if one.low is not None and one.high is not None:
+                low, high = _numbers(one.low), _numbers(one.high)
+                ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+        else:
+            if len(x) > MOST:
+                kept = np.linspace(0, len(x) - 1, MOST).astype(int)
+                x, y, name = x[kept], y[kept], f"{name} ({MOST} of {len(one.x)} drawn)"
+            ax.scatter(x, y, s=9, color=colour, alpha=0.55, linewidths=0, label=name)
+    ax.set(xlabel=evidence.x, ylabel=evidence.y)
+    ax.grid(alpha=0.6, linewidth=0.6)
+    ax.set_axisbelow(True)
+    for ends, put in ((ax.get_xlim(), ax.set_xlim), (ax.get_ylim(), ax.set_ylim)):
+        if ends[0] > 0:  # a number is as far from 0 as it looks
+            put(0, ends[1])
+    if evidence.series:
+        ax.figure.legend(*ax.get_legend_handles_labels(), fontsize=8, loc="outside upper left")
+
+
+def _numbers(some: Numbers) -> np.ndarray:
+    return np.array([np.nan if x is None else x for x in some], dtype=np.float64)
+
+
+def _inside(svg: str, alt: str) -> Markup:
+    """Only the drawing, without what names other places, and with the page's colours."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href", "href")
+    for colour, variable in VARIABLES.items():
+        svg = svg.replace(colour, f"var({variable})")
+    head = Markup('<svg role="img" aria-label="{}" class="figure" ').format(alt)
+    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)  # as wide as there is room
+    return Markup(svg.replace("<svg ", head, 1))

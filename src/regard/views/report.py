@@ -1,0 +1,138 @@
+"""A report as one page: what was tested, what held and what did not first, then each test with what it saw.
+
+No script and no network: what a model was given stands in it as text and nothing else.
+"""
+
+import math
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ..judging.battery import Judged
+from ..judging.evidence import Evidence, Grid, Histogram, Plot, Texts
+from ..judging.finding import Finding
+from ..judging.report import Report, compared, standing
+from .charts import chart
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+SHOWN = 12  # findings of a test that are not folded away
+GROUPS = (
+    ("better", "What held", "better than the baseline"),
+    ("not told apart", "What was not told apart", "not told apart from the baseline"),
+    ("worse", "What did not hold", "worse than the baseline"),
+    ("undefined", "Without a verdict", "undefined, or without a better side"),
+)
+
+TEMPLATES = Environment(loader=PackageLoader("regard.views"), autoescape=True, undefined=StrictUndefined,
+                        trim_blocks=True, lstrip_blocks=True)  # fmt: skip
+
+
+def report_page(report: Report) -> str:
+    """The whole page."""
+    headlines = [(test, one, *standing(one)) for test, one in report.headlines()]
+    groups = []
+    for kind, title, _ in GROUPS:
+        by_test: dict[str, tuple[Judged, list[dict[str, Any]]]] = {}
+        for test, one, _, how in headlines:
+            if how == kind:
+                by_test.setdefault(test.name, (test, []))[1].append(row(one))
+        groups.append((kind, title, list(by_test.values())))
+    counts = report.counts()
+    said = [(kind, counts[kind], words) for kind, _, words in GROUPS]
+    style = Markup(TEMPLATES.get_template("report.css").render())
+    return TEMPLATES.get_template("report.html").render(
+        policy=POLICY, style=style, about=report.about, data=report.about.get("data"),
+        model=report.about.get("model") or report.about["model class"], groups=groups, counts=said,
+        left_out=report.left_out,
+        ran=[test for test in report.tests if not test.left_out], sections=[section(test) for test in report.tests],
+        facts=_facts(report), tests=report.tests,
+    )  # fmt: skip
+
+
+def section(test: Judged) -> Markup:
+    """One test: its question, its findings in a table, and what it saw."""
+    rows = [row(one) for one in test.findings]
+    return Markup(TEMPLATES.get_template("judged.html").render(
+        test=test, rows=rows[:SHOWN], more=rows[SHOWN:], figures=[figure(one) for one in test.evidence],
+    ))  # fmt: skip
+
+
+def row(one: Finding) -> dict[str, Any]:
+    """A finding as a table shows it: the verdict on each baseline is that of `Finding.against`."""
+    beside = []
+    for name, value in one.baselines.items():
+        beside.append({"name": name, "value": number(value), "how": one.against(name).replace(" ", "-"),
+                       "says": compared(one, name)})  # fmt: skip
+    main, verdict = standing(one)
+    interval = "" if one.interval is None else f"{number(one.interval[0])} to {number(one.interval[1])}"
+    return {"name": one.name, "says": one.says, "value": number(one.value), "unit": one.unit, "interval": interval,
+            "level": f"{one.level:.0%}", "better": one.better, "n": one.n, "undefined": one.undefined,
+            "beside": beside, "main": next((x for x in beside if x["name"] == main), None), "how": verdict,
+            "strip": strip(one)}  # fmt: skip
+
+
+def strip(one: Finding) -> dict[str, Any] | None:
+    """Value, interval and baselines on a line from 0 to 100 %; None where there is nothing to set side by side."""
+    ends = [] if one.interval is None else list(one.interval)
+    points = [x for x in (one.value, *ends, *one.baselines.values()) if x is not None and math.isfinite(x)]
+    if one.value is None or not math.isfinite(one.value) or len(points) < 2 or max(points) == min(points):
+        return None
+    low, high = min(points), max(points)
+
+    def at(x: float) -> float:
+        return round(4 + 92 * (x - low) / (high - low), 2)
+
+    bar = None if one.interval is None or not all(map(math.isfinite, one.interval)) else [at(x) for x in one.interval]
+    return {"value": at(one.value), "bar": bar,
+            "beside": [(name, at(x)) for name, x in one.baselines.items() if x is not None and math.isfinite(x)]
+            }  # fmt: skip
+
+
+def figure(one: Evidence) -> Markup:
+    """What a test saw: texts and grids are letters and cells, the rest is drawn."""
+    if isinstance(one, Texts):
+        return Markup(TEMPLATES.get_template("texts.html").render(one=one, texts=[_shaded(text) for text in one.texts]))
+    if isinstance(one, Grid):
+        known = [abs(x) for line in one.values for x in line if x is not None]
+        top = max(known, default=0.0) or 1.0
+        cells = [[None if x is None else (number(x), round(100 * abs(x) / top), x < 0) for x in line]
+                 for line in one.values]  # fmt: skip
+        return Markup(TEMPLATES.get_template("grid.html").render(one=one, cells=cells))
+    if not isinstance(one, (Histogram, Plot)):
+        raise TypeError(f"A {type(one).__name__} cannot be drawn: expected a Histogram, Plot, Grid or Texts.")
+    made = Markup('<figure class="drawn"><figcaption><b>{}</b> {}</figcaption>{}</figure>')
+    return made.format(one.title, one.says, chart(one))
+
+
+def number(x: float | None) -> str:
+    if x is None:
+        return "undefined"
+    if math.isinf(x):
+        return "∞" if x > 0 else "−∞"
+    return f"{x:.3g}".replace("-", "−")
+
+
+def _shaded(text: Any) -> dict[str, Any]:
+    """A text with, for each of its weights, how dark each word is; marks of 0 and 1 are underlined instead."""
+    shades = []
+    for name, some in text.weights.items():
+        known = [abs(x) for x in some if x is not None]
+        top = max(known, default=0.0) or 1.0
+        marks = set(known) <= {0.0, 1.0}
+        cells = [(word, round(100 * abs(x or 0.0) / top), number(x)) for word, x in zip(text.words, some, strict=True)]
+        shades.append((name, marks, cells))
+    return {"name": text.name, "facts": dict(text.facts), "shades": shades}
+
+
+def _facts(report: Report) -> list[tuple[str, str]]:
+    """The configuration in words, flat."""
+    made = []
+    for name, fact in report.about.items():
+        if isinstance(fact, dict):
+            fact = ", ".join(f"{key} {value}" for key, value in fact.items())
+        elif isinstance(fact, (list, tuple)):
+            fact = ", ".join(map(str, fact))
+        if fact not in (None, ""):
+            made.append((name, str(fact)))
+    return made

@@ -1,0 +1,137 @@
+"""A report: the same bits for the same seed, gone on with after a stop, read back, and what is left out is named."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tests.judging.built_models import built
+from tests.judging.test_battery import marked
+
+import regard
+from regard.judging import Finding, Report
+from regard.judging.report import compared, standing
+
+pytest.importorskip("scipy")
+pytest.importorskip("sklearn")
+
+SOME = "task,correlation,rationales"
+
+
+def finding(value, interval, baselines, better="higher"):
+    return Finding("a", value, "It is so.", better, 5, interval=interval, baselines=baselines)
+
+
+def test_the_same_seed_gives_the_same_report_bit_for_bit_and_another_seed_another():
+    one, two, other = (regard.judge(marked(count=6), tests=SOME, seed=seed) for seed in (4, 4, 5))
+    assert one.json() == two.json() and one.jsonl() == two.jsonl()
+    assert one.json() != other.json()
+
+
+def test_a_report_comes_back_from_json():
+    report = regard.judge(marked(count=6), tests=SOME)
+    again = Report.from_json(report.json())
+    assert again == report
+    assert again.json() == report.json()
+    with pytest.raises(ValueError, match="no report of version 1"):
+        Report.from_json('{"version": 0}')
+
+
+def test_what_has_no_meaning_is_left_out_by_name_and_the_rest_is_judged():
+    model, texts, _ = built("bottleneck")
+    report = regard.judge(model, [replace(one, label=None) for one in texts[:6]], tests=SOME)
+    assert set(report.left_out) == {"task", "rationales"}
+    assert "label" in report.left_out["task"] and "rationale" in report.left_out["rationales"]
+    assert report["correlation"].findings
+    with pytest.raises(KeyError, match="'adversary': this report has task, correlation, rationales"):
+        report["adversary"]
+
+
+def test_a_model_without_data_and_an_adapter_with_data_are_refused():
+    model, texts, _ = built("bottleneck")
+    with pytest.raises(ValueError, match="needs data"):
+        regard.judge(model)
+    with pytest.raises(ValueError, match="has its data"):
+        regard.judge(marked(count=2), texts)
+
+
+STOPPED = """
+import os, signal, sys, types
+tests = types.ModuleType("tests"); tests.__path__ = [sys.argv[2]]; sys.modules["tests"] = tests
+import regard
+from tests.judging.test_battery import marked
+
+def hear(done, of, name):
+    if name == "rationales":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+regard.judge(marked(count=6), tests="task,correlation,rationales", folder=sys.argv[1], hear=hear)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="This system has no kill -9.")
+def test_a_report_that_was_killed_goes_on_and_loses_only_the_test_under_way(tmp_path: Path):
+    here = Path(__file__).parents[1]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, str(tmp_path), str(here)],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "tests").iterdir()}
+    assert set(kept) == {"task.json", "correlation.json"}
+    heard = []
+    report = regard.judge(marked(count=6), tests=SOME, folder=tmp_path, hear=lambda *said: heard.append(said))
+    assert {name: (tmp_path / "tests" / name).stat().st_mtime_ns for name in kept} == kept  # read, not made again
+    assert report == regard.judge(marked(count=6), tests=SOME)
+    assert heard == [(0, 4, "task"), (1, 4, "correlation"), (2, 4, "rationales"), (3, 4, "instances")]
+
+
+def kept_files(folder):
+    return {path.name: path.read_bytes() for path in (folder / "tests").iterdir()}
+
+
+def test_what_was_kept_under_another_configuration_or_is_broken_is_judged_anew(tmp_path: Path):
+    regard.judge(marked(count=6), tests="task", folder=tmp_path)
+    first = kept_files(tmp_path)
+    adapter = marked(count=6)
+    with torch.no_grad():
+        adapter.model.vectors.weight[3] += 1.0
+    other = regard.judge(adapter, tests="task", folder=tmp_path)
+    changed = kept_files(tmp_path)
+    assert json.loads(first["task.json"])["key"] != json.loads(changed["task.json"])["key"]
+    (tmp_path / "tests" / "task.json").write_text("{half")
+    assert regard.judge(adapter, tests="task", folder=tmp_path) == other
+    assert kept_files(tmp_path) == changed
+
+
+def test_the_first_baseline_decides_where_a_finding_stands_and_random_comes_before_others():
+    one = finding(0.5, (0.4, 0.6), {"gradient": 0.9, "random": 0.1})
+    assert standing(one) == ("random", "better") and compared(one, "gradient") == "worse than gradient"
+    two = finding(0.5, (0.4, 0.6), {"no change": 0.45, "gradient": 0.1})
+    assert standing(two) == ("no change", "not told apart")
+    assert compared(two, "no change") == "not told apart from no change"
+    assert standing(finding(0.5, None, {})) == (None, "undefined")
+    assert compared(finding(None, None, {"random": 0.1}), "random") == "random"
+
+
+def test_counts_are_of_the_headlines_alone():
+    report = regard.judge(marked(count=6), tests="task,correlation")
+    headlines = [one for test in report.tests for one in test.findings[: test.first]]
+    assert sum(report.counts().values()) == len(headlines) < len(report.findings)
+    assert report.counts()["better"] == sum(standing(one)[1] == "better" for one in headlines)
+
+
+def test_a_report_is_saved_by_the_ending_of_its_name_or_whole_into_a_folder(tmp_path: Path):
+    report = regard.judge(marked(count=6), tests="task")
+    assert report.save(tmp_path / "r.json").read_text() == report.json()
+    assert report.save(tmp_path / "r.jsonl").read_text() == report.jsonl()
+    for name in ("r.pdf", "none/r.json"):
+        with pytest.raises((ValueError, FileNotFoundError)):
+            report.save(tmp_path / name)
