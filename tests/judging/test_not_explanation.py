@@ -73,7 +73,7 @@ def test_permuted_weights_are_the_same_numbers_and_special_tokens_keep_theirs():
     adapter = bert(look=Look(layer=-1))
     inputs, site = adapter.inputs([0]), adapter.judged[0]
     plain = adapter.maps(inputs)[site].weights()
-    change = Shuffled(adapter.look, inputs, 7)
+    change = Shuffled(adapter.look, inputs, {site: torch.tensor(7)})
     with torch.no_grad(), intervene(adapter.model, {site: change}), record(adapter.model) as rec:
         adapter.model(inputs.tokens)
     after = rec.maps[site].weights()

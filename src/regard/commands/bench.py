@@ -83,3 +83,18 @@ def view(
         from regard.bench import view as measure
 
         measure.main(json=json, scripts=scripts, limit=limit)
+
+
+@app.command()
+def judge(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    sentences: Annotated[int | None, typer.Option(min=1, help="So many test sentences instead of all 1,821.")] = None,
+) -> None:
+    """Judging: the four tests of Jain & Wallace on SST's test sentences (needs REGARD_DATA).
+
+    Example:  regard bench judge --json > judge.json
+    """
+    with extra("test"), told():
+        from regard.bench import judge as measure
+
+        measure.main(json=json, sentences=sentences)

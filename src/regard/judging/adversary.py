@@ -16,6 +16,7 @@ from .inputs import Inputs
 from .intervals import estimate, known, mean, median, quartile
 from .looks import AmongUnits, Look
 from .remembering import remembered
+from .replaying import Function, replayed
 
 TEST = "adversarial attention"
 OPTIMISED, KEPT = 0.01, 0.05  # how far the prediction may move: while searching, and when choosing
@@ -163,25 +164,30 @@ def seek(adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0
         # of several sites the later ones see what the earlier ones changed
         kept = {site: rows_of[site].repeat(starts, 1, 1, 1) for site in judged[:1]}
 
-        def look() -> tuple[Tensor, Tensor, Tensor, dict[str, Tensor], Tensor]:
-            sought = Sought(adapter.look, many, logits, kept)
-            after = adapter.logits(many, dict.fromkeys(judged, sought)).double().softmax(-1)
-            after = after.unflatten(0, (starts, -1))
+        def through(*tensors: Tensor) -> list[Tensor]:
+            """What the model says with weights of these logits, and the weights, by site."""
+            sought = Sought(adapter.look, many, dict(zip(judged, tensors, strict=True)), kept)
+            after = adapter.logits(many, dict.fromkeys(judged, sought))
+            return [after, *(_read(adapter.look, sought.made[site], many) for site in judged)]
+
+        def look(run: Function) -> tuple[Tensor, Tensor, Tensor, list[Tensor], Tensor]:
+            after, *made = (x.unflatten(0, (starts, -1)) for x in run(*logits.values()))
+            after = after.double().softmax(-1)
             moved = tvd(after, before)  # (starts, B)
-            made = {site: _read(adapter.look, sought.made[site], many).unflatten(0, (starts, -1)) for site in judged}
-            far = torch.stack([jsd(made[site], own[site]) for site in judged]).mean(0)
-            apart = torch.stack([_apart(made[site]) for site in judged]).mean(0)
+            far = torch.stack([jsd(one, own[site]) for one, site in zip(made, judged, strict=True)]).mean(0)
+            apart = torch.stack([_apart(one) for one in made]).mean(0)
             return far, moved, apart, made, after
 
         # cuDNN's recurrent layers have no gradient in evaluation mode
-        run = lambda: adapter.logits(many)  # noqa: E731
-        with remembered(adapter.model, judged, run), torch.backends.cudnn.flags(enabled=False):
+        plain = lambda: adapter.logits(many)  # noqa: E731
+        with remembered(adapter.model, judged, plain), torch.backends.cudnn.flags(enabled=False):
+            run = replayed(through, *(x.detach() for x in logits.values()))
             with torch.no_grad():
-                start, start_moved, *_ = look()
+                start, start_moved, *_ = look(run)
             optimiser = torch.optim.Adam(logits.values(), lr=rate, amsgrad=True)
             for _ in range(steps):
                 with torch.enable_grad():
-                    far, moved, apart, *_ = look()
+                    far, moved, apart, *_ = look(run)
                     # each instance has logits of its own, so that a sum over them is many searches at once
                     loss = (500.0 * (moved - OPTIMISED).relu() - far).sum() - apart.sum()
                     gradients = torch.autograd.grad(loss, list(logits.values()))
@@ -189,12 +195,12 @@ def seek(adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0
                     logit.grad = gradient
                 optimiser.step()
             with torch.no_grad():
-                far, moved, _, made, after = look()
+                far, moved, _, made, after = look(run)
         limit = torch.stack([_limit(own[site], inputs.units) for site in judged]).mean(0)
         table = torch.cat([far, moved, start, start_moved, limit[None]]).masked_fill(~inputs.units.any(-1), torch.nan)
         chosen = _furthest(far, moved)
         mine = torch.stack(list(own.values())).mean(0)
-        weights = torch.stack([mine, _taken(torch.stack(list(made.values())).mean(0), chosen, mine)], 1)
+        weights = torch.stack([mine, _taken(torch.stack(made).mean(0), chosen, mine)], 1)
         said = torch.stack([before, _taken(after, chosen, before)], 1)
         lengths, parts = inputs.real.sum(-1).tolist(), (x.cpu().numpy() for x in (table.T, weights, said))
         return [(row, pair[:, :n], both) for row, pair, both, n in zip(*parts, lengths, strict=True)]
@@ -224,9 +230,8 @@ def _read(look: Look, weights: Tensor, inputs: Inputs) -> Tensor:
 
 def _apart(made: Tensor) -> Tensor:
     """(B,): the mean divergence between two of the starts; 0 for one start."""
-    count = made.shape[0]
-    pairs = [jsd(made[a], made[b]) for a in range(count) for b in range(a)]
-    return torch.stack(pairs).mean(0) if pairs else made.new_zeros(made.shape[1])
+    one, two = torch.tril_indices(len(made), len(made), -1, device=made.device)
+    return jsd(made[one], made[two]).mean(0) if len(one) else made.new_zeros(made.shape[1])
 
 
 def _limit(own: Tensor, units: Tensor) -> Tensor:

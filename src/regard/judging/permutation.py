@@ -1,6 +1,7 @@
 """The same weights on other units: does the prediction care?"""
 
 import itertools
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -16,20 +17,21 @@ from .inputs import Inputs
 from .intervals import estimate, known, median
 from .looks import AmongUnits, Look
 from .remembering import remembered
+from .replaying import replayed
 
 TEST = "permutation"
 EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # bins of the largest weight
 
 
 class Shuffled(AmongUnits):
-    """The weights of the units, each on another unit."""
+    """The weights of the units, each on another unit; keys are the whole numbers that decide where, () by site."""
 
-    def __init__(self, look: Look, inputs: Inputs, seed: int, kept: dict[str, Tensor] | None = None):
+    def __init__(self, look: Look, inputs: Inputs, keys: Mapping[str, Tensor], kept: dict[str, Tensor] | None = None):
         super().__init__(look, inputs, kept)
-        self.seed = seed
+        self.keys = keys
 
     def moved(self, weights: Tensor, open_pairs: Tensor, here: Here) -> Tensor:
-        return permuted(weights, open_pairs, seeded(self.seed, here.site.path))
+        return permuted(weights, open_pairs, self.keys[str(here.site)])
 
 
 class Even(AmongUnits):
@@ -87,11 +89,16 @@ def moved(adapter: Adapter, *, times: int = 100, seed: int = 0) -> np.ndarray:
         maps = adapter.maps(inputs)
         kept = {site: adapter.look.rows_of(maps[site], inputs) for site in judged[:1]}
         largest = over_units(adapter.look.read(maps, inputs).double(), inputs.units).amax(-1)
-        with remembered(adapter.model, judged, lambda: adapter.logits(inputs)):
-            far = torch.stack([
-                tvd(before, adapter.predict(inputs, dict.fromkeys(judged, Shuffled(adapter.look, inputs, one, kept))))
-                for one in (seeded(seed, f"order {time}") for time in range(times))
-            ])  # fmt: skip
+
+        def through(*keys: Tensor) -> list[Tensor]:
+            moved = Shuffled(adapter.look, inputs, dict(zip(judged, keys, strict=True)), kept)
+            return [adapter.predict(inputs, dict.fromkeys(judged, moved))]
+
+        orders = [[torch.tensor(seeded(one, site.partition(":")[0]), device=before.device) for site in judged]
+                  for one in (seeded(seed, f"order {time}") for time in range(times))]  # fmt: skip
+        with torch.no_grad(), remembered(adapter.model, judged, lambda: adapter.logits(inputs)):
+            run = replayed(through, *orders[0])
+            far = torch.stack([tvd(before, run(*keys)[0]) for keys in orders])
             even = tvd(before, adapter.predict(inputs, dict.fromkeys(judged, Even(adapter.look, inputs))))
         found = torch.stack([far.quantile(0.5, dim=0), largest, even], -1)
         return found.masked_fill(~inputs.units.any(-1, keepdim=True), torch.nan).tolist()

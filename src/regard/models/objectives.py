@@ -73,6 +73,31 @@ class Classification(Objective):
         return super().scores(answer, batch) | {"accuracy": (float(right), float(len(batch)))}
 
 
+class Ranking(Classification):
+    """Cross-entropy of two classes, the positive one weighed by `balance`; the best area under the ROC curve is kept.
+
+    balance   how much a positive example weighs beside a negative one: their numbers' ratio makes the two classes equal
+
+    The area is of the pairs within a batch: choose with all examples together (`Trainer.together`).
+    """
+
+    chooses = "auc"
+
+    def __init__(self, balance: float = 1.0):
+        super().__init__()
+        self.balance = balance
+
+    def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
+        losses, real = super().rows(answer, batch)
+        return torch.where(batch.target[:, None] == 1, losses * self.balance, losses), real
+
+    def scores(self, answer: Answer, batch: Batch) -> Scores:
+        odds = (answer.out[:, 1] - answer.out[:, 0]).double()
+        apart = odds[batch.target == 1][:, None] - odds[batch.target == 0][None, :]
+        right = float((apart > 0).sum()) + 0.5 * float((apart == 0).sum())
+        return super().scores(answer, batch) | {"auc": (right, float(apart.numel()))}
+
+
 class Regression(Objective):
     """Squared error of one number."""
 

@@ -100,6 +100,10 @@ class Trainer:
     folder     where the checkpoint (last.safetensors) and history.csv are kept; with one that is there already,
                training goes on from it, bit for bit as if it had never stopped (same device, versions, threads)
     board      also write TensorBoard's files into the folder
+    optimise   function(model) -> optimiser; AdamW at the rate and decay of `training` unless given. `training` sets
+               the rate of each step in any case
+    together   how many examples are looked at together while choosing, at least; a measure of them all, such as AUC,
+               needs them in one batch
     hear       called with (epoch, step, steps, numbers so far), for a progress bar
 
     Each epoch's order and draws follow from (seed, epoch), so that an epoch can be run again alone. The caller's random
@@ -112,6 +116,8 @@ class Trainer:
     precision: str = "32-true"
     folder: "str | Path | None" = None
     board: bool = False
+    optimise: Callable[[nn.Module], torch.optim.Optimizer] | None = None
+    together: int = 32
     hear: Callable[[int, int, int, dict[str, float]], None] | None = None
 
     def fit(self, model: nn.Module, objective: Objective, train: Sequence[Example], val: Sequence[Example],
@@ -165,7 +171,10 @@ class _Run:
         self.trainer, self.fabric, self.objective = trainer, fabric, objective
         self.train, self.val, self.seed, self.how = train, val, seed, trainer.training
         self.plain = Judged(model, objective).to(fabric.device)
-        optimiser = torch.optim.AdamW(self.plain.parameters(), lr=self.how.rate, weight_decay=self.how.decay)
+        if trainer.optimise is None:
+            optimiser: Any = torch.optim.AdamW(self.plain.parameters(), lr=self.how.rate, weight_decay=self.how.decay)
+        else:
+            optimiser = trainer.optimise(self.plain)
         self.judged, self.optimiser = fabric.setup(self.plain, optimiser)
         self.found, self.best = Trained(), copied(model)
         self.steps = math.ceil(len(train) / self.how.batch)
@@ -215,7 +224,8 @@ class _Run:
                 loss = self.judged(part) * (0.0 if none else 1.0)
                 self.fabric.backward(loss * (world / count))  # gradients are averaged over processes
                 found += float(loss.detach())
-        self.fabric.clip_gradients(self.judged, self.optimiser, max_norm=self.how.clip, error_if_nonfinite=False)
+        if math.isfinite(self.how.clip):
+            self.fabric.clip_gradients(self.judged, self.optimiser, max_norm=self.how.clip, error_if_nonfinite=False)
         self.optimiser.step()
         self.optimiser.zero_grad()
         found = self._summed(found)
@@ -228,7 +238,7 @@ class _Run:
     def _validated(self) -> dict[str, float]:
         self.judged.eval()
         sums: dict[str, list[float]] = {}
-        groups = batches(self.val, max(self.how.batch, 32))
+        groups = batches(self.val, max(self.how.batch, self.trainer.together))
         for chosen in groups[self.fabric.global_rank :: self.fabric.world_size]:
             batch = collate([self.val[i] for i in chosen]).to(self.fabric.device)
             with self.fabric.autocast():

@@ -6,9 +6,10 @@ from .patches import Filtered, Patches
 from .recurrent import Recurrent
 from .seen import Seen
 from .transformed import Block, Transformed
-from .words import Convolved, Embedded, Frames, Pairs
+from .words import Alone, Convolved, Embedded, Frames, Pairs
 
 __all__ = [
+    "Alone",
     "Block",
     "Convolved",
     "Documents",

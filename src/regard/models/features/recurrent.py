@@ -18,18 +18,23 @@ class Recurrent(nn.Module):
 
     before    a feature model whose values (B, n, d) are taken
     thin      keep every thin-th state of each layer but the last (sounds have many frames)
+    marks     a learned vector stands before the first word and one after the last; their states are not among the
+              values, so that nobody attends to them
 
     Padding is never read: the backward direction begins at the last real word.
     """
 
     def __init__(
         self, before: Any, width: int, kind: str = "gru", layers: int = 1, both: bool = True,
-        dropout: float = 0.0, thin: int = 1,
+        dropout: float = 0.0, thin: int = 1, marks: bool = False,
     ):  # fmt: skip
         super().__init__()
         if kind not in KINDS:
             raise ValueError(f"Recurrent(kind={kind!r}): expected one of {', '.join(KINDS)}.")
+        if marks and thin > 1:
+            raise ValueError(f"Recurrent(marks=True, thin={thin}): marks stand around all words, expected thin=1.")
         self.before, self.width, self.thin = before, width, thin
+        self.marks = nn.Parameter(torch.randn(2, before.dim)) if marks else None
         self.dim = 2 * width if both else width
         sizes = [before.dim, *[self.dim] * (layers - 1)]
         self.layers = nn.ModuleList(KINDS[kind](size, width, bidirectional=both, batch_first=True) for size in sizes)
@@ -38,14 +43,26 @@ class Recurrent(nn.Module):
     def forward(self, batch: Batch) -> Seen:
         seen = self.before(batch)
         values, lengths = seen.values, batch.lengths
+        if self.marks is not None:
+            values, lengths = framed(values, lengths, self.marks), lengths + 2
         for place, layer in enumerate(self.layers):
             if place and self.thin > 1:
                 values, lengths = values[:, :: self.thin], (lengths + self.thin - 1) // self.thin
             values, summary = run(layer, values, lengths)
             values = self.dropout(values)
+        if self.marks is not None:
+            return Seen(values[:, 1:-1], seen.items, seen.over, summary, seen.real)
         over = seen.over if self.thin == 1 else Padding(lengths)
         real = torch.arange(values.shape[1], device=values.device) < lengths[:, None]
         return Seen(values, seen.items, over, summary, real)
+
+
+def framed(values: Tensor, lengths: Tensor, marks: Tensor) -> Tensor:
+    """(B, n, d) and marks (2, d) -> (B, n + 2, d): the first mark, what is real, the second mark."""
+    first, last = (mark.expand(values.shape[0], 1, -1) for mark in marks.to(values.dtype))
+    longer = torch.cat([first, values, last], 1)
+    place = torch.arange(longer.shape[1], device=values.device)
+    return torch.where((place == lengths[:, None] + 1)[..., None], last, longer)
 
 
 def run(layer: Any, values: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,14 +16,21 @@ class Embedded(nn.Module):
     """A vector for each word: inputs (B, n) -> values (B, n, dim). The padding word is zero.
 
     deviation   of the first vectors; 1 / sqrt(dim) unless given. A decoder learns to look much sooner from 1.
+    vectors     (words, dim) the first vectors, where some are known already
     """
 
-    def __init__(self, words: int, dim: int, dropout: float = 0.0, deviation: float | None = None):
+    def __init__(self, words: int, dim: int, dropout: float = 0.0, deviation: float | None = None,
+                 vectors: Tensor | None = None):  # fmt: skip
         super().__init__()
+        if vectors is not None and tuple(vectors.shape) != (words, dim):
+            raise ValueError(f"Embedded(vectors of shape {tuple(vectors.shape)}): expected ({words}, {dim}), one for "
+                             "each word.")  # fmt: skip
         self.dim = dim
         self.table = nn.Embedding(words, dim, padding_idx=PAD)
         nn.init.normal_(self.table.weight, std=dim**-0.5 if deviation is None else deviation)
         with torch.no_grad():
+            if vectors is not None:
+                self.table.weight.copy_(vectors)
             self.table.weight[PAD].zero_()
         self.dropout = nn.Dropout(dropout)
 
@@ -32,6 +39,19 @@ class Embedded(nn.Module):
 
     def forward(self, batch: Batch) -> Seen:
         return Seen(self.vectors(batch.inputs), len(batch), batch.over, real=batch.real)
+
+
+class Alone(nn.Module):
+    """Each word by itself, without what stands around it: values tanh(W x), (B, n, d) -> (B, n, dim)."""
+
+    def __init__(self, before: Any, dim: int):
+        super().__init__()
+        self.before, self.dim = before, dim
+        self.project = nn.Linear(before.dim, dim)
+
+    def forward(self, batch: Batch) -> Seen:
+        seen = self.before(batch)
+        return Seen(torch.tanh(self.project(seen.values)), seen.items, seen.over, real=seen.real)
 
 
 class Frames(nn.Module):

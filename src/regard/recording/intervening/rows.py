@@ -97,10 +97,10 @@ def share(total: Tensor, left: Tensor) -> Tensor:
     return total.clamp_min(1.0).where(lacks == 0, 1.0) / (left + lacks).clamp_min(torch.finfo(total.dtype).tiny)
 
 
-def permuted(weights: Tensor, keep: Tensor | None, seed: int) -> Tensor:
+def permuted(weights: Tensor, keep: Tensor | None, seed: "int | Tensor") -> Tensor:
     """Each row's weights moved among the pairs of keep: the same for the same seed, whatever else is in the batch."""
     batch, heads, n, m = weights.shape
-    key, made = torch.tensor(seed, device=weights.device), []
+    key, made = torch.as_tensor(seed, device=weights.device), []
     step = max(1, BAND // max(1, batch * heads * m))
     for start in range(0, n, step):
         rows = slice(start, min(n, start + step))
