@@ -40,8 +40,8 @@ def four_tests(sentences: int | None = None) -> list[Result]:
     Trainer(Training(epochs=1, batch=64, rate=2e-3)).fit(model, Classification(), task.train, task.val)
     adapter = Adapter(model, task.test[:sentences])
     tests: dict[str, Callable[[], Any]] = {
-        "gradients": lambda: adapter.each(lambda inputs: gradient(adapter, inputs)),
-        "leave one out": lambda: adapter.each(lambda inputs: leave_one_out(adapter, inputs)),
+        "gradients": lambda: adapter.each(lambda inputs: list(gradient(adapter, inputs))),
+        "leave one out": lambda: adapter.each(lambda inputs: list(leave_one_out(adapter, inputs))),
         "permutation, 100 orders": lambda: moved(adapter),
         "adversary, 5 starts of 500 steps": lambda: seek(adapter),
     }

@@ -100,11 +100,11 @@ class Trainer:
     folder     where the checkpoint (last.safetensors) and history.csv are kept; with one that is there already,
                training goes on from it, bit for bit as if it had never stopped (same device, versions, threads)
     board      also write TensorBoard's files into the folder
+    hear       called with (epoch, step, steps, numbers so far), for a progress bar
     optimise   function(model) -> optimiser; AdamW at the rate and decay of `training` unless given. `training` sets
                the rate of each step in any case
     together   how many examples are looked at together while choosing, at least; a measure of them all, such as AUC,
                needs them in one batch
-    hear       called with (epoch, step, steps, numbers so far), for a progress bar
 
     Each epoch's order and draws follow from (seed, epoch), so that an epoch can be run again alone. The caller's random
     numbers are left alone.
@@ -116,9 +116,9 @@ class Trainer:
     precision: str = "32-true"
     folder: "str | Path | None" = None
     board: bool = False
+    hear: Callable[[int, int, int, dict[str, float]], None] | None = None
     optimise: Callable[[nn.Module], torch.optim.Optimizer] | None = None
     together: int = 32
-    hear: Callable[[int, int, int, dict[str, float]], None] | None = None
 
     def fit(self, model: nn.Module, objective: Objective, train: Sequence[Example], val: Sequence[Example],
             seed: int = 0) -> Trained:  # fmt: skip
