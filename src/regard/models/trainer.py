@@ -105,6 +105,7 @@ class Trainer:
                the rate of each step in any case
     together   how many examples are looked at together while choosing, at least; a measure of them all, such as AUC,
                needs them in one batch
+    earliest   the first epoch, from 1, that may be kept where there are more
 
     Each epoch's order and draws follow from (seed, epoch), so that an epoch can be run again alone. The caller's random
     numbers are left alone.
@@ -119,6 +120,7 @@ class Trainer:
     hear: Callable[[int, int, int, dict[str, float]], None] | None = None
     optimise: Callable[[nn.Module], torch.optim.Optimizer] | None = None
     together: int = 32
+    earliest: int = 1
 
     def fit(self, model: nn.Module, objective: Objective, train: Sequence[Example], val: Sequence[Example],
             seed: int = 0) -> Trained:  # fmt: skip
@@ -262,7 +264,8 @@ class _Run:
         so_far = self.found.best
         self.found.history.append(row)
         # small validation parts tie often: then the loss decides
-        if not so_far or (sign * row[name], -row["loss"]) > (sign * so_far[name], -so_far["loss"]):
+        early = 0 < self.found.kept < self.trainer.earliest
+        if not so_far or early or (sign * row[name], -row["loss"]) > (sign * so_far[name], -so_far["loss"]):
             self.found.kept, self.found.waited = self.found.epochs, 0
             self.best = copied(self.plain.model)
         else:
