@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -19,6 +20,8 @@ T = TypeVar("T")
 Forward = Callable[[nn.Module, Inputs], Any]
 Changes = Mapping[str, Intervention]
 REMOVALS = ("delete", "mask", "blank")
+HOLES = ("Adapter(removal='mask'): models of regard.models know lengths and no holes; take units away by "
+         "removal='delete', or 'blank' with the number of a word.")  # fmt: skip
 
 
 class Adapter:
@@ -44,11 +47,7 @@ class Adapter:
     ):  # fmt: skip
         if not instances:
             raise ValueError("Adapter(instances) is empty: a judge needs at least one.")
-        if removal not in REMOVALS:
-            raise ValueError(f"Adapter(removal={removal!r}): expected one of {', '.join(map(repr, REMOVALS))}.")
-        if (removal == "blank") != (blank is not None):
-            raise ValueError(f"Adapter(removal={removal!r}, blank={blank!r}): a blank is given with removal='blank', "
-                             "and only then.")  # fmt: skip
+        _check_removal(removal, blank)
         if size < 1:
             raise ValueError(f"Adapter(size={size}): expected 1 or more instances in a batch.")
         self.model, self.size, self.removal, self.blank = model, size, removal, blank
@@ -79,6 +78,22 @@ class Adapter:
             yield order[start : start + self.size]
             if self.hear is not None:
                 self.hear(min(start + self.size, len(order)), len(order))
+
+    def looking(self, look: Look) -> "Adapter":
+        """The same model and instances with another look: adapter.looking(Look(layer=0))."""
+        made = copy(self)
+        made.look = look
+        made.__dict__.pop("sites", None)  # they are those that fit the look
+        return made
+
+    def removing(self, removal: str, blank: int | None = None) -> "Adapter":
+        """The same where units are taken away in another way: adapter.removing("mask")."""
+        _check_removal(removal, blank)
+        if removal == "mask" and self.forward is _task_model:
+            raise LeftOut(HOLES)
+        made = copy(self)
+        made.removal, made.blank = removal, blank
+        return made
 
     def each(self, measure: Callable[[Inputs], Sequence[T]]) -> list[T]:
         """What measure(inputs) has for each item of a batch, in the order of the instances. Batches go by length."""
@@ -177,6 +192,14 @@ class Adapter:
         return found
 
 
+def _check_removal(removal: str, blank: int | None) -> None:
+    if removal not in REMOVALS:
+        raise ValueError(f"Adapter(removal={removal!r}): expected one of {', '.join(map(repr, REMOVALS))}.")
+    if (removal == "blank") != (blank is not None):
+        raise ValueError(f"Adapter(removal={removal!r}, blank={blank!r}): a blank is given with removal='blank', "
+                         "and only then.")  # fmt: skip
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Evaluation mode in this block; each module is left in the mode that it had."""
@@ -206,8 +229,7 @@ def _ready(model: nn.Module, removal: str) -> Forward:
         return lambda model, inputs: model(input_ids=inputs.tokens, attention_mask=inputs.real.long())
     if list(names) == ["batch"]:
         if removal == "mask":
-            raise ValueError("Adapter(removal='mask'): models of regard.models know lengths and no holes; take units "
-                             "away by removal='delete', or 'blank' with the number of a word.")  # fmt: skip
+            raise ValueError(HOLES)
         return _task_model
     return lambda model, inputs: model(inputs.tokens, inputs.real)
 

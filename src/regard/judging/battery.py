@@ -24,6 +24,7 @@ from .faithfulness import faithfulness, faithfulness_of_all
 from .finding import Finding
 from .infidelity import infidelity
 from .inputs import LeftOut
+from .layers import adversary_of_all_layers, layers, removals
 from .permutation import permutation
 from .rationales import rationales
 from .task import task
@@ -48,6 +49,10 @@ BATTERY: tuple[Judge, ...] = (
     Judge("adversary", "Do quite different weights give the same prediction?", adversary),
     Judge("faithfulness", "Is the prediction gone without the units of most weight, and kept by them alone?",
           faithfulness, 2),
+    Judge("layers", "Which layer's weights agree with gradients and erasure; does the whole way through them?", layers),
+    Judge("everywhere", "Do quite different weights in all layers at once give the same prediction?",
+          adversary_of_all_layers),
+    Judge("removals", "Does it matter how units are taken away, by a mask or by deletion?", removals),
     Judge("importances", "Which importance of units is faithful: attention, maps made of it, gradients?",
           faithfulness_of_all),
     Judge("infidelity", "Which importance foretells what happens without some of the units?", infidelity),
