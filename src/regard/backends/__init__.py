@@ -6,11 +6,22 @@ from .edges_cpu import EdgesCpu
 from .linear import Linear
 from .reference import Reference
 from .sdpa import Sdpa
+from .separable import Separable
 from .triton_dense import TritonDense
 from .triton_edges import TritonEdges
 from .triton_features import TritonFeatures
 from .triton_map import cells
 
-for _backend in (Sdpa(), Linear(), TritonEdges(), TritonDense(), TritonFeatures(), EdgesCpu(), Chunked(), Reference()):
+for _backend in (
+    Sdpa(),
+    Linear(),
+    Separable(),
+    TritonEdges(),
+    TritonDense(),
+    TritonFeatures(),
+    EdgesCpu(),
+    Chunked(),
+    Reference(),
+):
     enlist(_backend)
 cell_makers.append(cells)

@@ -50,19 +50,24 @@ class QueryFree(Score):
 
     q only counted, k (..., H, m, d_k)  ->  s (..., H, n, m), equal rows
 
-    The survey's eq. 33; Yang et al. 2016, Lin et al. 2017. Without sizes: W = I, w = 1 / sqrt(d).
+    The survey's eq. 33; Yang et al. 2016, Lin et al. 2017. Without sizes: W = I, w = 1 / sqrt(d); features=True then
+    makes each feature of a key its own score.
     """
 
+    by_unit = False
+
     def __init__(self, d_k: int | None = None, width: int | None = None, heads: int = 1, activation: str = "tanh",
-                 features: int | None = None):  # fmt: skip
+                 features: int | bool | None = None):  # fmt: skip
         super().__init__()
         apply(torch.ones(1), activation)
-        self.activation, self.features = activation, features
-        self.sized = d_k is not None
+        self.by_unit, self.sized = features is True, d_k is not None
+        self.activation, self.features = activation, None if features is True else features
         if d_k is None:
-            if features is not None:
+            if self.features is not None:
                 raise ValueError(f"QueryFree(features={features}) needs sizes: give d_k.")
             return
+        if self.by_unit:
+            raise ValueError("QueryFree(features=True) has no matrices: give features as a number, or no sizes.")
         width = width or d_k
         self.key = nn.Parameter(torch.empty(heads, width, d_k))
         self.bias = nn.Parameter(torch.zeros(heads, width))
@@ -75,10 +80,14 @@ class QueryFree(Score):
             check_built(self, "k", k, self.key.shape[-1])
             check_heads(self, self.key.shape[0], q.shape[1])
 
+    def feature_count(self, q: Tensor) -> int | None:
+        return q.shape[-1] if self.by_unit else self.features
+
     def of_keys(self, k: Tensor) -> Tensor:
         """(..., H, m), or (..., H, F, m) with features."""
         if not self.sized:
-            return apply(k.clone(), self.activation).sum(-1) * max(1, k.shape[-1]) ** -0.5
+            hidden = apply(k.clone(), self.activation)
+            return hidden.mT if self.by_unit else hidden.sum(-1) * max(1, k.shape[-1]) ** -0.5
         hidden = apply(k @ self.key.to(k.dtype).transpose(-1, -2) + self.bias.to(k.dtype)[:, None], self.activation)
         w = self.w.to(k.dtype)
         if self.features is None:

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ...core.alignments import Alignment
 from ...core.attend import Attended, attend
-from ...core.scores import Dot, PairBias
+from ...core.scores import PairBias, QueryFree, Score
 from ...core.structures import Structure
 from ..attend import alignment_for
 
@@ -42,9 +42,10 @@ class AttentionFree(nn.Module):
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
         n = features.shape[-2]
         k, v = (part(features).unsqueeze(-3) for part in (self.lin_key, self.lin_value))
-        score = Dot(features=True) if self.table is None else Dot(features=True) | PairBias(self._bias(n))
+        score: Score = QueryFree(activation="identity", features=True)
+        score = score if self.table is None else score | PairBias(self._bias(n))
         dropout = self.dropout if self.training else 0.0
-        found = attend(torch.ones_like(k), k, v, score, self.align, over, dropout=dropout, sample=self.training)
+        found = attend(k, k, v, score, self.align, over, dropout=dropout, sample=self.training)
         out = self.lin_out(torch.sigmoid(self.lin_query(features)) * found.out.squeeze(-3))
         return Attended(out, found.map, found.sample)
 

@@ -1,0 +1,101 @@
+"""Separable: weights for each feature whose score is one number of the key's feature and one of the pair.
+
+    s_ijf = k_jf + b_ij,   out = E (G v) / (E G),   E_ij = exp(b_ij - max_j b_ij),   G_jf = exp(k_jf - max_j k_jf)
+
+Two products of matrices do what else takes an exponential for each pair and feature (Zhai et al. 2021, AFT). Without a
+bias and a structure the weights are the same for every row. E is made for some rows at a time, and again for gradients.
+
+The two maxima may lie at different keys. A sum so small that what was lost below it could count is noticed, and the
+whole is left to `chunked`.
+"""
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from ..core.alignments import RowState, Softmax
+from ..core.edges import neighbours_of
+from ..core.plan import Plan
+from ..core.registry import Ran
+from ..core.structures import Full
+from ..core.tiles import Tile
+from .chunked import Chunked
+
+LEAST = {torch.float32: 1e-24, torch.float64: 1e-280}  # of a sum: far above what is lost to underflow
+BUDGET = 1 << 22  # weights of a block of rows
+
+
+class Separable:
+    name = "separable"
+
+    def refusals(self, plan: Plan) -> list[str]:
+        if type(plan.align) is not Softmax or plan.factor is not None or plan.draw is not None:
+            return ["Its two products are a softmax's."]
+        if torch.compiler.is_compiling():
+            return ["It looks at its sums, which a compiled graph cannot."]
+        if plan.dropout:
+            return ["Weights are never formed, so they cannot be dropped."]
+        if neighbours_of(plan.over) is not None:
+            return ["Edges have no rows of keys to multiply with."]
+        score = plan.problem.score
+        if score.core.a.shape[-1] or score.key_bias is None or score.key_bias.ndim != 3:
+            return ["It runs scores of a key's features alone (query_free with features), with biases of pairs."]
+        if score.sink is not None or not all(modifier.shifts for modifier in score.modifiers):
+            return ["Its modifiers add a number to each pair (PairBias, relative biases), and it has no sink."]
+        return []
+
+    def passes(self, plan: Plan) -> bool:
+        return False
+
+    def run(self, plan: Plan) -> Ran:
+        score = plan.problem.score
+        assert score.key_bias is not None
+        keys, v = score.key_bias.mT, plan.v_by_head.flatten(0, 1)
+        v = v.to(keys.dtype)
+        seen = plan.over.keys(plan.m)
+        if seen is not None:
+            seen = seen.expand(plan.batch, plan.heads, plan.m).reshape(-1, plan.m, 1)
+            keys = keys.masked_fill(~seen, float("-inf"))
+        top = (
+            keys.detach().amax(1, keepdim=True).clamp_min(torch.finfo(keys.dtype).min) if plan.m else keys.sum(1, True)
+        )
+        grown = torch.exp(keys - top)
+        both = torch.cat([grown * v, grown], -1)
+        alike = not score.modifiers and all(isinstance(part, Full) or part.keys(plan.m) is not None
+                                            for part in plan.over.parts())  # fmt: skip
+        if alike:
+            some = plan.m > 0 if seen is None else seen.any(1, keepdim=True)
+            high = keys.new_zeros(keys.shape[0], plan.n, 1).where(torch.as_tensor(some, device=v.device), float("-inf"))
+            sums = both.sum(1, keepdim=True).expand(-1, plan.n, -1)
+        else:
+            sums, high = _sums(plan, both)
+        total = sums[..., v.shape[-1] :]
+        if bool(((total < LEAST[total.dtype]) & (high > float("-inf"))).any()):
+            return Chunked().run(plan)
+        full = total > 0
+        out = torch.where(full, sums[..., : v.shape[-1]] / total.where(full, 1.0), 0.0).to(plan.v.dtype)
+        tau = torch.where(full, top + high + total.where(full, 1.0).log(), float("inf"))
+        return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau.detach().mT))
+
+
+def _sums(plan: Plan, both: Tensor) -> tuple[Tensor, Tensor]:
+    """E (g, n, m) times both (g, m, 2F), and the largest bias of each row (g, n, 1): -inf where it sees nobody."""
+    g, m = both.shape[:2]
+    step = max(1, BUDGET // max(1, g * m))
+    modifiers = plan.problem.score.modifiers
+
+    def some(start: int, both: Tensor) -> tuple[Tensor, Tensor]:
+        rows = slice(start, min(plan.n, start + step))
+        tile = Tile.dense(plan.heads, plan.n, m, both.device, slice(0, g), rows, slice(0, m))
+        s = both.new_zeros(g, rows.stop - rows.start, m)
+        for modifier in modifiers:
+            s = modifier(s, tile)
+        keep = plan.over.allowed(tile)
+        s = s if keep is None else s.masked_fill(~keep, float("-inf"))
+        high = s.detach().amax(-1, keepdim=True) if m else s.new_full((g, s.shape[1], 1), float("-inf"))
+        return torch.exp(s - high.clamp_min(torch.finfo(s.dtype).min)) @ both, high
+
+    blocks = [checkpoint(some, start, both, use_reentrant=False) for start in range(0, plan.n, step)]
+    if not blocks:
+        return both.sum(1, keepdim=True)[:, :0], both.new_zeros(g, 0, 1)
+    return torch.cat([sums for sums, _ in blocks], 1), torch.cat([high for _, high in blocks], 1)
