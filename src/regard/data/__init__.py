@@ -10,7 +10,7 @@ from .heterophilous import heterophilous
 from .lookup import Lookup, dictionary_lookup
 from .mnist import mnist, noisy_mnist
 from .molecules import molecules
-from .movies import movies
+from .movies import Review, movies, reviews
 from .multi30k import Pairs, multi30k
 from .nodes import NodeTask
 from .planetoid import planetoid
@@ -23,8 +23,8 @@ from .typed import TypedTask
 from .vocabulary import Vocabulary
 from .word_alignments import AlignedPair, gold_alignments, reference_alignments
 
-__all__ = ["AlignedPair", "Batch", "Example", "Lookup", "MissingData", "NodeTask", "Pairs", "Reading", "Scene", "Task",
-           "TypedTask", "Vocabulary", "acm", "ag_news", "batches", "cipher", "clutter", "collate", "dictionary_lookup",
-           "drug_response", "geco", "gold_alignments", "heterophilous", "mnist", "molecules", "motifs", "movies",
-           "multi30k", "noisy_mnist", "planetoid", "reference_alignments", "retrieval", "scenes", "spoken_strings",
-           "sst", "tu", "two_relations"]  # fmt: skip
+__all__ = ["AlignedPair", "Batch", "Example", "Lookup", "MissingData", "NodeTask", "Pairs", "Reading", "Review",
+           "Scene", "Task", "TypedTask", "Vocabulary", "acm", "ag_news", "batches", "cipher", "clutter", "collate",
+           "dictionary_lookup", "drug_response", "geco", "gold_alignments", "heterophilous", "mnist", "molecules",
+           "motifs", "movies", "multi30k", "noisy_mnist", "planetoid", "reference_alignments", "retrieval", "reviews",
+           "scenes", "spoken_strings", "sst", "tu", "two_relations"]  # fmt: skip

@@ -1,5 +1,6 @@
 """Where people looked: reading times of words, and fixations on photographs."""
 
+import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,16 @@ class Scene:
     jpeg: bytes
     fixations: tuple[np.ndarray, ...]
     size: tuple[int, int] = (256, 256)
+
+    def pixels(self) -> np.ndarray:
+        """(rows, columns, 3): red, green and blue from 0 to 1, by Pillow."""
+        from PIL import Image
+
+        with Image.open(io.BytesIO(self.jpeg)) as opened:
+            if opened.size != self.size[::-1]:
+                raise ValueError(f"The photograph {self.name} is {opened.size[1]} x {opened.size[0]} pixels, expected "
+                                 f"{self.size[0]} x {self.size[1]}.")  # fmt: skip
+            return np.asarray(opened.convert("RGB"), dtype=np.float32) / 255
 
 
 def geco(folder: "str | Path | None" = None) -> list[Reading]:

@@ -1,9 +1,11 @@
 """ERASER Movies: long film reviews, and the spans that made people judge them so."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +15,30 @@ from .task import Task
 from .vocabulary import Vocabulary
 
 LABELS = ("NEG", "POS")
+
+
+@dataclass(frozen=True, eq=False)
+class Review:
+    """A review as it was written. words; label 0 or 1; marks (n,) bool: the words of rationales.
+
+    exhaustive: whether all reasons were marked, and not some of them alone.
+    """
+
+    words: tuple[str, ...]
+    label: int
+    marks: np.ndarray
+    exhaustive: bool = False
+
+
+def reviews(folder: "str | Path | None" = None) -> dict[str, list[Review]]:
+    """The same documents word for word, by part: train, val, test. Nothing is cut; 199 of test are exhaustive."""
+    parts: dict[str, list[Review]] = {"train": [], "val": [], "test": []}
+    for row in rows(folder):
+        words = tuple(row["text"].split())
+        full = bool(row.get("rationales_exhaustive", False))
+        marks = _marked(row, len(words)).bool().numpy()
+        parts[row["split"]].append(Review(words, LABELS.index(row["label"]), marks, full))
+    return parts
 
 
 def movies(folder: "str | Path | None" = None, sentences: int = 80, words: int = 60, least: int = 5) -> Task:
@@ -56,9 +82,7 @@ def _row(line: str, where: str) -> Any:
 
 def _document(row: Any, known: Vocabulary, sentences: int, words: int, place: int) -> Example:
     lines = [line.split() for line in row["text"].split("\n")]
-    marked = torch.zeros(sum(map(len, lines)))
-    for start, end in row["rationales"]:
-        marked[start:end] = 1.0
+    marked = _marked(row, sum(map(len, lines)))
     pieces: list[tuple[Tensor, Tensor]] = []
     at = 0
     for line in lines:
@@ -69,3 +93,11 @@ def _document(row: Any, known: Vocabulary, sentences: int, words: int, place: in
     lengths = torch.tensor([len(text) for text, _ in pieces])
     text, gold = (stacked([piece[side] for piece in pieces]) for side in (0, 1))
     return Example(text, torch.tensor(LABELS.index(row["label"])), gold=gold, parts=lengths, id=place)
+
+
+def _marked(row: Any, count: int) -> Tensor:
+    """(words,) 1 where a word stands in a rationale."""
+    marked = torch.zeros(count)
+    for start, end in row["rationales"]:
+        marked[start:end] = 1.0
+    return marked

@@ -98,6 +98,16 @@ class Ranking(Classification):
         return super().scores(answer, batch) | {"auc": (right, float(apart.numel()))}
 
 
+class Looking(Objective):
+    """Attention alone is taught: how far it is from gold (`losses.supervised`). Its answer is not asked for."""
+
+    def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
+        if batch.gold is None:
+            raise ValueError("Looking() teaches attention where to be, and this batch has no gold.")
+        losses = supervised(answer.weights(grad=True), batch.gold, self.form)[:, None]
+        return losses, torch.ones_like(losses, dtype=torch.bool)
+
+
 class Regression(Objective):
     """Squared error of one number."""
 

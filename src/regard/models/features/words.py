@@ -55,7 +55,8 @@ class Alone(nn.Module):
 
 
 class Frames(nn.Module):
-    """Vectors that are there already, such as frames of a sound: inputs (B, n, d) -> values (B, n, dim)."""
+    """Vectors that are there already, such as frames of a sound: inputs (B, n, d) of any precision -> values (B, n,
+    dim)."""
 
     def __init__(self, d: int, dim: int, dropout: float = 0.0):
         super().__init__()
@@ -63,7 +64,7 @@ class Frames(nn.Module):
         self.project, self.dropout = nn.Linear(d, dim), nn.Dropout(dropout)
 
     def vectors(self, inputs: Tensor) -> Tensor:
-        return self.dropout(F.relu(self.project(inputs)))
+        return self.dropout(F.relu(self.project(inputs.to(self.project.weight.dtype))))
 
     def forward(self, batch: Batch) -> Seen:
         return Seen(self.vectors(batch.inputs), len(batch), batch.over, real=batch.real)

@@ -1,0 +1,104 @@
+"""regard people: attention beside people, on real data."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from .telling import extra, told
+
+app = typer.Typer(
+    help="Set attention beside people: how long they read, where they look, what they call the reason.",
+    no_args_is_help=True,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead of a table.")]
+
+
+def _bar() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def _print(findings: Sequence[Any], title: str, json: bool) -> None:
+    from regard.judging.finding import to_json
+
+    if json:
+        typer.echo(to_json(findings))
+        return
+    console = Console()
+    for unit in dict.fromkeys(one.unit for one in findings):
+        some = [one for one in findings if one.unit == unit]
+        beside = list(dict.fromkeys(name for one in some for name in one.baselines))
+        table = Table(title=f"{title}: {unit}")
+        table.add_column("")
+        for name in ("value", "interval", "n", *beside):
+            table.add_column(name, justify="right")
+        for one in some:
+            ends = "" if one.interval is None else f"[{one.interval[0]:.3f}, {one.interval[1]:.3f}]"
+            cells = [_said(one.baselines[name]) if name in one.baselines else "" for name in beside]
+            table.add_row(one.name, _said(one.value), ends.replace("[", "\\["), str(one.n), *cells)
+        console.print(table)
+
+
+def _said(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.3f}"
+
+
+@app.command("reading")
+def reading(
+    model: Annotated[str, typer.Option(help="A name for transformers, a folder, or minilm.")] = "minilm",
+    sentences: Annotated[int, typer.Option(min=0, help="Only the first so many; 0 for all.")] = 0,
+    device: Annotated[str, typer.Option(help="Where to run: cpu, cuda, cuda:1.")] = "cpu",
+    json: Json = False,
+) -> None:
+    """GECO: are words that receive attention read longer? Beside word length, rarity, place and chance.
+
+    Example:  regard people reading
+    """
+    with extra("demo"), told():
+        from regard.data import geco
+        from regard.judging.people.reading import judge_reading
+        from regard.recording.models import load_model
+
+        readings = geco()[: sentences or None]
+        network, tokenizer = load_model(model)
+        with _bar() as progress:
+            bar = progress.add_task(f"{model} reads", total=len(readings))
+            found = judge_reading(network.to(device), tokenizer, readings,
+                                  hear=lambda done, of: progress.update(bar, completed=done))  # fmt: skip
+    _print(found, f"{len(readings)} sentences, {model}", json)
+
+
+@app.command("scenes")
+def scenes(
+    seeds: Annotated[
+        int, typer.Option(min=1, help="How often photographs are drawn into parts, and models taught.")
+    ] = 3,
+    parts: Annotated[int, typer.Option(min=2, help="Parts of which each is foreseen by a model of the others.")] = 5,
+    photographs: Annotated[int, typer.Option(min=0, help="Only the first so many; 0 for all.")] = 0,
+    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
+    out: Annotated[Path | None, typer.Option(help="A folder for what was foreseen; a stopped run goes on.")] = None,
+    json: Json = False,
+) -> None:
+    """Photographs: can attention be taught to look where people look? Beside the centre, contrast and other people.
+
+    Example:  regard people scenes --seeds 1 --out scenes
+    """
+    with extra("train"), told():
+        from regard.data import scenes as load
+        from regard.judging.people.scene_model import Taught
+        from regard.judging.people.scenes import judge_scenes
+
+        some = load()[: photographs or None]
+        how = {"taught attention": Taught(device=device),
+               "taught attention, picture alone": Taught(prior=False, device=device)}  # fmt: skip
+        with _bar() as progress:
+            bar = progress.add_task("loading", total=None)
+            found = judge_scenes(some, parts=parts, seeds=seeds, how=how, out=out,
+                                 hear=lambda what: progress.update(bar, description=what))  # fmt: skip
+    _print(found, f"{len(some)} photographs, {seeds} seed{'s' * (seeds > 1)}", json)
