@@ -5,7 +5,7 @@ import pytest
 import torch
 
 pytest.importorskip("scipy")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("transformers")
 
 from tests import small_models
 

@@ -16,7 +16,6 @@ def channels(picture: Picture) -> np.ndarray:
     (Itti, Koch and Niebur 1998); slopes along rows and columns at two scales; contrast at two scales; colourfulness and
     darkness.
     """
-
     from scipy.ndimage import gaussian_filter
 
     blur = partial(gaussian_filter, truncate=3)
@@ -49,7 +48,7 @@ def contrast(seen: np.ndarray) -> np.ndarray:
     added up: (rows / 8, columns / 8)."""
     found = seen[[1, 2, 3, 5, 6, 7, 9, 10, 11]]
     most = found.max((1, 2), keepdims=True)
-    return (found / np.where(most > 0, most, 1)).sum(0)
+    return (found / np.where(most > 1e-6, most, 1)).sum(0)  # less is rounding, not contrast
 
 
 def spectral_residual(picture: Picture) -> np.ndarray:

@@ -1,11 +1,11 @@
 """A model whose only answer is where it looks: attention over patches of a photograph, taught by fixations."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from ...data.batch import Batch, Example
@@ -70,13 +70,14 @@ def folds(count: int, parts: int, seed: int) -> list[np.ndarray]:
 
 
 def foreseen(
-    seen: np.ndarray, looked: np.ndarray, held: Sequence[int], seed: int, how: Taught, folder: "Path | None" = None
+    seen: np.ndarray, looked: np.ndarray, held: ArrayLike, seed: int, how: Taught, folder: "Path | None" = None
 ) -> np.ndarray:
     """Weights (held, rows, columns) on photographs that were held out, by a model of all the others.
 
     seen (N, channels, rows, columns), looked (N, rows, columns) the share of looks in each patch. An eighth of the
     others chooses the epoch; the rest and their mirror images teach. folder: a run that was stopped goes on from there.
     """
+    held = np.asarray(held)
     outside = np.setdiff1d(np.arange(len(seen)), held)
     chosen, taught = np.split(np.random.default_rng([seed, len(outside)]).permutation(outside), [len(outside) // 8])
     middle, spread = seen[taught].mean((0, 2, 3), keepdims=True)[0], seen[taught].std((0, 2, 3), keepdims=True)[0]
