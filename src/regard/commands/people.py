@@ -102,3 +102,42 @@ def scenes(
             found = judge_scenes(some, parts=parts, seeds=seeds, how=how, out=out,
                                  hear=lambda what: progress.update(bar, description=what))  # fmt: skip
     _print(found, f"{len(some)} photographs, {seeds} seed{'s' * (seeds > 1)}", json)
+
+
+@app.command("movies")
+def movies(
+    supervise: Annotated[
+        list[float] | None, typer.Option(help="Weights of the loss on attention, beside 0 (repeat it for several).")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How often each reader is trained.")] = 3,
+    learn: Annotated[int, typer.Option(min=0, help="Training reviews to learn from; 0 for all 1600.")] = 0,
+    erase: Annotated[int, typer.Option(min=0, help="Test reviews whose words are erased; 0 leaves that out.")] = 100,
+    model: Annotated[
+        str, typer.Option(help="Whose vectors of words are read: minilm, or a folder of such a model.")
+    ] = "minilm",
+    device: Annotated[str, typer.Option(help="Where to run: cpu, cuda, cuda:1.")] = "cpu",
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for vectors and checkpoints; a stopped run goes on.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """ERASER Movies: does attention lie on the reasons that people named, and does it help to teach it that?
+
+    Example:  regard people movies --seeds 3 --out movies
+    """
+    with extra("train"), told():
+        from regard.data import reviews
+        from regard.judging.people.encoder import Encoder
+        from regard.judging.people.review_model import Judging
+        from regard.judging.people.reviews import judge_reviews
+        from regard.recording.models import load_model
+
+        parts = reviews()
+        network, tokenizer = load_model(model)
+        weights = (0.0, *dict.fromkeys(one for one in supervise or (0.1, 1.0) if one))
+        with _bar() as progress:
+            bar = progress.add_task("loading", total=None)
+            found = judge_reviews(Encoder(network.to(device), tokenizer), parts, supervise=weights, seeds=seeds,
+                                  learn=learn, erase=erase, how=Judging(device=device), out=out,
+                                  hear=lambda what: progress.update(bar, description=what))  # fmt: skip
+    _print(found, f"{len(parts['test'])} reviews, {seeds} seed{'s' * (seeds > 1)}", json)

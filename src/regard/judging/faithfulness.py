@@ -107,9 +107,13 @@ def erased(adapter: Adapter, measure: Importance, bins: Sequence[float] = BINS, 
 
 def erased_by(
     adapter: Adapter, measures: Mapping[str, Importance], bins: Sequence[float] = BINS, seed: int = 0,
-    draws: int = DRAWS,
+    draws: int = DRAWS, flips: bool = True,
 ) -> dict[str, np.ndarray]:  # fmt: skip
-    """The same of several measures by name, and of so many random orders as "random", their mean."""
+    """The same of several measures by name, and of so many random orders as "random", their mean.
+
+    flips=False leaves out what tells when a decision flips, up to a hundred runs of the model on a text: the last two
+    columns are NaN then.
+    """
     drawn = {f"{RANDOM} {draw}": chance(seed + 1 + draw) for draw in range(draws)}
     orders = {**measures, **drawn}
     ties = {name: torch.Generator().manual_seed(seed) for name in orders}
@@ -121,7 +125,7 @@ def erased_by(
         said = before.argmax(-1)
         counts = inputs.units.sum(-1).tolist()
         steps = [(item, k, top) for item, n in enumerate(counts) for k in sizes(n, bins) for top in (True, False)]
-        steps += [(item, k, True) for item, n in enumerate(counts) for k in steps_of(n)]
+        steps += [(item, k, True) for item, n in enumerate(counts) for k in steps_of(n)] if flips else []
         if not steps:
             return [[[math.nan] * 4 for _ in orders] for _ in counts]
         item, k, top = (torch.tensor(column, device=order.device) for column in zip(*steps, strict=True))
@@ -129,8 +133,8 @@ def erased_by(
         gone = torch.where(top[:, None], gone, ~gone) & inputs.units[item]  # (measures, steps, n)
         after = predict_each(adapter, inputs, item.expand(len(orders), -1), gone)
         drop = before[item, said[item]] - after.gather(-1, said[item].expand(len(orders), -1)[..., None])[..., 0]
-        flips = (after.argmax(-1) != said[item]) & ~after[..., 0].isnan()
-        each = [_by_item(counts, bins, *one) for one in zip(drop.tolist(), flips.tolist(), strict=True)]
+        turned = (after.argmax(-1) != said[item]) & ~after[..., 0].isnan()
+        each = [_by_item(counts, bins, *one, flips) for one in zip(drop.tolist(), turned.tolist(), strict=True)]
         return [list(one) for one in zip(*each, strict=True)]
 
     table = np.asarray(adapter.each(of_batch), dtype=np.float64).reshape(-1, len(orders), 4)
@@ -139,7 +143,8 @@ def erased_by(
     return found | ({RANDOM: np.mean(by_chance, axis=0)} if drawn else {})  # what is undefined is so for every draw
 
 
-def _by_item(counts: list[int], bins: Sequence[float], drop: list[float], flips: list[bool]) -> list[list[float]]:
+def _by_item(counts: list[int], bins: Sequence[float], drop: list[float], turns: list[bool], flips: bool
+             ) -> list[list[float]]:  # fmt: skip
     """The four numbers of each item from what its steps did, in the order in which they were asked for."""
     at, parts, made = 0, [], []
     for n in counts:
@@ -147,7 +152,10 @@ def _by_item(counts: list[int], bins: Sequence[float], drop: list[float], flips:
         at += len(some)
         parts.append((_mean_of(some[::2]), _mean_of(some[1::2])))
     for n, (comprehensive, sufficient) in zip(counts, parts, strict=True):
-        turned = flips[at : at + len(steps_of(n))]
+        if not flips:
+            made.append([comprehensive, sufficient, math.nan, math.nan])
+            continue
+        turned = turns[at : at + len(steps_of(n))]
         at += len(turned)
         first = next((k for k, flip in zip(steps_of(n), turned, strict=True) if flip), None)
         share = math.nan if n == 0 else 1.0 if first is None else first / n

@@ -62,13 +62,16 @@ def test_the_mean_over_pieces_is_the_sum_over_their_number(small):
         assert mean * pieces == pytest.approx(total)
 
 
-def test_the_published_code_gives_a_piece_what_the_piece_before_it_receives(small):
+def test_the_published_recipe_takes_the_softmax_before_pieces_are_added_up(small):
     model, tokenizer = small
-    some = [Reading(("a", "cat", "sat"), np.ones(3))]  # a word is a piece here
-    found = received(model, tokenizer, some)
-    right, shifted = found["as published"][0], found["as published, shifted"][0]
-    assert shifted[1:] == pytest.approx(right[:-1])
-    assert np.log(right) == pytest.approx(found["layer 2"][0], rel=1e-4)
+    found = received(model, tokenizer, readings(), size=2)
+    pieces = [len(tokenizer(word, add_special_tokens=False)["input_ids"]) for word in TEXTS[0]]
+    by_piece, as_published = found["layer 2"][0], found["as published"][0]
+    for count, plain, softmax in zip(pieces, by_piece, as_published, strict=True):
+        if count == 1:
+            assert np.log(softmax) == pytest.approx(plain, rel=1e-4)
+        else:  # e^a + e^b, not e^(a + b)
+            assert softmax >= count * np.exp(plain / count) - 1e-6
 
 
 def test_saliency_does_not_depend_on_who_shares_a_batch(small):

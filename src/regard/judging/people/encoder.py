@@ -41,6 +41,9 @@ class Encoder(nn.Module):
             raise ValueError(f"Encoder(window={window}): expected 3 or more, room for a piece between two marks.")
         self.model, self.tokenizer, self.layer = first_layers(model, layer).eval(), tokenizer, layer
         self.window, self.size = window, size
+        self.ends = tuple(tokenizer("")["input_ids"])  # what stands around an empty text: [CLS] and [SEP]
+        if len(self.ends) != 2:
+            raise ValueError(f"The tokenizer puts {len(self.ends)} marks around a text, expected [CLS] and [SEP].")
         self.dim = int(model.config.hidden_size)
         self._pieces: dict[str, list[int]] = {}
 
@@ -88,7 +91,7 @@ class Encoder(nn.Module):
         return self._pieces[word]
 
     def _states(self, windows: list[list[int]], device: torch.device) -> Tensor:
-        first, last = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
+        first, last = self.ends
         wide = max(map(len, windows)) + 2
         rows = [[first, *one, last] + [self.tokenizer.pad_token_id] * (wide - 2 - len(one)) for one in windows]
         real = torch.tensor([[at < len(one) + 2 for at in range(wide)] for one in windows], device=device)

@@ -19,6 +19,7 @@ from .pieces import Cut, cut
 
 TEST = "reading times"
 PUBLISHED = 0.183  # BERT's attention, Hollenstein & Beinborn 2021
+MEAN = ", mean of pieces"
 Weights = dict[str, list[np.ndarray]]
 
 
@@ -29,8 +30,8 @@ def judge_reading(
     """Spearman's rho of what words receive and how long they are read, a sentence at a time, mean over sentences.
 
     Each layer, their mean, rollout and two saliencies (`received`), pieces of a word added up; the same with the mean
-    of its pieces; and what is left when word length is known (partial correlation). Beside each stand word length,
-    rarity, place and chance, none of which has seen a model. Hollenstein & Beinborn 2021.
+    of its pieces; and of the sum what is left when word length is known (partial correlation). Beside each stand word
+    length, rarity, place and chance, none of which has seen a model. Hollenstein & Beinborn 2021.
     """
     if not readings:
         raise ValueError("judge_reading(readings) is empty: expected sentences with reading times, as geco() has them.")
@@ -47,6 +48,8 @@ def judge_reading(
         says = f"Words that receive more ({name}) are read longer: rho {told}; longer words: {_say(beside)}."
         made.append(Finding.of(found, name=name, says=says, better="higher", test=TEST, unit="Spearman rho",
                                baselines=beside | {"BERT, published": PUBLISHED}))  # fmt: skip
+        if name.endswith(MEAN):
+            continue
         left = [partial_rank_correlation(w, h, z) for w, h, z in zip(some, human, length, strict=True)]
         found = estimate(left, seed=seed, resamples=resamples)
         told = "undefined" if found.value is None else f"{found.value:.2f}"
@@ -82,9 +85,7 @@ def received(
                      neither give nor receive
     mean of layers   of these
     rollout          the same through all layers
-    as published     of the last layer: the softmax of what each piece receives, before pieces are added up; "shifted",
-                     each piece with what the piece before it receives, as the published code does where it takes
-                     [CLS] from the names and not from the weights
+    as published     of the last layer: the softmax of what each piece receives, before pieces are added up
     gradient norm    |d e| of the vector of a word, where e = |mean of the last states|^2 / 2: how much the sentence's
                      own vector changes with it; gradient x input is the inner product with that vector
 
@@ -97,7 +98,7 @@ def received(
     for part in cut(tokenizer, texts, size, longest(model, tokenizer)):
         for name, values in _of(model, part, device).items():
             for mean in (False, True):
-                held = found.setdefault(f"{name}, mean of pieces" if mean else name, [np.zeros(0)] * len(texts))
+                held = found.setdefault(name + MEAN if mean else name, [np.zeros(0)] * len(texts))
                 for place, one in zip(part.places, part.gathered(values, mean), strict=True):
                     held[place] = one
         done += len(part.places)
@@ -117,7 +118,6 @@ def _of(model: Any, part: Cut, device: torch.device) -> dict[str, Tensor]:
     made["mean of layers"] = torch.stack(layers).mean(0)
     last = list(rec.maps.values())[-1].weights().mean(1)
     made["as published"] = (last * words[:, :, None]).sum(1).exp()  # ranks need no division by the sum
-    made["as published, shifted"] = made["as published"].roll(1, -1)
     made["rollout"] = _columns(rollout(rec).weights()[:, 0], words)
     return made | _saliencies(model, part, device)
 

@@ -13,9 +13,9 @@ from ...data.vocabulary import Vocabulary
 from ...models.task_model import TaskModel
 from ...models.tasks.experiment import answers
 from ..adapter import Adapter
-from ..faithfulness import erased
+from ..faithfulness import erased_by
 from ..finding import Finding
-from ..importance import attention, chance, gradient
+from ..importance import attention, gradient
 from ..intervals import estimate, known, stream
 from ..overlap import auprc, macro_f1, macro_span_f1, span_counts, spans, token_counts, top_marks
 from .encoder import Encoder
@@ -71,10 +71,10 @@ def judge_reviews(
     made = _accuracies(runs, data["test"], bag, how.device, seed, resamples)
     hear("marks")
     made += _overlaps(runs, encoder, parts["test"], data["test"], seed, resamples)
-    some = _evenly(len(parts["test"]), min(erase, len(parts["test"]))) if erase else []
-    for weight in supervise if some else ():
+    places = _evenly(len(parts["test"]), erase) if erase else []
+    for weight in supervise if places else ():
         hear(f"erasing words, supervise {weight}")
-        texts, vectors = [parts["test"][i] for i in some], [data["test"][i].inputs for i in some]
+        texts, vectors = [parts["test"][i] for i in places], [data["test"][i].inputs for i in places]
         made += _erasures(adapter_of(encoder, runs[weight][0], texts, vectors), _named(weight), seed, resamples)
     return made
 
@@ -135,8 +135,8 @@ def _overlaps(runs: Mapping[float, Sequence[TaskModel]], encoder: Encoder, revie
     marks = [one.marks for one in texts]
     share = float(np.mean([one.mean() for one in marks]))
     draw = stream(seed, "random weights")
-    trivial = {"random": [draw.random(len(one)) for one in marks],
-               "last words": [np.arange(len(one)) for one in marks]}  # fmt: skip
+    trivial: dict[str, list[np.ndarray]] = {"random": [draw.random(len(one)) for one in marks],
+                                            "last words": [np.arange(len(one)) for one in marks]}  # fmt: skip
     beside = {name: _measured(some, marks, share) for name, some in trivial.items()}
     made = []
     for weight, models in runs.items():
@@ -145,14 +145,14 @@ def _overlaps(runs: Mapping[float, Sequence[TaskModel]], encoder: Encoder, revie
             adapter = adapter_of(encoder, model, texts, vectors)
             for name, measure in (("attention", attention), ("gradient", gradient)):
                 tables[name].append(_measured(_by_text(adapter, measure), marks, share))
-        for measure, statistic in STATISTICS.items():
-            table = {name: np.array([one[measure] for one in some]) for name, some in tables.items()}
+        for what, statistic in STATISTICS.items():
+            table = {name: np.array([one[what] for one in some]) for name, some in tables.items()}
             found = estimate(table["attention"], statistic, seeds=True, seed=seed, resamples=resamples)
             others = {"gradient": known([statistic(one) for one in table["gradient"]])}
-            others |= {name: known(some[measure], statistic) for name, some in beside.items()}
-            made.append(Finding.of(found, name=f"{measure}, {_named(weight)}", better="higher", test=TEST, unit=measure,
-                                   says=f"Attention and what people marked: {measure} {found.value:.2f}.",
-                                   baselines=others | PUBLISHED.get(measure, {})))  # fmt: skip
+            others |= {name: known(some[what], statistic) for name, some in beside.items()}
+            made.append(Finding.of(found, name=f"{what}, {_named(weight)}", better="higher", test=TEST, unit=what,
+                                   says=f"Attention and what people marked: {what} {found.value:.2f}.",
+                                   baselines=others | PUBLISHED.get(what, {})))  # fmt: skip
     return made
 
 
@@ -177,8 +177,8 @@ def _by_text(adapter: Adapter, measure: Callable[..., Tensor]) -> list[np.ndarra
 
 
 def _erasures(adapter: Adapter, name: str, seed: int, resamples: int) -> list[Finding]:
-    measures = {"attention": attention, "gradient": gradient, "random": chance(seed + 1)}
-    tables = {of: erased(adapter, measure, seed=seed, flips=False) for of, measure in measures.items()}
+    measures = {"attention": attention, "gradient": gradient}
+    tables = erased_by(adapter, measures, seed=seed, draws=1, flips=False)
     made = []
     for column, what, better in ((0, "comprehensiveness", "higher"), (1, "sufficiency", "lower")):
         beside = {of: known(table[:, column]) for of, table in tables.items() if of != "attention"}

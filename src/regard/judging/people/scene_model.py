@@ -50,7 +50,7 @@ class Gaze(nn.Module):
         return Answer(ran.out[:, 0], (ran.map,))
 
 
-TRAINING = Training(epochs=12, batch=16, rate=3e-3, decay=1e-2, schedule="cosine", patience=12)
+TRAINING = Training(epochs=8, batch=16, rate=3e-3, decay=1e-2, schedule="cosine", patience=8)
 
 
 @dataclass(frozen=True)
