@@ -63,13 +63,13 @@ def test_a_run_killed_in_the_middle_of_a_write_goes_on_from_the_checkpoint_befor
         torch.set_num_threads(1)
         import regard.recording.files.writing as writing
         from test_trainer import FOUR, fitted
-        real, seen = writing._bytes, []
+        real, seen = writing.as_bytes, []
         def slow(x):
             seen.append(1)
             if len(seen) > 2.5 * {len(setting()[1].state_dict()) * 4 + 10}:
                 os.kill(os.getpid(), signal.SIGKILL)
             return real(x)
-        writing._bytes = slow
+        writing.as_bytes = slow
         fitted(FOUR, folder=sys.argv[1])
     """)
     )
@@ -191,6 +191,16 @@ def test_a_checkpoint_of_another_run_is_refused_with_what_to_do(tmp_path):
         fitted(FOUR, "dot", folder=tmp_path)
     (tmp_path / "last.safetensors").write_bytes(b"not a checkpoint at all")
     with pytest.raises(ValueError, match="cannot be read as a checkpoint"):
+        fitted(FOUR, folder=tmp_path)
+
+
+def test_a_checkpoint_with_one_changed_bit_is_refused(tmp_path):
+    fitted(replace(FOUR, epochs=1), folder=tmp_path)
+    file = tmp_path / "last.safetensors"
+    damaged = bytearray(file.read_bytes())
+    damaged[-5] ^= 1
+    file.write_bytes(damaged)
+    with pytest.raises(ValueError, match="was damaged"):
         fitted(FOUR, folder=tmp_path)
 
 

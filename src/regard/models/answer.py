@@ -32,6 +32,11 @@ class Answer:
         found = [amap.weights(grad=True) if grad else amap.weights() for amap in self.maps]
         return found[0] if len(found) == 1 else torch.cat(found, -2)
 
+    def looks(self) -> Tensor:
+        """(B, rows, n): the weights, the mean of heads and, where each feature has its own, of features."""
+        found = self.weights().mean(1)
+        return found.mean(1) if found.ndim == 4 else found
+
 
 def looked(*calls: Attended) -> tuple[tuple[AttentionMap, ...], tuple[Sample, ...]]:
     """The maps and the draws of some calls, without those that had none."""

@@ -1,14 +1,17 @@
 """A checkpoint: weights, optimiser and history in one safetensors file without pickles, written whole or not at all."""
 
+import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..recording.files.reading import RecordFile
-from ..recording.files.writing import Table
+from ..recording.files.reading import BadRecord, RecordFile
+from ..recording.files.writing import Table, as_bytes
 
 VERSION = 1
 
@@ -35,6 +38,7 @@ def save(path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.opt
                 table.add(f"optimiser.{place}.{name}", x)
             slots.append([place, name, None if isinstance(x, Tensor) else x])
     description = {"format": "regard checkpoint", "version": VERSION, "about": about,
+                   "digest": _digest((name, as_bytes(x)) for name, x in sorted(table.tensors.items())),
                    "optimiser": {"slots": slots, "groups": state["param_groups"]}}  # fmt: skip
     return table.write(path, description)
 
@@ -43,6 +47,10 @@ def load(path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.opt
          ) -> tuple[dict[str, Tensor], dict[str, Any]]:  # fmt: skip
     """Into the module and the optimiser, in place; returns the best weights and what else was kept."""
     file = CheckpointFile(path)
+    kept_digest = file.about.get("digest")  # files of before have none
+    if kept_digest is not None and kept_digest != _digest((name, file.stored(name)) for name in sorted(file.entries)):
+        raise BadRecord(f"{path} was damaged: its tensors are not those that were written. Delete this file to train "
+                        "anew.")  # fmt: skip
     now = {name.removeprefix("now."): _tensor(file, name) for name in file.entries if name.startswith("now.")}
     best = best_weights(path)
     try:
@@ -63,6 +71,15 @@ def best_weights(path: "str | os.PathLike[str]") -> dict[str, Tensor]:
     """The weights of the best epoch alone."""
     file = CheckpointFile(path)
     return {name.removeprefix("best."): _tensor(file, name) for name in file.entries if name.startswith("best.")}
+
+
+def _digest(tensors: "Iterable[tuple[str, np.ndarray]]") -> str:
+    """Of names and bytes, so that one changed bit is noticed: training on from it would give another result."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, x in tensors:
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def _tensor(file: RecordFile, name: str) -> Tensor:

@@ -1,35 +1,79 @@
 """The attention part of a task model by one name, its ablations included."""
 
+from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..core.alignments import Local
-from ..core.attend import Attended
+from ..core import scores
+from ..core.alignments import Local, Uniform
+from ..core.attend import Attended, attend
+from ..core.scores import Score
+from ..core.structures import Structure
 from ..nn.attend import Attend
-from ..nn.build import SCORES
+from ..nn.attention import Attention
+from ..nn.query import MultiHopAttention
 from .features.seen import Seen
+from .way import way_of
 
-ALONE = ("uniform", "hard", "gumbel", "reinforced", "sparsemax", "entmax15", "local", "local_predictive", "monotonic")
 
-
-def look(name: str, d_q: int, d_k: int) -> Attend | None:
-    """The attention part of that name, for queries of width d_q and features of width d_k.
-
-    a score             additive, dot, scaled_dot, general, cosine, ...: with softmax
-    an alignment        uniform, hard, sparsemax, local, ...: with the additive score
-    score+alignment     general+local_predictive, dot+entmax15
-    none                None: no attention
-    """
-    if name == "none":
+def look(name: str, d_q: int, d_k: int) -> Any:
+    """The attention part of that name (`way_of`), for queries of width d_q and features of width d_k; None for none."""
+    way = way_of(name)
+    if way.score == "none":
         return None
-    score, _, align = name.partition("+")
-    if not align and score in ALONE:
-        score, align = "additive", score
-    if score not in SCORES:
-        raise ValueError(f"attention {name!r}: expected none, a score ({', '.join(SCORES)}), an alignment "
-                         f"({', '.join(ALONE)}), or both joined by +, such as general+local_predictive.")  # fmt: skip
-    return Attend(d_q, d_k, score, align or "softmax")
+    if way.score == "mean":
+        return MeanPooling()
+    if way.hops > 1:
+        return Hops(MultiHopAttention(d_q, d_k, way.hops, score=way.score, align=way.align))
+    if way.heads > 1:
+        return Attention(d_q, way.heads, key_dim=d_k, out_dim=d_k, score=way.score, align=way.align)
+    score = by_feature(way.score) if way.features else way.score
+    return Attend(d_q, d_k, score, way.align)
+
+
+def by_feature(name: str) -> Callable[[int, int], Score]:
+    """A score of that name with one number for each of d_k features."""
+    if name in ("additive", "concat"):
+        return lambda d_q, d_k: scores.Additive(d_q, d_k, features=d_k)
+    if name == "general":
+        return lambda d_q, d_k: scores.General(d_q, d_k, features=d_k)
+    if name == "gaussian":
+        return lambda d_q, d_k: scores.Gaussian(learned=True, features=True)
+    kind = {"dot": scores.Dot, "scaled_dot": scores.ScaledDot, "laplace": scores.Laplace}[name]
+    return lambda d_q, d_k: kind(features=True)
+
+
+class MeanPooling(nn.Module):
+    """The mean of what is open, whoever asks: no parameters. Uniform weights, and a map that says so."""
+
+    score, align = scores.Dot(), Uniform()
+
+    def forward(self, query: Tensor, keys: Tensor, over: Structure | None = None) -> Attended:
+        nobody = keys.new_zeros(*query.shape[:-1], keys.shape[-1])
+        found = attend(nobody.unsqueeze(-3), keys.unsqueeze(-3), keys.unsqueeze(-3), self.score, self.align, over)
+        return Attended(found.out.squeeze(-3), found.map)
+
+
+class Hops(nn.Module):
+    """Several hops as one look: what the last of them read, and its map."""
+
+    def __init__(self, hops: MultiHopAttention):
+        super().__init__()
+        self.hops = hops
+
+    @property
+    def score(self) -> Any:
+        return self.hops.looks[-1].score
+
+    @property
+    def align(self) -> Any:
+        return self.hops.looks[-1].align
+
+    def forward(self, query: Tensor, keys: Tensor, over: Structure | None = None) -> Attended:
+        found = self.hops(query, keys, over)
+        last = list(found.steps.values())[-1]
+        return Attended(found.out, last.map, last.sample)
 
 
 def look_at(attention: Any, query: Tensor, seen: Seen, state: Tensor | None = None) -> Attended:

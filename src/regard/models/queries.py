@@ -38,6 +38,15 @@ class Summary(nn.Module):
         return (seen.mean() if seen.summary is None else seen.summary)[:, None]
 
 
+class Mean(nn.Module):
+    """The mean of what is real asks: (B, 1, dim); a query built from the features, the survey's specialised one."""
+
+    def forward(self, seen: Seen, batch: Batch) -> Tensor:
+        if batch.graph is not None:
+            raise ValueError("query=mean has no mean of one graph among others laid end to end; take query=learned.")
+        return seen.mean()[:, None]
+
+
 class Second(nn.Module):
     """The second input asks: second (B, m) words -> (B, m, dim); or (B, d) numbers -> (B, 1, dim)."""
 

@@ -12,6 +12,7 @@ from .decoder import Readout, Sequencer, Speaker
 from .looking import look
 from .task_model import TaskModel
 from .two_inputs import TwoInputs
+from .way import way_of
 
 
 def text_classifier(words: int, classes: int, attention: str = "additive", dim: int = 128, width: int = 128,
@@ -88,9 +89,9 @@ def patch_classifier(classes: int, attention: str = "additive", dim: int = 64) -
 def image_restorer(side: int, attention: str = "scaled_dot", patch: int = 4, dim: int = 64,
                    heads: int = 4) -> TaskModel:  # fmt: skip
     """Every patch asks all patches what such a patch looks like, and is painted anew from itself and the answer."""
-    score, _, align = ("scaled_dot+uniform" if attention in ("uniform", "none") else attention).partition("+")
+    way = way_of("scaled_dot+uniform" if attention in ("uniform", "mean", "none") else attention)
     seen = features.Patches(side, patch, dim, around=4, hidden=2 * dim)
-    part = Attention(dim, heads, score=score, align=align or "softmax")
+    part = Attention(dim, way.heads if way.heads > 1 else heads, score=way.score, align=way.align)
     return TaskModel(seen, queries.Itself(), part, outputs.Pixels(dim, side, patch))
 
 
@@ -98,9 +99,9 @@ def graph_classifier(d: int, classes: int, attention: str = "additive", dim: int
                      dropout: float = 0.1, layer: Any = GATv2Conv) -> TaskModel:  # fmt: skip
     """Layers of graph attention, then one learned question over the nodes of each graph; classes=0: a number.
 
-    "uniform": means of neighbours and of nodes. "none": no edges at all, and the mean of the nodes.
+    "uniform", "mean": means of neighbours and of nodes. "none": no edges at all, and the mean of the nodes.
     """
-    plain = attention in ("uniform", "none")
+    plain = attention in ("uniform", "mean", "none")
     options: dict[str, Any] = {"align": "uniform"} if plain else {}
     layers = 0 if attention == "none" else layers
     seen = features.Nodes(d, dim, layers, heads, dropout, layer=layer, **options)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -16,6 +15,7 @@ from ...recording.files.writing import write_whole
 from ..trainer import Trained, Trainer
 from . import saved
 from .experiment import Experiment, Measure, Result
+from .running import run
 
 SAYS = {"uniform": "uniform (every weight alike)", "none": "none (no attention)"}
 
@@ -93,11 +93,9 @@ def compare(experiment: Experiment, attention: str = "", seeds: int = 1, device:
                                     numbers=text)  # fmt: skip
 
                 trainer = Trainer(experiment.training, device, devices, precision, folder, board, hear)
-                with torch.random.fork_rng(devices=[]):
-                    torch.manual_seed(seed)
-                    model = experiment.model(task, name)
-                row.trained.append(trainer.fit(model, experiment.objective(), task.train, task.val, seed))
-                row.results.append(experiment.judge(model.to(device), task, device))
+                ran = run(experiment, task, name, seed, trainer)
+                row.trained.append(ran.trained)
+                row.results.append(ran.result)
                 if folder is not None and row.results[-1].texts:
                     write_whole(folder / "said.txt", ["\n".join(row.results[-1].texts).encode()])
             progress.update(bar, description=f"trivial baselines, seed {seed}", total=None, numbers="")

@@ -10,7 +10,7 @@ from ..answer import Answer
 from ..objectives import Classification, Objective
 from ..ready import document_classifier
 from ..trainer import Training
-from .experiment import Experiment, Measure, Result, answers, by_length
+from .experiment import Experiment, Measure, Result, Scores, answers, by_length
 from .texts import bag_of_words, most_frequent_class
 
 
@@ -49,16 +49,15 @@ class Movies(Experiment):
         return Training(epochs=20, batch=16, rate=1e-3, decay=1e-4, schedule="cosine", patience=8)
 
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:
-        lengths, right, on, marked = [], [], [], []
-        for _, batch, answer in answers(model, task.test, device, 16):
+        lengths: list[int] = []
+        found, marked = Scores(), []
+        for places, batch, answer in answers(model, task.test, device, 16):
             assert batch.parts is not None and batch.gold is not None
             lengths += batch.parts.sum(1).tolist()
-            right += (answer.out.argmax(-1) == batch.target).float().tolist()
+            more = {"rationale": (word_weights(answer, batch) * batch.gold).sum((1, 2))} if answer.maps else {}
+            found.add(places, accuracy=(answer.out.argmax(-1) == batch.target).float(), **more)
             marked += (batch.gold.sum((1, 2)) / batch.parts.sum(1)).tolist()
-            if answer.maps:
-                on += (word_weights(answer, batch) * batch.gold).sum((1, 2)).tolist()
-        numbers = {"accuracy": sum(right) / len(right), "marked": sum(marked) / len(marked)}
-        return Result(numbers | ({"rationale": sum(on) / len(on)} if on else {}), by_length(lengths, right))
+        return found.result(by_length(lengths, found.found["accuracy"]), marked=sum(marked) / len(marked))
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
         return {"TF-IDF and logistic regression": {"accuracy": bag_of_words(task.train, task.test)},
@@ -68,8 +67,8 @@ class Movies(Experiment):
 def word_weights(answer: Answer, batch: Batch) -> Tensor:
     """(B, sentences, words): the weight of a sentence times that of a word in it; sums to one over a document."""
     assert batch.parts is not None
-    upper = answer.weights()[:, 0, 0]
+    upper = answer.looks()[:, 0]
     whole = torch.zeros(batch.inputs.shape, device=upper.device, dtype=upper.dtype)
-    inner = answer.inner[0].weights()[:, 0, 0]
+    inner = Answer(answer.out, answer.inner).looks()[:, 0]
     whole[batch.real & (batch.parts > 0)] = inner
     return upper[..., None] * whole

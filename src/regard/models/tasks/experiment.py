@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...data.batch import Batch, Example, collate
 from ...data.task import Task, batches
@@ -27,11 +27,15 @@ class Measure:
 
 @dataclass
 class Result:
-    """What a model reached on the test part: numbers by measure; the main one also by length of the input."""
+    """What a model reached on the test part: numbers by measure; the main one also by length of the input.
+
+    scores   by measure, of each test example in the order of the test part, where a measure has such
+    """
 
     numbers: dict[str, float]
     lengths: dict[str, float] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)  # what it said, for those who want to judge it again
+    scores: dict[str, list[float]] = field(default_factory=dict)
 
 
 class Experiment(ABC):
@@ -91,6 +95,28 @@ def answers(model: nn.Module, examples: Sequence[Example], device: str, size: in
     for chosen in batches(examples, size):
         batch = collate([examples[i] for i in chosen]).to(device)
         yield chosen, batch, model(batch)
+
+
+class Scores:
+    """Numbers of each test example, gathered batch by batch and put back into the order of the test part."""
+
+    def __init__(self) -> None:
+        self.places: list[int] = []
+        self.found: dict[str, list[float]] = {}
+
+    def add(self, places: Sequence[int], **values: "Tensor | Sequence[float]") -> None:
+        self.places += places
+        for name, value in values.items():
+            self.found.setdefault(name, []).extend(value.tolist() if isinstance(value, Tensor) else value)
+
+    def ordered(self) -> dict[str, list[float]]:
+        order = sorted(range(len(self.places)), key=self.places.__getitem__)
+        return {name: [values[i] for i in order] for name, values in self.found.items()}
+
+    def result(self, lengths: dict[str, float] | None = None, **more: float) -> Result:
+        """The means are the numbers."""
+        means = {name: sum(values) / len(values) for name, values in self.found.items()}
+        return Result(means | more, lengths or {}, scores=self.ordered())
 
 
 def by_length(lengths: Sequence[int], values: Sequence[float], bins: int = 4) -> dict[str, float]:

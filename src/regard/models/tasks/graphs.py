@@ -10,7 +10,7 @@ from ...data.tu import tu
 from ..objectives import Classification, Objective
 from ..ready import graph_classifier
 from ..trainer import Training
-from .experiment import Experiment, Measure, Result, answers
+from .experiment import Experiment, Measure, Result, Scores, answers
 from .texts import most_frequent_class
 
 
@@ -39,10 +39,10 @@ class Graphs(Experiment):
                 "most frequent class": {"accuracy": most_frequent_class(task)}}  # fmt: skip
 
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:
-        right = 0.0
-        for _, batch, answer in answers(model, task.test, device):
-            right += float((answer.out.argmax(-1) == batch.target).sum())
-        return Result({"accuracy": right / len(task.test)})
+        found = Scores()
+        for places, batch, answer in answers(model, task.test, device):
+            found.add(places, accuracy=(answer.out.argmax(-1) == batch.target).float())
+        return found.result()
 
 
 class TU(Graphs):
@@ -78,8 +78,9 @@ class Motifs(Graphs):
         found, mass = super().judge(model, task, device), 0.0
         for _, batch, answer in answers(model, task.test, device):
             assert batch.gold is not None
-            mass += float((answer.weights()[0, 0].sum(0) * batch.gold).sum())  # a node is looked at by its graph alone
-        return Result(found.numbers | {"mass": mass / len(task.test)})
+            mass += float((answer.looks()[0].sum(0) * batch.gold).sum())  # a node is looked at by its graph alone
+        found.numbers["mass"] = mass / len(task.test)
+        return found
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
         share = sum(float(torch.mean(one.gold)) for one in task.test if one.gold is not None) / len(task.test)

@@ -11,7 +11,7 @@ from ...data.task import Task
 from ..objectives import Classification, Objective, Restoration
 from ..ready import image_restorer, patch_classifier
 from ..trainer import Training
-from .experiment import Experiment, Measure, Result, answers
+from .experiment import Experiment, Measure, Result, Scores, answers
 from .texts import most_frequent_class
 
 CANVAS = 32
@@ -54,16 +54,14 @@ class Clutter(Experiment):
                         patience=30)  # fmt: skip
 
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:
-        right, iou, mass = [], [], []
-        for _, batch, answer in answers(model, task.test, device):
+        found = Scores()
+        for places, batch, answer in answers(model, task.test, device):
             assert batch.gold is not None
-            right += (answer.out.argmax(-1) == batch.target).float().tolist()
+            found.add(places, accuracy=(answer.out.argmax(-1) == batch.target).float())
             if answer.maps:
-                weights = answer.weights().mean(1)[:, 0]
-                iou += overlap(weights, batch.gold).tolist()
-                mass += (weights * batch.gold).sum(-1).tolist()
-        numbers = {"accuracy": right, "iou": iou, "mass": mass}
-        return Result({name: sum(found) / len(found) for name, found in numbers.items() if found})
+                weights = answer.looks()[:, 0]
+                found.add((), iou=overlap(weights, batch.gold), mass=(weights * batch.gold).sum(-1))
+        return found.result()
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
         from sklearn.linear_model import LogisticRegression

@@ -7,7 +7,7 @@ from ...data.task import Task
 from ..objectives import Classification, Objective
 from ..ready import retriever
 from ..trainer import Training
-from .experiment import Experiment, Measure, Result, answers
+from .experiment import Experiment, Measure, Result, Scores, answers
 
 KEYS, VALUES = 16, 8
 
@@ -34,12 +34,12 @@ class Retrieval(Experiment):
         return Training(epochs=6 if self.small else 12, batch=64, rate=5e-3, patience=12)
 
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:
-        right = weight = 0.0
-        for _, batch, answer in answers(model, task.test, device):
-            right += float((answer.out.argmax(-1) == batch.target).sum())
-            if answer.maps and batch.gold is not None:
-                weight += float((answer.weights()[:, 0, 0] * batch.gold).sum())
-        return Result({"accuracy": right / len(task.test), "truth": weight / len(task.test)})
+        found = Scores()
+        for places, batch, answer in answers(model, task.test, device):
+            assert batch.gold is not None
+            more = {"truth": (answer.looks()[:, 0] * batch.gold).sum(-1)} if answer.maps else {}
+            found.add(places, accuracy=(answer.out.argmax(-1) == batch.target).float(), **more)
+        return found.result()
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
         return {"the most frequent value of the table": {"accuracy": most_frequent(task.test, VALUES)}}

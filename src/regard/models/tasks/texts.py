@@ -12,7 +12,7 @@ from ...data.task import Task
 from ..objectives import Classification, Objective
 from ..ready import text_classifier
 from ..trainer import Training
-from .experiment import Experiment, Measure, Result, answers, by_length
+from .experiment import Experiment, Measure, Result, Scores, answers, by_length
 
 
 def words_of(example: Example) -> list[int]:
@@ -56,11 +56,12 @@ class Texts(Experiment):
         return Classification()
 
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:
-        lengths, right = [], []
-        for _, batch, answer in answers(model, task.test, device):
+        lengths: list[int] = []
+        found = Scores()
+        for places, batch, answer in answers(model, task.test, device):
             lengths += batch.lengths.tolist()
-            right += (answer.out.argmax(-1) == batch.target).float().tolist()
-        return Result({"accuracy": sum(right) / len(right)}, by_length(lengths, right))
+            found.add(places, accuracy=(answer.out.argmax(-1) == batch.target).float())
+        return found.result(by_length(lengths, found.found["accuracy"]))
 
     def model(self, task: Task, attention: str) -> nn.Module:
         assert task.words is not None

@@ -19,6 +19,7 @@ from ..ready import translator
 from ..search import say
 from ..trainer import Training
 from ..transformer import Transformer
+from ..way import way_of
 from .bleu import bleu
 from .experiment import Experiment, Measure, Result, answers
 
@@ -39,9 +40,9 @@ def _sequence_model(task: Task, attention: str, order: str, **sizes: int | float
     if order == "transformer":
         if attention == "none":
             raise ValueError("--order transformer has no summary to fall back on: attention 'none' is not possible.")
-        score, _, align = ("scaled_dot+uniform" if attention == "uniform" else attention).partition("+")
-        return Transformer(words, target, int(sizes["dim"]), dropout=float(sizes["dropout"]), score=score,
-                           align=align or "softmax")  # fmt: skip
+        way = way_of("scaled_dot+uniform" if attention in ("uniform", "mean") else attention)
+        return Transformer(words, target, int(sizes["dim"]), way.heads if way.heads > 1 else 4,
+                           dropout=float(sizes["dropout"]), score=way.score, align=way.align)  # fmt: skip
     order = "parallel" if by_row(look(attention, 1, 1)) else order
     return translator(words, target, attention, order=order, **sizes)  # type: ignore[arg-type]
 
@@ -166,7 +167,7 @@ class Cipher(_Sequences):
             assert batch.gold is not None
             real = batch.gold.sum(-1) > 0
             if answer.maps:
-                best = answer.weights().mean(1).argmax(-1)  # (B, t)
+                best = answer.looks().argmax(-1)  # (B, t)
                 found += float((batch.gold.gather(-1, best[..., None])[..., 0] * real).sum())
             total += float(real.sum())
         lengths = torch.tensor([one.length for one in task.test])
@@ -176,7 +177,8 @@ class Cipher(_Sequences):
                              (f"{middle + 1}-{int(lengths.max())}", lengths > middle)):  # fmt: skip
             if bool(inside.any()):
                 by[name] = float(torch.tensor(exact)[inside].float().mean())
-        return Result({"exact": sum(exact) / len(exact), "truth": found / total}, by)
+        scores = {"exact": [float(one) for one in exact]}
+        return Result({"exact": sum(exact) / len(exact), "truth": found / total}, by, scores=scores)
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
         chance = sum(1 / one.length for one in task.test) / len(task.test)

@@ -1,0 +1,104 @@
+"""An attention by its name, taken apart: the one grammar of `regard train --attention` and of studies."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+
+from ..core.alignments import NAMES
+from ..nn.build import SCORES
+
+ALONE = ("uniform", "hard", "gumbel", "reinforced", "sparsemax", "entmax15", "local", "local_predictive", "monotonic")
+ALIGNMENTS = tuple(dict.fromkeys((*NAMES, "local_predictive", "reinforced")))  # these two have networks of their own
+WHOLE = ("none", "mean")  # nothing is scored or aligned
+BY_FEATURE = ("additive", "concat", "general", "dot", "scaled_dot", "gaussian", "laplace")
+QUERIES = ("learned", "summary", "mean")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to attend.
+
+    score, align   "additive" and "softmax" unless given; score is "none" or "mean" where nothing is scored
+    heads          more than 1: projections and heads (nn.Attention)
+    hops           more than 1: what was read changes the question (nn.MultiHopAttention)
+    features       one weight for each feature of a value instead of one for all
+    frozen         the parameters of the attention and of a learned question stay as they were drawn
+    query          who asks instead of the task's own: learned, summary (last states), mean (of the features)
+    """
+
+    score: str = "additive"
+    align: str = "softmax"
+    heads: int = 1
+    hops: int = 1
+    features: bool = False
+    frozen: bool = False
+    query: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("heads", "hops"):
+            size = getattr(self, name)
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                raise ValueError(f"attention with {name}={size!r}: expected a whole number, 1 or more.")
+        if self.score not in (*SCORES, *WHOLE):
+            raise ValueError(f"score {self.score!r} is unknown: {_near(self.score, SCORES)}")
+        if self.align not in ALIGNMENTS:
+            raise ValueError(f"alignment {self.align!r} is unknown: {_near(self.align, ALIGNMENTS)}")
+        if self.query not in ("", *QUERIES):
+            raise ValueError(f"query {self.query!r} is unknown: {_near(self.query, QUERIES)}")
+        plain = all(getattr(self, one.name) == one.default for one in fields(self)[1:])
+        if self.score in WHOLE and not plain:
+            raise ValueError(f"attention {self.score!r} weighs nothing: it takes no alignment, heads, hops, features, "
+                             "query and nothing to freeze.")  # fmt: skip
+        if (self.heads > 1) + (self.hops > 1) + self.features > 1:
+            raise ValueError("attention with two of heads, hops and features: each is built alone; take one of them.")
+        if self.features and self.score not in BY_FEATURE:
+            raise ValueError(f"features: the score {self.score!r} has one weight for all features; those that can have "
+                             f"one for each are {', '.join(BY_FEATURE)}.")  # fmt: skip
+
+    def __str__(self) -> str:
+        """The shortest name that is read as this way again: 'additive', 'dot+entmax15 heads=4 frozen'."""
+        said = [self.score if self.align == "softmax" else f"{self.score}+{self.align}"]
+        if self.score == "additive" and self.align in ALONE:
+            said = [self.align]
+        for one in fields(self)[2:]:
+            value = getattr(self, one.name)
+            if value != one.default:
+                said.append(one.name if value is True else f"{one.name}={value}")
+        return " ".join(said)
+
+
+def way_of(name: str) -> Way:
+    """The way of that name.
+
+    a score             additive, dot, scaled_dot, general, cosine, ...: with softmax
+    an alignment        uniform, hard, sparsemax, local, ...: with the additive score
+    score+alignment     general+local_predictive, dot+entmax15
+    none, mean          no attention: the summary of the features (last states), or their mean
+    further words       heads=4, hops=2, features, frozen, query=mean
+    """
+    first, *words = name.split() or [""]
+    score, _, align = first.partition("+")
+    if not align and score in ALONE:
+        score, align = "additive", score
+    if score not in (*SCORES, *WHOLE) or (align and align not in ALIGNMENTS):
+        raise ValueError(f"attention {name!r}: expected none, mean, a score ({', '.join(SCORES)}), an alignment "
+                         f"({', '.join(ALONE)}), or both joined by +, such as general+local_predictive.")  # fmt: skip
+    options: dict[str, int | bool | str] = {}
+    for word in words:
+        key, given, value = word.partition("=")
+        if key in ("heads", "hops") and value.isdecimal():
+            options[key] = int(value)
+        elif key in ("features", "frozen") and not given:
+            options[key] = True
+        elif key == "query" and value:
+            options[key] = value
+        else:
+            raise ValueError(f"attention {name!r}: {word!r} is not understood; after the name come heads=4, hops=2, "
+                             f"features, frozen, query={'|'.join(QUERIES)}.")  # fmt: skip
+    return Way(score, align or "softmax", **options)  # type: ignore[arg-type]
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    close = get_close_matches(name, names, n=3, cutoff=0.6)
+    return f"did you mean {', '.join(close)}?" if close else f"expected one of {', '.join(names)}."
