@@ -1,0 +1,46 @@
+"""Where in a TOML file a value stands, so that an error can name its line."""
+
+import re
+from collections.abc import Sequence
+
+HEADER = re.compile(r"^\s*(\[\[?)\s*([\w.\"-]+)\s*\]\]?")
+KEY = re.compile(r"^\s*([\w.-]+|\"[^\"]*\")\s*=")
+
+
+def line_of(text: str, path: Sequence[str | int]) -> int:
+    """The line, from 1, of the value at a path such as ("variants", 2, "score"): the nearest that can be told.
+
+    Tables and [[lists of tables]] are followed; inside a list written in brackets, its n-th entry is found where each
+    has a line of its own.
+    """
+    best = 1
+    table: tuple[str | int, ...] = ()
+    counts: dict[tuple[str | int, ...], int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        header, key = HEADER.match(line), KEY.match(line)
+        if header:
+            names: tuple[str | int, ...] = tuple(part.strip('"') for part in header[2].split("."))
+            if header[1] == "[[":
+                counts[names] = counts.get(names, -1) + 1
+                names = (*names, counts[names])
+            table = names
+            if table and tuple(path[: len(table)]) == table:
+                best = number
+        elif key:
+            here = (*table, *key[1].strip('"').split("."))
+            if tuple(path[: len(here)]) == here:
+                best = _within(text, number, path[len(here) :])
+    return best
+
+
+def _within(text: str, start: int, rest: Sequence[str | int]) -> int:
+    if not rest or not isinstance(rest[0], int):
+        return start
+    lines = text.splitlines()[start:]
+    entries = [start + 1 + n for n, line in enumerate(lines[: _end(lines)]) if re.match(r"^\s*[\"'{\[\d-]", line)]
+    opened = text.splitlines()[start - 1].partition("=")[2].strip()
+    return entries[rest[0]] if opened == "[" and rest[0] < len(entries) else start
+
+
+def _end(lines: Sequence[str]) -> int:
+    return next((n for n, line in enumerate(lines) if line.strip().startswith("]")), len(lines))

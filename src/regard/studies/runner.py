@@ -1,0 +1,168 @@
+"""The runner: claims trials, has an engine run them, and keeps what they give. Any number may share a store."""
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .engine import Engine, Event
+from .store import Claim, Store
+from .tasks import folder_of
+
+BEAT = 2.0  # seconds between two signs of life
+SILENT = 60.0  # after so long without one, a trial is lost
+
+
+class DiskFull(OSError):
+    """No trial can go on until there is room."""
+
+
+@dataclass
+class Watch:
+    """What a runner tells those who watch; each does nothing unless given."""
+
+    started: Callable[[int, Claim], None] = lambda slot, claim: None
+    told: Callable[[int, float, str], None] = lambda slot, share, note: None
+    ended: Callable[[int, Claim, str, float], None] = lambda slot, claim, how, seconds: None
+    counted: Callable[[dict[str, int]], None] = lambda counts: None
+
+
+@dataclass
+class Runner:
+    """Runs what is missing of a study, until every trial is done or has failed, or the study is cancelled.
+
+    folder   where trials keep checkpoints and records
+    silent   seconds after which a trial of another runner that gave no sign of life is taken over; a runner of this
+             machine that is no longer there is noticed at once
+    """
+
+    store: Store
+    study: str
+    engine: Engine
+    folder: Path
+    retries: int = 2
+    beat: float = BEAT
+    silent: float = SILENT
+    watch: Watch = field(default_factory=Watch)
+    held: dict[int, Claim] = field(default_factory=dict)
+    shares: dict[str, tuple[float, str]] = field(default_factory=dict)
+    began: dict[int, float] = field(default_factory=dict)
+
+    def run(self) -> bool:
+        """Whether all that could be run was run: False when the study was cancelled."""
+        me, last = identity(), 0.0
+        try:
+            while True:
+                if time.monotonic() - last >= self.beat:
+                    last = time.monotonic()
+                    if self.store.cancelled(self.study):
+                        return False
+                    self._sign()
+                    self.store.reap(self.study, self.silent, gone)
+                    self.watch.counted(self.store.counts(self.study))
+                more = self._fill(me)
+                if not self.held and not more:
+                    if not self.store.counts(self.study)["running"]:
+                        self.watch.counted(self.store.counts(self.study))
+                        return True
+                    time.sleep(min(0.2, self.beat))  # others have the rest
+                    continue
+                for event in self.engine.wait(max(0.0, last + self.beat - time.monotonic())):
+                    self._heard(event)
+        finally:
+            self.engine.close()
+            for claim in self.held.values():
+                self.store.release(claim, "the runner stopped")
+            self.held.clear()
+
+    def _fill(self, me: str) -> bool:
+        """Give every free slot a trial; whether any got one."""
+        found = False
+        for slot in range(self.engine.slots):
+            if slot in self.held:
+                continue
+            claim = self.store.claim(self.study, f"{me}/{slot}")
+            if claim is None:
+                break
+            found = True
+            self.held[slot], self.began[slot] = claim, time.monotonic()
+            folder = folder_of(self.folder, claim.job)
+            self.engine.submit(slot, claim.job | {"folder": str(folder)})
+            self.watch.started(slot, claim)
+        return found
+
+    def _heard(self, event: Event) -> None:
+        claim = self.held.get(event.slot)
+        if claim is None:
+            return
+        if event.kind == "told":
+            self.shares[claim.token] = (float(event.data["share"]), str(event.data["note"]))
+            self.watch.told(event.slot, float(event.data["share"]), str(event.data["note"]))
+            return
+        if event.kind == "lost":
+            how = self.store.lose(claim, str(event.data["why"]))
+            how = "lost" if how == "waiting" else how
+        elif event.data.get("full"):
+            self._drop(event.slot)
+            self.store.release(claim, event.data["error"])
+            raise DiskFull(f"The disk is full ({event.data['error']}). What is done is kept: make room, then `regard "
+                           "study resume`.")  # fmt: skip
+        elif "error" in event.data:
+            how = self.store.fail(claim, f"{event.data['error']}\n{event.data['trace']}", self.retries)
+            how = "again" if how == "waiting" else how
+        else:
+            how = "done" if self.store.finish(claim, event.data) else "taken"
+        seconds = time.monotonic() - self.began[event.slot]
+        self._drop(event.slot)
+        self.watch.ended(event.slot, claim, how, seconds)
+
+    def _drop(self, slot: int) -> None:
+        self.shares.pop(self.held.pop(slot).token, None)
+
+    def _sign(self) -> None:
+        """Signs of life for all that is held. What was taken from us is let run: its result will not be kept."""
+        self.store.beat(self.held.values(), self.shares)
+
+
+def identity() -> str:
+    """This process among all: machine, namespace of processes, number, and when it began."""
+    return f"{platform.node()}|{_space()}|{os.getpid()}|{_began(os.getpid())}"
+
+
+def gone(worker: str) -> bool:
+    """Whether a worker's runner was on this machine and is no more. Of other machines nothing is known."""
+    runner = worker.rpartition("/")[0]
+    node, _, rest = runner.partition("|")
+    space, _, process = rest.partition("|")
+    number, _, began = process.partition("|")
+    if node != platform.node() or space != _space() or not number.isdecimal():
+        return False
+    return _began(int(number)) != began
+
+
+def _space() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def _began(process: int) -> str:
+    """When a process began, in ticks; "" where there is none, "there" where that cannot be told."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text()
+        state, *rest = text.rpartition(")")[2].split()
+        return "" if state in "ZX" else rest[18]
+    except (OSError, IndexError):
+        pass
+    if Path("/proc/self/stat").exists():
+        return ""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        pass
+    return "there"

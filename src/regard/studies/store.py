@@ -1,0 +1,338 @@
+"""The store of trials: claimed by one runner at a time, beaten for, finished once, and given back when lost.
+
+A claim has a token. Every later change names it, so that a runner that was away too long and lost its claim cannot
+finish a trial that another one has. All times are those of the database's own clock.
+"""
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, event, func, select
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from .schema import attempts, prepare, studies, trials
+
+T = TypeVar("T")
+LOSSES = 5  # how often a trial may take its worker with it
+
+
+class StoreAway(OSError):
+    """The store did not answer for longer than a runner waits."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A trial that is ours until its token is taken from it."""
+
+    trial: int
+    token: str
+    task: str
+    variant: str
+    seed: int
+    job: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A trial as it stands in the store."""
+
+    id: int
+    task: str
+    variant: str
+    seed: int
+    status: str
+    worker: str | None
+    seconds: float | None
+    share: float | None
+    note: str | None
+    running: float | None  # seconds since it began, of a running one
+    silent: float | None  # seconds since it was last beaten for
+    result: dict[str, Any] | None = None
+
+
+class Store:
+    """A SQLite file by its path, or any database of SQLAlchemy by its URL (postgresql://user@host/name).
+
+    patience   seconds to go on trying when the store does not answer: a server that restarts, a file that is locked,
+               a disk that is full
+    """
+
+    def __init__(self, where: "str | Path", patience: float = 120.0, create: bool = True):
+        self.where, self.patience = str(where), patience
+        if "://" in self.where:
+            url = sa.make_url(self.where)
+            if url.drivername == "postgresql":
+                url = url.set(drivername="postgresql+psycopg")
+            self.engine = sa.create_engine(url, pool_pre_ping=True)
+        else:
+            self.engine = self._file(Path(where), create)
+        self.name = self.engine.url.render_as_string(hide_password=True) if "://" in self.where else self.where
+        self._again(lambda connection: prepare(connection))
+
+    def _file(self, path: Path, create: bool) -> sa.Engine:
+        if not path.exists():
+            if not create:
+                raise FileNotFoundError(f"There is no store {path}: start the study with `regard study run`.")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        # mode=rw: a file that has gone away is an error that is waited for, not a new empty store
+        engine = sa.create_engine(f"sqlite:///file:{path.resolve()}?mode=rw&uri=true",
+                                  connect_args={"timeout": min(self.patience, 5.0)})  # fmt: skip
+
+        @event.listens_for(engine, "connect")
+        def opened(connection: Any, _: Any) -> None:
+            connection.isolation_level = None  # transactions begin where we say so
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA foreign_keys=ON")
+
+        @event.listens_for(engine, "begin")
+        def begun(connection: Connection) -> None:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")  # what is read here is still so when it is written
+
+        return engine
+
+    def _again(self, work: Callable[[Connection], T]) -> T:
+        """One transaction; tried again while the store is away. The work must be such that twice is once."""
+        until, pause = time.monotonic() + self.patience, 0.02
+        while True:
+            try:
+                with self.engine.begin() as connection:
+                    return work(connection)
+            except (OperationalError, DBAPIError) as problem:
+                gone = isinstance(problem, OperationalError) or problem.connection_invalidated
+                if not gone or time.monotonic() > until:
+                    if not gone:
+                        raise
+                    raise StoreAway(f"The store {self.name} has not answered for {self.patience:g} s: "
+                                    f"{str(problem.orig)[:300]}. Trials that were done are kept; put it right and "
+                                    "`regard study resume`.") from problem  # fmt: skip
+                self.engine.dispose()
+                time.sleep(pause)
+                pause = min(1.0, 2 * pause)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    # studies
+
+    def add(self, name: str, specification: Mapping[str, Any], jobs: Iterable[Mapping[str, Any]]) -> int:
+        """A study and its trials; what is there already stays. How many trials are new."""
+        listed = list(jobs)
+
+        def work(connection: Connection) -> int:
+            found = connection.execute(select(studies).where(studies.c.name == name)).mappings().one_or_none()
+            text = json.dumps(specification)
+            if found is None:
+                made = connection.execute(studies.insert().values(name=name, specification=text,
+                                                                  created=self._now(), cancelled=0))  # fmt: skip
+                assert made.inserted_primary_key is not None
+                study = made.inserted_primary_key[0]
+            else:
+                study = found["id"]
+                _same_ways(name, json.loads(found["specification"]), specification)
+                connection.execute(studies.update().where(studies.c.id == study).values(specification=text))
+            query = select(trials.c.task, trials.c.variant, trials.c.seed).where(trials.c.study == study)
+            there = {tuple(row) for row in connection.execute(query)}
+            fresh = [job for job in listed if (job["task"], job["variant"], job["seed"]) not in there]
+            if fresh:
+                connection.execute(trials.insert(), [
+                    {"study": study, "task": job["task"], "variant": job["variant"], "seed": job["seed"],
+                     "status": "waiting", "configuration": json.dumps(job)} for job in fresh
+                ])  # fmt: skip
+            return len(fresh)
+
+        return self._again(work)
+
+    def names(self) -> list[str]:
+        return self._again(lambda connection: list(connection.execute(select(studies.c.name).order_by("id")).scalars()))
+
+    def specification(self, study: str) -> dict[str, Any]:
+        def work(connection: Connection) -> dict[str, Any]:
+            query = select(studies.c.specification).where(studies.c.name == study)
+            text = connection.execute(query).scalar_one_or_none()
+            if text is None:
+                there = ", ".join(connection.execute(select(studies.c.name)).scalars()) or "none"
+                raise ValueError(f"The store {self.name} has no study {study!r}; it has {there}.")
+            return json.loads(text)
+
+        return self._again(work)
+
+    def cancel(self, study: str, wanted: bool = True) -> None:
+        self.specification(study)
+        query = studies.update().where(studies.c.name == study).values(cancelled=int(wanted))
+        self._again(lambda connection: connection.execute(query))
+
+    def cancelled(self, study: str) -> bool:
+        query = select(studies.c.cancelled).where(studies.c.name == study)
+        return bool(self._again(lambda connection: connection.execute(query).scalar_one()))
+
+    def reopen(self, study: str) -> int:
+        """Trials that failed may be tried anew; how many."""
+        query = trials.update().where(trials.c.study == _id(study), trials.c.status == "failed")
+        return self._again(lambda connection: connection.execute(query.values(status="waiting")).rowcount)
+
+    # trials
+
+    def claim(self, study: str, worker: str) -> Claim | None:
+        """The next trial that waits, from now on this worker's; None where none waits."""
+        token = uuid.uuid4().hex
+
+        def work(connection: Connection) -> Claim | None:
+            columns = (trials.c.id, trials.c.task, trials.c.variant, trials.c.seed, trials.c.configuration)
+            taken = connection.execute(select(*columns).where(trials.c.token == token)).one_or_none()
+            if taken is None:  # else the answer of a commit that held was lost on its way
+                waiting = select(trials.c.id).where(trials.c.study == _id(study), trials.c.status == "waiting")
+                waiting = waiting.order_by(trials.c.id).limit(1).with_for_update(skip_locked=True)
+                now = self._now()
+                query = trials.update().where(trials.c.id == waiting.scalar_subquery())
+                query = query.values(status="running", worker=worker, token=token, began=now, beat=now, share=0.0,
+                                     note="")  # fmt: skip
+                taken = connection.execute(query.returning(*columns)).one_or_none()
+                if taken is None:
+                    return None
+                connection.execute(attempts.insert().values(trial=taken.id, token=token, worker=worker, began=now,
+                                                            outcome="running"))  # fmt: skip
+            job = json.loads(taken.configuration)
+            return Claim(taken.id, token, taken.task, taken.variant, taken.seed, job)
+
+        return self._again(work)
+
+    def beat(self, claims: Iterable[Claim], shares: Mapping[str, tuple[float, str]] | None = None) -> set[str]:
+        """Say that these are still being worked on; the tokens that are still theirs."""
+        listed, told = list(claims), shares or {}
+
+        def work(connection: Connection) -> set[str]:
+            held = set()
+            for one in listed:
+                share, note = told.get(one.token, (0.0, ""))
+                query = trials.update().where(trials.c.id == one.trial, trials.c.token == one.token,
+                                              trials.c.status == "running")  # fmt: skip
+                query = query.values(beat=self._now(), share=share, note=note[:200])
+                if connection.execute(query).rowcount:
+                    held.add(one.token)
+            return held
+
+        return self._again(work) if listed else set()
+
+    def finish(self, claim: Claim, outcome: Mapping[str, Any]) -> bool:
+        """Keep a result; False where the trial is no longer this claim's: then it is another's to finish."""
+        apart = ("seconds", "peak", "versions", "hardware")
+        rest = {key: value for key, value in outcome.items() if key not in apart}
+        values = {"status": "done", "ended": self._now(), "seconds": outcome.get("seconds"), "share": 1.0,
+                  "result": json.dumps(rest, allow_nan=False)}  # fmt: skip
+        values |= {key: json.dumps(outcome.get(key)) for key in apart[1:]}
+        return self._again(lambda connection: self._end(connection, claim, "done", values, None))
+
+    def fail(self, claim: Claim, error: str, retries: int) -> str:
+        """Keep the error; the trial waits again, or has failed where that was its last attempt. Its new status."""
+        return self._back(claim, "failed", error, retries)
+
+    def lose(self, claim: Claim, why: str) -> str:
+        """The worker is gone: the trial waits again, unless it has taken too many with it."""
+        return self._back(claim, "lost", why, LOSSES)
+
+    def release(self, claim: Claim, why: str) -> None:
+        """Given back unfinished for no fault of its own (a stop, a full disk): it waits again and nothing counts."""
+        self._back(claim, "stopped", why, None)
+
+    def _back(self, claim: Claim, outcome: str, why: str, most: int | None) -> str:
+        def work(connection: Connection) -> str:
+            before = 0
+            if most is not None:
+                query = select(func.count()).where(attempts.c.trial == claim.trial, attempts.c.outcome == outcome)
+                before = connection.execute(query).scalar_one()
+            status = "failed" if most is not None and before >= most else "waiting"
+            self._end(connection, claim, outcome, {"status": status, "worker": None}, why)
+            return status
+
+        return self._again(work)
+
+    def _end(self, connection: Connection, claim: Claim, outcome: str, values: Mapping[str, Any],
+             error: str | None) -> bool:  # fmt: skip
+        mine = trials.update().where(trials.c.id == claim.trial, trials.c.token == claim.token,
+                                     trials.c.status == "running")  # fmt: skip
+        held = bool(connection.execute(mine.values(**values)).rowcount)
+        if not held:  # ended already by this very claim (the answer was lost), or taken from it
+            query = select(attempts.c.outcome).where(attempts.c.token == claim.token)
+            return connection.execute(query).scalar_one_or_none() == outcome
+        ended = attempts.update().where(attempts.c.token == claim.token)
+        connection.execute(ended.values(outcome=outcome, ended=self._now(), error=error))
+        return True
+
+    def reap(self, study: str, silent: float, gone: Callable[[str], bool] = lambda worker: False) -> int:
+        """Trials whose runner has been silent for so long, or is known to be gone, wait again; how many."""
+        lost = [one for one in self.trials(study, ("running",))
+                if (one.silent or 0.0) > silent or (one.worker is not None and gone(one.worker))]  # fmt: skip
+        count = 0
+        for one in lost:
+            query = select(trials.c.token, trials.c.beat).where(trials.c.id == one.id, trials.c.status == "running")
+            held = self._again(lambda connection, query=query: connection.execute(query).one_or_none())  # type: ignore[misc]
+            if held is not None:
+                claim = Claim(one.id, held.token, one.task, one.variant, one.seed, {})
+                self.lose(claim, f"{one.worker} was not heard of any more")
+                count += 1
+        return count
+
+    def trials(self, study: str, status: Iterable[str] | None = None, results: bool = False) -> list[Kept]:
+        """In the order of the specification."""
+        now = self._now()
+        columns = [trials.c.id, trials.c.task, trials.c.variant, trials.c.seed, trials.c.status, trials.c.worker,
+                   trials.c.seconds, trials.c.share, trials.c.note, (now - trials.c.began).label("running"),
+                   (now - trials.c.beat).label("silent")]  # fmt: skip
+        query = select(*columns, *([trials.c.result] if results else [])).where(trials.c.study == _id(study))
+        if status is not None:
+            query = query.where(trials.c.status.in_(list(status)))
+        rows = self._again(lambda connection: connection.execute(query.order_by(trials.c.id)).mappings().all())
+        made = []
+        for row in rows:
+            text = row.get("result")
+            made.append(Kept(**dict(row) | {"result": None if text is None else json.loads(text)}))
+        return made
+
+    def counts(self, study: str) -> dict[str, int]:
+        query = select(trials.c.status, func.count()).where(trials.c.study == _id(study)).group_by(trials.c.status)
+        found = self._again(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
+        return {status: found.get(status, 0) for status in ("done", "running", "waiting", "failed")}
+
+    def about(self, trial: int) -> dict[str, Any]:
+        """Everything that is kept of a trial: configuration, versions, hardware, memory, and every attempt."""
+
+        def work(connection: Connection) -> dict[str, Any]:
+            row = dict(connection.execute(select(trials).where(trials.c.id == trial)).mappings().one())
+            for name in ("configuration", "peak", "versions", "hardware", "result"):
+                row[name] = None if row[name] is None else json.loads(row[name])
+            query = select(attempts).where(attempts.c.trial == trial).order_by(attempts.c.id)
+            return row | {"attempts": [dict(one) for one in connection.execute(query).mappings()]}
+
+        return self._again(work)
+
+    def _now(self) -> Any:
+        if self.engine.dialect.name == "sqlite":
+            return sa.literal_column("((julianday('now') - 2440587.5) * 86400.0)", sa.Float)
+        return sa.literal_column("extract(epoch from clock_timestamp())", sa.Float)
+
+
+def _id(study: str) -> Any:
+    return select(studies.c.id).where(studies.c.name == study).scalar_subquery()
+
+
+def _same_ways(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """A study may grow by tasks, variants and seeds; how a trial is run may not change under its results."""
+    for key in ("budget", "threads", "precision", "device", "judges"):
+        if old.get(key) != new.get(key):
+            raise ValueError(f"The study {name!r} is in this store with {key} = {old.get(key)!r}, and now has "
+                             f"{new.get(key)!r}: its trials would not be comparable. Give it another name, or another "
+                             "folder with --out.")  # fmt: skip
+    before = {one["name"]: one for one in old.get("tasks", ())}
+    for task in new.get("tasks", ()):
+        if task["name"] in before and before[task["name"]] != task:
+            raise ValueError(f"The study {name!r} is in this store with another task {task['name']!r}: "
+                             f"{before[task['name']]} then, {task} now. Give it another name, or another folder with "
+                             "--out.")  # fmt: skip

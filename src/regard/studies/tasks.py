@@ -1,0 +1,142 @@
+"""The tasks of a study: what each measures, which variants it takes, and the function that a trial calls."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..models.tasks import EXPERIMENTS, Experiment
+from ..models.tasks.experiment import Measure
+from ..models.way import way_of
+from .trial import TRIVIAL, Setting
+
+GAT = {"gat": "gat", "additive": "gat", "uniform": "mean", "mean": "mean", "none": "mlp"}
+PLAIN = Measure("score", 1.0, 4)
+
+
+class StudyTask:
+    """call: the function of a trial; measures: what it gives, the first is the main one; trivial: whether it has what
+    is reached without any of this."""
+
+    call = ""
+    trivial = False
+    drawn = True
+
+    def __init__(self, part: Mapping[str, Any]):
+        self.measures: dict[str, Measure] = {}
+        self.options: dict[str, Any] = dict(part["options"])
+
+    def checked(self, variant: str) -> str:
+        """The variant by its shortest name; one that the task cannot have is refused."""
+        return variant
+
+
+class FromExperiment(StudyTask):
+    """An experiment of `regard train`."""
+
+    call, trivial = "regard.studies.tasks:run_experiment", True
+
+    def __init__(self, part: Mapping[str, Any]):
+        super().__init__(part)
+        experiment = EXPERIMENTS[part["task"]](part["small"], **self.options)
+        self.measures, self.drawn = dict(experiment.measures), experiment.drawn
+        self.options = {"experiment": part["task"], "small": part["small"], "options": self.options}
+
+    def checked(self, variant: str) -> str:
+        return str(way_of(variant))
+
+
+class Citations(StudyTask):
+    """Nodes of a citation graph by the recipe of the GAT paper."""
+
+    call, drawn = "regard.studies.tasks:run_citations", False
+
+    def __init__(self, part: Mapping[str, Any]):
+        super().__init__(part)
+        self.options = {"data": "cora"} | self.options
+        self.measures = {"accuracy": Measure("accuracy, %")}
+
+    def checked(self, variant: str) -> str:
+        if variant not in GAT:
+            raise ValueError(f"the task gat has no variant {variant!r}; it has {', '.join(GAT)} (uniform and mean are "
+                             "the mean of neighbours, none is without edges).")  # fmt: skip
+        return variant
+
+
+class FromFunction(StudyTask):
+    """A function of one's own, module:function(variant, seed, setting) -> numbers; a variant is any name it knows."""
+
+    def __init__(self, part: Mapping[str, Any]):
+        super().__init__(part)
+        self.call, self.drawn = part["task"], part["drawn"]
+        if part["task"] == "trivial":
+            self.measures = {"score": PLAIN}
+        for name, better in part["metrics"].items():
+            self.measures[name] = replace(PLAIN, says=name, higher=better == "higher")
+
+
+def task_of(part: Mapping[str, Any]) -> StudyTask:
+    """The task that a part of the specification names."""
+    kind = part["task"]
+    if kind in EXPERIMENTS:
+        return FromExperiment(part)
+    if kind == "gat":
+        return Citations(part)
+    module, colon, name = kind.partition(":")
+    if kind == "trivial" or (colon and module and name):
+        return FromFunction(part)
+    known = ", ".join((*EXPERIMENTS, "gat", "trivial"))
+    raise ValueError(f"there is no task {kind!r}: expected one of {known}, or a function of yours, 'module:function'.")
+
+
+@lru_cache(maxsize=2)
+def _loaded(name: str, small: bool, options: tuple[tuple[str, Any], ...], seed: int) -> tuple[Experiment, Any]:
+    """Data that the next variant needs too."""
+    experiment = EXPERIMENTS[name](small, **dict(options))
+    return experiment, experiment.load(seed)
+
+
+def run_experiment(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
+    """Train and judge; or, for the trivial baselines of a task, those."""
+    from .training import trained  # torch and its friends
+
+    options = tuple(sorted(setting.options["options"].items()))
+    drawn = EXPERIMENTS[setting.options["experiment"]].drawn
+    experiment, task = _loaded(setting.options["experiment"], setting.options["small"], options, seed if drawn else 0)
+    if variant == TRIVIAL:
+        return {"numbers": {}, "trivial": experiment.baselines(task)}
+    return trained(experiment, task, variant, seed, setting)
+
+
+def run_citations(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
+    import torch
+
+    from ..data import planetoid
+    from ..models.training import recipe_for, train
+
+    torch.set_num_threads(setting.threads)
+    task = planetoid(setting.options["data"]).to(setting.device)
+    recipe = recipe_for(task.name)
+    epochs = setting.budget.get("epochs") or setting.budget.get("steps")  # all nodes at once: a step is an epoch
+    if epochs:
+        recipe = replace(recipe, epochs=int(epochs), patience=int(epochs))
+    model, found = train(GAT[variant], task, seed, recipe)
+    with torch.no_grad():
+        right = (model.eval()(task.x, task.edge_index).argmax(-1) == task.y)[task.test].float()
+    return {"numbers": {"accuracy": found.test}, "scores": {"accuracy": right.tolist()},
+            "parameters": sum(p.numel() for p in model.parameters())}  # fmt: skip
+
+
+def folder_of(root: "str | Path", job: Mapping[str, Any]) -> Path:
+    """Where a trial keeps its files: a name that any file system takes."""
+    plain = "".join(c if c.isalnum() or c in "+=.-" else "_" for c in f"{job['variant']}-{job['seed']}")
+    return Path(root) / "trials" / str(job["task"]).replace(":", ".") / plain
+
+
+def epochs_for(budget: Mapping[str, Any], examples: int, batch: int, usual: int) -> int:
+    """Whole epochs that a budget buys: steps are rounded up."""
+    if budget.get("steps"):
+        return math.ceil(int(budget["steps"]) / math.ceil(examples / batch))
+    return int(budget.get("epochs") or usual)

@@ -1,0 +1,64 @@
+"""A trial of an experiment: a model trained with the study's budget, judged, and kept."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..data.batch import collate
+from ..data.task import Task
+from ..models.tasks.experiment import Experiment
+from ..models.tasks.running import Ran, run
+from ..models.trainer import Trainer
+from ..recording import record
+from ..recording.files.reading import BadRecord
+from .tasks import epochs_for
+from .trial import Setting
+
+
+def trained(experiment: Experiment, task: Task, variant: str, seed: int, setting: Setting) -> dict[str, Any]:
+    torch.set_num_threads(setting.threads)
+    usual = experiment.training
+    epochs = epochs_for(setting.budget, len(task.train), usual.batch, usual.epochs)
+    how = replace(usual, epochs=epochs, patience=epochs)  # no early stop: every variant spends the same
+
+    def hear(epoch: int, step: int, steps: int, numbers: dict[str, float]) -> None:
+        setting.tell((epoch - 1 + step / steps) / epochs, f"epoch {epoch} of {epochs}")
+
+    trainer = Trainer(how, setting.device, 1, setting.precision, setting.folder, hear=_seldom(hear))
+    ran, notes = _from_checkpoint(experiment, task, variant, seed, trainer)
+    found = {"numbers": ran.result.numbers, "scores": ran.result.scores, "lengths": ran.result.lengths, "notes": notes,
+             "parameters": sum(p.numel() for p in ran.model.parameters() if p.requires_grad)}  # fmt: skip
+    if setting.folder is not None and setting.records:
+        _record(ran, task, Path(setting.folder), setting)
+    return found
+
+
+def _from_checkpoint(experiment: Experiment, task: Task, variant: str, seed: int,
+                     trainer: Trainer) -> tuple[Ran, list[str]]:  # fmt: skip
+    """Go on from what an attempt before left; what is damaged is put aside, and the trial begins anew."""
+    try:
+        return run(experiment, task, variant, seed, trainer), []
+    except BadRecord as problem:
+        assert trainer.folder is not None
+        file = Path(trainer.folder) / "last.safetensors"
+        file.replace(file.with_suffix(".damaged"))
+        return run(experiment, task, variant, seed, trainer), [f"a damaged checkpoint was put aside: {problem}"]
+
+
+def _seldom(hear: Any) -> Any:
+    """Once for every fiftieth of an epoch: those who watch need no more."""
+
+    def heard(epoch: int, step: int, steps: int, numbers: dict[str, float]) -> None:
+        if step % max(1, steps // 50) == 0 or step == steps:
+            hear(epoch, step, steps, numbers)
+
+    return heard
+
+
+def _record(ran: Ran, task: Task, folder: Path, setting: Setting) -> None:
+    batch = collate(task.test[: setting.records]).to(setting.device)
+    with torch.no_grad(), record(ran.model.eval()) as found:
+        ran.model(batch)
+    found.save(folder / "test.regard")
