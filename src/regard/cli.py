@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from .commands import bench, judge, people, see, tasks, taxonomy
+from .commands import bench, judge, people, see, study, tasks, taxonomy
 from .commands.telling import extra, stop
 
 app = typer.Typer(
@@ -63,3 +63,4 @@ app.add_typer(see.app)
 app.add_typer(bench.app, name="bench")
 app.add_typer(tasks.app, name="train")
 app.add_typer(people.app, name="people")
+app.add_typer(study.app, name="study")

@@ -63,13 +63,13 @@ def test_a_run_killed_in_the_middle_of_a_write_goes_on_from_the_checkpoint_befor
         torch.set_num_threads(1)
         import regard.recording.files.writing as writing
         from test_trainer import FOUR, fitted
-        real, seen = writing.as_bytes, []
+        real, seen = writing.bytes_of, []
         def slow(x):
             seen.append(1)
             if len(seen) > 2.5 * {len(setting()[1].state_dict()) * 4 + 10}:
                 os.kill(os.getpid(), signal.SIGKILL)
             return real(x)
-        writing.as_bytes = slow
+        writing.bytes_of = slow
         fitted(FOUR, folder=sys.argv[1])
     """)
     )

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..recording.files.reading import BadRecord, RecordFile
-from ..recording.files.writing import Table, as_bytes
+from ..recording.files.writing import Table, bytes_of
 
 VERSION = 1
 
@@ -38,7 +38,7 @@ def save(path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.opt
                 table.add(f"optimiser.{place}.{name}", x)
             slots.append([place, name, None if isinstance(x, Tensor) else x])
     description = {"format": "regard checkpoint", "version": VERSION, "about": about,
-                   "digest": _digest((name, as_bytes(x)) for name, x in sorted(table.tensors.items())),
+                   "digest": _digest((name, bytes_of(x)) for name, x in sorted(table.tensors.items())),
                    "optimiser": {"slots": slots, "groups": state["param_groups"]}}  # fmt: skip
     return table.write(path, description)
 

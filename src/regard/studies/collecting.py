@@ -31,7 +31,7 @@ def collect(store: Store, study: Study) -> Results:
     missing = []
     for one in kept:
         if one.status != "done":
-            missing.append(Missing(one.task, one.variant, one.seed, _why(store, one)))
+            missing.append(Missing(one.task, one.variant, one.seed, why(store, one)))
             continue
         assert one.result is not None
         for says, numbers in one.result.get("trivial", {}).items():
@@ -59,7 +59,8 @@ def _rows(one: Kept, measures: dict[str, Measure]) -> list[Row]:
     return made
 
 
-def _why(store: Store, one: Kept) -> str:
+def why(store: Store, one: Kept) -> str:
+    """Why a trial has no result."""
     if one.status != "failed":
         return one.status
     errors = [attempt["error"] for attempt in store.about(one.id)["attempts"] if attempt["error"]]

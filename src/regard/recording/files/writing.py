@@ -37,11 +37,7 @@ class Table:
             x = x.float() if x.is_floating_point() else x.long()
         if shared:
             digest = hashlib.blake2b(f"{x.dtype}{tuple(x.shape)}".encode())
-<<<<<<< HEAD
             digest.update(bytes_of(x).data)
-=======
-            digest.update(as_bytes(x).data)
->>>>>>> 23c3446 (Say any attention in one grammar: heads, hops, features, frozen, who asks, mean pooling; scores of each test example; a damaged checkpoint is noticed)
             found = self._known.setdefault(digest.digest(), name)
             if found != name:
                 return found
@@ -69,11 +65,7 @@ class Table:
         if not target.parent.is_dir():
             raise FileNotFoundError(f"save({str(target)!r}): there is no folder {str(target.parent)!r}.")
         head = struct.pack("<Q", len(text)) + text
-<<<<<<< HEAD
         return write_whole(target, itertools.chain([head], (bytes_of(self.tensors[name]).data for name in order)))
-=======
-        return write_whole(target, itertools.chain([head], (as_bytes(self.tensors[name]).data for name in order)))
->>>>>>> 23c3446 (Say any attention in one grammar: heads, hops, features, frozen, who asks, mean pooling; scores of each test example; a damaged checkpoint is noticed)
 
 
 def write_whole(target: Path, parts: "Iterable[bytes | memoryview]") -> Path:
@@ -94,11 +86,7 @@ def write_whole(target: Path, parts: "Iterable[bytes | memoryview]") -> Path:
     return target
 
 
-<<<<<<< HEAD
 def bytes_of(x: Tensor) -> np.ndarray:
-=======
-def as_bytes(x: Tensor) -> np.ndarray:
->>>>>>> 23c3446 (Say any attention in one grammar: heads, hops, features, frozen, who asks, mean pooling; scores of each test example; a damaged checkpoint is noticed)
     """Its bytes in order, on the host."""
     flat = x.cpu().contiguous().reshape(-1)
     return flat.view(torch.uint8).numpy() if flat.numel() else np.zeros(0, np.uint8)

@@ -1,0 +1,238 @@
+"""regard study: run, look at, go on with, report, compare and cancel studies."""
+
+import json as writing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from .telling import extra, stop, told
+
+if TYPE_CHECKING:
+    from regard.studies import Study
+    from regard.studies.store import Store
+
+app = typer.Typer(help="Studies: tasks x variants x seeds, run, kept and compared.", no_args_is_help=True)
+
+What = Annotated[Path, typer.Argument(help="The study: its TOML file, or the folder it is kept in.")]
+Out = Annotated[Path | None, typer.Option(help="The folder it is kept in; <name>-study unless given.")]
+Kept = Annotated[str | None, typer.Option("--store", help="Another store: a file, or postgresql://user@host/name.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Trials at a time; as the cores or GPUs allow unless given.")]
+Machine = Annotated[str, typer.Option("--engine", help="local (processes of this machine) or ray (a cluster).")]
+Address = Annotated[str | None, typer.Option(help="With --engine ray: the cluster, such as auto or host:6379.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Tell of trouble alone.")]
+
+
+@app.command()
+def run(
+    study: Annotated[Path, typer.Argument(help="The study's TOML file.")],
+    out: Out = None,
+    store: Kept = None,
+    workers: Workers = None,
+    engine: Machine = "local",
+    address: Address = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Run a study. What is done already is not run again; any number of runners may share a store.
+
+    Example:  regard study run studies/quick.toml
+    """
+    with extra("studies"), told():
+        from regard.studies import Study
+
+        _run(Study.read(study), out, store, workers, engine, address, quiet, json)
+
+
+@app.command()
+def resume(
+    study: What,
+    out: Out = None,
+    store: Kept = None,
+    workers: Workers = None,
+    engine: Machine = "local",
+    address: Address = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Also try trials anew that have failed.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Run what is missing of a study that was stopped, killed or cancelled, as it was specified then.
+
+    Example:  regard study resume quick-study
+    """
+    with extra("studies"), told():
+        found, kept, folder = _open(study, out, store)
+        kept.close()
+        _run(found, folder, store, workers, engine, address, quiet, json, failed)
+
+
+def _run(study: "Study", out: Path | None, store: str | None, workers: int | None, engine: str, address: str | None,
+         quiet: bool, json: bool, again: bool = False) -> None:  # fmt: skip
+    from regard.studies.local import cores
+    from regard.studies.running import folder_for
+    from regard.studies.running import run as run_study
+
+    from .watching import watched
+
+    console = Console(stderr=True)
+    folder = out or folder_for(study.name)
+    if not quiet:
+        console.print(_foretold(study), highlight=False, soft_wrap=True)
+    slots = workers or max(1, cores() // study.threads)
+    with watched(console, study.name, len(study.jobs()), slots, quiet) as watch:
+        try:
+            found = run_study(study, folder, store=store, workers=workers, engine=engine, address=address, watch=watch,
+                              again=again)  # fmt: skip
+        except KeyboardInterrupt:
+            stop(f"stopped. What is done is kept; go on with: regard study resume {folder}")
+    _show(found, json)
+    if found.missing:
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(study: What, out: Out = None, store: Kept = None, json: Json = False) -> None:
+    """What is done, running, waiting and failed, and the errors of what failed.
+
+    Example:  regard study status quick-study
+    """
+    with extra("studies"), told():
+        from regard.studies.collecting import why
+
+        found, kept, _ = _open(study, out, store)
+        counts = kept.counts(found.name)
+        running = kept.trials(found.name, ("running",))
+        failed = [(one, why(kept, one)) for one in kept.trials(found.name, ("failed",))]
+        cancelled = kept.cancelled(found.name)
+        kept.close()
+    if json:
+        rows = [{"task": one.task, "variant": one.variant, "seed": one.seed, "share": one.share, "note": one.note,
+                 "worker": one.worker} for one in running]  # fmt: skip
+        errors = [{"task": one.task, "variant": one.variant, "seed": one.seed, "error": said} for one, said in failed]
+        typer.echo(writing.dumps({"study": found.name, "cancelled": cancelled, "trials": counts, "running": rows,
+                                  "failed": errors}, indent=1))  # fmt: skip
+        return
+    console = Console()
+    said = ", ".join(f"{count} {name}" for name, count in counts.items())
+    console.print(f"{found.name}: {said}{'; cancelled' if cancelled else ''}", highlight=False)
+    for one in running:
+        console.print(f"  {one.task}: {one.variant}, seed {one.seed}: {100 * (one.share or 0):.0f} %, {one.note or ''} "
+                      f"({one.running or 0:.0f} s, {one.worker})", highlight=False)  # fmt: skip
+    for one, error in failed:
+        console.print(f"  {one.task}: {one.variant}, seed {one.seed} failed: {error}", highlight=False)
+
+
+@app.command()
+def report(
+    study: What,
+    out: Out = None,
+    store: Kept = None,
+    to: Annotated[Path | None, typer.Option(help="Also write the table of every number there, as JSON.")] = None,
+    json: Json = False,
+) -> None:
+    """The table of a study so far, each variant beside the baseline.
+
+    Example:  regard study report quick-study
+    """
+    with extra("studies"), told():
+        from regard.recording.files.writing import write_whole
+        from regard.studies.collecting import collect
+
+        found, kept, _ = _open(study, out, store)
+        results = collect(kept, found)
+        kept.close()
+        if to is not None:
+            write_whole(to, [results.to_json(1).encode()])
+        _show(results, json)
+
+
+@app.command()
+def compare(
+    study: What,
+    variant: Annotated[str, typer.Argument(help="A variant of the study.")],
+    beside: Annotated[str, typer.Argument(help="Another, which it is compared with.")],
+    out: Out = None,
+    store: Kept = None,
+) -> None:
+    """Two variants of a study beside each other, seed by seed.
+
+    Example:  regard study compare quick-study dot additive
+    """
+    with extra("studies"), told():
+        from dataclasses import replace
+
+        from regard.studies.collecting import collect
+
+        from .study_tables import differences
+
+        found, kept, _ = _open(study, out, store)
+        results = collect(kept, found)
+        kept.close()
+        for name in (variant, beside):
+            if name not in results.variants:
+                stop(f"{name!r} is no variant of {found.name}; it has {', '.join(results.variants)}.")
+        both = [row for row in results.rows if row.variant in (variant, beside)]
+        Console().print(differences(replace(results, baseline=beside, variants=(beside, variant), rows=both)))
+
+
+@app.command()
+def cancel(study: What, out: Out = None, store: Kept = None) -> None:
+    """Stop a study wherever it runs; what is done is kept, and `regard study resume` goes on.
+
+    Example:  regard study cancel quick-study
+    """
+    with extra("studies"), told():
+        found, kept, _ = _open(study, out, store)
+        kept.cancel(found.name)
+        kept.close()
+        Console().print(f"{found.name} is cancelled; its runners stop within seconds.", highlight=False)
+
+
+def _open(what: Path, out: Path | None, store: str | None) -> "tuple[Study, Store, Path]":
+    """The study as its store has it: by its TOML file, its folder, or its name in a store that was named."""
+    from regard.studies import Study
+    from regard.studies.running import folder_for, store_of
+
+    if what.is_file():
+        name, folder = Study.read(what).name, out
+        folder = folder or folder_for(name)
+    elif store is None:
+        name, folder = "", out or what
+    else:
+        name, folder = what.name.removesuffix("-study"), out or folder_for(what.name.removesuffix("-study"))
+    kept = store_of(folder, store, patience=10.0)
+    names = kept.names()
+    if not name:
+        if len(names) != 1:
+            raise ValueError(f"The store in {folder} has the studies {', '.join(names)}: give the TOML file of one.")
+        name = names[0]
+    return Study.model_validate(kept.specification(name)), kept, folder
+
+
+def _foretold(study: "Study") -> str:
+    from regard.studies.statistics import foretell
+
+    comparisons = (len(study.ways()) - 1) * len(study.tasks)
+    return foretell(len(study.seeds), comparisons).says if comparisons else ""
+
+
+def _show(results: "object", json: bool) -> None:
+    from regard.studies import Results
+
+    from .study_tables import differences, means
+
+    assert isinstance(results, Results)
+    if json:
+        typer.echo(results.to_json(1))
+        return
+    console = Console()
+    for task in results.tasks:
+        console.print(means(results, task))
+    if len(results.variants) > 1 and not results.missing:
+        console.print(differences(results))
+    for one in results.missing[:10]:
+        console.print(f"Missing: {one.task}, {one.variant}, seed {one.seed}: {one.why}", highlight=False)
+    if len(results.missing) > 10:
+        console.print(f"... and {len(results.missing) - 10} more.", highlight=False)
