@@ -62,6 +62,15 @@ from .recording import Record, intervene, load, record
 
 __version__ = "0.1.0"
 
+
+def __getattr__(name: str) -> object:
+    if name == "Study":  # pydantic and SQLAlchemy are asked for only by those who study
+        from .studies import Study
+
+        return Study
+    raise AttributeError(f"module 'regard' has no attribute {name!r}")
+
+
 __all__ = [
     "GAT",
     "ALiBi",
@@ -117,6 +126,7 @@ __all__ = [
     "Softmax",
     "Sparsemax",
     "Structure",
+    "Study",
     "TopK",
     "Trilinear",
     "Uniform",

@@ -1,5 +1,6 @@
 """The runner: claims trials, has an engine run them, and keeps what they give. Any number may share a store."""
 
+import contextlib
 import os
 import platform
 import time
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .engine import Engine, Event
-from .store import Claim, Store
+from .store import Claim, Store, StoreAway
 from .tasks import folder_of
 
 BEAT = 2.0  # seconds between two signs of life
@@ -73,9 +74,15 @@ class Runner:
                     self._heard(event)
         finally:
             self.engine.close()
+            self._leave()
+
+    def _leave(self) -> None:
+        """Give back what is held; where the store is away, the next runner sees that this one is gone."""
+        self.store.patience = min(self.store.patience, 5.0)
+        with contextlib.suppress(StoreAway):
             for claim in self.held.values():
                 self.store.release(claim, "the runner stopped")
-            self.held.clear()
+        self.held.clear()
 
     def _fill(self, me: str) -> bool:
         """Give every free slot a trial; whether any got one."""

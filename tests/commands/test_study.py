@@ -1,0 +1,96 @@
+"""regard study, as someone types it."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli import app
+from regard.studies import Results
+
+TEXT = """
+name = "typed"
+tasks = [{ task = "trivial", options = { milliseconds = 1 } }]
+variants = ["a", "b"]
+seeds = 6
+"""
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, ["study", *map(str, arguments)], env={"COLUMNS": "200"})
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "typed.toml"
+    path.write_text(TEXT)
+    return path
+
+
+def test_every_command_has_an_example():
+    for name in ("run", "status", "resume", "report", "compare", "cancel"):
+        said = call(name, "--help")
+        assert said.exit_code == 0 and f"regard study {name}" in said.output
+
+
+def test_a_study_is_run_looked_at_and_reported_by_its_folder_or_its_file(file):
+    said = call("run", file, "--workers", 1)
+    assert said.exit_code == 0, said.output
+    assert "12 of 12 trials" in said.output and "the smallest p after Holm's" in said.output
+    assert Path("typed-study/store.sqlite").is_file()
+    for what in (file, "typed-study"):
+        assert "typed: 12 done, 0 running, 0 waiting, 0 failed" in call("status", what).output
+    found = Results.from_json(call("report", "typed-study", "--json", "--to", "all.json").stdout)
+    assert len(found.rows) == 12 and Results.from_json(Path("all.json").read_text()) == found
+    assert json.loads(call("status", file, "--json").stdout)["trials"]["done"] == 12
+    both = call("compare", file, "b", "a")
+    assert both.exit_code == 0 and "beside a" in both.output
+    assert call("resume", "typed-study", "--json").exit_code == 0
+
+
+def test_a_cancelled_study_is_told_as_such_and_resumed(file):
+    call("run", file, "--workers", 1, "--quiet")
+    file.write_text(TEXT.replace("seeds = 6", "seeds = 7"))
+    assert "is cancelled" in call("cancel", "typed-study").output
+    assert "cancelled" in call("status", "typed-study").output
+    assert "12 done" in call("status", "typed-study").output
+    assert call("run", file, "--quiet", "--workers", 1).exit_code == 0
+    assert "14 done, 0 running, 0 waiting, 0 failed\n" in call("status", "typed-study").output
+
+
+def test_what_is_missing_is_an_exit_status_and_a_sentence(file):
+    file.write_text('name = "bad"\ntasks = ["no_such_module:task"]\nvariants = ["a", "b"]\nseeds = 1\n')
+    said = call("run", file, "--workers", 1)
+    assert said.exit_code == 1
+    assert "Missing: no_such_module:task, a, seed 0: ModuleNotFoundError" in said.output
+    assert "3 seeds" not in said.output and "Nothing that this study finds can be called significant" in said.output
+    assert "failed: ModuleNotFoundError" in call("status", file).output
+
+
+@pytest.mark.parametrize("change, options, told", [
+    (('seeds = 6', 'sedes = 6'), (), "line 5"),
+    (('', ''), ("--engine", "cloud"), "local, ray"),
+    (('', ''), ("--address", "auto"), "--engine ray"),
+    (('"a", "b"', ''), (), "line 4"),
+])  # fmt: skip
+def test_what_cannot_be_run_is_told_in_a_sentence(file, change, options, told):
+    file.write_text(TEXT.replace(*change))
+    said = call("run", file, *options)
+    assert said.exit_code == 1 and told in said.output and "Traceback" not in said.output
+
+
+def test_a_study_that_was_never_run_is_told_with_what_to_type(file):
+    said = call("status", file)
+    assert said.exit_code == 1 and "regard study run" in said.output
+    assert not os.path.exists("typed-study")
+
+
+def test_studies_that_come_with_regard_are_whole():
+    import regard
+
+    for path in (Path(__file__).parents[2] / "studies").glob("*.toml"):
+        study = regard.Study.read(path)
+        assert study.jobs()

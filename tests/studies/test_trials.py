@@ -1,0 +1,106 @@
+"""Trials that train: the numbers of `regard train`, the same budget for all, and the same bits after every mishap."""
+
+from dataclasses import replace
+
+import pytest
+
+from regard.models.tasks import EXPERIMENTS
+from regard.models.tasks.running import run as run_once
+from regard.models.trainer import Trainer
+from regard.studies import Study, tasks
+from regard.studies.tasks import epochs_for
+from regard.studies.trial import TRIVIAL, run
+
+
+@pytest.fixture(autouse=True)
+def few_examples(monkeypatch):
+    """A tenth of the small setting is enough here."""
+    load = EXPERIMENTS["retrieval"].load
+
+    def less(self, seed):
+        task = load(self, seed)
+        task.train, task.val, task.test = task.train[:200], task.val[:50], task.test[:60]
+        return task
+
+    monkeypatch.setattr(EXPERIMENTS["retrieval"], "load", less)
+    tasks._loaded.cache_clear()
+    yield
+    tasks._loaded.cache_clear()
+
+
+def job(folder=None, variant="additive", epochs=2, seed=1, **options):
+    study = Study(name="a", tasks=["retrieval"], small=True, variants=[variant], seeds=[seed],
+                  budget={"epochs": epochs}, **options)  # fmt: skip
+    return study.jobs()[0] | {"folder": None if folder is None else str(folder)}
+
+
+def numbers(outcome):
+    assert "error" not in outcome, outcome
+    return outcome["numbers"], outcome["scores"]
+
+
+def test_a_trial_gives_the_numbers_of_regard_train():
+    experiment = EXPERIMENTS["retrieval"](True)
+    how = replace(experiment.training, epochs=2, patience=2)
+    once = run_once(experiment, experiment.load(1), "additive", 1, Trainer(how))
+    found = run(job())
+    assert numbers(found) == (once.result.numbers, once.result.scores)
+    assert found["parameters"] == sum(p.numel() for p in once.model.parameters())
+    assert found["seconds"] > 0 and found["peak"]["process"] > 1e6
+    assert found["versions"]["torch"] and found["hardware"]["threads"] == 1
+
+
+def test_a_trial_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path):
+    whole = run(job(tmp_path / "whole"))
+    run(job(tmp_path / "parts", epochs=1))
+    assert numbers(run(job(tmp_path / "parts"))) == numbers(whole)
+    assert numbers(run(job())) == numbers(whole)
+
+
+@pytest.mark.parametrize("place", [3, 5000, -3])
+def test_a_damaged_checkpoint_is_put_aside_and_the_trial_begins_anew(tmp_path, place):
+    run(job(tmp_path, epochs=1))
+    file = tmp_path / "last.safetensors"
+    damaged = bytearray(file.read_bytes())
+    damaged[place] ^= 16
+    file.write_bytes(damaged)
+    found = run(job(tmp_path))
+    assert "damaged" in found["notes"][0]
+    assert numbers(found) == numbers(run(job()))
+    assert (tmp_path / "last.damaged").is_file()
+
+
+def test_every_variant_spends_the_same_steps_and_is_never_stopped_early(tmp_path):
+    for variant in ("additive", "uniform"):
+        run(job(tmp_path / variant, variant, epochs=3))
+        rows = (tmp_path / variant / "history.csv").read_text().splitlines()
+        assert len(rows) == 1 + 3
+    assert epochs_for({"steps": 9}, examples=200, batch=64, usual=5) == 3  # 4 steps an epoch
+    assert epochs_for({}, 200, 64, 5) == 5
+
+
+def test_frozen_parameters_are_not_counted_as_trained():
+    learned, frozen = (run(job(variant=name, epochs=1))["parameters"] for name in ("additive", "additive frozen"))
+    assert frozen < learned
+
+
+def test_trivial_baselines_are_a_trial_of_their_own():
+    study = Study(name="a", tasks=["retrieval"], small=True, variants=["dot"], seeds=1)
+    beside = next(job for job in study.jobs() if job["variant"] == TRIVIAL)
+    found = run(beside | {"folder": None})
+    experiment = EXPERIMENTS["retrieval"](True)
+    assert found["trivial"] == experiment.baselines(experiment.load(0))
+    assert found["numbers"] == {}
+
+
+def test_a_record_of_the_trained_model_is_left_beside_its_checkpoint(tmp_path):
+    import regard
+
+    run(job(tmp_path, epochs=1, records=2))
+    kept = regard.load(tmp_path / "test.regard")
+    assert len(kept.maps) == 1
+
+
+def test_an_error_is_an_outcome_with_its_sentence():
+    found = run(job(variant="dot frozen", epochs=1))
+    assert "nothing to freeze" in found["error"] and "Traceback" in found["trace"] and not found["full"]
