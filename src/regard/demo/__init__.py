@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import digits, digits_part, five_tokens, karate, karate_part, records, segments
+from ..views.report import row as report_row
+from . import believe, digits, digits_part, five_tokens, karate, karate_part, records, segments
 from .page import Part, make_folder, render, write
 from .spread import Spread, around
 
@@ -33,7 +34,8 @@ def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = N
     total = seeds * len(digits.NETWORKS) * len(digits.ALIGNMENTS)
     _follow(console, "reading digits", total, digits.study(data, results, epochs))
     console.print(_digits_table(results))
-    parts = [karate_part.part(club, sides), *told, digits_part.part(data, results, epochs), five_tokens.part(five)]
+    read = [digits_part.part(data, results, epochs), _believe(console, data, results)]
+    parts = [karate_part.part(club, sides), *told, *read, five_tokens.part(five)]
     page = render(
         parts,
         regard=version("regard"),
@@ -58,6 +60,15 @@ def _segments(console: Console, out: Path) -> list[Part]:
         records.of_the_paragraph(model, tokenizer, out)
     console.print(_segments_table(results), segments_part.headline(results.after), sep="\n", highlight=False)
     return [segments_part.part(results)]
+
+
+def _believe(console: Console, data: digits.Digits, results: digits.Results) -> Part:
+    """The digits' network before the judges."""
+    assert results.reader is not None
+    with console.status("judging the network's weights"):
+        found = believe.study(results.reader, data)
+    console.print(_believe_table(found))
+    return believe.part(found, data)
 
 
 def _follow(console: Console, doing: str, total: int, runs: Iterator[tuple[Any, ...]]) -> None:
@@ -113,6 +124,16 @@ def _digits_table(results: digits.Results) -> Table:
         on, off = results.spread(network, "softmax"), results.spread(network, "uniform")
         cells = (f"{100 * spread.mean:.1f}{around(spread)}%" for spread in (on, off, on - off))
         table.add_row(network, *cells)
+    return table
+
+
+def _believe_table(found: believe.Believed) -> Table:
+    title = f"May I believe it? {found.report.about['instances']} digits"
+    table = Table("asked", "found", "beside", title=title, title_justify="left")
+    for test, one in found.report.headlines():
+        told = report_row(one)
+        beside = f"{told['main']['says']} {told['main']['value']}" if told["main"] else ""
+        table.add_row(f"{test.name}: {one.name}", f"{told['value']} [{told['interval']}]", beside)
     return table
 
 
