@@ -115,6 +115,8 @@ def test_the_first_baseline_decides_where_a_finding_stands_and_random_comes_befo
     one = finding(0.5, (0.4, 0.6), {"gradient": 0.9, "random": 0.1})
     assert standing(one) == ("random", "better") and compared(one, "gradient") == "worse than gradient"
     two = finding(0.5, (0.4, 0.6), {"no change": 0.45, "gradient": 0.1})
+    distance = replace(finding(0.5, (0.4, 0.6), {"no change": 0.0}), unit="total variation (max 1)")
+    assert standing(distance) == ("no change", "undefined")  # it cannot be below
     assert standing(two) == ("no change", "not told apart")
     assert compared(two, "no change") == "not told apart from no change"
     assert standing(finding(0.5, None, {})) == (None, "undefined")

@@ -65,14 +65,13 @@ def judge(
                    TimeElapsedColumn())  # fmt: skip
         with Progress(*columns, console=console, transient=True) as progress:
             bar = progress.add_task("loading", total=None, through="")
-            adapter = ready(model, data, limit=limit, look=look, device=device, size=size,
+            adapter, name = ready(model, data, limit=limit, look=look, device=device, size=size,
                             removal="" if removal is Removal.usual else removal.value)  # fmt: skip
             adapter.hear = lambda done, of: progress.update(bar, through=f"{done}/{of} texts")
 
-            def hear(done: int, of: int, name: str) -> None:
-                progress.update(bar, description=name, completed=done, total=of, through="")
+            def hear(done: int, of: int, test: str) -> None:
+                progress.update(bar, description=test, completed=done, total=of, through="")
 
-            name = Path(model).name or model
             report = run(adapter, tests=tests, seed=seed, folder=out, again=again, hear=hear,
                          about={"model": name, "data": Path(data).name})  # fmt: skip
             progress.update(bar, description="drawing", through="")

@@ -39,16 +39,16 @@ def ablation(adapter: Adapter, *, heads: bool = True, seed: int = 0) -> list[Fin
         made.append(_finding(f"{name} weights: change of the output", found[:, 0], baselines, TVD, seed,
                              f"With {name} weights the prediction moves by {found[:, 0].mean():.3f} on average."
                              ))  # fmt: skip
-        baselines = {"no change": 0.0, beside: float(other[:, 1].mean())}
-        made.append(_finding(f"{name} weights: divergence of the output", found[:, 1], baselines, "JSD (max 0.69)",
-                             seed, f"With {name} weights the prediction diverges by {found[:, 1].mean():.3f} on "
-                             "average."))  # fmt: skip
         if adapter.labelled:
             lost = found[:, 2] - found[:, 3]
             baselines = {"no change": 0.0, beside: float((other[:, 2] - other[:, 3]).mean())}
             made.append(_finding(f"{name} weights: accuracy lost", lost, baselines, "share", seed,
                                  f"{found[:, 2].mean():.3f} of the instances are right as the model is, "
                                  f"{found[:, 3].mean():.3f} with {name} weights."))  # fmt: skip
+        baselines = {"no change": 0.0, beside: float(other[:, 1].mean())}
+        made.append(_finding(f"{name} weights: divergence of the output", found[:, 1], baselines, "JSD (max 0.69)",
+                             seed, f"With {name} weights the prediction diverges by {found[:, 1].mean():.3f} on "
+                             "average."))  # fmt: skip
     if adapter.look.tokens:
         made.append(value_zeroing(adapter, seed=seed))
     made += by_layer(adapter, seed=seed)

@@ -136,9 +136,8 @@ def _show(adapter: Adapter, found: Found) -> None:
     texts = []
     for place in typical(best, adapter):
         one, (own, other), (before, after) = adapter.instances[place], found.weights[place], found.said[place]
-        called, top = adapter.called(int(before.argmax())), int(before.argmax())
-        told = {f"{called}, with the model's weights": f"{before[top]:.3f}", "with the others": f"{after[top]:.3f}",
-                "divergence": f"{best[place]:.2f}"}  # fmt: skip
+        top = int(before.argmax())
+        told = {"with the others": f"{adapter.called(top)} ({after[top]:.3f})", "divergence": f"{best[place]:.2f}"}
         texts.append(Example(one.name or str(place), one.shown, {"the model's weights": own, "others": other},
                              facts(adapter, place) | told))  # fmt: skip
     keep(Texts("The same prediction from other weights", texts, "Those whose divergence is nearest to the median."))

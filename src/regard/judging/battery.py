@@ -43,7 +43,7 @@ class Judge:
 
 BATTERY: tuple[Judge, ...] = (
     Judge("task", "How well does the model do what it is for?", task),
-    Judge("ablation", "What does the output owe to attention, to each layer and to each head?", ablation),
+    Judge("ablation", "What does the output owe to attention, to each layer and to each head?", ablation, 2),
     Judge("correlation", "Do the weights order the units as gradients and leaving units out do?", correlation, 3),
     Judge("permutation", "Does it matter which units have the weights?", permutation),
     Judge("adversary", "Do quite different weights give the same prediction?", adversary),

@@ -112,12 +112,17 @@ def compared(finding: Finding, baseline: str) -> str:
     return f"{WORDS[how]} {baseline}" if how in WORDS else baseline
 
 
+DISTANCES = ("total variation", "JSD")  # units of which no value lies below 0
+
+
 def standing(finding: Finding) -> tuple[str | None, str]:
     """The baseline that a finding is held against first, and how it stands: random where there is that, else the first.
 
-    Without any baseline it is undefined.
+    Without any baseline it is undefined. So is a distance held against no change: it cannot but lie above 0.
     """
     if not finding.baselines:
         return None, "undefined"
     name = "random" if "random" in finding.baselines else next(iter(finding.baselines))
+    if name == "no change" and finding.unit.startswith(DISTANCES):
+        return name, "undefined"
     return name, finding.against(name)

@@ -27,8 +27,8 @@ LEARNED: dict[str, Callable[[], Task]] = {"sst": lambda: sst(phrases=False), "ag
 def ready(
     name: str, data: str, *, limit: int | None = None, look: Look | None = None, removal: str = "",
     device: str = "cpu", size: int = 64,
-) -> Adapter:  # fmt: skip
-    """A model by name with the texts that it is judged on.
+) -> tuple[Adapter, str]:  # fmt: skip
+    """A model by name with the texts that it is judged on, and what it is called.
 
     name     a folder that `regard train --out` wrote, a folder of transformers, an installed package, a hub name
     data     sst, movies, agnews, or a file.csv or file.jsonl with text, label and rationale
@@ -39,22 +39,25 @@ def ready(
     """
     folder = run_in(Path(name)) if Path(name).is_dir() else None
     if folder is not None:
-        return _trained(open_run(folder), data, limit, look, removal, device, size)
+        run = open_run(folder)
+        called = f"{run.experiment.name} ({run.attention}, seed {run.seed})"
+        return _trained(run, data, limit, look, removal, device, size), called
     model, tokenizer = load_model(name)
     if not type(model).__name__.endswith(CLASSIFIES):
         raise NoModel(f"{name} is a {type(model).__name__}, which gives no classes: judged are models for sequence "
                       "classification. `regard train minilm -o FOLDER` makes one of MiniLM.")  # fmt: skip
     whole = texts(data)
     places = spread(len(whole.texts), limit)
-    called = _class_names(model.config)
-    given = _numbered(whole.at(places), called, model.config.num_labels, name)
+    classes = _class_names(model.config)
+    given = _numbered(whole.at(places), classes, model.config.num_labels, name)
     instances = [pieces(one, tokenizer, longest(model, tokenizer)) for one in given.texts]
     trivial = {}
     if data in LEARNED:
         task = LEARNED[data]()
         trivial = {"bag of words": bag_answers(task.train, [task.test[place] for place in places])}
-    return Adapter(model.to(device), instances, look=look, removal=removal or "mask", size=size,
-                   names=called or given.names, trivial=trivial)  # fmt: skip
+    made = Adapter(model.to(device), instances, look=look, removal=removal or "mask", size=size,
+                   names=classes or given.names, trivial=trivial)  # fmt: skip
+    return made, Path(name).name or name
 
 
 def pieces(one: Text, tokenizer: Any, most: int) -> Instance:

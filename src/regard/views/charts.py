@@ -2,6 +2,7 @@
 
 import io
 import re
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def chart(evidence: Histogram | Plot) -> Markup:
 
     with matplotlib.rc_context(STYLE | PAPER):
         rows = len(evidence.values) if isinstance(evidence, Histogram) else 0
-        figure = Figure((WIDTH, 0.55 + 0.52 * rows if rows else 3.1), layout="constrained")
+        figure = Figure((WIDTH, 0.55 + 0.52 * rows if rows else 3.4), layout="constrained")
         FigureCanvasSVG(figure)
         if isinstance(evidence, Histogram):
             _histogram(figure, evidence)
@@ -79,13 +80,13 @@ def _plot(ax: "Axes", evidence: Plot) -> None:
                 kept = np.linspace(0, len(x) - 1, MOST).astype(int)
                 x, y, name = x[kept], y[kept], f"{name} ({MOST} of {len(one.x)} drawn)"
             ax.scatter(x, y, s=9, color=colour, alpha=0.55, linewidths=0, label=name)
-    ax.set(xlabel=evidence.x, ylabel=evidence.y)
+    ax.set(xlabel=evidence.x, ylabel=fill(evidence.y, 36))
     ax.grid(alpha=0.6, linewidth=0.6)
     ax.set_axisbelow(True)
     for ends, put in ((ax.get_xlim(), ax.set_xlim), (ax.get_ylim(), ax.set_ylim)):
         if ends[0] > 0:  # a number is as far from 0 as it looks
             put(0, ends[1])
-    if evidence.series:
+    if len(evidence.series) > 1:
         ax.figure.legend(*ax.get_legend_handles_labels(), fontsize=8, loc="outside upper left")
 
 

@@ -21,7 +21,7 @@ GROUPS = (
     ("better", "What held", "better than the baseline"),
     ("not told apart", "What was not told apart", "not told apart from the baseline"),
     ("worse", "What did not hold", "worse than the baseline"),
-    ("undefined", "Without a verdict", "undefined, or without a better side"),
+    ("undefined", "Without a verdict", "told without a verdict"),
 )
 
 TEMPLATES = Environment(loader=PackageLoader("regard.views"), autoescape=True, undefined=StrictUndefined,
@@ -65,10 +65,13 @@ def row(one: Finding) -> dict[str, Any]:
         beside.append({"name": name, "value": number(value), "how": one.against(name).replace(" ", "-"),
                        "says": compared(one, name)})  # fmt: skip
     main, verdict = standing(one)
+    shown = next((x for x in beside if x["name"] == main), None)
+    if shown is not None and verdict == "undefined":
+        shown = shown | {"says": f"beside {main}", "how": "undefined"}
     interval = "" if one.interval is None else f"{number(one.interval[0])} to {number(one.interval[1])}"
     return {"name": one.name, "says": one.says, "value": number(one.value), "unit": one.unit, "interval": interval,
             "level": f"{one.level:.0%}", "better": one.better, "n": one.n, "undefined": one.undefined,
-            "beside": beside, "main": next((x for x in beside if x["name"] == main), None), "how": verdict,
+            "beside": beside, "main": shown, "how": verdict,
             "strip": strip(one)}  # fmt: skip
 
 
