@@ -1,0 +1,14 @@
+"""Structures: who may meet whom. Row = the one attending (query), column = the attended (key). True = may be attended.
+
+A structure is a frozen value, a predicate on pairs of indices with ranges in closed form: no n x m tensor exists
+unless the user brings one (`Mask`). Structures combine with `&`. Edges live in `core/edges.py`.
+"""
+
+from .chosen import Around, Chosen
+from .keys import Mask, Padding
+from .ranges import Causal, Window, check_align, shift_of
+from .segments import Segments
+from .structure import And, Full, Structure, structure_of
+
+__all__ = ["And", "Around", "Causal", "Chosen", "Full", "Mask", "Padding", "Segments", "Structure", "Window",
+           "check_align", "shift_of", "structure_of"]  # fmt: skip

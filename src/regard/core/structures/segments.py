@@ -1,0 +1,80 @@
+"""Structures of one segment: packed sequences, and pooling."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import values_are_checked
+from ..tiles import Tile
+from .structure import Structure, kind_of
+
+
+@dataclass(frozen=True, eq=False)
+class Segments(Structure):
+    """Pairs of one segment: packed sequences, and pooling.
+
+        ids[i] == key_ids[j]
+
+    Segments(ids)              packed self-attention; ids (n,) or (batch, n), any integers >= 0
+    Segments(ids, key_ids=...) packed cross-attention
+    Segments(ids, count=s)     pooling: query c of s attends the keys whose id is c (empty segments give 0)
+    """
+
+    ids: Tensor
+    key_ids: Tensor | None = None
+    count: int | None = None
+
+    def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
+        if self.count is not None:
+            if self.key_ids is not None:
+                raise ValueError("Segments(ids, key_ids, count): give key_ids (cross-attention) or count (pooling).")
+            if n != self.count:
+                raise ValueError(f"Segments(count={self.count}) pools into {self.count} rows, but there are n={n} "
+                                 "queries: pass one query a segment.")  # fmt: skip
+            keys = self._row(self.ids, "ids", lead, m)
+            if values_are_checked(keys) and keys.numel() and int(keys.max()) >= self.count:
+                raise ValueError(f"Segments(ids) holds {int(keys.max())}, expected 0 to {self.count - 1} (count="
+                                 f"{self.count}).")  # fmt: skip
+            return Segments(torch.arange(n, device=keys.device)[None], keys)
+        keys = self._row(self.ids if self.key_ids is None else self.key_ids, "key_ids" if self.key_ids is not None
+                         else "ids", lead, m)  # fmt: skip
+        return Segments(self._row(self.ids, "ids", lead, n), keys)
+
+    @staticmethod
+    def _row(ids: Tensor, name: str, lead: tuple[int, ...], size: int) -> Tensor:
+        if not isinstance(ids, Tensor) or ids.is_floating_point() or ids.dtype == torch.bool:
+            raise TypeError(f"Segments({name}={kind_of(ids)}): expected an integer tensor of segment ids.")
+        if ids.ndim == 0 or ids.shape[-1] != size:
+            raise ValueError(f"Segments({name}) has shape {tuple(ids.shape)}, expected {size} ids in its last axis. "
+                             "Cross-attention needs key_ids=, pooling needs count=.")  # fmt: skip
+        if values_are_checked(ids) and ids.numel() and int(ids.min()) < 0:
+            raise ValueError(f"Segments({name}) holds {int(ids.min())}, expected ids >= 0. Keys that belong nowhere "
+                             "are closed by & Padding(lengths) or & Mask(keep=...).")  # fmt: skip
+        if ids.ndim == 1:
+            return ids[None]
+        try:
+            return ids.expand(*lead, size).flatten(0, -2)
+        except RuntimeError:
+            raise ValueError(f"Segments({name}) has shape {tuple(ids.shape)}, expected (..., {size}) with the batch "
+                             f"shape {lead} or none.") from None  # fmt: skip
+
+    def allowed(self, tile: Tile) -> Tensor | None:
+        return _pick(self.ids, tile.batch, tile.query) == _pick(self._keys, tile.batch, tile.key)
+
+    @property
+    def _keys(self) -> Tensor:
+        return self.ids if self.key_ids is None else self.key_ids
+
+    def span(self, heads: int, slab: slice, rows: slice, n: int, m: int) -> tuple[int, int]:
+        keys = self._keys
+        if keys.device.type != "cpu" or keys.shape[0] != 1 or not bool((keys[0, 1:] >= keys[0, :-1]).all()):
+            return 0, m
+        ids = self.ids[:, rows]
+        edges = torch.stack([ids.min(), ids.max() + 1])
+        start, stop = torch.searchsorted(keys[0].contiguous(), edges).tolist()
+        return start, stop
+
+
+def _pick(ids: Tensor, batch: Tensor, index: Tensor) -> Tensor:
+    return ids[batch if ids.shape[0] > 1 else torch.zeros_like(batch), index]

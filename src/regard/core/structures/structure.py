@@ -1,0 +1,141 @@
+"""What a structure is, the two that every other needs, and what `over=` takes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..spec import Spec, transform
+from ..tiles import Tile
+
+
+@dataclass(frozen=True, eq=False)
+class Structure(Spec):
+    """The set of pairs (i, j) that may meet."""
+
+    is_graph = False
+
+    def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> "Structure":
+        """Checked against the sizes of one call, tensors brought to their canonical shape."""
+        return self
+
+    def allowed(self, tile: Tile) -> Tensor | None:
+        """Bool, broadcastable to (g, r, c); None where every pair is allowed."""
+        return None
+
+    def span(self, heads: int, slab: slice, rows: slice, n: int, m: int) -> tuple[int, int]:
+        """A range of columns outside which no row of the block may look."""
+        return 0, m
+
+    def keys(self, m: int) -> Tensor | None:
+        """(batch, heads or 1, m): False where a key is closed to every query, so that it may even hold NaN."""
+        return None
+
+    def lengths_of_keys(self, m: int) -> Tensor | None:
+        """(batch,) number of valid leading keys where padding is known, else None."""
+        return None
+
+    def to(self, device: torch.device | str) -> "Structure":
+        """The same with its tensors on a device."""
+        moved: Structure = transform(self, lambda x: x.to(device))
+        return moved
+
+    def parts(self) -> tuple["Structure", ...]:
+        return (self,)
+
+    def __and__(self, other: "Structure") -> "Structure":
+        if not isinstance(other, Structure):
+            raise TypeError(f"& joins two structures; the right side is {type(other).__name__}. "
+                            "A boolean tensor becomes a structure by Mask(keep=...).")  # fmt: skip
+        parts = tuple(p for p in (*self.parts(), *other.parts()) if not isinstance(p, Full))
+        return Full() if not parts else parts[0] if len(parts) == 1 else And(parts)
+
+    def __str__(self) -> str:
+        inside = ", ".join(f"{name}={_short(value)}" for name, value in self.fields_of() if value is not None)
+        return f"{type(self).__name__}({inside})"
+
+
+def _short(value: Any) -> str:
+    return f"{tuple(value.shape)}" if isinstance(value, Tensor) else str(value)
+
+
+def kind_of(value: Any) -> str:
+    return f"{value.dtype} tensor" if isinstance(value, Tensor) else type(value).__name__
+
+
+@dataclass(frozen=True, eq=False)
+class Full(Structure):
+    """Every query may attend every key.
+
+        (i, j) for all i, j
+
+    What is meant where no structure is given.
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class And(Structure):
+    """Pairs that every part allows; made by `a & b`."""
+
+    members: tuple[Structure, ...]
+
+    def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
+        if sum(part.is_graph for part in self.members) > 1:
+            raise ValueError("Edges(...) & Edges(...): a row walks along one edge list. Pass the edges that both have, "
+                             "or give one of the graphs as Mask(keep=adjacency).")  # fmt: skip
+        return And(tuple(part.fit(lead, heads, n, m) for part in self.members))
+
+    def allowed(self, tile: Tile) -> Tensor | None:
+        keep = None
+        for part in self.members:
+            more = part.allowed(tile)
+            keep = more if keep is None else keep if more is None else keep & more
+        return keep
+
+    def span(self, heads: int, slab: slice, rows: slice, n: int, m: int) -> tuple[int, int]:
+        start, stop = 0, m
+        for part in self.members:
+            first, last = part.span(heads, slab, rows, n, m)
+            start, stop = max(start, first), min(stop, last)
+        return start, max(start, stop)
+
+    def keys(self, m: int) -> Tensor | None:
+        keep = None
+        for part in self.members:
+            more = part.keys(m)
+            keep = more if keep is None else keep if more is None else keep & more
+        return keep
+
+    def to(self, device: torch.device | str) -> Structure:
+        return And(tuple(part.to(device) for part in self.members))
+
+    def lengths_of_keys(self, m: int) -> Tensor | None:
+        lengths = None
+        for part in self.members:
+            more = part.lengths_of_keys(m)
+            lengths = more if lengths is None else lengths if more is None else torch.minimum(lengths, more)
+        return lengths
+
+    def parts(self) -> tuple[Structure, ...]:
+        return self.members
+
+    def __str__(self) -> str:
+        return " & ".join(str(part) for part in self.members)
+
+
+def structure_of(over: Structure | None) -> Structure:
+    if over is None:
+        return Full()
+    if isinstance(over, Structure):
+        return over
+    if isinstance(over, Tensor):
+        raise TypeError(
+            f"over= got a {over.dtype} tensor: a bare mask does not say what True means. "
+            "Use Mask(keep=tensor) (True = may be attended), Mask(keep=~tensor) if True meant *drop*, "
+            "Padding(lengths), or Edges(edge_index)."
+        )
+    if isinstance(over, type):
+        raise TypeError(f"over= got the class {over.__name__}: pass an object, {over.__name__}(...).")
+    raise TypeError(f"over= got {type(over).__name__}, expected a structure: Full(), Causal(), Window(...), "
+                    "Padding(...), Mask(keep=...), Segments(...), Edges(...), joined with &.")  # fmt: skip
