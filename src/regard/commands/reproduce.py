@@ -1,0 +1,61 @@
+"""regard reproduce: published judgements of attention, made again."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from .telling import extra, stop, told
+
+app = typer.Typer(help="Make published judgements of attention again, over seeds.", no_args_is_help=True)
+
+
+@app.callback()
+def main() -> None:
+    pass
+
+
+@app.command()
+def sst(
+    out: Annotated[Path, typer.Option(help="A folder for what was measured; stopped runs go on.")] = Path("sst-again"),
+    seeds: Annotated[int, typer.Option(min=1, help="How often each model is trained.")] = 8,
+    steps: Annotated[
+        str, typer.Option(help="all, or some of weights, uniform, dot, random, seeds, guides, adversary, with commas.")
+    ] = "all",
+    every: Annotated[int, typer.Option(min=1, help="The adversary judges every so manieth test sentence.")] = 1,
+    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda.")] = "cpu",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """SST's BiLSTM with attention, as Jain & Wallace and Wiegreffe & Pinter judged it (needs REGARD_DATA and MiniLM).
+
+    Example:  regard reproduce sst --seeds 8 --out sst-again
+    """
+    if out.exists() and not out.is_dir():
+        stop(f"--out {out} is a file; name a folder.")
+    console = Console(stderr=True)
+    with extra("judge"), told():
+        from regard.judging.finding import to_json
+        from regard.judging.retrained.published import STEPS, reproduce
+        from regard.recording.files.writing import write_whole
+
+        chosen = STEPS if steps == "all" else tuple(one.strip() for one in steps.split(","))
+        found = reproduce(out, seeds=seeds, steps=chosen, every=every, device=device,
+                          tell=lambda sentence: console.print(f"[dim]{sentence}[/dim]"))  # fmt: skip
+        text = to_json(found)
+        write_whole(out / "findings.json", [text.encode()])
+        if json:
+            typer.echo(text)
+            return
+        table = Table(title=f"SST over {seeds} seeds")
+        for column in ("what", "value", "interval", "published", "beside it"):
+            table.add_column(column)
+        for one in found:
+            beside = ", ".join(f"{name} {value:.3g}" for name, value in one.baselines.items()
+                               if name != "published" and value is not None)  # fmt: skip
+            ends = "-" if one.interval is None else f"{one.interval[0]:.3f} to {one.interval[1]:.3f}"
+            told_before = one.baselines.get("published")
+            table.add_row(one.name, "undefined" if one.value is None else f"{one.value:.3f}", ends,
+                          "-" if told_before is None else f"{told_before:g}", beside)  # fmt: skip
+        Console().print(table)

@@ -1,0 +1,128 @@
+"""What was found on SST beside what was published: findings over seeds, with intervals over seeds and instances."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..finding import Finding
+from ..intervals import estimate, known, mean, median
+from .guides import guides
+from .on_sst import measured, retraining
+from .reading import Read
+from .retraining import Retraining
+from .seeds import seed_variance
+from .trained_adversary import trained_adversary
+from .uniform import uniform_retraining
+
+Tell = Callable[[str], None]
+CLASSES = ("negative", "positive")
+# Jain & Wallace 2019, from the result files of their code: mean tau by predicted class, median of the divergence
+TAU = {("additive", "gradient"): (0.34, 0.36), ("additive", "leave one out"): (0.27, 0.32),
+       ("dot", "gradient"): (0.07, None)}  # fmt: skip
+SIGNIFICANT = {("additive", "gradient"): (0.48, 0.49), ("additive", "leave one out"): (0.33, 0.40)}
+FAR = {"median": 0.50, "mean": 0.485}
+# Wiegreffe & Pinter 2019: F1 of the positive class
+F1 = {"F1, additive weights": 0.831, "F1, uniform weights": 0.822, "F1, guided by uniform": 0.812,
+      "F1, guided by learned": 0.817, "F1, guided by base": 0.824, "F1, guided by adversary": 0.592}  # fmt: skip
+STEPS = ("weights", "uniform", "dot", "random", "seeds", "guides", "adversary")
+
+
+def reproduce(
+    folder: Path, *, seeds: int = 8, steps: Sequence[str] = STEPS, every: int = 1, device: str = "cpu",
+    tell: Tell = lambda _: None, seed: int = 0,
+) -> list[Finding]:  # fmt: skip
+    """Everything that was published about the weights of SST's model, again; a folder that is there goes on.
+
+    steps   weights    tau and the adversary of additive attention on MiniLM's vectors
+            uniform    the same model trained with uniform weights
+            dot        tau of dot attention
+            random     tau of additive attention on random vectors
+            seeds, guides, adversary   as the judges of those names
+    every   the adversary judges every so manieth test sentence
+    """
+    strange = [one for one in steps if one not in STEPS]
+    if strange:
+        raise ValueError(f"reproduce(steps={strange[0]!r}): expected some of {', '.join(STEPS)}.")
+    main = retraining("minilm", folder, device)
+
+    def models(some: Retraining, attention: str, count: int = seeds, often: int = 0) -> list[Read]:
+        made = []
+        for one in range(count):
+            made.append(some.trained(attention, one, also=measured(some.task, often, seed)))
+            tell(f"{attention} weights, {some.folder.name if some.folder else ''} vectors, seed {one}")
+        return made
+
+    found: list[Finding] = []
+    if {"weights", "uniform", "seeds", "guides", "adversary"} & set(steps):
+        read = models(main, "additive", often=every)
+        if "weights" in steps:
+            found += correlations(read, "additive", "MiniLM's vectors", seed) + adversaries(read, seed)
+    if "uniform" in steps:
+        found += uniform_retraining(main, seeds=seeds, seed=seed)
+    if "dot" in steps:
+        found += correlations(models(main, "dot"), "dot", "MiniLM's vectors", seed)
+    if "random" in steps:
+        other = retraining("random", folder, device)
+        found += correlations(models(other, "additive"), "additive", "random vectors", seed)
+    if "seeds" in steps and seeds > 1:
+        found += seed_variance(main, seeds=seeds, seed=seed)
+    if "guides" in steps:
+        found += guides(main, seeds=seeds, seed=seed)
+    if "adversary" in steps:
+        found += trained_adversary(main, others=seeds - 1, seed=seed)
+    return [_beside(one) for one in found]
+
+
+def correlations(read: Sequence[Read], attention: str, vectors: str, seed: int = 0) -> list[Finding]:
+    """Mean tau by the class that is predicted, and the share of sentences with p up to 0.05, uncorrected as published;
+    all words are counted."""
+    tau, p = (np.stack([one.more[name] for one in read]) for name in ("tau", "p"))  # (seeds, instances, pairs)
+    said = np.stack([one.classes() for one in read])
+    made = []
+    for column, other, by_chance in ((0, "gradient", 3), (1, "leave one out", 4)):
+        for place, name in enumerate(CLASSES):
+            here = np.where((said == place)[..., None], tau, np.nan)
+            value = estimate(here[..., column], seeds=True, seed=seed)
+            beside = {"random": known(here[..., by_chance]), "gradient and leave one out": known(here[..., 2])}
+            published = TAU.get((attention, other), (None, None))[place]
+            made.append(Finding.of(
+                value, name=f"tau of {attention} attention and {other}, {name}, {vectors}", better="higher",
+                test="correlation", unit="Kendall tau-b", says=f"Weights and {other} order the words alike by "
+                f"{value.value:.2f} where the model says {name}.",
+                baselines=beside if published is None else {"published": published, **beside},
+            ))  # fmt: skip
+            held = np.where(np.isnan(here[..., column]), np.nan, p[..., column] <= 0.05)
+            share = estimate(held, seeds=True, seed=seed)
+            shares = SIGNIFICANT.get((attention, other), (None, None))[place]
+            made.append(Finding.of(
+                share, name=f"share with p up to .05, {attention} attention and {other}, {name}, {vectors}",
+                better="higher", test="correlation", unit="share",
+                says=f"In {share.value:.0%} of the sentences, before any correction.", baselines={} if shares is None else {"published": shares},
+            ))  # fmt: skip
+    return made
+
+
+def adversaries(read: Sequence[Read], seed: int = 0) -> list[Finding]:
+    """The largest divergence with a prediction that stays within 0.05, and within 0.01; optimised at 0.01."""
+    made = []
+    for key, budget in (("far", "0.05"), ("far tight", "0.01")):
+        far = np.stack([one.more[key] for one in read])
+        for name, statistic in (("median", median), ("mean", mean)):
+            value = estimate(far, statistic, seeds=True, seed=seed)
+            beside = {
+                kind: known(np.stack([one.more[kind] for one in read]), statistic) for kind in ("limit", "random")
+            }
+            made.append(Finding.of(
+                value, name=f"adversarial attention within {budget}, {name}", better="lower", unit="JSD (max 0.69)",
+                test="adversarial attention", baselines=beside,
+                says=f"Weights that differ by {value.value:.2f} ({name}) give the same prediction within {budget}.",
+            ))  # fmt: skip
+    return made
+
+
+def _beside(one: Finding) -> Finding:
+    """With the published F1, where there is one."""
+    if one.name not in F1:
+        return one
+    return Finding.from_dict({**one.as_dict(), "baselines": {"published": F1[one.name], **one.baselines}})
