@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from .commands import bench, judge, people, see, study, tasks, taxonomy
+from .commands import bench, judge, people, reproduce, see, study, tasks, taxonomy
 from .commands.telling import extra, stop
 
 app = typer.Typer(
@@ -61,6 +61,7 @@ app.command()(taxonomy.taxonomy)
 app.command()(judge.judge)
 app.add_typer(see.app)
 app.add_typer(bench.app, name="bench")
+app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(tasks.app, name="train")
 app.add_typer(people.app, name="people")
 app.add_typer(study.app, name="study")

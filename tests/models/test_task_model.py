@@ -10,8 +10,9 @@ from torch.testing import assert_close
 import regard
 from regard.data import Example, collate, motifs, retrieval, two_relations
 from regard.models import TaskModel, features, outputs, queries, ready
+from regard.models.answer import Answer
 from regard.models.looking import look
-from regard.models.objectives import Classification
+from regard.models.objectives import Classification, Ranking
 from regard.models.trainer import Trainer, Training
 
 WORDS, CLASSES, DIM = 20, 3, 8
@@ -28,6 +29,8 @@ def feature_models() -> dict[str, nn.Module]:
         "convolved": features.Convolved(words, DIM, width=3, layers=2),
         "gru": features.Recurrent(words, DIM // 2),
         "lstm": features.Recurrent(words, DIM // 2, "lstm", layers=2),
+        "marked": features.Recurrent(words, DIM // 2, "lstm", marks=True),
+        "alone": features.Alone(words, DIM),
         "thinned": features.Recurrent(words, DIM // 2, layers=2, thin=2),
         "transformed": features.Transformed(words, heads=2, layers=2, dropout=0.0),
     }
@@ -197,3 +200,39 @@ def test_an_unknown_attention_is_refused_with_what_there_is():
 def test_a_second_input_that_is_missing_is_named():
     with pytest.raises(ValueError, match="this batch has none"):
         ready.retriever(5, 4)(replace(collate(texts()), inputs=torch.zeros(3, 5, 2, dtype=torch.long)))
+
+
+def test_marks_are_read_and_never_attended():
+    """Second computation: start, words and end through the LSTM, its first and last state dropped."""
+    model = features.Recurrent(features.Embedded(WORDS, DIM), DIM // 2, "lstm", marks=True).double()
+    examples = texts()
+    seen = model(collate(examples))
+    for place, one in enumerate(examples):
+        words = torch.cat([model.marks[:1], model.before.table(one.inputs), model.marks[1:]])
+        states, _ = model.layers[0](words[None])
+        assert_close(seen.values[place, : one.length], states[0, 1:-1])
+    with pytest.raises(ValueError, match="thin=1"):
+        features.Recurrent(features.Embedded(WORDS, DIM), 2, marks=True, thin=2)
+
+
+def test_known_vectors_are_where_words_begin():
+    known = torch.randn(WORDS, DIM)
+    table = features.Embedded(WORDS, DIM, vectors=known).table.weight
+    assert_close(table[1:], known[1:])
+    assert not table[0].any()
+    with pytest.raises(ValueError, match="one for each word"):
+        features.Embedded(WORDS, DIM, vectors=known[1:])
+
+
+def test_ranking_weighs_positive_examples_and_scores_all_pairs():
+    from sklearn.metrics import roc_auc_score
+
+    draw = torch.Generator().manual_seed(0)
+    out, target = torch.randn(40, 2, generator=draw), torch.arange(40) % 3 == 0
+    out[:4] = 0.0  # ties count half
+    examples = [Example(torch.tensor([4]), one.long(), id=i) for i, one in enumerate(target)]
+    answer, batch = Answer(out), collate(examples)
+    right, pairs = Ranking().scores(answer, batch)["auc"]
+    assert right / pairs == pytest.approx(roc_auc_score(target, (out[:, 1] - out[:, 0]).numpy()))
+    losses = nn.functional.cross_entropy(out, target.long(), reduction="none")
+    assert_close(Ranking(0.5)(answer, batch), losses[~target].sum() + 0.5 * losses[target].sum())

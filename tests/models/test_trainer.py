@@ -14,6 +14,7 @@ import torch
 from torch.testing import assert_close
 
 from regard.data import Example, cipher, retrieval
+from regard.data.batch import collate
 from regard.models import checkpoint, devices, ready
 from regard.models.objectives import Classification, Regression, Sequences
 from regard.models.trainer import Trainer, Training
@@ -250,3 +251,25 @@ def test_mixed_precision_keeps_full_weights_and_a_loss_near_that_of_full_precisi
     assert all(x.dtype == torch.float32 for x in model.state_dict().values())
     assert mixed.losses != full.losses
     assert_close(torch.tensor(mixed.losses), torch.tensor(full.losses), rtol=0.05, atol=0.05)
+
+
+def test_an_epoch_before_the_earliest_is_never_kept():
+    rising = replace(FOUR, rate=0.0)  # nothing is learned: the first epoch is as good as any
+    assert fitted(rising)[1].kept == 1
+    assert fitted(rising, earliest=3)[1].kept == 3
+    assert fitted(replace(rising, epochs=2), earliest=3)[1].kept == 2  # the last, where there are no more
+
+
+def test_an_optimiser_of_ones_own_takes_the_steps():
+    own = lambda model: torch.optim.SGD(model.parameters(), lr=1.0)  # noqa: E731
+    one, two = (fitted(replace(FOUR, epochs=1, clip=float("inf"), warmup=0), dropout=0.0, **options)[0]
+                for options in ({}, {"optimise": own}))  # fmt: skip
+    assert not same(one, two)
+    task, by_hand = setting(dropout=0.0)
+    still = replace(FOUR, epochs=1, batch=40, rate=0.1, warmup=0, schedule="constant", clip=float("inf"))
+    trained, _ = fitted(still, dropout=0.0, optimise=own)
+    batch = collate(task.train)
+    objective = Sequences()
+    (objective(by_hand(batch), batch) / objective.count(batch)).backward()
+    for a, b in zip(trained.parameters(), by_hand.parameters(), strict=True):
+        assert_close(a, b if b.grad is None else b - 0.1 * b.grad, atol=1e-6, rtol=1e-4)

@@ -51,8 +51,8 @@ def retraining(vectors: str = "minilm", folder: Path | None = None, device: str 
 
 def longer(task: Task, shortest: int = SHORTEST) -> Task:
     """Sentences of so many words or more."""
-    parts = {part: [one for one in getattr(task, part) if one.length >= shortest] for part in ("train", "val", "test")}
-    return replace(task, **parts)
+    train, val, test = ([one for one in part if one.length >= shortest] for part in (task.train, task.val, task.test))
+    return replace(task, train=train, val=val, test=test)
 
 
 def piece_means(words: Vocabulary, dim: int = DIM, scale: float = SCALE) -> Tensor:
@@ -81,7 +81,7 @@ def builder(words: int, vectors: Tensor | None, dim: int = 300) -> Callable[[str
                 nn.init.zeros_(seen.marks)  # as a word that has no vector
         else:
             seen = features.Alone(before, WIDTH)
-        d: int = seen.dim  # type: ignore[assignment]
+        d: int = seen.dim
         said = outputs.Classes(d, 2)
         if attention == "given":
             return TaskModel(seen, Told(), Imposed(d), said)
