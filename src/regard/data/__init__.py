@@ -3,7 +3,7 @@
 from .acm import acm
 from .agnews import ag_news
 from .batch import Batch, Example, collate
-from .drugs import drug_response
+from .drugs import drug_graphs, drug_response
 from .eyes import Reading, Scene, geco, scenes
 from .files import MissingData
 from .heterophilous import heterophilous
@@ -25,6 +25,6 @@ from .word_alignments import AlignedPair, gold_alignments, reference_alignments
 
 __all__ = ["AlignedPair", "Batch", "Example", "Lookup", "MissingData", "NodeTask", "Pairs", "Reading", "Review",
            "Scene", "Task", "TypedTask", "Vocabulary", "acm", "ag_news", "batches", "cipher", "clutter", "collate",
-           "dictionary_lookup", "drug_response", "geco", "gold_alignments", "heterophilous", "mnist", "molecules",
-           "motifs", "movies", "multi30k", "noisy_mnist", "planetoid", "reference_alignments", "retrieval", "reviews",
-           "scenes", "spoken_strings", "sst", "tu", "two_relations"]  # fmt: skip
+           "dictionary_lookup", "drug_graphs", "drug_response", "geco", "gold_alignments", "heterophilous", "mnist",
+           "molecules", "motifs", "movies", "multi30k", "noisy_mnist", "planetoid", "reference_alignments", "retrieval",
+           "reviews", "scenes", "spoken_strings", "sst", "tu", "two_relations"]  # fmt: skip

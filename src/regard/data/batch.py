@@ -42,7 +42,7 @@ class Batch:
 
     inputs (B, n, ...), lengths (B,); target (B, ...), target_lengths (B,) where targets are sequences;
     gold, parts, second as in an example with a batch axis before them; ids (B,);
-    of graphs: inputs (N, F), edge_index (2, E), graph (N,) the graph of each node.
+    of graphs: inputs (N, F), edge_index (2, E), graph (N,) the graph of each node, edge_attr (E, D) what edges are.
     """
 
     inputs: Tensor
@@ -56,6 +56,7 @@ class Batch:
     second_lengths: Tensor | None = None
     edge_index: Tensor | None = None
     graph: Tensor | None = None
+    edge_attr: Tensor | None = None
 
     def __len__(self) -> int:
         return self.ids.shape[0]
@@ -102,6 +103,8 @@ def collate(examples: Sequence[Example]) -> Batch:
 
 def stacked(parts: Sequence[Tensor]) -> Tensor:
     """(B, ...): each axis filled up with zeros to the longest."""
+    if all(x.shape == parts[0].shape for x in parts):
+        return torch.stack(list(parts))
     size = [max(sides) for sides in zip(*(x.shape for x in parts), strict=True)]
     filled = []
     for x in parts:

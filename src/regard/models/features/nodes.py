@@ -14,7 +14,8 @@ from .seen import Seen
 class Nodes(nn.Module):
     """Layers of graph attention: inputs (N, d) and edges -> values (1, N, dim), with what each layer made added up.
 
-    align="uniform": the mean of the neighbours. by_node: attention further on goes along the edges (node-level tasks)
+    align="uniform": the mean of the neighbours. layer: GATConv, models.gcn.GCNConv, ...; edge_dim=D: its layers read
+    the batch's edge_attr (E, D). by_node: attention further on goes along the edges (node-level tasks)
     and not over the nodes of each graph.
     """
 
@@ -30,9 +31,10 @@ class Nodes(nn.Module):
         x = self.first(batch.inputs)
         maps = []
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            heard, amap = layer(F.relu(norm(x)), batch.edge_index, return_map=True)
+            more = {"edge_attr": batch.edge_attr} if getattr(layer, "edge_dim", None) is not None else {}
+            heard, amap = layer(F.relu(norm(x)), batch.edge_index, return_map=True, **more)
             x = x + self.dropout(heard)
-            maps.append(amap)
+            maps += [amap] if amap is not None else []
         assert batch.edge_index is not None
         over = Edges(batch.edge_index) if self.by_node else batch.over
         return Seen(x[None], x.shape[0] if self.by_node else len(batch), over, maps=tuple(maps))

@@ -1,6 +1,7 @@
 """Experiments: the tasks of `regard train`, each with its model, its measures and its trivial baselines."""
 
 from .documents import Movies
+from .drugs import Drugs
 from .experiment import Experiment
 from .graphs import TU, Motifs
 from .images import Clutter, Denoise
@@ -9,7 +10,7 @@ from .speech import Spoken
 from .texts import SST, AGNews
 from .translation import Cipher, Multi30k
 
-_ALL = (SST, Movies, AGNews, Multi30k, Spoken, Denoise, TU, Retrieval, Cipher, Clutter, Motifs)
+_ALL = (SST, Movies, AGNews, Multi30k, Spoken, Denoise, TU, Drugs, Retrieval, Cipher, Clutter, Motifs)
 EXPERIMENTS: dict[str, type[Experiment]] = {one.name: one for one in _ALL}
 
 __all__ = ["EXPERIMENTS", "Experiment"]

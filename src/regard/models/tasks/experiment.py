@@ -45,12 +45,14 @@ class Experiment(ABC):
     beside     ablations that are trained beside the attention asked for
     drawn      whether a seed also draws the data (their split, their noise)
     small      a setting for a CPU, done in minutes
+    own        names of attention that mean something in this task alone: those of networks on graphs
     """
 
     name = ""
     measures: dict[str, Measure] = {}  # noqa: RUF012 a subclass has its own
     beside: tuple[str, ...] = ("uniform", "none")
     usual = "additive"
+    own: tuple[str, ...] = ()
     drawn = True
     says: dict[str, str] = {}  # noqa: RUF012 what an attention is called in this task's table
 

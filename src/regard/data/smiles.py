@@ -1,0 +1,74 @@
+"""Molecules from SMILES, by RDKit: atoms, bonds and what they are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+ELEMENTS = ("C", "N", "O", "F", "S", "Cl", "Br", "I", "P", "B")  # all others share one place
+BONDS = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
+ATOM = len(ELEMENTS) + 1 + 6 + 5 + 5 + 3  # the width of an atom's features
+BOND = len(BONDS) + 2
+
+
+@dataclass(frozen=True, eq=False)
+class Molecule:
+    """A molecule as a graph without hydrogens.
+
+    atoms (n, 30): element, bonds (0-5), hydrogens (0-4), hybridisation, charge, aromatic, in a ring
+    edges (2, E): each bond in both directions; bonds (E, 6): single, double, triple, aromatic, conjugated, in a ring
+    symbols: the elements, in the order of the atoms
+    """
+
+    smiles: str
+    atoms: Tensor
+    edges: Tensor
+    bonds: Tensor
+    symbols: tuple[str, ...]
+
+
+def molecule(smiles: str) -> Molecule:
+    """The graph of a SMILES string. RDKit reads it; a string that it cannot read is refused."""
+    chem = chemistry()
+    found = chem.MolFromSmiles(smiles)
+    if found is None or found.GetNumAtoms() == 0:
+        raise ValueError(f"molecule({smiles!r}): RDKit reads no molecule from it; expected a SMILES string, as CCO.")
+    atoms = list(found.GetAtoms())
+    links, bonds = [], []
+    for bond in found.GetBonds():
+        first, last = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+        links += [(first, last), (last, first)]
+        bonds += 2 * [[*_one(str(bond.GetBondType()), BONDS), bond.GetIsConjugated(), bond.IsInRing()]]
+    return Molecule(
+        smiles,
+        torch.tensor([_atom(each) for each in atoms], dtype=torch.float32),
+        torch.tensor(links, dtype=torch.long).reshape(-1, 2).T.contiguous(),
+        torch.tensor(bonds, dtype=torch.float32).reshape(-1, BOND),
+        tuple(each.GetSymbol() for each in atoms),
+    )
+
+
+def chemistry() -> Any:
+    """RDKit's module of molecules; without it, what to install."""
+    try:
+        from rdkit import Chem, RDLogger
+    except ModuleNotFoundError:
+        raise ValueError("Molecules are read by RDKit, which is not installed: pip install 'regard[chem]'.") from None
+    RDLogger.DisableLog("rdApp.*")  # type: ignore[attr-defined]
+    return Chem
+
+
+def _atom(atom: Any) -> list[float]:
+    element = _one(atom.GetSymbol(), ELEMENTS)
+    return [
+        *element, float(not any(element)),
+        *_one(min(atom.GetDegree(), 5), range(6)), *_one(min(atom.GetTotalNumHs(), 4), range(5)),
+        *_one(str(atom.GetHybridization()), ("SP", "SP2", "SP3", "SP3D", "SP3D2")),
+        float(atom.GetFormalCharge()), atom.GetIsAromatic(), atom.IsInRing(),
+    ]  # fmt: skip
+
+
+def _one(value: Any, of: Sequence[Any]) -> list[float]:
+    return [float(value == each) for each in of]

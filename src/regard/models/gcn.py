@@ -1,0 +1,43 @@
+"""Graph convolution: what graph attention is compared with."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..core.attend import attend
+from ..core.edges import Edges
+from ..core.remember import remembered
+from ..nn.graph.linear import linear
+
+
+class GCNConv(nn.Module):
+    """A node is the sum of its neighbours and itself, each divided by the roots of both their degrees.
+
+        x'_i = sum_j W x_j / sqrt(d_i d_j) + b,   d: neighbours of a node, itself included
+
+    x (N, F), edge_index (2, E) of an undirected graph  ->  (N, heads * C)
+
+    Kipf and Welling 2017. The weights are those of the graph alone: sqrt(d_i) times the mean over neighbours of
+    x_j / sqrt(d_j), which is uniform attention between two scalings. `heads` only widens it, so that it stands where a
+    layer of attention stood; return_map gives None, since nothing was attended.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, heads: int = 1):
+        super().__init__()
+        self.lin = linear(in_channels, heads * out_channels, bias=False)
+        self.bias = nn.Parameter(torch.zeros(heads * out_channels))
+
+    def forward(self, x: Tensor, edge_index: Tensor, return_map: bool = False) -> Any:
+        nodes = x.shape[0]
+
+        def root_of_degree() -> Tensor:
+            others = edge_index[1][edge_index[0] != edge_index[1]]  # a loop of the caller's is the one that each has
+            return (torch.bincount(others, minlength=nodes) + 1).to(torch.float32).sqrt()[:, None]
+
+        root = remembered((edge_index,), f"root of degree, {nodes} nodes", root_of_degree)
+        v = (self.lin(x) / root)[None]
+        nobody = v.new_zeros(1, nodes, 1)
+        ran = attend(nobody, nobody, v, "dot", "uniform", Edges(edge_index, (nodes, nodes), self_loops=True))
+        out = ran.out[0] * root + self.bias
+        return (out, None) if return_map else out
