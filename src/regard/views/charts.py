@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections.abc import Callable
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,16 @@ from .plotting import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 WIDTH = 4.6  # inches: letters stay readable where a phone shows the figure in full
 MOST = 2000  # points that are drawn of a series
 BINS = 24
 # Colours that stand for those of the page: each becomes a variable of its style.
-INK, SOFT, LINE = "#0a0b01", "#0a0b02", "#0a0b03"
+INK, SOFT, LINE, GOOD, BAD = "#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05"
 SERIES = ("#0a0c00", "#0a0c01", "#0a0c02", "#0a0c03", "#0a0c04")
-VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line"} | {name: f"--c{i}" for i, name in enumerate(SERIES)}
+VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", GOOD: "--good", BAD: "--bad"}
+VARIABLES |= {name: f"--c{i}" for i, name in enumerate(SERIES)}
 STYLE: dict[str, Any] = {
     "text.color": INK, "axes.labelcolor": SOFT, "axes.edgecolor": LINE, "xtick.color": SOFT, "ytick.color": SOFT,
     "grid.color": LINE, "font.size": 8.5, "axes.linewidth": 0.8, "axes.spines.top": False, "axes.spines.right": False,
@@ -30,21 +33,30 @@ STYLE: dict[str, Any] = {
 
 def chart(evidence: Histogram | Plot) -> Markup:
     """The figure as SVG that stands in a page."""
+    rows = len(evidence.values) if isinstance(evidence, Histogram) else 0
+
+    def draw(figure: "Figure") -> None:
+        if isinstance(evidence, Histogram):
+            _histogram(figure, evidence)
+        else:
+            _plot(figure.add_subplot(), evidence)
+
+    return drawn(draw, (WIDTH, 0.55 + 0.52 * rows if rows else 3.4), f"{evidence.title}: {evidence.says}")
+
+
+def drawn(draw: "Callable[[Figure], None]", size: tuple[float, float], alt: str) -> Markup:
+    """What `draw` puts on a figure of that size (inches), as SVG in the colours of the page."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE | PAPER):
-        rows = len(evidence.values) if isinstance(evidence, Histogram) else 0
-        figure = Figure((WIDTH, 0.55 + 0.52 * rows if rows else 3.4), layout="constrained")
+        figure = Figure(size, layout="constrained")
         FigureCanvasSVG(figure)
-        if isinstance(evidence, Histogram):
-            _histogram(figure, evidence)
-        else:
-            _plot(figure.add_subplot(), evidence)
+        draw(figure)
         file = io.BytesIO()
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-    return _inside(file.getvalue().decode(), f"{evidence.title}: {evidence.says}")
+    return _inside(file.getvalue().decode(), alt)
 
 
 def _histogram(figure: Any, evidence: Histogram) -> None:

@@ -1,0 +1,79 @@
+"""Sentences about a comparison. None says more than its test: what was not found may be there all the same."""
+
+import math
+
+import numpy as np
+
+from ...models.tasks.experiment import Measure
+from ..results import Results
+from ..statistics import Comparison, seeds_for, smallest_p
+
+
+def number(value: float | None, measure: Measure, signed: bool = False) -> str:
+    """A value of a metric as tables show it."""
+    if value is None or math.isnan(value):
+        return ""
+    return f"{measure.scale * value:{'+' if signed else ''}.{measure.digits}f}".replace("-", "−")
+
+
+def probability(p: float) -> str:
+    """.004, .25, 1; what is smaller than .001 is told as such."""
+    if p < 0.001:
+        return "< .001"
+    return f"{p:.2g}".removeprefix("0") if p < 1 else "1"
+
+
+def says(one: Comparison, measure: Measure) -> str:
+    """One sentence: what was seen, and what the test lets one say of it."""
+    where = f"{one.variant} and {one.baseline} on {one.task}"
+    what = f"by {number(abs(one.difference.value or 0.0), measure)} ({measure.says}{_ends(one, measure)})"
+    if one.verdict in ("better", "worse"):
+        assert one.adjusted is not None
+        return (f"{one.variant} is {one.verdict} than {one.baseline} on {one.task} {what}; significant, p "
+                f"{_is(one.adjusted)} after Holm's correction for {_count(one.comparisons, 'comparison')}, "
+                f"{one.seeds} seeds.")  # fmt: skip
+    seen = f"in the mean of {_count(one.seeds, 'seed')} they differ {what}"
+    if one.verdict == "not tested":
+        return f"{where}: {seen}; this metric was not tested."
+    if one.verdict == "cannot be told":
+        needed = seeds_for(one.comparisons, one.alpha)
+        more = "compare fewer variants" if needed is None else f"it takes {needed} seeds"
+        return (f"{where} cannot be told apart by this study: {seen}, and its smallest p is "
+                f"{probability(smallest_p(one.seeds, one.comparisons))}; {more}.")  # fmt: skip
+    assert one.adjusted is not None
+    return (f"No difference found between {where}: {seen}, p {_is(one.adjusted)} after correction. A difference of "
+            f"{number(one.visible, measure)} would have been found with a chance of .8.")  # fmt: skip
+
+
+def below_trivial(results: Results, task: str, metric: str | None = None) -> tuple[str, float, list[str]] | None:
+    """The best trivial baseline of a task, its value, and the variants whose mean is not above it; None without one."""
+    metric = metric or results.main(task)
+    sign = 1.0 if results.measures[task][metric].higher else -1.0
+    found: dict[str, list[float]] = {}
+    for row in results.trivial:
+        if (row.task, row.metric) == (task, metric) and row.value is not None:
+            found.setdefault(row.variant, []).append(row.value)
+    if not found:
+        return None
+    name = max(found, key=lambda one: sign * float(np.mean(found[one])))
+    best = float(np.mean(found[name]))
+    means = {one: list(results.values(task, one, metric).values()) for one in results.variants}
+    below = [one for one, values in means.items() if values and sign * float(np.mean(values)) <= sign * best]
+    return name, best, below
+
+
+def _ends(one: Comparison, measure: Measure) -> str:
+    """The interval of the size of the difference, in the direction it was told."""
+    if one.difference.interval is None or one.difference.value is None:
+        return ""
+    low, high = one.difference.interval if one.difference.value >= 0 else [-x for x in one.difference.interval[::-1]]
+    return f", interval {number(low, measure)} to {number(high, measure)}"
+
+
+def _is(p: float) -> str:
+    said = probability(p)
+    return said if said.startswith("<") else f"= {said}"
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n} {word}{'s' * (n != 1)}"
