@@ -86,7 +86,7 @@ class Drugs(Experiment):
     @property
     def training(self) -> Training:
         if self.small:
-            return Training(epochs=25, batch=512, rate=5e-3, decay=1e-4, schedule="cosine", patience=20)
+            return Training(epochs=15, batch=512, rate=5e-3, decay=1e-4, schedule="cosine", patience=20)
         return Training(epochs=60, batch=512, rate=1e-3, decay=1e-4, schedule="cosine", patience=60)
 
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:
