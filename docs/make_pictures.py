@@ -33,6 +33,11 @@ def pages() -> list[Path]:
     return sorted([*(DOCS / "mechanisms").glob("*.md"), *(DOCS / "examples").glob("*.md")])
 
 
+def trained() -> list[Path]:
+    """Pages that train a model: what they print depends a little on the machine."""
+    return [DOCS / "judge" / "shortcut.md"]
+
+
 def blocks(page: Path) -> list[re.Match[str]]:
     return list(BLOCK.finditer(page.read_text(encoding="utf-8")))
 
@@ -74,6 +79,6 @@ def make(page: Path) -> None:
 if __name__ == "__main__":
     PICTURES.mkdir(parents=True, exist_ok=True)
     wanted = set(sys.argv[1:])
-    for page in pages():
+    for page in (*pages(), *trained()):
         if not wanted or page.stem in wanted:
             make(page)

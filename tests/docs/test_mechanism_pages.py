@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib", reason="the pages draw with matplotlib: pip install 'regard[demo]'")
@@ -52,6 +53,16 @@ def test_the_code_runs_and_prints_what_the_page_shows(page):
         shown = block["printed"] or ""
         assert alike(printed, shown), f"{page.name} shows\n{shown}\nand its code prints\n{printed}"
     make_pictures.plt.close("all")
+
+
+@pytest.mark.parametrize("page", make_pictures.trained(), ids=lambda page: page.stem)
+def test_a_page_that_trains_a_model_comes_to_what_it_says(page):
+    names = {"__name__": "page"}
+    for block in make_pictures.blocks(page):
+        printed, shown = make_pictures.run(block["code"], page, names), block["printed"] or ""
+        assert NUMBER.sub("#", printed).split() == NUMBER.sub("#", shown).split()  # its verdicts are words
+        found, told = (np.array([float(x) for x in NUMBER.findall(text)]) for text in (printed, shown))
+        assert np.allclose(found, told, atol=0.2)  # another machine trains another model
 
 
 @pytest.mark.parametrize("page", MECHANISMS, ids=lambda page: page.stem)

@@ -105,6 +105,10 @@ def test_measures_that_share_their_runs_get_what_each_gets_alone():
     assert set(together) == {*measures, "random"}
     for name, measure in measures.items():
         assert_allclose(together[name], erased(adapter, measure, seed=3), atol=1e-7)
+    without = erased_by(adapter, measures, seed=3, flips=False)
+    for name in together:
+        assert_allclose(without[name][:, :2], together[name][:, :2], atol=1e-7)
+        assert np.isnan(without[name][:, 2:]).all()
     drawn = [erased(adapter, chance(4 + draw), seed=3) for draw in range(5)]
     assert_allclose(together["random"], np.mean(drawn, 0), atol=1e-7)
 

@@ -55,7 +55,7 @@ def layers(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -> 
     that a test fails there says nothing about the last one.
     """
     measures: dict[str, Importance] = {name: weights_of(look) for name, look in looks(adapter).items()}
-    erased = erased_by(adapter, measures, bins, seed)
+    erased = erased_by(adapter, measures, bins, seed, flips=False)
     others: dict[str, Importance] = {"gradient": gradient, "leave one out": leave_one_out, RANDOM: chance(seed + 1)}
     tau = taus_of(adapter, measures | others)
     first = len(measures)
@@ -94,7 +94,7 @@ def removals(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -
     deleted: a mask leaves a hole that a model may never have met, deletion moves what follows."""
     _of_tokens(adapter)
     measure: dict[str, Importance] = {"attention": weights_of(adapter.look)}
-    by = {how: erased_by(adapter.removing(how), measure, bins, seed) for how in ("mask", "delete")}
+    by = {how: erased_by(adapter.removing(how), measure, bins, seed, flips=False) for how in ("mask", "delete")}
     made = []
     for how, other in (("mask", "delete"), ("delete", "mask")):
         for column, (what, better) in enumerate((("comprehensiveness", "higher"), ("sufficiency", "lower"))):
