@@ -40,6 +40,8 @@ class Adapter:
     trivial    by name, the classes that something trivial, such as a bag of words, gives to the same instances
     """
 
+    gives = "classes"
+
     def __init__(
         self, model: nn.Module, instances: "Sequence[Instance | Example]", *, forward: Forward | None = None,
         look: Look | None = None, removal: str = "delete", blank: int | None = None, vectors: str | None = None,
@@ -66,6 +68,11 @@ class Adapter:
     @property
     def labelled(self) -> bool:
         return all(label is not None for label in self.labels)
+
+    def content(self, place: int) -> list[Tensor | None]:
+        """What an instance holds, for those who ask whether it is still the same."""
+        one = self.instances[place]
+        return [one.tokens, one.special, one.marks, one.places]
 
     def called(self, label: int) -> str:
         """The name of a class; its number where it has none."""

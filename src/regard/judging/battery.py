@@ -28,6 +28,7 @@ from .layers import adversary_of_all_layers, layers, removals
 from .permutation import permutation
 from .rationales import rationales
 from .task import task
+from .translator import alignment, translation
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,13 @@ class Judge:
     asks: str
     run: Callable[..., list[Finding]]
     first: int = 1
+    of: str = "classes"  # what the models give that it is for: classes or text
 
 
 BATTERY: tuple[Judge, ...] = (
     Judge("task", "How well does the model do what it is for?", task),
+    Judge("translation", "How well does the model write?", translation, 2, of="text"),
+    Judge("alignment", "Do the weights link the words that people link?", alignment, 1, of="text"),
     Judge("ablation", "What does the output owe to attention, to each layer and to each head?", ablation, 2),
     Judge("correlation", "Do the weights order the units as gradients and leaving units out do?", correlation, 3),
     Judge("permutation", "Does it matter which units have the weights?", permutation),
@@ -104,6 +108,8 @@ def run(test: Judge, adapter: Adapter, *, seed: int = 0) -> Judged:
     """One test: its findings and what it handed over, or why it was left out."""
     with gathered() as evidence:
         try:
+            if test.of != adapter.gives:
+                raise LeftOut(f"The model gives {adapter.gives}: this test is for models that give {test.of}.")
             found = test.run(adapter, seed=seed)
         except (LeftOut, Refused) as why:
             return Judged(test.name, test.asks, left_out=str(why), first=test.first)

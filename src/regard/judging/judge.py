@@ -66,6 +66,6 @@ def judge(
         hear(len(some), len(some) + 1, ROWS)
     rows = None if again else kept.read(ROWS)
     if rows is None:
-        rows = eraser.rows(adapter) if adapter.look.tokens else []
+        rows = eraser.rows(adapter) if adapter.look.tokens and adapter.gives == "classes" else []
         kept.write(ROWS, rows)
     return Report(config, found, rows)

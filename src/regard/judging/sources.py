@@ -18,6 +18,7 @@ from ..recording.models import NoModel, load_model, longest
 from .adapter import Adapter
 from .inputs import Instance
 from .looks import Look
+from .translator import Translator
 
 CLASSIFIES = "ForSequenceClassification"
 # What a bag of words learns from: the same texts in the same order as `texts` has them by name.
@@ -86,9 +87,12 @@ def _trained(
 ) -> Adapter:
     """A run's own test part with the numbers that its words have, or other texts with the same words."""
     known, first = run.task.words, run.task.test[0]
+    if known is not None and run.task.target_words is not None and data == run.experiment.name:
+        some = [run.task.test[place] for place in spread(len(run.task.test), limit)]
+        return Translator(run.model.to(device), some, words=known, target_words=run.task.target_words, size=size)
     if known is None or first.inputs.ndim != 1 or first.target.ndim != 0:
         raise ValueError(f"A run of {run.experiment.name} is not judged this way: expected one that gives classes to "
-                         "sentences (sst, agnews).")  # fmt: skip
+                         "sentences (sst, agnews), or a translator on its own data (cipher, multi30k).")  # fmt: skip
     trivial = {}
     if data == run.experiment.name:
         some = [run.task.test[place] for place in spread(len(run.task.test), limit)]
