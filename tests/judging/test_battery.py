@@ -17,6 +17,7 @@ from regard.judging.battery import BATTERY, Judge, Judged, chosen, run
 from regard.judging.correlation import correlation, taus
 from regard.judging.divergence import jsd, tvd
 from regard.judging.evidence import Example, Grid, Histogram, Plot, Series, Texts, from_dict, gathered, keep
+from regard.judging.examples import cut
 from regard.judging.inputs import Instance
 from regard.judging.permutation import moved
 
@@ -162,3 +163,15 @@ def test_what_is_kept_inside_of_another_gathering_stays_there():
             keep(EVIDENCE[0])
         keep(EVIDENCE[2])
     assert inner == [EVIDENCE[0]] and outer == [EVIDENCE[2]]
+
+
+def test_of_a_long_text_the_stretch_is_shown_that_people_marked_and_the_weights_go_with_their_words():
+    words = [str(place) for place in range(300)]
+    text = Example(
+        "long", words, {"attention": list(range(300)), "marked by people": [float(150 <= i < 160) for i in range(300)]}
+    )
+    found = cut(text)
+    assert len(found.words) == 120 and {"150", "159"} <= set(found.words)
+    assert [float(word) for word in found.words] == list(found.weights["attention"])
+    assert found.facts["shown"] == f"tokens {int(found.words[0]) + 1} to {int(found.words[-1]) + 1} of 300"
+    assert cut(found) == found

@@ -87,16 +87,15 @@ def _tell(report: "Report", console: Console) -> None:
     """The headlines as a table; what was left out under it."""
     from rich.table import Table
 
-    from regard.judging.report import compared, standing
+    from regard.judging.report import beside, standing
 
     table = Table("test", "what", "value", "interval", "beside", box=None, header_style="bold")
     for test, one in report.headlines():
-        main, _ = standing(one)
         value = "undefined" if one.value is None else f"{one.value:.3g}"
         interval = "" if one.interval is None else "{:.3g} to {:.3g}".format(*one.interval)
-        other = one.baselines.get(main or "")
-        beside = "" if main is None else f"{compared(one, main)} {'' if other is None else f'{other:.3g}'}"
-        table.add_row(test.name, escape(one.name), value, interval, escape(beside))
+        other = one.baselines.get(standing(one)[0] or "")
+        table.add_row(test.name, escape(one.name), value, interval,
+                      escape(f"{beside(one)} {'' if other is None else f'{other:.3g}'}"))  # fmt: skip
     console.print(table)
     for name, why in report.left_out.items():
         console.print(f"{name} was left out: {escape(why)}", highlight=False)

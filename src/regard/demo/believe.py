@@ -80,8 +80,12 @@ def part(found: Believed, data: Digits) -> Part:
 def _pair(one: Example, data: Digits) -> dict[str, Markup | list[str]]:
     """An image under the model's weights and under the others."""
     image = data.images[int(one.name)].numpy()
-    lit = []
+    lit = {}
     for name, weights in one.weights.items():
         grid = torch.tensor([x or 0.0 for x in weights]).reshape(GRID, GRID).numpy()
-        lit.append(pixels(spotlight(image, grid), f"A handwritten digit, lit by {name}"))
-    return {"own": lit[0], "other": lit[1], "facts": [f"{name} {fact}" for name, fact in one.facts.items()]}
+        lit[name] = pixels(spotlight(image, grid), f"A handwritten digit, lit by {name}")
+    return {
+        "own": lit["the model's weights"],
+        "other": lit["others"],
+        "facts": [f"{name} {fact}" for name, fact in one.facts.items()],
+    }

@@ -10,7 +10,7 @@ from ..recording.intervening.interventions import Here
 from .adapter import Adapter
 from .divergence import jsd, over_units, tvd
 from .evidence import Example, Plot, Series, Texts, gathering, keep
-from .examples import facts, typical
+from .examples import cut, facts, typical
 from .finding import Finding
 from .inputs import Inputs
 from .intervals import estimate, known, mean, median, quartile
@@ -138,8 +138,8 @@ def _show(adapter: Adapter, found: Found) -> None:
         one, (own, other), (before, after) = adapter.instances[place], found.weights[place], found.said[place]
         top = int(before.argmax())
         told = {"with the others": f"{adapter.called(top)} ({after[top]:.3f})", "divergence": f"{best[place]:.2f}"}
-        texts.append(Example(one.name or str(place), one.shown, {"the model's weights": own, "others": other},
-                             facts(adapter, place) | told))  # fmt: skip
+        texts.append(cut(Example(one.name or str(place), one.shown, {"the model's weights": own, "others": other},
+                                 facts(adapter, place) | told), "the model's weights"))  # fmt: skip
     keep(Texts("The same prediction from other weights", texts, "Those whose divergence is nearest to the median."))
 
 

@@ -9,16 +9,13 @@ from .evidence import Example
 from .importance import Importance
 
 SHOWN = 4  # texts that a report shows of a test
-LONGEST = 120  # tokens of such a text
+LONGEST = 120  # tokens of such a text that are shown
 
 
 def typical(values: np.ndarray, adapter: Adapter, count: int = SHOWN) -> list[int]:
-    """Places of the instances whose value is nearest to the median, so that nobody picks what looks best.
-
-    Texts too long to be shown are passed over; of equally near ones the first.
-    """
-    short = np.array([len(one.tokens) <= LONGEST for one in adapter.instances])
-    left = np.flatnonzero(short & ~np.isnan(values))
+    """Places of the instances whose value is nearest to the median, so that nobody picks what looks best; of equally
+    near ones the first."""
+    left = np.flatnonzero(~np.isnan(values))
     if not len(left):
         return []
     away = np.abs(values[left] - np.median(values[left]))
@@ -33,8 +30,22 @@ def examples(adapter: Adapter, places: Sequence[int], measures: Mapping[str, Imp
         weights = {name: of(adapter, inputs)[0].tolist() for name, of in measures.items()}
         if one.marks is not None:
             weights["marked by people"] = one.marks.double().tolist()
-        made.append(Example(one.name or str(place), one.shown, weights, facts(adapter, place)))
+        made.append(cut(Example(one.name or str(place), one.shown, weights, facts(adapter, place))))
     return made
+
+
+def cut(text: Example, by: str = "") -> Example:
+    """Of a long text the stretch with the most weight by one measure; by the last unless told, what people marked."""
+    count = len(text.words)
+    if count <= LONGEST:
+        return text
+    chosen = text.weights[by or list(text.weights)[-1]]
+    sums = np.convolve(np.abs([x or 0.0 for x in chosen]), np.ones(LONGEST), "valid")
+    first = int(sums.argmax())
+    inside = slice(first, first + LONGEST)
+    weights = {name: list(some)[inside] for name, some in text.weights.items()}
+    shown = {"shown": f"tokens {first + 1} to {first + LONGEST} of {count}"}
+    return Example(text.name, text.words[inside], weights, {**text.facts, **shown})
 
 
 def facts(adapter: Adapter, place: int) -> dict[str, str]:

@@ -112,6 +112,14 @@ def compared(finding: Finding, baseline: str) -> str:
     return f"{WORDS[how]} {baseline}" if how in WORDS else baseline
 
 
+def beside(finding: Finding) -> str:
+    """How a finding stands, in words, against the baseline that it is held against first; "" where it has none."""
+    main, how = standing(finding)
+    if main is None:
+        return ""
+    return f"beside {main}" if how == "undefined" else compared(finding, main)
+
+
 DISTANCES = ("total variation", "JSD")  # units of which no value lies below 0
 
 

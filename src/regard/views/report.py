@@ -13,6 +13,7 @@ from ..judging.battery import Judged
 from ..judging.evidence import Evidence, Grid, Histogram, Plot, Texts
 from ..judging.finding import Finding
 from ..judging.report import Report, compared, standing
+from ..judging.report import beside as told
 from .charts import chart
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -65,9 +66,7 @@ def row(one: Finding) -> dict[str, Any]:
         beside.append({"name": name, "value": number(value), "how": one.against(name).replace(" ", "-"),
                        "says": compared(one, name)})  # fmt: skip
     main, verdict = standing(one)
-    shown = next((x for x in beside if x["name"] == main), None)
-    if shown is not None and verdict == "undefined":
-        shown = shown | {"says": f"beside {main}", "how": "undefined"}
+    shown = next((x | {"says": told(one), "how": verdict.replace(" ", "-")} for x in beside if x["name"] == main), None)
     interval = "" if one.interval is None else f"{number(one.interval[0])} to {number(one.interval[1])}"
     return {"name": one.name, "says": one.says, "value": number(one.value), "unit": one.unit, "interval": interval,
             "level": f"{one.level:.0%}", "better": one.better, "n": one.n, "undefined": one.undefined,
