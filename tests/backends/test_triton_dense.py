@@ -170,6 +170,35 @@ def test_a_predicted_window_fades_its_weights_and_learns_where_to_stand(over):
     close(*found)
 
 
+@pytest.mark.parametrize("sample", [True, False], ids=["drawn", "best"])
+@pytest.mark.parametrize(
+    ("score", "where"), [("dot", "causal"), ("tanh", "padded"), ("leaky", "window"), ("gaussian", "full")]
+)
+def test_a_hard_choice_is_the_references_with_its_log_probability_and_entropy(score, where, sample):
+    n, over = STRUCTURES[where]
+    found = []
+    for kind in (torch.float64, torch.float32):
+        torch.manual_seed(4)
+        made = SCORES[score]().to(kind)
+        q, k, v = (torch.randn(2, HEADS, places, d).to(kind).requires_grad_()
+                   for places, d in ((n, WIDTH), (KEYS, WIDTH), (KEYS, VALUES)))  # fmt: skip
+        if kind == torch.float64:
+            done = attend(q, k, v, made, "hard", over, sample=sample, seed=7, backend="reference")
+            parts = [done.out, done.sample.log_prob, done.sample.entropy]
+            index = done.map.state.index
+        else:
+            asked = make_plan(q, k, v, made, "hard", over, sample=sample, seed=7)
+            assert not unfit(asked)
+            ran = TritonDense().run(asked)
+            parts, index = [ran.out, ran.log_prob, ran.entropy], ran.state.index
+        leaves = [q, k, v, *made.parameters()]
+        pulls = [torch.randn(x.shape, generator=torch.Generator().manual_seed(9)).to(kind) for x in parts]
+        grads = torch.autograd.grad(parts, leaves, pulls, allow_unused=True)
+        found.append([*parts, *(torch.zeros_like(x) if g is None else g for x, g in zip(leaves, grads, strict=True)),
+                      index.reshape(-1).to(kind)])  # fmt: skip
+    close(*found)
+
+
 def test_a_key_is_seen_by_one_stretch_of_rows():
     low, high = torch.tensor([[0, 0, 2, 5, 5]]), torch.tensor([[2, 3, 3, 5, 9]])
     first, last = keys_spans(low, high, 9)
@@ -191,9 +220,10 @@ def test_how_many_keys_a_row_sees():
 def test_what_it_leaves_to_others():
     q = torch.randn(1, 2, 9, 4)
     others = [
-        {"align": "hard"}, {"dropout": 0.5}, {"score": ScaledDot() | SoftCap(3.0)}, {"align": Entmax(2.5)},
+        {"align": "hard", "over": Segments(torch.tensor([1, 0] * 4 + [0]))}, {"dropout": 0.5},
+        {"score": ScaledDot() | SoftCap(3.0)}, {"align": Entmax(2.5)}, {"score": Additive(features=True)},
         {"over": Mask(keep=torch.ones(9, 9, dtype=torch.bool))}, {"over": Edges(torch.zeros(2, 1, dtype=torch.long))},
-        {"score": Additive(features=True)}, {"align": LocalPredictive(2), "over": Causal()},
+        {"align": LocalPredictive(2), "over": Causal()},
         {"over": Segments(torch.tensor([0, 1] * 4 + [0])) & Window(2, 2)},
     ]  # fmt: skip
     for options in others:

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from regard import Causal, Mask, Padding, Window, attend
+from regard import Causal, Mask, Padding, Segments, Window, attend
+from regard.core.alignments import LocalPredictive
 from regard.core.scores import Additive, GATv2, Gaussian, ScaledDot
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -63,6 +64,46 @@ def test_errors_are_within_twice_the_references(score, align, where, dtype):
 def test_the_same_bits_twice(score):
     one, two = (outcome(score, "entmax15", "causal", torch.bfloat16, "triton-dense") for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+@pytest.mark.parametrize("over", ["packed", "mixed"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=["bf16", "fp32"])
+def test_segments_are_the_references(over, dtype):
+    ids = torch.arange(300, device="cuda") // 70 if over == "packed" else torch.arange(300, device="cuda") * 7 % 5
+    rows = []
+    for kind, backend in ((torch.float64, "reference"), (dtype, "reference"), (dtype, "triton-dense")):
+        torch.manual_seed(0)
+        q, k, v = (torch.randn(2, 3, 300, 64).bfloat16().to(kind).cuda().requires_grad_() for _ in range(3))
+        out = attend(q, k, v, over=Segments(ids) & Causal(), backend=backend).out
+        pull = torch.randn(out.shape).bfloat16().to(kind).cuda()
+        rows.append([out.detach(), *torch.autograd.grad(out, [q, k, v], pull)])
+    within_twice(*rows, dtype)
+
+
+def test_a_predicted_window_is_the_references():
+    rows = []
+    for kind, backend in ((torch.float64, "reference"), (torch.float32, "reference"), (torch.float32, "triton-dense")):
+        torch.manual_seed(0)
+        align = LocalPredictive(10, 64, heads=3).to(kind).cuda()
+        q, k, v = (torch.randn(2, 3, n, 64).to(kind).cuda().requires_grad_() for n in (300, 500, 500))
+        out = attend(q, k, v, align=align, backend=backend).out
+        pull = torch.randn(out.shape).to(kind).cuda()
+        rows.append([out.detach(), *torch.autograd.grad(out, [q, k, v, *align.parameters()], pull)])
+    within_twice(*rows, torch.float32)
+
+
+@pytest.mark.parametrize("score", ["dot", "tanh"])
+def test_a_hard_choice_is_the_references(score):
+    found = []
+    for kind, backend in ((torch.float64, "reference"), (torch.float32, "triton-dense")):
+        torch.manual_seed(0)
+        made = SCORES[score](64).to(kind).cuda()
+        q, k, v = (torch.randn(2, 3, n, 64).to(kind).cuda().requires_grad_() for n in (200, 333, 333))
+        done = attend(q, k, v, made, "hard", sample=True, seed=5, backend=backend)
+        loss = done.sample.log_prob.sum() + 0.3 * done.sample.entropy.sum() + done.out.sum()
+        found.append([done.out.detach(), *torch.autograd.grad(loss, [q, k, v])])
+    for true, mine in zip(*found, strict=True):
+        torch.testing.assert_close(mine.double(), true, atol=2e-4, rtol=2e-4)
 
 
 def test_a_new_length_compiles_nothing():

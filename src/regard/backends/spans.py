@@ -52,6 +52,12 @@ def spannable(plan: Plan) -> bool:
     return _order(ids) is None and _order(keys) is None
 
 
+def moves(plan: Plan) -> bool:
+    """Whether rows or keys change places."""
+    special, _ = _parted(plan)
+    return bool(special) and (isinstance(special[0], Around) or any(_order(x) is not None for x in _ids(special[0])))
+
+
 def spans_of(plan: Plan) -> Spans:
     """A spannable plan's structure as ranges and stretches."""
     special, ranges = _parted(plan)

@@ -11,14 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.alignments import Entmax, Local, LocalPredictive, RowState, Sigmoid, Softmax, Sparsemax
+from ..core.alignments import Entmax, Hard, Local, LocalPredictive, RowState, Sigmoid, Softmax, Sparsemax
 from ..core.cores import Dot, Pair
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.scores.score import Lowered
 from .operator import operator
 from .ranges import NO_BOUND, Ranges
-from .spans import spannable, spans_of
+from .spans import moves, spannable, spans_of
+from .triton_choose import choose
 
 HAS_TRITON = find_spec("triton") is not None
 WIDEST = 256
@@ -50,6 +51,9 @@ class TritonDense:
             assert core.readout is not None
             readout = core.readout if isinstance(core.readout, Tensor) else core.a.new_full(
                 (core.a.shape[0], core.a.shape[2]), core.readout)  # fmt: skip
+        if type(plan.align) is Hard:
+            scale = core.scale if isinstance(core, Dot) else 1.0
+            return choose(plan, spans, (number, scale, linear, bent, readout))
         bell, ranges = plan.factor, spans.ranges
         out, tau, _ = dense_op(
             spans.of_rows(core.a), spans.of_keys(core.b), spans.of_keys(plan.v_by_head.flatten(0, 1)), readout,
@@ -66,11 +70,13 @@ def unfit(plan: Plan) -> list[str]:
     """What the kernels do not know of a plan, whatever the device."""
     why = unfit_call(plan)
     if _aligned(plan)[0] < 0 or plan.draw is not None:
-        why.append("Its alignments are softmax, local, sigmoid, sparsemax and entmax with a fixed alpha up to 2; this "
-                   f"is {type(plan.align).__name__}.")  # fmt: skip
+        why.append("Its alignments are softmax, hard, local, sigmoid, sparsemax and entmax with a fixed alpha up to "
+                   f"2; this is {type(plan.align).__name__}.")  # fmt: skip
     if not spannable(plan):
         why.append("Its structures are causal, windows, padding, key masks, segments and predicted windows, not all of "
                    f"them at once; this is {plan.over}.")  # fmt: skip
+    if not why and type(plan.align) is Hard and moves(plan):
+        why.append("A hard choice of segments out of order is drawn elsewhere: its noise belongs to places.")
     return why or _unfit_score(plan.problem.score, plan.v.shape[-1])
 
 
@@ -116,7 +122,7 @@ def _bend(core: Any) -> tuple[float, float, int]:
 def _aligned(plan: Plan) -> tuple[int, float, float | None]:
     """The alignment's number in the kernels (-1: unknown to them), alpha, and a sigmoid's bias."""
     align = plan.align
-    if type(align) in (Softmax, Local, LocalPredictive):
+    if type(align) in (Softmax, Local, LocalPredictive, Hard):
         return 0, 1.0, None
     if type(align) is Sigmoid:
         return 1, 1.0, align.bias

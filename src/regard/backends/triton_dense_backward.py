@@ -33,8 +33,8 @@ def _tile_pull(
     read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow, stride_x, stride_y, n,
     m, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr,
     DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr,
-    SPANNED: tl.constexpr, BELL: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr,
-    WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    SPANNED: tl.constexpr, BELL: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr,
+    READ: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What one tile adds to the own side: vectors, readout, values, sums of ds."""
     live = 1
@@ -57,6 +57,8 @@ def _tile_pull(
         else:
             t, mean = tau[:, None], delta[:, None]
         w = weights(s, t, power, ALIGN)
+        if CHOSEN:  # no values: dw is the entropy's gradient, and so is the pull of -log p
+            dw *= tl.where(s > -float("inf"), (t - s) * 0.6931471805599453, 0.0)
         if BELL:
             i = i0 + tl.arange(0, BM)
             if KEYS:
@@ -85,8 +87,8 @@ def pull_kernel(
     SUMS, READS, MOVED, n, m, left, right, scale, narrow, back, heads, keep_b, keep_h, stride_x, stride_y, power,
     CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr,
-    KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr,
-    READ: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr,
+    KEYS: tl.constexpr, READ: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """XO and YO are the gradients of the outputs on the queries' side and the values on the keys' side.
 
@@ -157,16 +159,16 @@ def pull_kernel(
         dx, read, dv, sums, moved = _tile_pull(
             x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, TAU, DELTA, LIVE,
             DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow,
-            stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT, SPANNED, BELL, ALIGN,
-            KEYS, READ, True, PRECISION, INTERPRETED,
+            stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT, SPANNED, BELL, CHOSEN,
+            ALIGN, KEYS, READ, True, PRECISION, INTERPRETED,
         )  # fmt: skip
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
         dx, read, dv, sums, moved = _tile_pull(
             x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, TAU, DELTA, LIVE,
             DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow,
-            stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT, SPANNED, BELL, ALIGN,
-            KEYS, READ, False, PRECISION, INTERPRETED,
+            stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT, SPANNED, BELL, CHOSEN,
+            ALIGN, KEYS, READ, False, PRECISION, INTERPRETED,
         )  # fmt: skip
     put_pulls(DX + g * own_total * D, i0, own_total, dx * back, D, DP, BM, CORE)
     tl.store(SUMS + g * own_total + i, sums, mask=real)

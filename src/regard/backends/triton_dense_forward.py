@@ -92,7 +92,7 @@ def softmax_kernel(
 ):  # fmt: skip
     g, batch, head, i0, i = block_of(n, heads, BM)
     length = length_of(LENGTHS, batch, m, PADDED)
-    x, mode, own = _row_side(A, MODES, OWN, g, i, n, CORE, D, DP, BM, OWNED)
+    x, mode, own = row_side(A, MODES, OWN, g, i, n, CORE, D, DP, BM, OWNED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * WIDTH
     B, V, BIAS, KEEP = B + g * m * D, V + g * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
     top = tl.full([BM], -float("inf"), tl.float32)
@@ -124,7 +124,7 @@ def softmax_kernel(
 
 
 @triton.jit
-def _row_side(A, MODES, OWN, g, i, n, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
+def row_side(A, MODES, OWN, g, i, n, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
               OWNED: tl.constexpr):  # fmt: skip
     """What a block knows of its rows: their vectors (a dot's), the mode of tanh, the constant of each row."""
     x = 0.0
@@ -169,7 +169,7 @@ def known_kernel(
     """out = sum_j f(s - tau) v_j where tau is known; which tiles hold weights."""
     g, batch, head, i0, i = block_of(n, heads, BM)
     length = length_of(LENGTHS, batch, m, PADDED)
-    x, mode, own = _row_side(A, MODES, OWN, g, i, n, CORE, D, DP, BM, OWNED)
+    x, mode, own = row_side(A, MODES, OWN, g, i, n, CORE, D, DP, BM, OWNED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * WIDTH
     B, V, BIAS, KEEP = B + g * m * D, V + g * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
     LIVE += (g * tl.cdiv(n, BM) + i0 // BM) * tl.cdiv(m, BN)
@@ -207,7 +207,7 @@ def threshold_kernel(
     """
     g, batch, head, i0, i = block_of(n, heads, BM)
     length = length_of(LENGTHS, batch, m, PADDED)
-    x, mode, own = _row_side(A, MODES, OWN, g, i, n, CORE, D, DP, BM, OWNED)
+    x, mode, own = row_side(A, MODES, OWN, g, i, n, CORE, D, DP, BM, OWNED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * WIDTH
     B, BIAS, KEEP = B + g * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
     start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)

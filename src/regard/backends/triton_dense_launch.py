@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .ranges import Ranges, counts
 from .spans import keys_spans
+from .triton_choose_kernel import choose_kernel
 from .triton_dense_backward import pull_kernel
 from .triton_dense_forward import known_kernel, softmax_kernel, threshold_kernel
 
@@ -152,14 +153,8 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
     live = torch.zeros(live_shape(call) if call.align > SIGMOID else 0, dtype=torch.int8, device=out.device)
     if not out.numel():
         return out, tau.fill_(float("inf")), live
-    grid = (triton.cdiv(n, sizes["BM"]), g)
-    (left, right), scale, strides = _where(call)
+    grid, vectors, marks, numbers = _given(call, tables, sizes)
     a = call.a
-    vectors = (a, call.b, *tables.across)
-    own, keys = (a if x is None else x for x in (tables.own, tables.keys))
-    bounds = (call.ranges.lengths, call.ranges.keep, call.low, call.high)
-    marks = (tables.readout, tables.modes, own, keys, *(or_other(x, a) for x in bounds))
-    numbers = (n, m, left, right, scale, *strides, *tables.strides)
     if call.align == SOFTMAX:
         softmax_kernel[grid](
             *vectors, call.v, *marks, or_other(call.centre, a), out, tau, *numbers[:5], call.narrow * LOG2E,
@@ -179,13 +174,43 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
     return out, tau, live
 
 
+def _given(call: Call, tables: Tables, sizes: dict[str, Any]) -> tuple[Any, ...]:
+    """Grid, vectors, marks and numbers of a forward kernel."""
+    a, (g, n, _), m = call.a, call.a.shape, call.b.shape[1]
+    (left, right), scale, strides = _where(call)
+    bounds = (tables.own, tables.keys, call.ranges.lengths, call.ranges.keep, call.low, call.high)
+    marks = (tables.readout, tables.modes, *(or_other(x, a) for x in bounds))
+    numbers = (n, m, left, right, scale, *strides, *tables.strides)
+    return (triton.cdiv(n, sizes["BM"]), g), (a, call.b, *tables.across), marks, numbers
+
+
+def choose(call: Call, seed: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """The key of each row (g, n) int32, log sum exp of its scores and their entropy, (g, n) fp32."""
+    tables, (g, n, _) = Tables(call, False), call.a.shape
+    index = torch.full((g, n), -1, dtype=torch.int32, device=call.a.device)
+    tau, entropy = (torch.full((g, n), x, device=index.device) for x in (float("inf"), 0.0))
+    if index.numel():
+        sizes = _sizes(call, tables, False)
+        sizes = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
+        grid, vectors, marks, numbers = _given(call, tables, sizes)
+        choose_kernel[grid](
+            *vectors, *marks, or_other(seed, call.a), index, tau, entropy, *numbers, SAMPLED=seed is not None, **sizes
+        )
+    return index, tau / LOG2E, entropy / LOG2E
+
+
 def live_shape(call: Call) -> tuple[int, int, int]:
     tiles = _tiles(call, False)
     return call.a.shape[0], -(-call.a.shape[1] // tiles["BM"]), -(-call.b.shape[1] // tiles["BN"])
 
 
-def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -> list[Tensor | None]:
-    """Gradients of a, b, v, readout, key_bias, row_bias and centre."""
+def backward(
+    call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor, chosen: Tensor | None = None
+) -> list[Tensor | None]:
+    """Gradients of a, b, v, readout, key_bias, row_bias and centre.
+
+    chosen (g, n): of a drawn key, what its row takes out of -log p times dout, the gradient of the entropy.
+    """
     tables, (g, n, d), m = Tables(call, True), call.a.shape, call.b.shape[1]
     sizes = _sizes(call, tables, True)
     a, b, v, dout = call.a, call.b, call.v, dout.contiguous()
@@ -199,7 +224,9 @@ def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -
     reads = torch.zeros((g, blocks, tables.dp) if read else 0, dtype=torch.float32, device=a.device)
     if a.numel() and b.numel() and v.numel():
         tau = tau * call.unit
-        delta = (dout.float() * out.float()).sum(-1) if call.align == SOFTMAX else torch.zeros_like(tau)
+        delta = chosen
+        if delta is None:
+            delta = (dout.float() * out.float()).sum(-1) if call.align == SOFTMAX else torch.zeros_like(tau)
         (left, right), scale, strides = _where(call)
         own, keys = tables.own, tables.keys
         scratch = torch.empty(
@@ -221,7 +248,7 @@ def backward(call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor) -
                 keep, *(or_other(x, a) for x in spans[side]), or_other(call.centre, a), scratch, (da, db)[side], dv,
                 (rows, columns)[side], reads, moved, n, m, left, right, scale, call.narrow * LOG2E, call.scale if
                 call.core == DOT else 1.0, *strides, *lines, call.power, BELL=call.centre is not None,
-                ALIGN=call.align, KEYS=side == 1, READ=read and side == 0, **sizes,
+                CHOSEN=chosen is not None, ALIGN=call.align, KEYS=side == 1, READ=read and side == 0, **sizes,
             )  # fmt: skip
     dreadout = None
     if call.core != DOT:
