@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from .commands import bench, judge, people, reproduce, see, study, tasks, taxonomy
+from .commands import bench, claims, judge, people, reproduce, see, study, tasks, taxonomy
 from .commands.telling import extra, stop
 
 app = typer.Typer(
@@ -59,6 +59,7 @@ def demo(
 
 app.command()(taxonomy.taxonomy)
 app.command()(judge.judge)
+app.command()(claims.claims)
 app.add_typer(see.app)
 app.add_typer(bench.app, name="bench")
 app.add_typer(reproduce.app, name="reproduce")

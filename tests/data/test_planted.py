@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data import cipher, clutter, collate, motifs, retrieval, two_relations
+from regard.data import cipher, clutter, collate, csbm, far, motifs, retrieval, two_relations
 from regard.data.planted.clutter import PATCH, SIDE
 from regard.data.planted.retrieval import most_frequent
 
@@ -115,3 +115,33 @@ def test_impossible_tasks_are_refused(make, wrong):
     pytest.importorskip("sklearn")
     with pytest.raises(ValueError, match="expected"):
         make(**wrong)
+
+
+def test_blocks_are_as_far_apart_and_as_joined_as_they_are_asked_to_be():
+    task = csbm(600, signal=4.0, same=0.9, degree=12, seed=1)
+    side = task.x @ (task.x[task.y == 1].mean(0) - task.x[task.y == 0].mean(0))
+    assert float(((side > 0) == (task.y == 1)).float().mean()) > 0.99  # Phi(4) of them
+    within = (task.y[task.edge_index[0]] == task.y[task.edge_index[1]]).float().mean()
+    assert abs(float(within) - 0.9) < 0.03 and abs(task.edge_index.shape[1] / 600 - 12) < 1
+    pairs = set(map(tuple, task.edge_index.T.tolist()))
+    assert all((b, a) in pairs and a != b for a, b in pairs) and len(pairs) == task.edge_index.shape[1]
+    assert [int(part.sum()) for part in (task.train, task.val, task.test)] == [300, 150, 150]
+    blind = csbm(600, signal=0.0, seed=1)
+    assert float((blind.x[blind.y == 1].mean(0) - blind.x[blind.y == 0].mean(0)).norm()) < 0.5
+    assert torch.equal(csbm(50, seed=3).edge_index, csbm(50, seed=3).edge_index)
+    with pytest.raises(ValueError, match="degree below half"):
+        csbm(20, degree=10)
+
+
+def test_what_is_asked_for_stands_so_many_edges_away():
+    task = far(3, graphs=12, seed=2)
+    asked, knows = (task.x[:, mark] == 1 for mark in (4, 5))
+    assert torch.equal(task.train | task.val | task.test, asked) and int(asked.sum()) == 12
+    assert torch.equal(task.y[asked], task.x[knows, :4].argmax(-1))
+    reach = asked.clone()
+    for step in range(3):
+        assert not bool((reach & knows).any()), step
+        reach[task.edge_index[1][reach[task.edge_index[0]]]] = True
+    assert bool(reach[knows].all())
+    with pytest.raises(ValueError, match="distance of 1 or more"):
+        far(0)

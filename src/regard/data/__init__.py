@@ -14,7 +14,7 @@ from .movies import Review, movies, reviews
 from .multi30k import Pairs, multi30k
 from .nodes import NodeTask
 from .planetoid import planetoid
-from .planted import cipher, clutter, motifs, retrieval, two_relations
+from .planted import cipher, clutter, csbm, far, motifs, retrieval, two_relations
 from .spoken import spoken_strings
 from .sst import sst
 from .task import Task, batches
@@ -23,8 +23,9 @@ from .typed import TypedTask
 from .vocabulary import Vocabulary
 from .word_alignments import AlignedPair, gold_alignments, reference_alignments
 
-__all__ = ["AlignedPair", "Batch", "Example", "Lookup", "MissingData", "NodeTask", "Pairs", "Reading", "Review",
-           "Scene", "Task", "TypedTask", "Vocabulary", "acm", "ag_news", "batches", "cipher", "clutter", "collate",
-           "dictionary_lookup", "drug_graphs", "drug_response", "geco", "gold_alignments", "heterophilous", "mnist",
-           "molecules", "motifs", "movies", "multi30k", "noisy_mnist", "planetoid", "reference_alignments", "retrieval",
-           "reviews", "scenes", "spoken_strings", "sst", "tu", "two_relations"]  # fmt: skip
+__all__ = ["AlignedPair", "Batch", "Example", "Lookup", "MissingData", "NodeTask", "Pairs", "Reading",
+           "Review", "Scene", "Task", "TypedTask", "Vocabulary", "acm", "ag_news", "batches", "cipher",
+           "clutter", "collate", "csbm", "dictionary_lookup", "drug_graphs", "drug_response", "far", "geco",
+           "gold_alignments", "heterophilous", "mnist", "molecules", "motifs", "movies", "multi30k",
+           "noisy_mnist", "planetoid", "reference_alignments", "retrieval", "reviews", "scenes",
+           "spoken_strings", "sst", "tu", "two_relations"]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,3 +38,9 @@ class NodeTask:
         parts = "/".join(str(int(part.sum())) for part in (self.train, self.val, self.test))
         return (f"NodeTask({self.name}: {self.nodes} nodes, {self.edge_index.shape[1]} edges, {self.x.shape[1]} "
                 f"features, {self.classes} classes, {parts} to train, choose and judge)")  # fmt: skip
+
+
+def parted(order: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+    """Masks by an order of the nodes: the first half to learn from, a quarter to choose by, a quarter to judge on."""
+    count, place = len(order), torch.from_numpy(np.argsort(order))
+    return place < count // 2, (place >= count // 2) & (place < count * 3 // 4), place >= count * 3 // 4

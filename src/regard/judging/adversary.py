@@ -42,8 +42,11 @@ class Found:
     said: list[np.ndarray]
 
     def best(self, budget: float) -> np.ndarray:
-        """(instances,): the largest divergence with a movement within the budget; the model's own weights have 0."""
-        return _best(self.far, self.moved, budget)
+        """(instances,): the largest divergence with a movement within the budget; the model's own weights have 0.
+
+        Weights that a search began with count too: it is held to a smaller movement, and may have left them behind.
+        """
+        return np.maximum(_best(self.far, self.moved, budget), _best(self.start, self.start_moved, budget))
 
 
 class Sought(AmongUnits):

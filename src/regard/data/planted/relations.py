@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..nodes import NodeTask
+from ..nodes import NodeTask, parted
 
 
 def two_relations(
@@ -31,11 +31,7 @@ def two_relations(
     source = np.where((relation == 0) & (draw.random(len(target)) < agree), friend, anyone)
     order = torch.from_numpy(draw.permutation(nodes))
     known = torch.zeros(nodes, dtype=torch.bool).index_fill_(0, order[: int(told * nodes)], True)
-    cuts = nodes // 2, nodes * 3 // 4
-    masks = [torch.zeros(nodes, dtype=torch.bool) for _ in range(3)]
-    for mask, part in zip(masks, (order[: cuts[0]], order[cuts[0] : cuts[1]], order[cuts[1] :]), strict=True):
-        mask[part] = True
+    learned, *others = parted(order.numpy())
     labels, edges = torch.from_numpy(y), torch.from_numpy(np.stack([source, target]))
     x = (torch.nn.functional.one_hot(labels, classes) * known[:, None]).float()
-    masks[0] &= ~known
-    return NodeTask("two relations", x, labels, edges, *masks), torch.from_numpy(relation)
+    return NodeTask("two relations", x, labels, edges, learned & ~known, *others), torch.from_numpy(relation)

@@ -1,0 +1,64 @@
+"""regard claims: what is said of graph attention, put to the test."""
+
+import json as writing
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from .telling import extra, stop, told
+
+
+class Which(StrEnum):
+    adaptive = "adaptive"
+    interpret = "interpret"
+    range = "range"
+    hetero = "hetero"
+    all = "all"
+
+
+def claims(
+    which: Annotated[Which, typer.Argument(help="One of the four, or all of them.")] = Which.all,
+    small: Annotated[bool, typer.Option("--small", help="A setting for a CPU, done in minutes.")] = False,
+    seeds: Annotated[int, typer.Option(min=2, help="How often each network is trained.")] = 5,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="A folder for a JSON file and a figure of each claim.")
+    ] = None,
+) -> None:
+    """Four claims made for graph attention, each measured beside what does without: adaptive weights, interpretability,
+    range and over-smoothing, heterogeneity. Prints what came out, for or against.
+
+    Example:  regard claims adaptive --small -o claims
+    """
+    if out is not None and out.exists() and not out.is_dir():
+        stop(f"--out {out} is a file; name a folder.")
+    console, progress = Console(), Console(stderr=True)
+    with extra("test"), told():
+        from regard.judging.claims import CLAIMS
+        from regard.views.claims import claim_figure, claim_tables
+        from regard.views.page import write
+
+        names = list(CLAIMS) if which is Which.all else [which.value]
+        found = []
+        with progress.status("...") as status:
+            for name in names:
+                found.append(CLAIMS[name](small, seeds, lambda said, name=name: status.update(f"{name}: {said}")))
+        for claim in found:
+            if out is not None:
+                out.mkdir(parents=True, exist_ok=True)
+                write(writing.dumps(claim.as_dict(), indent=1, allow_nan=False), out / f"{claim.name}.json")
+                claim_figure(claim, out / f"{claim.name}.png")
+            if json:
+                continue
+            console.print(f"\n[bold]{claim.name}[/bold]: it is said: {claim.says}", highlight=False)
+            for table in claim_tables(claim):
+                console.print(table)
+            for sentence in claim.answer:
+                console.print(f"- {sentence}", highlight=False)
+            for sentence in claim.left_out:
+                console.print(f"- left out: {sentence}", highlight=False)
+        if json:
+            typer.echo(writing.dumps([claim.as_dict() for claim in found], indent=1, allow_nan=False))

@@ -1,0 +1,80 @@
+"""Stacked: any number of layers of one kind, so that what attention adds can be told from what depth does."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..nn.graph import GATConv, GATv2Conv
+from ..nn.graph.features import dropped
+from ..nn.graph.linear import linear
+
+KINDS = ("gat", "gatv2", "gcn", "mean", "mlp")
+
+
+class GCNLayer(nn.Module):
+    """Neighbours by degrees, without scores: x'_i = sum_j W x_j / sqrt(d_i d_j) + b, over i itself too.
+
+    x (N, F), edge_index (2, E)  ->  (N, width). Kipf and Welling 2017.
+    """
+
+    def __init__(self, d: int, width: int):
+        super().__init__()
+        self.lin, self.bias = linear(d, width, bias=False), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        source, target = edge_index
+        x, nodes = self.lin(x), x.shape[0]
+        scale = (1.0 + torch.bincount(target, minlength=nodes)).to(x.dtype).rsqrt()
+        x = x * scale[:, None]
+        heard = x.index_add(0, target, x[source])
+        return heard * scale[:, None] + self.bias
+
+
+class Stacked(nn.Module):
+    """An entrance, `layers` of one kind, each followed by ELU, and classes.
+
+        h_0 = elu(W x),   h_l = elu(layer(h_(l-1))) (+ h_(l-1)),   log p = log_softmax(V h_L)
+
+    x (N, nfeat) dense or sparse, edge_index (2, E)  ->  log-probabilities (N, nclass)
+
+    kind      gat, gatv2: attention; mean: the same with uniform weights; gcn: weights by degree; mlp: no edges
+    residual  each layer adds to what it was given
+    All layers have the same width and each node hears itself too. `hidden` gives what every layer made.
+    """
+
+    def __init__(self, nfeat: int, width: int, nclass: int, kind: str = "gat", layers: int = 2, heads: int = 1,
+                 dropout: float = 0.0, residual: bool = False):  # fmt: skip
+        super().__init__()
+        if kind not in KINDS:
+            raise ValueError(f"Stacked(kind={kind!r}): expected one of {', '.join(KINDS)}.")
+        if width % heads:
+            raise ValueError(f"Stacked(width={width}, heads={heads}): the width must be a multiple of the heads.")
+        self.dropout, self.residual = dropout, residual
+        self.entrance = linear(nfeat, width)
+        self.layers = nn.ModuleList(_layer(kind, width, heads) for _ in range(layers))
+        self.answer = linear(width, nclass)
+
+    def hidden(self, x: Tensor, edge_index: Any) -> list[Tensor]:
+        """h_0, h_1, ..., each (N, width)."""
+        made = [F.elu(self.entrance(dropped(x, self.dropout, self.training)))]
+        for layer in self.layers:
+            given = dropped(made[-1], self.dropout, self.training)
+            heard = F.elu(layer(given) if isinstance(layer, nn.Linear) else layer(given, edge_index))
+            made.append(heard + made[-1] if self.residual else heard)
+        return made
+
+    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+        last = dropped(self.hidden(x, edge_index)[-1], self.dropout, self.training)
+        return F.log_softmax(self.answer(last), -1)
+
+
+def _layer(kind: str, width: int, heads: int) -> nn.Module:
+    if kind == "mlp":
+        return linear(width, width)
+    if kind == "gcn":
+        return GCNLayer(width, width)
+    if kind == "gatv2":
+        return GATv2Conv(width, width // heads, heads=heads)
+    return GATConv(width, width // heads, heads=heads, align="uniform" if kind == "mean" else "softmax")
