@@ -1,4 +1,4 @@
-"""Trains and judges the GATs of docs/judge/graphs.md: python docs/make_graph_findings.py FOLDER [cora benzene ...].
+"""Trains and judges the GATs of docs/judge/graphs.md: python docs/make_graph_findings.py FOLDER [cora picture ...].
 
 Writes the findings as JSON and, for benzene, the picture of a molecule. Data are read from REGARD_DATA.
 """
@@ -27,6 +27,7 @@ from regard.judging.on_graph import on_graph, on_graphs
 from regard.judging.permutation import permutation
 from regard.models.training import train
 from regard.views import graph_map
+from regard.views.places import places
 
 # the order of the first columns of the data
 ATOMS = [
@@ -94,14 +95,15 @@ def picture(model: Any, task: Any) -> None:
                         ("gradient of edge masks", "gradient")):  # fmt: skip
         drawn[title] = measures[name](adapter, inputs)[0, 1:].clamp_min(0)
     looked = mass(adapter, inputs)
-    from regard.views.places import places
-
     spots = places(*one.edges.numpy(), one.length)
-    figure, axes = plt.subplots(1, 4, figsize=(15, 3.8), layout="constrained")
+    figure, axes = plt.subplots(1, 4, figsize=(15, 3.4), layout="constrained")
     fills = ["#c2410c" if mark else "#475569" for mark in marks]
     for ax, (title, weight) in zip(axes, drawn.items(), strict=True):
+        for a, b in one.edges.T.tolist():
+            ax.plot(*spots[[a, b]].T, color="0.8", lw=0.8, zorder=0)
         graph_map(weight, one.edges, spots, colours=fills, names=names, ax=ax, size=13)
         ax.set_title(title, fontsize=11)
+        ax.set_aspect("equal")
     LOOK.mkdir(exist_ok=True)
     figure.savefig(LOOK / "molecule.png", dpi=110)
     print("looked at:", [f"{name} {value:.2f}" for name, value in zip(names, looked.tolist(), strict=True)])
@@ -111,6 +113,10 @@ def main() -> None:
     folder, *wanted = sys.argv[1:]
     torch.set_num_threads(1)
     for name in wanted or ("cora", "benzene", "logic10", "crippen"):
+        if name == "picture":
+            model, task, _ = trained("benzene")
+            picture(model, task)
+            continue
         found = cora() if name == "cora" else whole_graphs(name)
         Path(folder, f"{name}.json").write_text(to_json(found), encoding="utf-8")
         for one in found:

@@ -27,7 +27,7 @@ def claim_figure(claim: "Claim", path: "str | Path") -> Path:
         draw_panel(panel, ax)
     for ax in axes[len(claim.panels) :]:
         ax.set_axis_off()
-    return save_figure(figure, path)
+    return save_figure(figure, path, dots=110)
 
 
 def draw_panel(panel: "Panel", ax: "Axes") -> None:

@@ -51,8 +51,8 @@ def plot(what: Any, kind: str | None = None, *, save: "str | os.PathLike[str] | 
     return axes
 
 
-def save_figure(figure: Any, path: "str | os.PathLike[str]") -> Path:
-    """PNG at 300 dots an inch, SVG or PDF, whole or not at all; matplotlib's own settings stay as they are."""
+def save_figure(figure: Any, path: "str | os.PathLike[str]", dots: int = 300) -> Path:
+    """PNG at so many dots an inch, SVG or PDF, whole or not at all; matplotlib's own settings stay as they are."""
     import matplotlib
 
     ending = _format(path)
@@ -61,7 +61,7 @@ def save_figure(figure: Any, path: "str | os.PathLike[str]") -> Path:
     ]  # the same figure, the same file
     file = io.BytesIO()
     with matplotlib.rc_context(PAPER):
-        figure.savefig(file, format=ending, dpi=300, bbox_inches="tight", metadata=undated)
+        figure.savefig(file, format=ending, dpi=dots, bbox_inches="tight", metadata=undated)
     return write(file.getvalue(), path)
 
 

@@ -39,7 +39,7 @@ def reach(small: bool = False, seeds: int = 5, tell: Tell = lambda _: None) -> C
         right.setdefault("GAT, 1 layer over all pairs", []).append(
             [_far("gat", distance, 1, seed, pairs=True) for seed in range(seeds)])  # fmt: skip
     panels = [_ranges(right, distances), _influences(seeds)]
-    depths = (2, 8, 16) if small else DEPTHS[1:]
+    depths = (2, 8) if small else DEPTHS[1:]
     tell("smoothing of fresh networks")
     panels += _fresh(seeds, DEPTHS)
     deep: dict[str, list[list[tuple[float, float]]]] = {}
