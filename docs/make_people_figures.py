@@ -47,7 +47,9 @@ def reading(file: Path) -> None:
         value = found["layer 1"]["baselines"][name]
         ax.axvline(value, color=GREY, lw=1, ls="--", zorder=0)
         ax.text(value, len(names) - 0.3, name, ha="center", va="bottom", fontsize=8, color="#444444")
-    ax.set(xlabel="Spearman's rho with reading times, mean over sentences", xlim=(0, 0.78), ylim=(-0.6, len(names) - 0.4))
+    ax.set(
+        xlabel="Spearman's rho with reading times, mean over sentences", xlim=(0, 0.78), ylim=(-0.6, len(names) - 0.4)
+    )
     ax.legend(loc="lower right", fontsize=8, framealpha=1, edgecolor="none")
     ax.spines[["top", "right"]].set_visible(False)
     figure.savefig(IMAGES / "reading.png", dpi=120)

@@ -43,11 +43,13 @@ def test_a_study_is_run_looked_at_and_reported_by_its_folder_or_its_file(file):
     assert Path("typed-study/store.sqlite").is_file()
     for what in (file, "typed-study"):
         assert "typed: 12 done, 0 running, 0 waiting, 0 failed" in call("status", what).output
-    found = Results.from_json(call("report", "typed-study", "--json", "--to", "all.json").stdout)
-    assert len(found.rows) == 12 and Results.from_json(Path("all.json").read_text()) == found
+    found = Results.from_json(call("report", "typed-study", "--json", "--to", "told").stdout)
+    assert len(found.rows) == 12 and Results.from_json(Path("told/results.json").read_text()) == found
+    assert list(Path("told").glob("*.html"))
     assert json.loads(call("status", file, "--json").stdout)["trials"]["done"] == 12
     both = call("compare", file, "b", "a")
     assert both.exit_code == 0 and "beside a" in both.output
+    assert "name two variants" in call("compare", file, "dot", "a").output
     assert call("resume", "typed-study", "--json").exit_code == 0
 
 

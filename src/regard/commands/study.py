@@ -10,7 +10,7 @@ from rich.console import Console
 from .telling import extra, stop, told
 
 if TYPE_CHECKING:
-    from regard.studies import Study
+    from regard.studies import Results, Study
     from regard.studies.store import Store
 
 app = typer.Typer(help="Studies: tasks x variants x seeds, run, kept and compared.", no_args_is_help=True)
@@ -129,23 +129,27 @@ def report(
     study: What,
     out: Out = None,
     store: Kept = None,
-    to: Annotated[Path | None, typer.Option(help="Also write the table of every number there, as JSON.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="Write the page, tables, figures and every number into this folder.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """The table of a study so far, each variant beside the baseline.
+    """What a study has found so far, each variant beside the baseline.
 
-    Example:  regard study report quick-study
+    Example:  regard study report quick-study --to quick-report
     """
     with extra("studies"), told():
         from regard.recording.files.writing import write_whole
-        from regard.studies.collecting import collect
 
-        found, kept, _ = _open(study, out, store)
-        results = collect(kept, found)
-        kept.close()
-        if to is not None:
-            write_whole(to, [results.to_json(1).encode()])
+        results = _collected(study, out, store)
         _show(results, json)
+        if to is not None:
+            from regard.views.study import study_report
+
+            to.mkdir(parents=True, exist_ok=True)
+            write_whole(to / "results.json", [results.to_json(1).encode()])
+            study_report(results, to)
+            typer.echo(str(to / "report.html"), err=json)
 
 
 @app.command()
@@ -155,26 +159,25 @@ def compare(
     beside: Annotated[str, typer.Argument(help="Another, which it is compared with.")],
     out: Out = None,
     store: Kept = None,
+    json: Json = False,
 ) -> None:
-    """Two variants of a study beside each other, seed by seed.
+    """Two variants of a study beside each other, seed by seed; corrected for nothing else that was asked.
 
-    Example:  regard study compare quick-study dot additive
+    Example:  regard study compare quick-study scaled_dot additive
     """
     with extra("studies"), told():
         from dataclasses import replace
 
-        from regard.studies.collecting import collect
+        from regard.models.way import way_of
 
-        from .study_tables import differences
-
-        found, kept, _ = _open(study, out, store)
-        results = collect(kept, found)
-        kept.close()
+        results = _collected(study, out, store)
+        pair = []
         for name in (variant, beside):
-            if name not in results.variants:
-                stop(f"{name!r} is no variant of {found.name}; it has {', '.join(results.variants)}.")
-        both = [row for row in results.rows if row.variant in (variant, beside)]
-        Console().print(differences(replace(results, baseline=beside, variants=(beside, variant), rows=both)))
+            pair.append(name if name in results.variants else str(way_of(name)))
+            if pair[-1] not in results.variants or pair[-1] in pair[:-1]:
+                stop(f"{name!r}: name two variants of {results.study}, which has {', '.join(results.variants)}.")
+        rows = [row for row in results.rows if row.variant in pair]
+        _show(replace(results, baseline=pair[1], variants=(pair[1], pair[0]), rows=rows), json)
 
 
 @app.command()
@@ -218,21 +221,22 @@ def _foretold(study: "Study") -> str:
     return foretell(len(study.seeds), comparisons).says if comparisons else ""
 
 
-def _show(results: "object", json: bool) -> None:
-    from regard.studies import Results
+def _collected(what: Path, out: Path | None, store: str | None) -> "Results":
+    from regard.studies.collecting import collect
 
-    from .study_tables import differences, means
+    found, kept, _ = _open(what, out, store)
+    try:
+        return collect(kept, found)
+    finally:
+        kept.close()
 
-    assert isinstance(results, Results)
+
+def _show(results: "Results", json: bool) -> None:
+    from .study_tables import told as sentences
+
     if json:
         typer.echo(results.to_json(1))
         return
     console = Console()
-    for task in results.tasks:
-        console.print(means(results, task))
-    if len(results.variants) > 1 and not results.missing:
-        console.print(differences(results))
-    for one in results.missing[:10]:
-        console.print(f"Missing: {one.task}, {one.variant}, seed {one.seed}: {one.why}", highlight=False)
-    if len(results.missing) > 10:
-        console.print(f"... and {len(results.missing) - 10} more.", highlight=False)
+    for one in sentences(results):
+        console.print(one, highlight=False, soft_wrap=isinstance(one, str))
