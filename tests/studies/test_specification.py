@@ -89,6 +89,7 @@ def test_one_way_has_one_name_however_it_was_written():
     (('score = ["additive", "dot"]', 'score = ["additive", "dot"]\nattention = "dot"'), 15, "one of the two ways"),
     (('attention = ["uniform", "none"]', 'attention = ["uniform", "nothing"]'), 12, "expected none, mean"),
     (('metrics = ["accuracy", "exact"]', 'metrics = ["acuracy"]'), 7, "measured by none"),
+    (('seeds = 3', 'seeds = 3\njudges = ["oblation"]'), 7, "is no test"),
     (('"whole"', '"whole'), 2, "not TOML"),
 ])  # fmt: skip
 def test_what_is_wrong_is_told_with_its_line_and_what_to_write(tmp_path, change, line, told):

@@ -104,3 +104,29 @@ def test_a_record_of_the_trained_model_is_left_beside_its_checkpoint(tmp_path):
 def test_an_error_is_an_outcome_with_its_sentence():
     found = run(job(variant="dot frozen", epochs=1))
     assert "nothing to freeze" in found["error"] and "Traceback" in found["trace"] and not found["full"]
+
+
+def test_judges_are_run_on_the_trained_model_and_what_they_cannot_judge_is_told():
+    found = run(job(epochs=1, judges=["ablation"]))["findings"]
+    assert (
+        found[0]["name"] == "ablation" and "no units to judge" in found[0]["left_out"]
+    )
+
+
+def test_judges_find_on_a_trained_text_classifier_what_they_find_by_hand(tmp_path):
+    import torch
+
+    from regard.data import Example, Task
+    from regard.judging import Adapter
+    from regard.judging.ablation import ablation
+    from regard.models.ready import text_classifier
+    from regard.models.tasks.experiment import Result
+    from regard.models.tasks.running import Ran
+    from regard.models.trainer import Trained
+    from regard.studies.training import judged
+    from regard.studies.trial import Setting
+
+    words = [Example(torch.randint(1, 9, (n,)), torch.tensor(n % 2)) for n in range(3, 9)]
+    task, model = Task("made", words, words, words, classes=2), text_classifier(9, 2, dim=8, width=8).eval()
+    found = judged(Ran(model, Trained(), Result({})), task, Setting(judges=("ablation",)), 3)
+    assert found[0]["findings"] == [one.as_dict() for one in ablation(Adapter(model, words), seed=3)]

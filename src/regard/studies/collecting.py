@@ -40,6 +40,9 @@ def collect(store: Store, study: Study) -> Results:
         if one.variant == TRIVIAL:
             continue
         made.rows += _rows(one, measures[one.task])
+        if one.result.get("findings"):
+            made.judged.append({"task": one.task, "variant": one.variant, "seed": one.seed,
+                                "tests": one.result["findings"]})  # fmt: skip
         if one.result.get("parameters") is not None:
             made.parameters.setdefault(one.task, {})[one.variant] = int(one.result["parameters"])
         seconds[one.task, one.variant].append(one.seconds or 0.0)

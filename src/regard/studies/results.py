@@ -55,6 +55,7 @@ class Results:
     parameters   by task and variant: how many numbers were trained
     seconds      by task and variant: the mean wall time of a trial
     missing      trials without a result; a table that has such says so
+    judged       what judges found of each trained model: task, variant, seed, and findings by test as JSON
     """
 
     study: str
@@ -69,6 +70,7 @@ class Results:
     parameters: dict[str, dict[str, int]] = field(default_factory=dict)
     seconds: dict[str, dict[str, float]] = field(default_factory=dict)
     missing: tuple[Missing, ...] = ()
+    judged: list[dict[str, Any]] = field(default_factory=list)
 
     def main(self, task: str) -> str:
         """The name of a task's main metric."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from ..judging.battery import chosen
 from ..models.way import Way, way_of
 from .lines import line_of
 from .results import Results
@@ -179,6 +180,11 @@ class Study(Part):
             hint = f"did you mean {close[0]!r}?" if close else f"the variants are {', '.join(ways.values())}."
             raise Wrong(f"{baseline!r} is no variant of this study: {hint}", "baseline")
         object.__setattr__(self, "baseline", baseline)
+        if self.judges:
+            try:
+                chosen(self.judges)
+            except ValueError as problem:
+                raise Wrong(str(problem), "judges") from problem
         known = {name for task in self.parts().values() for name in task.measures}
         for place, metric in enumerate(self.metrics):
             if known and metric not in known:

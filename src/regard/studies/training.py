@@ -8,6 +8,9 @@ import torch
 
 from ..data.batch import collate
 from ..data.task import Task
+from ..judging import Adapter
+from ..judging.battery import chosen
+from ..judging.battery import run as judge
 from ..models.tasks.experiment import Experiment
 from ..models.tasks.running import Ran, run
 from ..models.trainer import Trainer
@@ -15,6 +18,8 @@ from ..recording import record
 from ..recording.files.reading import BadRecord
 from .tasks import epochs_for
 from .trial import Setting
+
+JUDGED = 200  # test examples that judges look at
 
 
 def trained(experiment: Experiment, task: Task, variant: str, seed: int, setting: Setting) -> dict[str, Any]:
@@ -32,6 +37,25 @@ def trained(experiment: Experiment, task: Task, variant: str, seed: int, setting
              "parameters": sum(p.numel() for p in ran.model.parameters() if p.requires_grad)}  # fmt: skip
     if setting.folder is not None and setting.records:
         _record(ran, task, Path(setting.folder), setting)
+    if setting.judges:
+        found["findings"] = judged(ran, task, setting, seed)
+    return found
+
+
+def judged(ran: Ran, task: Task, setting: Setting, seed: int) -> list[dict[str, Any]]:
+    """The tests of the battery that the study asks for, on the first test examples; what has no meaning here says so."""
+    found = []
+    try:
+        adapter = Adapter(ran.model, task.test[:JUDGED], names=task.names)
+    except (TypeError, ValueError) as why:
+        return [{"name": name, "left_out": f"this task has no units to judge: {why}", "findings": []}
+                for name in setting.judges]  # fmt: skip
+    for test in chosen(setting.judges):
+        setting.tell(1.0, f"judging: {test.name}")
+        one = judge(test, adapter, seed=seed)
+        found.append(
+            {"name": one.name, "left_out": one.left_out, "findings": [each.as_dict() for each in one.findings]}
+        )
     return found
 
 
