@@ -108,9 +108,7 @@ def test_an_error_is_an_outcome_with_its_sentence():
 
 def test_judges_are_run_on_the_trained_model_and_what_they_cannot_judge_is_told():
     found = run(job(epochs=1, judges=["ablation"]))["findings"]
-    assert (
-        found[0]["name"] == "ablation" and "no units to judge" in found[0]["left_out"]
-    )
+    assert found[0]["name"] == "ablation" and "no units to judge" in found[0]["left_out"]
 
 
 def test_judges_find_on_a_trained_text_classifier_what_they_find_by_hand(tmp_path):

@@ -98,3 +98,17 @@ def judge(
         from regard.bench import judge as measure
 
         measure.main(json=json, sentences=sentences)
+
+
+@app.command("study")
+def bench_study(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """What a study itself costs: 200 trials that do nothing, and two workers beside one.
+
+    Example:  regard bench study --json > study.json
+    """
+    with extra("studies"):
+        from regard.bench import study as measure
+
+        measure.main(json=json)

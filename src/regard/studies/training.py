@@ -43,7 +43,7 @@ def trained(experiment: Experiment, task: Task, variant: str, seed: int, setting
 
 
 def judged(ran: Ran, task: Task, setting: Setting, seed: int) -> list[dict[str, Any]]:
-    """The tests of the battery that the study asks for, on the first test examples; what has no meaning here says so."""
+    """The tests of the battery that the study asks for, on the first test examples; what has no meaning says so."""
     found = []
     try:
         adapter = Adapter(ran.model, task.test[:JUDGED], names=task.names)
