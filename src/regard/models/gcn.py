@@ -4,10 +4,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ..core.attend import attend
 from ..core.edges import Edges
 from ..core.remember import remembered
+from ..nn.graph.adjacency import read_graph
+from ..nn.graph.features import dropped
 from ..nn.graph.linear import linear
 
 
@@ -41,3 +44,20 @@ class GCNConv(nn.Module):
         ran = attend(nobody, nobody, v, "dot", "uniform", Edges(edge_index, (nodes, nodes), self_loops=True))
         out = ran.out[0] * root + self.bias
         return (out, None) if return_map else out
+
+
+class GCN(nn.Module):
+    """Two layers of graph convolution, each behind dropout, with an ELU between them; called as models.GAT is.
+
+    x (N, nfeat), dense or torch.sparse; adj as in models.GAT  ->  log-probabilities (N, nclass). Kipf and Welling 2017.
+    """
+
+    def __init__(self, nfeat: int, nhid: int, nclass: int, dropout: float = 0.6):
+        super().__init__()
+        self.dropout = dropout
+        self.first, self.second = GCNConv(nfeat, nhid), GCNConv(nhid, nclass)
+
+    def forward(self, x: Tensor, adj: Any) -> Tensor:
+        index = read_graph(adj).index
+        x = F.elu(self.first(dropped(x, self.dropout, self.training), index))
+        return F.log_softmax(self.second(dropped(x, self.dropout, self.training), index), -1)

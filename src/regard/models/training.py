@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..data import NodeTask, TypedTask
-from .gat import GAT
+from .gat import GAT, GATv2
+from .gcn import GCN
 from .mlp import MLP
 from .trainer import copied
 
@@ -57,20 +58,24 @@ class Fitted:
     seconds: float
 
 
-def _gat(task: NodeTask, r: Recipe, **options: Any) -> GAT:
-    return GAT(task.x.shape[1], r.hidden, task.classes, r.dropout, nheads=r.heads, out_heads=r.out_heads,
-               value_dropout=r.dropout, **options)  # fmt: skip
+def _gat(task: NodeTask, r: Recipe, network: type[GAT] = GAT, **options: Any) -> GAT:
+    return network(task.x.shape[1], r.hidden, task.classes, r.dropout, nheads=r.heads, out_heads=r.out_heads,
+                   **({"value_dropout": r.dropout} if network is GAT else {}), **options)  # fmt: skip
 
 
 KINDS: dict[str, Callable[[NodeTask, Recipe], nn.Module]] = {
     "gat": _gat,
+    "gatv2": lambda task, r: _gat(task, r, GATv2),
     "mean": lambda task, r: _gat(task, r, align="uniform"),
+    "gcn": lambda task, r: GCN(task.x.shape[1], r.hidden * r.heads, task.classes, r.dropout),
     "mlp": lambda task, r: MLP(task.x.shape[1], r.hidden * r.heads, task.classes, r.dropout),
 }
 
 
 def train(kind: str, task: NodeTask, seed: int = 0, recipe: Recipe | None = None) -> tuple[nn.Module, Fitted]:
-    """A network of a kind ("gat", "mean": uniform weights over the same edges, "mlp": no edges), trained from a seed.
+    """A network of a kind, trained from a seed.
+
+    kind   "gat", "gatv2"; "mean": uniform weights over the same edges; "gcn": weights by degree; "mlp": no edges
 
     The same seed, threads and versions give the same bits. The caller's random numbers are left alone.
     """

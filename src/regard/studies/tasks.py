@@ -7,12 +7,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ..data.heterophilous import NAMES as HETEROPHILOUS
 from ..models.tasks import EXPERIMENTS, Experiment
 from ..models.tasks.experiment import Measure
 from ..models.way import way_of
 from .trial import TRIVIAL, Setting
 
-GAT = {"gat": "gat", "additive": "gat", "uniform": "mean", "mean": "mean", "none": "mlp"}
+GAT = {
+    "gat": "gat", "additive": "gat", "gatv2": "gatv2", "gcn": "gcn", "uniform": "mean", "mean": "mean", "none": "mlp",
+}  # fmt: skip
+CITATIONS = ("cora", "citeseer", "pubmed")
 PLAIN = Measure("score", 1.0, 4)
 
 
@@ -41,21 +45,34 @@ class FromExperiment(StudyTask):
     def __init__(self, part: Mapping[str, Any]):
         super().__init__(part)
         experiment = EXPERIMENTS[part["task"]](part["small"], **self.options)
-        self.measures, self.drawn = dict(experiment.measures), experiment.drawn
+        self.measures, self.drawn, self.own = dict(experiment.measures), experiment.drawn, experiment.own
         self.options = {"experiment": part["task"], "small": part["small"], "options": self.options}
 
     def checked(self, variant: str) -> str:
-        return str(way_of(variant))
+        if not self.own:
+            return str(way_of(variant))
+        if variant not in self.own:
+            raise ValueError(f"the task {self.options['experiment']} has no variant {variant!r}; it has "
+                             f"{', '.join(self.own)}.")  # fmt: skip
+        return variant
 
 
-class Citations(StudyTask):
-    """Nodes of a citation graph by the recipe of the GAT paper."""
+class OneGraph(StudyTask):
+    """Nodes of one graph by the recipe of the GAT paper; options: data, and what `csbm` takes.
 
-    call, drawn = "regard.studies.tasks:run_citations", False
+    cora, citeseer and pubmed have one split for all seeds; a heterophilous graph has ten (seed i takes split i), and
+    csbm is drawn anew by each seed.
+    """
+
+    call = "regard.studies.tasks:run_graph"
 
     def __init__(self, part: Mapping[str, Any]):
         super().__init__(part)
         self.options = {"data": "cora"} | self.options
+        known = (*CITATIONS, *HETEROPHILOUS, "csbm")
+        if self.options["data"] not in known:
+            raise ValueError(f"the task gat has no data {self.options['data']!r}: expected one of {', '.join(known)}.")
+        self.drawn = self.options["data"] not in CITATIONS
         self.measures = {"accuracy": Measure("accuracy, %")}
 
     def checked(self, variant: str) -> str:
@@ -83,7 +100,7 @@ def task_of(part: Mapping[str, Any]) -> StudyTask:
     if kind in EXPERIMENTS:
         return FromExperiment(part)
     if kind == "gat":
-        return Citations(part)
+        return OneGraph(part)
     module, colon, name = kind.partition(":")
     if kind == "trivial" or (colon and module and name):
         return FromFunction(part)
@@ -110,14 +127,22 @@ def run_experiment(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
     return trained(experiment, task, variant, seed, setting)
 
 
-def run_citations(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
+def graph_of(data: str, seed: int, **options: Any) -> Any:
+    """The graph that a seed trains on."""
+    from ..data import csbm, heterophilous, planetoid
+
+    if data in CITATIONS:
+        return planetoid(data)
+    return heterophilous(data, seed % 10) if data in HETEROPHILOUS else csbm(seed=seed, **options)
+
+
+def run_graph(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
     import torch
 
-    from ..data import planetoid
     from ..models.training import recipe_for, train
 
     torch.set_num_threads(setting.threads)
-    task = planetoid(setting.options["data"]).to(setting.device)
+    task = graph_of(seed=seed, **setting.options).to(setting.device)
     recipe = recipe_for(task.name)
     epochs = setting.budget.get("epochs") or setting.budget.get("steps")  # all nodes at once: a step is an epoch
     if epochs:

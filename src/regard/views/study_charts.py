@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..models.tasks.experiment import Measure
+from ..studies.results import Measure
 from ..studies.statistics import Analysis, Comparison, Ranks
 from .drawing import letters
 

@@ -24,7 +24,8 @@ def built(experiment: Experiment, task: Task, attention: str, seed: int) -> nn.M
     """A fresh network whose first weights follow from the seed. The caller's random numbers are left alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return settle(experiment.model(task, attention), way_of(attention))
+        model = experiment.model(task, attention)
+        return model if attention in experiment.own else settle(model, way_of(attention))
 
 
 def run(experiment: Experiment, task: Task, attention: str, seed: int, trainer: Trainer) -> Ran:
