@@ -10,7 +10,7 @@ from tests.studies.made import drawn, made
 from regard.studies.results import Missing
 from regard.studies.statistics import analyse, ranks
 from regard.views.study import study_page, study_report
-from regard.views.study_charts import forest, rank_plot
+from regard.views.study_charts import by_length, forest, rank_plot
 
 matplotlib = pytest.importorskip("matplotlib", reason="figures are drawn by matplotlib")
 
@@ -69,6 +69,19 @@ def test_below_six_seeds_points_have_no_intervals():
     forest(figure, analyse(made(drawn(1, 3, 5))))
     assert sum(line.get_marker() == "o" for line in figure.axes[0].lines) == 2
     assert len(figure.axes[0].lines) == 3  # two points and the line at 0
+
+
+def test_values_by_length_are_means_over_seeds_in_the_order_of_lengths():
+    from matplotlib.figure import Figure
+
+    results = made(told())
+    results.lengths = {"task 0": {"mean": {"10-19": [0.5, 0.7], "2-9": [0.1, 0.3]}, "gat": {"2-9": [0.4]}}}
+    assert "by the length of the input" in study_page(analyse(results))
+    figure = Figure()
+    by_length(figure, results.lengths["task 0"], results.measures["task 0"]["accuracy"])
+    ax = figure.axes[0]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["2-9", "10-19"]
+    assert [line.get_ydata().tolist() for line in ax.lines] == [pytest.approx([20.0, 60.0]), pytest.approx([40.0])]
 
 
 def test_a_rank_plot_has_each_variant_at_its_rank_and_a_bar_for_each_group():

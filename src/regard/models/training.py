@@ -59,8 +59,9 @@ class Fitted:
 
 
 def _gat(task: NodeTask, r: Recipe, network: type[GAT] = GAT, **options: Any) -> GAT:
-    return network(task.x.shape[1], r.hidden, task.classes, r.dropout, nheads=r.heads, out_heads=r.out_heads,
-                   **({"value_dropout": r.dropout} if network is GAT else {}), **options)  # fmt: skip
+    if network is GAT:  # GATv2's own code has no such dropout
+        options["value_dropout"] = r.dropout
+    return network(task.x.shape[1], r.hidden, task.classes, r.dropout, nheads=r.heads, out_heads=r.out_heads, **options)
 
 
 KINDS: dict[str, Callable[[NodeTask, Recipe], nn.Module]] = {

@@ -46,6 +46,9 @@ def collect(store: Store, study: Study) -> Results:
         if one.result.get("parameters") is not None:
             made.parameters.setdefault(one.task, {})[one.variant] = int(one.result["parameters"])
         seconds[one.task, one.variant].append(one.seconds or 0.0)
+        for name, value in one.result.get("lengths", {}).items():
+            by_length = made.lengths.setdefault(one.task, {}).setdefault(one.variant, {})
+            by_length.setdefault(name, []).append(value)
     for (task, variant), values in seconds.items():
         made.seconds.setdefault(task, {})[variant] = sum(values) / len(values)
     made.missing = tuple(missing)

@@ -56,6 +56,7 @@ class Results:
     seconds      by task and variant: the mean wall time of a trial
     missing      trials without a result; a table that has such says so
     judged       what judges found of each trained model: task, variant, seed, and findings by test as JSON
+    lengths      by task, variant and length of the input ("2-11"): the main metric of each seed, where it was asked
     """
 
     study: str
@@ -71,6 +72,7 @@ class Results:
     seconds: dict[str, dict[str, float]] = field(default_factory=dict)
     missing: tuple[Missing, ...] = ()
     judged: list[dict[str, Any]] = field(default_factory=list)
+    lengths: dict[str, dict[str, dict[str, list[float]]]] = field(default_factory=dict)
 
     def main(self, task: str) -> str:
         """The name of a task's main metric."""

@@ -26,7 +26,7 @@ from ..studies.results import Results
 from ..studies.statistics import Analysis, analyse
 from .charts import BAD, GOOD, INK, LINE, SERIES, SOFT, drawn
 from .report import POLICY, TEMPLATES
-from .study_charts import forest, forest_size, rank_plot, ranks_size
+from .study_charts import by_length, forest, forest_size, rank_plot, ranks_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +50,8 @@ def study_report(
     report.html                     one page, offline
     means.md .tex, comparisons.md .tex   tables for a text and a paper
     means.csv, comparisons.csv      every number in full
-    differences.pdf .svg, ranks.pdf .svg  figures for a paper; ranks where several tasks were run
+    differences, ranks, lengths .pdf .svg  figures for a paper; ranks where several tasks were run, lengths where
+                                    a task is told by the length of its inputs
     """
     found = analyse(results, baseline, alpha=alpha)
     place = Path(folder)
@@ -102,6 +103,11 @@ def figures(found: Analysis) -> "dict[str, tuple[Callable[..., None], tuple[floa
     if ranks is not None and ranks.tasks > 1:
         shows = f"Average ranks over {ranks.tasks} tasks, 1 is best. Variants under one bar are not told apart."
         made["ranks"] = (lambda figure, **how: rank_plot(figure, ranks, **how), ranks_size(ranks), shows)
+    for place, (task, lengths) in enumerate(found.results.lengths.items()):
+        measure = found.results.measures[task][found.results.main(task)]
+        shows = f"{task} by the length of the input: the mean over seeds in bins of about equal count."
+        name = "lengths" if len(found.results.lengths) == 1 else f"lengths-{place + 1}"
+        made[name] = (partial(by_length, lengths=lengths, measure=measure), (6.4, 3.0), shows)
     return made
 
 
