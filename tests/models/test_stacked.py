@@ -4,15 +4,16 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from regard.models.gcn import GCNConv
 from regard.models.related import Related
-from regard.models.stacked import KINDS, GCNLayer, Stacked
+from regard.models.stacked import KINDS, Stacked
 
 EDGES = torch.tensor([[0, 1, 2, 3, 3], [1, 2, 0, 0, 1]])
 
 
 def test_a_gcn_layer_is_torch_geometrics():
     nn = pytest.importorskip("torch_geometric.nn")
-    mine, theirs = GCNLayer(3, 4), nn.GCNConv(3, 4)
+    mine, theirs = GCNConv(3, 4), nn.GCNConv(3, 4)
     theirs.load_state_dict({"lin.weight": mine.lin.weight, "bias": mine.bias})
     x = torch.randn(5, 3)  # node 4 has no edge
     assert_close(mine(x, EDGES), theirs(x, EDGES))

@@ -105,8 +105,8 @@ def test_a_mean_below_the_papers_spread_is_said_to_be_below() -> None:
 
 
 def test_a_kind_that_is_none_and_a_part_without_nodes_are_refused() -> None:
-    with pytest.raises(ValueError, match="expected one of gat, mean, mlp"):
-        train("gcn", made())
+    with pytest.raises(ValueError, match="expected one of gat, gatv2, mean, gcn, mlp"):
+        train("sage", made())
     task = made()
     empty = NodeTask("made", task.x, task.y, task.edge_index, task.train, task.val & False, task.test)
     with pytest.raises(ValueError, match="a part without nodes"):

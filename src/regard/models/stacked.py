@@ -2,34 +2,15 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..nn.graph import GATConv, GATv2Conv
 from ..nn.graph.features import dropped
 from ..nn.graph.linear import linear
+from .gcn import GCNConv
 
 KINDS = ("gat", "gatv2", "gcn", "mean", "mlp")
-
-
-class GCNLayer(nn.Module):
-    """Neighbours by degrees, without scores: x'_i = sum_j W x_j / sqrt(d_i d_j) + b, over i itself too.
-
-    x (N, F), edge_index (2, E)  ->  (N, width). Kipf and Welling 2017.
-    """
-
-    def __init__(self, d: int, width: int):
-        super().__init__()
-        self.lin, self.bias = linear(d, width, bias=False), nn.Parameter(torch.zeros(width))
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        source, target = edge_index
-        x, nodes = self.lin(x), x.shape[0]
-        scale = (1.0 + torch.bincount(target, minlength=nodes)).to(x.dtype).rsqrt()
-        x = x * scale[:, None]
-        heard = x.index_add(0, target, x[source])
-        return heard * scale[:, None] + self.bias
 
 
 class Stacked(nn.Module):
@@ -74,7 +55,7 @@ def _layer(kind: str, width: int, heads: int) -> nn.Module:
     if kind == "mlp":
         return linear(width, width)
     if kind == "gcn":
-        return GCNLayer(width, width)
+        return GCNConv(width, width)
     if kind == "gatv2":
         return GATv2Conv(width, width // heads, heads=heads)
     return GATConv(width, width // heads, heads=heads, align="uniform" if kind == "mean" else "softmax")
