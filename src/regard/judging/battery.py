@@ -58,7 +58,7 @@ BATTERY: tuple[Judge, ...] = (
           adversary_of_all_layers),
     Judge("removals", "Does it matter how units are taken away, by a mask or by deletion?", removals),
     Judge("importances", "Which importance of units is faithful: attention, maps made of it, gradients?",
-          faithfulness_of_all),
+          faithfulness_of_all, 0),  # its first number is that of the test before
     Judge("infidelity", "Which importance foretells what happens without some of the units?", infidelity),
     Judge("agreement", "Do the importances agree with one another?", agreement),
     Judge("rationales", "Do the weights lie where people put their marks?", rationales),

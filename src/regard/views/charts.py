@@ -92,7 +92,7 @@ def _plot(ax: "Axes", evidence: Plot) -> None:
                 kept = np.linspace(0, len(x) - 1, MOST).astype(int)
                 x, y, name = x[kept], y[kept], f"{name} ({MOST} of {len(one.x)} drawn)"
             ax.scatter(x, y, s=9, color=colour, alpha=0.55, linewidths=0, label=name)
-    ax.set(xlabel=evidence.x, ylabel=fill(evidence.y, 36))
+    ax.set(xlabel=evidence.x, ylabel=fill(evidence.y, 30))
     ax.grid(alpha=0.6, linewidth=0.6)
     ax.set_axisbelow(True)
     for ends, put in ((ax.get_xlim(), ax.set_xlim), (ax.get_ylim(), ax.set_ylim)):
