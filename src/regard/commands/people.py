@@ -141,3 +141,33 @@ def movies(
                                   learn=learn, erase=erase, how=Judging(device=device), out=out,
                                   hear=lambda what: progress.update(bar, description=what))  # fmt: skip
     _print(found, f"{len(parts['test'])} reviews, {seeds} seed{'s' * (seeds > 1)}", json)
+
+
+@app.command("sst")
+def sst(
+    seeds: Annotated[int, typer.Option(min=1, help="How often each classifier is trained.")] = 3,
+    learn: Annotated[int, typer.Option(min=0, help="Sentences to learn from, spread evenly; 0 for all 6920.")] = 0,
+    readings: Annotated[int, typer.Option(min=0, help="Sentences that were read, the first so many; 0 for all.")] = 0,
+    weight: Annotated[float, typer.Option(min=0, help="Weight of the loss on attention.")] = 1.0,
+    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
+    out: Annotated[Path | None, typer.Option(help="A folder for checkpoints; a stopped run goes on.")] = None,
+    json: Json = False,
+) -> None:
+    """SST taught by GECO: does a classifier of sentences do better when it looks as readers of a novel do?
+
+    Example:  regard people sst --learn 1000 --readings 1500
+    """
+    with extra("train"), told():
+        from regard.data import geco
+        from regard.data import sst as load
+        from regard.judging.people.joint import Classifying, judge_joint
+
+        task = load(phrases=False)
+        if 0 < learn < len(task.train):
+            task.train = [task.train[place * len(task.train) // learn] for place in range(learn)]
+        with _bar() as progress:
+            bar = progress.add_task("loading", total=None)
+            found = judge_joint(task, geco()[: readings or None], seeds=seeds, out=out,
+                                how=Classifying(weight=weight, device=device),
+                                hear=lambda what: progress.update(bar, description=what))  # fmt: skip
+    _print(found, f"{len(task.train)} sentences to learn from, {seeds} seed{'s' * (seeds > 1)}", json)

@@ -20,7 +20,7 @@ from ..inputs import Instance
 from ..looks import Look
 from .encoder import Encoder
 
-TRAINING = Training(epochs=8, batch=16, rate=2e-3, decay=1e-3, schedule="cosine", patience=8)
+TRAINING = Training(epochs=4, batch=16, rate=2e-3, decay=1e-3, schedule="cosine", patience=4)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def judge_scenes(
     how = {"taught attention": Taught(), "taught attention, picture alone": Taught(prior=False)} if how is None else how
     hear("fixations")
     looks = [Looks(scene) for scene in scenes]
-    looked = np.stack([_share(look.all) for look in looks])
+    looked = np.stack([share_of(look.all) for look in looks])
     hear("channels of the photographs")
     pictures = [scene.pixels() for scene in scenes]
     seen = np.stack([channels(picture) for picture in pictures])
@@ -109,7 +109,8 @@ def judge_scenes(
     return _findings(taught, beside, seed, resamples)
 
 
-def _share(fine: np.ndarray) -> np.ndarray:
+def share_of(fine: np.ndarray) -> np.ndarray:
+    """Cells of 4 pixels as patches of 8, sum 1."""
     found = patches(fine, CELL // FINE)
     return found / found.sum()
 
