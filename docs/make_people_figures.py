@@ -60,7 +60,7 @@ def reading(file: Path) -> None:
 
 
 def scenes(folder: Path, places: tuple[int, ...] = (4, 60, 150, 210)) -> None:
-    """Four photographs of the data set (MIT), small: looks, where all looked, and what was foreseen without seeing them.
+    """Four photographs of the data set (MIT), small: looks, where all looked, and what was foreseen unseen.
 
     The photographs were chosen by number before anything was drawn.
     """
