@@ -50,6 +50,22 @@ def test_masked_and_blanked_units_leave_the_others_in_their_places():
     assert bool(blank.real.all())
 
 
+@pytest.mark.parametrize("removal", ["delete", "mask"])
+def test_texts_of_which_units_are_gone_are_run_as_short_as_they_are(removal):
+    widths = []
+    adapter = bert(removal=removal, size=1)
+    plain = adapter.forward
+    adapter.forward = lambda model, inputs: (widths.append(inputs.tokens.shape[1]), plain(model, inputs))[1]
+    inputs = adapter.inputs([1, 0])  # of 4 and 6 tokens
+    gone = torch.zeros_like(inputs.real)
+    gone[0, 1] = gone[1, 2] = True
+    found = adapter.predict_without(inputs, gone)
+    assert widths == ([5, 3] if removal == "delete" else [6, 4])
+    for item in range(2):
+        alone = adapter.inputs([1 - item])
+        assert_close(found[item], adapter.predict_without(alone, gone[item : item + 1, : alone.real.shape[1]])[0])
+
+
 @pytest.mark.parametrize("make", [recurrent, bert])
 def test_a_batch_says_what_each_item_says_alone(make):
     adapter = make()

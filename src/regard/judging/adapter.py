@@ -148,10 +148,11 @@ class Adapter:
 
     def in_parts(self, inputs: Inputs) -> Tensor:
         """Predictions of many items, as many at a time as a batch has; short texts are not run as long ones."""
-        if self.removal != "delete":  # what is masked has a place of its own
+        if not self.look.tokens:  # an edge that is gone is told by its place
             parts = torch.arange(len(inputs), device=inputs.real.device).split(self.size)
             return torch.cat([self.predict(inputs.chosen(part)) for part in parts])
-        order = inputs.real.sum(-1).argsort(descending=True, stable=True)
+        place = torch.arange(inputs.real.shape[1], device=inputs.real.device)
+        order = (place * inputs.real).amax(-1).argsort(descending=True, stable=True)
         found = torch.cat([self.predict(inputs.chosen(part).cut()) for part in order.split(self.size)])
         return found[order.argsort()]
 

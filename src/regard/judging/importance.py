@@ -34,8 +34,9 @@ def leave_one_out(adapter: Adapter, inputs: Inputs) -> Tensor:
 
 
 def position(adapter: Adapter, inputs: Inputs) -> Tensor:
-    """(B, n): the earlier the more. What a measure that knows nothing but the place would say."""
-    return -torch.arange(inputs.real.shape[1], dtype=torch.float64, device=inputs.real.device).expand(inputs.real.shape)
+    """(B, n): 1 / (place + 1), the earlier the more. What a measure that knows nothing but the place would say."""
+    place = torch.arange(inputs.real.shape[1], dtype=torch.float64, device=inputs.real.device)
+    return (1 / (place + 1)).expand(inputs.real.shape)
 
 
 def uniform(adapter: Adapter, inputs: Inputs) -> Tensor:
