@@ -185,7 +185,7 @@ def seek(adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0
         with remembered(adapter.model, judged, plain), torch.backends.cudnn.flags(enabled=False):
             run = replayed(through, *(x.detach() for x in logits.values()))
             with torch.no_grad():
-                start, start_moved, *_ = look(run)
+                start, start_moved, _, begun, at_first = look(run)
             optimiser = torch.optim.Adam(logits.values(), lr=rate, amsgrad=True)
             for _ in range(steps):
                 with torch.enable_grad():
@@ -200,10 +200,11 @@ def seek(adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0
                 far, moved, _, made, after = look(run)
         limit = torch.stack([_limit(own[site], inputs.units) for site in judged]).mean(0)
         table = torch.cat([far, moved, start, start_moved, limit[None]]).masked_fill(~inputs.units.any(-1), torch.nan)
-        chosen = _furthest(far, moved)
+        chosen = _furthest(torch.cat([far, start]), torch.cat([moved, start_moved]))
         mine = torch.stack(list(own.values())).mean(0)
-        weights = torch.stack([mine, _taken(torch.stack(made).mean(0), chosen, mine)], 1)
-        said = torch.stack([before, _taken(after, chosen, before)], 1)
+        others = torch.cat([torch.stack(made).mean(0), torch.stack(begun).mean(0)])
+        weights = torch.stack([mine, _taken(others, chosen, mine)], 1)
+        said = torch.stack([before, _taken(torch.cat([after, at_first]), chosen, before)], 1)
         lengths, parts = inputs.real.sum(-1).tolist(), (x.cpu().numpy() for x in (table.T, weights, said))
         return [(row, pair[:, :n], both) for row, pair, both, n in zip(*parts, lengths, strict=True)]
 
