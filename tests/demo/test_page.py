@@ -120,6 +120,26 @@ def test_the_page_and_two_records_are_left_in_the_folder_and_the_command_opens_t
         torch.testing.assert_close(amap.weights().sum(-1), torch.ones(amap.heads, 34))
 
 
+def test_the_demo_has_the_table_of_its_study_and_leaves_the_study_behind(demo):
+    import html
+
+    from regard.demo import quick
+    from regard.studies.collecting import collect
+    from regard.studies.report import means_sheet
+    from regard.studies.running import store_of
+    from regard.studies.statistics import analyse
+
+    folder = demo[0].parent / "quick-study"
+    store = store_of(folder)
+    study = quick.Study.model_validate(store.specification("quick"))
+    found = analyse(collect(store, study))
+    store.close()
+    assert study.ways() == quick.Study.read(quick.file()).ways() and not found.results.missing
+    page = html.unescape(demo[0].read_text(encoding="utf-8"))
+    for row in means_sheet(found, "retrieval").rows:
+        assert all(cell in page for cell in row)
+
+
 def test_text_is_escaped_and_html_is_not():
     page = render([Part("a < b", "<script>", Markup("<em>kept</em>"))], note="x & y")
     assert "a &lt; b" in page and "&lt;script&gt;" in page and "x &amp; y" in page and "<em>kept</em>" in page

@@ -12,8 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ..studies.report import means_sheet
+from ..studies.statistics import Analysis
 from ..views.report import row as report_row
-from . import believe, digits, digits_part, five_tokens, karate, karate_part, records, segments
+from . import believe, digits, digits_part, five_tokens, karate, karate_part, quick, records, segments
 from .page import Part, make_folder, render, write
 from .spread import Spread, around
 
@@ -23,6 +25,7 @@ def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = N
     make_folder(out)  # a folder that cannot be is an error now, not after a minute
     console = console or Console()
     began = time.perf_counter()
+    looking_up = quick.Running(out / "quick-study", seeds)  # in a process of its own while the rest is computed
     five = five_tokens.compute()
     console.print(_five_table(five))
     club, sides = karate.Club.load(), karate.Results(seeds)
@@ -35,7 +38,10 @@ def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = N
     _follow(console, "reading digits", total, digits.study(data, results, epochs))
     console.print(_digits_table(results))
     read = [digits_part.part(data, results, epochs), _believe(console, data, results)]
-    parts = [karate_part.part(club, sides), *told, *read, five_tokens.part(five)]
+    with console.status("waiting for the study of looking up"):
+        studied = looking_up.found()
+    console.print(_quick_table(studied))
+    parts = [karate_part.part(club, sides), *told, *read, quick.part(studied), five_tokens.part(five)]
     page = render(
         parts,
         regard=version("regard"),
@@ -112,6 +118,14 @@ def _segments_table(results: segments.Results) -> Table:
         hits, position = one.hits(), one.by_position()
         guess = f"{hits.of / segments.PLACES:.0f} of {hits.of}"
         table.add_row(question, f"{hits.hits} of {hits.of}", f"{position.hits} of {position.of}", guess)
+    return table
+
+
+def _quick_table(found: Analysis) -> Table:
+    sheet = means_sheet(found, found.results.tasks[0])
+    table = Table(*sheet.columns, title=f"Looking up: {sheet.title}", title_justify="left")
+    for row in sheet.rows:
+        table.add_row(*row)
     return table
 
 
