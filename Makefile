@@ -1,5 +1,6 @@
 # make run    set up what the demo needs and run it
 # make test   set up the rest and run the tests
+# make test-ray  studies on a Ray cluster of two nodes, all on this machine (installs ray)
 # make check  style, formatting, types; where npm is there, the front end's too
 # make web    build the front end into the package (needs Node 20; nothing else does)
 # make docs   build the site into site/
@@ -20,7 +21,7 @@ ifneq ($(wildcard ../shared/data),)
 export REGARD_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: run test chromium check check-web web docs bench clean
+.PHONY: run test test-ray chromium check check-web web docs bench clean
 .DELETE_ON_ERROR:
 
 run: .venv/.demo
@@ -28,6 +29,10 @@ run: .venv/.demo
 
 test: .venv/.test chromium
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+test-ray: .venv/.test
+	$(PIP) -e '.[demo,test,ray]'
+	REGARD_RAY=1 $(BIN)/python -m pytest tests/studies/test_on_ray.py $(ARGS)
 
 # Browser tests drive a Chromium of the system: it is fetched where that is allowed, and otherwise they are left out.
 APT := DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -qq

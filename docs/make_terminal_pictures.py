@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 from rich.console import Console
 
 from regard.recording.models import record_text
@@ -26,13 +26,18 @@ def main() -> None:
             console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor")
             show_record(file, console, **how)
             asked = "".join(f" --{key} {value}" for key, value in how.items())
-            text = console.export_svg(title=f"regard show run.regard{asked}")
-            text = re.sub(r"@font-face \{.*?\}", "", text, flags=re.DOTALL).replace("Fira Code", "DejaVu Sans Mono")
-            page = browser.new_page(viewport={"width": 1000, "height": 800})
-            page.set_content(f"<body style='margin:0'>{text}")
-            page.locator("svg").first.screenshot(path=str(FOLDER / f"{name}.png"))
-            page.close()
+            photograph(browser, console, f"regard show run.regard{asked}", FOLDER / f"{name}.png")
         browser.close()
+
+
+def photograph(browser: Browser, console: Console, title: str, path: Path) -> None:
+    """What a console has recorded, as it looks in a terminal."""
+    text = console.export_svg(title=title)
+    text = re.sub(r"@font-face \{.*?\}", "", text, flags=re.DOTALL).replace("Fira Code", "DejaVu Sans Mono")
+    page = browser.new_page(viewport={"width": 1600, "height": 1200})
+    page.set_content(f"<body style='margin:0'>{text}")
+    page.locator("svg").first.screenshot(path=str(path))
+    page.close()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from .train import app
 
 ATTENTION = (
     "A score (additive, dot, scaled_dot, general, cosine, ...), an alignment (hard, sparsemax, entmax15, "
-    "local_predictive, ...), both (general+local_predictive), uniform, or none. Empty: what the task usually has."
+    "local_predictive, ...), both (general+local_predictive), uniform, mean, or none; then heads=4, hops=2, features, "
+    "frozen. Empty: what the task usually has."
 )
 
 

@@ -58,10 +58,14 @@ def part(found: Analysis) -> Part:
         title="Is attention needed to look something up?",
         lead="A table of eight keys and values, and a question that names a key. The same network is trained with "
         "learned weights, with weights that stay as they were drawn, and with every weight equal.",
-        html=fill("quick.html", sheet=means_sheet(found, task), figure=picture(lambda theme: _draw(found, theme),
-                  "Differences to equal weights, with intervals"), said=[says(one, measure) for one in found.comparisons],
-                  foretold=found.foretold.says),
-    )  # fmt: skip
+        html=fill(
+            "quick.html",
+            sheet=means_sheet(found, task),
+            figure=picture(lambda theme: _draw(found, theme), "Differences to equal weights, with intervals"),
+            said=[says(one, measure) for one in found.comparisons],
+            foretold=found.foretold.says,
+        ),
+    )
 
 
 def _draw(found: Analysis, theme: Theme) -> "Figure":
