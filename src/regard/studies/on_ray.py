@@ -60,6 +60,8 @@ class OnRay(Engine):
         self.running[self.hands[slot].run.remote(json.dumps(job))] = slot
 
     def wait(self, seconds: float) -> list[Event]:
+        for slot in set(self.hands) - set(self.running.values()):
+            self._drop(slot)  # nothing is left for it: its core may be what another waits for since a node is gone
         ready, _ = self.ray.wait(list(self.running), timeout=seconds, num_returns=1)
         made = [self._ended(reference) for reference in ready]
         return made if made else self._progress()
