@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -48,6 +49,16 @@ def molecule(smiles: str) -> Molecule:
         torch.tensor(bonds, dtype=torch.float32).reshape(-1, BOND),
         tuple(each.GetSymbol() for each in atoms),
     )
+
+
+def layout(smiles: str) -> np.ndarray:
+    """(n, 2): where a chemist would draw the atoms, one bond about 1.5 long."""
+    chem = chemistry()
+    from rdkit.Chem import rdDepictor
+
+    found = chem.MolFromSmiles(molecule(smiles).smiles)
+    rdDepictor.Compute2DCoords(found)
+    return np.array(found.GetConformer().GetPositions()[:, :2])
 
 
 def chemistry() -> Any:
