@@ -26,7 +26,7 @@ def main() -> None:
     store = store_of(Path(sys.argv[1]))
     results = collect(store, Study.model_validate(store.specification(store.names()[0])))
     store.close()
-    console = terminal(112)
+    console = terminal(136)
     for one in told(results):
         console.print(one, highlight=False)
     with sync_playwright() as playing:
