@@ -30,6 +30,8 @@ class Shown(nn.Module):
         self.patches = nn.Embedding.from_pretrained(data.patches.flatten(0, 1))
 
     def forward(self, tokens: Tensor, real: Tensor) -> Tensor:
+        gone = PATCHES - tokens.shape[1]  # the last patches are left out where all of a batch are without them
+        tokens, real = nn.functional.pad(tokens, (0, gone)), nn.functional.pad(real, (0, gone))
         logits, _ = self.reader(self.patches(tokens), Mask(keep=real[:, None, None, :]))
         return logits
 
