@@ -1,7 +1,7 @@
 """Graphs as a judge needs them: each a case of its own, laid end to end, with edges that can be taken away."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -49,6 +49,11 @@ class Cases:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def to(self, device: torch.device) -> "Cases":
+        """What is laid out in each run, on the device where the model runs; names, labels and gold stay."""
+        parts = ("row", "start", "edge_index", "edge_start", "unit", "root")
+        return replace(self, **{name: x.to(device) for name in parts if (x := getattr(self, name)) is not None})
+
     def instances(self) -> list[Instance]:
         """Tokens: the number of the case as -1 - c, special, then its units."""
         made = []
@@ -59,24 +64,23 @@ class Cases:
 
     def laid(self, inputs: Inputs) -> Laid:
         """The cases of a batch side by side, without the units that are gone."""
-        case = (-1 - inputs.tokens[:, 0]).cpu()
+        case = -1 - inputs.tokens[:, 0]
         node, graph, size = _ranges(self.start, case)
         edge, item, _ = _ranges(self.edge_start, case)
         first = size.cumsum(0) - size
-        device = inputs.tokens.device
-        place, item = (self.unit[edge] + 1).to(device), item.to(device)
+        place = self.unit[edge] + 1
         there = inputs.real[item, place]
-        index = (self.edge_index[:, edge] + first[item.cpu()]).to(device)
-        root = None if self.root is None else (first + self.root[case]).to(device)
-        return Laid(self.row[node].to(device), index[:, there], graph.to(device), place[there], item[there],
-                    first.to(device), root)  # fmt: skip
+        index = self.edge_index[:, edge] + first[item]
+        root = None if self.root is None else first + self.root[case]
+        return Laid(self.row[node], index[:, there], graph, place[there], item[there], first, root)
 
     @property
     def one_row(self) -> bool:
         """Whether the units of each case are edges into one node, each on its own: weights that share one whole."""
-        unit = self.unit >= 0
-        case = torch.repeat_interleave(torch.arange(len(self)), self.edge_start.diff())[unit]
-        alone = bool((torch.bincount(case, minlength=len(self)) == torch.tensor([len(ids) for ids in self.ids])).all())
+        unit, device = self.unit >= 0, self.unit.device
+        case = torch.repeat_interleave(torch.arange(len(self), device=device), self.edge_start.diff())[unit]
+        units = torch.tensor([len(ids) for ids in self.ids], device=device)
+        alone = bool((torch.bincount(case, minlength=len(self)) == units).all())
         if self.root is None or not alone:
             return False
         return bool((self.edge_index[1][unit] == self.root[case]).all())
@@ -160,8 +164,9 @@ def _around(root: int, hops: int, source: Tensor, into: Sequence[Tensor]) -> tup
 def _ranges(start: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The members of the chosen parts, one part after the other; which part each is of; their sizes."""
     size = start.diff()[chosen]
-    part = torch.repeat_interleave(torch.arange(len(chosen)), size)
-    return torch.arange(len(part)) - (size.cumsum(0) - size)[part] + start[chosen][part], part, size
+    part = torch.repeat_interleave(torch.arange(len(chosen), device=size.device), size)
+    place = torch.arange(len(part), device=size.device) - (size.cumsum(0) - size)[part]
+    return place + start[chosen][part], part, size
 
 
 def _starts(sizes: Sequence[int]) -> Tensor:

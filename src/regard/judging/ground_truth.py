@@ -165,5 +165,5 @@ def _edge_golds(adapter: Adapter, inputs: Inputs) -> list[np.ndarray]:
     made = []
     for gold, case in zip(_golds(adapter, inputs), (-1 - inputs.tokens[:, 0]).tolist(), strict=True):
         span = slice(int(cases.edge_start[case]), int(cases.edge_start[case + 1]))
-        made.append(edge_gold(gold, cases.edge_index[:, span], cases.unit[span], len(cases.ids[case])))
+        made.append(edge_gold(gold, cases.edge_index[:, span].cpu(), cases.unit[span].cpu(), len(cases.ids[case])))
     return made

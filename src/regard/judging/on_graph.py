@@ -36,7 +36,7 @@ def on_graph(
     """
     run = forward or (lambda model, x, edge_index: model(x, edge_index))
     judged = range(x.shape[0]) if nodes is None else nodes
-    cases = of_nodes(edge_index, x.shape[0], judged, labels, hops, units)
+    cases = of_nodes(edge_index, x.shape[0], judged, labels, hops, units).to(_device(model))
 
     def call(model: nn.Module, inputs: Inputs) -> Tensor:
         laid = cases.laid(inputs)
@@ -60,16 +60,20 @@ def on_graphs(
     """
     if not examples:
         raise ValueError("on_graphs(examples) is empty: a judge needs at least one graph.")
-    cases = of_graphs(examples, bonds)
-    x = torch.cat([one.inputs for one in examples])
+    cases = of_graphs(examples, bonds).to(_device(model))
+    x = torch.cat([one.inputs for one in examples]).to(_device(model))
 
     def call(model: nn.Module, inputs: Inputs) -> Any:
         laid = cases.laid(inputs)
         count = torch.arange(len(inputs), device=laid.graph.device)
         lengths = torch.bincount(laid.graph, minlength=len(inputs))
-        batch = Batch(x.to(laid.row.device)[laid.row], torch.zeros_like(count), lengths, count,
+        batch = Batch(x[laid.row], torch.zeros_like(count), lengths, count,
                       edge_index=laid.edge_index, graph=laid.graph)  # fmt: skip
         return model(batch) if forward is None else forward(model, batch)
 
     placed = replace(look or EdgeLook("features.layers.*"), cases=cases)
     return Adapter(model, cases.instances(), forward=call, look=placed, removal="mask", size=size)
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next((x.device for x in model.parameters()), torch.device("cpu"))

@@ -153,12 +153,15 @@ def _answer(right: dict[tuple[float, str], list[list[float]]], within: dict[tupl
             words: tuple[int, ...]) -> list[str]:  # fmt: skip
     said = []
     for same in (0.75, 0.5):
-        by_signal = {"above": [], "below": [], "not told apart from": []}  # type: dict[str, list[str]]
+        by_signal: dict[str, list[str]] = {"above": [], "below": [], "not told apart from": []}
         for signal, gat, mean in zip(signals, right[same, "gatv2"], right[same, "mean"], strict=True):
             by_signal[apart(gat, mean)].append(f"{signal:g}")
+        best = ", ".join(f"{SAYS[max(KINDS, key=lambda kind: np.mean(right[same, kind][at]))]} at {signal:g}"
+                         for at, signal in enumerate(signals))  # fmt: skip
         told = "; ".join(f"{how} it at signal {', '.join(x)}" for how, x in by_signal.items() if x)
         said.append(
-            f"CSBM, {same:.0%} of the edges within a class: GATv2 beside the plain mean of the neighbours is {told}."
+            f"CSBM, {same:.0%} of the edges within a class: GATv2 beside the plain mean of the neighbours is {told}. "
+            f"The highest: {best}."
         )
     low, high = (np.nanmean(within[0.75, "gatv2"][at]) for at in (0, -1))
     static = np.nanmean(within[0.75, "gat"][-1])
