@@ -1,5 +1,7 @@
 """Claims as figures and tables: what is printed is what was found."""
 
+import json
+
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -32,7 +34,7 @@ def test_tables_have_a_row_for_each_place_and_a_column_for_each_curve():
     assert list(table.columns[2].cells) == ["0.50", "-"]
     page = claim_markdown(CLAIM)
     assert "| 1 | 0.50 [0.40, 0.70] | 0.50 |\n| 4 | 0.25 [0.20, 0.30] | - |\n\nRead it well." in page
-    assert page.count("**By graph**") == 2 and "| cora |" in page
+    assert page.count("**By graph**") == 2 and "| cora |" in page and page.endswith("\n\n- It does not.\n")
 
 
 def test_bars_are_the_intervals_and_names_stand_side_by_side():
@@ -54,5 +56,6 @@ def test_a_claim_is_one_figure_and_its_findings_are_those_of_its_curves(tmp_path
     assert len(CLAIM.findings) == 3 * 3 and NUMBERS.at("GAT", 4).value == 0.25
     with pytest.raises(KeyError, match="not measured"):
         NUMBERS.at("mean", 4)
+    assert Claim.from_dict(json.loads(json.dumps(CLAIM.as_dict()))) == CLAIM
     first = CLAIM.as_dict()["panels"][0]
     assert first["curves"]["mean"][1] is None and first["limit"] == {"name": "chance", "value": 0.5}

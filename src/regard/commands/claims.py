@@ -25,7 +25,7 @@ def claims(
     seeds: Annotated[int, typer.Option(min=2, help="How often each network is trained.")] = 5,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="A folder for a JSON file and a figure of each claim.")
+        Path | None, typer.Option("-o", "--out", help="A folder for JSON, tables and a figure of each.")
     ] = None,
 ) -> None:
     """Four claims made for graph attention, each measured beside what does without: adaptive weights, interpretability,
@@ -38,7 +38,7 @@ def claims(
     console, progress = Console(), Console(stderr=True)
     with extra("test"), told():
         from regard.judging.claims import CLAIMS
-        from regard.views.claims import claim_figure, claim_tables
+        from regard.views.claims import claim_figure, claim_markdown, claim_tables
         from regard.views.page import write
 
         names = list(CLAIMS) if which is Which.all else [which.value]
@@ -50,6 +50,7 @@ def claims(
             if out is not None:
                 out.mkdir(parents=True, exist_ok=True)
                 write(writing.dumps(claim.as_dict(), indent=1, allow_nan=False), out / f"{claim.name}.json")
+                write(claim_markdown(claim), out / f"{claim.name}.md")
                 claim_figure(claim, out / f"{claim.name}.png")
             if json:
                 continue

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ..judging.claims.claim import Claim, Panel
 
-COLOURS = ("#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#475569", "#b45309", "#0e7490")
+COLOURS = ("#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#475569", "#db2777", "#0e7490")
 MARKS = "osD^vP*"
 
 
@@ -21,7 +21,7 @@ def claim_figure(claim: "Claim", path: "str | Path") -> Path:
     from matplotlib.figure import Figure
 
     rows = math.ceil(len(claim.panels) / 2)
-    figure = Figure((12.5, 4.1 * rows), layout="constrained")
+    figure = Figure((14, 3.7 * rows), layout="constrained")
     axes = figure.subplots(rows, 2, squeeze=False).flatten()
     for ax, panel in zip(axes, claim.panels, strict=False):
         draw_panel(panel, ax)
@@ -63,7 +63,7 @@ def draw_panel(panel: "Panel", ax: "Axes") -> None:
     ax.set(xlabel=panel.along, ylabel=panel.y)
     ax.set_title(panel.title, fontsize=10, loc="left")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(fontsize=7, frameon=False)
+    ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))  # over no curve
 
 
 def claim_tables(claim: "Claim") -> "list[Table]":
@@ -85,16 +85,17 @@ def claim_tables(claim: "Claim") -> "list[Table]":
 
 
 def claim_markdown(claim: "Claim") -> str:
-    """The same tables for a page."""
-    parts = []
+    """The same tables for a page, with the claim before them and the answer behind."""
+    parts = [f"It is said: {claim.says}"]
     for panel in claim.panels:
-        head = [panel.along, *(curve.name for curve in panel.curves)]
+        head = [name.replace("|", "\\|") for name in (panel.along, *(curve.name for curve in panel.curves))]
         rows = [[str(x) if isinstance(x, str) else f"{x:g}", *(cell(curve.findings[at]) for curve in panel.curves)]
                 for at, x in enumerate(panel.x)]  # fmt: skip
         lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
         parts.append(
             f"**{panel.title}** ({panel.y})\n\n" + "\n".join(lines) + (f"\n\n{panel.note}" if panel.note else "")
         )
+    parts.append("\n".join(f"- {sentence}" for sentence in claim.answer))
     return "\n\n".join(parts) + "\n"
 
 

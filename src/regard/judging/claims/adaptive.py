@@ -117,7 +117,7 @@ def _accuracy(right: dict[tuple[float, str], list[list[float]]], same: float, si
     known = tuple(replace(one, name="features alone, at best", value=_normal(x), interval=None, baselines={})
                   for x, one in zip(signals, curves[0].findings, strict=True) if one is not None)  # fmt: skip
     what = "edges tell nothing" if same == 0.5 else "edges help"
-    return Panel(f"CSBM: {same:.0%} of the edges within a class ({what})", "signal |mu| / deviation", "test accuracy",
+    return Panel(f"CSBM: {same:.0%} of the edges within a class ({what})", "signal, mu / deviation", "test accuracy",
                  signals, (*curves, Curve("features alone, at best", known)), limit=("chance", 0.5))  # fmt: skip
 
 
@@ -129,7 +129,7 @@ def _within(within: dict[tuple[float, str], list[list[float]]], signals: tuple[f
             for signal, runs in zip(signals, within[same, kind], strict=True)))
         for same in (0.75, 0.5) for kind in ("gat", "gatv2")
     )  # fmt: skip
-    return Panel("CSBM: do the weights tell edges within a class from edges across?", "signal |mu| / deviation",
+    return Panel("CSBM: do the weights tell edges within a class from edges across?", "signal, mu / deviation",
                  "AUC of the weights", signals, curves, limit=("chance", 0.5))  # fmt: skip
 
 

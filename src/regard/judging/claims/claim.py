@@ -72,6 +72,7 @@ class Claim:
     def as_dict(self) -> dict[str, Any]:
         panels = [
             {"title": panel.title, "along": panel.along, "y": panel.y, "x": list(panel.x), "note": panel.note,
+             "log": panel.log,
              "limit": None if panel.limit is None else {"name": panel.limit[0], "value": panel.limit[1]},
              "curves": {curve.name: [None if one is None else one.as_dict() for one in curve.findings]
                         for curve in panel.curves}}
@@ -79,6 +80,20 @@ class Claim:
         ]  # fmt: skip
         return {"claim": self.name, "says": self.says, "answer": list(self.answer), "seeds": self.seeds,
                 "settings": dict(self.settings), "left_out": list(self.left_out), "panels": panels}  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "Claim":
+        """What `as_dict` gave, to be drawn again."""
+        panels = [
+            Panel(one["title"], one["along"], one["y"], tuple(one["x"]),
+                  tuple(Curve(name, tuple(None if found is None else Finding.from_dict(found) for found in each))
+                        for name, each in one["curves"].items()),
+                  one["log"], None if one["limit"] is None else (one["limit"]["name"], one["limit"]["value"]),
+                  one["note"])
+            for one in plain["panels"]
+        ]  # fmt: skip
+        return cls(plain["claim"], plain["says"], tuple(plain["answer"]), tuple(panels), plain["seeds"],
+                   plain["settings"], tuple(plain["left_out"]))  # fmt: skip
 
 
 def over_seeds(
