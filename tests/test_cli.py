@@ -26,7 +26,7 @@ def test_the_version_is_that_of_the_package():
 
 
 @pytest.mark.parametrize(
-    "command", [(), ("demo",), ("bench",), ("bench", "core"), ("record",), ("info",), ("show",), ("look",), ("serve",)]
+    "command", [(), ("demo",), ("bench",), ("bench", "core"), ("record",), ("info",), ("show",), ("look",), ("serve",), ("judge",)]
 )
 def test_every_command_explains_itself(command):
     result = call(*command, "--help")

@@ -137,3 +137,15 @@ def test_a_report_is_saved_by_the_ending_of_its_name_or_whole_into_a_folder(tmp_
     for name in ("r.pdf", "none/r.json"):
         with pytest.raises((ValueError, FileNotFoundError)):
             report.save(tmp_path / name)
+
+
+def test_a_graph_network_has_a_report_too():
+    from regard.judging.on_graph import on_graph
+    from regard.models import GAT
+
+    edges = torch.tensor([[0, 1, 2, 3, 4, 0, 2], [1, 2, 0, 0, 0, 3, 3]])
+    adapter = on_graph(GAT(4, 3, 2, nheads=2).eval(), torch.randn(5, 4), edges, labels=torch.tensor([0, 1, 0, 1, 0]))
+    report = regard.judge(adapter, tests="task,ablation,alignment,rationales")
+    assert set(report.left_out) == {"alignment", "rationales"}
+    assert report["ablation"].findings and report.rows == []
+    assert Report.from_json(report.json()) == report

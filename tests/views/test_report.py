@@ -102,7 +102,7 @@ def test_the_same_report_is_the_same_page():
 
 def test_a_histogram_of_nothing_is_drawn_and_says_so():
     empty = Histogram("Empty", "tau", {"attention": [None, None], "random": []})
-    page = Report(ABOUT, [Judged("a", "b?", [], [empty])]).html()
+    page = Report(ABOUT, [Judged("a", "b?", [], [empty, Histogram("Nothing", "tau", {})])]).html()
     assert "attention: undefined everywhere" in page
 
 

@@ -65,6 +65,8 @@ def _histogram(figure: Any, evidence: Histogram) -> None:
     every = np.concatenate(list(found.values())) if found else np.zeros(0)
     low, high = (every.min(), every.max()) if every.size else (0.0, 1.0)
     edges = np.linspace(low, high, BINS + 1) if high > low else np.linspace(low - 0.5, low + 0.5, BINS + 1)
+    if not found:
+        return
     several = figure.subplots(len(found), 1, sharex=True, squeeze=False)[:, 0]
     for place, (ax, (name, values)) in enumerate(zip(several, found.items(), strict=True)):
         colour = SERIES[place % len(SERIES)]
