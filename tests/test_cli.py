@@ -26,7 +26,8 @@ def test_the_version_is_that_of_the_package():
 
 
 @pytest.mark.parametrize(
-    "command", [(), ("demo",), ("bench",), ("bench", "core"), ("record",), ("info",), ("show",), ("look",), ("serve",), ("judge",)]
+    "command",
+    [(), *((name,) for name in ("demo", "bench", "record", "info", "show", "look", "serve", "judge")), ("bench", "core")],
 )
 def test_every_command_explains_itself(command):
     result = call(*command, "--help")
