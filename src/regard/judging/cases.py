@@ -15,7 +15,7 @@ class Laid:
     """Some cases as one graph: row (N,) of the features of each node, edge_index (2, E), graph (N,) the item of each.
 
     place (E,): where each edge stands among the tokens of its item, 0 for an edge that is no unit; item (E,).
-    first (B,): the number of the first node of each item; root (B,) the node that is judged, where one is.
+    root (B,): the node that is judged, where one is.
     """
 
     row: Tensor
@@ -23,7 +23,6 @@ class Laid:
     graph: Tensor
     place: Tensor
     item: Tensor
-    first: Tensor
     root: Tensor | None
 
 
@@ -72,7 +71,7 @@ class Cases:
         there = inputs.real[item, place]
         index = self.edge_index[:, edge] + first[item]
         root = None if self.root is None else first + self.root[case]
-        return Laid(self.row[node], index[:, there], graph, place[there], item[there], first, root)
+        return Laid(self.row[node], index[:, there], graph, place[there], item[there], root)
 
     @property
     def one_row(self) -> bool:

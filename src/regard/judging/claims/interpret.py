@@ -143,8 +143,8 @@ def _fidelity(data: str, runs: list[dict[str, np.ndarray]], sign: str) -> Panel:
                                    _shared(data, tables), test=TEST, better="higher" if sign == "+" else "lower",
                                    unit="probability"))  # fmt: skip
         curves.append(Curve(name, tuple(each)))
-    what = "lost without the top edges (higher is better)" if sign == "+" else "lost with them alone (lower is better)"
-    return Panel(f"Fidelity{sign} on {data}", "share of the edges (1 - sparsity)", f"probability {what}", SHARES,
+    what = "without the top edges (higher is better)" if sign == "+" else "with them alone (lower is better)"
+    return Panel(f"Fidelity{sign} on {data}: {what}", "share of the edges (1 - sparsity)", "probability lost", SHARES,
                  tuple(curves), limit=("nothing lost", 0.0))  # fmt: skip
 
 
