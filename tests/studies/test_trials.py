@@ -128,3 +128,11 @@ def test_judges_find_on_a_trained_text_classifier_what_they_find_by_hand(tmp_pat
     task, model = Task("made", words, words, words, classes=2), text_classifier(9, 2, dim=8, width=8).eval()
     found = judged(Ran(model, Trained(), Result({})), task, Setting(judges=("ablation",)), 3)
     assert found[0]["findings"] == [one.as_dict() for one in ablation(Adapter(model, words), seed=3)]
+
+
+def test_no_two_trials_share_a_folder_and_none_leaves_the_studys(tmp_path):
+    names = ["a b", "a_b", "a/b", "../../b", "a" * 300, "a" * 301, "é", "e"]
+    jobs = [{"task": task, "variant": name, "seed": 1} for task in ("m:f", "m.f") for name in names]
+    folders = [tasks.folder_of(tmp_path, one).resolve() for one in jobs]
+    assert len(set(folders)) == len(jobs)
+    assert all(one.is_relative_to(tmp_path.resolve() / "trials") and len(one.name) < 100 for one in folders)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import platform
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from .tasks import folder_of
 
 BEAT = 2.0  # seconds between two signs of life
 SILENT = 60.0  # after so long without one, a trial is lost
+ALIVE: set[str] = set()  # runners of this process that have not ended
 
 
 class DiskFull(OSError):
@@ -53,7 +55,9 @@ class Runner:
 
     def run(self) -> bool:
         """Whether all that could be run was run: False when the study was cancelled."""
-        me, last = identity(), 0.0
+        number, last = uuid.uuid4().hex[:8], 0.0
+        me = f"{identity()}|{number}"
+        ALIVE.add(number)
         try:
             while True:
                 if time.monotonic() - last >= self.beat:
@@ -75,6 +79,7 @@ class Runner:
         finally:
             self.engine.close()
             self._leave()
+            ALIVE.discard(number)
 
     def _leave(self) -> None:
         """Give back what is held; where the store is away, the next runner sees that this one is gone."""
@@ -143,9 +148,12 @@ def gone(worker: str) -> bool:
     runner = worker.rpartition("/")[0]
     node, _, rest = runner.partition("|")
     space, _, process = rest.partition("|")
-    number, _, began = process.partition("|")
+    number, _, times = process.partition("|")
+    began, _, mine = times.partition("|")
     if node != platform.node() or space != _space() or not number.isdecimal():
         return False
+    if int(number) == os.getpid() and began == _began(os.getpid()):
+        return bool(mine) and mine not in ALIVE
     return _began(int(number)) != began
 
 

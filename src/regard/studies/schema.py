@@ -68,10 +68,15 @@ def _to_2(connection: Connection) -> None:
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {2: _to_2}
 
 
+def take_turns(connection: Connection) -> None:
+    """Two that begin at once do so one after the other; a SQLite file has one writer at a time anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(727263)"))
+
+
 def prepare(connection: Connection) -> None:
     """Make the tables, or bring those of an older version up to this one; inside the caller's transaction."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(sa.text("SELECT pg_advisory_xact_lock(727263)"))  # two that begin at once take turns
+    take_turns(connection)
     if not sa.inspect(connection).has_table("regard_version"):
         tables.create_all(connection)
         connection.execute(version.insert().values(version=VERSION))

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, event, func, select
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from .schema import attempts, prepare, studies, trials
+from .schema import attempts, prepare, studies, take_turns, trials
 
 T = TypeVar("T")
 LOSSES = 5  # how often a trial may take its worker with it
@@ -127,6 +127,7 @@ class Store:
         listed = list(jobs)
 
         def work(connection: Connection) -> int:
+            take_turns(connection)
             found = connection.execute(select(studies).where(studies.c.name == name)).mappings().one_or_none()
             text = json.dumps(specification)
             if found is None:

@@ -1,5 +1,6 @@
 """The tasks of a study: what each measures, which variants it takes, and the function that a trial calls."""
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -155,9 +156,13 @@ def run_graph(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
 
 
 def folder_of(root: "str | Path", job: Mapping[str, Any]) -> Path:
-    """Where a trial keeps its files: a name that any file system takes."""
-    plain = "".join(c if c.isalnum() or c in "+=.-" else "_" for c in f"{job['variant']}-{job['seed']}")
-    return Path(root) / "trials" / str(job["task"]).replace(":", ".") / plain
+    """Where a trial keeps its files: names that any file system takes, and no two trials share."""
+    return Path(root) / "trials" / _plain(str(job["task"])) / _plain(f"{job['variant']}-{job['seed']}")
+
+
+def _plain(name: str) -> str:
+    made = "".join(c if c.isascii() and (c.isalnum() or c in "+=.-") else "_" for c in name)[:80]
+    return made if made == name else f"{made}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
 
 
 def epochs_for(budget: Mapping[str, Any], examples: int, batch: int, usual: int) -> int:

@@ -1,5 +1,6 @@
 """A trial of an experiment: a model trained with the study's budget, judged, and kept."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from ..data.task import Task
 from ..judging import Adapter
 from ..judging.battery import chosen
 from ..judging.battery import run as judge
+from ..models.devices import fabric_of
 from ..models.tasks.experiment import Experiment
 from ..models.tasks.running import Ran, run
 from ..models.trainer import Trainer
@@ -31,9 +33,12 @@ def trained(experiment: Experiment, task: Task, variant: str, seed: int, setting
     def hear(epoch: int, step: int, steps: int, numbers: dict[str, float]) -> None:
         setting.tell((epoch - 1 + step / steps) / epochs, f"epoch {epoch} of {epochs}")
 
+    fabric_of(setting.device, 1, setting.precision)  # loads it, which is no part of what a variant takes
+    began = time.perf_counter()
     trainer = Trainer(how, setting.device, 1, setting.precision, setting.folder, hear=_seldom(hear))
     ran, notes = _from_checkpoint(experiment, task, variant, seed, trainer)
     found = {"numbers": ran.result.numbers, "scores": ran.result.scores, "lengths": ran.result.lengths, "notes": notes,
+             "seconds": time.perf_counter() - began,
              "parameters": sum(p.numel() for p in ran.model.parameters() if p.requires_grad)}  # fmt: skip
     if setting.folder is not None and setting.records:
         _record(ran, task, Path(setting.folder), setting)

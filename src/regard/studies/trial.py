@@ -64,8 +64,8 @@ def run(job: Job, tell: Callable[[float, str], None] = lambda share, note: None)
     except Exception as problem:
         full = isinstance(problem, OSError) and problem.errno in FULL
         return {"error": f"{type(problem).__name__}: {problem}", "trace": traceback.format_exc()[-8000:], "full": full}
-    return found | {"seconds": time.perf_counter() - began, "peak": peak_memory(), "versions": versions(),
-                    "hardware": hardware(job["threads"])}  # fmt: skip
+    return {"seconds": time.perf_counter() - began} | found | {"peak": peak_memory(), "versions": versions(),
+                                                               "hardware": hardware(job["threads"])}  # fmt: skip
 
 
 def find(call: str) -> Callable[..., Any]:
@@ -93,12 +93,15 @@ def trivial(variant: str, seed: int, setting: Setting) -> dict[str, float]:
 
 
 def tidy(found: Any) -> Outcome:
-    """A task may return numbers by name alone, or those with scores and more; None and NaN are undefined."""
+    """A task may return numbers by name alone, or those with scores and more; None and NaN are undefined.
+
+    seconds   what it took without loading, where a task knows; the whole trial unless given
+    """
     if not isinstance(found, Mapping):
         raise TypeError(f"the task returned {type(found).__name__}, expected numbers by name: {{'accuracy': 0.9}}.")
     if "numbers" not in found:
         found = {"numbers": found}
-    strange = set(found) - {"numbers", "scores", "lengths", "parameters", "findings", "notes", "trivial"}
+    strange = set(found) - {"numbers", "scores", "lengths", "parameters", "findings", "notes", "trivial", "seconds"}
     if strange:
         raise ValueError(f"the task returned {sorted(strange)[0]!r} beside its numbers, which no result has.")
     made = dict(found)
