@@ -136,3 +136,29 @@ def test_no_two_trials_share_a_folder_and_none_leaves_the_studys(tmp_path):
     folders = [tasks.folder_of(tmp_path, one).resolve() for one in jobs]
     assert len(set(folders)) == len(jobs)
     assert all(one.is_relative_to(tmp_path.resolve() / "trials") and len(one.name) < 100 for one in folders)
+
+
+def test_gpus_are_shared_out_so_that_no_two_workers_have_one(monkeypatch):
+    from regard.studies import local
+
+    monkeypatch.setattr(local, "gpus", lambda: 4)
+    seen = []
+    monkeypatch.setattr(local, "_Worker", lambda environment, log: seen.append(environment["CUDA_VISIBLE_DEVICES"]))
+    for devices, visible, wanted in ((1, "", ["0", "1", "2", "3"]), (2, "7,5,3,1", ["7,5", "3,1"])):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        engine = local.Local(device="cuda", devices=devices)
+        assert engine.slots == len(wanted)
+        for slot in range(engine.slots):
+            with pytest.raises(AttributeError):  # there is no process behind it
+                engine._start(slot)
+        assert [seen.pop(0) for _ in wanted] == wanted
+        engine.workers.clear()
+        engine.close()
+    with pytest.raises(ValueError, match="this machine has 4 GPUs"):
+        local.Local(device="cuda", devices=5)
+
+
+def test_a_board_is_written_where_it_is_asked_for(tmp_path):
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed.")
+    numbers(run(job(tmp_path, epochs=1, board=True)))
+    assert list(tmp_path.glob("events.out.tfevents.*"))

@@ -70,15 +70,19 @@ class _Worker:
 class Local(Engine):
     """workers: how many trials at a time; the cores divided by the threads of a trial unless given, or the GPUs.
 
-    A worker takes many trials. On GPUs, worker i sees the GPU i modulo their number, and no other.
+    A worker takes many trials. On GPUs, worker i sees the GPU i modulo their number (with devices=2 two of them), and
+    no other.
     """
 
-    def __init__(self, workers: int | None = None, threads: int = 1, device: str = "cpu", logs: Path | None = None):
+    def __init__(self, workers: int | None = None, threads: int = 1, device: str = "cpu", logs: Path | None = None,
+                 devices: int = 1):  # fmt: skip
         self.cards = gpus() if device == "cuda" else 0
         if device == "cuda" and not self.cards:
             raise ValueError('device = "cuda": this machine has no GPU that torch can use; say device = "cpu".')
-        self.slots = workers or self.cards or max(1, cores() // threads)
-        self.threads, self.logs = threads, logs
+        if self.cards and devices > self.cards:
+            raise ValueError(f"devices = {devices}: this machine has {self.cards} GPUs.")
+        self.slots = workers or self.cards // devices or max(1, cores() // (threads * devices))
+        self.threads, self.logs, self.devices = threads, logs, devices
         self.workers: dict[int, _Worker] = {}
         self.busy: set[int] = set()
         self.selector = selectors.DefaultSelector()
@@ -94,7 +98,8 @@ class Local(Engine):
         if self.cards:
             visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
             names = [name for name in visible.split(",") if name] or [str(card) for card in range(self.cards)]
-            environment["CUDA_VISIBLE_DEVICES"] = names[slot % self.cards]
+            first = slot % (self.cards // self.devices) * self.devices
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(names[first : first + self.devices])
         log = None if self.logs is None else self.logs / f"worker-{slot}.log"
         worker = self.workers[slot] = _Worker(environment, log)
         assert worker.process.stdout is not None

@@ -36,17 +36,19 @@ class OnRay(Engine):
     A node that dies takes its trials with it: they are lost, and wait to be claimed again.
     """
 
-    def __init__(self, workers: int | None = None, threads: int = 1, device: str = "cpu", address: str | None = None):
+    def __init__(self, workers: int | None = None, threads: int = 1, device: str = "cpu", address: str | None = None,
+                 devices: int = 1):  # fmt: skip
         self.ray: Any = _ray()
         self.ours = not self.ray.is_initialized()
         if self.ours:
             self.ray.init(address, log_to_driver=False, include_dashboard=False if address is None else None)
-        self.threads, self.gpus = threads, int(device == "cuda")
+        self.threads, self.gpus = threads, devices * (device == "cuda")
+        self.cores = threads * devices
         there = self.ray.cluster_resources()
-        room = int(there.get("GPU", 0)) if self.gpus else int(there.get("CPU", 1)) // threads
+        room = int(there.get("GPU", 0)) // self.gpus if self.gpus else int(there.get("CPU", 1)) // self.cores
         self.slots = workers or room
         if not self.slots:
-            need = "1 GPU" if self.gpus else f"{threads} cores"
+            need = f"{self.gpus} GPUs" if self.gpus else f"{self.cores} cores"
             raise ValueError(f"No node of this Ray cluster has {need} for a trial; it has {dict(there)}.")
         self.hands: dict[int, Any] = {}
         self.running: dict[Any, int] = {}
@@ -55,7 +57,7 @@ class OnRay(Engine):
     def submit(self, slot: int, job: Job) -> None:
         if slot not in self.hands:
             path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
-            kind = self.ray.remote(num_cpus=self.threads, num_gpus=self.gpus, max_restarts=0, max_concurrency=2)(Hand)
+            kind = self.ray.remote(num_cpus=self.cores, num_gpus=self.gpus, max_restarts=0, max_concurrency=2)(Hand)
             self.hands[slot] = kind.remote(self.threads, path)
         self.running[self.hands[slot].run.remote(json.dumps(job))] = slot
 

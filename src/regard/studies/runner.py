@@ -140,7 +140,7 @@ class Runner:
 
 def identity() -> str:
     """This process among all: machine, namespace of processes, number, and when it began."""
-    return f"{platform.node()}|{_space()}|{os.getpid()}|{_began(os.getpid())}"
+    return f"{platform.node()[:80]}|{_space()}|{os.getpid()}|{_began(os.getpid())}"
 
 
 def gone(worker: str) -> bool:
@@ -150,7 +150,7 @@ def gone(worker: str) -> bool:
     space, _, process = rest.partition("|")
     number, _, times = process.partition("|")
     began, _, mine = times.partition("|")
-    if node != platform.node() or space != _space() or not number.isdecimal():
+    if node != platform.node()[:80] or space != _space() or not number.isdecimal():
         return False
     if int(number) == os.getpid() and began == _began(os.getpid()):
         return bool(mine) and mine not in ALIVE

@@ -31,12 +31,12 @@ def engine_of(name: str, study: Study, workers: int | None, address: str | None,
         if address is not None:
             raise ValueError("--address is that of a Ray cluster: add --engine ray.")
         trials = len(study.jobs())
-        engine = Local(workers, study.threads, study.device, logs)
+        engine = Local(workers, study.threads, study.device, logs, study.devices)
         engine.slots = min(engine.slots, trials)
         return engine
     from .on_ray import OnRay
 
-    return OnRay(workers, study.threads, study.device, address)
+    return OnRay(workers, study.threads, study.device, address, study.devices)
 
 
 def run(study: Study, out: "str | Path | None" = None, *, store: str | None = None, workers: int | None = None,

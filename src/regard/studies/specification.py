@@ -127,8 +127,10 @@ class Study(Part):
     metrics    which numbers are reported; all of a task unless given
     judges     tests of `regard.judging` to run on each trained model
     threads    of one trial; results depend on it and on nothing else of how a study is spread
+    devices    how many processes share the batches of one trial (Fabric's DDP), each with its GPU on "cuda"
     retries    how often a trial that failed is tried again
     records    how many test examples of each trained model are recorded beside its checkpoint
+    board      write TensorBoard's files beside it too
     """
 
     name: str = Field(pattern=r"^[\w.-]{1,80}$")
@@ -141,10 +143,12 @@ class Study(Part):
     metrics: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()
     device: str = "cpu"
+    devices: int = Field(1, ge=1)
     precision: str = "32-true"
     threads: int = Field(1, ge=1)
     retries: int = Field(2, ge=0)
     records: int = Field(0, ge=0)
+    board: bool = False
 
     @model_validator(mode="before")
     @classmethod
@@ -236,7 +240,7 @@ class Study(Part):
         made, variants = [], tuple(self.ways().values())
         shared = {"budget": self.budget.model_dump(exclude_none=True), "device": self.device,
                   "precision": self.precision, "threads": self.threads, "judges": list(self.judges),
-                  "records": self.records}  # fmt: skip
+                  "records": self.records, "devices": self.devices, "board": self.board}  # fmt: skip
         for name, task in self.parts().items():
             for place, seed in enumerate(self.seeds):
                 beside = [TRIVIAL] if task.trivial and (task.drawn or place == 0) else []

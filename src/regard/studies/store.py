@@ -326,8 +326,8 @@ def _id(study: str) -> Any:
 
 def _same_ways(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """A study may grow by tasks, variants and seeds; how a trial is run may not change under its results."""
-    for key in ("budget", "threads", "precision", "device", "judges"):
-        if old.get(key) != new.get(key):
+    for key in ("budget", "threads", "precision", "device", "devices", "judges"):
+        if key in old and old[key] != new.get(key):
             raise ValueError(f"The study {name!r} is in this store with {key} = {old.get(key)!r}, and now has "
                              f"{new.get(key)!r}: its trials would not be comparable. Give it another name, or another "
                              "folder with --out.")  # fmt: skip

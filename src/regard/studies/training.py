@@ -33,9 +33,10 @@ def trained(experiment: Experiment, task: Task, variant: str, seed: int, setting
     def hear(epoch: int, step: int, steps: int, numbers: dict[str, float]) -> None:
         setting.tell((epoch - 1 + step / steps) / epochs, f"epoch {epoch} of {epochs}")
 
-    fabric_of(setting.device, 1, setting.precision)  # loads it, which is no part of what a variant takes
+    fabric_of(setting.device, setting.devices, setting.precision)  # loads it, which is no part of what a variant takes
     began = time.perf_counter()
-    trainer = Trainer(how, setting.device, 1, setting.precision, setting.folder, hear=_seldom(hear))
+    trainer = Trainer(how, setting.device, setting.devices, setting.precision, setting.folder, setting.board,
+                      _seldom(hear))  # fmt: skip
     ran, notes = _from_checkpoint(experiment, task, variant, seed, trainer)
     found = {"numbers": ran.result.numbers, "scores": ran.result.scores, "lengths": ran.result.lengths, "notes": notes,
              "seconds": time.perf_counter() - began,

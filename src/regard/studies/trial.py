@@ -21,7 +21,7 @@ from typing import Any
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, the quota, the limit of a file
 TRIVIAL = "trivial baselines"  # the trial that has what is reached without any of this
-TOLD = ("options", "budget", "folder", "device", "precision", "threads", "records")  # of a job, to its task
+TOLD = ("options", "budget", "folder", "device", "devices", "precision", "threads", "records", "board")  # to its task
 PACKAGES = ("regard", "torch", "numpy", "lightning", "torch_geometric", "scikit-learn")
 
 Job = dict[str, Any]
@@ -42,10 +42,12 @@ class Setting:
     budget: Mapping[str, Any] = field(default_factory=dict)
     folder: str | None = None
     device: str = "cpu"
+    devices: int = 1
     precision: str = "32-true"
     threads: int = 1
     judges: tuple[str, ...] = ()
     records: int = 0
+    board: bool = False
     tell: Callable[[float, str], None] = lambda share, note: None
 
 
@@ -56,10 +58,8 @@ def run(job: Job, tell: Callable[[float, str], None] = lambda share, note: None)
         forget_peak()
         function = find(job["call"])
         seed_all(job["seed"])
-        kept = {
-            name: job[name] for name in ("options", "budget", "folder", "device", "precision", "threads", "records")
-        }
-        setting = Setting(**kept, judges=tuple(job["judges"]), tell=tell)
+        told = {name: job[name] for name in TOLD if name in job}
+        setting = Setting(**told, judges=tuple(job["judges"]), tell=tell)
         found = tidy(function(job["variant"], job["seed"], setting))
     except Exception as problem:
         full = isinstance(problem, OSError) and problem.errno in FULL
