@@ -38,7 +38,7 @@ from regard.recording.files.writing import write_whole
 
 IMAGES = Path(__file__).parent / "images" / "judge"
 COUNTS = {"task": None, "correlation": 100, "permutation": 100, "infidelity": 50, "agreement": 50, "importances": 50,
-          "ablation": 50, "layers": 30, "removals": 30, "adversary": 20, "everywhere": 10}  # fmt: skip
+          "ablation": 50, "layers": 50, "removals": 50, "adversary": 20, "everywhere": 20}  # fmt: skip
 SEARCH = {"starts": 2, "steps": 100, "rate": 0.1}
 
 TESTS: dict[str, Callable[..., list[Finding]]] = {
@@ -169,7 +169,7 @@ def _save(name: str, figure: plt.Figure) -> None:
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=130)
     plt.close(figure)
-    Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(
+    Image.open(drawn).convert("RGB").quantize(255, dither=Image.Dither.NONE).save(
         IMAGES / f"minilm_{name}.png", optimize=True
     )
 

@@ -1,5 +1,7 @@
 """What a judge needs of a model: predictions, weights, and what is left when units are gone."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tests import small_models
@@ -59,11 +61,13 @@ def test_texts_of_which_units_are_gone_are_run_as_short_as_they_are(removal):
     inputs = adapter.inputs([1, 0])  # of 4 and 6 tokens
     gone = torch.zeros_like(inputs.real)
     gone[0, 1] = gone[1, 2] = True
+    inputs = replace(inputs, special=torch.zeros_like(gone))
+    gone[0, 3] = True  # a hole at the end is a hole
     found = adapter.predict_without(inputs, gone)
-    assert widths == ([5, 3] if removal == "delete" else [6, 4])
-    for item in range(2):
-        alone = adapter.inputs([1 - item])
-        assert_close(found[item], adapter.predict_without(alone, gone[item : item + 1, : alone.real.shape[1]])[0])
+    assert widths == ([5, 2] if removal == "delete" else [6, 4])
+    for item, long in ((0, 4), (1, 6)):
+        alone = inputs.chosen(torch.tensor([item])).cut(long)
+        assert_close(found[item], adapter.predict_without(alone, gone[item : item + 1, :long])[0])
 
 
 @pytest.mark.parametrize("make", [recurrent, bert])

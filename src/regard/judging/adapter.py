@@ -135,25 +135,25 @@ class Adapter:
     def predict_without(self, inputs: Inputs, gone: Tensor) -> Tensor:
         """The same with units taken away, gone (B, n) bool; NaN for a text of which nothing is left."""
         left = inputs.without(gone, self.removal, self.blank)
+        long = (left if self.removal == "delete" else inputs).lengths  # what is masked keeps its place, at the end too
         some = left.real.any(-1)
         if bool(some.all()):
-            return self.in_parts(left)
+            return self.in_parts(left, long)
         if not bool(some.any()):
             classes = self.predict(inputs.chosen(torch.zeros(1, dtype=torch.long, device=gone.device))).shape[-1]
             return torch.full((len(inputs), classes), torch.nan, dtype=torch.float64, device=gone.device)
-        found = self.in_parts(left.chosen(some.nonzero()[:, 0]))
+        found = self.in_parts(left.chosen(some.nonzero()[:, 0]), long[some])
         made = found.new_full((len(inputs), found.shape[-1]), torch.nan)
         made[some] = found
         return made
 
-    def in_parts(self, inputs: Inputs) -> Tensor:
-        """Predictions of many items, as many at a time as a batch has; short texts are not run as long ones."""
-        if not self.look.tokens:  # an edge that is gone is told by its place
-            parts = torch.arange(len(inputs), device=inputs.real.device).split(self.size)
-            return torch.cat([self.predict(inputs.chosen(part)) for part in parts])
-        place = torch.arange(inputs.real.shape[1], device=inputs.real.device)
-        order = (place * inputs.real).amax(-1).argsort(descending=True, stable=True)
-        found = torch.cat([self.predict(inputs.chosen(part).cut()) for part in order.split(self.size)])
+    def in_parts(self, inputs: Inputs, long: Tensor | None = None) -> Tensor:
+        """Predictions of many items, as many at a time as a batch has; short texts, by their lengths long (B,), are not
+        run as long ones."""
+        long = inputs.lengths if long is None else long
+        order = long.argsort(descending=True, stable=True)
+        found = torch.cat([self.predict(inputs.chosen(part).cut(int(long[part[0]])))
+                           for part in order.split(self.size)])  # fmt: skip
         return found[order.argsort()]
 
     def maps(self, inputs: Inputs) -> Mapping[str, Any]:

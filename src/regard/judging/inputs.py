@@ -92,9 +92,13 @@ class Inputs:
         """All items, and all of them again: item b is at b, B + b, 2 B + b, ..."""
         return Inputs(*(x.repeat(times, 1) for x in vars(self).values()))
 
-    def cut(self) -> "Inputs":
-        """Without the padding that all items have at their end."""
-        longest = int(self.real.any(0).nonzero().amax()) + 1 if bool(self.real.any()) else 1
+    @property
+    def lengths(self) -> Tensor:
+        """(B,): the place after the last token of each."""
+        return ((torch.arange(self.real.shape[1], device=self.real.device) + 1) * self.real).amax(-1)
+
+    def cut(self, longest: int) -> "Inputs":
+        """The first `longest` places."""
         return Inputs(*(x[:, :longest] for x in vars(self).values()))
 
     def without(self, gone: Tensor, removal: str = "delete", blank: int | None = None) -> "Inputs":
