@@ -14,6 +14,7 @@ from regard.judging.adversary import adversary
 from regard.judging.correctness import judge_correctness
 from regard.judging.correlation import correlation
 from regard.judging.faithfulness import faithfulness
+from regard.judging.infidelity import infidelity
 from regard.judging.permutation import permutation
 
 pytest.importorskip("scipy")
@@ -33,6 +34,8 @@ EXPECTED = {
     "sufficiency of attention": ("better", "better", "not better", "not better"),
     "units to flip the decision of attention": ("better", "better", "not better", "not better"),
     "decision flipped by the first unit of attention": ("better", "better", "not better", "not better"),
+    "infidelity of attention": ("better", "better", "not better", "not better"),
+    "infidelity of integrated gradients": ("better", "better", "better", "better"),
     "attention correctness": ("found", "missed", "missed", "missed"),
 }  # fmt: skip
 
@@ -45,6 +48,7 @@ def judged(name: str) -> dict[str, Finding]:
     gold = [np.arange(len(one.tokens)) == place for one, place in zip(some, places, strict=True)]
     found = judge_correctness(weights, gold)
     found += [*ablation(adapter), *faithfulness(adapter), *correlation(adapter), *permutation(adapter, times=20)]
+    found += infidelity(adapter, ["attention", "integrated gradients"])
     found += adversary(adapter, starts=2, steps=100, rate=0.1)
     return {one.name: one for one in found}
 
