@@ -53,14 +53,15 @@ BATTERY: tuple[Judge, ...] = (
     Judge("adversary", "Do quite different weights give the same prediction?", adversary),
     Judge("faithfulness", "Is the prediction gone without the units of most weight, and kept by them alone?",
           faithfulness, 2),
-    Judge("layers", "Which layer's weights agree with gradients and erasure; does the whole way through them?", layers),
+    Judge("layers", "Which layer's weights agree with gradients and erasure; does the whole way through them?", layers,
+          0),  # no layer stands for the others
     Judge("everywhere", "Do quite different weights in all layers at once give the same prediction?",
           adversary_of_all_layers),
     Judge("removals", "Does it matter how units are taken away, by a mask or by deletion?", removals),
     Judge("importances", "Which importance of units is faithful: attention, maps made of it, gradients?",
           faithfulness_of_all, 0),  # its first number is that of the test before
     Judge("infidelity", "Which importance foretells what happens without some of the units?", infidelity),
-    Judge("agreement", "Do the importances agree with one another?", agreement),
+    Judge("agreement", "Do the importances agree with one another?", agreement, 0),  # a matrix, not a verdict
     Judge("rationales", "Do the weights lie where people put their marks?", rationales),
 )  # fmt: skip
 
