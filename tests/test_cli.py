@@ -25,10 +25,10 @@ def test_the_version_is_that_of_the_package():
     assert result.output.strip() == f"regard {regard.__version__}"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [(), *((name,) for name in ("demo", "bench", "record", "info", "show", "look", "serve", "judge")), ("bench", "core")],
-)
+NAMES = ("demo", "bench", "record", "info", "show", "look", "serve", "judge")
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in NAMES), ("bench", "core")])
 def test_every_command_explains_itself(command):
     result = call(*command, "--help")
     assert result.exit_code == 0
