@@ -98,7 +98,7 @@ def figure(one: Evidence) -> Markup:
     if isinstance(one, Grid):
         known = [abs(x) for line in one.values for x in line if x is not None]
         top = max(known, default=0.0) or 1.0
-        cells = [[None if x is None else (number(x), round(100 * abs(x) / top), x < 0) for x in line]
+        cells = [[None if x is None else (number(x, 2), round(100 * abs(x) / top), x < 0) for x in line]
                  for line in one.values]  # fmt: skip
         return Markup(TEMPLATES.get_template("grid.html").render(one=one, cells=cells))
     if not isinstance(one, (Histogram, Plot)):
@@ -107,12 +107,12 @@ def figure(one: Evidence) -> Markup:
     return made.format(one.title, one.says, chart(one))
 
 
-def number(x: float | None) -> str:
+def number(x: float | None, digits: int = 3) -> str:
     if x is None:
         return "undefined"
     if math.isinf(x):
         return "∞" if x > 0 else "−∞"
-    return f"{x:.3g}".replace("-", "−")
+    return f"{x:.{digits}g}".replace("-", "−")
 
 
 def _shaded(text: Any) -> dict[str, Any]:
