@@ -10,7 +10,7 @@ from pytest import approx
 from torch import nn
 from torch.testing import assert_close
 
-from regard.judging.edge_importance import gatt_of_units, layers_of, of_layer
+from regard.judging.edge_importance import by_rivals, gatt_of_units, layers_of, of_layer, relative
 from regard.judging.fidelity import characterisation, fidelity, kept_and_gone
 from regard.judging.on_graph import on_graph
 from regard.models import GAT
@@ -111,8 +111,15 @@ def test_where_a_mask_is_a_deletion_it_is_torch_geometrics_fidelity(kind):
 def test_every_measure_stands_beside_the_others_and_chance():
     adapter = on_graph(GAT(3, 2, 3, nheads=2).eval(), torch.randn(8, 3), torch.randint(8, (2, 30)), hops=2, units="all")
     found = {one.name: one for one in fidelity(adapter, share=0.3)}
-    names = ["attention, mean of layers", "attention, layer 1", "attention, layer 2", "GAtt", "gradient"]
-    assert list(layers_of(adapter)) == names and len(found) == 5 * 5
+    names = [
+        "attention, mean of layers",
+        "attention by its rivals",
+        "attention, layer 1",
+        "attention, layer 2",
+        "GAtt",
+        "gradient",
+    ]
+    assert list(layers_of(adapter)) == names and len(found) == 6 * 5
     one = found["Fidelity+ (probability) of GAtt"]
     assert set(one.baselines) == {"random", *names} - {"GAtt"} and one.n == 6
     assert "sparsity 0.6" in one.unit
@@ -190,6 +197,20 @@ def test_torch_geometrics_explainer_is_shifted_by_loops_and_ours_is_not():
     adapter = on_graph(peer, x, LOOPS, units="all", hops=1)  # the same layer, recorded
     weights = of_layer(-1)(adapter, adapter.inputs([0]))[0, 1:]
     assert_close(weights.float(), wanted[adapter.instances[0].tokens[1:]], atol=1e-6, rtol=1e-5)
+
+
+def test_a_weight_by_its_rivals_is_one_where_weights_are_uniform():
+    target = torch.tensor([0, 0, 0, 1, 2, 2])
+    uniform = torch.tensor([0.25, 0.25, 0.25, 0.5, 0.4, 0.4])  # the rest is the loop's
+    assert by_rivals(uniform, target, 4).tolist() == approx([1] * 6, abs=1e-6)
+    assert by_rivals(torch.tensor([0.1, 0.2, 0.6, 0.5, 0.0, 0.0]), target, 4).tolist() == approx(
+        [1 / 3, 2 / 3, 2, 1, 0, 0], abs=1e-6)  # fmt: skip
+    model, x = looped()
+    adapter = on_graph(model, x, LOOPS, [2], units="all", hops=1)
+    found = relative(adapter, adapter.inputs([0]))[0, 1:].tolist()
+    wanted = weights_by_hand(x[:, 0].tolist())
+    usual = (wanted[1, 2] + wanted[2, 2] + wanted[0, 2]) / 3  # the caller's own loop is a rival
+    assert found == approx([wanted[1, 2] / usual, wanted[0, 2] / usual], abs=1e-6)
 
 
 def test_flipped_edges_change_fidelity_on_a_directed_graph():

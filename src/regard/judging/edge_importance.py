@@ -10,7 +10,7 @@ from torch import Tensor
 from ..recording import record
 from ..recording.deriving.gatt import gatt
 from .adapter import Adapter
-from .edge_look import EdgeLook, edge_gradient
+from .edge_look import EdgeLook, edge_gradient, on_edges
 from .gradients import log_odds
 from .importance import Importance
 from .inputs import Inputs
@@ -36,6 +36,23 @@ def of_layer(layer: "int | str") -> Importance:
     return attention
 
 
+def by_rivals(weights: Tensor, target: Tensor, nodes: int) -> Tensor:
+    """(E,): each weight by the mean of those that enter the same node; 1 everywhere where weights are uniform.
+
+    Weights of a node sum to one, so that a weight is first of all one over the number of its rivals.
+    """
+    total = torch.zeros(nodes, dtype=torch.float64, device=weights.device).index_add(0, target, weights.double())
+    usual = total / torch.bincount(target, minlength=nodes).clamp_min(1)
+    return weights.double() / usual[target].where(usual[target] > 0, 1.0)
+
+
+def relative(adapter: Adapter, inputs: Inputs) -> Tensor:
+    """(B, n): the mean weight of all layers by that of its rivals (`by_rivals`)."""
+    look, laid = replace(look_of(adapter), layer="mean"), look_of(adapter).laid(inputs)
+    weights = on_edges(look, adapter.maps(inputs))
+    return look.of_units(by_rivals(weights, laid.edge_index[1], laid.graph.shape[0]), inputs)
+
+
 def gatt_of_units(adapter: Adapter, inputs: Inputs) -> Tensor:
     """(B, n): GAtt, what the weights of all layers carry to the judged node along each edge; of a graph, to all."""
     look = look_of(adapter)
@@ -51,8 +68,8 @@ def degree_of_units(adapter: Adapter, inputs: Inputs) -> Tensor:
 
 
 def layers_of(adapter: Adapter) -> dict[str, Importance]:
-    """Attention as the mean of the layers and of each, GAtt, and the signed gradient of edge masks, by name."""
-    made: dict[str, Importance] = {"attention, mean of layers": of_layer("mean")}
+    """Attention as the mean of the layers, by that of its rivals, of each layer; GAtt; the signed gradient of masks."""
+    made: dict[str, Importance] = {"attention, mean of layers": of_layer("mean"), "attention by its rivals": relative}
     for layer in range(len(replace(look_of(adapter), layer="mean").judged(adapter.sites))):
         made[f"attention, layer {layer + 1}"] = of_layer(layer)
     return made | {"GAtt": gatt_of_units, "gradient": edge_gradient}

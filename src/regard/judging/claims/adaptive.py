@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from ...data import Lookup, csbm, dictionary_lookup
 from ...models.stacked import Stacked
 from ...nn.graph import GATConv, GATv2Conv
+from ..edge_importance import by_rivals
 from .claim import Claim, Curve, Panel, Tell, apart, over_seeds
 from .networks import RECIPE, SAYS, trained
 
@@ -59,18 +60,16 @@ def _csbm(kind: str, same: float, signal: float, seed: int) -> tuple[float, floa
 def tells_apart(model: Stacked, x: Tensor, edge_index: Tensor, y: Tensor) -> float:
     """AUC of the weights of the first layer, mean of heads, for edges between nodes of one class.
 
-    Each weight by the mean of those that enter the same node: where there are many neighbours or a strong loop, all
-    weights are small without saying anything. Uniform weights have exactly 0.5.
+    Each weight by its rivals: where there are many neighbours or a strong loop, all weights are small without saying
+    anything. Uniform weights have exactly 0.5.
     """
     from sklearn.metrics import roc_auc_score
 
     h = model.eval().hidden(x, edge_index)[0]
     _, amap = model.layers[0](h, edge_index, return_map=True)
-    weight, target = amap.edges().double().mean(0), edge_index[1]
-    total = torch.zeros(x.shape[0], dtype=torch.float64).index_add(0, target, weight)
-    usual = total / torch.bincount(target, minlength=x.shape[0]).clamp_min(1)
-    same = (y[edge_index[0]] == y[target]).numpy()
-    return float(roc_auc_score(same, (weight / usual[target]).numpy().round(5)))  # weights are float32
+    weight = by_rivals(amap.edges().mean(0), edge_index[1], x.shape[0])
+    same = (y[edge_index[0]] == y[edge_index[1]]).numpy()
+    return float(roc_auc_score(same, weight.numpy().round(5)))  # weights are float32
 
 
 def lookup(kind: str, k: int, seed: int) -> tuple[float, float, float]:

@@ -102,8 +102,9 @@ def measured(model: TaskModel, task: Task, most: int) -> dict[str, np.ndarray]:
 
 def _edge_measures(adapter: Adapter) -> dict[str, Importance]:
     found = layers_of(adapter)
-    return {"attention": found["attention, mean of layers"], "GAtt": found["GAtt"], "gradient": found["gradient"],
-            "random": chance()}  # fmt: skip
+    kept = ("attention by its rivals", "GAtt", "gradient")
+    made = {"attention": found["attention, mean of layers"]} | {name: found[name] for name in kept}
+    return made | {"random": chance()}
 
 
 def _areas(made: dict[str, list[dict[str, np.ndarray]]], level: str) -> Panel | None:
