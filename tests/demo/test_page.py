@@ -108,9 +108,14 @@ def test_ten_digits_are_lit_in_their_part(demo):
     assert demo[0].read_text(encoding="utf-8").count("lit where the network looks") == 10
 
 
-def test_the_page_and_two_records_are_left_in_the_folder_and_the_command_opens_them(demo):
+def test_the_page_two_records_and_a_study_are_left_in_the_folder_and_the_command_opens_them(demo):
     folder = demo[0].parent
-    assert {path.name for path in folder.iterdir()} == {"index.html", "karate.regard", "paragraph.regard"}
+    assert {path.name for path in folder.iterdir()} == {
+        "index.html",
+        "karate.regard",
+        "paragraph.regard",
+        "quick-study",
+    }
     own, serve, record, *rest = shlex.split(records.command(folder))
     assert (own, serve, rest) == ("regard", "serve", ["--model", "minilm", "--folder", str(folder)])
     read = regard.load(record)

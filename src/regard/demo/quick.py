@@ -1,12 +1,13 @@
 """Is attention needed to look something up? The study studies/quick.toml, run beside the other parts of the demo."""
 
+import shutil
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.studies import Results, Study
 from regard.studies.report import means_sheet, says
-from regard.studies.running import run
+from regard.studies.running import FILE, run
 from regard.studies.statistics import Analysis, analyse
 from regard.views.study_charts import COLOURS, forest, forest_size
 
@@ -19,9 +20,8 @@ USUAL = 5  # seeds of the other parts; with fewer, for a hasty run, the study ha
 
 
 def file() -> Path:
-    """studies/quick.toml of a checkout; an installed Regard carries a copy here."""
-    checkout = Path(__file__).parents[3] / "studies" / "quick.toml"
-    return checkout if checkout.is_file() else Path(__file__).with_name("quick.toml")
+    """The study; studies/quick.toml of a checkout is a link to it, since an installed Regard has no such folder."""
+    return Path(__file__).with_name("quick.toml")
 
 
 class Running:
@@ -32,6 +32,8 @@ class Running:
         if seeds < USUAL:
             self.study = self.study.model_copy(update={"seeds": tuple(range(seeds))})
         self.folder = folder
+        if (folder / FILE).is_file():  # of a demo before: this one computes anew
+            shutil.rmtree(folder)
         self._found: Results | None = None
         self._problem: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
