@@ -6,6 +6,7 @@ from tests.studies.made import drawn, made
 
 from regard.studies.report import below_trivial, says
 from regard.studies.report.saying import probability
+from regard.studies.results import Row
 from regard.studies.statistics import analyse
 
 
@@ -66,3 +67,12 @@ def test_variants_at_or_below_the_best_trivial_baseline_are_named():
     assert below_trivial(made(values, trivial=0.75), "task 0") == ("most frequent", 0.75, ["mean", "mlp"])
     assert below_trivial(made(values, trivial=0.75, higher=False), "task 0")[2] == ["mean", "gat"]
     assert below_trivial(made(values), "task 0") is None
+
+
+def test_a_variant_is_set_beside_what_is_trivial_on_its_own_seeds():
+    """The first seeds are hard for everybody: a variant that ran on these alone is not below for that."""
+    values = np.array([[[0.5, 0.5, 1.0, 1.0], [0.5, 0.5, 1.0, 1.0]]])
+    results = made(values)
+    results.rows = [row for row in results.rows if row.variant == "mean" or row.seed < 2]
+    results.trivial = [Row("task 0", "trivial", seed, "accuracy", x) for seed, x in enumerate((0.25, 0.25, 0.9, 0.9))]
+    assert below_trivial(results, "task 0") == ("trivial", pytest.approx(0.575), [])

@@ -46,20 +46,27 @@ def says(one: Comparison, measure: Measure) -> str:
 
 
 def below_trivial(results: Results, task: str, metric: str | None = None) -> tuple[str, float, list[str]] | None:
-    """The best trivial baseline of a task, its value, and the variants whose mean is not above it; None without one."""
+    """The best trivial baseline of a task, its value, and the variants whose mean is not above it; None without one.
+
+    A variant is compared over the seeds that both have; a baseline of one seed stands for all.
+    """
     metric = metric or results.main(task)
     sign = 1.0 if results.measures[task][metric].higher else -1.0
-    found: dict[str, list[float]] = {}
+    found: dict[str, dict[int, float]] = {}
     for row in results.trivial:
         if (row.task, row.metric) == (task, metric) and row.value is not None:
-            found.setdefault(row.variant, []).append(row.value)
+            found.setdefault(row.variant, {})[row.seed] = row.value
     if not found:
         return None
-    name = max(found, key=lambda one: sign * float(np.mean(found[one])))
-    best = float(np.mean(found[name]))
-    means = {one: list(results.values(task, one, metric).values()) for one in results.variants}
-    below = [one for one, values in means.items() if values and sign * float(np.mean(values)) <= sign * best]
-    return name, best, below
+    name = max(found, key=lambda one: sign * float(np.mean(list(found[one].values()))))
+    best, below = found[name], []
+    for variant in results.variants:
+        values = results.values(task, variant, metric)
+        both = [seed for seed in values if seed in best] if len(best) > 1 else list(values)
+        beside = [best[seed] for seed in both] if len(best) > 1 else list(best.values())
+        if both and sign * float(np.mean([values[seed] for seed in both])) <= sign * float(np.mean(beside)):
+            below.append(variant)
+    return name, float(np.mean(list(best.values()))), below
 
 
 def _ends(one: Comparison, measure: Measure) -> str:
