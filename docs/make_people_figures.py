@@ -80,7 +80,7 @@ def scenes(folder: Path, places: tuple[int, ...] = (4, 60, 150, 210)) -> None:
         for row, one in enumerate(maps, 1):
             axes[row, column].imshow(picture.mean(-1), cmap="gray", vmin=-0.2, vmax=1.2)
             axes[row, column].imshow(one, cmap="inferno", alpha=0.62, extent=(0, 256, 256, 0), interpolation="bilinear")
-    for row, name in enumerate(("looks of 12 people", "people", "taught attention", "other photographs")):
+    for row, name in enumerate(("looks", "people", "taught attention", "other photographs")):
         axes[row, 0].set_ylabel(name, fontsize=8)
     for ax in axes.flat:
         ax.set(xticks=[], yticks=[])
