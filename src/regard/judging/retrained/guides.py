@@ -42,7 +42,7 @@ def guides(
             found = estimate(rows, of(measure, place), seeds=True, seed=seed)
             made.append(Finding.of(
                 found, name=f"{name}, guided by {who}", better="higher", test=TEST, unit=name,
-                says=f"Told where to look by {who} weights, a model without context has a {name} of {found.value:.3f}.",
+                says=f"Told where to look by {who} weights, a model without context: {name} {found.value:.3f}.",
                 baselines={other: value for other, value in beside.items() if other != who},
             ))  # fmt: skip
             if place:

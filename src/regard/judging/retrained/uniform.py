@@ -28,7 +28,7 @@ def uniform_retraining(
             found = estimate(rows, of(measure, model), seeds=True, seed=seed)
             made.append(Finding.of(
                 found, name=f"{name}, {who} weights", better="higher", test=TEST, unit=name,
-                says=f"A model trained with {who} weights has a {name} of {found.value:.3f}, mean of {seeds} seeds.",
+                says=f"Trained with {who} weights, the {name} is {found.value:.3f}, mean of {seeds} seeds.",
                 baselines={"most frequent class": usual,
                            ("uniform weights" if model == 0 else f"{attention} weights"):
                            known(np.asarray([of(measure, 1 - model)(one) for one in rows]))},
