@@ -219,6 +219,23 @@ def test_a_text_that_is_html_is_text(show, text):
     assert page.locator("regard-page img").count() == 0
 
 
+def test_who_opens_the_shelf_before_anything_is_known_stays_there_and_is_told_what_is_wrong(browser, address, tmp_path):
+    page = browser.new_page()
+    held = []
+    page.route("**/api/state", lambda route: held.append(route) if len(held) < 2 else route.continue_())
+    page.goto(f"{address}/?token={TOKEN}")
+    page.get_by_role("button", name="Open …").click()
+    (tmp_path / "bad.regard").write_bytes(b"PK\x03\x04" + bytes(100))
+    page.locator("input[type=file]").set_input_files(tmp_path / "bad.regard")
+    until(page.locator("regard-app .problem"), "it is a zip archive")
+    for route in held:
+        route.continue_()
+    until(page.locator("nav"), "Live: small-bert")
+    assert page.locator("regard-shelf").is_visible()
+    until(page.locator("regard-app .problem"), "it is a zip archive")
+    page.close()
+
+
 def test_a_record_is_sent_and_one_that_is_none_is_refused_with_its_sentence(show, folder, tmp_path):
     page = show()
     page.get_by_role("button", name="Open …").click()

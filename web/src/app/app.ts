@@ -23,6 +23,7 @@ interface Tab {
 
 const LIVE = -1;
 const SHELF = -2;
+const START = -3; // nobody chose yet, and what is there is not known yet
 
 export class RegardApp extends LitElement {
   static override properties = {
@@ -38,7 +39,7 @@ export class RegardApp extends LitElement {
     super();
     this.state = null;
     this.tabs = [];
-    this.at = SHELF;
+    this.at = START;
     this.job = null;
     this.problem = "";
   }
@@ -68,11 +69,11 @@ export class RegardApp extends LitElement {
   private async begin(): Promise<void> {
     await this.refresh();
     const { state } = this;
+    if (this.at === START) this.at = state?.model ? LIVE : SHELF;
     if (!state) return;
-    if (state.model) this.at = LIVE;
     const given = state.records.filter((one) => one.from === "given");
     for (const one of given) await this.open(one);
-    if (given.length) this.at = 0;
+    if (given.length && this.tabs.length) this.at = 0;
     while (this.state?.model && ["waiting", "running"].includes(this.state.model.state)) {
       await new Promise((done) => setTimeout(done, 400));
       await this.refresh();
@@ -80,7 +81,11 @@ export class RegardApp extends LitElement {
   }
 
   private async refresh(): Promise<void> {
-    await this.told(async () => (this.state = await ask<State>("/api/state")));
+    try {
+      this.state = await ask<State>("/api/state"); // and what was said to be wrong stays said
+    } catch (problem) {
+      this.refused(problem);
+    }
   }
 
   /** What goes wrong is said. */
@@ -89,9 +94,13 @@ export class RegardApp extends LitElement {
       this.problem = "";
       await work();
     } catch (problem) {
-      if (problem instanceof Refused) this.problem = problem.message;
-      else if (!(problem instanceof Stopped)) throw problem;
+      this.refused(problem);
     }
+  }
+
+  private refused(problem: unknown): void {
+    if (problem instanceof Refused) this.problem = problem.message;
+    else if (!(problem instanceof Stopped)) throw problem;
   }
 
   private readonly tell = (job: Job<unknown> | null): void => void (this.job = job);
@@ -154,7 +163,7 @@ export class RegardApp extends LitElement {
         <nav aria-label="What is open">${state?.model ? tab(LIVE, html`Live: ${state.model.result?.name ?? "…"}`) : nothing}
           ${tabs.map((one, x) => html`<span>${tab(x, one.title)}<button class="shut" aria-label=${`Close ${one.title}`} @click=${() => this.shut(x)}>×</button></span>`)}
           <button aria-pressed=${at === SHELF} @click=${() => { this.at = SHELF; void this.refresh(); }}>Open …</button></nav>
-        ${at === SHELF ? nothing : html`<details><summary>Export</summary><div>
+        ${at <= SHELF ? nothing : html`<details><summary>Export</summary><div>
           <button @click=${() => void this.export("page", false)}>Page in one file</button>
           <button @click=${() => void this.export("page", true)}>Page, this site alone</button>
           <button @click=${() => void this.export("record", false)}>Record file</button></div></details>`}</header>
