@@ -25,7 +25,10 @@ def judge(
         str, typer.Argument(help="A folder of regard train --out or of transformers, an installed package, a hub name.")
     ],
     data: Annotated[
-        str, typer.Option(help="sst, movies, agnews, or a .csv or .jsonl file with text, label and, if any, rationale.")
+        str,
+        typer.Option(
+            help="sst, movies, agnews, enfr, or a .csv or .jsonl file with text, label and, if any, rationale."
+        ),
     ],
     tests: Annotated[str, typer.Option(help="all, or names with commas between them.")] = "all",
     out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the report; stopped runs go on.")] = Path(

@@ -9,15 +9,18 @@ import torch
 
 from ..data.agnews import ag_news
 from ..data.movies import movies
+from ..data.multi30k import Pairs
 from ..data.sst import sst
 from ..data.task import Task
 from ..data.texts import Text, Texts, spread, texts
+from ..data.word_alignments import SETS, gold_alignments
 from ..models.tasks.saved import Run, open_run, run_in
 from ..models.tasks.texts import bag_answers
 from ..recording.models import NoModel, load_model, longest
 from .adapter import Adapter
 from .inputs import Instance
 from .looks import Look
+from .pieced import pieced
 from .translator import Translator
 
 CLASSIFIES = "ForSequenceClassification"
@@ -90,9 +93,12 @@ def _trained(
     if known is not None and run.task.target_words is not None and data == run.experiment.name:
         some = [run.task.test[place] for place in spread(len(run.task.test), limit)]
         return Translator(run.model.to(device), some, words=known, target_words=run.task.target_words, size=size)
+    if isinstance(run.task, Pairs) and data in SETS:
+        return _aligned(run, data, limit, device, size)
     if known is None or first.inputs.ndim != 1 or first.target.ndim != 0:
         raise ValueError(f"A run of {run.experiment.name} is not judged this way: expected one that gives classes to "
-                         "sentences (sst, agnews), or a translator on its own data (cipher, multi30k).")  # fmt: skip
+                         "sentences (sst, agnews), or a translator on its own data (cipher, multi30k) or, into "
+                         "French, on enfr.")  # fmt: skip
     trivial = {}
     if data == run.experiment.name:
         some = [run.task.test[place] for place in spread(len(run.task.test), limit)]
@@ -111,6 +117,19 @@ def _trained(
             instances.append(Instance(tokens, one.label, None, marks, one.words, None, one.name))
     return Adapter(run.model.to(device), instances, look=look, removal=removal or "delete", size=size,
                    names=run.task.names, trivial=trivial)  # fmt: skip
+
+
+def _aligned(run: Run, data: str, limit: int | None, device: str, size: int) -> Adapter:
+    """Pairs whose words people aligned, cut as a translator of captions cuts them. They are from another domain."""
+    spoken = f"en{run.experiment.options.get('to', 'de')}"
+    if data != spoken:
+        raise ValueError(f"--data {data}: this run translates {spoken[:2]}-{spoken[2:]}; expected one trained by "
+                         "`regard train multi30k --to fr` for enfr.")  # fmt: skip
+    assert isinstance(run.task, Pairs) and run.task.words is not None and run.task.target_words is not None
+    gold = gold_alignments(data)
+    made = pieced([gold[place] for place in spread(len(gold), limit)], run.task)
+    return Translator(run.model.to(device), [one.example for one in made], words=run.task.words,
+                      target_words=run.task.target_words, pieced=made, size=size)  # fmt: skip
 
 
 def _class_names(config: Any) -> tuple[str, ...]:

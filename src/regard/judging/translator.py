@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from ..data.batch import Example, collate
@@ -19,6 +20,7 @@ from .finding import Finding
 from .forced import forced_weights
 from .inputs import Inputs, Instance, LeftOut
 from .links import argmax_links, diagonal_links
+from .pieced import Pieced
 
 LONGEST = 80  # words that it may write
 
@@ -28,6 +30,7 @@ class Translator(Adapter):
 
     examples  of regard.data: words of the source, words of the target with its end mark
     words     the vocabularies of both sides, for those who look at it
+    pieced    of the same pairs, gold links of words where the model writes pieces of them
 
     Weights are those of forced decoding: the model is made to say the reference.
     """
@@ -36,19 +39,24 @@ class Translator(Adapter):
 
     def __init__(
         self, model: nn.Module, examples: Sequence[Example], *, words: Vocabulary, target_words: Vocabulary,
-        size: int = 64,
+        pieced: "Sequence[Pieced] | None" = None, size: int = 64,
     ):  # fmt: skip
         some = [Instance(one.inputs, words=tuple(words.words[i] for i in one.inputs.tolist()), name=str(one.id))
                 for one in examples]  # fmt: skip
         super().__init__(model, some, forward=_no_classes, size=size)
         self.examples, self.words, self.target_words = list(examples), words, target_words
+        self.pieced = None if pieced is None else list(pieced)
 
     @property
     def judged(self) -> list[str]:
         return ["forced decoding"]
 
     def content(self, place: int) -> list[Tensor | None]:
-        return [*super().content(place), self.examples[place].target, self.examples[place].gold]
+        gold = self.examples[place].gold
+        if self.pieced is not None:
+            links = self.pieced[place].gold
+            gold = torch.tensor([[*link, link in links.sure] for link in sorted(links.possible)])
+        return [*super().content(place), self.examples[place].target, gold]
 
     def written(self) -> list[str]:
         """What the model writes for each source, the likeliest word at each step."""
@@ -63,10 +71,16 @@ class Translator(Adapter):
 def alignment(adapter: Translator, *, seed: int = 0) -> list[Finding]:
     """Error rate, precision and recall of the links that the largest weights draw, then of the weights themselves,
     against gold links; beside the diagonal, random links and equal weights. Pairs without gold are not judged."""
-    chosen = [place for place, one in enumerate(adapter.examples) if one.gold is not None and bool(one.gold.any())]
+    known = adapter.pieced
+    linked = [known[place].gold.possible if known is not None else one.gold is not None and bool(one.gold.any())
+              for place, one in enumerate(adapter.examples)]  # fmt: skip
+    chosen = [place for place, some in enumerate(linked) if some]
     if not chosen:
         raise LeftOut("No pair carries gold links: whether the weights link the right words cannot be said.")
     weights, gold = forced_weights(adapter.model, [adapter.examples[place] for place in chosen], str(adapter.device))
+    if known is not None:
+        gold = [known[place].gold for place in chosen]
+        weights = [known[place].by_word(w) for place, w in zip(chosen, weights, strict=True)]
     links = [argmax_links(one) for one in weights]
     if gathering():
         diagonal = [diagonal_links(len(pair.source), len(pair.target)) for pair in gold]
@@ -88,13 +102,14 @@ def translation(adapter: Translator, *, seed: int = 0) -> list[Finding]:
 
 
 def _show(adapter: Translator, place: int, weights: Tensor, rate: float) -> None:
-    one = adapter.examples[place]
-    said = [adapter.target_words.words[i] for i in one.target[:-1].tolist()]
+    one, source = adapter.examples[place], adapter.instances[place]
+    said, read = [adapter.target_words.words[i] for i in one.target[:-1].tolist()], list(source.shown)
+    if adapter.pieced is not None:
+        said, read = (list(side) for side in (adapter.pieced[place].gold.target, adapter.pieced[place].gold.source))
     says = (
         f"Rows are words that were written, columns those of the source; its error rate {rate:.2f} is near the median."
     )
-    source = adapter.instances[place]
-    keep(Grid(f"A typical pair: {source.name}", said, source.shown, list(weights), "weight", says))
+    keep(Grid(f"A typical pair: {source.name}", said, read, list(weights), "weight", says))
 
 
 def _no_classes(model: nn.Module, inputs: Inputs) -> Any:
