@@ -5,6 +5,7 @@ softmax, sigmoid, sparsemax, entmax and local attention; over ranges (causal, wi
 Operators are registered here without importing Triton; kernels and launches are in the files beside it.
 """
 
+from abc import ABC, abstractmethod
 from importlib.util import find_spec
 from typing import Any
 
@@ -27,18 +28,28 @@ WIDEST = 256
 BENT = {"relu": (0.5, 0.5, 2), "identity": (1.0, 0.0, 2), "abs": (0.0, 1.0, 3), "negative_abs": (0.0, -1.0, 3)}
 
 
-class TritonDense:
-    name = "triton-dense"
+class ByName(ABC):
+    """Kernels of a CUDA device that are asked for by name, until their tests on a GPU have all run."""
 
     def refusals(self, plan: Plan) -> list[str]:
         if plan.q.device.type != "cuda":
             return ["It runs on a CUDA device."]
-        why = [] if HAS_TRITON else ["Triton is not installed."]
-        return why + unfit(plan)
+        return [*([] if HAS_TRITON else ["Triton is not installed."]), *self.unfit(plan)]
 
     def passes(self, plan: Plan) -> bool:
-        """By name alone until its tests on a GPU have all run: "auto" goes on to chunked."""
+        """ "auto" goes on to chunked."""
         return True
+
+    @abstractmethod
+    def unfit(self, plan: Plan) -> list[str]:
+        """What the kernels do not know of a plan, whatever the device."""
+
+
+class TritonDense(ByName):
+    name = "triton-dense"
+
+    def unfit(self, plan: Plan) -> list[str]:
+        return unfit(plan)
 
     def run(self, plan: Plan) -> Ran:
         problem = plan.problem
