@@ -25,21 +25,6 @@ def test_the_version_is_that_of_the_package():
     assert result.output.strip() == f"regard {regard.__version__}"
 
 
-NAMES = ("demo", "bench", "record", "info", "show", "look", "serve", "judge")
-
-
-@pytest.mark.parametrize("command", [(), *((name,) for name in NAMES), ("bench", "core")])
-def test_every_command_explains_itself(command):
-    result = call(*command, "--help")
-    assert result.exit_code == 0
-    assert "Usage" in result.output
-
-
-def test_the_first_help_shows_what_to_type():
-    assert "regard demo" in call("--help").output
-    assert "regard look" in call("--help").output
-
-
 def test_out_that_is_a_file_is_refused_before_anything_is_trained(tmp_path: Path):
     taken = tmp_path / "taken"
     taken.write_text("mine")

@@ -7,13 +7,14 @@ import typer
 from rich.console import Console
 
 from .commands import bench, claims, judge, people, reproduce, see, study, tasks, taxonomy
+from .commands.listing import Listing
 from .commands.telling import extra, stop
 
 app = typer.Typer(
-    help="Build, run, see and judge attention.",
-    epilog="Examples:  regard serve --model minilm    ·    regard look minilm 'Some text.'    ·    regard demo",
+    cls=Listing,
+    help="Build, run, see and judge attention. Each command tells more with --help.",
+    epilog="Examples:  regard demo  ·  regard look minilm 'Some text.'  ·  regard taxonomy",
     no_args_is_help=True,
-    add_completion=False,
 )
 
 
@@ -34,13 +35,14 @@ def main(
     pass
 
 
-@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the page; made where it does not exist.")] = Path("regard-demo"),
     seeds: Annotated[int, typer.Option(min=1, help="How often each network is trained.")] = 5,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the training images.")] = 15,
 ) -> None:
-    """See attention computed, drawn and put to the test: about a minute and a half, then one page that works offline.
+    """Attention computed, drawn and put to the test, on one page.
+
+    Takes about a minute and a half; the page works offline.
 
     Example:  regard demo --out /tmp/regard-demo
     """
@@ -57,12 +59,18 @@ def demo(
     typer.echo(records.command(out))
 
 
-app.command()(taxonomy.taxonomy)
-app.command()(judge.judge)
-app.command()(claims.claims)
-app.add_typer(see.app)
-app.add_typer(bench.app, name="bench")
-app.add_typer(reproduce.app, name="reproduce")
-app.add_typer(tasks.app, name="train")
-app.add_typer(people.app, name="people")
-app.add_typer(study.app, name="study")
+# The four verbs, in the order in which `regard --help` lists them.
+app.command(rich_help_panel="Build")(taxonomy.taxonomy)
+app.add_typer(tasks.app, name="train", rich_help_panel="Build")
+app.command("record", rich_help_panel="Run")(see.record)
+app.add_typer(bench.app, name="bench", rich_help_panel="Run")
+app.command(rich_help_panel="See")(demo)
+app.command(rich_help_panel="See")(see.look)
+app.command(rich_help_panel="See")(see.serve)
+app.command(rich_help_panel="See")(see.show)
+app.command(rich_help_panel="See")(see.info)
+app.command(rich_help_panel="Judge")(judge.judge)
+app.add_typer(study.app, name="study", rich_help_panel="Judge")
+app.command(rich_help_panel="Judge")(claims.claims)
+app.add_typer(people.app, name="people", rich_help_panel="Judge")
+app.add_typer(reproduce.app, name="reproduce", rich_help_panel="Judge")

@@ -5,16 +5,25 @@ from typing import Annotated
 
 import typer
 
+from .listing import Listing
 from .telling import extra, told
 
-app = typer.Typer(help="Measure Regard beside its peers and the limits of the machine.", no_args_is_help=True)
+app = typer.Typer(
+    cls=Listing,
+    help="Measure Regard beside its peers and the machine's limits.",
+    epilog="Example:  regard bench graph --json > graph.json",
+    no_args_is_help=True,
+)
 
 
 @app.command()
 def core(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """The core: sdpa beside bare SDPA, additive memory, sparse alignments beside entmax, a pyramid.
+    """The core beside SDPA and entmax, its memory, a pyramid.
+
+    The backend sdpa beside bare SDPA, additive memory, sparse alignments
+    beside entmax, a pyramid of a long map.
 
     Example:  regard bench core --json > core.json
     """
@@ -29,7 +38,9 @@ def graph(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     peers: Annotated[bool, typer.Option(help="Measure torch_geometric too.")] = True,
 ) -> None:
-    """Graph layers: GATConv, GATv2Conv and TransformerConv beside torch_geometric and the gather bound.
+    """Graph layers beside torch_geometric and the gather bound.
+
+    GATConv, GATv2Conv and TransformerConv, forward and backward.
 
     Example:  regard bench graph --json > graph.json
     """
@@ -43,7 +54,9 @@ def dense(
     parts: Annotated[str, typer.Option(help="additive, softmax, sigmoid, entmax, features; or all.")] = "all",
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Dense kernels of a GPU: additive beside torch.compile, entmax beside AdaSplash, others beside SDPA.
+    """Dense kernels of a GPU beside what peers run there.
+
+    Additive beside torch.compile, entmax beside AdaSplash, others beside SDPA.
 
     Example:  regard bench dense --parts additive,entmax --json > dense.json
     """
@@ -57,7 +70,7 @@ def dense(
 def bench_record(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Recording beside not recording, and beside the slow path that writes every weight out.
+    """Recording beside not recording, and beside writing weights out.
 
     Example:  regard bench record --json > record.json
     """
@@ -75,7 +88,9 @@ def view(
     ] = None,
     limit: Annotated[float, typer.Option(min=1, help="Seconds that a page may take.")] = 240,
 ) -> None:
-    """Pages in a browser: ours beside BertViz and inspectus, where they are installed.
+    """Pages in a browser beside BertViz's and inspectus'.
+
+    A peer that is not installed is left out, and said so.
 
     Example:  regard bench view --json > view.json
     """
@@ -90,7 +105,9 @@ def judge(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     sentences: Annotated[int | None, typer.Option(min=1, help="So many test sentences instead of all 1,821.")] = None,
 ) -> None:
-    """Judging: the four tests of Jain & Wallace on SST's test sentences (needs REGARD_DATA).
+    """Judging: four tests of Jain & Wallace on SST.
+
+    Needs the folder REGARD_DATA.
 
     Example:  regard bench judge --json > judge.json
     """
@@ -104,7 +121,9 @@ def judge(
 def bench_study(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """What a study itself costs: 200 trials that do nothing, and two workers beside one.
+    """What a study itself costs: trials that do nothing.
+
+    200 of them, and two workers beside one.
 
     Example:  regard bench study --json > study.json
     """

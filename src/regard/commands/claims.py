@@ -28,8 +28,11 @@ def claims(
         Path | None, typer.Option("-o", "--out", help="A folder for JSON, tables and a figure of each.")
     ] = None,
 ) -> None:
-    """Four claims made for graph attention, each measured beside what does without: adaptive weights, interpretability,
-    range and over-smoothing, heterogeneity. Prints what came out, for or against.
+    """Four claims made for graph attention, each put to the test.
+
+    Adaptive weights, interpretability, range and over-smoothing,
+    heterogeneity: each is measured beside what does without. Prints what came
+    out, for or against.
 
     Example:  regard claims adaptive --small -o claims
     """

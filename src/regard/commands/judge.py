@@ -46,10 +46,12 @@ def judge(
     again: Annotated[bool, typer.Option("--again", help="Judge anew what the folder has already.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON too.")] = False,
 ) -> None:
-    """May a model's attention be used as a reason for what it says? Tests beside their baselines, in one report.
+    """May its attention be used as a reason for what a model says?
 
-    Example:  regard train sst --small --seeds 1 --out runs
-              regard judge runs --data sst --limit 300 -o report/
+    Tests beside their baselines, in one report: a page, JSON, rationales.
+    The model is one of `regard train TASK --out`, or a transformer.
+
+    Example:  regard judge runs --data sst --limit 300 -o report
     """
     if out.exists() and not out.is_dir():
         stop(f"--out {out} is a file; name a folder.")

@@ -9,10 +9,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from .listing import Listing
 from .telling import extra, told
 
 app = typer.Typer(
-    help="Set attention beside people: how long they read, where they look, what they call the reason.",
+    cls=Listing,
+    help="Attention beside people: reading times, looks, reasons.",
+    epilog="Example:  regard people reading",
     no_args_is_help=True,
 )
 
@@ -56,7 +59,9 @@ def reading(
     device: Annotated[str, typer.Option(help="Where to run: cpu, cuda, cuda:1.")] = "cpu",
     json: Json = False,
 ) -> None:
-    """GECO: are words that receive attention read longer? Beside word length, rarity, place and chance.
+    """GECO: are words that receive attention read longer?
+
+    Beside word length, rarity, place and chance.
 
     Example:  regard people reading
     """
@@ -85,7 +90,9 @@ def scenes(
     out: Annotated[Path | None, typer.Option(help="A folder for what was foreseen; a stopped run goes on.")] = None,
     json: Json = False,
 ) -> None:
-    """Photographs: can attention be taught to look where people look? Beside the centre, contrast and other people.
+    """Photographs: can attention learn where people look?
+
+    Beside the centre, contrast and other people.
 
     Example:  regard people scenes --seeds 1 --out scenes
     """
@@ -121,7 +128,9 @@ def movies(
     ] = None,
     json: Json = False,
 ) -> None:
-    """ERASER Movies: does attention lie on the reasons that people named, and does it help to teach it that?
+    """ERASER Movies: does attention lie on people's reasons?
+
+    And does it help to teach it that?
 
     Example:  regard people movies --seeds 3 --out movies
     """
@@ -153,7 +162,9 @@ def sst(
     out: Annotated[Path | None, typer.Option(help="A folder for checkpoints; a stopped run goes on.")] = None,
     json: Json = False,
 ) -> None:
-    """SST taught by GECO: does a classifier of sentences do better when it looks as readers of a novel do?
+    """SST taught by GECO: does it help to look as readers do?
+
+    A classifier of sentences learns to look as the readers of a novel did.
 
     Example:  regard people sst --learn 1000 --readings 1500
     """

@@ -7,9 +7,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from .listing import Listing
 from .telling import extra, stop, told
 
-app = typer.Typer(help="Make published judgements of attention again, over seeds.", no_args_is_help=True)
+app = typer.Typer(
+    cls=Listing,
+    help="Make published judgements of attention again, over seeds.",
+    epilog="Example:  regard reproduce sst --seeds 8 --out sst-again",
+    no_args_is_help=True,
+)
 
 
 @app.callback()
@@ -28,7 +34,10 @@ def sst(
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda.")] = "cpu",
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """SST's BiLSTM with attention, as Jain & Wallace and Wiegreffe & Pinter judged it (needs REGARD_DATA and MiniLM).
+    """A BiLSTM on SST, judged as two papers judged it.
+
+    The papers are Jain & Wallace 2019 and Wiegreffe & Pinter 2019.
+    Needs the folder REGARD_DATA and MiniLM.
 
     Example:  regard reproduce sst --seeds 8 --out sst-again
     """

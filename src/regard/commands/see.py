@@ -15,8 +15,6 @@ from .telling import check_place, extra, given, told
 if TYPE_CHECKING:
     from regard import Record
 
-app = typer.Typer()
-
 Name = Annotated[str, typer.Option("--model", help="A folder, an installed package (minilm, smollm2) or a hub name.")]
 Sites = Annotated[str, typer.Option(help="Only modules whose path fits, such as '*layer.0.*'.")]
 Generate = Annotated[int, typer.Option(min=0, help="Let the model write this many tokens, and record each step.")]
@@ -37,8 +35,7 @@ class Kept(StrEnum):
     float16 = "float16"
 
 
-@app.command("record")
-def record_model(
+def record(
     model: Name,
     text: Annotated[str | None, typer.Option(help="What the model reads.")] = None,
     file: Annotated[Path | None, typer.Option(help="A text file that the model reads.")] = None,
@@ -51,7 +48,7 @@ def record_model(
     generate: Generate = 0,
     trust_remote_code: Trust = False,
 ) -> None:
-    """Run a model on a text as it is and keep its attention in one file.
+    """Run a model on a text, as it is; keep its attention in a file.
 
     Example:  regard record --model minilm --text "Attention, looked at." -o run.regard
     """
@@ -66,9 +63,8 @@ def record_model(
         summary(path, Console())
 
 
-@app.command()
 def info(file: Annotated[Path, typer.Argument(help="A record file.")]) -> None:
-    """What is in a record file: sites, shapes, bytes, versions, what was missed.
+    """What is in a record: sites, shapes, bytes, what was missed.
 
     Example:  regard info run.regard
     """
@@ -78,7 +74,6 @@ def info(file: Annotated[Path, typer.Argument(help="A record file.")]) -> None:
         summary(file, Console())
 
 
-@app.command()
 def show(
     file: Annotated[Path, typer.Argument(help="A record file.")],
     head: Annotated[str | None, typer.Option(help="One head: 3.5 is head 5 of layer 3.")] = None,
@@ -86,7 +81,7 @@ def show(
     top: Annotated[int, typer.Option(min=1, help="How many of a row's weights to list.")] = 5,
     item: Annotated[int, typer.Option(help="Which item of a batch.")] = 0,
 ) -> None:
-    """Draw a record in the terminal: all heads in small, one head, or one row of it.
+    """Draw a record in the terminal: all heads, one head, one row.
 
     Example:  regard show run.regard --head 3.5 --row 7
     """
@@ -96,7 +91,6 @@ def show(
         show_record(file, Console(), head, row, top, item)
 
 
-@app.command()
 def look(
     model: Annotated[str, typer.Argument(help="A folder, an installed package (minilm, smollm2) or a hub name.")],
     text: Annotated[str | None, typer.Argument(help="What the model reads.")] = None,
@@ -107,10 +101,10 @@ def look(
     generate: Generate = 0,
     trust_remote_code: Trust = False,
 ) -> None:
-    """Run a model on a text and see the attention of every head, on one page that works offline.
+    """Run a model on a text; see every head on one offline page.
 
     Example:  regard look minilm "The cat sat on the mat because it was tired."
-              regard look minilm "John loves Mary." --beside "Mary loves John."
+    Example:  regard look minilm "John loves Mary." --beside "Mary loves John."
     """
     console = Console(stderr=True)
     check_place(out)
@@ -129,7 +123,6 @@ def look(
         typer.echo(write(made, out).resolve())
 
 
-@app.command()
 def serve(
     records: Annotated[list[Path] | None, typer.Argument(help="Record files to open.")] = None,
     model: Annotated[str | None, typer.Option(help="A model to type texts for: as in regard look.")] = None,
@@ -139,7 +132,9 @@ def serve(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
     trust_remote_code: Trust = False,
 ) -> None:
-    """Open records and a live model in the browser: type, look, double-click a token or a head and see what changes.
+    """Open records and a live model in the browser; change them.
+
+    Type a text, look, double-click a token or a head and see what changes.
 
     Example:  regard serve run.regard --model minilm
     """

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from .listing import Listing
 from .telling import extra, stop, told
 
 if TYPE_CHECKING:
     from regard.studies import Results, Study
     from regard.studies.store import Store
 
-app = typer.Typer(help="Studies: tasks x variants x seeds, run, kept and compared.", no_args_is_help=True)
+app = typer.Typer(
+    cls=Listing,
+    help="Studies: tasks x variants x seeds, run, kept and compared.",
+    epilog="Example:  regard study run studies/quick.toml",
+    no_args_is_help=True,
+)
 
 What = Annotated[Path, typer.Argument(help="The study: its TOML file, or the folder it is kept in.")]
 Out = Annotated[Path | None, typer.Option(help="The folder it is kept in; <name>-study unless given.")]
@@ -36,7 +42,9 @@ def run(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run a study. What is done already is not run again; any number of runners may share a store.
+    """Run a study: every trial that is not done already.
+
+    Any number of runners may share a store.
 
     Example:  regard study run studies/quick.toml
     """
@@ -58,7 +66,9 @@ def resume(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run what is missing of a study that was stopped, killed or cancelled, as it was specified then.
+    """Run what is missing of a study that was stopped.
+
+    Stopped, killed or cancelled: it goes on as it was specified then.
 
     Example:  regard study resume quick-study
     """
@@ -94,7 +104,7 @@ def _run(study: "Study", out: Path | None, store: str | None, workers: int | Non
 
 @app.command()
 def status(study: What, out: Out = None, store: Kept = None, json: Json = False) -> None:
-    """What is done, running, waiting and failed, and the errors of what failed.
+    """What is done, running, waiting and failed, and why.
 
     Example:  regard study status quick-study
     """
@@ -134,7 +144,7 @@ def report(
     ] = None,
     json: Json = False,
 ) -> None:
-    """What a study has found so far, each variant beside the baseline.
+    """What a study has found, each variant beside the baseline.
 
     Example:  regard study report quick-study --to quick-report
     """
@@ -161,7 +171,9 @@ def compare(
     store: Kept = None,
     json: Json = False,
 ) -> None:
-    """Two variants of a study beside each other, seed by seed; corrected for nothing else that was asked.
+    """Two variants of a study beside each other, seed by seed.
+
+    Corrected for nothing else that was asked.
 
     Example:  regard study compare quick-study scaled_dot additive
     """
@@ -182,7 +194,9 @@ def compare(
 
 @app.command()
 def cancel(study: What, out: Out = None, store: Kept = None) -> None:
-    """Stop a study wherever it runs; what is done is kept, and `regard study resume` goes on.
+    """Stop a study wherever it runs; what is done is kept.
+
+    `regard study resume` goes on with it.
 
     Example:  regard study cancel quick-study
     """

@@ -80,7 +80,9 @@ Order = Annotated[str, typer.Option(help="How the decoder asks: bahdanau, luong,
 
 @task
 def sst() -> dict[str, Any]:
-    """Sentences of film reviews, negative or positive: a BiLSTM with attention beside a bag of words.
+    """Sentences of film reviews, negative or positive.
+
+    A BiLSTM with attention beside a bag of words.
 
     Example:  regard train sst --small --seeds 1
     """
@@ -89,7 +91,9 @@ def sst() -> dict[str, Any]:
 
 @task
 def movies() -> dict[str, Any]:
-    """Long film reviews by hierarchical attention; does it lie on what people called the reason?
+    """Long film reviews by hierarchical attention.
+
+    Does it lie on what people called the reason?
 
     Example:  regard train movies --small --seeds 1
     """
@@ -98,7 +102,9 @@ def movies() -> dict[str, Any]:
 
 @task
 def agnews() -> dict[str, Any]:
-    """Four classes of news: a BiLSTM with attention beside a bag of words, another split for each seed.
+    """Four classes of news.
+
+    A BiLSTM with attention beside a bag of words, another split for each seed.
 
     Example:  regard train agnews --small --seeds 1
     """
@@ -111,7 +117,9 @@ def multi30k(
     beam: Annotated[int, typer.Option(min=1, help="How many beginnings of a sentence are kept.")] = 5,
     to: Annotated[str, typer.Option(help="The language to translate into: de or fr.")] = "de",
 ) -> dict[str, Any]:
-    """Translate English captions: an RNN that looks back beside one that does not; BLEU, also by length.
+    """Translate English captions into German or French.
+
+    An RNN that looks back beside one that does not; BLEU, also by length.
 
     Example:  regard train multi30k --order bahdanau --device cuda --out multi30k
     """
@@ -123,7 +131,9 @@ def spoken(
     held_out: Annotated[str, typer.Option(help="Who is never heard in training: one of the six speakers.")] = "theo",
     order: Order = "luong",
 ) -> dict[str, Any]:
-    """Write down strings of 3 to 7 spoken digits of a speaker who was never heard; word error rate.
+    """Write down digits spoken by someone who was never heard.
+
+    Strings of 3 to 7 digits; word error rate.
 
     Example:  regard train spoken --small --seeds 1
     """
@@ -132,7 +142,9 @@ def spoken(
 
 @task
 def denoise() -> dict[str, Any]:
-    """Take noise from handwritten digits: patches that ask all patches beside filters; PSNR and SSIM.
+    """Take noise from handwritten digits.
+
+    Patches that ask all patches beside filters; PSNR and SSIM.
 
     Example:  regard train denoise --small --seeds 1
     """
@@ -143,7 +155,9 @@ def denoise() -> dict[str, Any]:
 def tu(
     data: Annotated[str, typer.Option(help="MUTAG, PROTEINS or NCI1.")] = "MUTAG",
 ) -> dict[str, Any]:
-    """Classes of molecules and proteins: graph attention beside means, no edges and counts; seed i is fold i.
+    """Classes of molecules and proteins, each a graph.
+
+    Graph attention beside means, no edges and counts; seed i is fold i.
 
     Example:  regard train tu --data PROTEINS --seeds 10
     """
@@ -154,8 +168,11 @@ def tu(
 def drugs(
     held_out: Annotated[str, typer.Option(help="What training has not seen: pairs, drugs or cells.")] = "pairs",
 ) -> dict[str, Any]:
-    """Drug response (ln IC50) from the graph of a drug and the methylation of a cell line; --attention is gat, gatv2,
-    edge, global, co, gcn, uniform or none. Beside it, the means of drugs and cell lines. Needs RDKit.
+    """Drug response from the graph of a drug and a cell line.
+
+    The response is ln IC50, the cell line its methylation; --attention is
+    gat, gatv2, edge, global, co, gcn, uniform or none. Beside it, the means
+    of drugs and cell lines. Needs RDKit.
 
     Example:  regard train drugs --held-out drugs --small --seeds 1
     """
@@ -164,7 +181,9 @@ def drugs(
 
 @task
 def retrieval() -> dict[str, Any]:
-    """Planted, needs no files: the value of the key that a question names. Uniform weights are at chance.
+    """Planted: the value of the key that a question names.
+
+    Needs no files. Uniform weights are at chance.
 
     Example:  regard train retrieval --small --seeds 1
     """
@@ -173,7 +192,9 @@ def retrieval() -> dict[str, Any]:
 
 @task
 def cipher(order: Order = "parallel", supervise: Supervise = 0.0) -> dict[str, Any]:
-    """Planted: a made language with a known word for each word; does attention find the alignment?
+    """Planted: a made language; is the alignment found?
+
+    Each word has a known word in it.
 
     Example:  regard train cipher --small --seeds 1 --supervise 1
     """
@@ -182,7 +203,7 @@ def cipher(order: Order = "parallel", supervise: Supervise = 0.0) -> dict[str, A
 
 @task
 def clutter(supervise: Supervise = 0.0) -> dict[str, Any]:
-    """Planted: a digit somewhere among bits of digits; does attention lie in its box?
+    """Planted: a digit among bits of digits; is its box looked at?
 
     Example:  regard train clutter --small --seeds 1
     """
@@ -191,7 +212,9 @@ def clutter(supervise: Supervise = 0.0) -> dict[str, Any]:
 
 @task
 def motifs() -> dict[str, Any]:
-    """Planted: house or crossing on a chain of nodes; does the readout look at the motif?
+    """Planted: house or crossing on a chain; is it looked at?
+
+    Graphs of a chain of nodes with a motif; does the readout look at it?
 
     Example:  regard train motifs --small --seeds 1
     """

@@ -18,7 +18,7 @@ def taxonomy(
     name: Annotated[str | None, typer.Argument(help="A mechanism, such as additive; all of them unless given.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a tree.")] = False,
 ) -> None:
-    """Every attention mechanism that is here: its place in the tree, formula, paper and class.
+    """Every attention mechanism: its place, formula, paper, class.
 
     Example:  regard taxonomy additive
     """

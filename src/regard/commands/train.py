@@ -6,10 +6,14 @@ from typing import Annotated
 
 import typer
 
+from .listing import Listing
 from .telling import extra, stop, told
 
 app = typer.Typer(
-    help="Train a model with attention, and set beside it what does without and what is trivial.", no_args_is_help=True
+    cls=Listing,
+    help="Train a model with attention beside what does without.",
+    epilog="Example:  regard train sst --small --seeds 1 --out runs",
+    no_args_is_help=True,
 )
 
 
@@ -27,7 +31,9 @@ def gat(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
 ) -> None:
-    """Graph attention by the paper's recipe: mean and deviation over seeds beside the paper's, and beside what does
+    """Graph attention on a citation graph, by the paper's recipe.
+
+    Mean and deviation over seeds beside the paper's, and beside what does
     without attention and without edges.
 
     Example:  regard train gat --data cora --seeds 20
@@ -49,8 +55,10 @@ def acm_networks(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Papers, authors and subjects: HAN, HGT and SimpleHGN beside a GAT that sees no types, the mean of neighbours and
-    an MLP without edges; one recipe for all, mean and deviation over seeds.
+    """Papers, authors and subjects: HAN, HGT and SimpleHGN.
+
+    Beside a GAT that sees no types, the mean of neighbours and an MLP without
+    edges; one recipe for all, mean and deviation over seeds.
 
     Example:  regard train acm --seeds 5 --kind gat --kind hgt
     """
@@ -71,8 +79,9 @@ def minilm(
     seed: Annotated[int, typer.Option(help="Of the new class head, the order and dropout.")] = 0,
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
 ) -> None:
-    """A transformer that was trained before learns to tell negative from positive sentences (SST); the folder is opened
-    by transformers, regard look and regard judge.
+    """A trained transformer learns SST: negative or positive.
+
+    The folder that it leaves is opened by transformers, regard look and regard judge.
 
     Example:  regard train minilm -o minilm-sst
     """

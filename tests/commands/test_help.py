@@ -1,0 +1,83 @@
+"""Help: the whole tree of commands walked, as someone reads it who has a terminal and nothing else."""
+
+import re
+import shlex
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from regard.cli import app
+
+
+def walked(command, path=("regard",)):
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from walked(inner, (*path, name))
+
+
+TREE = dict(walked(typer.main.get_command(app)))
+EXAMPLE = re.compile(r"\bregard [^·\n]*[^·\s]")
+
+
+def called(*arguments, **env):
+    env = {"COLUMNS": "80", "TERM": "dumb", **env}
+    result = CliRunner().invoke(app, list(arguments), env=env, prog_name="regard")
+    return result.exit_code, result.output
+
+
+def test_the_first_help_fits_a_screen_of_80_by_24():
+    code, said = called("--help")
+    lines = said.rstrip("\n").split("\n")
+    assert code == 0 and len(lines) < 24 and max(map(len, lines)) <= 80
+
+
+def test_the_first_help_groups_commands_by_the_four_verbs():
+    verbs, verb = {}, ""
+    for left, name in re.findall(r"^(Build|Run|See|Judge|) +(\w+)  ", called("--help")[1], re.MULTILINE):
+        verb = left or verb
+        verbs.setdefault(verb, []).append(name)
+    assert list(verbs) == ["Build", "Run", "See", "Judge"]
+    assert sorted(name for names in verbs.values() for name in names) == sorted(TREE[("regard",)].commands)
+
+
+@pytest.mark.parametrize("path", TREE, ids=" ".join)
+def test_every_command_has_an_example_of_itself_that_would_be_understood(path):
+    code, said = called(*path[1:], "--help")
+    assert code == 0
+    plain = TREE[path].epilog or TREE[path].help
+    examples = [found[0] for line in plain.splitlines() if "Example" in line for found in EXAMPLE.finditer(line)]
+    assert examples, f"{' '.join(path)} has no example."
+    for example in examples:
+        assert " ".join(example.split()[:4]) in " ".join(said.split()), f"{example} is not shown by --help."
+        words = shlex.split(example.split(" > ")[0])
+        assert words[: len(path)] == list(path)
+        understood(words)
+
+
+def understood(words):
+    """Every command and option of an example exists, and nothing that is required is left out."""
+    command = TREE[("regard",)]
+    for place, word in enumerate(words[1:], 1):
+        if word not in getattr(command, "commands", {}):
+            command.make_context(" ".join(words[:place]), words[place:], resilient_parsing=False)
+            return
+        command = command.commands[word]
+    command.make_context(" ".join(words), [], resilient_parsing=False)
+
+
+@pytest.mark.parametrize("path", [path for path in TREE if len(path) > 1], ids=" ".join)
+def test_what_a_command_says_first_fits_one_line_of_a_list(path):
+    first = TREE[path].help.split("\n\n")[0]
+    assert 20 < len(first) <= 64 and first[-1] in ".?" and "\n" not in first
+
+
+@pytest.mark.parametrize(("typed", "found"), [("regard tr", ["train"]), ("regard study re", ["report", "resume"])])
+def test_a_shell_completes_commands(typed, found):
+    shell = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1), "_REGARD_COMPLETE": "complete_bash"}
+    assert sorted(called(**shell)[1].split()) == found
+
+
+def test_completion_can_be_shown_and_installed():
+    assert "complete -o default -F _regard_completion regard" in called("--show-completion", "bash")[1]
+    assert "--install-completion" in called("--help")[1]
