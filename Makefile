@@ -1,6 +1,10 @@
 # make run    set up what the demo needs and run it
 # make test   set up the rest and run the tests
+# make test-wheel  build, install the wheel in a fresh environment, run it there (some minutes)
+# make test-gpu  the tests that need a CUDA device
+# make test-exhaustive  the whole product of the oracle (ten hours of a core)
 # make test-ray  studies on a Ray cluster of two nodes, all on this machine (installs ray)
+# make coverage  which lines of core and backends the tests run
 # make check  style, formatting, types; where npm is there, the front end's too
 # make web    build the front end into the package (needs Node 20; nothing else does)
 # make docs   build the site into site/
@@ -21,7 +25,7 @@ ifneq ($(wildcard ../shared/data),)
 export REGARD_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: run test test-ray chromium check check-web web docs bench clean
+.PHONY: run test test-wheel test-gpu test-exhaustive test-ray coverage chromium check check-web web docs bench clean
 .DELETE_ON_ERROR:
 
 run: .venv/.demo
@@ -30,9 +34,21 @@ run: .venv/.demo
 test: .venv/.test chromium
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
+test-wheel: .venv/.test
+	$(BIN)/python tests/try_wheel.py
+
+test-gpu: .venv/.test
+	$(BIN)/python -m pytest -m gpu tests/gpu $(ARGS)
+
+test-exhaustive: .venv/.test
+	$(BIN)/python -m pytest -m exhaustive -n $(WORKERS) $(ARGS)
+
+coverage: .venv/.dev
+	$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term-missing:skip-covered tests/core tests/backends tests/nn $(ARGS)
+
 test-ray: .venv/.test
 	$(PIP) -e '.[demo,test,ray]'
-	REGARD_RAY=1 $(BIN)/python -m pytest tests/studies/test_on_ray.py $(ARGS)
+	$(BIN)/python -m pytest -m ray tests/studies $(ARGS)
 
 # Browser tests drive a Chromium of the system: it is fetched where that is allowed, and otherwise they are left out.
 APT := DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -qq

@@ -21,11 +21,13 @@ settings.load_profile("regard")
 torch.set_num_threads(1)  # tests run side by side, and one thread adds in one order
 
 
+ASKED = ("exhaustive", "ray")  # markers whose tests run only where -m names them
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The exhaustive run takes ten hours of a core: it is for those who ask, `pytest -m exhaustive -n 16`."""
-    if "exhaustive" in config.option.markexpr:
-        return
-    left = [item for item in items if item.get_closest_marker("exhaustive")]
+    """The exhaustive run takes ten hours of a core, and a Ray cluster is slow to start: they are for those who ask."""
+    unasked = [name for name in ASKED if name not in config.option.markexpr]
+    left = [item for item in items if any(item.get_closest_marker(name) for name in unasked)]
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in left]

@@ -1,19 +1,16 @@
 """Studies on a Ray cluster: two nodes on this machine, one of them killed in the middle."""
 
-import os
-
 import pytest
 
 pytest.importorskip("ray", reason="ray is not installed: pip install 'regard[ray]'.")
-if not os.environ.get("REGARD_RAY"):
-    pytest.skip("A Ray cluster is slow to start on a busy machine; `make test-ray` runs this.", allow_module_level=True)
-
 from regard.models.tasks import EXPERIMENTS
 from regard.studies import Study
 from regard.studies.on_ray import OnRay
 from regard.studies.runner import Watch
 from regard.studies.running import run
 from regard.studies.store import Store
+
+pytestmark = pytest.mark.ray
 
 
 @pytest.fixture
