@@ -66,7 +66,7 @@ class Place:
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="regard-wheel-") as name:
         folder = Path(name)
-        subprocess.run([sys.executable, "-m", "hatchling", "-q", "build", "-d", str(folder / "built")],
+        subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(folder / "built")],
                        cwd=ROOT, check=True)  # fmt: skip
         (wheel,), (archive,) = (folder / "built").glob("*.whl"), (folder / "built").glob("*.tar.gz")
         with tarfile.open(archive) as opened:
