@@ -5,6 +5,7 @@
 # make test-exhaustive  the whole product of the oracle (ten hours of a core)
 # make test-ray  studies on a Ray cluster of two nodes, all on this machine (installs ray)
 # make coverage  which lines of core and backends the tests run
+# make mutations  break the code on purpose, place by place: some test must notice each (an hour)
 # make check  style, formatting, types; where npm is there, the front end's too
 # make web    build the front end into the package (needs Node 20; nothing else does)
 # make docs   build the site into site/
@@ -25,7 +26,7 @@ ifneq ($(wildcard ../shared/data),)
 export REGARD_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: run test test-wheel test-gpu test-exhaustive test-ray coverage chromium check check-web web docs bench clean
+.PHONY: run test test-wheel test-gpu test-exhaustive test-ray coverage mutations chromium check check-web web docs bench clean
 .DELETE_ON_ERROR:
 
 run: .venv/.demo
@@ -45,6 +46,9 @@ test-exhaustive: .venv/.test
 
 coverage: .venv/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term-missing:skip-covered tests/core tests/backends tests/nn $(ARGS)
+
+mutations: .venv/.test
+	$(BIN)/python tests/mutations.py --workers $(WORKERS) $(ARGS)
 
 test-ray: .venv/.test
 	$(PIP) -e '.[demo,test,ray]'
