@@ -6,29 +6,27 @@ takes the first screen by standing first in the list. Templates escape every val
 
 import base64
 import io
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import PackageLoader
 from markupsafe import Markup
+
+from ..recording.files.writing import write_whole
+from ..views import filling
+from ..views.frame import framed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TEMPLATES = Environment(
-    loader=ChoiceLoader([PackageLoader("regard.demo"), PackageLoader("regard.views")]),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-TEMPLATES.filters["percent"] = lambda share: f"{100 * share:.1f}%"
-TEMPLATES.filters["points"] = lambda share: f"{100 * share:+.1f}".replace("-", "−")
-TEMPLATES.filters["places"] = lambda value: f"{value:.4f}"
+TEMPLATES = filling.TEMPLATES.overlay(loader=PackageLoader("regard.demo"))
+TEMPLATES.filters = TEMPLATES.filters | {
+    "percent": lambda share: f"{100 * share:.1f}%",
+    "points": lambda share: f"{100 * share:+.1f}".replace("-", "−"),
+    "places": lambda value: f"{value:.4f}",
+}
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,11 @@ def fill(template: str, **values: Any) -> Markup:
 
 
 def render(parts: list[Part], **about: str) -> str:
-    """The whole page. about: short facts for the last line, such as version="0.1.0"."""
+    """The whole page. about: short facts for the last lines, such as version="0.1.0"."""
     hero = next((part.hero for part in parts if part.hero), None)
     found = next((part.found for part in parts if part.found), None)
-    style = Markup(TEMPLATES.get_template("page.css").render())
-    return TEMPLATES.get_template("page.html").render(parts=parts, hero=hero, found=found, style=style, about=about)
+    body = fill("demo.html", parts=parts, hero=hero, found=found)
+    return framed("Attention, seen and judged", body, style=fill("demo.css"), facts=about)
 
 
 def make_folder(folder: Path) -> None:
@@ -78,17 +76,7 @@ def make_folder(folder: Path) -> None:
 def write(page: str, folder: Path) -> Path:
     """index.html in the folder: whole or not at all, never half a page."""
     make_folder(folder)
-    handle, draft = tempfile.mkstemp(dir=folder, prefix=".index-", suffix=".html")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(page)
-        os.chmod(draft, 0o644)
-        target = folder / "index.html"
-        os.replace(draft, target)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
-    return target
+    return write_whole(folder / "index.html", [page.encode()])
 
 
 def picture(draw: "Callable[[Theme], Figure]", alt: str, themes: tuple[Theme, ...] = (LIGHT, DARK)) -> Markup:

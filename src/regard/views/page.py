@@ -1,9 +1,7 @@
 """One file that shows maps: offline, everything in it, safe to mail."""
 
-import html
 import json
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -18,14 +16,13 @@ from .arrays import Blobs
 from .bundle import bundle, joined
 from .comparing import beside as both
 from .edges import Drawing, Nodes
+from .frame import framed
 from .given import Rationale, rationale_of, weigh_heads
 from .pictures import picture_of
 from .terminal import facts as facts_of
 from .terminal import text_of
 
 LIMIT = 64_000_000  # bytes that a page may have
-POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-
 
 Shown = AttentionMap | Record | Mapping[str, AttentionMap]
 
@@ -62,11 +59,15 @@ def html_of(what: Shown, **how: Any) -> str:
     """The page as text; arguments as for `page_data`."""
     data, blobs = page_data(what, **how)
     parts = [f'<script type="text/plain" data-blob="{i}">{text}</script>' for i, text in enumerate(blobs)]
-    shown = {"title": html.escape(data["title"]), "policy": POLICY, "data": _json(data), "blobs": "\n".join(parts),
-             "script": script(), "graph": f"<script>{script('graph.js')}</script>" if data.get("graphs") else ""
-             }  # fmt: skip
-    template = files("regard.views").joinpath("templates/page.html").read_text(encoding="utf-8")
-    return re.sub(r"%%(\w+)%%", lambda found: shown[found[1]], template)
+    body = [
+        "<regard-page></regard-page>",
+        "<noscript>This page draws attention maps with JavaScript; nothing is fetched from elsewhere.</noscript>",
+        *parts,
+        f'<script type="application/json" id="regard-data">{_json(data)}</script>',
+        *([f"<script>{script('graph.js')}</script>"] if data.get("graphs") else []),
+        f"<script>{script()}</script>",
+    ]
+    return framed(data["title"], "\n".join(body), scripts=True)
 
 
 def page_data(

@@ -6,7 +6,6 @@ No script and no network: what a model was given stands in it as text and nothin
 import math
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ..judging.battery import Judged
@@ -15,8 +14,9 @@ from ..judging.finding import Finding
 from ..judging.report import Report, compared, standing
 from ..judging.report import beside as told
 from .charts import chart
+from .filling import fill
+from .frame import framed
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 SHOWN = 12  # findings of a test that are not folded away
 GROUPS = (
     ("better", "What held", "better than the baseline"),
@@ -24,9 +24,6 @@ GROUPS = (
     ("worse", "What did not hold", "worse than the baseline"),
     ("undefined", "Without a verdict", "told without a verdict"),
 )
-
-TEMPLATES = Environment(loader=PackageLoader("regard.views"), autoescape=True, undefined=StrictUndefined,
-                        trim_blocks=True, lstrip_blocks=True)  # fmt: skip
 
 
 def report_page(report: Report) -> str:
@@ -41,22 +38,20 @@ def report_page(report: Report) -> str:
         groups.append((kind, title, list(by_test.values())))
     counts = report.counts()
     said = [(kind, counts[kind], words) for kind, _, words in GROUPS]
-    style = Markup(TEMPLATES.get_template("report.css").render())
-    return TEMPLATES.get_template("report.html").render(
-        policy=POLICY, style=style, about=report.about, data=report.about.get("data"),
-        model=report.about.get("model") or report.about["model class"], groups=groups, counts=said,
-        left_out=report.left_out,
-        ran=[test for test in report.tests if not test.left_out], sections=[section(test) for test in report.tests],
-        facts=_facts(report), tests=report.tests,
+    model = report.about.get("model") or report.about["model class"]
+    body = fill(
+        "report.html", about=report.about, data=report.about.get("data"), model=model, groups=groups, counts=said,
+        left_out=report.left_out, ran=[test for test in report.tests if not test.left_out],
+        sections=[section(test) for test in report.tests], tests=report.tests,
     )  # fmt: skip
+    return framed(f"Judged: {model}", body, style=fill("report.css"), facts=_facts(report), how="How it was judged")
 
 
 def section(test: Judged) -> Markup:
     """One test: its question, its findings in a table, and what it saw."""
     rows = [row(one) for one in test.findings]
-    return Markup(TEMPLATES.get_template("judged.html").render(
-        test=test, rows=rows[:SHOWN], more=rows[SHOWN:], figures=[figure(one) for one in test.evidence],
-    ))  # fmt: skip
+    return fill("judged.html", test=test, rows=rows[:SHOWN], more=rows[SHOWN:],
+                figures=[figure(one) for one in test.evidence])  # fmt: skip
 
 
 def row(one: Finding) -> dict[str, Any]:
@@ -94,13 +89,13 @@ def strip(one: Finding) -> dict[str, Any] | None:
 def figure(one: Evidence) -> Markup:
     """What a test saw: texts and grids are letters and cells, the rest is drawn."""
     if isinstance(one, Texts):
-        return Markup(TEMPLATES.get_template("texts.html").render(one=one, texts=[_shaded(text) for text in one.texts]))
+        return fill("texts.html", one=one, texts=[_shaded(text) for text in one.texts])
     if isinstance(one, Grid):
         known = [abs(x) for line in one.values for x in line if x is not None]
         top = max(known, default=0.0) or 1.0
         cells = [[None if x is None else (number(x, 2), round(100 * abs(x) / top), x < 0) for x in line]
                  for line in one.values]  # fmt: skip
-        return Markup(TEMPLATES.get_template("grid.html").render(one=one, cells=cells))
+        return fill("grid.html", one=one, cells=cells)
     if not isinstance(one, (Histogram, Plot)):
         raise TypeError(f"A {type(one).__name__} cannot be drawn: expected a Histogram, Plot, Grid or Texts.")
     made = Markup('<figure class="drawn"><figcaption><b>{}</b> {}</figcaption>{}</figure>')
@@ -127,14 +122,14 @@ def _shaded(text: Any) -> dict[str, Any]:
     return {"name": text.name, "facts": dict(text.facts), "shades": shades}
 
 
-def _facts(report: Report) -> list[tuple[str, str]]:
+def _facts(report: Report) -> dict[str, str]:
     """The configuration in words, flat."""
-    made = []
+    made = {}
     for name, fact in report.about.items():
         if isinstance(fact, dict):
             fact = ", ".join(f"{key} {value}" for key, value in fact.items())
         elif isinstance(fact, (list, tuple)):
             fact = ", ".join(map(str, fact))
         if fact not in (None, ""):
-            made.append((name, str(fact)))
+            made[name] = str(fact)
     return made

@@ -3,10 +3,9 @@
 import io
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from markupsafe import Markup
 
 from ..recording.files.writing import write_whole
 from ..studies.report import (
@@ -25,7 +24,8 @@ from ..studies.report.saying import number
 from ..studies.results import Results
 from ..studies.statistics import Analysis, analyse
 from .charts import BAD, GOOD, INK, LINE, SERIES, SOFT, drawn
-from .report import POLICY, TEMPLATES
+from .filling import fill
+from .frame import framed
 from .study_charts import by_length, forest, forest_size, rank_plot, ranks_size
 
 if TYPE_CHECKING:
@@ -81,15 +81,15 @@ def study_page(found: Analysis) -> str:
         said = [says(one, results.measures[one.task][one.metric]) for one in found.comparisons if one.verdict == kind]
         groups.append((kind, title, words, said))
     sections = [(task, _table(means_sheet(found, task)), _trivial(found, task)) for task in results.tasks]
-    style = Markup(TEMPLATES.get_template("study.css").render())
-    return TEMPLATES.get_template("study.html").render(
-        policy=POLICY, style=style, study=results.study, baseline=found.baseline, foretold=found.foretold.says,
+    body = fill(
+        "study.html", study=results.study, baseline=found.baseline, foretold=found.foretold.says,
         seeds=len(results.seeds), tasks=results.tasks, variants=results.variants, groups=groups, sections=sections,
         table=_table(comparison_sheet(found)), missing=results.missing, lacking=found.lacking,
         figures=[(title, drawn(partial(draw, colours=PAGE), size, title))
                  for draw, size, title in figures(found).values()],
         improvement=found.improvement,
     )  # fmt: skip
+    return framed(f"Study: {results.study}", body, style=fill("study.css"), facts=_facts(results), how="How it was run")
 
 
 def figures(found: Analysis) -> "dict[str, tuple[Callable[..., None], tuple[float, float], str]]":
@@ -109,6 +109,12 @@ def figures(found: Analysis) -> "dict[str, tuple[Callable[..., None], tuple[floa
         name = "lengths" if len(found.results.lengths) == 1 else f"lengths-{place + 1}"
         made[name] = (partial(by_length, lengths=lengths, measure=measure), (6.4, 3.0), shows)
     return made
+
+
+def _facts(results: Results) -> dict[str, str]:
+    trials = len(results.tasks) * len(results.variants) * len(results.seeds)
+    return {"trials": f"{trials - len(results.missing)} of {trials}", "seeds": ", ".join(map(str, results.seeds)),
+            "regard": version("regard")}  # fmt: skip
 
 
 def _table(sheet: Sheet) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from ..frame import resource
 from .desk import Desk
 from .jobs import UNKNOWN, Busy, Job
 from .live import CHANGES, Change
@@ -26,8 +27,6 @@ SHELL = """<!doctype html>
 <link rel="stylesheet" href="/app.css"></head>
 <body><regard-app></regard-app><noscript>This page draws attention maps with JavaScript.</noscript>
 <script src="/graph.js"></script><script src="/app.js"></script></body></html>"""
-STYLE = """html { background: #faf8f4; } body { margin: 0; }
-@media (prefers-color-scheme: dark) { html { background: #14151a; } }"""
 WAIT = 20.0  # seconds that an answer is waited for before the page asks again
 
 
@@ -64,6 +63,7 @@ def application(desk: Desk) -> FastAPI:
 
     app = FastAPI(title="Regard", docs_url=None, redoc_url=None, openapi_url=None, lifespan=life)
     scripts = {name: files("regard.views").joinpath(f"static/{name}").read_bytes() for name in ("app.js", "graph.js")}
+    frame = resource("frame.css")
 
     @app.exception_handler(HTTPException)
     async def known(_: Request, problem: HTTPException) -> JSONResponse:
@@ -100,7 +100,7 @@ def application(desk: Desk) -> FastAPI:
 
     @app.get("/app.css")
     async def style() -> Response:
-        return Response(STYLE, media_type="text/css")
+        return Response(frame, media_type="text/css")
 
     @app.get("/{name}.js")
     async def components(name: str) -> Response:
