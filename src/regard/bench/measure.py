@@ -2,6 +2,7 @@
 
 import gc
 import json
+import math
 import platform
 import statistics
 import threading
@@ -48,20 +49,32 @@ def by_turns(ours: Callable[[], Any], peer: Callable[[], Any], repeats: int, cal
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-def gpu_times(*runs: Callable[[], Any], repeats: int = 5) -> list[float]:
-    """Median milliseconds of each, by turns."""
+def gpu_times(*runs: Callable[[], Any], repeats: int = 5, least: float = 20.0) -> list[float]:
+    """Median milliseconds a call of each, by turns.
+
+    A turn launches calls for at least so many milliseconds and waits once: a GPU that wakes up for one short call runs
+    at a low clock, and what the processor does before a launch is hidden behind the call before, as it is in a model.
+    """
+    for run in runs:
+        _gpu_turn(run, 1)  # compiles
+    calls = [max(1, min(200, math.ceil(least / _gpu_turn(run, 1)))) for run in runs]
     times: list[list[float]] = [[] for _ in runs]
-    for turn in range(repeats + 1):
+    for _ in range(repeats):
         for side, run in enumerate(runs):
-            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda.synchronize()
-            first.record()
-            run()
-            last.record()
-            torch.cuda.synchronize()
-            if turn:  # the first compiles
-                times[side].append(first.elapsed_time(last))
+            times[side].append(_gpu_turn(run, calls[side]))
     return [statistics.median(t) for t in times]
+
+
+def _gpu_turn(run: Callable[[], Any], calls: int) -> float:
+    """Milliseconds a call of one turn."""
+    first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda.synchronize()
+    first.record()
+    for _ in range(calls):
+        run()
+    last.record()
+    torch.cuda.synchronize()
+    return float(first.elapsed_time(last)) / calls
 
 
 def timed(run: Callable[[], Any]) -> float:

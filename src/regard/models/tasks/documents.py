@@ -46,7 +46,7 @@ class Movies(Experiment):
     def training(self) -> Training:
         if self.small:
             return Training(epochs=6, batch=16, rate=3e-3, patience=3)
-        return Training(epochs=20, batch=16, rate=1e-3, decay=1e-4, schedule="cosine", patience=8)
+        return Training(epochs=8, batch=16, rate=1e-3, decay=1e-4, schedule="cosine", patience=4)
 
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:
         lengths: list[int] = []

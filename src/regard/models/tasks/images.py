@@ -50,8 +50,8 @@ class Clutter(Experiment):
     @property
     def training(self) -> Training:
         # a plateau comes first: nothing is learned before something has been looked at
-        return Training(epochs=16 if self.small else 30, batch=32, rate=2e-3, decay=1e-2, warmup=50, schedule="cosine",
-                        patience=30)  # fmt: skip
+        return Training(epochs=16, batch=32 if self.small else 64, rate=2e-3, decay=1e-2, warmup=50, schedule="cosine",
+                        patience=16)  # fmt: skip
 
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:
         found = Scores()
@@ -105,8 +105,8 @@ class Denoise(Experiment):
 
     @property
     def training(self) -> Training:
-        return Training(epochs=8 if self.small else 30, batch=64, rate=3e-3 if self.small else 1e-3, schedule="cosine",
-                        patience=30)  # fmt: skip
+        return Training(epochs=8 if self.small else 12, batch=64 if self.small else 128, rate=3e-3 if self.small else 2e-3,
+                        schedule="cosine", patience=12)  # fmt: skip
 
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:
         made, wanted = [], []

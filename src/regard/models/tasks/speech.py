@@ -46,7 +46,7 @@ class Spoken(Experiment):
 
     @property
     def training(self) -> Training:
-        usual = Training(epochs=30, batch=32, rate=1e-3, clip=1.0, warmup=100, schedule="cosine", patience=30)
+        usual = Training(epochs=14, batch=32, rate=2e-3, clip=1.0, warmup=100, schedule="cosine", patience=14)
         return replace(usual, epochs=8, batch=16, rate=3e-3) if self.small else usual
 
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:

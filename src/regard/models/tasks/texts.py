@@ -87,7 +87,7 @@ class SST(Texts):
     def training(self) -> Training:
         if self.small:
             return Training(epochs=4, batch=64, rate=2e-3, patience=2)
-        return Training(epochs=8, batch=64, rate=1e-3, decay=1e-4, schedule="cosine", patience=4)
+        return Training(epochs=4, batch=128, rate=1e-3, decay=1e-4, schedule="cosine", patience=4)
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
         found = super().baselines(task)

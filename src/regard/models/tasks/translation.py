@@ -84,7 +84,7 @@ class Multi30k(_Sequences):
     def training(self) -> Training:
         if self.small:
             return Training(epochs=4, batch=64, rate=4e-3, clip=1.0, warmup=100, schedule="cosine", patience=4)
-        return Training(epochs=30, batch=64, rate=1e-3, clip=1.0, warmup=400, schedule="cosine", patience=8)
+        return Training(epochs=24, batch=128, rate=2e-3, clip=1.0, warmup=300, schedule="cosine", patience=8)
 
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:
         assert isinstance(task, Pairs) and task.target is not None
