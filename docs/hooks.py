@@ -1,6 +1,9 @@
-"""Two turns that the site's build takes: a notebook becomes a page, the list of mechanisms becomes a tree of tables."""
+"""Three turns that the site's build takes: a notebook becomes a page, the list of mechanisms becomes a tree of tables,
+and a tutorial is walked, so that no build says what does not happen."""
 
+import importlib.util
 import json
+import logging
 import re
 from itertools import groupby
 from pathlib import Path
@@ -10,12 +13,34 @@ NOTEBOOK = re.compile(r"<!-- notebook: (\S+) -->")
 TREE = "<!-- taxonomy -->"
 
 
+class State:
+    """Whether tutorials are walked: a build does it, `mkdocs serve` does not each time a file is saved."""
+
+    walks = False
+
+
+def on_startup(command: str, **_: Any) -> None:
+    State.walks = command == "build"
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """`<!-- notebook: name.ipynb -->` becomes the cells of that notebook, `<!-- taxonomy -->` the tree."""
+    if State.walks and Path(page.file.abs_src_path).parent.name == "tutorials":
+        walked(Path(page.file.abs_src_path))
     if TREE in markdown:
         markdown = markdown.replace(TREE, tree())
     folder = Path(page.file.abs_src_path).parent
     return NOTEBOOK.sub(lambda found: cells(folder / found[1]), markdown)
+
+
+def walked(path: Path) -> None:
+    """Run every step of a tutorial; the build ends where one prints something else than the page shows."""
+    logging.getLogger("mkdocs.regard").info(f"Walking tutorials/{path.name}: every step is run, which takes a while")
+    spec = importlib.util.spec_from_file_location("make_pictures", Path(__file__).parent / "make_pictures.py")
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    made.check(path)
 
 
 def tree() -> str:

@@ -58,7 +58,7 @@ def folder(tmp_path_factory) -> Path:
 
 def test_record_writes_a_file_and_info_tells_what_is_in_it(folder, tmp_path):
     out = tmp_path / "run.regard"
-    result = call("record", "--model", str(folder), "--text", "A cats sat.", "-o", str(out), "--dtype", "bfloat16")
+    result = call("record", str(folder), "A cats sat.", "-o", str(out), "--dtype", "bfloat16")
     assert result.exit_code == 0, result.output
     rec = regard.load(out)
     assert rec.maps["*layer.1.*"].rows == ["[CLS]", "A", "cat", "s", "sat", ".", "[SEP]"]
@@ -79,9 +79,7 @@ def test_record_writes_a_file_and_info_tells_what_is_in_it(folder, tmp_path):
 
 def test_a_text_file_that_is_too_long_is_cut_and_said_so(folder, tmp_path):
     (tmp_path / "long.txt").write_text("a cat sat. " * 20, encoding="utf-8")
-    result = call(
-        "record", "--model", str(folder), "--file", str(tmp_path / "long.txt"), "-o", str(tmp_path / "x.regard")
-    )
+    result = call("record", str(folder), "--file", str(tmp_path / "long.txt"), "-o", str(tmp_path / "x.regard"))
     assert result.exit_code == 0 and "cut at 12 tokens" in result.output
     (first, *_) = regard.load(tmp_path / "x.regard").maps.values()
     assert first.n == 12 and len(first.rows) == 12
@@ -120,7 +118,7 @@ def test_look_sets_another_text_beside(folder, tmp_path):
         (("look", "{folder}", "a cat", "-o", "/nowhere-at-all/page.html"), "There is no folder"),
         (("look", "{folder}", "a cat", "--generate", "3"), "does not generate text"),
         (("look", "{folder}", "a cat", "-o", "{folder}"), "is a folder; name a file"),
-        (("record", "--model", "{folder}", "--file", "nowhere.txt"), "nowhere.txt"),
+        (("record", "{folder}", "--file", "nowhere.txt"), "nowhere.txt"),
         (("info", "nowhere.regard"), "nowhere.regard"),
         (("info", "{folder}/config.json"), "cannot be read as a record"),
     ],

@@ -84,7 +84,7 @@ def main() -> None:
         place.install(f"{wheel}[demo]", "pytest", "hypothesis", "entmax", "httpx")
         look = place.run("regard", "look", "minilm", "The animal did not cross the street because it was tired.")
         assert "tired" in look, look
-        place.run("regard", "record", "--model", "minilm", "--text", "Attention, looked at.", "-o", "run.regard")
+        place.run("regard", "record", "minilm", "Attention, looked at.", "-o", "run.regard")
         assert "0.1" in place.run("regard", "show", "run.regard")
         page = place.run("regard", "demo", "--seeds", "1", "--epochs", "1").strip()
         assert (place.empty / "regard-demo").is_dir(), page

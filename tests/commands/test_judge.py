@@ -38,6 +38,12 @@ def data(tmp_path):
     return path
 
 
+def test_a_page_asked_for_by_name_is_told_where_it_will_be(folder, data, tmp_path):
+    said = call("judge", folder, "--data", data, "-o", tmp_path / "mine.html")
+    assert said.exit_code == 1 and "name a folder" in said.output and "report.html is one file" in said.output
+    assert not (tmp_path / "mine.html").exists()
+
+
 def test_a_folder_of_transformers_is_judged_into_a_page_json_and_jsonl(folder, data, tmp_path):
     out = tmp_path / "report"
     said = call("judge", folder, "--data", data, "--tests", "rationales,task", "-o", out)

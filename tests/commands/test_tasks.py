@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from regard.cli import app
 from regard.models.tasks import EXPERIMENTS
+from regard.models.tasks.saved import run_in
 
 
 def call(*arguments: str):
@@ -37,6 +38,20 @@ def test_attention_solves_retrieval_and_uniform_weights_do_not(tmp_path):
     assert json.loads((tmp_path / "run" / "results.json").read_text()) == found
     again = call("retrieval", "--small", "--seeds", "1", "--out", str(tmp_path / "run"), "--json")
     assert json.loads(again.stdout)["rows"] == found["rows"]  # gone on with, and there was nothing left to do
+
+
+def test_several_attentions_are_trained_and_each_is_told(tmp_path):
+    pytest.importorskip("sklearn")
+    asked = ("--attention", "sparsemax", "--attention", "scaled_dot", "--alone")
+    said = call("retrieval", "--small", "--seeds", "1", *asked, "--out", str(tmp_path / "run"), "--json")
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.stdout)
+    assert [row["says"] for row in found["rows"]] == ["sparsemax", "scaled_dot"]
+    for row in found["rows"]:
+        assert f"{row['says']} is " in found["verdict"]
+    with pytest.raises(ValueError, match=r"name one of .*scaled_dot-0, .*sparsemax-0"):
+        run_in(tmp_path / "run")
+    assert run_in(tmp_path / "run" / "sparsemax-0") == tmp_path / "run" / "sparsemax-0"
 
 
 @pytest.mark.parametrize(

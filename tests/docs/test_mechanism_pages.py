@@ -27,22 +27,7 @@ make_pictures, hooks = loaded("make_pictures"), loaded("hooks")
 
 PAGES = make_pictures.pages()
 MECHANISMS = [page for page in PAGES if page.parent.name == "mechanisms" and page.stem != "index"]
-NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
-NOTHING = 1e-5  # what a page prints as a rounding error
-
-
-def alike(found: str, shown: str) -> bool:
-    """The same words, and numbers that differ by no more than another machine may make them."""
-    if NUMBER.sub("#", found).split() != NUMBER.sub("#", shown).split():
-        return False
-    for a, b in zip(NUMBER.findall(found), NUMBER.findall(shown), strict=True):
-        x, y = (float(number.replace(",", "")) for number in (a, b))
-        if abs(x) < NOTHING and abs(y) < NOTHING:
-            continue
-        slack = 0.02 if "." in b else 3.0 if "%" in shown else 0.0
-        if abs(x - y) > slack + 0.1 * abs(y):
-            return False
-    return True
+NUMBER, alike = make_pictures.NUMBER, make_pictures.alike
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")

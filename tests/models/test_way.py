@@ -13,7 +13,8 @@ from regard.models.trainer import Trainer, Training
 from regard.models.way import Way, way_of
 
 NAMES = ("additive", "uniform", "none", "mean", "dot+entmax15", "general+local_predictive", "additive heads=4",
-         "additive hops=2 frozen", "dot features", "sparsemax frozen query=mean", "cosine query=learned")  # fmt: skip
+         "additive hops=2 frozen", "dot features", "sparsemax frozen query=mean", "cosine query=learned",
+         "sigmoid", "relu")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -30,7 +31,7 @@ def test_the_order_of_further_words_does_not_count():
     ("nonsense", "expected none, mean, a score"), ("dot+nonsense", "joined by"), ("dot heads=0", "1 or more"),
     ("dot heads=two", "not understood"), ("dot wide", "not understood"), ("none heads=2", "weighs nothing"),
     ("dot query=meen", "did you mean mean"), ("dot heads=2 hops=2", "take one"), ("cosine features", "additive"),
-    ("", "expected none"),
+    ("", "expected none"), ("sparsmax", "Did you mean sparsemax"), ("dot+sparsmax", "Did you mean sparsemax"),
 ])  # fmt: skip
 def test_a_name_that_means_nothing_is_refused_with_what_to_say(name, told):
     with pytest.raises(ValueError, match=told):

@@ -55,6 +55,8 @@ def judge(
     """
     if out.exists() and not out.is_dir():
         stop(f"--out {out} is a file; name a folder.")
+    if out.suffix in (".html", ".json", ".jsonl") and not out.exists():
+        stop(f"--out {out}: name a folder, such as {out.stem}/. Its report.html is one file that can be sent alone.")
     console = Console(stderr=True)
     with extra("judge"), told():
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

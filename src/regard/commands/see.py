@@ -15,7 +15,9 @@ from .telling import check_place, extra, given, told
 if TYPE_CHECKING:
     from regard import Record
 
-Name = Annotated[str, typer.Option("--model", help="A folder, an installed package (minilm, smollm2) or a hub name.")]
+Name = Annotated[str, typer.Argument(help="A folder, an installed package (minilm, smollm2) or a hub name.")]
+Text = Annotated[str | None, typer.Argument(help="What the model reads.")]
+TextFile = Annotated[Path | None, typer.Option(help="A text file that the model reads instead.")]
 Sites = Annotated[str, typer.Option(help="Only modules whose path fits, such as '*layer.0.*'.")]
 Generate = Annotated[int, typer.Option(min=0, help="Let the model write this many tokens, and record each step.")]
 Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with a model from the hub.")]
@@ -37,8 +39,8 @@ class Kept(StrEnum):
 
 def record(
     model: Name,
-    text: Annotated[str | None, typer.Option(help="What the model reads.")] = None,
-    file: Annotated[Path | None, typer.Option(help="A text file that the model reads.")] = None,
+    text: Text = None,
+    file: TextFile = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="The record file.")] = Path("run.regard"),
     keep: Annotated[
         Keep, typer.Option(help="Queries and keys (exact), weights, the largest of each row, statistics.")
@@ -50,7 +52,7 @@ def record(
 ) -> None:
     """Run a model on a text, as it is; keep its attention in a file.
 
-    Example:  regard record --model minilm --text "Attention, looked at." -o run.regard
+    Example:  regard record minilm "Attention, looked at." -o run.regard
     """
     console = Console(stderr=True)
     check_place(out)
@@ -92,9 +94,9 @@ def show(
 
 
 def look(
-    model: Annotated[str, typer.Argument(help="A folder, an installed package (minilm, smollm2) or a hub name.")],
-    text: Annotated[str | None, typer.Argument(help="What the model reads.")] = None,
-    file: Annotated[Path | None, typer.Option(help="A text file instead.")] = None,
+    model: Name,
+    text: Text = None,
+    file: TextFile = None,
     beside: Annotated[str | None, typer.Option(help="Another text: see both and the difference.")] = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="The page.")] = Path("look.html"),
     sites: Sites = "*",

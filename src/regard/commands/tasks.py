@@ -16,13 +16,13 @@ from .train import app
 ATTENTION = (
     "A score (additive, dot, scaled_dot, general, cosine, ...), an alignment (hard, sparsemax, entmax15, "
     "local_predictive, ...), both (general+local_predictive), uniform, mean, or none; then heads=4, hops=2, features, "
-    "frozen. Empty: what the task usually has."
+    "frozen. Repeat it for several; without it, what the task usually has."
 )
 
 
 def _run(
     experiment: Any,
-    attention: Annotated[str, typer.Option(help=ATTENTION)] = "",
+    attention: Annotated[list[str] | None, typer.Option(help=ATTENTION)] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How often each model is trained.")] = 5,
     small: Annotated[bool, typer.Option("--small", help="A setting for a CPU, done in minutes.")] = False,
     alone: Annotated[bool, typer.Option("--alone", help="Only the attention asked for: no ablations.")] = False,
@@ -40,7 +40,7 @@ def _run(
         from regard.models.tasks.comparing import compare, tables
 
         try:
-            found = compare(experiment, attention, seeds, device, devices, precision, out, alone, board)
+            found = compare(experiment, attention or "", seeds, device, devices, precision, out, alone, board)
         except RuntimeError as problem:
             stop(str(problem))
         if json:
@@ -85,6 +85,7 @@ def sst() -> dict[str, Any]:
     A BiLSTM with attention beside a bag of words.
 
     Example:  regard train sst --small --seeds 1
+              regard train sst --small --attention additive --attention sparsemax
     """
     return {}
 

@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from ..core.alignments import NAMES
 from ..nn.build import SCORES
 
-ALONE = ("uniform", "hard", "gumbel", "reinforced", "sparsemax", "entmax15", "local", "local_predictive", "monotonic")
 ALIGNMENTS = tuple(dict.fromkeys((*NAMES, "local_predictive", "reinforced")))  # these two have networks of their own
 WHOLE = ("none", "mean")  # nothing is scored or aligned
 BY_FEATURE = ("additive", "concat", "general", "dot", "scaled_dot", "gaussian", "laplace")
@@ -58,7 +57,7 @@ class Way:
     def __str__(self) -> str:
         """The shortest name that is read as this way again: 'additive', 'dot+entmax15 heads=4 frozen'."""
         said = [self.score if self.align == "softmax" else f"{self.score}+{self.align}"]
-        if self.score == "additive" and self.align in ALONE:
+        if self.score == "additive" and self.align != "softmax":
             said = [self.align]
         for one in fields(self)[2:]:
             value = getattr(self, one.name)
@@ -78,11 +77,15 @@ def way_of(name: str) -> Way:
     """
     first, *words = name.split() or [""]
     score, _, align = first.partition("+")
-    if not align and score in ALONE:
+    if not align and score in ALIGNMENTS:
         score, align = "additive", score
     if score not in (*SCORES, *WHOLE) or (align and align not in ALIGNMENTS):
+        wrong = align if score in SCORES else score
+        close = get_close_matches(wrong, [*SCORES, *ALIGNMENTS, *WHOLE], n=3)
+        near = f" Did you mean {', '.join(close)}?" if close else ""
         raise ValueError(f"attention {name!r}: expected none, mean, a score ({', '.join(SCORES)}), an alignment "
-                         f"({', '.join(ALONE)}), or both joined by +, such as general+local_predictive.")  # fmt: skip
+                         f"({', '.join(ALIGNMENTS)}), or both joined by +, such as general+local_predictive.{near}"
+                         )  # fmt: skip
     options: dict[str, int | bool | str] = {}
     for word in words:
         key, given, value = word.partition("=")

@@ -44,7 +44,10 @@ def summary(path: "str | os.PathLike[str]", console: Console) -> None:
     """A table of a record file's sites, from its description alone; the file is checked first."""
     rec, file = load(path), RecordFile(path)
     about, forms = file.about, file.about["maps"]
-    table = Table("site", "calls", "kind", "shape", "type", "over", "bytes", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    table.add_column("site", overflow="fold")  # whole: it is what `intervene` and --sites are given
+    for name in ("calls", "kind", "shape", "type", "over", "bytes"):
+        table.add_column(name)
     for path, calls in _by_path(forms).items():
         form = calls[0]
         shapes = [(*lead, n, m) for lead, n, m in (check_map(file, call) for call in calls)]

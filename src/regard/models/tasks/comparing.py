@@ -45,6 +45,7 @@ class Comparison:
     task: str
     rows: list[Row]
     baselines: list[Row]
+    asked: int = 1  # so many of the rows, the first ones, were asked for; the others are ablations
 
     def verdict(self) -> str:
         """What DESIGN asks of a result: is it above what is trivial?"""
@@ -54,25 +55,31 @@ class Comparison:
         sign = 1 if measure.higher else -1
         trivial = [row for row in self.baselines if row.values(self.experiment.main)]
         best = max(trivial, key=lambda row: sign * statistics.fmean(row.values(self.experiment.main)))
-        mine, theirs = (statistics.fmean(row.values(self.experiment.main)) for row in (self.rows[0], best))
-        word = "above" if sign * mine > sign * theirs else "below"
-        return f"{self.rows[0].says} is {word} the best trivial baseline ({best.says}) by {measure.says}."
+        theirs, said = statistics.fmean(best.values(self.experiment.main)), []
+        for row in self.rows[: self.asked]:
+            word = "above" if sign * statistics.fmean(row.values(self.experiment.main)) > sign * theirs else "below"
+            said.append(f"{row.says} is {word} the best trivial baseline ({best.says}) by {measure.says}.")
+        return " ".join(said)
 
     def as_dict(self) -> dict[str, Any]:
         return {"task": self.task, "small": self.experiment.small, "rows": [row.as_dict() for row in self.rows],
                 "baselines": [row.as_dict() for row in self.baselines], "verdict": self.verdict()}  # fmt: skip
 
 
-def compare(experiment: Experiment, attention: str = "", seeds: int = 1, device: str = "cpu", devices: int = 1,
-            precision: str = "32-true", out: Path | None = None, alone: bool = False,
+def compare(experiment: Experiment, attention: "str | Sequence[str]" = "", seeds: int = 1, device: str = "cpu",
+            devices: int = 1, precision: str = "32-true", out: Path | None = None, alone: bool = False,
             board: bool = False, console: Console | None = None) -> Comparison:  # fmt: skip
     """The attention asked for and its ablations, each trained from seeds 0, 1, ...; and what is trivial beside them.
 
-    out   a folder: checkpoints of every run (a run that was stopped goes on from there), results.json, what was said
+    attention   one or several; none is what the task usually has
+    out         a folder: checkpoints of every run (one that was stopped goes on), results.json, what was said
     """
-    names = [attention or experiment.usual, *(() if alone else experiment.beside)]
-    rows = [Row(experiment.says.get(name, SAYS.get(name, name))) for name in dict.fromkeys(names)]
-    found = Comparison(experiment, "", rows, [])
+    asked = [attention] if isinstance(attention, str) else list(attention)
+    names = list(dict.fromkeys([name or experiment.usual for name in asked or [""]]))
+    several = len(names)
+    names += [name for name in experiment.beside if not alone and name not in names]
+    rows = [Row(experiment.says.get(name, SAYS.get(name, name))) for name in names]
+    found = Comparison(experiment, "", rows, [], several)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[numbers]}"), TimeElapsedColumn())
     console = console or Console(stderr=True)
     with Progress(*columns, console=console, transient=True) as progress:
@@ -81,7 +88,7 @@ def compare(experiment: Experiment, attention: str = "", seeds: int = 1, device:
             if seed == 0 or experiment.drawn:
                 task = experiment.load(seed)
             found.task = task.name
-            for row, name in zip(rows, dict.fromkeys(names), strict=True):
+            for row, name in zip(rows, names, strict=True):
                 folder = None if out is None else out / f"{name}-{seed}"
                 if folder is not None:
                     saved.describe(folder, experiment, name, seed)

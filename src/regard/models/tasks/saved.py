@@ -37,12 +37,14 @@ def describe(folder: Path, experiment: Experiment, attention: str, seed: int) ->
 
 
 def run_in(folder: Path) -> Path | None:
-    """The run that a folder holds, or the first in it: the attention asked for comes before its ablations."""
+    """The run that a folder holds, or the first seed of the attention that was asked for, beside its ablations."""
     if (folder / FILE).is_file():
         return folder
     found = [path.parent for path in sorted(folder.glob(f"*/{FILE}")) if (path.parent / WEIGHTS).is_file()]
-    ablations = ("uniform", "none")
-    return min(found, key=lambda path: (path.name.rpartition("-")[0] in ablations, path.name), default=None)
+    asked = [path for path in found if path.name.rpartition("-")[0] not in ("uniform", "none")] or found
+    if len({path.name.rpartition("-")[0] for path in asked}) > 1:
+        raise ValueError(f"{folder} holds runs of several attentions: name one of {', '.join(map(str, asked))}.")
+    return min(asked, key=lambda path: path.name, default=None)
 
 
 def open_run(folder: Path) -> Run:
