@@ -70,7 +70,11 @@ class Multi30k(_Sequences):
 
     def load(self, seed: int) -> Task:
         to = self.options.get("to", "de")
-        return multi30k(target=to, pieces=2000, lines=10_000) if self.small else multi30k(target=to, pieces=8000)
+        if not self.small:
+            return multi30k(target=to, pieces=8000)
+        task = multi30k(target=to, pieces=2000, lines=10_000)
+        task.test = task.test[::2]  # saying takes longer than learning here
+        return task
 
     def model(self, task: Task, attention: str) -> nn.Module:
         if self.small:
