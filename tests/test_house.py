@@ -74,7 +74,10 @@ def test_imports_go_from_top_to_bottom():
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize(("who", "never"), [("judging", "matplotlib"), ("core", "sklearn"), ("views", "sklearn")])
+@pytest.mark.parametrize(("who", "never"), [
+    ("judging", "matplotlib"), ("core", "sklearn"), ("views", "sklearn"),
+    *((who, "rich") for who in ("core", "backends", "nn", "data", "models", "judging", "studies")),
+])  # fmt: skip
 def test_who_does_not_draw_and_who_does_not_train(who, never):
     for path in (ROOT / who).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from regard.commands.train_tables import comparison_tables
 from regard.models.tasks import EXPERIMENTS, images, speech, translation
-from regard.models.tasks.comparing import compare, tables
+from regard.models.tasks.comparing import compare
 from regard.models.tasks.experiment import by_length
 
 PLANTED = ("retrieval", "cipher", "clutter", "motifs")
@@ -57,7 +58,7 @@ def test_an_experiment_runs_from_its_data_to_its_table(name, tmp_path, monkeypat
         assert all(math.isfinite(value) for measure in experiment.measures for value in row.values(measure))
     assert all(row.values(experiment.main) for row in found.rows)
     assert found.verdict()
-    made = tables(found)
+    made = comparison_tables(found)
     assert made[0].row_count == len(found.rows) + len(found.baselines)
     assert (tmp_path / "results.json").is_file()
 

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from .bars import telling
 from .telling import extra, stop, told
 
 if TYPE_CHECKING:
@@ -57,10 +58,7 @@ def judge(
         stop(f"--out {out} is a file; name a folder.")
     if out.suffix in (".html", ".json", ".jsonl") and not out.exists():
         stop(f"--out {out}: name a folder, such as {out.stem}/. Its report.html is one file that can be sent alone.")
-    console = Console(stderr=True)
     with extra("judge"), told():
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
         from regard.judging.battery import chosen
         from regard.judging.judge import judge as run
         from regard.judging.looks import Look
@@ -68,20 +66,20 @@ def judge(
 
         chosen(tests)  # a wrong name is told before anything is loaded
         look = Look(layer=_number(layer), row=_number(row))
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[through]}"),
-                   TimeElapsedColumn())  # fmt: skip
-        with Progress(*columns, console=console, transient=True) as progress:
-            bar = progress.add_task("loading", total=None, through="")
+        with telling() as tell:
             adapter, name = ready(model, data, limit=limit, look=look, device=device, size=size,
-                            removal="" if removal is Removal.usual else removal.value)  # fmt: skip
-            adapter.hear = lambda done, of: progress.update(bar, through=f"{done}/{of} texts")
+                                  removal="" if removal is Removal.usual else removal.value)  # fmt: skip
+            now: tuple[str, int, int | None] = ("loading", 0, None)
 
             def hear(done: int, of: int, test: str) -> None:
-                progress.update(bar, description=test, completed=done, total=of, through="")
+                nonlocal now
+                now = (test, done, of)
+                tell(*now)
 
+            adapter.hear = lambda done, of: tell(*now, f"{done}/{of} texts")
             report = run(adapter, tests=tests, seed=seed, folder=out, again=again, hear=hear,
                          about={"model": name, "data": Path(data).name})  # fmt: skip
-            progress.update(bar, description="drawing", through="")
+            tell("drawing")
             report.save(out)
         if json:
             typer.echo(report.json())

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from .bars import counting, telling
 from .listing import Listing
 from .telling import extra, told
 
@@ -20,11 +20,6 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead of a table.")]
-
-
-def _bar() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
 def _print(findings: Sequence[Any], title: str, json: bool) -> None:
@@ -72,7 +67,7 @@ def reading(
 
         readings = geco()[: sentences or None]
         network, tokenizer = load_model(model)
-        with _bar() as progress:
+        with counting() as progress:
             bar = progress.add_task(f"{model} reads", total=len(readings))
             found = judge_reading(network.to(device), tokenizer, readings,
                                   hear=lambda done, of: progress.update(bar, completed=done))  # fmt: skip
@@ -104,10 +99,9 @@ def scenes(
         some = load()[: photographs or None]
         how = {"taught attention": Taught(device=device),
                "taught attention, picture alone": Taught(prior=False, device=device)}  # fmt: skip
-        with _bar() as progress:
-            bar = progress.add_task("loading", total=None)
+        with telling() as tell:
             found = judge_scenes(some, parts=parts, seeds=seeds, how=how, out=out,
-                                 hear=lambda what: progress.update(bar, description=what))  # fmt: skip
+                                 hear=tell)  # fmt: skip
     _print(found, f"{len(some)} photographs, {seeds} seed{'s' * (seeds > 1)}", json)
 
 
@@ -144,11 +138,10 @@ def movies(
         parts = reviews()
         network, tokenizer = load_model(model)
         weights = (0.0, *dict.fromkeys(one for one in supervise or (0.1, 1.0) if one))
-        with _bar() as progress:
-            bar = progress.add_task("loading", total=None)
+        with telling() as tell:
             found = judge_reviews(Encoder(network.to(device), tokenizer), parts, supervise=weights, seeds=seeds,
                                   learn=learn, erase=erase, how=Judging(device=device), out=out,
-                                  hear=lambda what: progress.update(bar, description=what))  # fmt: skip
+                                  hear=tell)  # fmt: skip
     _print(found, f"{len(parts['test'])} reviews, {seeds} seed{'s' * (seeds > 1)}", json)
 
 
@@ -176,9 +169,8 @@ def sst(
         task = load(phrases=False)
         if 0 < learn < len(task.train):
             task.train = [task.train[place * len(task.train) // learn] for place in range(learn)]
-        with _bar() as progress:
-            bar = progress.add_task("loading", total=None)
+        with telling() as tell:
             found = judge_joint(task, geco()[: readings or None], seeds=seeds, out=out,
                                 how=Classifying(weight=weight, device=device),
-                                hear=lambda what: progress.update(bar, description=what))  # fmt: skip
+                                hear=tell)  # fmt: skip
     _print(found, f"{len(task.train)} sentences to learn from, {seeds} seed{'s' * (seeds > 1)}", json)

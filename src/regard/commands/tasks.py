@@ -10,8 +10,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from .bars import numbers_of, telling
 from .telling import extra, stop, told
 from .train import app
+from .train_tables import comparison_tables
 
 ATTENTION = (
     "A score (additive, dot, scaled_dot, general, cosine, ...), an alignment (hard, sparsemax, entmax15, "
@@ -37,17 +39,19 @@ def _run(
     if out is not None and out.exists() and not out.is_dir():
         stop(f"--out {out} is a file; name a folder.")
     with extra("train"), told():
-        from regard.models.tasks.comparing import compare, tables
+        from regard.models.tasks.comparing import compare
 
         try:
-            found = compare(experiment, attention or "", seeds, device, devices, precision, out, alone, board)
+            with telling() as tell:
+                found = compare(experiment, attention or "", seeds, device, devices, precision, out, alone, board,
+                                lambda what, at, of, numbers: tell(what, at, of, numbers_of(numbers)))  # fmt: skip
         except RuntimeError as problem:
             stop(str(problem))
         if json:
             typer.echo(writing.dumps(found.as_dict(), indent=1))
             return
         console = Console()
-        for table in tables(found):
+        for table in comparison_tables(found):
             console.print(table)
         if found.verdict():
             console.print(found.verdict(), highlight=False)

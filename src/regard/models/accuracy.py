@@ -1,15 +1,10 @@
 """Accuracy over seeds on the citation graphs, beside the paper's figure and what does without attention or edges."""
 
-import json
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-
-from ..data import NodeTask, planetoid
+from ..data import NodeTask
 from .training import Fitted, Recipe, train
 
 PAPER = {"cora": (83.0, 0.7), "citeseer": (72.5, 0.7), "pubmed": (79.0, 0.3)}  # Velickovic et al. 2018, table 2
@@ -63,38 +58,3 @@ def accuracies(
             found[-1].runs.append(train(kind, task, seed, recipe)[1])
             after(found[-1])
     return found
-
-
-def main(data: str, seeds: int, alone: bool = False, json_wanted: bool = False, device: str = "cpu") -> None:
-    """What `regard train gat` does: train with progress on stderr, then a table or JSON on stdout."""
-    task = planetoid(data).to(device)
-    kinds = ("gat",) if alone else tuple(SAYS)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bars = {kind: progress.add_task(f"{SAYS[kind]} on {data}", total=seeds) for kind in kinds}
-
-        def after(so_far: Accuracy) -> None:
-            spread = f"{so_far.mean:.1f} ± {so_far.deviation:.1f}"
-            progress.update(bars[so_far.kind], advance=1, description=f"{SAYS[so_far.kind]} on {data}: {spread}")
-
-        found = accuracies(task, range(seeds), kinds, after=after)
-    if json_wanted:
-        print(json.dumps({"data": data, "seeds": seeds, "results": [one.as_dict() for one in found]}, indent=2))
-        return
-    Console().print(_table(task, seeds, found))
-
-
-def _table(task: NodeTask, seeds: int, found: list[Accuracy]) -> Table:
-    table = Table(title=f"{task.name}: test accuracy in %, {seeds} seed{'s' * (seeds > 1)}, public split")
-    table.add_column("network")
-    for name in ("mean ± deviation", "lowest", "highest", "the paper's", "epochs", "seconds"):
-        table.add_column(name, justify="right")
-    for one in found:
-        shares = [100 * run.test for run in one.runs]
-        paper = "" if one.paper is None else f"{one.paper[0]:.1f} ± {one.paper[1]:.1f}"
-        if one.reached is not None:
-            paper += ", reached" if one.reached else ", not reached"
-        epochs, seconds = (statistics.fmean(x) for x in zip(*((r.epochs, r.seconds) for r in one.runs), strict=True))
-        table.add_row(SAYS[one.kind], f"{one.mean:.1f} ± {one.deviation:.1f}", f"{min(shares):.1f}",
-                      f"{max(shares):.1f}", paper, f"{epochs:.0f}", f"{seconds:.1f}")  # fmt: skip
-    return table

@@ -4,22 +4,18 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from torch import nn
 
 from ..data.batch import Batch, Example
-from ..data.sst import sentences
-from ..recording.models import quiet, where
+from ..recording.models import quiet
 from .answer import Answer
 from .objectives import Classification
 from .tasks.experiment import answers
-from .tasks.texts import bag_of_words
 from .trainer import Trained, Trainer, Training
 
 Texts = Sequence[tuple[str, int]]
@@ -35,32 +31,6 @@ class Tuned:
     tokenizer: Any
     trained: Trained
     accuracy: float
-
-
-def fine_tune_on_sst(
-    model: str, out: Path, epochs: int = 2, freeze: int = 0, seed: int = 0, device: str = "cpu"
-) -> Tuned:  # fmt: skip
-    """The command: a bar on stderr, the folder written, the accuracy beside a bag of words told."""
-    if out.exists():
-        raise FileExistsError(f"--out {out} is there already: name a folder that is not.")
-    parts = [sentences(part) for part in ("train", "dev", "test")]
-    place, _ = where(model)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[numbers]}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("loading", total=None, numbers="")
-
-        def hear(epoch: int, step: int, steps: int, numbers: dict[str, float]) -> None:
-            text = "  ".join(f"{key} {value:.4g}" for key, value in numbers.items() if key != "epoch")
-            progress.update(bar, description=f"epoch {epoch}", total=steps, completed=step, numbers=text)
-
-        tuned = fine_tune(place, *parts, training=replace(TRAINING, epochs=epochs), freeze=freeze, seed=seed,
-                          device=device, hear=hear)  # fmt: skip
-    save(tuned, out)
-    trivial = bag_of_words(*(pieces(tuned.tokenizer, parts[at]) for at in (0, 2)))
-    Console().print(f"{model} on SST: {100 * tuned.accuracy:.1f} % of {len(parts[2])} test sentences right; TF-IDF of "
-                    f"its word pieces and logistic regression {100 * trivial:.1f} %. Written to {out}.",
-                    highlight=False, soft_wrap=True)  # fmt: skip
-    return tuned
 
 
 class Reader(nn.Module):

@@ -1,22 +1,19 @@
-"""One experiment with and without attention, over seeds: the table that each `regard train` command prints."""
+"""One experiment with and without attention, over seeds: what each `regard train` command compares."""
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-
 from ...recording.files.writing import write_whole
 from ..trainer import Trained, Trainer
 from . import saved
-from .experiment import Experiment, Measure, Result
+from .experiment import Experiment, Result
 from .running import run
 
+Hear = Callable[[str, int, int | None, dict[str, float]], None]
 SAYS = {"uniform": "uniform (every weight alike)", "none": "none (no attention)"}
 
 
@@ -68,11 +65,12 @@ class Comparison:
 
 def compare(experiment: Experiment, attention: "str | Sequence[str]" = "", seeds: int = 1, device: str = "cpu",
             devices: int = 1, precision: str = "32-true", out: Path | None = None, alone: bool = False,
-            board: bool = False, console: Console | None = None) -> Comparison:  # fmt: skip
+            board: bool = False, hear: Hear = lambda *_: None) -> Comparison:  # fmt: skip
     """The attention asked for and its ablations, each trained from seeds 0, 1, ...; and what is trivial beside them.
 
     attention   one or several; none is what the task usually has
     out         a folder: checkpoints of every run (one that was stopped goes on), results.json, what was said
+    hear        is told what runs, the step of how many (None where that is not known) and the numbers of the step
     """
     asked = [attention] if isinstance(attention, str) else list(attention)
     names = list(dict.fromkeys([name or experiment.usual for name in asked or [""]]))
@@ -80,82 +78,32 @@ def compare(experiment: Experiment, attention: "str | Sequence[str]" = "", seeds
     names += [name for name in experiment.beside if not alone and name not in names]
     rows = [Row(experiment.says.get(name, SAYS.get(name, name))) for name in names]
     found = Comparison(experiment, "", rows, [], several)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[numbers]}"), TimeElapsedColumn())
-    console = console or Console(stderr=True)
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("loading", total=None, numbers="")
-        for seed in range(seeds):
-            if seed == 0 or experiment.drawn:
-                task = experiment.load(seed)
-            found.task = task.name
-            for row, name in zip(rows, names, strict=True):
-                folder = None if out is None else out / f"{name}-{seed}"
-                if folder is not None:
-                    saved.describe(folder, experiment, name, seed)
+    for seed in range(seeds):
+        if seed == 0 or experiment.drawn:
+            task = experiment.load(seed)
+        found.task = task.name
+        for row, name in zip(rows, names, strict=True):
+            folder = None if out is None else out / f"{name}-{seed}"
+            if folder is not None:
+                saved.describe(folder, experiment, name, seed)
 
-                def hear(epoch: int, step: int, steps: int, numbers: dict[str, float], name: str = name,
-                         seed: int = seed) -> None:  # fmt: skip
-                    text = "  ".join(f"{key} {value:.4g}" for key, value in numbers.items() if key != "epoch")
-                    progress.update(bar, description=f"{name}, seed {seed}, epoch {epoch}", total=steps, completed=step,
-                                    numbers=text)  # fmt: skip
+            def step(epoch: int, at: int, of: int, numbers: dict[str, float], name: str = name,
+                     seed: int = seed) -> None:  # fmt: skip
+                hear(f"{name}, seed {seed}, epoch {epoch}", at, of, numbers)
 
-                trainer = Trainer(experiment.training, device, devices, precision, folder, board, hear)
-                ran = run(experiment, task, name, seed, trainer)
-                row.trained.append(ran.trained)
-                row.results.append(ran.result)
-                if folder is not None and row.results[-1].texts:
-                    write_whole(folder / "said.txt", ["\n".join(row.results[-1].texts).encode()])
-            progress.update(bar, description=f"trivial baselines, seed {seed}", total=None, numbers="")
-            for says, numbers in experiment.baselines(task).items() if seed == 0 or experiment.drawn else ():
-                row = next((row for row in found.baselines if row.says == says), None) or Row(says)
-                row.results.append(Result(numbers))
-                if row not in found.baselines:
-                    found.baselines.append(row)
+            trainer = Trainer(experiment.training, device, devices, precision, folder, board, step)
+            ran = run(experiment, task, name, seed, trainer)
+            row.trained.append(ran.trained)
+            row.results.append(ran.result)
+            if folder is not None and row.results[-1].texts:
+                write_whole(folder / "said.txt", ["\n".join(row.results[-1].texts).encode()])
+        hear(f"trivial baselines, seed {seed}", 0, None, {})
+        for says, numbers in experiment.baselines(task).items() if seed == 0 or experiment.drawn else ():
+            row = next((row for row in found.baselines if row.says == says), None) or Row(says)
+            row.results.append(Result(numbers))
+            if row not in found.baselines:
+                found.baselines.append(row)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         write_whole(out / "results.json", [json.dumps(found.as_dict(), indent=1).encode()])
     return found
-
-
-def tables(found: Comparison) -> list[Table]:
-    """Numbers by measure; and the main number by length of the input, where that was asked."""
-    measures, seeds = found.experiment.measures, len(found.rows[0].results)
-    small = ", small setting" if found.experiment.small else ""
-    table = Table(title=f"{found.task}: test, {seeds} seed{'s' * (seeds > 1)}{small}")
-    table.add_column("attention")
-    for measure in measures.values():
-        table.add_column(measure.says, justify="right")
-    table.add_column("epochs", justify="right")
-    table.add_column("seconds a run", justify="right")
-    for row in found.rows:
-        cells = [_cell(row.values(name), measure) for name, measure in measures.items()]
-        table.add_row(row.says, *cells, f"{statistics.fmean(one.epochs for one in row.trained):.0f}",
-                      f"{statistics.fmean(one.seconds for one in row.trained):.1f}")  # fmt: skip
-    table.add_section()
-    for row in found.baselines:
-        table.add_row(row.says, *(_cell(row.values(name), measure) for name, measure in measures.items()), "", "")
-    made = [table]
-    bins = list(dict.fromkeys(key for row in found.rows for result in row.results for key in result.lengths))
-    if bins:
-        main = measures[found.experiment.main]
-        other = Table(title=f"{found.task}: {main.says} by length of the input")
-        other.add_column("attention")
-        for name in sorted(bins, key=lambda name: int(name.partition("-")[0])):
-            other.add_column(name, justify="right")
-        for row in found.rows:
-            values: Sequence[list[float]] = [
-                [result.lengths[name] for result in row.results if name in result.lengths]
-                for name in sorted(bins, key=lambda name: int(name.partition("-")[0]))
-            ]
-            other.add_row(row.says, *(_cell(value, main) for value in values))
-        made.append(other)
-    return made
-
-
-def _cell(values: Sequence[float], measure: Measure) -> str:
-    if not values:
-        return ""
-    mean = f"{measure.scale * statistics.fmean(values):.{measure.digits}f}"
-    if len(values) == 1:
-        return mean
-    return f"{mean} ± {measure.scale * statistics.stdev(values):.{measure.digits}f}"
