@@ -75,7 +75,7 @@ def test_what_is_missing_is_an_exit_status_and_a_sentence(file):
 @pytest.mark.parametrize("change, options, told", [
     (('seeds = 6', 'sedes = 6'), (), "line 5"),
     (('', ''), ("--engine", "cloud"), "local, ray"),
-    (('', ''), ("--address", "auto"), "--engine ray"),
+    (('', ''), ("--address", "auto"), "engine='ray'"),
     (('"a", "b"', ''), (), "line 4"),
 ])  # fmt: skip
 def test_what_cannot_be_run_is_told_in_a_sentence(file, change, options, told):

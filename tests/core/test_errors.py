@@ -10,7 +10,7 @@ from torch import Tensor
 
 import regard
 from regard import attend
-from regard.core.errors import values_are_checked
+from regard.core.errors import lacking, values_are_checked, within
 
 TYPED = r"""
 # tensors
@@ -215,3 +215,18 @@ def test_finite_input_of_any_size_never_gives_nan(score: str, align: str, scale:
             out = attend(*tensors, score, align, backend=backend).out
         found = torch.autograd.grad(out.sum(), tensors, allow_unused=True)
         assert not any(x.isnan().any() for x in (out, *found) if x is not None)
+
+
+@pytest.mark.parametrize(("i", "size"), [(3, 3), (-4, 3), (0, 0)])
+def test_a_place_that_is_not_there_is_told_with_those_that_are(i, size):
+    with pytest.raises(IndexError, match=rf"row\({i}\): there are {size} rows, (expected -3 to 2|there is none)"):
+        within(i, size, f"row({i})", "rows")
+
+
+def test_a_place_is_counted_from_the_start_or_from_the_end():
+    assert [within(i, 3, "row", "rows") for i in (0, 2, -1, -3)] == [0, 2, 2, 0]
+
+
+def test_a_missing_package_is_told_with_the_extra_that_brings_it():
+    missing = lacking("flow()", "scipy", "judge")
+    assert missing.name == "scipy" and "flow() needs scipy" in str(missing) and "'regard[judge]'" in str(missing)

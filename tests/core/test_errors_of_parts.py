@@ -113,11 +113,11 @@ LocalPredictive(0)
 
 # maps
 attend(Q, K, V).map.row(3)
-    IndexError: row(3): there are 3
+    IndexError: row(3): there are 3 rows … -3 to 2
 attend(Q, K, V).map.column(-6)
-    IndexError: column(-6): there are 5
+    IndexError: column(-6): there are 5 columns … -5 to 4
 attend(Q, K, V).map.tile([0, 3], [0])
-    IndexError: tile(rows=[0, 3]) … below 3
+    IndexError: tile(rows=[0, 3]) … -3 to 2
 attend(Q, K, V).map.tile([True, False, True], [0])
     IndexError: tile(rows= … mask.nonzero()[:, 0]
 attend(Q, K, V).map[0, 0, 0]
@@ -125,7 +125,7 @@ attend(Q, K, V).map[0, 0, 0]
 attend(Q, K, V).map[:1]
     IndexError: up to 2 integers
 attend(Q, K, V).map[2]
-    IndexError: Index 2 is out of range … axis of 2
+    IndexError: amap[2]: there are 2 … -2 to 1
 attend(Q, K, V).map.find(-0.1)
     ValueError: find(threshold=-0.1) … not negative
 attend(Q, K, V).map.pyramid(0)

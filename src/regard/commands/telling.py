@@ -34,7 +34,9 @@ def extra(name: str) -> Iterator[None]:
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.partition(".")[0] == "regard":
             raise
-        stop(f"this needs {missing.name}, which is not installed: pip install 'regard[{name}]'")
+        said = str(missing)
+        stop(said if "pip install" in said else f"this needs {missing.name}, which is not installed: pip install "
+             f"'regard[{name}]'.")  # fmt: skip
 
 
 def check_place(out: Path) -> None:

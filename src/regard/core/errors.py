@@ -10,6 +10,20 @@ class Refused(RuntimeError):
     """A backend was asked for something that it does not do. The message lists every reason as a sentence."""
 
 
+def within(i: int, size: int, who: str, what: str) -> int:
+    """A place counted from the start, of one that may be counted from the end (-1 is the last)."""
+    if not -size <= i < size:
+        expected = f"expected {-size} to {size - 1}" if size else "there is none to choose"
+        raise IndexError(f"{who}: there are {size} {what}, {expected}.")
+    return i % size
+
+
+def lacking(what: str, package: str, extra: str) -> ModuleNotFoundError:
+    """To raise where a package is missing that an extra of ours brings."""
+    return ModuleNotFoundError(f"{what} needs {package}, which is not installed: pip install 'regard[{extra}]'.",
+                               name=package)  # fmt: skip
+
+
 def values_are_checked(tensor: Tensor) -> bool:
     """Whether values (not only shapes) are checked: always in eager mode on a CPU, elsewhere with REGARD_CHECK=1.
 

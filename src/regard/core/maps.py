@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import register_pytree_node
 
-from .errors import Refused
+from .errors import Refused, within
 from .seen import Seen
 from .tiles import Tile
 
@@ -103,10 +103,8 @@ class AttentionMap(Seen):
                              "Rows and columns are read with tile(rows, cols).")  # fmt: skip
         start, size = self.slab.start, self.slab.stop - self.slab.start
         for i, length in zip(index, self.lead, strict=False):
-            if not -length <= i < length:
-                raise IndexError(f"Index {i} is out of range for an axis of {length}.")
             size //= length
-            start += (i % length) * size
+            start += within(i, length, f"amap{list(index)}", "on this axis") * size
         made = self.narrowed(self.lead[len(index) :], slice(start, start + size))
         made.site = self.site
         made.rows, made.columns = (x[index[0]] if isinstance(x, PerItem) and index else x
@@ -128,12 +126,12 @@ class AttentionMap(Seen):
 
     def row(self, i: int) -> Tensor:
         """The weights that query i gives, (..., H, [F,] m)."""
-        i = _place(i, self.n, "row")
+        i = within(i, self.n, f"row({i})", "rows")
         return self.tile(slice(i, i + 1), slice(None)).squeeze(-2)
 
     def column(self, j: int) -> Tensor:
         """The weights that key j receives, (..., H, [F,] n)."""
-        j = _place(j, self.m, "column")
+        j = within(j, self.m, f"column({j})", "columns")
         return self.tile(slice(None), slice(j, j + 1)).squeeze(-1)
 
     def topk(self, i: int, k: int) -> tuple[Tensor, Tensor]:
@@ -273,21 +271,15 @@ def _line(index: "slice | Sequence[int] | Tensor", size: int, name: str) -> "sli
     whole = made.numel() == 0 or not (made.dtype == torch.bool or made.is_floating_point())
     made = made.long()
     if not whole or made.ndim != 1 or (made.numel() and not -size <= int(made.min()) <= int(made.max()) < size):
-        raise IndexError(f"tile({name}={index}): expected a slice or a list of whole numbers below {size} "
-                         "(a boolean mask becomes mask.nonzero()[:, 0]).")  # fmt: skip
+        raise IndexError(f"tile({name}={index}): expected a slice or a list of whole numbers from {-size} to "
+                         f"{size - 1} (a boolean mask becomes mask.nonzero()[:, 0]).")  # fmt: skip
     return made % size if made.numel() else made
 
 
 def _count(k: int) -> int:
     if not isinstance(k, int) or k < 1:
-        raise ValueError(f"strongest(k={k!r}): expected a whole number of at least 1.")
+        raise ValueError(f"strongest(k={k!r}): expected a whole number, 1 or more.")
     return k
-
-
-def _place(i: int, size: int, name: str) -> int:
-    if not -size <= i < size:
-        raise IndexError(f"{name}({i}): there are {size}.")
-    return i % size
 
 
 def _flatten_stored(amap: StoredMap) -> tuple[list[Any], Any]:

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..core.errors import lacking
+
 ELEMENTS = ("C", "N", "O", "F", "S", "Cl", "Br", "I", "P", "B")  # all others share one place
 BONDS = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 ATOM = len(ELEMENTS) + 1 + 6 + 5 + 5 + 3  # the width of an atom's features
@@ -65,8 +67,8 @@ def chemistry() -> Any:
     """RDKit's module of molecules; without it, what to install."""
     try:
         from rdkit import Chem, RDLogger
-    except ModuleNotFoundError:
-        raise ValueError("Molecules are read by RDKit, which is not installed: pip install 'regard[chem]'.") from None
+    except ModuleNotFoundError as missing:
+        raise lacking("A molecule's SMILES", "rdkit", "chem") from missing
     RDLogger.DisableLog("rdApp.*")  # type: ignore[attr-defined]
     return Chem
 

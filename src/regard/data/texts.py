@@ -51,12 +51,12 @@ def texts(data: str, folder: "str | Path | None" = None) -> Texts:
         return Texts(data, tuple(NAMED[data][0](folder)), NAMED[data][1])
     path = Path(data)
     if path.suffix.lower() not in READERS:
-        raise ValueError(f"--data {data}: expected {', '.join(NAMED)}, or a file that ends in .csv or .jsonl with "
+        raise ValueError(f"data={data!r}: expected {', '.join(NAMED)}, or a file that ends in .csv or .jsonl with "
                          "text, label and, where there are any, rationale.")  # fmt: skip
     if not path.is_file():
-        raise FileNotFoundError(f"--data {data}: there is no such file.")
+        raise FileNotFoundError(f"data={data!r}: there is no such file.")
     if path.stat().st_size > LARGEST:
-        raise ValueError(f"{data} has {path.stat().st_size:,} bytes, more than {LARGEST:,}: give fewer texts.")
+        raise ValueError(f"data={data!r} has {path.stat().st_size:,} bytes, more than {LARGEST:,}: give fewer texts.")
     found = READERS[path.suffix.lower()](path.read_text(encoding="utf-8-sig"), data)
     return _of_rows(found, data, path.stem)
 

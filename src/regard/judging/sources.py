@@ -123,7 +123,7 @@ def _aligned(run: Run, data: str, limit: int | None, device: str, size: int) -> 
     """Pairs whose words people aligned, cut as a translator of captions cuts them. They are from another domain."""
     spoken = f"en{run.experiment.options.get('to', 'de')}"
     if data != spoken:
-        raise ValueError(f"--data {data}: this run translates {spoken[:2]}-{spoken[2:]}; expected one trained by "
+        raise ValueError(f"data={data!r}: this run translates {spoken[:2]}-{spoken[2:]}; expected one trained by "
                          "`regard train multi30k --to fr` for enfr.")  # fmt: skip
     assert isinstance(run.task, Pairs) and run.task.words is not None and run.task.target_words is not None
     gold = gold_alignments(data)

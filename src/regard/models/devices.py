@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..core.errors import lacking
+
 
 class OneDevice:
     """The few calls of Fabric that training makes, for one process in full precision. The same numbers, bit for bit."""
@@ -54,8 +56,7 @@ def fabric_of(device: str = "cpu", devices: int = 1, precision: str = "32-true")
     except ModuleNotFoundError as missing:
         if devices == 1 and precision == "32-true":
             return OneDevice(device)
-        raise ModuleNotFoundError(f"devices={devices}, precision={precision!r} need lightning, which is not installed: "
-                                  "pip install 'regard[train]'", name="lightning") from missing  # fmt: skip
+        raise lacking(f"devices={devices}, precision={precision!r}", "lightning", "train") from missing
     kind = torch.device(device)
     if devices > 1 and kind.index is not None:
         raise ValueError(f"device={device!r} names one device and devices={devices} asks for several: say {kind.type}.")

@@ -31,7 +31,7 @@ class Stacked(nn.Module):
         if kind not in KINDS:
             raise ValueError(f"Stacked(kind={kind!r}): expected one of {', '.join(KINDS)}.")
         if width % heads:
-            raise ValueError(f"Stacked(width={width}, heads={heads}): the width must be a multiple of the heads.")
+            raise ValueError(f"Stacked(width={width}, heads={heads}): expected a multiple of heads.")
         self.dropout, self.residual = dropout, residual
         self.entrance = linear(nfeat, width)
         self.layers = nn.ModuleList(_layer(kind, width, heads) for _ in range(layers))

@@ -46,7 +46,7 @@ class Attend(nn.Module):
             if size is not None and (not isinstance(size, int) or size < 1):
                 raise ValueError(f"Attend({name}={size!r}): expected a whole number, 1 or more.")
         if not 0.0 <= dropout < 1.0:
-            raise ValueError(f"dropout={dropout}: expected a probability, 0 <= dropout < 1.")
+            raise ValueError(f"Attend(dropout={dropout}): expected a probability, 0 <= dropout < 1.")
         self.d_q, self.d_k, self.dropout = d_q, d_k, float(dropout)
         asked = d_k if d_q is None else d_q
         self.score = None if score is None else score_for(score, asked, d_k)

@@ -4,6 +4,7 @@ import json
 import os
 from typing import Any
 
+from ..core.errors import lacking
 from .engine import Engine, Event
 from .local import Local
 from .trial import Job
@@ -113,6 +114,5 @@ def _ray() -> Any:
     try:
         import ray
     except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError("--engine ray needs ray, which is not installed: pip install 'regard[ray]'",
-                                  name="ray") from missing  # fmt: skip
+        raise lacking("engine='ray'", "ray", "ray") from missing
     return ray

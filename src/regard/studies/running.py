@@ -26,10 +26,10 @@ def store_of(out: Path, store: str | None = None, create: bool = False, patience
 
 def engine_of(name: str, study: Study, workers: int | None, address: str | None, logs: Path | None) -> Engine:
     if name not in ENGINES:
-        raise ValueError(f"--engine {name}: expected one of {', '.join(ENGINES)}.")
+        raise ValueError(f"engine={name!r}: expected one of {', '.join(ENGINES)}.")
     if name == "local":
         if address is not None:
-            raise ValueError("--address is that of a Ray cluster: add --engine ray.")
+            raise ValueError("address= is that of a Ray cluster: it goes with engine='ray'.")
         trials = len(study.jobs())
         engine = Local(workers, study.threads, study.device, logs, study.devices)
         engine.slots = min(engine.slots, trials)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from ..core.errors import lacking
 from .page import page_data
 from .plotting import still
 from .terminal_map import plain
@@ -26,8 +27,8 @@ def widget(what: Any, **how: Any) -> "Page":
     try:
         from .page_widget import GraphPage, Page
     except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError(f"A widget needs {missing.name}: pip install 'regard[views]'. show() without it is a "
-                                  "picture, save_html(path) a page.", name=missing.name) from missing  # fmt: skip
+        raise lacking("widget() (show() is a picture without it, save_html(path) a page)", str(missing.name),
+                      "views") from missing  # fmt: skip
     about, blobs = page_data(what, **how)
     made = (GraphPage if about.get("graphs") else Page)(about=about, blobs=blobs)
     made.still = still_of(what, how.get("item", 0)) if in_notebook() else ({"text/plain": plain(what)}, {})

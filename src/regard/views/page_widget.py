@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import anywidget
 import traitlets
 
+from ..core.errors import within
 from .page import script
 
 
@@ -50,10 +51,14 @@ class Page(anywidget.AnyWidget):
             raise ValueError(f"choose(site={site!r}): this page has {', '.join(names)}.")
         now = self.chosen or {"site": 0, "head": 0, "row": 0, "column": 0}
         at = names.index(site) if isinstance(site, str) else now["site"] if site is None else site
-        made: dict[str, Any] = {"site": _within(at, len(sites), "site"), "locked": True}
+        made: dict[str, Any] = {"site": within(at, len(sites), f"choose(site={at})", "sites"), "locked": True}
         most = {"head": sites[at]["heads"], "row": sites[at]["n"], "column": sites[at]["m"]}
         for name, asked in (("head", head), ("row", row), ("column", column)):
-            made[name] = min(now[name], most[name] - 1) if asked is None else _within(asked, most[name], name)
+            made[name] = (
+                min(now[name], most[name] - 1)
+                if asked is None
+                else within(asked, most[name], f"choose({name}={asked})", f"{name}s")
+            )
         self.chosen = made
 
 
@@ -61,9 +66,3 @@ class GraphPage(Page):
     """The same with what draws graphs, which other pages do not carry."""
 
     _esm = script("graph.js") + Page._esm
-
-
-def _within(asked: int, count: int, name: str) -> int:
-    if not -count <= asked < count:
-        raise ValueError(f"choose({name}={asked}): there are {count}.")
-    return asked % count

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from ...core.errors import lacking
 from ..intervals import mean
 from .measured import Measured, percent, ratio
 
@@ -50,7 +51,7 @@ def meteor(said: str, wanted: Sequence[str]) -> float:
     try:
         from nltk.translate.meteor_score import meteor_score
     except ModuleNotFoundError as problem:
-        raise ModuleNotFoundError("METEOR needs nltk: pip install 'regard[judge]'.") from problem
+        raise lacking("METEOR", "nltk", "judge") from problem
 
     words, theirs = said.lower().split(), [one.lower().split() for one in wanted]
     if not words and not any(theirs):

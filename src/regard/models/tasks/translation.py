@@ -39,7 +39,7 @@ def _sequence_model(task: Task, attention: str, order: str, **sizes: int | float
     words, target = len(task.words), len(task.target_words)
     if order == "transformer":
         if attention == "none":
-            raise ValueError("--order transformer has no summary to fall back on: attention 'none' is not possible.")
+            raise ValueError("order='transformer' has no summary to fall back on: attention 'none' is not possible.")
         way = way_of("scaled_dot+uniform" if attention in ("uniform", "mean") else attention)
         return Transformer(words, target, int(sizes["dim"]), way.heads if way.heads > 1 else 4,
                            dropout=float(sizes["dropout"]), score=way.score, align=way.align)  # fmt: skip
@@ -56,7 +56,7 @@ class _Sequences(Experiment):
         super().__init__(small, **options)
         self.order = options.get("order", "parallel")
         if self.order not in (*ORDERS, "transformer"):
-            raise ValueError(f"--order {self.order}: expected one of {', '.join(ORDERS)}, transformer.")
+            raise ValueError(f"order={self.order!r}: expected one of {', '.join(ORDERS)}, transformer.")
         if self.order == "transformer":
             self.beside, self.usual = ("uniform",), "scaled_dot"
 

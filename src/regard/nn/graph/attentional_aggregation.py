@@ -46,7 +46,7 @@ class AttentionalAggregation(nn.Module):
         return_map: bool = False,
     ) -> Any:
         if dim not in (-2, x.ndim - 2):
-            raise ValueError(f"dim={dim}: nodes stand in the last axis but one of x, dim=-2.")
+            raise ValueError(f"dim={dim}: expected -2, the last axis but one of x, where nodes stand.")
         gate = self.gate_nn(x) if self.gate_mlp is None else self.gate_mlp(x, batch=index, batch_size=dim_size)
         if self.mlp is not None:
             x = self.mlp(x, batch=index, batch_size=dim_size)

@@ -37,9 +37,9 @@ class GraphTransformerConv(GraphLayer):
     ):
         super().__init__(dropout, **options)
         if channels % heads:
-            raise ValueError(f"channels={channels} must be a multiple of heads={heads}.")
+            raise ValueError(f"GraphTransformerConv(channels={channels}, heads={heads}): expected a multiple of heads.")
         if norm not in ("layer", "batch", None):
-            raise ValueError(f'norm={norm!r}: expected "layer", "batch" or None.')
+            raise ValueError(f'GraphTransformerConv(norm={norm!r}): expected "layer", "batch" or None.')
         self.channels, self.heads, self.edge_dim = channels, heads, edge_dim
         self.residual, self.clamp = residual, clamp
         self.lin_query, self.lin_key, self.lin_value = (linear(channels, channels, bias) for _ in range(3))

@@ -31,7 +31,7 @@ class GraphormerAttention(nn.Module):
     ):
         super().__init__()
         if dim % heads:
-            raise ValueError(f"dim={dim} must be a multiple of heads={heads}.")
+            raise ValueError(f"{type(self).__name__}(dim={dim}, heads={heads}): expected a multiple of heads.")
         self.dim, self.heads, self.limit, self.dropout = dim, heads, limit, dropout
         self.lin_query, self.lin_key, self.lin_value = (nn.Linear(dim, dim, bias) for _ in range(3))
         self.lin_out = nn.Linear(dim, dim, bias)

@@ -41,7 +41,7 @@ class HANConv(GraphLayer):
     ):
         super().__init__(dropout, **options)
         if out_channels % heads:
-            raise ValueError(f"out_channels={out_channels} must be a multiple of heads={heads}.")
+            raise ValueError(f"HANConv(out_channels={out_channels}, heads={heads}): expected a multiple of heads.")
         self.in_channels, self.out_channels, self.heads = widths_of(in_channels, metadata), out_channels, heads
         self.negative_slope, self.metadata = negative_slope, metadata
         self.k_lin = nn.Linear(out_channels, out_channels)

@@ -44,7 +44,7 @@ class HGTConv(GraphLayer):
     ):
         super().__init__(**options)
         if out_channels % heads:
-            raise ValueError(f"out_channels={out_channels} must be a multiple of heads={heads}.")
+            raise ValueError(f"HGTConv(out_channels={out_channels}, heads={heads}): expected a multiple of heads.")
         self.in_channels, self.out_channels, self.heads = widths_of(in_channels, metadata), out_channels, heads
         self.node_types, self.edge_types = list(metadata[0]), [tuple(kind) for kind in metadata[1]]
         self.dst_node_types = {kind[-1] for kind in self.edge_types}

@@ -32,7 +32,9 @@ class GraphLayer(nn.Module):
         self.dropout, self.align, self.backend = dropout, align, backend
         self.flow = options.pop("flow", "source_to_target")
         if self.flow not in ("source_to_target", "target_to_source"):
-            raise ValueError(f'flow={self.flow!r}: expected "source_to_target" or "target_to_source".')
+            raise ValueError(
+                f'{type(self).__name__}(flow={self.flow!r}): expected "source_to_target" or "target_to_source".'
+            )
         if options.pop("aggr", "add") not in ("add", "sum"):
             raise ValueError(f'{type(self).__name__}(aggr=...): attention is a weighted sum; only "add" is possible.')
         options.pop("node_dim", None), options.pop("decomposed_layers", None)

@@ -70,8 +70,8 @@ class RGATConv(GraphLayer):
             self.basis = nn.Parameter(torch.empty(num_bases, in_channels, wide))
         elif num_blocks is not None:
             if in_channels % num_blocks or wide % num_blocks:
-                raise ValueError(f"num_blocks={num_blocks} must divide in_channels={in_channels} and heads * "
-                                 f"out_channels={wide}.")  # fmt: skip
+                raise ValueError(f"RGATConv(num_blocks={num_blocks}): expected a divisor of in_channels={in_channels} "
+                                 f"and of heads * out_channels={wide}.")  # fmt: skip
             self.weight = nn.Parameter(
                 torch.empty(num_relations, num_blocks, in_channels // num_blocks, wide // num_blocks)
             )
@@ -203,15 +203,17 @@ def _check(
     mod: str | None, mechanism: str, mode: str, dim: int, dropout: float, bases: int | None, blocks: int | None
 ) -> None:
     if mod not in MODS:
-        raise ValueError(f"mod={mod!r}: expected one of {', '.join(map(repr, MODS))}.")
+        raise ValueError(f"RGATConv(mod={mod!r}): expected one of {', '.join(map(repr, MODS))}.")
     if mechanism not in ("within-relation", "across-relation"):
-        raise ValueError(f'attention_mechanism={mechanism!r}: expected "within-relation" or "across-relation".')
+        raise ValueError(
+            f'RGATConv(attention_mechanism={mechanism!r}): expected "within-relation" or "across-relation".'
+        )
     if mode not in ("additive-self-attention", "multiplicative-self-attention"):
-        raise ValueError(f'attention_mode={mode!r}: expected "additive-self-attention" or '
+        raise ValueError(f'RGATConv(attention_mode={mode!r}): expected "additive-self-attention" or '
                          '"multiplicative-self-attention".')  # fmt: skip
     if mode == "additive-self-attention" and dim > 1:
-        raise ValueError(f'dim={dim} needs attention_mode="multiplicative-self-attention".')
+        raise ValueError(f'RGATConv(dim={dim}) needs attention_mode="multiplicative-self-attention".')
     if dropout > 0 and mod is not None:
-        raise ValueError(f"dropout={dropout} needs mod=None: weights that are kept whole cannot be dropped.")
+        raise ValueError(f"RGATConv(dropout={dropout}) needs mod=None: weights that are kept whole cannot be dropped.")
     if bases is not None and blocks is not None:
-        raise ValueError("num_bases and num_blocks: give one of them.")
+        raise ValueError("RGATConv(num_bases=, num_blocks=): give one of them.")

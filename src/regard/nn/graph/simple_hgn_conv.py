@@ -46,7 +46,9 @@ class SimpleHGNConv(GraphLayer):
     ):
         super().__init__(dropout, **options)
         if not 0 <= beta < 1:
-            raise ValueError(f"beta={beta}: expected the share of the weights of the layer before, 0 <= beta < 1.")
+            raise ValueError(
+                f"SimpleHGNConv(beta={beta}): expected the share of the weights of the layer before, 0 <= beta < 1."
+            )
         self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
         self.num_relations, self.negative_slope = num_relations, negative_slope
         self.beta, self.residual, self.normalize = beta, residual, normalize

@@ -62,10 +62,12 @@ class SuperGATConv(GraphLayer):
     ):
         super().__init__(dropout, **options)
         if attention_type not in ("MX", "SD"):
-            raise ValueError(f'attention_type={attention_type!r}: expected "MX" (mixed) or "SD" (scaled dot).')
+            raise ValueError(
+                f'SuperGATConv(attention_type={attention_type!r}): expected "MX" (mixed) or "SD" (scaled dot).'
+            )
         if neg_sample_ratio <= 0 or not 0 < edge_sample_ratio <= 1:
-            raise ValueError(f"neg_sample_ratio={neg_sample_ratio}, edge_sample_ratio={edge_sample_ratio}: expected "
-                             "the first above 0, the second above 0 and up to 1.")  # fmt: skip
+            raise ValueError(f"SuperGATConv(neg_sample_ratio={neg_sample_ratio}, edge_sample_ratio="
+                             f"{edge_sample_ratio}): expected above 0, and the second up to 1.")  # fmt: skip
         self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
         self.negative_slope, self.add_self_loops, self.attention_type = negative_slope, add_self_loops, attention_type
         self.neg_sample_ratio, self.edge_sample_ratio = neg_sample_ratio, edge_sample_ratio

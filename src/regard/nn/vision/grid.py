@@ -6,7 +6,7 @@ from torch import Tensor
 def tokens(image: Tensor, channels: int) -> Tensor:
     """(batch, channels, *grid) -> (batch, positions, channels), row by row."""
     if image.ndim < 3 or image.shape[1] != channels:
-        raise ValueError(f"the image has shape {tuple(image.shape)}, expected (batch, {channels}, height, width).")
+        raise ValueError(f"image has shape {tuple(image.shape)}, expected (batch, {channels}, height, width).")
     return image.flatten(2).transpose(1, 2)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...core.errors import lacking, within
 from ...core.maps import AttentionMap, StoredMap
 from .layers import Layer, layers_of, part_of
 from .rollout import averaged, shares
@@ -35,8 +36,8 @@ def flow(
     try:
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import maximum_flow
-    except ImportError as missing:
-        raise ImportError("flow needs scipy: pip install scipy.") from missing
+    except ModuleNotFoundError as missing:
+        raise lacking("flow()", "scipy", "judge") from missing
     if not 0.0 <= residual <= 1.0:
         raise ValueError(f"flow(residual={residual!r}): expected a share from 0 to 1.")
     layers = averaged(layers_of(maps, sites))
@@ -44,7 +45,11 @@ def flow(
     used = [layer for layer in layers if part == "cross" or layer.kind == part or
             (part == "target" and layer.kind == "cross")]  # fmt: skip
     ends = [layer.map for layer in layers if layer.kind == part][-1]
-    chosen = list(range(ends.n)) if rows is None else [_row(i, ends.n) for i in rows]
+    chosen = (
+        list(range(ends.n))
+        if rows is None
+        else [within(i, ends.n, f"flow(rows=[..., {i}, ...])", "rows") for i in rows]
+    )
     items = ends.slab.stop - ends.slab.start
     pipes = sum(layer.map.n * (layer.map.m + 1) for layer in used)
     if items * len(chosen) * ends.m * pipes > limit:
@@ -108,9 +113,3 @@ class _Net:
         self.start.append(start + i)
         self.end.append(end + j)
         self.held.append(held[i, j])
-
-
-def _row(i: int, n: int) -> int:
-    if not -n <= i < n:
-        raise IndexError(f"flow(rows=[..., {i}, ...]): there are {n} rows.")
-    return i % n

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...core.errors import within
 from ...core.lazy_maps import LazyMap
 from ...core.maps import AttentionMap
 from ..copies import written
@@ -37,8 +38,8 @@ def gatt(maps: Any, nodes: "int | Sequence[int] | Tensor", sites: str = "*") -> 
                              f"targets, the last one {last.graph.count} edges and {last.n} nodes: every layer must go "
                              "over the same graph.")  # fmt: skip
     chosen = torch.as_tensor(nodes, device=last.weight.device)
-    if chosen.numel() and not -last.n <= int(chosen.min()) <= int(chosen.max()) < last.n:
-        raise IndexError(f"gatt(nodes={nodes}): there are {last.n} nodes.")
+    for end in (int(chosen.min()), int(chosen.max())) if chosen.numel() else ():
+        within(end, last.n, f"gatt(nodes={nodes})", "nodes")
     flat = chosen.reshape(-1) % last.n
     reach = last.weight.new_zeros((flat.shape[0], last.n)).scatter_(1, flat[:, None], 1.0)  # C_l, a row a node
     found = last.weight.new_zeros((flat.shape[0], last.weight.shape[-1]))

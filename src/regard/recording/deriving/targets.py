@@ -61,7 +61,7 @@ def _ids(given: Any, items: int, size: int, name: str, device: Any) -> Tensor:
         raise ValueError(f"{name}={given!r}: expected a whole number, {items} of them (one for each item), or a "
                          "function of the output.")  # fmt: skip
     if not -size <= int(ids.min()) <= int(ids.max()) < size:
-        raise ValueError(f"{name}={given!r}: there are {size}.")
+        raise ValueError(f"{name}={given!r}: there are {size} classes or tokens, expected {-size} to {size - 1}.")
     return (ids % size).expand(items)
 
 

@@ -64,7 +64,9 @@ class View:
 
     def group(self, site: int) -> list[AttentionMap]:
         if not 0 <= site < len(self.names):
-            raise IndexError(f"Site {site}: this record has {len(self.names)}.")
+            raise IndexError(
+                f"site {site}: this record has {len(self.names)} sites, expected 0 to {len(self.names) - 1}."
+            )
         return self.groups[self.names[site]]
 
     @cached_property
@@ -90,7 +92,7 @@ class View:
         """A site, or one head of a large one."""
         heads = self.group(site)[0].heads
         if not 0 <= head < heads:
-            raise IndexError(f"Head {head}: this site has {heads}.")
+            raise IndexError(f"head {head}: this site has {heads} heads, expected 0 to {heads - 1}.")
         blobs = Blobs(quick=True)
         return packed(self._part(site, head if self.large[site] else None, blobs), blobs)
 

@@ -116,7 +116,9 @@ def placed(changes: tuple[Change, ...], plain: Record) -> dict[str, list[Interve
     for change in changes:
         if change.token is not None:
             if not 0 <= change.token < len(source):
-                raise IndexError(f"Token {change.token}: this text has {len(source)}.")
+                raise IndexError(
+                    f"token {change.token}: this text has {len(source)} tokens, expected 0 to {len(source) - 1}."
+                )
             reads = [path for path, amaps in by_path(plain).items() if all(_of(amap, source) for amap in amaps)]
             for path in reads:
                 made.setdefault(escape(path), []).append(MaskTokens([change.token]))
@@ -125,7 +127,9 @@ def placed(changes: tuple[Change, ...], plain: Record) -> dict[str, list[Interve
             if group is None:
                 raise ValueError(f"There is no site {str(change.site)[:80]!r} in this model.")
             if change.head is None or not 0 <= change.head < group[0].heads:
-                raise IndexError(f"Head {change.head}: {change.site} has {group[0].heads}.")
+                raise IndexError(
+                    f"head {change.head}: {change.site} has {group[0].heads} heads, expected 0 to {group[0].heads - 1}."
+                )
             path = re.sub(r":\d+$", "", str(change.site))
             alone = sum(re.sub(r":\d+$", "", name) == path for name in groups) == 1
             calls = None if alone else frozenset(_call(amap.site) for amap in group)
