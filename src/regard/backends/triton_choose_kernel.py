@@ -47,7 +47,7 @@ def _more(
 @triton.jit
 def choose_kernel(
     A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, INDEX, TAU, ENTROPY, n, m, left, right, scale,
-    heads, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
+    heads, group, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
     PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, SAMPLED: tl.constexpr, PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
@@ -55,9 +55,10 @@ def choose_kernel(
     """INDEX, -1 for a row that sees nobody; TAU in base 2, +inf there; ENTROPY in base 2, 0 there."""
     g, batch, head, i0, i = block_of(n, heads, BM)
     length = length_of(LENGTHS, batch, m, PADDED)
-    x, mode, own = row_side(A, MODES, OWN, g, i, n, CORE, D, DP, BM, OWNED)
-    AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * WIDTH
-    B, BIAS, KEEP = B + g * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
+    shared = g // group  # the head of keys
+    x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, BM, OWNED)
+    AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * WIDTH
+    B, BIAS, KEEP = B + shared * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
     seed = tl.load(SEED) if SAMPLED else 0
     top, best = tl.full([BM], -float("inf"), tl.float32), tl.full([BM], -float("inf"), tl.float32)
     sums, terms = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)

@@ -52,8 +52,9 @@ class TritonDense(ByName):
         return unfit(plan)
 
     def run(self, plan: Plan) -> Ran:
-        problem = plan.problem
-        core, score, spans = problem.score.core, problem.score, spans_of(plan)
+        spans = spans_of(plan)
+        score, v = _shared(plan, type(plan.align) is Hard or spans.keys is not None)
+        core = score.core
         assert isinstance(core, (Dot, Pair))
         linear, bent, number = _bend(core)
         align, alpha, bias = _aligned(plan)
@@ -67,14 +68,21 @@ class TritonDense(ByName):
             return choose(plan, spans, (number, scale, linear, bent, readout))
         bell, ranges = plan.factor, spans.ranges
         out, tau, _ = dense_op(
-            spans.of_rows(core.a), spans.of_keys(core.b), spans.of_keys(plan.v_by_head.flatten(0, 1)), readout,
+            spans.of_rows(core.a), spans.of_keys(core.b), spans.of_keys(v.flatten(0, 1)), readout,
             spans.of_keys(score.key_bias), spans.of_rows(score.row_bias),
             None if bell is None else spans.of_rows(bell.centre), ranges.lengths, ranges.keep, spans.low, spans.high,
-            ranges.left, ranges.right, problem.heads, number, core.scale if isinstance(core, Dot) else 1.0, linear,
+            ranges.left, ranges.right, plan.heads, number, core.scale if isinstance(core, Dot) else 1.0, linear,
             bent, align, alpha, bias, 0.0 if bell is None else 0.5 / bell.width**2,
         )  # fmt: skip
         out, tau = spans.back(out), spans.back(tau)
         return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau))
+
+
+def _shared(plan: Plan, apart: bool) -> tuple[Lowered, Tensor]:
+    """The score, and values with as many heads as its keys: heads of queries share both, unless they are `apart`."""
+    score = plan.problem.score if apart else plan.shared
+    alike = isinstance(score.core, (Dot, Pair)) and score.core.b.shape[0] == plan.batch * plan.k.shape[1]
+    return score, plan.v if alike else plan.v_by_head
 
 
 def unfit(plan: Plan) -> list[str]:
@@ -88,7 +96,7 @@ def unfit(plan: Plan) -> list[str]:
                    f"them at once; this is {plan.over}.")  # fmt: skip
     if not why and type(plan.align) is Hard and moves(plan):
         why.append("A hard choice of segments out of order is drawn elsewhere: its noise belongs to places.")
-    return why or _unfit_score(plan.problem.score, plan.v.shape[-1])
+    return why or _unfit_score(plan.shared, plan.v.shape[-1])
 
 
 def unfit_call(plan: Plan) -> list[str]:
@@ -163,7 +171,7 @@ def dense_op(
     left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float, align: int, alpha: float,
     bias: float | None, narrow: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """out (g, n, d_v), tau (g, n), and which tiles hold weights."""
+    """out (g, n, d_v), tau (g, n), and which tiles hold weights; b and v have a divisor of a's g heads."""
     from .triton_dense_launch import forward
 
     return forward(_call(a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, left, right, heads,

@@ -3,6 +3,7 @@
 A score is the same seen from either side, so the kernel has an own side X and another side Y. It computes the tile
 again, the gradient of its scores, and adds to its own vectors what they receive; nothing is added by two programs, so
 the result is the same each time. KEYS says that the own side is that of the keys: their values receive theirs too.
+Where several heads of queries share keys, a program of keys walks over those heads one after the other.
 """
 
 import triton
@@ -19,6 +20,7 @@ from .triton_dense_parts import (
     pulls,
     put_averages,
     put_pulls,
+    received,
     rows_of,
     slopes,
     through,
@@ -82,47 +84,30 @@ def _tile_pull(
 
 
 @triton.jit
-def pull_kernel(
-    X, Y, XT, YT, XL, YL, R, MODES, OWN, BIAS, XO, YO, TAU, DELTA, LIVE, LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, DX, DV,
-    SUMS, READS, MOVED, n, m, left, right, scale, narrow, back, heads, keep_b, keep_h, stride_x, stride_y, power,
-    CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr,
-    KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr,
-    KEYS: tl.constexpr, READ: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+def _pull_head(
+    g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, LIVE, LENGTHS, KEEP, LOW, HIGH,
+    CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, heads, group, keep_b, keep_h, stride_x,
+    stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr,
+    DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
+    PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr, CHOSEN: tl.constexpr,
+    ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """XO and YO are the gradients of the outputs on the queries' side and the values on the keys' side.
-
-    DX (places, D): dot: the gradient of X; pairs: sum ds h(x + y), less the readout. SUMS: ds over the other side.
-    """
-    g = tl.program_id(1).to(tl.int64)
+    """What a block receives of the g-th head of queries: vectors, readout, values, and the sums of ds."""
     batch, head = g // heads, g % heads
     length = length_of(LENGTHS, batch, m, PADDED)
     if KEYS:
-        rows, columns, own_total, other_total = length, n, m, n
+        rows, columns, own_total, other_total, other = length, n, m, n, g
         before, after = right, left
     else:
-        rows, columns, own_total, other_total = n, length, n, m
+        rows, columns, own_total, other_total, other = n, length, n, m, g // group
         before, after = left, right
-    i0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM
     i = i0 + tl.arange(0, BM)
     real = i < own_total
-    mode = 0
-    x = 0.0
-    if CORE == 0:
-        x = rows_of(X + g * own_total * D, i, own_total, D, DP, False)
-    elif CORE == 1:
-        mode = tl.load(MODES + g)
-    place = g * tl.num_programs(0) + i0 // BM
-    XT, YT, R = XT + g * WIDTH * stride_x, YT + g * WIDTH * stride_y, R + g * WIDTH
-    XL, YL, DS = XL + g * stride_x * DP, YL + g * stride_y * DP, DS + place * BM * BN
-    Y, YO, BIAS = Y + g * other_total * D, YO + g * other_total * DVW, BIAS + g * other_total
+    YT, YL, R = YT + other * WIDTH * stride_y, YL + other * stride_y * DP, R + g * WIDTH
+    Y, YO, BIAS = Y + other * other_total * D, YO + other * other_total * DVW, BIAS + g * other_total
     KEEP += batch * keep_b + head * keep_h
-    TAU, DELTA = TAU + g * n, DELTA + g * n
+    TAU, DELTA, CENTRE = TAU + g * n, DELTA + g * n, CENTRE + g * n
     LIVE += g * tl.cdiv(n, BM) * tl.cdiv(m, BM)
-    along = x
-    if CORE > 0:
-        along = tl.load(XL + (i0 + eighths(BM)) * DP + tl.reshape(tl.arange(0, DP), [1, DP, 1]))
-    xo = rows_of(XO + g * own_total * DVW, i, own_total, DVW, DVP, False)
     own = tl.zeros([BM], tl.float32)
     if OWNED:
         own = tl.load(OWN + g * own_total + i, mask=real, other=0.0)
@@ -137,7 +122,6 @@ def pull_kernel(
     start, inner, outer, stop = tiles_of(i0, rows, columns, before, after, BM, BN, KEPT)
     low, high = span_of(LOW + g * own_total, HIGH + g * own_total, i, own_total, SPANNED)
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, real, columns, BN, SPANNED)
-    CENTRE += g * n
     if ALIGN > 1 and not KEYS:  # the mean of dw that a sparse row takes out
         total = tl.zeros([BM], tl.float32)
         slope = tl.zeros([BM], tl.float32)
@@ -152,8 +136,6 @@ def pull_kernel(
                 slope += tl.sum(u, 1)
         delta = total / tl.where(slope > 0, slope, 1.0)
         tl.store(DELTA + i, delta, mask=real)
-    dx, read = pulls(CORE, BM, DP), pulls(CORE, BM, DP)
-    dv = averages(CORE, BM, DVP)
     sums, moved = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
     for first in range(inner, outer, BN):
         dx, read, dv, sums, moved = _tile_pull(
@@ -170,11 +152,70 @@ def pull_kernel(
             stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT, SPANNED, BELL, CHOSEN,
             ALIGN, KEYS, READ, False, PRECISION, INTERPRETED,
         )  # fmt: skip
-    put_pulls(DX + g * own_total * D, i0, own_total, dx * back, D, DP, BM, CORE)
     tl.store(SUMS + g * own_total + i, sums, mask=real)
     if BELL and not KEYS:
         tl.store(MOVED + g * n + i, moved, mask=real)
     if READ:
-        tl.store(READS + place * DP + tl.arange(0, DP), tl.sum(tl.sum(read, 2), 0))
+        tl.store(READS + (g * tl.num_programs(0) + i0 // BM) * DP + tl.arange(0, DP), tl.sum(tl.sum(read, 2), 0))
+    return dx, read, dv, sums
+
+
+@triton.jit
+def pull_kernel(
+    X, Y, XT, YT, XL, YL, R, READOUT, MODES, OWN, BIAS, XO, YO, TAU, DELTA, LIVE, LENGTHS, KEEP, LOW, HIGH, CENTRE, DS,
+    DX, DV, SUMS, READS, MOVED, n, m, left, right, scale, narrow, bend, linear, heads, group, keep_b, keep_h, stride_x,
+    stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr,
+    DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
+    PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr, CHOSEN: tl.constexpr,
+    ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, GROUPED: tl.constexpr, PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """XO and YO are the gradients of the outputs on the queries' side and the values on the keys' side.
+
+    DX (places, D): the gradient of X. SUMS: ds over the other side, for each head of queries.
+    """
+    at = tl.program_id(1).to(tl.int64)  # a head of the own side
+    own_total = m if KEYS else n
+    i0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM
+    i = i0 + tl.arange(0, BM)
+    mode = 0
+    x = 0.0
+    if CORE == 0:
+        x = rows_of(X + at * own_total * D, i, own_total, D, DP, False)
+    elif CORE == 1:
+        mode = tl.load(MODES + (at if KEYS else at // group))
+    XT, XL = XT + at * WIDTH * stride_x, XL + at * stride_x * DP
+    DS += (at * tl.num_programs(0) + i0 // BM) * BM * BN
+    along = x
+    if CORE > 0:
+        along = tl.load(XL + (i0 + eighths(BM)) * DP + tl.reshape(tl.arange(0, DP), [1, DP, 1]))
+    xo = rows_of(XO + at * own_total * DVW, i, own_total, DVW, DVP, False)
+    dx, read = pulls(CORE, BM, DP), pulls(CORE, BM, DP)
+    dv = averages(CORE, BM, DVP)
+    DX += at * own_total * D
+    if KEYS and GROUPED:
+        for member in range(group):
+            g = at * group + member
+            dx, read, dv, sums = _pull_head(
+                g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, LIVE, LENGTHS, KEEP,
+                LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, heads, group, keep_b,
+                keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED, PADDED, KEPT,
+                SPANNED, BELL, CHOSEN, ALIGN, KEYS, READ, PRECISION, INTERPRETED,
+            )  # fmt: skip
+            if CORE > 0:  # each head has a readout of its own: what it adds is added in memory, registers are full
+                dx = received(dx, sums, READOUT + g * D, bend, linear, D, DP, BM, CORE)
+                put_pulls(DX, i0, own_total, dx, D, DP, BM, CORE, member > 0)
+                dx = pulls(CORE, BM, DP)
+        if CORE == 0:
+            put_pulls(DX, i0, own_total, dx * bend, D, DP, BM, CORE, False)
+    else:
+        dx, read, dv, sums = _pull_head(
+            at, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, LIVE, LENGTHS, KEEP, LOW,
+            HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, heads, group, keep_b, keep_h,
+            stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED, PADDED, KEPT, SPANNED, BELL,
+            CHOSEN, ALIGN, KEYS, READ, PRECISION, INTERPRETED,
+        )  # fmt: skip
+        dx = received(dx, sums, READOUT + at * D, bend, linear, D, DP, BM, CORE)
+        put_pulls(DX, i0, own_total, dx, D, DP, BM, CORE, False)
     if KEYS:
-        put_averages(DV + g * m * DVW, i, m, dv, DVW, DVP, CORE)
+        put_averages(DV + at * m * DVW, i, m, dv, DVW, DVP, CORE)

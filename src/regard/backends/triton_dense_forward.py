@@ -85,16 +85,17 @@ def _soften(
 @triton.jit
 def softmax_kernel(
     A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, CENTRE, OUT, TAU, n, m, left, right, scale,
-    narrow, heads, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH:
-    tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
+    narrow, heads, group, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
+    WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
     BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
     PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     g, batch, head, i0, i = block_of(n, heads, BM)
     length = length_of(LENGTHS, batch, m, PADDED)
-    x, mode, own = row_side(A, MODES, OWN, g, i, n, CORE, D, DP, BM, OWNED)
-    AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * WIDTH
-    B, V, BIAS, KEEP = B + g * m * D, V + g * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
+    shared = g // group  # the head of keys
+    x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, BM, OWNED)
+    AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * WIDTH
+    B, V, BIAS, KEEP = B + shared * m * D, V + shared * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
     top = tl.full([BM], -float("inf"), tl.float32)
     sums = tl.zeros([BM], tl.float32)
     centre = sums
@@ -132,7 +133,7 @@ def row_side(A, MODES, OWN, g, i, n, CORE: tl.constexpr, D: tl.constexpr, DP: tl
     if CORE == 0:
         x = rows_of(A + g * n * D, i, n, D, DP, False)
     elif CORE == 1:
-        mode = tl.load(MODES + g)
+        mode = tl.load(MODES)
     own = tl.zeros([BM], tl.float32)
     if OWNED:
         own = tl.load(OWN + g * n + i, mask=i < n, other=0.0)
@@ -161,7 +162,7 @@ def _add(
 @triton.jit
 def known_kernel(
     A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, OUT, TAU, LIVE, n, m, left, right, scale, heads,
-    keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH:
+    group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH:
     tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
     BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, ALIGN: tl.constexpr,
     PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
@@ -169,9 +170,10 @@ def known_kernel(
     """out = sum_j f(s - tau) v_j where tau is known; which tiles hold weights."""
     g, batch, head, i0, i = block_of(n, heads, BM)
     length = length_of(LENGTHS, batch, m, PADDED)
-    x, mode, own = row_side(A, MODES, OWN, g, i, n, CORE, D, DP, BM, OWNED)
-    AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * WIDTH
-    B, V, BIAS, KEEP = B + g * m * D, V + g * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
+    shared = g // group  # the head of keys
+    x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, BM, OWNED)
+    AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * WIDTH
+    B, V, BIAS, KEEP = B + shared * m * D, V + shared * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
     LIVE += (g * tl.cdiv(n, BM) + i0 // BM) * tl.cdiv(m, BN)
     tau = tl.load(TAU + g * n + i, mask=i < n, other=float("inf"))[:, None]
     acc = averages(CORE, BM, DVP)
@@ -194,8 +196,8 @@ def known_kernel(
 
 @triton.jit
 def threshold_kernel(
-    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, TAU, n, m, left, right, scale, heads, keep_b, keep_h,
-    stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
+    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, TAU, n, m, left, right, scale, heads, group, keep_b,
+    keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr,
     KEPT: tl.constexpr, SPANNED: tl.constexpr, ALIGN: tl.constexpr, STEPS: tl.constexpr, PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
@@ -207,9 +209,10 @@ def threshold_kernel(
     """
     g, batch, head, i0, i = block_of(n, heads, BM)
     length = length_of(LENGTHS, batch, m, PADDED)
-    x, mode, own = row_side(A, MODES, OWN, g, i, n, CORE, D, DP, BM, OWNED)
-    AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * WIDTH
-    B, BIAS, KEEP = B + g * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
+    shared = g // group  # the head of keys
+    x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, BM, OWNED)
+    AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * WIDTH
+    B, BIAS, KEEP = B + shared * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
     start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
     low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)

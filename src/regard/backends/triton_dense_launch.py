@@ -22,13 +22,16 @@ STEPS = 40  # of Newton's at most
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One call over g = batch x heads: a (g, n, d), b (g, m, d), v (g, m, d_v), all contiguous."""
+    """One call over g = batch x heads of queries: a (g, n, d), all contiguous.
+
+    `group` heads of queries share one of keys: b (g / group, m, d), v (g / group, m, d_v).
+    """
 
     a: Tensor
     b: Tensor
     v: Tensor
     readout: Tensor | None  # (g, d), of a pair
-    key_bias: Tensor | None  # (g, m) fp32
+    key_bias: Tensor | None  # (g / group, m) fp32
     row_bias: Tensor | None  # (g, n) fp32
     ranges: Ranges
     heads: int
@@ -43,6 +46,10 @@ class Call:
     high: Tensor | None
     centre: Tensor | None  # (g, n) fp32: of a bell over the keys, 1 / (2 width^2) = narrow
     narrow: float
+
+    @property
+    def group(self) -> int:
+        return self.a.shape[0] // max(1, self.b.shape[0])
 
     @property
     def unit(self) -> float:
@@ -68,22 +75,26 @@ class Tables:
         self.across: tuple[Tensor, Tensor] = (a, b)
         self.strides = n, m
         own = None if call.row_bias is None else call.row_bias.float()
-        keys = None if call.key_bias is None else call.key_bias.float()
+        keys = None if call.key_bias is None else call.key_bias.float().repeat_interleave(call.group, 0)
         if call.core != DOT:
             assert call.readout is not None
             r = call.readout.float()
             x, y = a.float(), b.float()
             if call.core == TANH:
-                top = [z.abs().amax((1, 2)) if z.shape[1] else z.new_zeros(g) for z in (x, y)]
+                top = [z.abs().amax((1, 2)) if z.shape[1] else z.new_zeros(z.shape[0]) for z in (x, y)]
+                top[0] = top[0].view(-1, call.group).amax(1)  # heads that share keys share their form
                 near, fair = top[0] + top[1] < 21, torch.maximum(*top) < 43
                 self.modes = torch.where(near, 0, torch.where(fair, 1, 2)).int()
-                x, y = (exponentials(z, near | fair) for z in (x, y))
+                shared = near | fair
+                x, y = exponentials(x, shared.repeat_interleave(call.group)), exponentials(y, shared)
                 constant = r.sum(-1)[:, None].expand(g, n)
                 own = constant if own is None else own + constant
                 r = -2 * r
             else:
                 if call.linear:
-                    left, right = (torch.einsum("gnd,gd->gn", z, r * call.linear) for z in (x, y))
+                    by_key = (r * call.linear).view(-1, call.group, d)
+                    left = torch.einsum("gnd,gd->gn", x, r * call.linear)
+                    right = torch.einsum("kmd,khd->khm", y, by_key).flatten(0, 1)
                     own, keys = (new if old is None else old + new for old, new in ((own, left), (keys, right)))
                 r = r * call.bent
             self.readout = torch.nn.functional.pad(r * call.unit, (0, self.width - d)).contiguous()
@@ -135,13 +146,13 @@ def _tiles(call: Call, backward: bool) -> dict[str, int]:
 
 
 def _where(call: Call) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
-    """left and right; the scale; heads and the strides of a key mask."""
+    """left and right; the scale; heads, how many share keys, and the strides of a key mask."""
     ranges, n, m = call.ranges, call.a.shape[1], call.b.shape[1]
     left, right = (max(-(1 << 30), min(x, n + m)) for x in (ranges.left, ranges.right))
     keep = ranges.keep
     keep_b = 0 if keep is None or keep.shape[0] == 1 else keep.stride(0)
     keep_h = 0 if keep is None or keep.shape[1] == 1 else keep.stride(1)
-    return (left, right), call.scale * call.unit, (call.heads, keep_b, keep_h)
+    return (left, right), call.scale * call.unit, (call.heads, call.group, keep_b, keep_h)
 
 
 def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
@@ -214,23 +225,25 @@ def backward(
     tables, (g, n, d), m = Tables(call, True), call.a.shape, call.b.shape[1]
     sizes = _sizes(call, tables, True)
     a, b, v, dout = call.a, call.b, call.v, dout.contiguous()
-    wide = torch.float32 if call.core != DOT else a.dtype
-    da, db = (torch.zeros(x.shape, dtype=wide, device=x.device) for x in (a, b))
-    dv = torch.zeros_like(v)
-    rows, columns = (torch.zeros(x.shape[:2], dtype=torch.float32, device=a.device) for x in (a, b))
+    summed = call.core != DOT and call.group > 1  # in memory, head by head
+    da, dv = torch.zeros_like(a), torch.zeros_like(v)
+    db = torch.zeros_like(b, dtype=torch.float32 if summed else b.dtype)
+    rows, columns = (torch.zeros((g, places), dtype=torch.float32, device=a.device) for places in (n, m))
     moved = torch.zeros_like(rows)
-    read = call.core != DOT and call.readout is not None
+    read = call.core != DOT
     blocks = triton.cdiv(n, sizes["BM"])
     reads = torch.zeros((g, blocks, tables.dp) if read else 0, dtype=torch.float32, device=a.device)
+    readout = call.readout.float().contiguous() if read and call.readout is not None else a
     if a.numel() and b.numel() and v.numel():
         tau = tau * call.unit
         delta = chosen
         if delta is None:
             delta = (dout.float() * out.float()).sum(-1) if call.align == SOFTMAX else torch.zeros_like(tau)
         (left, right), scale, strides = _where(call)
+        bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
         own, keys = tables.own, tables.keys
         scratch = torch.empty(
-            (g if call.core != DOT else 0, triton.cdiv(max(n, m), sizes["BM"]), sizes["BM"], sizes["BN"]),
+            (g if read else 0, triton.cdiv(max(n, m), sizes["BM"]), sizes["BM"], sizes["BN"]),
             dtype=torch.float32, device=a.device,
         )  # fmt: skip
         lengths, keep = or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a)
@@ -242,27 +255,27 @@ def backward(
             both = [pair if side == 0 else pair[::-1] for pair in (tables.across, tables.along, (dout, v))]
             lines = tables.strides if side == 0 else tables.strides[::-1]
             sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": (keys, own)[side] is not None}
-            pull_kernel[(triton.cdiv(x.shape[1], sizes["BM"]), g)](
-                x, y, *both[0], *both[1], tables.readout, tables.modes,
+            pull_kernel[(triton.cdiv(x.shape[1], sizes["BM"]), x.shape[0])](
+                x, y, *both[0], *both[1], tables.readout, readout, tables.modes,
                 or_other((own, keys)[side], a), or_other((keys, own)[side], a), *both[2], tau, delta, live, lengths,
                 keep, *(or_other(x, a) for x in spans[side]), or_other(call.centre, a), scratch, (da, db)[side], dv,
-                (rows, columns)[side], reads, moved, n, m, left, right, scale, call.narrow * LOG2E, call.scale if
-                call.core == DOT else 1.0, *strides, *lines, call.power, BELL=call.centre is not None,
-                CHOSEN=chosen is not None, ALIGN=call.align, KEYS=side == 1, READ=read and side == 0, **sizes,
+                (rows, columns)[side], reads, moved, n, m, left, right, scale, call.narrow * LOG2E, bend, linear,
+                *strides, *lines, call.power, BELL=call.centre is not None, CHOSEN=chosen is not None,
+                ALIGN=call.align, KEYS=side == 1, READ=read and side == 0, GROUPED=call.group > 1, **sizes,
             )  # fmt: skip
+    by_key = columns.view(b.shape[0], -1, m)  # of each head that shares a key
     dreadout = None
-    if call.core != DOT:
+    if read:
         assert call.readout is not None
-        r, total = call.readout.float(), reads.sum(1)[:, :d]
+        total = reads.sum(1)[:, :d]
         if call.core == TANH:
             dreadout = rows.sum(1)[:, None] - 2 * total
-            da, db = (4 * r[:, None] * x for x in (da, db))
         else:
-            sums = sum(torch.einsum("gnd,gn->gd", x.float(), y) for x, y in ((a, rows), (b, columns)))
+            sums = torch.einsum("gnd,gn->gd", a.float(), rows)
+            sums += torch.einsum("kmd,khm->khd", b.float(), by_key).flatten(0, 1)
             dreadout = call.bent * total + call.linear * sums
-            da, db = (r[:, None] * (call.bent * x + call.linear * y[..., None]) for x, y in ((da, rows), (db, columns)))
         dreadout = dreadout.to(call.readout.dtype)
-    return [da.to(a.dtype), db.to(b.dtype), dv, dreadout, columns, rows, 2 * call.narrow * moved]
+    return [da, db.to(b.dtype), dv, dreadout, by_key.sum(1), rows, 2 * call.narrow * moved]
 
 
 def or_other(x: Tensor | None, other: Tensor) -> Tensor:

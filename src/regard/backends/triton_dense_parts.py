@@ -240,13 +240,32 @@ def pulls(CORE: tl.constexpr, BM: tl.constexpr, DP: tl.constexpr):
 
 
 @triton.jit
-def put_pulls(base, i0, count, x, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, CORE: tl.constexpr):
-    """What vectors receive, into a contiguous table (count, D)."""
+def received(
+    x, sums, READOUT, bend, linear, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, CORE: tl.constexpr
+):  # fmt: skip
+    """What vectors receive in all: x sum_j ds_j h(x + y_j), less the readout, and the sums of ds; of a dot, bend x."""
+    if CORE == 0:
+        return x * bend
+    else:
+        d = tl.reshape(tl.arange(0, DP), [1, DP, 1])
+        r = tl.load(READOUT + d, mask=d < D, other=0.0)
+        return r * (bend * x + linear * tl.reshape(sums, [BM // 8, 1, 8]))
+
+
+@triton.jit
+def put_pulls(base, i0, count, x, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, CORE: tl.constexpr, more):
+    """What vectors receive, into a contiguous table (count, D), beside what stands there already where there is more.
+
+    The thread that adds is the one that wrote.
+    """
     if CORE == 0:
         i, d = (i0 + tl.arange(0, BM))[:, None], tl.arange(0, DP)[None, :]
     else:
         i, d = i0 + eighths(BM), tl.reshape(tl.arange(0, DP), [1, DP, 1])
-    tl.store(base + i.to(tl.int64) * D + d, x.to(base.dtype.element_ty), mask=(i < count) & (d < D))
+    at, real = base + i.to(tl.int64) * D + d, (i < count) & (d < D)
+    if more:
+        x += tl.load(at, mask=real, other=0.0)
+    tl.store(at, x.to(base.dtype.element_ty), mask=real)
 
 
 @triton.jit

@@ -15,12 +15,19 @@ from .edges import edge_parts
 from .evaluate import Problem
 from .philox import as_seed, check_seed
 from .registry import backends, choose
-from .scores import Modified, Modifier, Score, score_of
+from .scores import GAT, Additive, Dot, GATv2, Gaussian, General, Modified, Modifier, ScaledDot, Score, score_of
+from .scores.general import BiasedGeneral
 from .scores.score import Lowered, flat
+from .scores.similarity import Content, Cosine, Laplace
 from .structures import Full, Structure, structure_of
 from .tiles import Tile
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+# Scores, and what they make keys with: one of it for all heads, and heads of queries can share what a key becomes.
+KEYS_BY: dict[type[Score], str] = {
+    Dot: "", ScaledDot: "", General: "", BiasedGeneral: "", Cosine: "", Content: "", Laplace: "", GATv2: "",
+    Gaussian: "raw", Additive: "key", GAT: "source",
+}  # fmt: skip
 
 
 class Plan:
@@ -66,6 +73,7 @@ class Plan:
             self.draw = (drawn[0], drawn[1], drawn[2])
         self.over = over
         self._problem: Problem | None = None
+        self._shared: Lowered | None = None
         self.backend = ""
         self.before: Tensor | None = None
         self.replayable = True  # whether dropout can be drawn again for a map
@@ -114,8 +122,8 @@ class Plan:
         if self._problem is None:
             alpha = self.align.alpha if isinstance(self.align, Entmax) else None
             alpha = alpha.expand(self.batch, self.heads).reshape(-1) if isinstance(alpha, Tensor) else None
-            self._problem = Problem(self._lowered(), self.align, self.over, self.heads, self.factor, self.dropout,
-                                    self.seed if self.random and self.replayable else None, self.sample,
+            self._problem = Problem(self._lowered(self.k_by_head), self.align, self.over, self.heads, self.factor,
+                                    self.dropout, self.seed if self.random and self.replayable else None, self.sample,
                                     alpha, _flat_part(self.edge_value))  # fmt: skip
         return self._problem
 
@@ -123,8 +131,20 @@ class Plan:
     def lowered(self) -> bool:
         return self._problem is not None
 
-    def _lowered(self) -> Lowered:
-        q, k = self.q, self.k_by_head
+    @property
+    def shared(self) -> Lowered:
+        """The score with keys as they were given, b (B H_k, m, w), where it makes the same of a key for every head of
+        queries; else that of the problem, b (B H, m, w)."""
+        if self._shared is None:
+            made_by = getattr(self.score, KEYS_BY.get(type(self.score), "") or "nothing", None)
+            alike = type(self.score) in KEYS_BY and (made_by is None or made_by.shape[0] == 1)
+            if self.k.shape[1] == self.heads or self.edge_key is not None or not alike:
+                return self.problem.score
+            self._shared = self._lowered(self.k)
+        return self._shared
+
+    def _lowered(self, k: Tensor) -> Lowered:
+        q = self.q
         found = self.score.lower(q, k)
         if found is not None and self.edge_key is not None:
             part = self.score.edge_part(self.edge_key.x, self.edge_key.join)
