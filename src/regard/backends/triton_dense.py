@@ -1,7 +1,8 @@
 """Triton dense: attention that no library fuses, on a GPU, forward and backward, with nothing of n x m in memory.
 
 What runs here: dot products (with a bias of keys or rows), additive scores with tanh, (leaky) ReLU and absolute values;
-softmax, sigmoid, sparsemax, entmax and local attention; over ranges (causal, window, padding), segments and key masks.
+softmax, top-k, sigmoid, sparsemax, entmax and local attention; over ranges (causal, window, padding), segments and
+masks of keys. Heads of queries may share keys.
 Operators are registered here without importing Triton; kernels and launches are in the files beside it.
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..core.alignments import Entmax, Hard, Local, LocalPredictive, RowState, Sigmoid, Softmax, Sparsemax
+from ..core.alignments import Entmax, Hard, Local, LocalPredictive, RowState, Sigmoid, Softmax, Sparsemax, TopK
 from ..core.cores import Dot, Pair
 from ..core.plan import Plan
 from ..core.registry import Ran
@@ -21,6 +22,7 @@ from .operator import operator
 from .ranges import NO_BOUND, Ranges
 from .spans import moves, spannable, spans_of
 from .triton_choose import choose
+from .triton_topk import MOST, keep_best
 
 HAS_TRITON = find_spec("triton") is not None
 WIDEST = 256
@@ -63,15 +65,17 @@ class TritonDense(ByName):
             assert core.readout is not None
             readout = core.readout if isinstance(core.readout, Tensor) else core.a.new_full(
                 (core.a.shape[0], core.a.shape[2]), core.readout)  # fmt: skip
+        parts = (number, core.scale if isinstance(core, Dot) else 1.0, linear, bent, readout)
         if type(plan.align) is Hard:
-            scale = core.scale if isinstance(core, Dot) else 1.0
-            return choose(plan, spans, (number, scale, linear, bent, readout))
+            return choose(plan, spans, parts)
+        if type(plan.align) is TopK:
+            return keep_best(plan, score, v, spans, parts)
         bell, ranges = plan.factor, spans.ranges
         out, tau, _ = dense_op(
             spans.of_rows(core.a), spans.of_keys(core.b), spans.of_keys(v.flatten(0, 1)), readout,
             spans.of_keys(score.key_bias), spans.of_rows(score.row_bias),
             None if bell is None else spans.of_rows(bell.centre), ranges.lengths, ranges.keep, spans.low, spans.high,
-            ranges.left, ranges.right, plan.heads, number, core.scale if isinstance(core, Dot) else 1.0, linear,
+            ranges.left, ranges.right, plan.heads, number, parts[1], linear,
             bent, align, alpha, bias, 0.0 if bell is None else 0.5 / bell.width**2,
         )  # fmt: skip
         out, tau = spans.back(out), spans.back(tau)
@@ -89,13 +93,15 @@ def unfit(plan: Plan) -> list[str]:
     """What the kernels do not know of a plan, whatever the device."""
     why = unfit_call(plan)
     if _aligned(plan)[0] < 0 or plan.draw is not None:
-        why.append("Its alignments are softmax, hard, local, sigmoid, sparsemax and entmax with a fixed alpha up to "
-                   f"2; this is {type(plan.align).__name__}.")  # fmt: skip
+        why.append("Its alignments are softmax, top-k, hard, local, sigmoid, sparsemax and entmax with a fixed alpha "
+                   f"up to 2; this is {type(plan.align).__name__}.")  # fmt: skip
+    if type(plan.align) is TopK and plan.align.k > MOST and plan.m > MOST:
+        why.append(f"It keeps up to {MOST} keys a row; this is TopK({plan.align.k}).")
     if not spannable(plan):
         why.append("Its structures are causal, windows, padding, key masks, segments and predicted windows, not all of "
                    f"them at once; this is {plan.over}.")  # fmt: skip
-    if not why and type(plan.align) is Hard and moves(plan):
-        why.append("A hard choice of segments out of order is drawn elsewhere: its noise belongs to places.")
+    if not why and type(plan.align) in (Hard, TopK) and moves(plan):
+        why.append("Keys of segments out of order are chosen elsewhere: noise and choices belong to places.")
     return why or _unfit_score(plan.shared, plan.v.shape[-1])
 
 
@@ -141,7 +147,7 @@ def _bend(core: Any) -> tuple[float, float, int]:
 def _aligned(plan: Plan) -> tuple[int, float, float | None]:
     """The alignment's number in the kernels (-1: unknown to them), alpha, and a sigmoid's bias."""
     align = plan.align
-    if type(align) in (Softmax, Local, LocalPredictive, Hard):
+    if type(align) in (Softmax, Local, LocalPredictive, Hard, TopK):
         return 0, 1.0, None
     if type(align) is Sigmoid:
         return 1, 1.0, align.bias

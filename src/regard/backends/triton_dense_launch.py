@@ -49,7 +49,7 @@ class Call:
 
     @property
     def group(self) -> int:
-        return self.a.shape[0] // max(1, self.b.shape[0])
+        return self.a.shape[0] // max(1, self.b.shape[0]) or 1
 
     @property
     def unit(self) -> float:
@@ -117,7 +117,7 @@ def _padded(x: Tensor, rows: int, columns: int) -> Tensor:
     return torch.nn.functional.pad(x, (0, columns - x.shape[2], 0, rows - x.shape[1])).contiguous()
 
 
-def _sizes(call: Call, tables: Tables, backward: bool) -> dict[str, Any]:
+def sizes_of(call: Call, tables: Tables, backward: bool) -> dict[str, Any]:
     d_v = call.v.shape[2]
     interpreted = triton.knobs.runtime.interpret
     return {
@@ -158,13 +158,13 @@ def _where(call: Call) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
 def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
     """out (g, n, d_v); tau (g, n) fp32; which tiles hold weights, for sparse alignments."""
     tables, (g, n, _), m = Tables(call, False), call.a.shape, call.b.shape[1]
-    sizes = _sizes(call, tables, False)
+    sizes = sizes_of(call, tables, False)
     out = call.v.new_empty((g, n, call.v.shape[2]))
     tau = torch.empty((g, n), dtype=torch.float32, device=out.device)
     live = torch.zeros(live_shape(call) if call.align > SIGMOID else 0, dtype=torch.int8, device=out.device)
     if not out.numel():
         return out, tau.fill_(float("inf")), live
-    grid, vectors, marks, numbers = _given(call, tables, sizes)
+    grid, vectors, marks, numbers = given(call, tables, sizes)
     a = call.a
     if call.align == SOFTMAX:
         softmax_kernel[grid](
@@ -185,7 +185,7 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
     return out, tau, live
 
 
-def _given(call: Call, tables: Tables, sizes: dict[str, Any]) -> tuple[Any, ...]:
+def given(call: Call, tables: Tables, sizes: dict[str, Any]) -> tuple[Any, ...]:
     """Grid, vectors, marks and numbers of a forward kernel."""
     a, (g, n, _), m = call.a, call.a.shape, call.b.shape[1]
     (left, right), scale, strides = _where(call)
@@ -201,9 +201,9 @@ def choose(call: Call, seed: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     index = torch.full((g, n), -1, dtype=torch.int32, device=call.a.device)
     tau, entropy = (torch.full((g, n), x, device=index.device) for x in (float("inf"), 0.0))
     if index.numel():
-        sizes = _sizes(call, tables, False)
+        sizes = sizes_of(call, tables, False)
         sizes = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
-        grid, vectors, marks, numbers = _given(call, tables, sizes)
+        grid, vectors, marks, numbers = given(call, tables, sizes)
         choose_kernel[grid](
             *vectors, *marks, or_other(seed, call.a), index, tau, entropy, *numbers, SAMPLED=seed is not None, **sizes
         )
@@ -223,7 +223,7 @@ def backward(
     chosen (g, n): of a drawn key, what its row takes out of -log p times dout, the gradient of the entropy.
     """
     tables, (g, n, d), m = Tables(call, True), call.a.shape, call.b.shape[1]
-    sizes = _sizes(call, tables, True)
+    sizes = sizes_of(call, tables, True)
     a, b, v, dout = call.a, call.b, call.v, dout.contiguous()
     summed = call.core != DOT and call.group > 1  # in memory, head by head
     da, dv = torch.zeros_like(a), torch.zeros_like(v)
@@ -263,7 +263,7 @@ def backward(
                 *strides, *lines, call.power, BELL=call.centre is not None, CHOSEN=chosen is not None,
                 ALIGN=call.align, KEYS=side == 1, READ=read and side == 0, GROUPED=call.group > 1, **sizes,
             )  # fmt: skip
-    by_key = columns.view(b.shape[0], -1, m)  # of each head that shares a key
+    by_key = columns.view(b.shape[0], call.group, m)  # of each head that shares a key
     dreadout = None
     if read:
         assert call.readout is not None

@@ -1,0 +1,83 @@
+"""Launches of the kernels that keep a row's k best keys."""
+
+import torch
+import triton
+from torch import Tensor
+
+from .ranges import NO_BOUND, Ranges
+from .triton_dense_launch import DOT, SPARSEMAX, Call, Tables, given, sizes_of
+from .triton_topk_kernels import average_kernel, key_kernel, row_kernel, select_kernel
+
+ROWS, ENTRIES = 16, 32  # of a program that gathers
+
+
+def best(
+    a: Tensor, b: Tensor, readout: Tensor | None, key_bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None,
+    low: Tensor | None, high: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float,
+    bent: float, k: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """A row's k largest scores (g, n, k) fp32, -inf where it has fewer keys, and the keys, -1 there."""
+    g, n, _ = a.shape
+    values = torch.full((g, n, k), -float("inf"), device=a.device)
+    if not values.numel():
+        return values, values.int()
+    ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
+    a, b = a.contiguous(), b.contiguous()
+    # scores as a sparse alignment has them, in their own unit; there are no values yet
+    call = Call(a, b, b.new_empty((b.shape[0], b.shape[1], 1)), readout, key_bias, None, ranges, heads, core, scale,
+                linear, bent, SPARSEMAX, 2.0, None, low, high, None, 0.0)  # fmt: skip
+    tables = Tables(call, False)
+    sizes = {name: size for name, size in sizes_of(call, tables, False).items() if name not in ("DV", "DVP")}
+    grid, vectors, marks, numbers = given(call, tables, sizes)
+    room = triton.next_power_of_2(k + sizes["BN"])
+    rows = grid[0] * sizes["BM"]
+    rooms = torch.empty((g, rows, room), device=a.device)
+    places = torch.empty((g, rows, room), dtype=torch.int32, device=a.device)
+    counts, bounds = torch.empty((g, rows), dtype=torch.int32, device=a.device), torch.empty((g, rows), device=a.device)
+    select_kernel[grid](
+        *vectors, *marks, rooms, places, counts, bounds, *numbers, k, ROOM=room, FEW=512 // room, **sizes
+    )
+    there = torch.arange(k, device=a.device) < counts[:, :n, None]
+    return torch.where(there, rooms[:, :n, :k], values), torch.where(there, places[:, :n, :k], -1)
+
+
+def _padded(width: int) -> int:
+    return max(16, triton.next_power_of_2(width))
+
+
+def averaged(w: Tensor, index: Tensor, v: Tensor) -> Tensor:
+    g, n, k = index.shape
+    out = v.new_zeros((g, n, v.shape[2]))
+    if out.numel() and k:
+        average_kernel[(triton.cdiv(n, ROWS), g)](
+            w.contiguous(), index, v.contiguous(), out, n, v.shape[1], k, g // v.shape[0], DV=v.shape[2],
+            DVP=_padded(v.shape[2]), BM=ROWS,
+        )  # fmt: skip
+    return out
+
+
+def pulled(
+    a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, core: int, scale: float, linear: float, bent: float,
+    index: Tensor, p: Tensor, w: Tensor, dout: Tensor,
+) -> list[Tensor | None]:  # fmt: skip
+    """Gradients of a, b, v, readout and key_bias."""
+    a, b, v, dout, w = (x.contiguous() for x in (a, b, v, dout, w))
+    (g, n, d), (shared, m, d_v), k = a.shape, v.shape, index.shape[2]
+    da, db, dv = (torch.zeros_like(x) for x in (a, b, v))
+    sums = torch.zeros((shared, m), device=a.device)
+    reads = torch.zeros((g, triton.cdiv(n, ROWS), _padded(d)), device=a.device)
+    if da.numel() and dv.numel() and k:
+        r = a if readout is None else readout.float().contiguous()
+        parts, ds = torch.empty_like(p), torch.empty_like(p)
+        widths = {"CORE": core, "D": d, "DP": _padded(d), "DV": d_v, "DVP": _padded(d_v)}
+        numbers = (n, m, k, g // shared, scale, linear, bent)
+        row_kernel[(triton.cdiv(n, ROWS), g)](
+            a, b, v, r, dout, index, p, w, parts, ds, da, reads, *numbers, **widths, BM=ROWS
+        )
+        by_key, order = index.where(index >= 0, m).view(shared, -1).sort(dim=1, stable=True)
+        ends = torch.arange(m + 1, dtype=by_key.dtype, device=a.device).expand(shared, -1).contiguous()
+        start = torch.searchsorted(by_key, ends, out_int32=True)
+        key_kernel[(m, shared)](a, b, r, dout, w, ds, order, start, db, dv, sums, *numbers, **widths, BE=ENTRIES,
+                                num_warps=2)  # fmt: skip
+    dreadout = None if readout is None or core == DOT else reads.sum(1)[:, :d]
+    return [da, db, dv, dreadout, sums]
