@@ -220,7 +220,7 @@ def test_how_many_keys_a_row_sees():
 def test_what_it_leaves_to_others():
     q = torch.randn(1, 2, 9, 4)
     others = [
-        {"align": "hard", "over": Segments(torch.tensor([1, 0] * 4 + [0]))}, {"dropout": 0.5},
+        {"align": "hard", "over": Segments(torch.tensor([1, 0] * 4 + [0]))},
         {"score": ScaledDot() | SoftCap(3.0)}, {"align": Entmax(2.5)}, {"score": Additive(features=True)},
         {"over": Mask(keep=torch.ones(9, 9, dtype=torch.bool))}, {"over": Edges(torch.zeros(2, 1, dtype=torch.long))},
         {"align": LocalPredictive(2), "over": Causal()},

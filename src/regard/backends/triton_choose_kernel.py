@@ -8,20 +8,8 @@ import triton
 import triton.language as tl
 
 from .triton_dense_forward import block_of, row_side, tile
+from .triton_noise import uniform
 from .triton_ranges import length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of
-
-
-@triton.jit
-def gumbel(seed, i, first, head, batch, BM: tl.constexpr, BN: tl.constexpr):
-    """(BM, BN): log2(e) times -log(-log U) of the places from `first` on; one call of Philox serves four columns."""
-    quads = (first // 4 + tl.arange(0, BN // 4))[None, :]
-    zero = (i[:, None] * 0 + quads * 0).to(tl.uint32)
-    c0, c1 = quads.to(tl.uint32) + zero, i[:, None].to(tl.uint32) + zero
-    w0, w1, w2, w3 = tl.philox(seed, c0, c1, zero + head.to(tl.uint32), zero + batch.to(tl.uint32))
-    word = tl.join(tl.join(w0, w1), tl.join(w2, w3))  # (BM, BN / 4, 2, 2): the last axis is the higher one
-    word = tl.reshape(tl.permute(word, (0, 1, 3, 2)), [BM, BN])
-    unit = ((word >> 9).to(tl.float32) + 0.5) * 1.1920928955078125e-07
-    return -tl.log2(-tl.log(unit))
 
 
 @triton.jit
@@ -38,7 +26,7 @@ def _more(
     terms = (terms + apart * sums) * fade + tl.sum(tl.where(p > 0, p * (s - safe[:, None]), 0.0), 1)
     sums = sums * fade + tl.sum(p, 1)
     if SAMPLED:
-        s += gumbel(seed, i, first, head, batch, BM, BN)
+        s -= tl.log2(-tl.log(uniform(seed, i, first, head, batch, BM, BN, False)))  # Gumbel's, in base 2
     value, place = tl.max(s, 1, return_indices=True, return_indices_tie_break_left=True)
     index = tl.where(value > best, first + place, index)
     return higher, sums, terms, tl.maximum(best, value), index

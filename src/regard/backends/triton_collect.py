@@ -12,19 +12,19 @@ from .triton_dense_parts import product
 
 
 @triton.jit
-def put_above(VALUES, PLACES, at, s, above, count, first, BN: tl.constexpr, PLACED: tl.constexpr,
-              INTERPRETED: tl.constexpr):  # fmt: skip
-    """Writes the scores s (BM, BN) that are `above` into rooms, `at` (BM,) is where a room begins. The new counts.
+def put_above(VALUES, PLACES, row, s, above, count, first, BM: tl.constexpr, BN: tl.constexpr, ROOM: tl.constexpr,
+              PLACED: tl.constexpr, INTERPRETED: tl.constexpr):  # fmt: skip
+    """Writes the scores s (BM, BN) that are `above` into the rooms from `row` on. The new counts.
 
     Their order within a row is counted by a product with a triangle of ones, which tensor cores do at no cost.
     """
     j = tl.arange(0, BN)
     ones = tl.where(j[:, None] <= j[None, :], 1.0, 0.0).to(tl.bfloat16)
     rank = product(tl.where(above, 1.0, 0.0).to(tl.bfloat16), ones, "ieee", INTERPRETED).to(tl.int32)
-    where = at[:, None] + (count[:, None] + rank - 1)
-    tl.store(VALUES + where, s, mask=above)
+    where = (tl.arange(0, BM) * ROOM + count - 1)[:, None] + rank  # 32 bits: the first room is added as one number
+    tl.store(VALUES + row * ROOM + where, s, mask=above)
     if PLACED:
-        tl.store(PLACES + where, (first + j)[None, :] + tl.zeros_like(rank), mask=above)
+        tl.store(PLACES + row * ROOM + where, (first + j)[None, :] + tl.zeros_like(rank), mask=above)
     return count + tl.sum(above.to(tl.int32), 1)
 
 

@@ -75,8 +75,8 @@ class TritonDense(ByName):
             spans.of_rows(core.a), spans.of_keys(core.b), spans.of_keys(v.flatten(0, 1)), readout,
             spans.of_keys(score.key_bias), spans.of_rows(score.row_bias),
             None if bell is None else spans.of_rows(bell.centre), ranges.lengths, ranges.keep, spans.low, spans.high,
-            ranges.left, ranges.right, plan.heads, number, parts[1], linear,
-            bent, align, alpha, bias, 0.0 if bell is None else 0.5 / bell.width**2,
+            plan.seed if plan.dropout else None, ranges.left, ranges.right, plan.heads, number, parts[1], linear,
+            bent, align, alpha, bias, 0.0 if bell is None else 0.5 / bell.width**2, plan.dropout,
         )  # fmt: skip
         out, tau = spans.back(out), spans.back(tau)
         return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau))
@@ -102,6 +102,8 @@ def unfit(plan: Plan) -> list[str]:
                    f"them at once; this is {plan.over}.")  # fmt: skip
     if not why and type(plan.align) in (Hard, TopK) and moves(plan):
         why.append("Keys of segments out of order are chosen elsewhere: noise and choices belong to places.")
+    if not why and plan.dropout and (type(plan.align) is Hard or moves(plan)):
+        why.append("It drops no hard choice, and nothing where rows or keys change places, to which noise belongs.")
     return why or _unfit_score(plan.shared, plan.v.shape[-1])
 
 
@@ -115,8 +117,6 @@ def unfit_call(plan: Plan) -> list[str]:
         why.append("Its sums are in fp32.")
     if plan.score.stepwise or plan.align.stepwise:
         why.append("It scores all pairs at once; this mechanism goes step by step.")
-    if plan.dropout:
-        why.append("It has no dropout.")
     return why
 
 
@@ -159,37 +159,37 @@ def _aligned(plan: Plan) -> tuple[int, float, float | None]:
 def _call(
     a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
     centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
-    left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float, align: int, alpha: float,
-    bias: float | None, narrow: float,
+    seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
+    align: int, alpha: float, bias: float | None, narrow: float, dropout: float,
 ) -> Any:  # fmt: skip
     from .triton_dense_launch import Call
 
     a, b, v = (x.contiguous() for x in (a, b, v))
     ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
     return Call(a, b, v, readout, key_bias, row_bias, ranges, heads, core, scale, linear, bent, align, alpha, bias, low,
-                high, centre, narrow)  # fmt: skip
+                high, centre, narrow, seed, dropout)  # fmt: skip
 
 
 @operator("dense_triton")
 def dense_op(
     a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
     centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
-    left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float, align: int, alpha: float,
-    bias: float | None, narrow: float,
+    seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
+    align: int, alpha: float, bias: float | None, narrow: float, dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """out (g, n, d_v), tau (g, n), and which tiles hold weights; b and v have a divisor of a's g heads."""
     from .triton_dense_launch import forward
 
-    return forward(_call(a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, left, right, heads,
-                         core, scale, linear, bent, align, alpha, bias, narrow))  # fmt: skip
+    return forward(_call(a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, seed, left, right,
+                         heads, core, scale, linear, bent, align, alpha, bias, narrow, dropout))  # fmt: skip
 
 
 @dense_op.register_fake
 def _(
     a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
     centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
-    left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float, align: int, alpha: float,
-    bias: float | None, narrow: float,
+    seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
+    align: int, alpha: float, bias: float | None, narrow: float, dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     g, n = a.shape[0], a.shape[1]
     side = 64
@@ -203,15 +203,15 @@ def _(
 def backward_op(
     a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
     centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
-    left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float, align: int, alpha: float,
-    bias: float | None, narrow: float, out: Tensor, tau: Tensor, live: Tensor,
+    seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
+    align: int, alpha: float, bias: float | None, narrow: float, dropout: float, out: Tensor, tau: Tensor, live: Tensor,
     dout: Tensor,
 ) -> list[Tensor]:  # fmt: skip
     """Gradients of a, b, v, readout, key_bias, row_bias and centre; an empty tensor where there is none."""
     from .triton_dense_launch import backward
 
-    call = _call(a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, left, right, heads, core,
-                 scale, linear, bent, align, alpha, bias, narrow)  # fmt: skip
+    call = _call(a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, seed, left, right, heads,
+                 core, scale, linear, bent, align, alpha, bias, narrow, dropout)  # fmt: skip
     given = (a, b, v, readout, key_bias, row_bias, centre)
     found = backward(call, out, tau, live, dout)
     return [a.new_empty(0) if x is None or y is None else y.to(x.dtype) for x, y in zip(given, found, strict=True)]
@@ -223,7 +223,7 @@ def _(*given: Any) -> list[Tensor]:
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    tensors, ctx.numbers = inputs[:11], inputs[11:]
+    tensors, ctx.numbers = inputs[:12], inputs[12:]
     out, tau, live = output
     ctx.save_for_backward(*tensors, out, tau, live)
     ctx.mark_non_differentiable(tau, live)
@@ -234,7 +234,7 @@ def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
     *tensors, out, tau, live = ctx.saved_tensors
     found = backward_op(*tensors, *ctx.numbers, out, tau, live, dout)
     grads = [None if x is None else y for x, y in zip(tensors[:7], found, strict=True)]
-    return *grads, *[None] * (4 + len(ctx.numbers))
+    return *grads, *[None] * (5 + len(ctx.numbers))
 
 
 dense_op.register_autograd(_autograd, setup_context=_setup)

@@ -9,7 +9,7 @@ Where several heads of queries share keys, a program of keys walks over those he
 import triton
 import triton.language as tl
 
-from .triton_dense_forward import bell, tile
+from .triton_dense_forward import bell, factors, tile
 from .triton_dense_parts import (
     average,
     averages,
@@ -26,17 +26,19 @@ from .triton_dense_parts import (
     through,
     weights,
 )
+from .triton_noise import or_dropped, uniform
 from .triton_ranges import length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of
 
 
 @triton.jit
 def _tile_pull(
     x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, TAU, DELTA, LIVE, DS, dx,
-    read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow, stride_x, stride_y, n,
-    m, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr,
-    DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr,
-    SPANNED: tl.constexpr, BELL: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr,
-    READ: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow, seed, dropout,
+    head, batch, stride_x, stride_y, n, m, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
+    WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr, DROPPED: tl.constexpr,
+    CHOSEN: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, WHOLE: tl.constexpr,
+    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What one tile adds to the own side: vectors, readout, values, sums of ds."""
     live = 1
@@ -61,20 +63,26 @@ def _tile_pull(
         w = weights(s, t, power, ALIGN)
         if CHOSEN:  # no values: dw is the entropy's gradient, and so is the pull of -log p
             dw *= tl.where(s > -float("inf"), (t - s) * 0.6931471805599453, 0.0)
+        i = i0 + tl.arange(0, BM)
+        factor = 1.0
+        if DROPPED:
+            if KEYS:
+                factor = or_dropped(uniform(seed, j, i0, head, batch, BM, BN, True), dropout)
+            else:
+                factor = or_dropped(uniform(seed, i, first, head, batch, BM, BN, False), dropout)
         if BELL:
-            i = i0 + tl.arange(0, BM)
             if KEYS:
                 away = i[:, None].to(tl.float32) - tl.load(CENTRE + j, mask=j < n, other=0.0)[None, :]
             else:
                 away = j[None, :].to(tl.float32) - tl.load(CENTRE + i, mask=i < n, other=0.0)[:, None]
-            dw *= bell(away, narrow)
+            factor *= bell(away, narrow)
+        dw *= factor
+        if BELL:
             moved += tl.sum(w * dw * away, 1)
         ds = pulled(s, t, w, dw, mean, power, ALIGN)
         sums += tl.sum(ds, 1)
-        if BELL:
-            w *= bell(away, narrow)
         if KEYS:
-            dv += average(w, yo, CORE, PRECISION, INTERPRETED)
+            dv += average(w * factor, yo, CORE, PRECISION, INTERPRETED)
         if CORE == 0:
             y = rows_of(Y, j, other_total, D, DP, WHOLE)
             dx += product(ds.to(y.dtype), y, PRECISION, INTERPRETED)
@@ -86,10 +94,11 @@ def _tile_pull(
 @triton.jit
 def _pull_head(
     g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, LIVE, LENGTHS, KEEP, LOW, HIGH,
-    CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, heads, group, keep_b, keep_h, stride_x,
-    stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr,
-    DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
-    PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr, CHOSEN: tl.constexpr,
+    CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout, heads, group, keep_b, keep_h,
+    stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
+    DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
+    PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr, DROPPED: tl.constexpr,
+    CHOSEN: tl.constexpr,
     ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What a block receives of the g-th head of queries: vectors, readout, values, and the sums of ds."""
@@ -132,7 +141,8 @@ def _pull_head(
                          False, PRECISION, INTERPRETED)  # fmt: skip
                 yo = rows_of(YO, first + tl.arange(0, BN), other_total, DVW, DVP, False)
                 u = slopes(s, tau[:, None], power, ALIGN)
-                total += tl.sum(u * product(xo, tl.trans(yo), PRECISION, INTERPRETED), 1)
+                factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
+                total += tl.sum(u * factor * product(xo, tl.trans(yo), PRECISION, INTERPRETED), 1)
                 slope += tl.sum(u, 1)
         delta = total / tl.where(slope > 0, slope, 1.0)
         tl.store(DELTA + i, delta, mask=real)
@@ -140,17 +150,17 @@ def _pull_head(
     for first in range(inner, outer, BN):
         dx, read, dv, sums, moved = _tile_pull(
             x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, TAU, DELTA, LIVE,
-            DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow,
-            stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT, SPANNED, BELL, CHOSEN,
-            ALIGN, KEYS, READ, True, PRECISION, INTERPRETED,
+            DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow, seed,
+            dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT,
+            SPANNED, BELL, DROPPED, CHOSEN, ALIGN, KEYS, READ, True, PRECISION, INTERPRETED,
         )  # fmt: skip
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
         dx, read, dv, sums, moved = _tile_pull(
             x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, TAU, DELTA, LIVE,
-            DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow,
-            stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT, SPANNED, BELL, CHOSEN,
-            ALIGN, KEYS, READ, False, PRECISION, INTERPRETED,
+            DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow, seed,
+            dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT,
+            SPANNED, BELL, DROPPED, CHOSEN, ALIGN, KEYS, READ, False, PRECISION, INTERPRETED,
         )  # fmt: skip
     tl.store(SUMS + g * own_total + i, sums, mask=real)
     if BELL and not KEYS:
@@ -162,11 +172,12 @@ def _pull_head(
 
 @triton.jit
 def pull_kernel(
-    X, Y, XT, YT, XL, YL, R, READOUT, MODES, OWN, BIAS, XO, YO, TAU, DELTA, LIVE, LENGTHS, KEEP, LOW, HIGH, CENTRE, DS,
-    DX, DV, SUMS, READS, MOVED, n, m, left, right, scale, narrow, bend, linear, heads, group, keep_b, keep_h, stride_x,
-    stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr,
-    DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
-    PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr, CHOSEN: tl.constexpr,
+    X, Y, XT, YT, XL, YL, R, READOUT, MODES, OWN, BIAS, XO, YO, TAU, DELTA, LIVE, LENGTHS, KEEP, LOW, HIGH, SEED,
+    CENTRE, DS, DX, DV, SUMS, READS, MOVED, n, m, left, right, scale, narrow, dropout, bend, linear, heads, group,
+    keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
+    WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
+    BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
+    DROPPED: tl.constexpr, CHOSEN: tl.constexpr,
     ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, GROUPED: tl.constexpr, PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):  # fmt: skip
@@ -175,6 +186,7 @@ def pull_kernel(
     DX (places, D): the gradient of X. SUMS: ds over the other side, for each head of queries.
     """
     at = tl.program_id(1).to(tl.int64)  # a head of the own side
+    seed = tl.load(SEED) if DROPPED else 0
     own_total = m if KEYS else n
     i0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM
     i = i0 + tl.arange(0, BM)
@@ -198,9 +210,9 @@ def pull_kernel(
             g = at * group + member
             dx, read, dv, sums = _pull_head(
                 g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, LIVE, LENGTHS, KEEP,
-                LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, heads, group, keep_b,
-                keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED, PADDED, KEPT,
-                SPANNED, BELL, CHOSEN, ALIGN, KEYS, READ, PRECISION, INTERPRETED,
+                LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout, heads,
+                group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED,
+                PADDED, KEPT, SPANNED, BELL, DROPPED, CHOSEN, ALIGN, KEYS, READ, PRECISION, INTERPRETED,
             )  # fmt: skip
             if CORE > 0:  # each head has a readout of its own: what it adds is added in memory, registers are full
                 dx = received(dx, sums, READOUT + g * D, bend, linear, D, DP, BM, CORE)
@@ -211,9 +223,9 @@ def pull_kernel(
     else:
         dx, read, dv, sums = _pull_head(
             at, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, LIVE, LENGTHS, KEEP, LOW,
-            HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, heads, group, keep_b, keep_h,
-            stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED, PADDED, KEPT, SPANNED, BELL,
-            CHOSEN, ALIGN, KEYS, READ, PRECISION, INTERPRETED,
+            HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout, heads, group,
+            keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED, PADDED,
+            KEPT, SPANNED, BELL, DROPPED, CHOSEN, ALIGN, KEYS, READ, PRECISION, INTERPRETED,
         )  # fmt: skip
         dx = received(dx, sums, READOUT + at * D, bend, linear, D, DP, BM, CORE)
         put_pulls(DX, i0, own_total, dx, D, DP, BM, CORE, False)

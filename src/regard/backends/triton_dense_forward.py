@@ -19,6 +19,7 @@ from .triton_dense_parts import (
     times,
     weights,
 )
+from .triton_noise import or_dropped, uniform
 from .triton_ranges import allowed, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of
 
 
@@ -66,31 +67,43 @@ def bell(away, narrow):
 
 
 @triton.jit
-def _soften(
-    top, sums, acc, s, v, centre, first, narrow, CORE: tl.constexpr, BN: tl.constexpr, BELL: tl.constexpr,
-    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+def factors(
+    i, first, centre, narrow, seed, dropout, head, batch, BM: tl.constexpr, BN: tl.constexpr, BELL: tl.constexpr,
+    DROPPED: tl.constexpr,
 ):  # fmt: skip
-    """One more tile: sums and averages relative to the largest score so far; a bell fades what is averaged."""
+    """What multiplies the weights of a tile of queries and keys: a bell over the keys, dropout."""
+    known = 1.0
+    if BELL:
+        known = bell((first + tl.arange(0, BN))[None, :].to(tl.float32) - centre[:, None], narrow)
+    if DROPPED:
+        known *= or_dropped(uniform(seed, i, first, head, batch, BM, BN, False), dropout)
+    return known
+
+
+@triton.jit
+def _soften(
+    top, sums, acc, s, v, factor, CORE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr
+):  # fmt: skip
+    """One more tile: sums and averages relative to the largest score so far; a factor fades what is averaged."""
     higher = tl.maximum(top, tl.max(s, 1))
     safe = tl.where(higher == -float("inf"), 0.0, higher)
     fade = tl.exp2(top - safe)
     p = tl.exp2(s - safe[:, None])
     sums = sums * fade + tl.sum(p, 1)
-    if BELL:
-        p *= bell((first + tl.arange(0, BN))[None, :].to(tl.float32) - centre[:, None], narrow)
-    acc = times(acc, fade, CORE) + average(p, v, CORE, PRECISION, INTERPRETED)
+    acc = times(acc, fade, CORE) + average(p * factor, v, CORE, PRECISION, INTERPRETED)
     return higher, sums, acc
 
 
 @triton.jit
 def softmax_kernel(
-    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, CENTRE, OUT, TAU, n, m, left, right, scale,
-    narrow, heads, group, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
-    WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
-    BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
-    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, CENTRE, OUT, TAU, n, m, left, right, scale,
+    dropout, narrow, heads, group, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr,
+    DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
+    BELL: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     g, batch, head, i0, i = block_of(n, heads, BM)
+    seed = tl.load(SEED) if DROPPED else 0
     length = length_of(LENGTHS, batch, m, PADDED)
     shared = g // group  # the head of keys
     x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, BM, OWNED)
@@ -110,14 +123,16 @@ def softmax_kernel(
                  stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, True, PRECISION,
                  INTERPRETED)  # fmt: skip
         v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, True)
-        top, sums, acc = _soften(top, sums, acc, s, v, centre, first, narrow, CORE, BN, BELL, PRECISION, INTERPRETED)
+        factor = factors(i, first, centre, narrow, seed, dropout, head, batch, BM, BN, BELL, DROPPED)
+        top, sums, acc = _soften(top, sums, acc, s, v, factor, CORE, PRECISION, INTERPRETED)
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
                  stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, False, PRECISION,
                  INTERPRETED)  # fmt: skip
         v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, False)
-        top, sums, acc = _soften(top, sums, acc, s, v, centre, first, narrow, CORE, BN, BELL, PRECISION, INTERPRETED)
+        factor = factors(i, first, centre, narrow, seed, dropout, head, batch, BM, BN, BELL, DROPPED)
+        top, sums, acc = _soften(top, sums, acc, s, v, factor, CORE, PRECISION, INTERPRETED)
     full = sums > 0
     acc = times(acc, 1.0 / tl.where(full, sums, 1.0), CORE)
     put_averages(OUT + g * n * DV, i, n, acc, DV, DVP, CORE)
@@ -142,33 +157,34 @@ def row_side(A, MODES, OWN, g, i, n, CORE: tl.constexpr, D: tl.constexpr, DP: tl
 
 @triton.jit
 def _add(
-    acc, s, tau, power, V, LIVE, first, m, CORE: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BN: tl.constexpr,
-    ALIGN: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    acc, s, tau, power, factor, V, LIVE, first, m, CORE: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr,
+    BN: tl.constexpr, ALIGN: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """One more tile with known tau. Of a sparse alignment, a tile without a weight adds nothing and is noted."""
     if ALIGN == 1:
         v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
-        acc += average(weights(s, tau, power, ALIGN), v, CORE, PRECISION, INTERPRETED)
+        acc += average(weights(s, tau, power, ALIGN) * factor, v, CORE, PRECISION, INTERPRETED)
     else:
         w = weights(s, tau, power, ALIGN)
         live = tl.max(tl.max(w, 1), 0) > 0
         tl.store(LIVE + first // BN, live.to(tl.int8))
         if live:
             v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
-            acc += average(w, v, CORE, PRECISION, INTERPRETED)
+            acc += average(w * factor, v, CORE, PRECISION, INTERPRETED)
     return acc
 
 
 @triton.jit
 def known_kernel(
-    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, OUT, TAU, LIVE, n, m, left, right, scale, heads,
-    group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH:
-    tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
-    BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, ALIGN: tl.constexpr,
-    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, OUT, TAU, LIVE, n, m, left, right, scale,
+    dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr,
+    DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
+    ALIGN: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """out = sum_j f(s - tau) v_j where tau is known; which tiles hold weights."""
     g, batch, head, i0, i = block_of(n, heads, BM)
+    seed = tl.load(SEED) if DROPPED else 0
     length = length_of(LENGTHS, batch, m, PADDED)
     shared = g // group  # the head of keys
     x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, BM, OWNED)
@@ -184,13 +200,17 @@ def known_kernel(
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
                  stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, True, PRECISION,
                  INTERPRETED)  # fmt: skip
-        acc = _add(acc, s, tau, power, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN, True, PRECISION, INTERPRETED)
+        factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
+        acc = _add(acc, s, tau, power, factor, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN, True, PRECISION,
+                   INTERPRETED)  # fmt: skip
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
                  stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, False, PRECISION,
                  INTERPRETED)  # fmt: skip
-        acc = _add(acc, s, tau, power, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN, False, PRECISION, INTERPRETED)
+        factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
+        acc = _add(acc, s, tau, power, factor, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN, False, PRECISION,
+                   INTERPRETED)  # fmt: skip
     put_averages(OUT + g * n * DV, i, n, acc, DV, DVP, CORE)
 
 

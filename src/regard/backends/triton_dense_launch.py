@@ -46,6 +46,8 @@ class Call:
     high: Tensor | None
     centre: Tensor | None  # (g, n) fp32: of a bell over the keys, 1 / (2 width^2) = narrow
     narrow: float
+    seed: Tensor | None = None  # of dropout
+    dropout: float = 0.0
 
     @property
     def group(self) -> int:
@@ -165,11 +167,12 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
     if not out.numel():
         return out, tau.fill_(float("inf")), live
     grid, vectors, marks, numbers = given(call, tables, sizes)
-    a = call.a
+    a, seed = call.a, noise_of(call)
+    dropped = {"DROPPED": call.seed is not None}
     if call.align == SOFTMAX:
         softmax_kernel[grid](
-            *vectors, call.v, *marks, or_other(call.centre, a), out, tau, *numbers[:5], call.narrow * LOG2E,
-            *numbers[5:], BELL=call.centre is not None, **sizes,
+            *vectors, call.v, *marks, seed, or_other(call.centre, a), out, tau, *numbers[:5], call.dropout,
+            call.narrow * LOG2E, *numbers[5:], BELL=call.centre is not None, **dropped, **sizes,
         )  # fmt: skip
         return out, tau.div_(LOG2E), live
     if call.align == SIGMOID:
@@ -180,9 +183,15 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
         some = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
         threshold_kernel[grid](*vectors, *marks, tau, *numbers, call.power, ALIGN=call.align, STEPS=STEPS, **some)
     known_kernel[grid](
-        *vectors, call.v, *marks, out, tau * call.unit, live, *numbers, call.power, ALIGN=call.align, **sizes
-    )
+        *vectors, call.v, *marks, seed, out, tau * call.unit, live, *numbers[:5], call.dropout, *numbers[5:],
+        call.power, ALIGN=call.align, **dropped, **sizes,
+    )  # fmt: skip
     return out, tau, live
+
+
+def noise_of(call: Call) -> Tensor:
+    """The seed of dropout's stream, where there is one."""
+    return call.a if call.seed is None else call.seed + 1
 
 
 def given(call: Call, tables: Tables, sizes: dict[str, Any]) -> tuple[Any, ...]:
@@ -241,7 +250,7 @@ def backward(
             delta = (dout.float() * out.float()).sum(-1) if call.align == SOFTMAX else torch.zeros_like(tau)
         (left, right), scale, strides = _where(call)
         bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
-        own, keys = tables.own, tables.keys
+        own, keys, seed = tables.own, tables.keys, noise_of(call)
         scratch = torch.empty(
             (g if read else 0, triton.cdiv(max(n, m), sizes["BM"]), sizes["BM"], sizes["BN"]),
             dtype=torch.float32, device=a.device,
@@ -258,10 +267,11 @@ def backward(
             pull_kernel[(triton.cdiv(x.shape[1], sizes["BM"]), x.shape[0])](
                 x, y, *both[0], *both[1], tables.readout, readout, tables.modes,
                 or_other((own, keys)[side], a), or_other((keys, own)[side], a), *both[2], tau, delta, live, lengths,
-                keep, *(or_other(x, a) for x in spans[side]), or_other(call.centre, a), scratch, (da, db)[side], dv,
-                (rows, columns)[side], reads, moved, n, m, left, right, scale, call.narrow * LOG2E, bend, linear,
-                *strides, *lines, call.power, BELL=call.centre is not None, CHOSEN=chosen is not None,
-                ALIGN=call.align, KEYS=side == 1, READ=read and side == 0, GROUPED=call.group > 1, **sizes,
+                keep, *(or_other(x, a) for x in spans[side]), seed, or_other(call.centre, a), scratch, (da, db)[side],
+                dv, (rows, columns)[side], reads, moved, n, m, left, right, scale, call.narrow * LOG2E, call.dropout,
+                bend, linear, *strides, *lines, call.power, BELL=call.centre is not None, CHOSEN=chosen is not None,
+                ALIGN=call.align, KEYS=side == 1, READ=read and side == 0, GROUPED=call.group > 1,
+                DROPPED=call.seed is not None, **sizes,
             )  # fmt: skip
     by_key = columns.view(b.shape[0], call.group, m)  # of each head that shares a key
     dreadout = None

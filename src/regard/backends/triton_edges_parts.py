@@ -12,6 +12,8 @@ stride over their width; what kernels write is contiguous.
 import triton
 import triton.language as tl
 
+from .triton_noise import or_dropped, to_unit
+
 LOG2E = tl.constexpr(1.4426950408889634)
 
 
@@ -164,5 +166,4 @@ def kept(seed, edge, head, item, dropout):
     w0, w1, w2, w3 = tl.philox(seed, counter, zero, (head[None, :] // 4).to(tl.uint32) + zero, zero + item)
     lane = head[None, :] % 4
     word = tl.where(lane == 0, w0, tl.where(lane == 1, w1, tl.where(lane == 2, w2, w3)))
-    unit = ((word >> 9).to(tl.float32) + 0.5) * 1.1920928955078125e-07
-    return tl.where(unit >= dropout, 1.0 / (1.0 - dropout), 0.0)
+    return or_dropped(to_unit(word), dropout)

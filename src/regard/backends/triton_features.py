@@ -52,6 +52,8 @@ class TritonFeatures(ByName):
 def unfit(plan: Plan) -> list[str]:
     """What the kernels do not know of a plan, whatever the device."""
     why = unfit_call(plan)
+    if plan.dropout:
+        why.append("It has no dropout.")
     if type(plan.align) is not Softmax or plan.factor is not None or plan.draw is not None:
         why.append(f"Its alignment is softmax; this is {type(plan.align).__name__}.")
     if ranges_of(plan.over, plan.n, plan.m) is None:

@@ -27,8 +27,7 @@ def _keep(s, VALUES, PLACES, COUNTS, BOUNDS, row, bound, count, first, k, BM: tl
         if tl.max(count + more, 0) > ROOM:
             bound, count = pack_largest(VALUES, PLACES, COUNTS, BOUNDS, row, count, k, BM, ROOM, FEW)
             above = s > bound[:, None]
-        at = (row + tl.arange(0, BM)).to(tl.int64) * ROOM
-        count = put_above(VALUES, PLACES, at, s, above, count, first, BN, True, INTERPRETED)
+        count = put_above(VALUES, PLACES, row, s, above, count, first, BM, BN, ROOM, True, INTERPRETED)
     return bound, count
 
 

@@ -28,6 +28,7 @@ def best(
                 linear, bent, SPARSEMAX, 2.0, None, low, high, None, 0.0)  # fmt: skip
     tables = Tables(call, False)
     sizes = {name: size for name, size in sizes_of(call, tables, False).items() if name not in ("DV", "DVP")}
+    sizes["num_warps"] = 8  # rooms take registers beside the scores
     grid, vectors, marks, numbers = given(call, tables, sizes)
     room = triton.next_power_of_2(k + sizes["BN"])
     rows = grid[0] * sizes["BM"]
