@@ -55,6 +55,8 @@ from regard import (
     Trilinear,
     Uniform,
     Window,
+    alignments,
+    scores,
 )  # fmt: skip
 from regard.core.tiles import Tile
 
@@ -176,6 +178,12 @@ SCORES: dict[str, Part] = {
     "own | soft cap | sink": Part(lambda h, m: OwnScore(4, h) | SoftCap(2.0) | Sink(h)),
     "own by feature | own": Part(lambda h, m: OwnFeatures(4, h) | OwnModifier(h), d_v=4),
 }
+_kinds = {type(part.make(1, 1)) for part in SCORES.values()}
+SCORES |= {  # whatever else has a name
+    name: Part(lambda h, m, kind=kind: kind.built_for(4, 4, h))
+    for name, kind in scores.SCORES.built.items()
+    if kind not in _kinds and not kind.stepwise
+}
 
 
 class Way(NamedTuple):
@@ -206,6 +214,12 @@ ALIGNMENTS: dict[str, Way] = {
     "local predictive": Way(lambda h, d_q, d_k: LocalPredictive(2, d_q, heads=h)),
     "reinforced": Way(lambda h, d_q, d_k: Reinforced(d_k)),
     "reinforced, drawn": Way(lambda h, d_q, d_k: Reinforced(d_k), sample=True),
+}
+_aligned = {type(way.make(1, 1, 1)) for way in ALIGNMENTS.values()}
+ALIGNMENTS |= {  # whatever else has a name
+    name: Way(lambda h, d_q, d_k, kind=kind: kind.built_for(d_q, d_k, h))
+    for name, kind in alignments.ALIGNMENTS.built.items()
+    if kind not in _aligned and not kind.stepwise
 }
 
 

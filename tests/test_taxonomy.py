@@ -45,7 +45,7 @@ def test_every_public_module_is_listed():
 
 def test_every_name_that_a_call_understands_is_listed():
     names = {one.name for one in mechanisms()}
-    assert set(regard.scores.NAMES) | set(regard.alignments.NAMES) | set(nn.build.SCORES) <= names
+    assert set(regard.scores.SCORES.built) | set(regard.alignments.ALIGNMENTS.built) <= names
 
 
 def test_names_stand_once():

@@ -1,7 +1,8 @@
 """Every mechanism and its place in the tree: the one list that `regard taxonomy` and the docs are made from.
 
 An entry says where a mechanism stands, what it is called, where its class is and which page is about it. Sentence,
-formula and papers are read from the docstring of the class, so that they cannot drift from the code.
+formula and papers are read from the docstring of the class, so that they cannot drift from the code. A score or an
+alignment that has a name and no line here stands at the end of its kind, with the page that its class names.
 The tree is that of Brauwers and Frasincar 2021 with what is ours (structures, graphs, vision) beside it.
 """
 
@@ -11,6 +12,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
+from typing import Any
+
+from .core.alignments import ALIGNMENTS
+from .core.named import Names
+from .core.scores import SCORES
 
 PAPER = re.compile(r"[A-Z][\w'-]+(?: \d)?(?:,? (?:and|&) [A-Z][\w'-]+)?(?: et al\.)?,? (?:19|20)\d\d")
 
@@ -216,10 +222,22 @@ def mechanisms() -> tuple[Mechanism, ...]:
     """All of them, in the order of the tree."""
     found = []
     for place, entries in TREE.items():
-        for name, where, page in entries:
+        for name, where, page in (*entries, *_named(place)):
             folder = "" if "/" in page or page == "structures" else "mechanisms/"
             found.append(Mechanism(name, tuple(place.split(" > ")), where, f"{folder}{page}.md"))
     return tuple(found)
+
+
+def _named(place: str) -> list[tuple[str, str, str]]:
+    """Scores and alignments of ours that are known by a name and have no line in the tree."""
+    room: dict[str, tuple[str, Names[Any]]] = {"General > Scoring": ("scores", SCORES),
+                                               "General > Alignment": ("alignments", ALIGNMENTS)}  # fmt: skip
+    if place not in room:
+        return []
+    module, names = room[place]
+    lines = {name for name, _, _ in TREE[place]}
+    return [(name, f"regard.{module}.{kind.__name__}", names.pages[kind]) for name, kind in names.built.items()
+            if name not in lines and kind.__module__.startswith("regard.core.")]  # fmt: skip
 
 
 def find(name: str) -> Mechanism:

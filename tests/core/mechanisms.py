@@ -86,9 +86,13 @@ ALIGNMENTS: dict[str, Callable[[], regard.Alignment]] = {
     "reinforced": lambda: regard.Reinforced(WIDTH, 3),
     "monotonic": regard.Monotonic,
 }
+SCORES |= {name: kind for name, kind in scores.NAMES.items() if name != "concat" and name not in SCORES}
+NEW = {name: kind for name, kind in regard.alignments.NAMES.items() if name not in ALIGNMENTS}
+ALIGNMENTS |= NEW
 
 SIMPLEX = ("softmax", "sparsemax", "entmax15", "entmax13", "entmax_learned", "topk", "uniform", "hard", "gumbel",
            "gumbel_straight", "local")  # fmt: skip
+SIMPLEX += tuple(name for name, kind in NEW.items() if kind.simplex)
 PLACED = ("location", "alibi", "relative_bias", "location_aware", "own_modifier", "local", "local_predictive",
           "monotonic")  # fmt: skip
 STEPWISE = ("location_aware", "monotonic")  # their maps are stored: no row state

@@ -13,7 +13,7 @@ from torch import nn
 from regard.interventions import Replace
 from regard.judging.adapter import Adapter
 from regard.judging.adversary import KEPT, seek
-from regard.judging.battery import BATTERY, Judge, Judged, chosen, run
+from regard.judging.battery import Judge, Judged, all_tests, chosen, run
 from regard.judging.correlation import correlation, taus
 from regard.judging.divergence import jsd, tvd
 from regard.judging.evidence import Example, Grid, Histogram, Plot, Series, Texts, from_dict, gathered, keep
@@ -37,7 +37,7 @@ def marked(name="bottleneck", count=12):
 
 
 def by_name(name):
-    return next(test for test in BATTERY if test.name == name)
+    return next(test for test in all_tests() if test.name == name)
 
 
 def test_a_test_finds_the_same_with_and_without_somebody_who_gathers():
@@ -122,7 +122,7 @@ def test_another_error_is_not_swallowed():
 
 def test_names_choose_tests_in_the_order_of_the_battery():
     assert [one.name for one in chosen("permutation, task")] == ["task", "permutation"]
-    assert chosen("all") == list(BATTERY)
+    assert chosen("all") == all_tests()
     for strange in ("permutations", "", []):
         with pytest.raises(ValueError, match="expected 'all' or some of task"):
             chosen(strange)

@@ -5,7 +5,7 @@ import torch
 
 from regard.data.multi30k import pairs
 from regard.data.word_alignments import AlignedPair
-from regard.judging.battery import BATTERY, run
+from regard.judging.battery import all_tests, run
 from regard.judging.pieced import pieced
 from regard.judging.translator import Translator
 from regard.models.ready import translator
@@ -48,7 +48,7 @@ def test_possible_links_are_allowed_and_sure_ones_are_wanted(task):
     model = translator(len(task.words), len(task.target_words), dim=8, width=8).eval()
     adapter = Translator(model, [one.example for one in made], words=task.words, target_words=task.target_words,
                          pieced=made)  # fmt: skip
-    test = next(one for one in BATTERY if one.name == "alignment")
+    test = next(one for one in all_tests() if one.name == "alignment")
     judged = run(test, adapter)
     assert not judged.left_out and judged.findings[0].baselines["diagonal"] == 0  # the diagonal is the gold here
     other = Translator(model, [one.example for one in made], words=task.words, target_words=task.target_words,

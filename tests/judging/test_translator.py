@@ -10,7 +10,7 @@ import regard
 from regard.cli import app
 from regard.data import cipher
 from regard.judging.alignment import judge_alignment
-from regard.judging.battery import BATTERY, run
+from regard.judging.battery import all_tests, run
 from regard.judging.evidence import Grid
 from regard.judging.forced import forced_weights
 from regard.judging.links import argmax_links
@@ -33,7 +33,7 @@ def writer():
 
 
 def by_name(name):
-    return next(test for test in BATTERY if test.name == name)
+    return next(test for test in all_tests() if test.name == name)
 
 
 def test_links_are_judged_against_gold_and_a_typical_pair_is_shown(writer):

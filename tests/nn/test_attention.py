@@ -23,8 +23,8 @@ from regard import (
     Window,
     attend,
 )  # fmt: skip
+from regard.core.scores import SCORES
 from regard.nn import Attention, build_score
-from regard.nn.build import SCORES
 
 ALIGNMENTS = (*regard.alignments.NAMES, "reinforced")
 IGNORE_THE_QUERY = ("query_free", "learned_query")
@@ -129,7 +129,7 @@ def test_grouped_queries_equal_the_keys_repeated():
 
 
 @pytest.mark.parametrize("align", ALIGNMENTS)
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("score", SCORES.built)
 def test_every_score_with_every_alignment_runs_and_teaches_its_parameters(score, align):
     if score == "location_aware" and align == "monotonic":  # two stepwise mechanisms have no order between them
         with pytest.raises(ValueError, match="LocationAware and Monotonic do not fit"):

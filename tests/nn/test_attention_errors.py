@@ -18,7 +18,7 @@ X = torch.zeros(2, 5, 8)
     ({"dim": 8, "heads": 2, "d_k": 2.5}, r"d_k=2\.5.*whole number"),
     ({"dim": 8, "heads": 4, "kv_heads": 3}, r"heads=4, kv_heads=3.*divides"),
     ({"dim": 8, "heads": 2, "dropout": 1.0}, r"dropout=1\.0.*0 <= dropout < 1"),
-    ({"dim": 8, "heads": 2, "score": "scaled"}, r"score='scaled' is unknown; expected one of dot, scaled_dot"),
+    ({"dim": 8, "heads": 2, "score": "scaled"}, r"score='scaled' is unknown; expected one of .*dot, scaled_dot"),
     ({"dim": 8, "heads": 2, "score": "location"}, r"Location\(4, length, heads=2\)"),
     ({"dim": 8, "heads": 2, "align": "top"}, r"align='top' is unknown"),
     ({"dim": 8, "heads": 2, "align": "topk"}, r"TopK\(k\)"),

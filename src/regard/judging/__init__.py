@@ -1,7 +1,8 @@
 """Judges: numbers about attention and models, each with its interval and the baselines beside it."""
 
 from .adapter import Adapter
-from .battery import BATTERY, Judged
+from .asking import Judge, asks
+from .battery import Judged, all_tests
 from .finding import Finding, from_json, to_json
 from .inputs import Instance, LeftOut
 from .intervals import Estimate, estimate, stream
@@ -10,15 +11,17 @@ from .looks import Look
 from .report import Report
 
 __all__ = [
-    "BATTERY",
     "Adapter",
     "Estimate",
     "Finding",
     "Instance",
+    "Judge",
     "Judged",
     "LeftOut",
     "Look",
     "Report",
+    "all_tests",
+    "asks",
     "estimate",
     "from_json",
     "judge",

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..recording.intervening.interventions import DropHeads, Intervention, Permute, Uniform, ZeroValue
 from .adapter import Adapter, Changes
+from .asking import asks
 from .divergence import jsd, tvd
 from .evidence import Grid, keep
 from .finding import Finding
@@ -18,6 +19,7 @@ TEST = "ablation"
 TVD = "total variation (max 1)"
 
 
+@asks("What does the output owe to attention, to each layer and to each head?", first=2)
 def ablation(adapter: Adapter, *, heads: bool = True, seed: int = 0) -> list[Finding]:
     """What changes when attention is taken out of a trained model, which is not trained anew.
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..recording.intervening.interventions import Here
 from .adapter import Adapter
+from .asking import asks
 from .divergence import jsd, over_units, tvd
 from .evidence import Example, Plot, Series, Texts, gathering, keep
 from .examples import cut, facts, typical
@@ -65,6 +66,7 @@ class Sought(AmongUnits):
         return made
 
 
+@asks("Do quite different weights give the same prediction?")
 def adversary(
     adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0.01, seed: int = 0
 ) -> list[Finding]:

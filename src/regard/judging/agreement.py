@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .adapter import Adapter
+from .asking import asks
 from .correlation import kendall
 from .evidence import Grid, keep
 from .finding import Finding
@@ -28,6 +29,7 @@ class Matrix:
     high: np.ndarray
 
 
+@asks("Do the importances agree with one another?", first=0)  # a matrix, not a verdict
 def agreement(adapter: Adapter, names: Sequence[str] | None = None, *, seed: int = 0) -> list[Finding]:
     """Kendall's tau-b of every two importances over the units of an instance, mean of the instances.
 

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from .adapter import Adapter
+from .asking import asks
 from .evidence import Histogram, Texts, gathering, keep
 from .examples import examples, typical
 from .finding import Finding
@@ -19,6 +20,7 @@ PAIRS = (("attention", "gradient"), ("attention", "leave one out"), ("gradient",
          ("random", "gradient"), ("random", "leave one out"))  # fmt: skip
 
 
+@asks("Do the weights order the units as gradients and leaving units out do?", first=3)
 def correlation(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> list[Finding]:
     """Kendall's tau-b (ties counted) of the judged weights with gradients and with leave-one-out, mean of instances.
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .adapter import Adapter
+from .asking import asks
 from .evidence import Grid, Histogram, keep
 from .finding import Finding
 from .importance import Importance, attention, chance, gradient, importances, uniform
@@ -31,6 +32,7 @@ def steps_of(units: int) -> range:
     return range(1, units + 1, max(1, math.ceil(units / 100)))
 
 
+@asks("Is the prediction gone without the units of most weight, and kept by them alone?", first=2)
 def faithfulness(
     adapter: Adapter, measure: Importance = attention, *, name: str = "attention",
     beside: "Mapping[str, Importance] | None" = None, bins: Sequence[float] = BINS, seed: int = 0,
@@ -58,6 +60,10 @@ def faithfulness(
     return _findings(name, found, others, seed)
 
 
+@asks(
+    "Which importance of units is faithful: attention, maps made of it, gradients?", name="importances",
+    first=0,  # its first number is that of the test before
+)  # fmt: skip
 def faithfulness_of_all(
     adapter: Adapter, names: Sequence[str] | None = None, *, bins: Sequence[float] = BINS, seed: int = 0
 ) -> list[Finding]:

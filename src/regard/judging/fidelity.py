@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from .adapter import Adapter
+from .asking import asks
 from .edge_importance import layers_of
 from .faithfulness import DRAWS, ranked
 from .finding import Finding
@@ -19,6 +20,7 @@ KINDS = ("model", "phenomenon")
 SHARE = 0.2
 
 
+@asks("Do the decisions go with the edges of most weight, and stay with them alone?", edges=True)
 def fidelity(
     adapter: Adapter, measures: "Mapping[str, Importance] | None" = None, *, share: float = SHARE, kind: str = "model",
     seed: int = 0,

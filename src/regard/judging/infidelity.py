@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .adapter import Adapter
+from .asking import asks
 from .faithfulness import predict_each
 from .finding import Finding
 from .importance import Importance, chance, importances, uniform
@@ -18,6 +19,7 @@ TEST = "infidelity"
 TIMES = 32  # sets of units that are taken away of each text
 
 
+@asks("Which importance foretells what happens without some of the units?")
 def infidelity(
     adapter: Adapter, names: Sequence[str] | None = None, *, times: int = TIMES, seed: int = 0
 ) -> list[Finding]:

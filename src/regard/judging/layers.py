@@ -8,6 +8,7 @@ from torch import Tensor
 from .adapter import Adapter
 from .adversary import adversary
 from .agreement import taus_of
+from .asking import asks
 from .evidence import Plot, Series, keep
 from .faithfulness import BINS, RANDOM, erased_by
 from .finding import Better, Finding
@@ -47,6 +48,10 @@ def weights_of(look: Look) -> Importance:
     return read
 
 
+@asks(
+    "Which layer's weights agree with gradients and erasure; does the whole way through them?",
+    first=0,  # no layer stands for the others
+)
 def layers(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -> list[Finding]:
     """The weights of each layer in turn, of their mean, and rollout: agreement with gradients and leave-one-out (tau-b
     over all units, the weights of the adapter's own look held fast), comprehensiveness and sufficiency.
@@ -75,6 +80,7 @@ def layers(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -> 
     return made
 
 
+@asks("Do quite different weights in all layers at once give the same prediction?", name="everywhere")
 def adversary_of_all_layers(
     adapter: Adapter, *, starts: int = 2, steps: int = 100, rate: float = 0.1, seed: int = 0
 ) -> list[Finding]:
@@ -89,6 +95,7 @@ def adversary_of_all_layers(
     return [replace(one, name=one.name + ALL) for one in found]
 
 
+@asks("Does it matter how units are taken away, by a mask or by deletion?")
 def removals(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -> list[Finding]:
     """Comprehensiveness and sufficiency of the judged weights when units are masked, and beside it when they are
     deleted: a mask leaves a hole that a model may never have met, deletion moves what follows."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from ..recording.intervening.interventions import Here
 from ..recording.intervening.rows import permuted, seeded
 from .adapter import Adapter
+from .asking import asks
 from .divergence import over_units, tvd
 from .evidence import Plot, Series, keep
 from .finding import Finding
@@ -41,6 +42,7 @@ class Even(AmongUnits):
         return (weights * open_pairs).sum(-1, keepdim=True) / open_pairs.sum(-1, keepdim=True).clamp_min(1)
 
 
+@asks("Does it matter which units have the weights?")
 def permutation(adapter: Adapter, *, times: int = 100, seed: int = 0) -> list[Finding]:
     """How far the prediction moves when the judged weights change places among the units; what was encoded stays.
 

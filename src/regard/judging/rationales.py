@@ -3,6 +3,7 @@
 import numpy as np
 
 from .adapter import Adapter
+from .asking import asks
 from .correctness import judge_correctness
 from .divergence import over_units
 from .evidence import Histogram, Texts, gathering, keep
@@ -13,6 +14,7 @@ from .inputs import Inputs, LeftOut
 from .overlap import auprc, judge_overlap
 
 
+@asks("Do the weights lie where people put their marks?")
 def rationales(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     """AUPRC, token F1, IOU-F1 and attention correctness of the judged weights among the units, beside random weights,
     mere position and chance. Instances whose rationale is empty are left out and counted; those that carry none are

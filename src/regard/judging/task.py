@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 
 from .adapter import Adapter
+from .asking import asks
 from .extrinsic import extrinsic
 from .finding import Finding
 from .inputs import LeftOut
 
 
+@asks("How well does the model do what it is for?")
 def task(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     """Accuracy, precision, recall, F1 and AUC of the classes, beside the commonest class and what is trivial.
 

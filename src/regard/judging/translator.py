@@ -13,6 +13,7 @@ from ..data.vocabulary import Vocabulary
 from ..models.search import say
 from .adapter import Adapter
 from .alignment import corpus_counts, error_rate, judge_alignment, judge_soft_alignment
+from .asking import asks
 from .evidence import Grid, Histogram, gathering, keep
 from .examples import SHOWN, typical
 from .extrinsic import extrinsic
@@ -68,6 +69,7 @@ class Translator(Adapter):
         return found
 
 
+@asks("Do the weights link the words that people link?", of="text")
 def alignment(adapter: Translator, *, seed: int = 0) -> list[Finding]:
     """Error rate, precision and recall of the links that the largest weights draw, then of the weights themselves,
     against gold links; beside the diagonal, random links and equal weights. Pairs without gold are not judged."""
@@ -94,6 +96,7 @@ def alignment(adapter: Translator, *, seed: int = 0) -> list[Finding]:
     return [*judge_alignment(links, gold, seed=seed), *judge_soft_alignment(weights, gold, seed=seed)]
 
 
+@asks("How well does the model write?", first=2, of="text")
 def translation(adapter: Translator, *, seed: int = 0) -> list[Finding]:
     """BLEU and METEOR of what the model writes, beside the source itself."""
     wanted = [" ".join(adapter.target_words.decode(one.target)) for one in adapter.examples]

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 
-from ..core.alignments import NAMES
-from ..nn.build import SCORES
+from ..core.alignments import ALIGNMENTS as _ALIGNMENTS
+from ..core.scores import SCORES as _SCORES
 
-ALIGNMENTS = tuple(dict.fromkeys((*NAMES, "local_predictive", "reinforced")))  # these two have networks of their own
+SCORES, ALIGNMENTS = _SCORES.built, _ALIGNMENTS.built  # by name, with parameters of their own
 WHOLE = ("none", "mean")  # nothing is scored or aligned
 BY_FEATURE = ("additive", "concat", "general", "dot", "scaled_dot", "gaussian", "laplace")
 QUERIES = ("learned", "summary", "mean")

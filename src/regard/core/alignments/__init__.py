@@ -1,8 +1,11 @@
-"""Alignments: scores into weights. Each class is also known by a name."""
+"""Alignments: scores into weights. Each class is also known by a name.
 
-from collections.abc import Callable
+A file in this folder with a class that says its name, class Powers(Alignment, name="powers"), is all that a new one
+needs.
+"""
 
-from .alignment import NOTHING, Alignment, Look, RowState, open_pairs
+from ..named import read_folder
+from .alignment import ALIGNMENTS, NOTHING, Alignment, Look, RowState, open_pairs
 from .chosen import Gumbel, Hard, TopK
 from .local import Bell, Local, LocalPredictive
 from .monotonic import Monotonic
@@ -10,27 +13,15 @@ from .policy import Reinforced
 from .soft import ReLU, Sigmoid, Softmax, Uniform
 from .sparse import Entmax, Sparsemax
 
-NAMES: dict[str, Callable[[], Alignment]] = {
-    "softmax": Softmax,
-    "sparsemax": Sparsemax,
-    "entmax15": Entmax,
-    "sigmoid": Sigmoid,
-    "relu": ReLU,
-    "uniform": Uniform,
-    "hard": Hard,
-    "gumbel": Gumbel,
-    "local": Local,
-    "local_predictive": LocalPredictive,
-    "monotonic": Monotonic,
-}
+read_folder(__name__, __path__)  # a file with an alignment in it is enlisted by lying here
+NAMES: dict[str, type[Alignment]] = ALIGNMENTS.free
 _NEED_SIZES = {"topk": "TopK(k)", "top_k": "TopK(k)", "entmax": "Entmax(alpha)", "reinforced": "Reinforced(d)"}
-_made: dict[str, Alignment] = {name: make() for name, make in NAMES.items()}
 
 
 def alignment_of(align: "str | Alignment") -> Alignment:
     """An alignment from its name (one shared object a name) or itself."""
     if isinstance(align, str):
-        found = _made.get(align)
+        found = ALIGNMENTS.shared(align)
         if found is None:
             if align in _NEED_SIZES:
                 raise ValueError(f"align={align!r} needs an argument: pass {_NEED_SIZES[align]}.")
@@ -44,7 +35,12 @@ def alignment_of(align: "str | Alignment") -> Alignment:
 
 
 __all__ = [
-    "NAMES", "NOTHING", "Alignment", "Bell", "Entmax", "Gumbel", "Hard", "Local", "LocalPredictive", "Look",
-    "Monotonic", "ReLU", "Reinforced", "RowState", "Sigmoid", "Softmax", "Sparsemax", "TopK", "Uniform", "alignment_of",
-    "open_pairs",
+    "ALIGNMENTS", "NAMES", "NOTHING", "Alignment", "Bell", "Entmax", "Gumbel", "Hard", "Local", "LocalPredictive",
+    "Look", "Monotonic", "ReLU", "Reinforced", "RowState", "Sigmoid", "Softmax", "Sparsemax", "TopK", "Uniform",
+    "alignment_of", "open_pairs",
 ]  # fmt: skip
+for _kind in ALIGNMENTS.pages:  # those that no line above imports
+    if globals().setdefault(_kind.__name__, _kind) is _kind and _kind.__name__ not in __all__:
+        __all__.append(_kind.__name__)
+for _name in NAMES:  # made now: torch.compile meets them as they are
+    ALIGNMENTS.shared(_name)

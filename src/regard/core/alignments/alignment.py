@@ -1,11 +1,12 @@
 """What an alignment is: scores into weights, w_ij = g_ij f(s_ij - tau_i), and the row state it leaves."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
 from ..cores import Grads
+from ..named import Names, built_for
 from ..spec import Spec
 
 
@@ -33,6 +34,9 @@ class Look(NamedTuple):
 NOTHING = Look()
 
 
+ALIGNMENTS: "Names[Alignment]" = Names("alignment")
+
+
 class Alignment(nn.Module, Spec):
     """Scores into weights, over the last axis.
 
@@ -40,6 +44,9 @@ class Alignment(nn.Module, Spec):
     Kernels use the other three on rows of scores that hold -inf where a pair is masked: `state` (what the row
     remembers), `weights` (f, elementwise given the state) and `vjp` (the gradient of one row block).
     `noise` is Gumbel noise of the shape of s, given when attend(sample=True).
+
+    class Powers(Alignment, name="powers") is known by that name wherever an alignment is asked for; page= says which
+    page of docs/mechanisms is about it, the one of its own name unless told.
     """
 
     kept: ClassVar[tuple[str, ...]] = ()
@@ -51,13 +58,23 @@ class Alignment(nn.Module, Spec):
     uses_scores = True
     remembers = False  # state, weights and vjp are there, so that rows can be run in blocks and read again
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(
+        cls, *, name: "str | tuple[str, ...]" = (), free: bool = True, page: str = "", **options: Any
+    ) -> None:
         """A new definition is not what inherited kernels compute: without its own it runs by the definition alone."""
         super().__init_subclass__(**options)
+        if name:
+            ALIGNMENTS.enlist(cls, name, free=free, page=page)
         if "weights" in cls.__dict__:
             cls.remembers = True
         elif "forward" in cls.__dict__:
             cls.remembers, cls.uses_scores, cls.chooses = False, True, False
+
+    @classmethod
+    def built_for(cls, d_q: int, d_k: int, heads: int = 1) -> Self:
+        """The learned form for queries of width d_q and keys of width d_k: the constructor is given what it takes of
+        d_q, d_k, d and heads."""
+        return built_for(cls, d_q, d_k, heads)
 
     def check(self, q: Tensor, k: Tensor) -> None:
         """Refuses queries (B, H, n, d_q) and keys (B, H_k, m, d_k) that its parameters were not built for."""

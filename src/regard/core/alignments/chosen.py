@@ -64,7 +64,7 @@ def _columns_at(place: Tensor, look: Look) -> Tensor:
     return key[place] if key.ndim == 1 else key.expand(*place.shape[:-1], key.shape[-1]).gather(-1, place)
 
 
-class Hard(Alignment):
+class Hard(Alignment, name="hard"):
     """Look at one key: drawn from the softmax (attend(sample=True)), or the best one.
 
         index_i ~ Categorical(softmax(s_i)),   w_ij = 1 if j = index_i else 0
@@ -102,7 +102,7 @@ class Hard(Alignment):
         return torch.zeros_like(s)
 
 
-class Gumbel(Alignment):
+class Gumbel(Alignment, name="gumbel", page="hard"):
     """A soft draw: noise, then softmax; a low temperature makes it nearly one-hot.
 
         w_i = softmax((s_i + g_i) / temperature),   g = -log(-log U)          (g = 0 unless attend(sample=True))

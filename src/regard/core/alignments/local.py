@@ -33,7 +33,7 @@ class Bell(Factor):
         return (dfactor * factor * self._away(tile)).sum(-1) / self.width**2
 
 
-class Local(Softmax):
+class Local(Softmax, name="local"):
     """Local monotonic attention: softmax within `window` positions of the query's own.
 
         w_ij = softmax over |j - i| <= window
@@ -53,7 +53,7 @@ class Local(Softmax):
         return over & Window(self.window, self.window, align="start"), None
 
 
-class LocalPredictive(Softmax):
+class LocalPredictive(Softmax, name="local_predictive", page="local"):
     """Local predictive attention: the query says where to look, and a bell about that place fades the weights.
 
         p_i = (S - 1) sigmoid(v . tanh(W q_i)),   S = number of valid keys

@@ -6,7 +6,7 @@ from torch import Tensor
 from .alignment import Alignment
 
 
-class Monotonic(Alignment):
+class Monotonic(Alignment, name="monotonic"):
     """Attention that only moves forward, in expectation over where it stops.
 
         p_tj = sigmoid(s_tj + noise),   q_tj = (1 - p_t,j-1) q_t,j-1 + w_t-1,j,   w_tj = p_tj q_tj,   w_0 = one-hot(0)

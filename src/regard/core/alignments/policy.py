@@ -9,7 +9,7 @@ from ..structures import Chosen, Structure
 from .soft import Softmax
 
 
-class Reinforced(Softmax):
+class Reinforced(Softmax, name="reinforced", free=False):
     """A policy selects tokens; softmax runs over the selected ones.
 
         pi_j = sigmoid(w . act(W [k_j; mean k; k_j * mean k] + b) + b'),   z_j ~ Bernoulli(pi_j),

@@ -9,7 +9,7 @@ from ..cores import Grads
 from .alignment import NOTHING, Alignment, Look, RowState, counted, log_sum_exp, masked, summing_to_one, zeroed
 
 
-class Softmax(Alignment):
+class Softmax(Alignment, name="softmax"):
     """Soft (global) attention: a distribution over the keys, every weight positive.
 
         w_ij = exp(s_ij - tau_i),   tau_i = log sum_j exp s_ij
@@ -34,7 +34,7 @@ class Softmax(Alignment):
         return w * (dw - (w * dw).sum(-1, keepdim=True))
 
 
-class Sigmoid(Alignment):
+class Sigmoid(Alignment, name="sigmoid", page="elementwise"):
     """Each key is judged by itself; rows need not sum to one.
 
         w_ij = 1 / (1 + exp(-(s_ij + bias))),   bias = -log(number of keys of row i) unless given
@@ -70,7 +70,7 @@ class Sigmoid(Alignment):
         return w * (1 - w) * dw
 
 
-class ReLU(Alignment):
+class ReLU(Alignment, name="relu", page="elementwise"):
     """The positive part of the score, divided by the number of keys.
 
         w_ij = max(s_ij, 0) / count_i
@@ -100,7 +100,7 @@ class ReLU(Alignment):
         return (w > 0) * dw * state.scale[..., None]
 
 
-class Uniform(Alignment):
+class Uniform(Alignment, name="uniform"):
     """The ablation: every allowed key weighs the same, whatever its score.
 
         w_ij = 1 / count_i

@@ -138,7 +138,7 @@ def _over(value: Tensor, like: Tensor) -> Tensor:
     return value.sum_to_size(like.shape)
 
 
-class Entmax(Alignment):
+class Entmax(Alignment, name="entmax15", page="sparse"):
     """Between softmax (alpha = 1) and sparsemax (alpha = 2): sparse rows that still sum to one.
 
         w_ij = [(alpha - 1)(s_ij - tau_i)]_+ ^ (1 / (alpha - 1)),   tau_i such that the row sums to one
@@ -202,7 +202,7 @@ def entmax(s: Tensor, keep: Tensor | None, alpha: float | Tensor) -> Tensor:
     return zeroed(_EntmaxFunction.apply(s, None, alpha), keep)
 
 
-class Sparsemax(Entmax):
+class Sparsemax(Entmax, name="sparsemax", page="sparse"):
     """The closest distribution to the scores, by Euclidean distance.
 
         w_i = argmin_p |p - s_i|^2 over the simplex = [s_i - tau_i]_+

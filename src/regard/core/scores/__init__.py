@@ -1,10 +1,11 @@
 """Scores: how well a query and a key match. One family a file; each class is also known by a name.
 
 A score built without sizes is parameter-free, and that is what a name means: "additive" is Additive().
+A file in this folder with a class that says its name, class Canberra(Score, name="canberra"), is all that a new one
+needs.
 """
 
-from collections.abc import Callable
-
+from ..named import read_folder
 from .additive import GAT, Additive, GATv2
 from .bias import EdgeBias, PairBias
 from .dot import Dot, ScaledDot
@@ -12,39 +13,22 @@ from .general import ActivatedGeneral, BiasedGeneral, General
 from .location import LearnedQuery, Location, LocationAware, QueryFree
 from .modifiers import Activation, ALiBi, Clamp, Modified, Modifier, RelativeBias, Sink, SoftCap
 from .rotary import Rotary
-from .score import Lowered, Score
+from .score import SCORES, Lowered, Score
 from .similarity import Content, Cosine, Gaussian, Laplace, LinearKernel, Trilinear
 
-NAMES: dict[str, Callable[[], Score]] = {
-    "dot": Dot,
-    "scaled_dot": ScaledDot,
-    "general": General,
-    "biased_general": BiasedGeneral,
-    "activated_general": ActivatedGeneral,
-    "additive": Additive,
-    "concat": Additive,
-    "cosine": Cosine,
-    "content": Content,
-    "gaussian": Gaussian,
-    "laplace": Laplace,
-    "trilinear": Trilinear,
-    "query_free": QueryFree,
-    "gat": GAT,
-    "gatv2": GATv2,
-    "linear_kernel": LinearKernel,
-}
+read_folder(__name__, __path__)  # a file with a score in it is enlisted by lying here
+NAMES: dict[str, type[Score]] = SCORES.free
 _NEED_SIZES = {
     "location": "Location(d_q, length)",
     "location_aware": "LocationAware(d_q)",
     "learned_query": "LearnedQuery(d_k)",
 }
-_made: dict[str, Score] = {name: make() for name, make in NAMES.items()}
 
 
 def score_of(score: "str | Score") -> Score:
     """A score from its name (one shared, parameter-free object a name) or itself."""
     if isinstance(score, str):
-        found = _made.get(score)
+        found = SCORES.shared(score)
         if found is None:
             if score in _NEED_SIZES:
                 raise ValueError(f"score={score!r} has no parameter-free form: pass {_NEED_SIZES[score]}.")
@@ -61,6 +45,7 @@ def score_of(score: "str | Score") -> Score:
 __all__ = [
     "GAT",
     "NAMES",
+    "SCORES",
     "ALiBi",
     "ActivatedGeneral",
     "Activation",
@@ -93,3 +78,8 @@ __all__ = [
     "Trilinear",
     "score_of",
 ]
+for _kind in SCORES.pages:  # those that no line above imports
+    if globals().setdefault(_kind.__name__, _kind) is _kind and _kind.__name__ not in __all__:
+        __all__.append(_kind.__name__)
+for _name in NAMES:  # made now: torch.compile meets them as they are
+    SCORES.shared(_name)

@@ -9,7 +9,7 @@ from ..errors import check_built
 from .score import Lowered, Score, check_alike, flat, per_head
 
 
-class Additive(Score):
+class Additive(Score, name=("additive", "concat")):
     """A one-hidden-layer perceptron looks at each pair.
 
         s_ij = v . act(W_q q_i + W_k k_j + b)           features=F: v becomes a matrix (w, F), one score a feature
@@ -124,7 +124,7 @@ class Additive(Score):
         return Lowered(Pair(flat(a), flat(b), None if v is None else per_head(v, q), self.activation, self.slope))
 
 
-class GATv2(Additive):
+class GATv2(Additive, name="gatv2", page="graph_scores"):
     """Graph attention whose ranking of neighbours depends on who asks.
 
         s_ij = a . LeakyReLU(q_i + k_j)                 q_i = W_l h_i, k_j = W_r h_j, projected by the caller
@@ -133,6 +133,8 @@ class GATv2(Additive):
 
     Brody et al. 2022: additive attention with LeakyReLU. Two queries may rank the same keys differently.
     """
+
+    one_width = True
 
     def __init__(self, d: int | None = None, heads: int = 1, slope: float = 0.2):
         super().__init__(activation="leaky_relu", slope=slope)
@@ -149,7 +151,7 @@ class GATv2(Additive):
         return super().readout(q) if self.v is None else self.v.to(q.dtype)
 
 
-class GAT(Score):
+class GAT(Score, name="gat", page="graph_scores"):
     """Graph attention: a target part plus a source part, bent by LeakyReLU.
 
         s_ij = LeakyReLU(a_d . q_i + a_s . k_j)         q_i = W h_i, k_j = W h_j, projected by the caller

@@ -6,10 +6,10 @@ from torch import Tensor
 
 from ..cores import Dot as DotCore
 from ..cores import Pair
-from .score import Lowered, Score, check_alike, flat
+from .score import Lowered, Score, flat
 
 
-class Dot(Score):
+class Dot(Score, name="dot"):
     """The query and the key point the same way.
 
         s_ij = q_i . k_j                      features=True: s_ijd = q_id k_jd
@@ -19,15 +19,14 @@ class Dot(Score):
     Luong et al. 2015. Not invariant to a common shift of queries and keys; doubling a key doubles its score.
     """
 
+    one_width = True
+
     def __init__(self, features: bool = False):
         super().__init__()
         self.by_feature = features
 
     def scale(self, q: Tensor) -> float:
         return 1.0
-
-    def check(self, q: Tensor, k: Tensor) -> None:
-        check_alike(self, q, k)
 
     def feature_count(self, q: Tensor) -> int | None:
         return q.shape[-1] if self.by_feature else None
@@ -47,7 +46,7 @@ class Dot(Score):
         return Lowered(DotCore(flat(q), flat(k), self.scale(q)))
 
 
-class ScaledDot(Dot):
+class ScaledDot(Dot, name="scaled_dot", page="dot"):
     """Dot, kept at unit variance whatever the width.
 
         s_ij = q_i . k_j / sqrt(d)

@@ -9,7 +9,7 @@ from .modifiers import Activation
 from .score import Lowered, Score, check_alike, flat
 
 
-class General(Score):
+class General(Score, name="general"):
     """A learned matrix compares spaces of different widths.
 
         s_ij = k_j^T W q_i                    features=F: s_ijf = k_j^T W_f q_i
@@ -55,7 +55,7 @@ class General(Score):
         return Lowered(DotCore(flat(self.map_query(q)), flat(k)))
 
 
-class BiasedGeneral(General):
+class BiasedGeneral(General, name="biased_general", page="general"):
     """General, with a bias that favours some directions of the keys whatever the query.
 
         s_ij = k_j^T (W q_i + b)
@@ -74,7 +74,7 @@ class BiasedGeneral(General):
         return mapped if self.bias is None else mapped + self.bias.to(q.dtype)[..., None, :]
 
 
-class ActivatedGeneral(General):
+class ActivatedGeneral(General, name="activated_general", page="general"):
     """General, squashed: no pair can dominate by the length of its vectors.
 
         s_ij = act(k_j^T W q_i + b)

@@ -43,7 +43,7 @@ class Location(Score):
         return Lowered(DotCore(flat(q), per_head(self._first(k.shape[-2]).to(q.dtype), q)))
 
 
-class QueryFree(Score):
+class QueryFree(Score, name="query_free"):
     """Each key speaks for itself; the learned part is what is looked for.
 
         s_j = w . act(W k_j + b)                        features=F: w becomes a matrix (width, F): source2token
@@ -102,7 +102,7 @@ class QueryFree(Score):
         return Lowered(no_scores(q, k), key_bias=self.of_keys(wide(k)).flatten(0, 1))
 
 
-class LearnedQuery(QueryFree):
+class LearnedQuery(QueryFree, name="learned_query", free=False, page="query_free"):
     """One learned query for everybody.
 
         s_j = query . k_j
@@ -125,7 +125,7 @@ class LearnedQuery(QueryFree):
         return (k * self.query.to(k.dtype)[:, None]).sum(-1)
 
 
-class LocationAware(Score):
+class LocationAware(Score, name="location_aware", free=False):
     """Additive attention that also sees where it looked one step before.
 
         s_tj = w . tanh(W q_t + V k_j + U f_tj + b),   f_t = conv1d(weights of step t - 1)

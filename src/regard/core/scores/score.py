@@ -1,12 +1,13 @@
 """What a score is: a function of a query and a key, and its hand-over to the kernels."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from ..cores import Dot, Opaque, Pair
+from ..named import Names, built_for
 from ..spec import Spec
 
 if TYPE_CHECKING:
@@ -39,29 +40,48 @@ class Lowered(Spec):
         return not isinstance(self.core, Opaque) and all(modifier.closed for modifier in self.modifiers)
 
 
+SCORES: "Names[Score]" = Names("score")
+
+
 class Score(nn.Module):
     """How well a query and a key match: q (..., H, n, d_q), k (..., H, m, d_k) -> s (..., H, n, m).
 
     `forward` is the definition. A feature-wise score returns (..., H, F, n, m) and says F in `features`.
     A score of your own is a subclass with `forward` alone: it must treat each pair by itself (no look across keys),
     and then runs on the reference and on chunked at once. `lower` hands a score to the kernels; None keeps it as is.
+
+    class Canberra(Score, name="canberra") is known by that name wherever a score is asked for; page= says which page of
+    docs/mechanisms is about it, the one of its own name unless told.
     """
 
     features: int | None = None
     stepwise = False
+    one_width = False  # whether queries and keys are compared coordinate by coordinate
     positional = False  # whether forward depends on where a key stands, and so cannot be called on slices
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(
+        cls, *, name: "str | tuple[str, ...]" = (), free: bool = True, page: str = "", **options: Any
+    ) -> None:
         """A new definition is not what an inherited lowering computes: without one of its own it runs as written."""
         super().__init_subclass__(**options)
+        if name:
+            SCORES.enlist(cls, name, free=free, page=page)
         if "forward" in cls.__dict__ and "lower" not in cls.__dict__:
             cls.lower = Score.lower  # type: ignore[method-assign]
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         raise TypeError(f"{type(self).__name__} has no forward(q, k): a score of your own defines it.")
 
+    @classmethod
+    def built_for(cls, d_q: int, d_k: int, heads: int = 1) -> Self:
+        """The learned form for queries of width d_q and keys of width d_k, with parameters for each head: the
+        constructor is given what it takes of d_q, d_k, d and heads."""
+        return built_for(cls, d_q, d_k, heads)
+
     def check(self, q: Tensor, k: Tensor) -> None:
         """Refuses queries (B, H, n, d_q) and keys (B, H_k, m, d_k) of the wrong size before anything runs."""
+        if self.one_width:
+            check_alike(self, q, k)
 
     def feature_count(self, q: Tensor) -> int | None:
         """F, which must be the width of the values; None where a pair has one weight."""

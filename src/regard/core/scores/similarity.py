@@ -1,6 +1,7 @@
 """Scores from likeness: cosine, distances, content with sharpness, trilinear, and a kernel in linear time."""
 
 import math
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +11,7 @@ from ..cores import Dot as DotCore
 from ..cores import Pair
 from ..errors import check_built, check_heads
 from .modifiers import Activation
-from .score import Lowered, Score, check_alike, flat, wide
+from .score import Lowered, Score, flat, wide
 
 
 def _unit(x: Tensor, eps: float) -> Tensor:
@@ -23,7 +24,7 @@ def _before_softplus(x: float) -> float:
     return x + math.log(-math.expm1(-x))
 
 
-class Cosine(Score):
+class Cosine(Score, name="cosine", page="similarity"):
     """Direction alone counts, not length.
 
         s_ij = sharpness * q_i . k_j / (|q_i| |k_j|)
@@ -33,12 +34,11 @@ class Cosine(Score):
     Graves et al. 2014. Rescaling a key by a positive factor changes nothing; norms are taken in fp32.
     """
 
+    one_width = True
+
     def __init__(self, sharpness: float = 1.0, eps: float = 1e-8):
         super().__init__()
         self.sharpness, self.eps = sharpness, eps
-
-    def check(self, q: Tensor, k: Tensor) -> None:
-        check_alike(self, q, k)
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return self.sharpness * (_unit(q, self.eps) @ _unit(k, self.eps).transpose(-1, -2))
@@ -47,7 +47,7 @@ class Cosine(Score):
         return Lowered(DotCore(flat(_unit(q, self.eps)), flat(_unit(k, self.eps)), self.sharpness))
 
 
-class Content(Score):
+class Content(Score, name="content", page="similarity"):
     """Content-based addressing: the query also says how sharply it looks.
 
         s_ij = beta_i cos(q_i, k_j),   beta_i = softplus(w . q_i + b)          without sizes: beta = sharpness
@@ -56,6 +56,8 @@ class Content(Score):
 
     Graves et al. 2014 (neural Turing machine). beta = 0 gives uniform weights, a large beta the nearest key.
     """
+
+    one_width = True
 
     def __init__(self, d_q: int | None = None, heads: int = 1, sharpness: float = 1.0, eps: float = 1e-8):
         super().__init__()
@@ -67,7 +69,7 @@ class Content(Score):
         self.bias = None if d_q is None else nn.Parameter(torch.full((heads,), _before_softplus(sharpness)))
 
     def check(self, q: Tensor, k: Tensor) -> None:
-        check_alike(self, q, k)
+        super().check(q, k)
         if self.weight is not None:
             check_built(self, "q", q, self.weight.shape[-1], self.weight.shape[0])
 
@@ -85,7 +87,7 @@ class Content(Score):
         return Lowered(DotCore(flat(self._sharp(q)), flat(_unit(k, self.eps))))
 
 
-class Gaussian(Score):
+class Gaussian(Score, name="gaussian", page="similarity"):
     """Near is alike: the logarithm of a Gaussian kernel (Nadaraya 1964, Watson 1964).
 
         s_ij = -|q_i - k_j|^2 / (2 width^2)             features=True: s_ijd = -(q_id - k_jd)^2 / (2 width^2)
@@ -96,6 +98,8 @@ class Gaussian(Score):
     Runs on the dot kernels: |q|^2 drops, |k|^2 becomes a bias of the key, kept in fp32.
     """
 
+    one_width = True
+
     def __init__(self, width: float = 1.0, learned: bool = False, heads: int = 1, features: bool = False):
         super().__init__()
         if width <= 0:
@@ -104,8 +108,13 @@ class Gaussian(Score):
         self.fixed = width
         self.raw = nn.Parameter(torch.full((heads,), _before_softplus(width))) if learned else None
 
+    @classmethod
+    def built_for(cls, d_q: int, d_k: int, heads: int = 1) -> Self:
+        """Its width is learned, and starts so that scores of unit-variance vectors vary as those of scaled dot."""
+        return cls(width=d_k**0.25, learned=True, heads=heads)
+
     def check(self, q: Tensor, k: Tensor) -> None:
-        check_alike(self, q, k)
+        super().check(q, k)
         if self.raw is not None:
             check_heads(self, self.raw.shape[0], q.shape[1])
 
@@ -131,7 +140,7 @@ class Gaussian(Score):
         return Lowered(DotCore(flat(a), flat(b)), key_bias.flatten(0, 1), row_bias.flatten(0, 1))
 
 
-class Laplace(Score):
+class Laplace(Score, name="laplace", page="similarity"):
     """Near is alike, counted along the axes: the logarithm of a Laplace kernel.
 
         s_ij = -sum_d |q_id - k_jd| / width             features=True: one score a dimension, no sum
@@ -141,14 +150,18 @@ class Laplace(Score):
     Moving queries and keys together changes nothing. A far dimension costs its distance, not its square.
     """
 
+    one_width = True
+
     def __init__(self, width: float = 1.0, features: bool = False):
         super().__init__()
         if width <= 0:
             raise ValueError(f"Laplace(width={width}): expected a positive width.")
         self.by_feature, self.width = features, width
 
-    def check(self, q: Tensor, k: Tensor) -> None:
-        check_alike(self, q, k)
+    @classmethod
+    def built_for(cls, d_q: int, d_k: int, heads: int = 1) -> Self:
+        """As wide as keeps scores of unit-variance vectors varying as those of scaled dot."""
+        return cls(width=d_k**0.5)
 
     def feature_count(self, q: Tensor) -> int | None:
         return q.shape[-1] if self.by_feature else None
@@ -164,7 +177,7 @@ class Laplace(Score):
         return Lowered(Pair(a, b, 1.0, "negative_abs"))
 
 
-class Trilinear(Score):
+class Trilinear(Score, name="trilinear", page="general"):
     """Query, key and their product, weighed together.
 
         s_ij = u . q_i + v . k_j + w . (q_i * k_j)
@@ -173,6 +186,8 @@ class Trilinear(Score):
 
     Seo et al. 2017 (BiDAF). Under softmax the weights do not depend on u. Runs on the dot kernels with a key bias.
     """
+
+    one_width = True
 
     def __init__(self, d: int | None = None, heads: int = 1):
         super().__init__()
@@ -183,7 +198,7 @@ class Trilinear(Score):
             )
 
     def check(self, q: Tensor, k: Tensor) -> None:
-        check_alike(self, q, k)
+        super().check(q, k)
         if self.weights is not None:
             check_built(self, "q", q, self.weights.shape[-1], self.weights.shape[1])
 
@@ -202,7 +217,7 @@ class Trilinear(Score):
         return Lowered(DotCore(flat(q * w), flat(k)), key_bias.flatten(0, 1), row_bias.flatten(0, 1))
 
 
-class LinearKernel(Score):
+class LinearKernel(Score, name="linear_kernel"):
     """A kernel that factorises, so that attention costs O(n): the logarithm of phi(q) . phi(k), phi = elu + 1.
 
         s_ij = log(phi(q_i) . phi(k_j))                 under softmax: y_i = phi(q_i) (sum_j phi(k_j) v_j^T) / norm
@@ -212,8 +227,7 @@ class LinearKernel(Score):
     Katharopoulos et al. 2020. The n x m form and the associative form (backend "linear") are equal.
     """
 
-    def check(self, q: Tensor, k: Tensor) -> None:
-        check_alike(self, q, k)
+    one_width = True
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         kernel = (F.elu(q) + 1) @ (F.elu(k) + 1).transpose(-1, -2)

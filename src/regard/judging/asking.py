@@ -1,0 +1,58 @@
+"""A test says what it asks, and is in the battery by that.
+
+    @asks("Does it matter which units have the weights?")
+    def permutation(adapter, *, seed=0) -> list[Finding]: ...
+
+A file of this folder with such a function in it is all that a new test needs: `regard judge`, `regard.judge` and
+studies know it by its name, and a report tells what it found. What figures need it hands over by `keep(...)` of
+evidence.py; a model or data for which it has no meaning it answers with `raise LeftOut("no instance has a label")`:
+the report names the test and the reason, and goes on.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from .finding import Finding
+
+Test = TypeVar("Test", bound=Callable[..., list[Finding]])
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A test of the battery: its name, the question that it answers in plain words, the function, and how many of its
+    findings stand on the first page of a report."""
+
+    name: str
+    asks: str
+    run: Callable[..., list[Finding]]
+    first: int = 1
+    of: str = "classes"  # what the models give that it is for: classes or text
+    edges: bool = False  # whether it is for graphs alone
+
+
+ENLISTED: dict[str, Judge] = {}
+
+
+def asks(
+    question: str, *, name: str = "", first: int = 1, of: str = "classes", edges: bool = False
+) -> Callable[[Test], Test]:
+    """Puts a function (adapter, *, seed) -> list[Finding] into the battery. More arguments have defaults of their own.
+
+    question   what it answers, in plain words
+    name       how it is asked for; the function's own unless told
+    first      how many of its findings stand on the first page of a report; 0 where none is a verdict
+    of         what the models give that it is for: "classes" or "text"
+    edges      whether it is for graphs alone
+    """
+
+    def enlist(function: Test) -> Test:
+        called = name or function.__name__
+        before = ENLISTED.get(called)
+        if before is not None and before.run.__qualname__ != function.__qualname__:
+            raise ValueError(f"asks(name={called!r}): this is the test {before.run.__qualname__} of "
+                             f"{before.run.__module__}; choose another name.")  # fmt: skip
+        ENLISTED[called] = Judge(called, question, function, first, of, edges)
+        return function
+
+    return enlist
