@@ -19,7 +19,7 @@ NUMBER = re.compile(r"-?\d+\.\d*")
 WITH_CODE = [
     path.relative_to(ROOT).as_posix()
     for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
-    if BLOCK.search(path.read_text(encoding="utf-8"))
+    if BLOCK.search(path.read_text(encoding="utf-8")) and path.name != "CONTRIBUTING.md"  # has its own test
 ]
 
 

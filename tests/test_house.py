@@ -17,6 +17,8 @@ BELOW = {
     "data": set(),
     "recording": set(),
     "taxonomy": set(),
+    "scores": set(),
+    "alignments": set(),
     "derived": {"recording"},
     "detectors": {"recording"},
     "interventions": {"recording"},

@@ -1,8 +1,7 @@
 """Regard builds, runs, sees and judges attention: any score, any alignment, any structure, in PyTorch."""
 
+from . import alignments, derived, detectors, interventions, models, nn, scores
 from . import backends as _backends  # noqa: F401 enlists them
-from . import derived, detectors, interventions, models, nn
-from .core import alignments, scores
 from .core.alignments import (
     Alignment,
     Entmax,

@@ -39,7 +39,8 @@ class Seen:
 
         kind  "heat", "lines", "text", "graph", "overlay" (one head), "heads" (all of them); by default "heat" where
               there is one head and "heads" where there are several. The other arguments are those of
-              regard.views.heat_map, line_map, text_map, graph_map, overlay and head_grid.
+              regard.views.heat_map, line_map, text_map, graph_map, overlay and head_grid; a kind of your own is a
+              function under @regard.views.figure("name").
         """
         return view("plot")(self, kind, **how)
 

@@ -3,16 +3,12 @@
 from typing import TYPE_CHECKING
 
 from .edges import Nodes
-from .figures import heat_map, overlay, spotlight
-from .graphs import graph_map
-from .grids import head_grid
-from .lines import line_map
+from .figures import figure, graph_map, head_grid, heat_map, line_map, overlay, spotlight, text_map
 from .notebook import mimebundle, show, widget
 from .page import save_html
 from .pictures import Picture
 from .plotting import plot, save_figure
 from .terminal_map import drawn, plain
-from .texts import text_map
 
 if TYPE_CHECKING:
     from ..judging.report import Report
@@ -29,6 +25,7 @@ __all__ = [
     "Nodes",
     "Picture",
     "drawn",
+    "figure",
     "graph_map",
     "head_grid",
     "heat_map",

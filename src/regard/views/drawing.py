@@ -11,6 +11,7 @@ from .naming import names_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # how bright red, green and blue are to the eye
 # Fonts with letters that matplotlib's own has not, in the order in which they are looked for.
 WIDE = (
     "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Source Han Sans SC", "Microsoft YaHei", "PingFang SC",

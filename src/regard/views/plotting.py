@@ -2,17 +2,14 @@
 
 import io
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.maps import AttentionMap
-from .figures import heat_map, heat_size, overlay
-from .graphs import graph_map
-from .grids import grid_size, head_grid
-from .lines import line_map
+from .figures import FIGURES, head_grid, heat_map
+from .figures.heads import grid_size
+from .figures.heat import heat_size
 from .page import maps_of, write
-from .texts import text_map
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,29 +20,18 @@ FORMATS = ("pdf", "png", "svg")
 PAPER: Any = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "regard"}
 
 
-def _overlay(amap: AttentionMap, *, image: Any = None, **how: Any) -> "Axes":
-    if image is None:
-        raise ValueError("plot('overlay') needs image=, (height, width) or (height, width, 3) with values in [0, 1].")
-    return overlay(image, amap, **how)
-
-
-KINDS: "dict[str, Callable[..., Axes]]" = {
-    "heat": heat_map, "lines": line_map, "text": text_map, "graph": graph_map, "overlay": _overlay, "heads": head_grid,
-}  # fmt: skip
-
-
 def plot(what: Any, kind: str | None = None, *, save: "str | os.PathLike[str] | None" = None, **how: Any) -> "Axes":
     """One figure of a map or record; see `AttentionMap.plot`."""
     if kind is None:
         kind = "heat" if _one(what) else "heads"
-    if kind not in KINDS:
-        raise ValueError(f"plot({kind!r}): expected one of {', '.join(map(repr, KINDS))}.")
-    if kind != "heads" and not isinstance(what, AttentionMap):
+    if kind not in FIGURES:
+        raise ValueError(f"plot({kind!r}): expected one of {', '.join(map(repr, FIGURES))}.")
+    if not FIGURES[kind].records and not isinstance(what, AttentionMap):
         raise ValueError(f"plot({kind!r}) draws one head, this is a {type(what).__name__}: choose a site and a head, "
                          "rec.maps[site][0, 3].plot(...).")  # fmt: skip
     if save is not None:
         _format(save)  # before anything is drawn
-    axes = KINDS[kind](what, **how)
+    axes = FIGURES[kind].draw(what, **how)
     if save is not None:
         save_figure(axes.figure, save)
     return axes

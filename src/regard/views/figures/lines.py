@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .drawing import given_names, letters, own_axes, two_dimensional
+from ..drawing import given_names, letters, own_axes, two_dimensional
+from .figure import figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 MOST = 5000  # lines; more are neither told apart nor drawn in time
 
 
+@figure("lines")
 def line_map(
     weights: Any,
     queries: Sequence[str] | None = None,

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.maps import AttentionMap
-from .drawing import bar_for, colours_for, given_names, letters, one_row, own_axes
-from .figures import LUMINANCE
+from ...core.maps import AttentionMap
+from ..drawing import LUMINANCE, bar_for, colours_for, given_names, letters, one_row, own_axes
+from .figure import figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 LINE = 1.75  # height of a line over that of its letters
 
 
+@figure("text")
 def text_map(
     weights: Any,
     keys: Sequence[str] | None = None,

@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .bundle import joined, one_of, short_name
-from .drawing import bar_for, colours_for, letters, own_axes
-from .page import maps_of
-from .small import small
+from ..bundle import joined, one_of, short_name
+from ..drawing import bar_for, colours_for, letters, own_axes
+from ..page import maps_of
+from ..small import small
+from .figure import figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +17,7 @@ CELLS = 32  # along the side of a head
 GAP = 0.08  # between heads, where a head is 1
 
 
+@figure("heads", records=True)
 def head_grid(what: Any, *, ax: "Axes | None" = None, item: int = 0, colours: str | None = None) -> "Axes":
     """Every head of a map, or of all maps of a record, as a small heat map: one colour scale, the root of the weight.
 

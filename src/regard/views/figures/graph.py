@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .drawing import letters, own_axes
-from .naming import names_of
-from .places import places as placed
+from ..drawing import letters, own_axes
+from ..naming import names_of
+from ..places import places as placed
+from .figure import figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@figure("graph")
 def graph_map(
     weights: Any,
     edge_index: ArrayLike | None = None,

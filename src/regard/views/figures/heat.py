@@ -1,0 +1,75 @@
+"""A map as a heat map. Row = the one attending, on Y from top to bottom; column = the attended, on X."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.maps import AttentionMap
+from ..drawing import LUMINANCE, bar_for, colours_for, given_names, letters, own_axes, two_dimensional
+from ..small import WHOLE, small
+from .figure import figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MANY_CELLS = 12  # more cells a side than this and their numbers are no longer readable
+FINEST = 1024  # cells a side of a large map
+
+
+@figure("heat")
+def heat_map(
+    weights: Any,
+    queries: Sequence[str] | None = None,
+    keys: Sequence[str] | None = None,
+    *,
+    ax: "Axes | None" = None,
+    colours: str | None = None,
+    root: bool | None = None,
+    numbers: bool | None = None,
+) -> "Axes":
+    """Weights (n, m) as colours: queries on Y, keys on X, both axes named, the scale from 0 to the largest weight.
+
+    weights   an AttentionMap of one head (`amap[b, h]`) or an (n, m) array
+    queries   n names for the rows, keys m names for the columns; by default what the map calls them, else positions
+    colours   a colour map of matplotlib; by default YlOrBr, and PuOr around 0 where weights are below it
+    root      colours by the root of the weight, which shows faint ones; by default where the map is large
+    numbers   write each weight into its cell; by default where there are at most 12 a side
+
+    A map of more than a million weights is drawn from its pyramid: a cell shows its largest, and the bar says so.
+    """
+    label, tall, wide = "weight", 1, 1
+    if isinstance(weights, AttentionMap) and weights.n * weights.m > WHOLE and weights.heads == 1:
+        n, m = weights.n, weights.m
+        found = small(weights, FINEST, FINEST)
+        grid, label, tall, wide = found.peak[0].astype(np.float64), found.said, found.tall, found.wide
+    else:
+        grid = two_dimensional(weights)
+        n, m = grid.shape
+    queries, keys = given_names(weights, queries, keys, n, m)
+    if ax is None:
+        ax = own_axes(*heat_size(n, m))
+    style = colours_for(grid, colours, tall * wide > 1 if root is None else root)
+    image = ax.imshow(grid, **style, aspect="auto", interpolation="nearest",
+                      extent=(-0.5, wide * grid.shape[1] - 0.5, tall * grid.shape[0] - 0.5, -0.5))  # fmt: skip
+    ax.set(xlim=(-0.5, m - 0.5), ylim=(n - 0.5, -0.5))
+    if max(n, m) <= 4 * MANY_CELLS:
+        slanted = max(map(len, keys), default=0) > 4
+        turn: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
+        ax.set_xticks(range(m), keys, **turn, **letters(keys))
+        ax.set_yticks(range(n), queries, **letters(queries))
+    ax.set_xlabel("key (attended)")
+    ax.set_ylabel("query (attending)")
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    if numbers or (numbers is None and max(n, m) <= MANY_CELLS):
+        for (i, j), weight in np.ndenumerate(grid):
+            dark = np.dot(image.cmap(image.norm(weight))[:3], LUMINANCE) < 0.45
+            ax.text(j, i, f"{weight:.4f}", ha="center", va="center", color="white" if dark else "black")
+    bar_for(image, ax, label)
+    return ax
+
+
+def heat_size(n: int, m: int) -> tuple[float, float]:
+    """Inches across and down."""
+    return 1.6 + 0.72 * min(m, MANY_CELLS), 1.2 + 0.62 * min(n, MANY_CELLS)
