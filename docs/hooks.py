@@ -1,5 +1,5 @@
-"""Three turns that the site's build takes: a notebook becomes a page, the list of mechanisms becomes a tree of tables,
-and a tutorial is walked, so that no build says what does not happen."""
+"""Four turns that the site's build takes: a notebook becomes a page, the list of mechanisms becomes a tree of tables,
+public names become a list, and a tutorial is walked, so that no build says what does not happen."""
 
 import importlib.util
 import json
@@ -11,6 +11,7 @@ from typing import Any
 
 NOTEBOOK = re.compile(r"<!-- notebook: (\S+) -->")
 TREE = "<!-- taxonomy -->"
+NAMES = "<!-- names -->"
 
 
 class State:
@@ -24,11 +25,14 @@ def on_startup(command: str, **_: Any) -> None:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """`<!-- notebook: name.ipynb -->` becomes the cells of that notebook, `<!-- taxonomy -->` the tree."""
+    """`<!-- notebook: name.ipynb -->` becomes the cells of that notebook, `<!-- taxonomy -->` the tree,
+    `<!-- names -->` the public names."""
     if State.walks and Path(page.file.abs_src_path).parent.name == "tutorials":
         walked(Path(page.file.abs_src_path))
     if TREE in markdown:
         markdown = markdown.replace(TREE, tree())
+    if NAMES in markdown:
+        markdown = markdown.replace(NAMES, beside("names").tables())
     folder = Path(page.file.abs_src_path).parent
     return NOTEBOOK.sub(lambda found: cells(folder / found[1]), markdown)
 
@@ -36,11 +40,16 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def walked(path: Path) -> None:
     """Run every step of a tutorial; the build ends where one prints something else than the page shows."""
     logging.getLogger("mkdocs.regard").info(f"Walking tutorials/{path.name}: every step is run, which takes a while")
-    spec = importlib.util.spec_from_file_location("make_pictures", Path(__file__).parent / "make_pictures.py")
+    beside("make_pictures").check(path)
+
+
+def beside(name: str) -> Any:
+    """A module that lies beside this one."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
-    made.check(path)
+    return made
 
 
 def tree() -> str:

@@ -32,6 +32,11 @@ import matplotlib.pyplot as plt
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from regard.core.alignments import ALIGNMENTS
+from regard.core.scores import SCORES
+from regard.judging.asking import ENLISTED
+from regard.views.figures import FIGURES
+
 DOCS = Path(__file__).parent
 PICTURES, SAVED = DOCS / "images" / "mechanisms", DOCS / "images" / "tutorials"
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<printed>.*?)```\n)?", re.DOTALL)
@@ -107,8 +112,11 @@ def said(found: str, shown: str) -> bool:
 
 @contextmanager
 def walking(folder: Path) -> Iterator[None]:
-    """In the reader's folder, with the reader's terminal, and no data but those that a page makes."""
+    """In the reader's folder, with the reader's terminal, and no data but those that a page makes; what a page enlists
+    is gone after it."""
     before, environment = Path.cwd(), dict(os.environ)
+    there = [(names, dict(names)) for names in (*vars(SCORES).values(), *vars(ALIGNMENTS).values(), ENLISTED, FIGURES)
+             if isinstance(names, dict)]  # fmt: skip
     os.environ |= {"COLUMNS": str(WIDE), "TERM": "dumb", "MPLBACKEND": "Agg",
                    "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))}  # fmt: skip
     os.environ.pop("REGARD_DATA", None)
@@ -119,6 +127,9 @@ def walking(folder: Path) -> Iterator[None]:
         os.chdir(before)
         os.environ.clear()
         os.environ.update(environment)
+        for names, known in there:
+            names.clear()
+            names.update(known)
 
 
 def walk(page: Path, folder: Path) -> Iterator[tuple[re.Match[str], str]]:
