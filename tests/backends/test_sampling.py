@@ -148,3 +148,18 @@ def test_a_policy_draws_a_token_as_often_as_it_says():
     chance = torch.sigmoid(align.logits(k, None))[0, 0].detach()
     off = (drawn.double().mean(0) - chance).abs() / (chance * (1 - chance) / 600).sqrt()
     assert off.max() < 4  # standard deviations
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_entropy_and_log_probability_of_a_draw_have_the_gradients_of_a_softmax(backend):
+    scores = torch.randn(1, 1, 6, 5, dtype=torch.float64, requires_grad=True)
+    one = torch.eye(5, dtype=torch.float64)[None, None]
+    drawn = attend(scores, one, one, Dot(), Hard(), sample=True, seed=3, backend=backend).sample
+    log_p = torch.log_softmax(scores, -1)
+    entropy = -(log_p.exp() * log_p).sum(-1)
+    chosen = log_p.gather(-1, drawn.index[..., None].long()).squeeze(-1)
+    weigh = torch.randn(1, 1, 6, dtype=torch.float64)
+    for mine, theirs in ((drawn.entropy, entropy), (drawn.log_prob, chosen)):
+        found, wanted = (torch.autograd.grad((x * weigh).sum(), scores, retain_graph=True)[0] for x in (mine, theirs))
+        torch.testing.assert_close(mine, theirs)
+        torch.testing.assert_close(found, wanted)

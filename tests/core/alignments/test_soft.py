@@ -35,9 +35,12 @@ def test_sigmoid_of_zero_scores_sums_to_n_over_n_plus_one() -> None:
 def test_the_bias_of_sigmoid_counts_the_keys_that_each_row_may_see() -> None:
     q, k, v = inputs(n=5, m=5)
     s = q @ k.mT / 2
-    weights = attend(q, k, v, align="sigmoid", over=Causal()).map.weights()
     count = torch.arange(1, 6, dtype=torch.float64)[:, None]
-    assert_close(weights, (torch.sigmoid(s - count.log()) * torch.ones(5, 5).tril()).detach())
+    expected = (torch.sigmoid(s - count.log()) * torch.ones(5, 5).tril()).detach()
+    assert_close(attend(q, k, v, align="sigmoid", over=Causal()).map.weights(), expected)
+    for backend in ("reference", "chunked"):
+        out = attend(q, k, v, align="sigmoid", over=Causal(), backend=backend).out
+        assert_close(out.detach(), expected @ v.detach())
 
 
 def test_with_a_fixed_bias_another_key_does_not_change_the_weights_of_sigmoid_and_without_it_does() -> None:
