@@ -170,7 +170,7 @@ def typed(command: str) -> str:
         code, output = done.returncode, done.stdout
     if code:
         raise RuntimeError(f"$ {command}\n{output}\nended with {code}.")
-    return "".join(f"{line.rstrip()}\n" for line in output.rstrip().splitlines())
+    return "".join(f"{line.rstrip()}\n" for line in output.strip("\n").splitlines())
 
 
 def holds(step: re.Match[str], printed: str) -> bool:

@@ -159,7 +159,7 @@ def report(
             to.mkdir(parents=True, exist_ok=True)
             write_whole(to / "results.json", [results.to_json(1).encode()])
             study_report(results, to)
-            typer.echo(str(to / "report.html"), err=json)
+            typer.echo((to / "report.html").resolve(), err=json)
 
 
 @app.command()

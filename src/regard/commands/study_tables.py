@@ -1,7 +1,9 @@
 """What a study found, in a terminal: its sheets as tables, its comparisons as sentences."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from regard.studies.report import Sheet, comparison_sheet, means_sheet, says
@@ -34,9 +36,15 @@ def told(results: Results, baseline: str | None = None) -> "Iterator[Table | str
 
 
 def drawn(sheet: Sheet) -> Table:
-    table = Table(title=sheet.title, title_justify="left")
+    """A sheet as a table that fits 80 columns: where it is about one task, that stands in the title."""
+    if sheet.named > 1 and len({row[0] for row in sheet.rows}) == 1:
+        sheet = replace(sheet, title=f"{sheet.title}, {sheet.rows[0][0]}", columns=sheet.columns[1:],
+                        rows=tuple(row[1:] for row in sheet.rows), named=sheet.named - 1)  # fmt: skip
+    table = Table(title=sheet.title, title_justify="left", box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     for place, name in enumerate(sheet.columns):
-        table.add_column(name, justify="left" if place < sheet.named else "right")
+        words = [word for cell in (name, *(row[place] for row in sheet.rows)) for word in cell.split()]
+        table.add_column(name, justify="left" if place < sheet.named else "right", no_wrap=name == "variant",
+                         min_width=max(map(len, words)))  # fmt: skip
     for place, row in enumerate(sheet.rows):
         if place in sheet.ruled:
             table.add_section()

@@ -9,10 +9,11 @@ from .mlp import MLP
 from .objectives import Classification, Objective, Regression, Restoration, Sequences
 from .search import say
 from .task_model import TaskModel
+from .tasks.saved import Run, open_run
 from .trainer import Trained, Trainer, Training
 from .transformer import Transformer
 from .two_inputs import TwoInputs
 
-__all__ = ["GAT", "MLP", "Answer", "Classification", "GATv2", "Objective", "Regression", "Restoration", "Sequencer",
+__all__ = ["GAT", "MLP", "Answer", "Classification", "GATv2", "Objective", "Regression", "Restoration", "Run", "Sequencer",
            "Sequences", "TaskModel", "Trained", "Trainer", "Training", "Transformer", "TwoInputs", "features",
-           "outputs", "queries", "ready", "rewarded", "say", "supervised"]  # fmt: skip
+           "open_run", "outputs", "queries", "ready", "rewarded", "say", "supervised"]  # fmt: skip

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.studies.made import drawn, made
 
-from regard.studies.report import below_trivial, says
+from regard.studies.report import below_trivial, comparison_sheet, says
 from regard.studies.report.saying import probability
 from regard.studies.results import Row
 from regard.studies.statistics import analyse
@@ -47,6 +47,15 @@ def test_a_difference_downwards_is_told_with_its_interval_the_right_way_round():
     (sentence,) = said(values)
     low, high = sentence.partition("interval ")[2].partition(")")[0].split(" to ")
     assert 4.9 < float(low) < 5.45 < float(high) < 6.0 and "worse" in sentence
+
+
+def test_a_difference_that_was_not_found_has_the_sign_that_the_table_gives_it():
+    values = drawn(1, 2, 10)
+    for turned in (values, values[:, ::-1]):
+        found = analyse(made(turned))
+        (sentence,), (row,) = said(turned), comparison_sheet(found).rows
+        assert f"the difference is {row[2]} (accuracy, %, interval {row[3]})" in sentence
+        assert row[2].startswith("+" if (found.comparisons[0].difference.value or 0) >= 0 else "−")
 
 
 def test_a_metric_that_was_not_tested_is_told_as_such():

@@ -56,7 +56,7 @@ class Comparison:
         for row in self.rows[: self.asked]:
             word = "above" if sign * statistics.fmean(row.values(self.experiment.main)) > sign * theirs else "below"
             said.append(f"{row.says} is {word} the best trivial baseline ({best.says}) by {measure.says}.")
-        return " ".join(said)
+        return "\n".join(said)
 
     def as_dict(self) -> dict[str, Any]:
         return {"task": self.task, "small": self.experiment.small, "rows": [row.as_dict() for row in self.rows],

@@ -1,6 +1,7 @@
 """A trained run, opened again: what it was stands in run.json beside its checkpoint, and nothing in it is code."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,17 @@ def run_in(folder: Path) -> Path | None:
     return min(asked, key=lambda path: path.name, default=None)
 
 
-def open_run(folder: Path) -> Run:
-    """What `regard train --out` left, with the data that it is judged on; the data are read as they were then."""
+def open_run(folder: "str | os.PathLike[str]") -> Run:
+    """What `regard train --out` left, with the data that it is judged on; the data are read as they were then.
+
+    folder   one run, such as runs/additive-0, or what holds the runs of one attention
+    """
     from . import EXPERIMENTS
 
+    given, found = folder, run_in(Path(folder))
+    if found is None:
+        raise FileNotFoundError(f"open_run({str(given)!r}): no run is there; name what `regard train --out` wrote.")
+    folder = found
     about = _about(folder / FILE)
     try:
         experiment = EXPERIMENTS[about["experiment"]](bool(about["small"]), **about["options"])

@@ -26,13 +26,15 @@ def probability(p: float) -> str:
 def says(one: Comparison, measure: Measure) -> str:
     """One sentence: what was seen, and what the test lets one say of it."""
     where = f"{one.variant} and {one.baseline} on {one.task}"
-    what = f"by {number(abs(one.difference.value or 0.0), measure)} ({measure.says}{_ends(one, measure)})"
     if one.verdict in ("better", "worse"):
         assert one.adjusted is not None
-        return (f"{one.variant} is {one.verdict} than {one.baseline} on {one.task} {what}; significant, p "
-                f"{_is(one.adjusted)} after Holm's correction for {_count(one.comparisons, 'comparison')}, "
-                f"{one.seeds} seeds.")  # fmt: skip
-    seen = f"in the mean of {_count(one.seeds, 'seed')} they differ {what}"
+        size = number(abs(one.difference.value or 0.0), measure)
+        return (f"{one.variant} is {one.verdict} than {one.baseline} on {one.task} by {size} ({measure.says}"
+                f"{_ends(one, measure)}); significant, p {_is(one.adjusted)} after Holm's correction for "
+                f"{_count(one.comparisons, 'comparison')}, {one.seeds} seeds.")  # fmt: skip
+    signed = number(one.difference.value, measure, True)  # no word tells the direction, so the sign of the table does
+    seen = (f"in the mean of {_count(one.seeds, 'seed')} the difference is {signed} ({measure.says}"
+            f"{_ends(one, measure, True)})")  # fmt: skip
     if one.verdict == "not tested":
         return f"{where}: {seen}; this metric was not tested."
     if one.verdict == "cannot be told":
@@ -69,12 +71,14 @@ def below_trivial(results: Results, task: str, metric: str | None = None) -> tup
     return name, float(np.mean(list(best.values()))), below
 
 
-def _ends(one: Comparison, measure: Measure) -> str:
-    """The interval of the size of the difference, in the direction it was told."""
+def _ends(one: Comparison, measure: Measure, signed: bool = False) -> str:
+    """The interval of the difference; unless signed, of its size, in the direction it was told."""
     if one.difference.interval is None or one.difference.value is None:
         return ""
-    low, high = one.difference.interval if one.difference.value >= 0 else [-x for x in one.difference.interval[::-1]]
-    return f", interval {number(low, measure)} to {number(high, measure)}"
+    low, high = one.difference.interval
+    if not signed and one.difference.value < 0:
+        low, high = -high, -low
+    return f", interval {number(low, measure, signed)} to {number(high, measure, signed)}"
 
 
 def _is(p: float) -> str:

@@ -71,7 +71,7 @@ def comparison_sheet(found: Analysis) -> Sheet:
     for one in found.comparisons:
         measure = found.results.measures[one.task][one.metric]
         g = "" if one.effect is None else f"{one.effect.g:.2f}".replace("-", "−")
-        rows.append((one.task, one.variant, f"{number(one.difference.value, measure, True)} ({measure.says})",
+        rows.append((f"{one.task} ({measure.says})", one.variant, number(one.difference.value, measure, True),
                      _interval(one, measure), g, f"{one.improvement.value:.2f}", probability(one.adjusted or 0.0),
                      one.verdict))  # fmt: skip
     return Sheet(f"{found.results.study}: beside {found.baseline}", columns, tuple(rows), named=2)
