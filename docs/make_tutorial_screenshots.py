@@ -1,13 +1,14 @@
-"""The screenshots of docs/tutorials: python docs/make_tutorial_screenshots.py.
+"""The screenshots of docs/tutorials: python docs/make_tutorial_screenshots.py [engineer] [researcher].
 
-Both tutorials that show a browser are walked first; what they left is opened, and pressed where their readers press.
+Tutorials that show a browser are walked first; what they left is opened, and pressed where their readers press.
 """
 
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
-from make_pictures import DOCS, SAVED, shrink, walk
+from make_pictures import DOCS, SAVED, shrink, typed, walk, walking
 from make_serve_screenshots import ready, serving
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -20,12 +21,13 @@ def keep(page: Page, name: str, folder: Path) -> None:
     shrink(folder / f"{name}.png", SAVED / f"{name}.png", 1360)
 
 
-def engineer(browser: Browser, folder: Path, head: str = "5.3") -> None:
+def engineer(browser: Browser, folder: Path, head: str = "2.7") -> None:
     """The application before and after a head is made uniform, and the report."""
     with serving("--model", str(folder / "reviews-model"), "--folder", str(folder)) as address:
         page = browser.new_page(viewport=LOOK)  # type: ignore[arg-type]
+        page.set_default_timeout(300_000)
         page.goto(address)
-        page.locator("regard-live textarea").wait_for(timeout=600_000)
+        ready(page, "positive")  # what it reads first, by itself
         page.locator("regard-live textarea").fill(TEXT)
         page.get_by_role("button", name="See", exact=True).click()
         ready(page, "positive")
@@ -41,6 +43,8 @@ def engineer(browser: Browser, folder: Path, head: str = "5.3") -> None:
         ready(page, "positive")
         keep(page, "engineer_after", folder)
         page.close()
+    with walking(folder):  # all tests; what the walk has judged is kept
+        typed("regard judge reviews-model --data reviews.jsonl --limit 20 -o report")
     page = browser.new_page(viewport={"width": 1100, "height": 900})
     page.goto((folder / "report" / "report.html").as_uri())
     keep(page, "engineer_report", folder)
@@ -60,6 +64,8 @@ def main() -> None:
     with sync_playwright() as run:
         browser = run.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for drive in (engineer, researcher):
+            if len(sys.argv) > 1 and drive.__name__ not in sys.argv[1:]:
+                continue
             with tempfile.TemporaryDirectory() as folder:
                 for _ in walk(DOCS / "tutorials" / f"{drive.__name__}.md", Path(folder)):
                     pass

@@ -45,7 +45,7 @@ def ablation(adapter: Adapter, *, heads: bool = True, seed: int = 0) -> list[Fin
             lost = found[:, 2] - found[:, 3]
             baselines = {"no change": 0.0, beside: float((other[:, 2] - other[:, 3]).mean())}
             made.append(_finding(f"{name} weights: accuracy lost", lost, baselines, "share", seed,
-                                 f"{found[:, 2].mean():.3f} of the instances are right as the model is, "
+                                 f"The share of instances that are right is {found[:, 2].mean():.3f} as the model is, "
                                  f"{found[:, 3].mean():.3f} with {name} weights."))  # fmt: skip
         baselines = {"no change": 0.0, beside: float(other[:, 1].mean())}
         made.append(_finding(f"{name} weights: divergence of the output", found[:, 1], baselines, "JSD (max 0.69)",

@@ -30,7 +30,7 @@ def classification(
     if positive is not None and positive not in place:
         raise ValueError(f"classification(positive={positive!r}): expected one of the classes {order}.")
     table = np.array([[place[a], place[b]] for a, b in zip(said, wanted, strict=True)], dtype=np.float64).reshape(-1, 2)
-    made = [Measured("accuracy", table, _accuracy, "higher", "{} of the answers are right.")]
+    made = [Measured("accuracy", table, _accuracy, "higher", "The share of answers that are right is {}.")]
     for which, name in enumerate(("precision", "recall", "F1")):
         made.append(
             Measured(f"{name}, macro", table, _of(which, "macro"), "higher", f"{name} is {{}}, each class alike.")
