@@ -105,8 +105,8 @@ class Denoise(Experiment):
 
     @property
     def training(self) -> Training:
-        return Training(epochs=8 if self.small else 12, batch=64 if self.small else 128, rate=3e-3 if self.small else 2e-3,
-                        schedule="cosine", patience=12)  # fmt: skip
+        return Training(epochs=8 if self.small else 12, batch=64 if self.small else 128,
+                        rate=3e-3 if self.small else 2e-3, schedule="cosine", patience=12)  # fmt: skip
 
     def judge(self, model: nn.Module, task: Task, device: str) -> Result:
         made, wanted = [], []
