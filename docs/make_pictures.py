@@ -35,6 +35,7 @@ from PIL.PngImagePlugin import PngInfo
 from regard.core.alignments import ALIGNMENTS
 from regard.core.scores import SCORES
 from regard.judging.asking import ENLISTED
+from regard.judging.battery import all_tests
 from regard.views.figures import FIGURES
 
 DOCS = Path(__file__).parent
@@ -114,7 +115,8 @@ def said(found: str, shown: str) -> bool:
 def walking(folder: Path) -> Iterator[None]:
     """In the reader's folder, with the reader's terminal, and no data but those that a page makes; what a page enlists
     is gone after it."""
-    before, environment = Path.cwd(), dict(os.environ)
+    before, environment, path = Path.cwd(), dict(os.environ), list(sys.path)
+    all_tests()  # judges are enlisted when they are first asked for: what is there must be there before it is noted
     there = [(names, dict(names)) for names in (*vars(SCORES).values(), *vars(ALIGNMENTS).values(), ENLISTED, FIGURES)
              if isinstance(names, dict)]  # fmt: skip
     os.environ |= {"COLUMNS": str(WIDE), "TERM": "dumb", "MPLBACKEND": "Agg",
@@ -127,6 +129,7 @@ def walking(folder: Path) -> Iterator[None]:
         os.chdir(before)
         os.environ.clear()
         os.environ.update(environment)
+        sys.path[:] = path
         for names, known in there:
             names.clear()
             names.update(known)

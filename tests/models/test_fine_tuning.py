@@ -35,6 +35,7 @@ def test_it_learns_what_the_texts_show_and_its_folder_says_the_same(tuned, tmp_p
     said = model(**tokenizer([text for text, _ in TEXTS], return_tensors="pt", padding=True)).logits
     assert float((said.argmax(-1) == torch.tensor([label for _, label in TEXTS])).float().mean()) == tuned.accuracy
     assert list((tmp_path / "deep").iterdir()) == [tmp_path / "deep" / "cats"]  # no draft is left
+    assert all(file.stat().st_mode & 0o044 == 0o044 for file in (tmp_path / "deep" / "cats").iterdir())  # for others
     with pytest.raises(FileExistsError, match="name a folder that is not"):
         save(tuned, tmp_path / "deep" / "cats")
 

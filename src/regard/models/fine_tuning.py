@@ -106,6 +106,8 @@ def save(tuned: Tuned, folder: Path) -> Path:
         tuned.network.save_pretrained(draft)
         tuned.tokenizer.save_pretrained(draft)
         os.chmod(draft, 0o755)
+        for file in draft.iterdir():
+            os.chmod(file, 0o644)  # weights are written for their owner alone; a colleague is to read them
         os.replace(draft, folder)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
