@@ -84,6 +84,18 @@ def test_many_tiles():
         close(*pair(score, align, Causal("end"), 70, 140))
 
 
+@pytest.mark.parametrize("align", ["sparsemax", "entmax15"])
+@pytest.mark.parametrize("size", [0.1, 3.0], ids=["wide", "narrow"])
+def test_a_support_may_be_larger_than_the_room_of_a_row_and_smaller(size, align):
+    """Rooms hold 128 scores: nearly equal ones all count, and are found by walking again."""
+    true, mine = pair("dot", align, None, 3, 300, size)
+    close(true, mine)
+    torch.manual_seed(1)
+    q, k, v = (size * torch.randn(2, HEADS, *shape) for shape in ((3, WIDTH), (300, WIDTH), (300, VALUES)))
+    support = (attend(q, k, v, align=align, backend="reference").map.weights() > 0).sum(-1)
+    assert (support > 128).all() if size < 1 else (support < 128).all()
+
+
 @pytest.mark.parametrize("score", ["relu", "distance", "gaussian"])
 @pytest.mark.parametrize("align", ["softmax", "sigmoid"])
 def test_other_scores(score, align):

@@ -26,6 +26,7 @@ from .triton_topk import MOST, keep_best
 
 HAS_TRITON = find_spec("triton") is not None
 WIDEST = 256
+MOST_HEADS = 65535  # of a batch: the second axis of a grid
 # act(x) = linear x + bent |x|, and the number of the core in the kernels
 BENT = {"relu": (0.5, 0.5, 2), "identity": (1.0, 0.0, 2), "abs": (0.0, 1.0, 3), "negative_abs": (0.0, -1.0, 3)}
 
@@ -71,7 +72,7 @@ class TritonDense(ByName):
         if type(plan.align) is TopK:
             return keep_best(plan, score, v, spans, parts)
         bell, ranges = plan.factor, spans.ranges
-        out, tau, _ = dense_op(
+        out, tau, _, _ = dense_op(
             spans.of_rows(core.a), spans.of_keys(core.b), spans.of_keys(v.flatten(0, 1)), readout,
             spans.of_keys(score.key_bias), spans.of_rows(score.row_bias),
             None if bell is None else spans.of_rows(bell.centre), ranges.lengths, ranges.keep, spans.low, spans.high,
@@ -115,6 +116,8 @@ def unfit_call(plan: Plan) -> list[str]:
         why.append('It does not run under vmap and the other transforms of torch.func: backend="reference" does.')
     if plan.q.dtype == torch.float64:
         why.append("Its sums are in fp32.")
+    if plan.batch * plan.heads > MOST_HEADS:
+        why.append(f"It runs up to {MOST_HEADS:,} heads of a batch; these are {plan.batch * plan.heads:,}.")
     if plan.score.stepwise or plan.align.stepwise:
         why.append("It scores all pairs at once; this mechanism goes step by step.")
     return why
@@ -156,6 +159,11 @@ def _aligned(plan: Plan) -> tuple[int, float, float | None]:
     return -1, 1.0, None
 
 
+def side_of(a: Tensor, v: Tensor) -> int:
+    """Rows and columns of a tile of a sparse alignment: wide heads in fp32 leave memory for half as many."""
+    return 32 if a.dtype == torch.float32 and max(a.shape[-1], v.shape[-1]) > 128 else 64
+
+
 def _call(
     a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
     centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
@@ -176,8 +184,11 @@ def dense_op(
     centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
     seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
     align: int, alpha: float, bias: float | None, narrow: float, dropout: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """out (g, n, d_v), tau (g, n), and which tiles hold weights; b and v have a divisor of a's g heads."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """out (g, n, d_v), tau (g, n), which tiles hold weights, what exp(s - tau) sums to.
+
+    b and v have as many heads as a, or a divisor of their number.
+    """
     from .triton_dense_launch import forward
 
     return forward(_call(a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, seed, left, right,
@@ -190,13 +201,13 @@ def _(
     centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
     seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
     align: int, alpha: float, bias: float | None, narrow: float, dropout: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     g, n = a.shape[0], a.shape[1]
-    side = 64
+    side = side_of(a, v)
     live = (g, (n + side - 1) // side, (b.shape[1] + side - 1) // side) if align > 1 else (0,)
-    return (
-        v.new_empty((g, n, v.shape[2])), v.new_empty((g, n), dtype=torch.float32), v.new_empty(live, dtype=torch.int8)
-    )  # fmt: skip
+    tau = v.new_empty((g, n), dtype=torch.float32)
+    norm = tau.new_empty((g, n) if align == 0 else (0,))
+    return v.new_empty((g, n, v.shape[2])), tau, v.new_empty(live, dtype=torch.int8), norm
 
 
 @operator("dense_triton_backward")
@@ -205,7 +216,7 @@ def backward_op(
     centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
     seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
     align: int, alpha: float, bias: float | None, narrow: float, dropout: float, out: Tensor, tau: Tensor, live: Tensor,
-    dout: Tensor,
+    norm: Tensor, dout: Tensor,
 ) -> list[Tensor]:  # fmt: skip
     """Gradients of a, b, v, readout, key_bias, row_bias and centre; an empty tensor where there is none."""
     from .triton_dense_launch import backward
@@ -213,7 +224,7 @@ def backward_op(
     call = _call(a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, seed, left, right, heads,
                  core, scale, linear, bent, align, alpha, bias, narrow, dropout)  # fmt: skip
     given = (a, b, v, readout, key_bias, row_bias, centre)
-    found = backward(call, out, tau, live, dout)
+    found = backward(call, out, tau, live, norm, dout)
     return [a.new_empty(0) if x is None or y is None else y.to(x.dtype) for x, y in zip(given, found, strict=True)]
 
 
@@ -222,17 +233,16 @@ def _(*given: Any) -> list[Tensor]:
     return [given[0].new_empty(0) if x is None else x.new_empty(x.shape) for x in given[:7]]
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     tensors, ctx.numbers = inputs[:12], inputs[12:]
-    out, tau, live = output
-    ctx.save_for_backward(*tensors, out, tau, live)
-    ctx.mark_non_differentiable(tau, live)
+    ctx.save_for_backward(*tensors, *output)
+    ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
 
 def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
-    *tensors, out, tau, live = ctx.saved_tensors
-    found = backward_op(*tensors, *ctx.numbers, out, tau, live, dout)
+    tensors, results = ctx.saved_tensors[:12], ctx.saved_tensors[12:]
+    found = backward_op(*tensors, *ctx.numbers, *results, dout)
     grads = [None if x is None else y for x, y in zip(tensors[:7], found, strict=True)]
     return *grads, *[None] * (5 + len(ctx.numbers))
 

@@ -32,13 +32,13 @@ from .triton_ranges import length_of, narrowed, partial_tile, partial_tiles, spa
 
 @triton.jit
 def _tile_pull(
-    x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, TAU, DELTA, LIVE, DS, dx,
-    read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow, seed, dropout,
-    head, batch, stride_x, stride_y, n, m, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
+    x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, norm, TAU, DELTA, NORM,
+    LIVE, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow, seed,
+    dropout, head, batch, stride_x, stride_y, n, m, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr, DROPPED: tl.constexpr,
-    CHOSEN: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, WHOLE: tl.constexpr,
-    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    NORMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr,
+    WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What one tile adds to the own side: vectors, readout, values, sums of ds."""
     live = 1
@@ -61,6 +61,8 @@ def _tile_pull(
         else:
             t, mean = tau[:, None], delta[:, None]
         w = weights(s, t, power, ALIGN)
+        if NORMED:
+            w *= tl.load(NORM + j, mask=j < n, other=1.0)[None, :] if KEYS else norm[:, None]
         if CHOSEN:  # no values: dw is the entropy's gradient, and so is the pull of -log p
             dw *= tl.where(s > -float("inf"), (t - s) * 0.6931471805599453, 0.0)
         i = i0 + tl.arange(0, BM)
@@ -93,13 +95,13 @@ def _tile_pull(
 
 @triton.jit
 def _pull_head(
-    g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, LIVE, LENGTHS, KEEP, LOW, HIGH,
-    CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout, heads, group, keep_b, keep_h,
-    stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
+    g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, LIVE, LENGTHS, KEEP, LOW,
+    HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout, heads, group, keep_b,
+    keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
     DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
     PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr, DROPPED: tl.constexpr,
-    CHOSEN: tl.constexpr,
-    ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    NORMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr,
+    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What a block receives of the g-th head of queries: vectors, readout, values, and the sums of ds."""
     batch, head = g // heads, g % heads
@@ -115,7 +117,7 @@ def _pull_head(
     YT, YL, R = YT + other * WIDTH * stride_y, YL + other * stride_y * DP, R + g * WIDTH
     Y, YO, BIAS = Y + other * other_total * D, YO + other * other_total * DVW, BIAS + g * other_total
     KEEP += batch * keep_b + head * keep_h
-    TAU, DELTA, CENTRE = TAU + g * n, DELTA + g * n, CENTRE + g * n
+    TAU, DELTA, NORM, CENTRE = TAU + g * n, DELTA + g * n, NORM + g * n, CENTRE + g * n
     LIVE += g * tl.cdiv(n, BM) * tl.cdiv(m, BM)
     own = tl.zeros([BM], tl.float32)
     if OWNED:
@@ -128,6 +130,9 @@ def _pull_head(
         tau = tl.load(TAU + i, mask=real, other=float("inf"))
         if ALIGN == 0:
             delta = tl.load(DELTA + i, mask=real, other=0.0)
+    norm = delta
+    if NORMED and not KEYS:
+        norm = tl.load(NORM + i, mask=real, other=1.0)
     start, inner, outer, stop = tiles_of(i0, rows, columns, before, after, BM, BN, KEPT)
     low, high = span_of(LOW + g * own_total, HIGH + g * own_total, i, own_total, SPANNED)
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, real, columns, BN, SPANNED)
@@ -149,18 +154,20 @@ def _pull_head(
     sums, moved = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
     for first in range(inner, outer, BN):
         dx, read, dv, sums, moved = _tile_pull(
-            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, TAU, DELTA, LIVE,
-            DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow, seed,
-            dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT,
-            SPANNED, BELL, DROPPED, CHOSEN, ALIGN, KEYS, READ, True, PRECISION, INTERPRETED,
+            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, norm, TAU,
+            DELTA, NORM, LIVE, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after,
+            scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP,
+            BM, BN, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, CHOSEN, ALIGN, KEYS, READ, True, PRECISION,
+            INTERPRETED,
         )  # fmt: skip
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
         dx, read, dv, sums, moved = _tile_pull(
-            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, TAU, DELTA, LIVE,
-            DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow, seed,
-            dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, BIASED, KEPT,
-            SPANNED, BELL, DROPPED, CHOSEN, ALIGN, KEYS, READ, False, PRECISION, INTERPRETED,
+            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, norm, TAU,
+            DELTA, NORM, LIVE, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after,
+            scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP,
+            BM, BN, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, CHOSEN, ALIGN, KEYS, READ, False, PRECISION,
+            INTERPRETED,
         )  # fmt: skip
     tl.store(SUMS + g * own_total + i, sums, mask=real)
     if BELL and not KEYS:
@@ -172,14 +179,13 @@ def _pull_head(
 
 @triton.jit
 def pull_kernel(
-    X, Y, XT, YT, XL, YL, R, READOUT, MODES, OWN, BIAS, XO, YO, TAU, DELTA, LIVE, LENGTHS, KEEP, LOW, HIGH, SEED,
+    X, Y, XT, YT, XL, YL, R, READOUT, MODES, OWN, BIAS, XO, YO, TAU, DELTA, NORM, LIVE, LENGTHS, KEEP, LOW, HIGH, SEED,
     CENTRE, DS, DX, DV, SUMS, READS, MOVED, n, m, left, right, scale, narrow, dropout, bend, linear, heads, group,
     keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
     BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
-    DROPPED: tl.constexpr, CHOSEN: tl.constexpr,
-    ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, GROUPED: tl.constexpr, PRECISION: tl.constexpr,
-    INTERPRETED: tl.constexpr,
+    DROPPED: tl.constexpr, NORMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr,
+    READ: tl.constexpr, GROUPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """XO and YO are the gradients of the outputs on the queries' side and the values on the keys' side.
 
@@ -209,10 +215,10 @@ def pull_kernel(
         for member in range(group):
             g = at * group + member
             dx, read, dv, sums = _pull_head(
-                g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, LIVE, LENGTHS, KEEP,
-                LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout, heads,
-                group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED,
-                PADDED, KEPT, SPANNED, BELL, DROPPED, CHOSEN, ALIGN, KEYS, READ, PRECISION, INTERPRETED,
+                g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, LIVE, LENGTHS,
+                KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout,
+                heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED,
+                BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, CHOSEN, ALIGN, KEYS, READ, PRECISION, INTERPRETED,
             )  # fmt: skip
             if CORE > 0:  # each head has a readout of its own: what it adds is added in memory, registers are full
                 dx = received(dx, sums, READOUT + g * D, bend, linear, D, DP, BM, CORE)
@@ -222,10 +228,10 @@ def pull_kernel(
             put_pulls(DX, i0, own_total, dx * bend, D, DP, BM, CORE, False)
     else:
         dx, read, dv, sums = _pull_head(
-            at, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, LIVE, LENGTHS, KEEP, LOW,
-            HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout, heads, group,
-            keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED, PADDED,
-            KEPT, SPANNED, BELL, DROPPED, CHOSEN, ALIGN, KEYS, READ, PRECISION, INTERPRETED,
+            at, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, LIVE, LENGTHS,
+            KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout,
+            heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED,
+            BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, CHOSEN, ALIGN, KEYS, READ, PRECISION, INTERPRETED,
         )  # fmt: skip
         dx = received(dx, sums, READOUT + at * D, bend, linear, D, DP, BM, CORE)
         put_pulls(DX, i0, own_total, dx, D, DP, BM, CORE, False)

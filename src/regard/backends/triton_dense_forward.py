@@ -1,7 +1,7 @@
 """Dense attention forward: a program has a block of rows and walks over the tiles of keys that it may see.
 
 Softmax takes one walk, with the largest score so far. The others know tau before: sigmoid from the number of keys,
-sparse alignments from `threshold_kernel`, which walks a few times.
+sparse alignments from `triton_threshold`.
 """
 
 import triton
@@ -10,12 +10,10 @@ import triton.language as tl
 from .triton_dense_parts import (
     average,
     averages,
-    moments,
     pair_scores,
     product,
     put_averages,
     rows_of,
-    slopes,
     times,
     weights,
 )
@@ -96,8 +94,8 @@ def _soften(
 
 @triton.jit
 def softmax_kernel(
-    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, CENTRE, OUT, TAU, n, m, left, right, scale,
-    dropout, narrow, heads, group, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr,
+    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, CENTRE, OUT, TAU, NORM, n, m, left, right,
+    scale, dropout, narrow, heads, group, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr,
     DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
     BELL: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
@@ -136,7 +134,10 @@ def softmax_kernel(
     full = sums > 0
     acc = times(acc, 1.0 / tl.where(full, sums, 1.0), CORE)
     put_averages(OUT + g * n * DV, i, n, acc, DV, DVP, CORE)
-    tl.store(TAU + g * n + i, tl.where(full, top + tl.log2(tl.where(full, sums, 1.0)), float("inf")), mask=i < n)
+    sums, top = tl.where(full, sums, 1.0), tl.where(full, top, 0.0)
+    tau = top + tl.log2(sums)
+    tl.store(TAU + g * n + i, tl.where(full, tau, float("inf")), mask=i < n)
+    tl.store(NORM + g * n + i, sums * tl.exp2(top - tau), mask=i < n)  # 1, but for the rounding of tau
 
 
 @triton.jit
@@ -212,74 +213,3 @@ def known_kernel(
         acc = _add(acc, s, tau, power, factor, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN, False, PRECISION,
                    INTERPRETED)  # fmt: skip
     put_averages(OUT + g * n * DV, i, n, acc, DV, DVP, CORE)
-
-
-@triton.jit
-def threshold_kernel(
-    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, TAU, n, m, left, right, scale, heads, group, keep_b,
-    keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr,
-    KEPT: tl.constexpr, SPANNED: tl.constexpr, ALIGN: tl.constexpr, STEPS: tl.constexpr, PRECISION: tl.constexpr,
-    INTERPRETED: tl.constexpr,
-):  # fmt: skip
-    """tau with sum_j f(s_j - tau) = 1: Halley's steps, and Newton's back where one went too far.
-
-    The sum falls and is convex in tau, so any part of a row bounds tau from below: the first walk takes the largest
-    bound that single tiles give. A step of 1e-4 leaves an error of its square or less, which fp32 does not hold.
-    """
-    g, batch, head, i0, i = block_of(n, heads, BM)
-    length = length_of(LENGTHS, batch, m, PADDED)
-    shared = g // group  # the head of keys
-    x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, BM, OWNED)
-    AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * WIDTH
-    B, BIAS, KEEP = B + shared * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
-    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
-    low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
-    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
-    tau = tl.full([BM], -float("inf"), tl.float32)
-    for first in range(inner, outer, BN):
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, True, PRECISION,
-                 INTERPRETED)  # fmt: skip
-        tau = _bound(s, tau, power, ALIGN)
-    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
-        first = partial_tile(turn, start, inner, outer, BN)
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, False, PRECISION,
-                 INTERPRETED)  # fmt: skip
-        tau = _bound(s, tau, power, ALIGN)
-    tau = tl.where(tau == -float("inf"), float("inf"), tau)
-    step = 0
-    far = 1.0
-    while (step < STEPS) & (far > 0.0):
-        total, slope, bend = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
-        for first in range(inner, outer, BN):
-            s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                     stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, True,
-                     PRECISION, INTERPRETED)  # fmt: skip
-            more = moments(s, tau[:, None], power, ALIGN)
-            total, slope, bend = total + more[0], slope + more[1], bend + more[2]
-        for turn in range(partial_tiles(start, inner, outer, stop, BN)):
-            first = partial_tile(turn, start, inner, outer, BN)
-            s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                     stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, False,
-                     PRECISION, INTERPRETED)  # fmt: skip
-            more = moments(s, tau[:, None], power, ALIGN)
-            total, slope, bend = total + more[0], slope + more[1], bend + more[2]
-        over = total - 1.0
-        newton = over / tl.where(slope > 0, slope, 1.0)
-        halley = 2.0 * over * slope / tl.maximum(2.0 * slope * slope - over * bend, 1e-30)
-        move = tl.where(slope > 0, tl.where(over > 0, tl.maximum(halley, newton), newton), 0.0)
-        tau += move
-        far = tl.max(tl.where(tl.abs(move) > tl.maximum(1e-4, 4e-7 * tl.abs(tau)), 1.0, 0.0), 0)
-        step += 1
-    tl.store(TAU + g * n + i, tau, mask=i < n)
-
-
-@triton.jit
-def _bound(s, tau, power, ALIGN: tl.constexpr):
-    """A larger lower bound of tau, if this tile gives one; -inf while no key was seen."""
-    tau = tl.maximum(tau, tl.max(s, 1) - power)
-    safe = tl.where(tau == -float("inf"), float("inf"), tau)[:, None]
-    total, slope = tl.sum(weights(s, safe, power, ALIGN), 1), tl.sum(slopes(s, safe, power, ALIGN), 1)
-    return tl.where(total > 1.0, tau + (total - 1.0) / tl.where(slope > 0, slope, 1.0), tau)

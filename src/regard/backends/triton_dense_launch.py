@@ -10,14 +10,17 @@ from torch import Tensor
 from .ranges import Ranges, counts
 from .spans import keys_spans
 from .triton_choose_kernel import choose_kernel
+from .triton_dense import side_of
 from .triton_dense_backward import pull_kernel
-from .triton_dense_forward import known_kernel, softmax_kernel, threshold_kernel
+from .triton_dense_forward import known_kernel, softmax_kernel
+from .triton_threshold import threshold_kernel
 
 LOG2E = 1.4426950408889634
 DOT, TANH, LEAKY, ABS = range(4)
 SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
 PAD = 128  # places of a table of pairs are padded to whole tiles
 STEPS = 40  # of Newton's at most
+ROOM = 128  # scores that a row of a sparse alignment gathers; a larger support takes several walks
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +123,7 @@ def _padded(x: Tensor, rows: int, columns: int) -> Tensor:
 
 
 def sizes_of(call: Call, tables: Tables, backward: bool) -> dict[str, Any]:
+    """What kernels are compiled for. fp32 is three parts of 8 bits, six products: as exact as fp32, on tensor cores."""
     d_v = call.v.shape[2]
     interpreted = triton.knobs.runtime.interpret
     return {
@@ -127,14 +131,17 @@ def sizes_of(call: Call, tables: Tables, backward: bool) -> dict[str, Any]:
         **_tiles(call, backward), "OWNED": tables.own is not None, "BIASED": tables.keys is not None,
         "PADDED": call.ranges.lengths is not None, "KEPT": call.ranges.keep is not None,
         "SPANNED": call.low is not None,
-        "PRECISION": "tf32x3" if call.v.dtype == torch.float32 else "ieee", "INTERPRETED": interpreted,
+        "PRECISION": "bf16x6" if call.v.dtype == torch.float32 else "ieee", "INTERPRETED": interpreted,
     } | ({"DVW": d_v} if backward else {"DV": d_v}) | {"DVP": max(16, triton.next_power_of_2(d_v))}  # fmt: skip
 
 
 def _tiles(call: Call, backward: bool) -> dict[str, int]:
     """Rows and columns of a tile, warps, stages, registers of a thread: measured on an H200."""
     full, sparse = call.v.dtype == torch.float32, call.align > SIGMOID
-    wide = max(call.a.shape[2], call.v.shape[2]) > 64 or full
+    width, side = max(call.a.shape[2], call.v.shape[2]), side_of(call.a, call.v)
+    wide = width > 64 or full
+    if side == 32:
+        return {"BM": side, "BN": side, "num_warps": 4, "num_stages": 1}
     if call.core == DOT:
         rows = 64 if backward or wide or sparse else 128
         return {"BM": rows, "BN": 64, "num_warps": 4, "num_stages": 2 if wide else 3}
@@ -157,36 +164,48 @@ def _where(call: Call) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
     return (left, right), call.scale * call.unit, (call.heads, call.group, keep_b, keep_h)
 
 
-def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
-    """out (g, n, d_v); tau (g, n) fp32; which tiles hold weights, for sparse alignments."""
+def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """out (g, n, d_v); tau (g, n) fp32; which tiles hold weights, for sparse alignments; of softmax (g, n) the sum of
+    exp(s - tau), which the rounding of tau leaves next to 1."""
     tables, (g, n, _), m = Tables(call, False), call.a.shape, call.b.shape[1]
     sizes = sizes_of(call, tables, False)
     out = call.v.new_empty((g, n, call.v.shape[2]))
     tau = torch.empty((g, n), dtype=torch.float32, device=out.device)
     live = torch.zeros(live_shape(call) if call.align > SIGMOID else 0, dtype=torch.int8, device=out.device)
+    norm = torch.empty((g, n) if call.align == SOFTMAX else 0, dtype=torch.float32, device=out.device)
     if not out.numel():
-        return out, tau.fill_(float("inf")), live
+        return out, tau.fill_(float("inf")), live, norm.fill_(1.0)
     grid, vectors, marks, numbers = given(call, tables, sizes)
     a, seed = call.a, noise_of(call)
     dropped = {"DROPPED": call.seed is not None}
     if call.align == SOFTMAX:
         softmax_kernel[grid](
-            *vectors, call.v, *marks, seed, or_other(call.centre, a), out, tau, *numbers[:5], call.dropout,
+            *vectors, call.v, *marks, seed, or_other(call.centre, a), out, tau, norm, *numbers[:5], call.dropout,
             call.narrow * LOG2E, *numbers[5:], BELL=call.centre is not None, **dropped, **sizes,
         )  # fmt: skip
-        return out, tau.div_(LOG2E), live
+        found = tau / LOG2E
+        again = torch.where(found < float("inf"), tau - found * LOG2E, 0.0)  # the backward reads it in base 2 again
+        return out, found, live, norm.mul_(again.exp2())
     if call.align == SIGMOID:
         seen = counts(call.ranges, g // call.heads, call.heads, n, m, a.device, call.low, call.high).reshape(g, n)
         tau = seen.clamp_min(1).float().log() if call.bias is None else torch.full_like(tau, -call.bias)
         tau = tau.masked_fill_(seen == 0, float("inf"))
     else:
         some = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
-        threshold_kernel[grid](*vectors, *marks, tau, *numbers, call.power, ALIGN=call.align, STEPS=STEPS, **some)
+        rooms = rooms_of(g, grid[0] * sizes["BM"], ROOM, a.device)
+        threshold_kernel[grid](*vectors, *marks, tau, *rooms, *numbers, call.power, ALIGN=call.align, STEPS=STEPS,
+                               ROOM=ROOM, FEW=16, **some)  # fmt: skip
     known_kernel[grid](
         *vectors, call.v, *marks, seed, out, tau * call.unit, live, *numbers[:5], call.dropout, *numbers[5:],
         call.power, ALIGN=call.align, **dropped, **sizes,
     )  # fmt: skip
-    return out, tau, live
+    return out, tau, live, norm
+
+
+def rooms_of(g: int, rows: int, room: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Room for scores of each row, how many it holds, and a bound."""
+    made = torch.empty((g, rows, room), dtype=torch.float32, device=device)
+    return made, torch.empty((g, rows), dtype=torch.int32, device=device), made.new_empty((g, rows))
 
 
 def noise_of(call: Call) -> Tensor:
@@ -225,7 +244,7 @@ def live_shape(call: Call) -> tuple[int, int, int]:
 
 
 def backward(
-    call: Call, out: Tensor, tau: Tensor, live: Tensor, dout: Tensor, chosen: Tensor | None = None
+    call: Call, out: Tensor, tau: Tensor, live: Tensor, norm: Tensor, dout: Tensor, chosen: Tensor | None = None
 ) -> list[Tensor | None]:
     """Gradients of a, b, v, readout, key_bias, row_bias and centre.
 
@@ -248,6 +267,7 @@ def backward(
         delta = chosen
         if delta is None:
             delta = (dout.float() * out.float()).sum(-1) if call.align == SOFTMAX else torch.zeros_like(tau)
+        whole = norm.reciprocal() if norm.numel() else tau
         (left, right), scale, strides = _where(call)
         bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
         own, keys, seed = tables.own, tables.keys, noise_of(call)
@@ -266,12 +286,12 @@ def backward(
             sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": (keys, own)[side] is not None}
             pull_kernel[(triton.cdiv(x.shape[1], sizes["BM"]), x.shape[0])](
                 x, y, *both[0], *both[1], tables.readout, readout, tables.modes,
-                or_other((own, keys)[side], a), or_other((keys, own)[side], a), *both[2], tau, delta, live, lengths,
-                keep, *(or_other(x, a) for x in spans[side]), seed, or_other(call.centre, a), scratch, (da, db)[side],
-                dv, (rows, columns)[side], reads, moved, n, m, left, right, scale, call.narrow * LOG2E, call.dropout,
-                bend, linear, *strides, *lines, call.power, BELL=call.centre is not None, CHOSEN=chosen is not None,
-                ALIGN=call.align, KEYS=side == 1, READ=read and side == 0, GROUPED=call.group > 1,
-                DROPPED=call.seed is not None, **sizes,
+                or_other((own, keys)[side], a), or_other((keys, own)[side], a), *both[2], tau, delta, whole, live,
+                lengths, keep, *(or_other(x, a) for x in spans[side]), seed, or_other(call.centre, a), scratch, (da,
+                db)[side], dv, (rows, columns)[side], reads, moved, n, m, left, right, scale, call.narrow * LOG2E,
+                call.dropout, bend, linear, *strides, *lines, call.power, BELL=call.centre is not None,
+                CHOSEN=chosen is not None, ALIGN=call.align, KEYS=side == 1, READ=read and side == 0,
+                GROUPED=call.group > 1, DROPPED=call.seed is not None, NORMED=norm.numel() > 0, **sizes,
             )  # fmt: skip
     by_key = columns.view(b.shape[0], call.group, m)  # of each head that shares a key
     dreadout = None
@@ -279,7 +299,7 @@ def backward(
         assert call.readout is not None
         total = reads.sum(1)[:, :d]
         if call.core == TANH:
-            dreadout = rows.sum(1)[:, None] - 2 * total
+            dreadout = 2 * total
         else:
             sums = torch.einsum("gnd,gn->gd", a.float(), rows)
             sums += torch.einsum("kmd,khm->khd", b.float(), by_key).flatten(0, 1)

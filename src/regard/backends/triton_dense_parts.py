@@ -205,9 +205,9 @@ def _pull_pairs(
             r1, r2 = both * p2, both * p1
             acc += d1 * (r1 - r1 * r1)
             acc += d2 * (r2 - r2 * r2)
-            if READ:
-                read += d1 * r1
-                read += d2 * r2
+            if READ:  # half of tanh: the sum of 1 and of r apart would cancel
+                read += d1 * (0.5 - r1)
+                read += d2 * (0.5 - r2)
         else:
             z1, z2 = x + y1, x + y2
             below = -1.0 if CORE == 2 else 0.0
@@ -284,7 +284,7 @@ def pull_pairs(
 ):  # fmt: skip
     """acc (BM / 8, DP, 8) += sum_j ds_j h(x + y_j); read += sum_j ds_j k(x + y_j).
 
-    Of tanh, h is r - r^2 and k is r = 1 / (1 + exp(2 (x + y))); of |x + y|, h is the sign and k itself.
+    Of tanh, h is r - r^2 with r = 1 / (1 + exp(2 (x + y))) and k is 1/2 - r; of |x + y|, h is the sign and k itself.
 
     Each thread holds some numbers of acc and walks along the keys, so nothing is summed across threads. The scores'
     gradient, which other threads hold, goes through DS (BN, BM), memory of this program alone.

@@ -5,7 +5,7 @@ import triton
 from torch import Tensor
 
 from .ranges import NO_BOUND, Ranges
-from .triton_dense_launch import DOT, SPARSEMAX, Call, Tables, given, sizes_of
+from .triton_dense_launch import DOT, SPARSEMAX, Call, Tables, given, rooms_of, sizes_of
 from .triton_topk_kernels import average_kernel, key_kernel, row_kernel, select_kernel
 
 ROWS, ENTRIES = 16, 32  # of a program that gathers
@@ -32,9 +32,8 @@ def best(
     grid, vectors, marks, numbers = given(call, tables, sizes)
     room = triton.next_power_of_2(k + sizes["BN"])
     rows = grid[0] * sizes["BM"]
-    rooms = torch.empty((g, rows, room), device=a.device)
-    places = torch.empty((g, rows, room), dtype=torch.int32, device=a.device)
-    counts, bounds = torch.empty((g, rows), dtype=torch.int32, device=a.device), torch.empty((g, rows), device=a.device)
+    rooms, counts, bounds = rooms_of(g, rows, room, a.device)
+    places = torch.empty_like(rooms, dtype=torch.int32)
     select_kernel[grid](
         *vectors, *marks, rooms, places, counts, bounds, *numbers, k, ROOM=room, FEW=512 // room, **sizes
     )

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from rich.console import Console
 from torch import Tensor
 
+from ..core.alignments import TopK
 from ..core.attend import attend
 from ..core.plan import plan
 from ..core.scores import Additive, Dot, Gaussian, ScaledDot, SoftCap
@@ -16,7 +17,7 @@ from .measure import Result, gpu_times, show
 
 
 def main(parts: str = "all", json: bool = False) -> None:
-    known = {part.__name__: part for part in (additive, softmax, sigmoid, entmax, features)}
+    known = {part.__name__: part for part in (additive, softmax, sigmoid, entmax, best, shared, features)}
     asked = list(known) if parts == "all" else parts.split(",")
     strange = [name for name in asked if name not in known]
     if strange:
@@ -155,6 +156,46 @@ def entmax() -> list[Result]:
             least = _least(q, k, v, "scaled_dot", "entmax15", Causal()) if name == "forward" else {}
             results.append(Result(f"entmax 1.5 causal (1, 8, {n}, 64) bf16, {name}", "ms", mine, theirs, "AdaSplash",
                                   "not slower", None if theirs is None else mine <= theirs, least))  # fmt: skip
+    return results
+
+
+def best() -> list[Result]:
+    """softmax over the 32 best keys beside torch.topk of all scores"""
+    q, k, v = _made(1, 8, 4096, torch.bfloat16)
+
+    def peer() -> Tensor:
+        s = (q @ k.mT).float() * q.shape[-1] ** -0.5
+        top, index = s.topk(32)
+        return torch.zeros_like(s).scatter(-1, index, top.softmax(-1)).to(v.dtype) @ v
+
+    ours = lambda: attend(q, k, v, align=TopK(32), backend="triton-dense").out  # noqa: E731
+    mine, theirs = gpu_times(_quiet(ours), _quiet(peer))
+    one = Result("top-32 (1, 8, 4096, 64) bf16, forward", "ms", mine, theirs, "torch.topk", "faster", mine < theirs,
+                 _least(q, k, v, "scaled_dot", TopK(32)))  # fmt: skip
+    both = [_there_and_back(run, [q, k, v]) for run in (ours, peer)]
+    mine, theirs = gpu_times(*both)
+    notes = {"extra_mib": _memory(both[0]), "peer_extra_mib": _memory(both[1])}
+    return [one, Result("top-32 (1, 8, 4096, 64) bf16, forward+backward", "ms", mine, theirs, "torch.topk", "faster",
+                        mine < theirs, notes)]  # fmt: skip
+
+
+def shared() -> list[Result]:
+    """32 heads of queries on 8 of keys, beside the same with keys repeated"""
+    q = _made(1, 32, 4096, torch.bfloat16, 128)[0]
+    k, v = _made(1, 8, 4096, torch.bfloat16, 128)[1:]
+    results = []
+    for align in ("softmax", "entmax15"):
+        ours = lambda align=align: attend(q, k, v, align=align, over=Causal(), backend="triton-dense").out  # noqa: E731
+
+        def peer(align: str = align) -> Tensor:
+            wide = [x.repeat_interleave(4, 1) for x in (k, v)]
+            return attend(q, *wide, align=align, over=Causal(), backend="triton-dense").out
+
+        both = [_there_and_back(run, [q, k, v]) for run in (ours, peer)]
+        mine, theirs = gpu_times(*both)
+        notes = {"extra_mib": _memory(both[0]), "peer_extra_mib": _memory(both[1])}
+        results.append(Result(f"{align}, causal, 32 heads on 8 (1, 32, 4096, 128) bf16, forward+backward", "ms", mine,
+                              theirs, "repeated keys", "not slower", mine <= theirs, notes))  # fmt: skip
     return results
 
 

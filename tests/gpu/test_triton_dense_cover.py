@@ -1,0 +1,180 @@
+"""Dense kernels on a GPU over the oracle's product: every two of its values meet in some case.
+
+Each case is run three times, once with fresh memory full of NaN: the bits are the same, and the errors of outputs and
+gradients at most twice the reference's in the same precision (in the mean over draws, as in tests/oracle.py).
+"""
+
+from itertools import combinations
+from random import Random
+
+import pytest
+import torch
+from torch._dynamo.utils import counters
+
+from regard import Causal, Entmax, Mask, Padding, Segments, Sigmoid, TopK, Window, attend
+from regard.core.scores import GAT, Additive, Cosine, GATv2, Gaussian, General, Laplace, ScaledDot, Trilinear
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+FACTORS = {
+    "score": {
+        "dot": lambda d, h: ScaledDot(),
+        "general": lambda d, h: General(d, d, heads=h),
+        "cosine": lambda d, h: Cosine(4.0),
+        "gaussian": lambda d, h: Gaussian(d**0.5),
+        "laplace": lambda d, h: Laplace(float(d)),
+        "trilinear": lambda d, h: Trilinear(d, heads=h),
+        "tanh": lambda d, h: Additive(d, d, d, heads=h),
+        "tanh, one for all": lambda d, h: Additive(d, d, 24),
+        "relu": lambda d, h: Additive(d, d, d, heads=h, activation="relu"),
+        "leaky": lambda d, h: GATv2(d, heads=h),
+        "gat": lambda d, h: GAT(d, heads=h),
+    },
+    "align": {
+        "softmax": "softmax", "sigmoid": "sigmoid", "biased": Sigmoid(-1.0), "sparsemax": "sparsemax",
+        "entmax15": "entmax15", "entmax 1.3": Entmax(1.3), "top-3": TopK(3), "top-40": TopK(40),
+    },
+    "over": {
+        "full": lambda b, h, n, m: None,
+        "causal": lambda b, h, n, m: Causal("end"),
+        "window": lambda b, h, n, m: Causal("start") & Window(30, 7, align="start"),
+        "padding": lambda b, h, n, m: Padding(torch.arange(1, b + 1, device="cuda") * m // b),
+        "keys": lambda b, h, n, m: Mask(keep=(torch.arange(h * m, device="cuda").view(h, 1, m) % 3 > 0)[None]),
+        "segments": lambda b, h, n, m: Segments(*(torch.arange(x, device="cuda") // 23 for x in (n, m))),
+    },
+    "size": {
+        "n=m": (129, 129), "n<m": (33, 300), "n>m": (300, 33), "n=1": (1, 77), "m=1": (50, 1), "m=0": (20, 0),
+        "many": (257, 511),
+    },
+    "width": {
+        "8": (8, 8), "16, 48": (16, 48), "40, 24": (40, 24), "64": (64, 64), "96, 128": (96, 128), "256": (256, 256),
+    },
+    "heads": {"1": (1, 1), "3": (3, 3), "4 on 2": (4, 2), "6 on 1": (6, 1)},
+    "dropout": {"0": 0.0, "0.3": 0.3},
+    "dtype": {"bf16": torch.bfloat16, "fp32": torch.float32, "fp16": torch.float16},
+}  # fmt: skip
+
+
+def pairs_of(case):
+    return set(combinations(case.items(), 2))
+
+
+def cover(seed=0):
+    """Cases in which every two values of two factors meet: greedily, the one of thirty that brings most new pairs."""
+    random, names = Random(seed), {factor: list(values) for factor, values in FACTORS.items()}
+    open_pairs = {
+        ((one, x), (two, y)) for one, two in combinations(names, 2) for x in names[one] for y in names[two]
+    }  # fmt: skip
+    cases = []
+    while open_pairs:
+        (one, x), (two, y) = min(open_pairs)
+        tries = [{factor: random.choice(values) for factor, values in names.items()} | {one: x, two: y}
+                 for _ in range(30)]  # fmt: skip
+        best = max(tries, key=lambda case: len(pairs_of(case) & open_pairs))
+        open_pairs -= pairs_of(best)
+        cases.append(best)
+    return cases
+
+
+CASES = {", ".join(case.values()).replace(" ", "_"): case for case in cover()}
+
+
+def outcome(case, dtype, backend, seed=0):
+    part = {factor: FACTORS[factor][value] for factor, value in case.items()}
+    (n, m), (d, d_v), (heads, shared) = part["size"], part["width"], part["heads"]
+    torch.manual_seed(seed)
+    made = part["score"](d, heads).to(torch.bfloat16).to(dtype).cuda()
+    sizes = ((heads, n, d), (shared, m, d), (shared, m, d_v))
+    q, k, v = (torch.randn(2, *size).bfloat16().to(dtype).cuda().requires_grad_() for size in sizes)
+    over = part["over"](2, heads, n, m)
+    out = attend(q, k, v, made, part["align"], over, dropout=part["dropout"], seed=5, backend=backend).out
+    leaves = [q, k, v, *made.parameters()]
+    pull = torch.randn(out.shape).bfloat16().to(dtype).cuda()
+    grads = torch.autograd.grad(out, leaves, pull, allow_unused=True)
+    return [out.detach(), *(torch.zeros_like(x) if g is None else g for x, g in zip(leaves, grads, strict=True))]
+
+
+def losses(case, seed=0):
+    """(error, what is allowed) of the output and of each gradient."""
+    dtype = FACTORS["dtype"][case["dtype"]]
+    true, own, mine = (
+        outcome(case, kind, backend, seed)
+        for kind, backend in ((torch.float64, "reference"), (dtype, "reference"), (dtype, "triton-dense"))
+    )
+    found = []
+    for kind in (slice(0, 1), slice(1, None)):
+        largest = max((x.abs().amax().item() for x in true[kind] if x.numel()), default=0.0)
+        for x, low, y in zip(true[kind], own[kind], mine[kind], strict=True):
+            far = [(z.double() - x).abs().amax().item() if z.numel() else 0.0 for z in (y, low)]
+            found.append((far[0], 2 * far[1] + 2 * torch.finfo(dtype).eps * largest))
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_two_values_of_the_product(name):
+    case = CASES[name]
+    found = losses(case)
+    if any(not error <= allowed for error, allowed in found):
+        draws = [found, *(losses(case, seed) for seed in range(1, 8))]
+        found = [tuple(map(sum, zip(*one, strict=True))) for one in zip(*draws, strict=True)]
+    assert all(error <= allowed for error, allowed in found), found
+    dtype = FACTORS["dtype"][case["dtype"]]
+    plain = outcome(case, dtype, "triton-dense")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        assert torch.empty(8, device="cuda").isnan().all()
+        poisoned = outcome(case, dtype, "triton-dense")
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(a, b) for a, b in zip(plain, poisoned, strict=True))
+
+
+def test_the_cover_is_small_and_whole():
+    met = set().union(*map(pairs_of, CASES.values()))
+    assert len(CASES) <= 300
+    assert len(met) == sum(len(x) * len(y) for x, y in combinations(FACTORS.values(), 2))
+
+
+@pytest.mark.parametrize("align", ["softmax", "entmax15", TopK(3)], ids=str)
+def test_offsets_beyond_two_to_the_31(align):
+    """The last head of very many is what it is alone."""
+    heads, n, d = 32768, 272, 256
+    q = torch.randn(1, heads, n, d, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    assert q.numel() > 2**31
+    out = attend(q, q, q, align=align, over=Causal(), backend="triton-dense").out
+    (grad,) = torch.autograd.grad(out, q, out)
+    last = q[:, -1:].detach().requires_grad_()
+    alone = attend(last, last, last, align=align, over=Causal(), backend="triton-dense").out
+    (grad_alone,) = torch.autograd.grad(alone, last, alone)
+    assert torch.equal(out[:, -1:], alone) and torch.equal(grad[:, -1:], grad_alone)
+
+
+@pytest.mark.parametrize("align", ["softmax", "sigmoid", "entmax15", TopK(3), "hard"], ids=str)
+def test_one_compilation_serves_every_length(align):
+    torch._dynamo.reset()
+    counters.clear()
+    call = lambda q, k, v: attend(q, k, v, align=align, over=Causal("end"), backend="triton-dense").out  # noqa: E731
+    compiled = torch.compile(call, fullgraph=True, dynamic=True)
+    for n, m in ((130, 130), (77, 200), (33, 33)):
+        q, k, v = (torch.randn(2, 4, size, 64, device="cuda", requires_grad=True) for size in (n, m, m))
+        found = []
+        for run in (compiled, call):
+            out = run(q, k, v)
+            found.append((out, *torch.autograd.grad(out.square().sum(), [q, k, v], allow_unused=True)))
+        for mine, theirs in zip(*found, strict=True):
+            assert (mine is None) == (theirs is None) and (mine is None or torch.equal(mine, theirs))
+    assert counters["stats"]["unique_graphs"] == 1
+
+
+@pytest.mark.parametrize("align", ["softmax", "entmax15", TopK(3)], ids=str)
+def test_operators_hold_their_schema(align, monkeypatch):
+    from regard.backends import triton_dense, triton_topk
+
+    seen = []
+    for home, name in ((triton_dense, "dense_op"), (triton_topk, "topk_op")):
+        op = getattr(home, name)
+        monkeypatch.setattr(home, name, lambda *given, op=op: seen.append((op, given)) or op(*given))
+    q, k, v = (torch.randn(2, h, 70, 32, device="cuda", requires_grad=True) for h in (4, 2, 2))
+    attend(q, k, v, align=align, over=Causal(), dropout=0.2, seed=3, backend="triton-dense")
+    ((op, given),) = seen
+    torch.library.opcheck(op.call, given, test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
