@@ -41,11 +41,11 @@ class TritonFeatures(ByName):
         bias = score.key_bias
         if bias is not None:
             bias = bias.mT if bias.ndim == 3 else bias[..., None].expand(-1, -1, a.shape[-1])
-        out, tau = features_op(
+        out, top, sums = features_op(
             a, b, plan.v_by_head.flatten(0, 1), bias, ranges.lengths, ranges.keep, ranges.left, ranges.right,
             problem.heads, kind, int(core.join == "mul"), factor, linear, bent,
         )  # fmt: skip
-        tau = tau / LOG2E + factor if kind == 0 else tau / LOG2E
+        tau = top / LOG2E + factor + sums.log() if kind == 0 else top + sums.log()
         return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau.mT))
 
 
@@ -102,30 +102,31 @@ def _call(
 def features_op(
     a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None, left: int,
     right: int, heads: int, kind: int, join: int, factor: float, linear: float, bent: float,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """out (g, n, F), tau (g, n, F)"""
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """out, top and sums, (g, n, F) each: weights are exp(s - top) / sums."""
     from .triton_features_launch import forward
 
     return forward(_call(a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, linear, bent))
 
 
 @features_op.register_fake
-def _(a: Tensor, b: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    return v.new_empty(a.shape), v.new_empty(a.shape, dtype=torch.float32)
+def _(a: Tensor, b: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    top, sums = (v.new_empty(a.shape, dtype=torch.float32) for _ in range(2))
+    return v.new_empty(a.shape), top, sums
 
 
 @operator("features_triton_backward")
 def backward_op(
     a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None, left: int,
-    right: int, heads: int, kind: int, join: int, factor: float, linear: float, bent: float, out: Tensor, tau: Tensor,
-    dout: Tensor,
+    right: int, heads: int, kind: int, join: int, factor: float, linear: float, bent: float, out: Tensor, top: Tensor,
+    sums: Tensor, dout: Tensor,
 ) -> list[Tensor]:  # fmt: skip
     """Gradients of a, b, v and bias; an empty tensor where there is none."""
     from .triton_features_launch import backward
 
     call = _call(a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, linear, bent)
     given = (a, b, v, bias)
-    found = backward(call, out, tau, dout)
+    found = backward(call, out, top, sums, dout)
     return [a.new_empty(0) if x is None or y is None else y.to(x.dtype) for x, y in zip(given, found, strict=True)]
 
 
@@ -134,16 +135,16 @@ def _(a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, *rest: Any) -> list[
     return [a.new_empty(0) if x is None else x.new_empty(x.shape) for x in (a, b, v, bias)]
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     ctx.numbers = inputs[6:]
     ctx.save_for_backward(*inputs[:6], *output)
-    ctx.mark_non_differentiable(output[1])
+    ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
 
 def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
-    *tensors, out, tau = ctx.saved_tensors
-    found = backward_op(*tensors, *ctx.numbers, out, tau, dout)
+    tensors, results = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
+    found = backward_op(*tensors, *ctx.numbers, *results, dout)
     grads = [None if x is None else y for x, y in zip(tensors[:4], found, strict=True)]
     return *grads, None, None, *[None] * len(ctx.numbers)
 

@@ -11,7 +11,8 @@ KIND   0 = tanh, from tables of exp(2x) (of x in base 2 where the head's MODE is
            2 = the same, slope 0 at 0; 3 = -z^2 / 2
 JOIN   0 = z is x + y, 1 = z is x y (KIND > 0)
 
-Scores are in base 2: `factor` holds log2(e).
+Scores of tanh are in base 2, their `factor` holds log2(e). Others are in their own unit and differences of them are
+turned into base 2, so that a large score is not rounded once more.
 """
 
 import triton
@@ -59,6 +60,26 @@ def _slope(x, y, linear, bent, KIND: tl.constexpr, MODE: tl.constexpr, JOIN: tl.
 
 
 @triton.jit
+def _power(s, KIND: tl.constexpr):
+    """exp of a difference of scores."""
+    if KIND == 0:
+        return tl.exp2(s)
+    else:
+        return tl.exp2(s * 1.4426950408889634)
+
+
+@triton.jit
+def _more(total, lost, x, EXACT: tl.constexpr):
+    """total + x; EXACT: with what rounding loses kept beside it (Kahan's sum)."""
+    if EXACT:
+        x -= lost
+        larger = total + x
+        return larger, (larger - total) - x
+    else:
+        return total + x, lost
+
+
+@triton.jit
 def _line(base, j, f, F: tl.constexpr, other):
     """(1, BF): one place of a head's table (places, F)."""
     return tl.load(base + j * F + f, mask=f < F, other=other)[None, :]
@@ -84,8 +105,9 @@ def _may(i, j, left, right, KEEP, KEPT: tl.constexpr):
 def _weigh(
     top, sums, acc, x, B, V, BIAS, KEEP, i, f, start, stop, left, right, factor, linear, bent,
     F: tl.constexpr, KIND: tl.constexpr, MODE: tl.constexpr, JOIN: tl.constexpr, BIASED: tl.constexpr,
-    KEPT: tl.constexpr, BOUNDED: tl.constexpr, INTERPRETED: tl.constexpr,
+    KEPT: tl.constexpr, BOUNDED: tl.constexpr, EXACT: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
+    less, lost = sums, sums
     for j in range(start, stop):
         s = _score(x, _line(B, j, f, F, 0.0), factor, linear, bent, KIND, MODE, JOIN, INTERPRETED)
         if BIASED:
@@ -98,22 +120,25 @@ def _weigh(
             higher = tl.maximum(top, s)
             safe = tl.where(higher == -float("inf"), 0.0, higher)
             # One of two exponents is 0: one exponential serves both.
-            gap = tl.exp2(tl.minimum(top, s) - safe)
+            gap = _power(tl.minimum(top, s) - safe, KIND)
             rises = s > top
             fade, w = tl.where(rises, gap, 1.0), tl.where(rises, 1.0, gap)
             sums, acc, top = sums * fade, acc * fade, higher
-        sums += w
-        acc += w * v
+            if EXACT:
+                less, lost = less * fade, lost * fade
+        sums, less = _more(sums, less, w, EXACT)
+        acc, lost = _more(acc, lost, w * v, EXACT)
     return top, sums, acc
 
 
 @triton.jit
 def features_kernel(
-    A, B, V, BIAS, MODES, LENGTHS, KEEP, OUT, TAU, n, m, left, right, factor, linear, bent, heads, keep_b, keep_h,
+    A, B, V, BIAS, MODES, LENGTHS, KEEP, OUT, TOP, SUMS, n, m, left, right, factor, linear, bent, heads, keep_b, keep_h,
     F: tl.constexpr, BM: tl.constexpr, BF: tl.constexpr, KIND: tl.constexpr, JOIN: tl.constexpr,
-    BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, BOUNDED: tl.constexpr, INTERPRETED: tl.constexpr,
+    BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, BOUNDED: tl.constexpr, EXACT: tl.constexpr,
+    INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """out (g, n, F), and tau (g, n, F) in base 2: +inf for a row that sees nobody."""
+    """out, and TOP and SUMS, (g, n, F) each: w = exp(s - top) / sums. A row that sees nobody has +inf and 1."""
     g = tl.program_id(2).to(tl.int64)
     i0, f = tl.program_id(0) * BM, tl.program_id(1) * BF + tl.arange(0, BF)
     i = i0 + tl.arange(0, BM)
@@ -129,21 +154,24 @@ def features_kernel(
     mode = tl.load(MODES + g) if KIND == 0 else 0
     if mode == 0:
         top, sums, acc = _weigh(top, sums, acc, x, B, V, BIAS, KEEP, i, f, start, stop, left, right,
-                                factor, linear, bent, F, KIND, 0, JOIN, BIASED, KEPT, BOUNDED, INTERPRETED)  # fmt: skip
+                                factor, linear, bent, F, KIND, 0, JOIN, BIASED, KEPT, BOUNDED, EXACT,
+                                INTERPRETED)  # fmt: skip
     elif KIND == 0:
         top, sums, acc = _weigh(top, sums, acc, x, B, V, BIAS, KEEP, i, f, start, stop, left, right,
-                                factor, linear, bent, F, KIND, 2, JOIN, BIASED, KEPT, BOUNDED, INTERPRETED)  # fmt: skip
+                                factor, linear, bent, F, KIND, 2, JOIN, BIASED, KEPT, BOUNDED, EXACT,
+                                INTERPRETED)  # fmt: skip
     full = sums > 0
     sums = tl.where(full, sums, 1.0)
     tl.store(OUT + at, (acc / sums).to(OUT.dtype.element_ty), mask=real)
-    tl.store(TAU + at, tl.where(full, top + tl.log2(sums), float("inf")), mask=real)
+    tl.store(TOP + at, tl.where(full, top, float("inf")), mask=real)
+    tl.store(SUMS + at, sums, mask=real)
 
 
 @triton.jit
 def _pull(
-    dx, dv, ds_sum, x, own, Y, OTHER, BIAS, TAU, DELTA, KEEP, i, f, start, stop, bias, tau, delta,
-    left, right, factor, linear, bent, F: tl.constexpr, KIND: tl.constexpr, MODE: tl.constexpr, JOIN: tl.constexpr,
-    BIASED: tl.constexpr, KEPT: tl.constexpr, KEYS: tl.constexpr, INTERPRETED: tl.constexpr,
+    dx, dv, ds_sum, x, own, Y, OTHER, BIAS, TOP, SHARE, DELTA, KEEP, i, f, start, stop, bias, top, share,
+    delta, left, right, factor, linear, bent, F: tl.constexpr, KIND: tl.constexpr, MODE: tl.constexpr,
+    JOIN: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, KEYS: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """own is dout of rows, or v of keys; OTHER the table of the other one."""
     for j in range(start, stop):
@@ -151,13 +179,13 @@ def _pull(
         s = _score(x, y, factor, linear, bent, KIND, MODE, JOIN, INTERPRETED)
         may = _may(i, j, left, right, KEEP, KEPT and not KEYS)
         if KEYS:
-            s += bias - _line(TAU, j, f, F, float("inf"))
-            w = tl.where(may, tl.exp2(s), 0.0)
+            s += bias - _line(TOP, j, f, F, float("inf"))
+            w = tl.where(may, _power(s, KIND) * _line(SHARE, j, f, F, 0.0), 0.0)
             ds = w * (own * other - _line(DELTA, j, f, F, 0.0))
         else:
             if BIASED:
                 s += _line(BIAS, j, f, F, 0.0)
-            w = tl.where(may, tl.exp2(s - tau), 0.0)
+            w = tl.where(may, _power(s - top, KIND) * share, 0.0)
             ds = w * (own * other - delta)
         dx += ds * _slope(x, y, linear, bent, KIND, MODE, JOIN, INTERPRETED)
         if KEYS:
@@ -168,12 +196,12 @@ def _pull(
 
 @triton.jit
 def features_pull_kernel(
-    X, Y, OWN, OTHER, BIAS, TAU, DELTA, MODES, LENGTHS, KEEP, DX, DV, DBIAS, n, m, left, right, factor, linear, bent,
-    heads, keep_b, keep_h, F: tl.constexpr, BM: tl.constexpr, BF: tl.constexpr, KIND: tl.constexpr,
+    X, Y, OWN, OTHER, BIAS, TOP, SHARE, DELTA, MODES, LENGTHS, KEEP, DX, DV, DBIAS, n, m, left, right, factor, linear,
+    bent, heads, keep_b, keep_h, F: tl.constexpr, BM: tl.constexpr, BF: tl.constexpr, KIND: tl.constexpr,
     JOIN: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, KEYS: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """What a block of rows (KEYS: of keys, which also have dv and the sums of ds) is handed back."""
+    """What a block of rows (KEYS: of keys, which also have dv and the sums of ds) is handed back. SHARE is 1 / sums."""
     g = tl.program_id(2).to(tl.int64)
     i0, f = tl.program_id(0) * BM, tl.program_id(1) * BF + tl.arange(0, BF)
     i = i0 + tl.arange(0, BM)
@@ -187,8 +215,8 @@ def features_pull_kernel(
     Y, OTHER = Y + g * total * F, OTHER + g * total * F
     bias = tl.zeros([BM, BF], tl.float32)
     if KEYS:
-        TAU, DELTA = TAU + g * n * F, DELTA + g * n * F
-        tau, delta = bias, bias
+        TOP, SHARE, DELTA = TOP + g * n * F, SHARE + g * n * F, DELTA + g * n * F
+        top, share, delta = bias, bias, bias
         if BIASED:
             bias = tl.load(BIAS + at, mask=real, other=0.0)
         start, stop = _span(i0, n, right, left, BM)
@@ -197,20 +225,21 @@ def features_pull_kernel(
         if KEPT:
             sees = sees & (tl.load(KEEP + i, mask=i < m, other=0) > 0)
     else:
-        tau, delta = tl.load(TAU + at, mask=real, other=float("inf")), tl.load(DELTA + at, mask=real, other=0.0)
+        top, share = tl.load(TOP + at, mask=real, other=float("inf")), tl.load(SHARE + at, mask=real, other=0.0)
+        delta = tl.load(DELTA + at, mask=real, other=0.0)
         BIAS += g * m * F
         start, stop = _span(i0, length, left, right, BM)
         sees = i < n
     dx, dv, ds = tl.zeros([BM, BF], tl.float32), tl.zeros([BM, BF], tl.float32), tl.zeros([BM, BF], tl.float32)
     mode = tl.load(MODES + g) if KIND == 0 else 0
     if mode == 0:
-        dx, dv, ds = _pull(dx, dv, ds, x, own, Y, OTHER, BIAS, TAU, DELTA, KEEP, i, f, start, stop,
-                           bias, tau, delta, left, right, factor, linear, bent, F, KIND, 0, JOIN, BIASED, KEPT, KEYS,
-                           INTERPRETED)  # fmt: skip
+        dx, dv, ds = _pull(dx, dv, ds, x, own, Y, OTHER, BIAS, TOP, SHARE, DELTA, KEEP, i, f, start, stop,
+                           bias, top, share, delta, left, right, factor, linear, bent, F, KIND, 0, JOIN, BIASED, KEPT,
+                           KEYS, INTERPRETED)  # fmt: skip
     elif KIND == 0:
-        dx, dv, ds = _pull(dx, dv, ds, x, own, Y, OTHER, BIAS, TAU, DELTA, KEEP, i, f, start, stop,
-                           bias, tau, delta, left, right, factor, linear, bent, F, KIND, 2, JOIN, BIASED, KEPT, KEYS,
-                           INTERPRETED)  # fmt: skip
+        dx, dv, ds = _pull(dx, dv, ds, x, own, Y, OTHER, BIAS, TOP, SHARE, DELTA, KEEP, i, f, start, stop,
+                           bias, top, share, delta, left, right, factor, linear, bent, F, KIND, 2, JOIN, BIASED, KEPT,
+                           KEYS, INTERPRETED)  # fmt: skip
     tl.store(DX + at, tl.where(sees[:, None], dx, 0.0), mask=real)
     if KEYS:
         tl.store(DV + at, tl.where(sees[:, None], dv, 0.0).to(DV.dtype.element_ty), mask=real)

@@ -32,6 +32,11 @@ class Call:
     bent: float
 
     @property
+    def unit(self) -> float:
+        """Scores of tanh are in base 2."""
+        return LOG2E if self.kind == TANH else 1.0
+
+    @property
     def bounded(self) -> bool:
         return self.kind == TANH and self.bias is None and 0 <= self.factor * LOG2E <= BOUND
 
@@ -50,7 +55,7 @@ class Call:
         left, right = (max(-(1 << 30), min(x, n + m)) for x in (self.ranges.left, self.ranges.right))
         keep_b = 0 if keep is None or keep.shape[0] == 1 else keep.stride(0)
         keep_h = 0 if keep is None or keep.shape[1] == 1 else keep.stride(1)
-        numbers = (n, m, left, right, self.factor * LOG2E, self.linear, self.bent, self.heads, keep_b, keep_h)
+        numbers = (n, m, left, right, self.factor * self.unit, self.linear, self.bent, self.heads, keep_b, keep_h)
         features = self.a.shape[2]
         block = min(64, max(16, triton.next_power_of_2(features)))
         constants = {
@@ -68,20 +73,22 @@ class Call:
         return or_other(self.ranges.lengths, self.a), or_other(self.ranges.keep, self.a)
 
 
-def forward(call: Call) -> tuple[Tensor, Tensor]:
-    """out (g, n, F), and tau (g, n, F) fp32 in base 2, of scores without tanh's constant."""
+def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
+    """out, and what w = exp(s - top) / sums takes, (g, n, F) fp32 each; top is of scores without tanh's constant."""
     out = call.v.new_empty(call.a.shape)
-    tau = torch.full(call.a.shape, float("inf"), dtype=torch.float32, device=out.device)
+    top = torch.full(call.a.shape, float("inf"), dtype=torch.float32, device=out.device)
+    sums = torch.ones_like(top)
     if out.numel():
         a, b, modes = call.tables()
         numbers, constants = call.arguments()
         features_kernel[call.grid(call.a.shape[1], constants)](
-            a, b, call.v, _bias(call), modes, *call.marks, out, tau, *numbers, BOUNDED=call.bounded, **constants
-        )
-    return out, tau
+            a, b, call.v, _bias(call), modes, *call.marks, out, top, sums, *numbers, BOUNDED=call.bounded,
+            EXACT=call.v.dtype == torch.float32, **constants,
+        )  # fmt: skip
+    return out, top, sums
 
 
-def backward(call: Call, out: Tensor, tau: Tensor, dout: Tensor) -> list[Tensor | None]:
+def backward(call: Call, out: Tensor, top: Tensor, sums: Tensor, dout: Tensor) -> list[Tensor | None]:
     """Gradients of a, b, v and bias."""
     da, db = (torch.zeros(x.shape, dtype=torch.float32, device=x.device) for x in (call.a, call.b))
     dv, dbias = torch.zeros_like(call.v), None if call.bias is None else torch.zeros_like(db)
@@ -89,15 +96,15 @@ def backward(call: Call, out: Tensor, tau: Tensor, dout: Tensor) -> list[Tensor 
         a, b, modes = call.tables()
         numbers, constants = call.arguments()
         dout, bias = dout.contiguous(), _bias(call)
-        delta = dout.float() * out.float()
+        delta, share = dout.float() * out.float(), sums.reciprocal()
         for keys in (False, True):
             x, y, own, other = (b, a, call.v, dout) if keys else (a, b, dout, call.v)
             features_pull_kernel[call.grid(x.shape[1], constants)](
-                x, y, own, other, bias, tau, delta, modes, *call.marks, db if keys else da, dv, or_other(dbias, dv),
-                *numbers, KEYS=keys, **constants,
+                x, y, own, other, bias, top, share, delta, modes, *call.marks, db if keys else da, dv, or_other(dbias,
+                dv), *numbers, KEYS=keys, **constants,
             )  # fmt: skip
     return [call.factor * da, call.factor * db, dv, dbias]
 
 
 def _bias(call: Call) -> Tensor:
-    return call.a if call.bias is None else (call.bias * LOG2E).contiguous()
+    return call.a if call.bias is None else (call.bias * call.unit).contiguous()
