@@ -2,6 +2,7 @@
 
     regard train minilm -o minilm-sst
     python docs/make_minilm.py minilm-sst found/       judges, and keeps the findings of each test in found/
+    python docs/make_minilm.py minilm-sst found/ cuda 1821      the same on a GPU, every test on so many sentences
     python docs/make_minilm.py found/                  draws them, and prints the tables of the page
 
 Tests whose findings are kept are not run again.
@@ -61,7 +62,7 @@ def kept_in_mind(measure: Importance) -> Importance:
     known: dict[bytes, Tensor] = {}
 
     def find(adapter: Adapter, inputs: Inputs) -> Tensor:
-        key = inputs.tokens.numpy().tobytes()
+        key = inputs.tokens.cpu().numpy().tobytes()
         if key not in known:
             known[key] = measure(adapter, inputs)
         return known[key]
@@ -69,13 +70,14 @@ def kept_in_mind(measure: Importance) -> Importance:
     return find
 
 
-def judge(folder: str, kept: Path) -> None:
+def judge(folder: str, kept: Path, device: str = "cpu", count: int | None = None) -> None:
     kept.mkdir(exist_ok=True)
     IMPORTANCES.update({name: kept_in_mind(measure) for name, measure in IMPORTANCES.items()})
     for name, test in TESTS.items():
         file = kept / f"{name}.json"
         if not file.exists():
-            adapter, _ = ready(folder, "sst", limit=COUNTS[name], size=16)
+            adapter, _ = ready(folder, "sst", limit=count or COUNTS[name], size=16 if device == "cpu" else 128,
+                               device=device)  # fmt: skip
             found = test(adapter)
             write_whole(file, [to_json(found).encode()])
             print(f"{name}: {len(found)} findings", flush=True)
@@ -185,8 +187,8 @@ def tables(found: dict[str, dict[str, Finding]]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        judge(sys.argv[1], Path(sys.argv[2]))
-    kept = read(Path(sys.argv[-1]))
+    if len(sys.argv) > 2:
+        judge(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:4], *map(int, sys.argv[4:]))
+    kept = read(Path(sys.argv[min(2, len(sys.argv) - 1)]))
     draw(kept)
     tables(kept)

@@ -1,6 +1,7 @@
 """The screenshots of docs/judge/report.md, from reports that `regard judge` wrote.
 
 python docs/make_report_screenshots.py SENTENCES/report.html REVIEWS/report.html
+python docs/make_report_screenshots.py MOLECULES/report.html          the one of docs/judge/graphs.md
 """
 
 import sys
@@ -13,6 +14,15 @@ FOLDER = Path(__file__).parent / "images" / "judge"
 
 def part(page: Page, selector: str, name: str) -> None:
     page.locator(selector).first.screenshot(path=str(FOLDER / f"report_{name}.png"))
+
+
+def graphs(report: Path) -> None:
+    with sync_playwright() as run:
+        browser = run.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1100, "height": 1000})
+        page.goto(report.resolve().as_uri())
+        page.screenshot(path=str(FOLDER / "report_graph.png"))
+        browser.close()
 
 
 def main() -> None:
@@ -36,4 +46,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) == 2:
+        graphs(Path(sys.argv[1]))
+    else:
+        main()

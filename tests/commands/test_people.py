@@ -34,6 +34,8 @@ def test_findings_are_printed_as_json_and_as_a_table(data):
     assert found["layer 2"].baselines["word length"] == pytest.approx((4 / (2 * 4.5**0.5) + 1) / 2)
     table = CliRunner().invoke(app, ["people", "reading", "--model", model, "--sentences", "1"])
     assert table.exit_code == 0 and "rollout" in table.stdout and "1 sentences" in table.stdout
+    assert "…" not in table.stdout  # nothing is cut in a terminal of 80 columns
+    assert table.stdout.count("word rarity") == 1  # the same beside all: a row, not a column
 
 
 @pytest.mark.parametrize("command", ["reading", "scenes", "movies", "sst"])

@@ -3,6 +3,7 @@
 import importlib
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from regard.cli import app
 from regard.data import csbm
 from regard.judging.claims import CLAIMS
 from regard.judging.claims.adaptive import lookup, tells_apart
-from regard.judging.claims.claim import apart, over_seeds
+from regard.judging.claims.claim import Claim, apart, over_seeds
 from regard.judging.claims.hetero import agreement, related
 from regard.judging.claims.networks import trained
 from regard.models import Training
@@ -92,6 +93,7 @@ def test_each_claim_prints_tables_and_leaves_a_figure_and_findings(name, short, 
     assert found == json.loads((tmp_path / "out" / f"{name}.json").read_text())
     assert (tmp_path / "out" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
     assert found["seeds"] == 2 and found["answer"] and all(panel["curves"] for panel in found["panels"])
+    assert "2 seeds" in found["caution"] and not replace(Claim.from_dict(found), seeds=5).caution
     missing = {"hetero": 4, "interpret": 1}.get(name, 0)  # three graphs and ACM; benzene
     assert len(found["left_out"]) == missing and all("REGARD_DATA" in x or "ACM" in x for x in found["left_out"])
     for panel in found["panels"]:

@@ -94,7 +94,7 @@ def test_a_molecule_without_the_reason_is_undefined_and_counted():
     assert all((one.n, one.undefined) == (1, 1) for one in found)
     names = {one.name for one in found}
     assert {"AUC of readout on nodes, best explanation", "AUC of GAtt on edges, mean of the explanations"} <= names
-    with pytest.raises(ValueError, match="reason is known"):
+    with pytest.raises(ValueError, match="carries its reason"):
         ground_truth(judged([Example(torch.randn(5, 3), torch.tensor(0), edges=BOTH)]))
     with pytest.raises(ValueError, match="'nodes' or 'edges'"):
         ground_truth(adapter, level="atoms")

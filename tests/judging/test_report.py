@@ -123,6 +123,14 @@ def test_the_first_baseline_decides_where_a_finding_stands_and_random_comes_befo
     assert compared(finding(None, None, {"random": 0.1}), "random") == "random"
 
 
+def test_a_finding_is_held_against_the_hardest_of_what_never_saw_the_model():
+    one = finding(0.65, (0.62, 0.67), {"random": 0.58, "degree": 0.66, "gradient": 0.9})
+    assert standing(one) == ("degree", "not told apart")
+    low = replace(finding(0.3, (0.2, 0.4), {"random": 0.5, "last words": 0.1}), better="lower")
+    assert standing(low) == ("last words", "worse")
+    assert standing(finding(0.5, (0.4, 0.6), {"degree": None, "random": 0.1})) == ("random", "better")
+
+
 def test_counts_are_of_the_headlines_alone():
     report = regard.judge(marked(count=6), tests="task,correlation")
     headlines = [one for test in report.tests for one in test.findings[: test.first]]

@@ -1,5 +1,7 @@
 """Trials that train: the numbers of `regard train`, the same budget for all, and the same bits after every mishap."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -162,3 +164,14 @@ def test_a_board_is_written_where_it_is_asked_for(tmp_path):
     pytest.importorskip("tensorboard", reason="tensorboard is not installed.")
     numbers(run(job(tmp_path, epochs=1, board=True)))
     assert list(tmp_path.glob("events.out.tfevents.*"))
+
+
+def test_a_node_that_only_computes_needs_neither_pydantic_nor_a_store():
+    code = ("import sys; sys.modules.update(dict.fromkeys(('pydantic', 'sqlalchemy', 'typer', 'rich')));"
+            "from regard.studies import tasks, local; from regard.studies.trial import run;"
+            "out = run({'call': 'regard.studies.trial:trivial', 'variant': 'a', 'seed': 1, 'options': {}, 'threads': 1,"
+            "'device': 'cpu', 'folder': None, 'budget': {}, 'judges': [], 'records': 0}, lambda *said: None);"
+            "print(out['numbers'])")  # fmt: skip
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
+    assert "score" in said.stdout

@@ -31,6 +31,14 @@ def test_the_page_tells_each_verdict_what_was_foretold_what_is_trivial_and_what_
     assert len(re.findall("<svg", page)) == 2
 
 
+def test_the_page_and_the_table_say_which_variants_train_more_parameters(tmp_path):
+    results = made(told())
+    results.parameters = {"task 0": {"mean": 100, "gat": 100, "mlp": 150}}
+    study_report(results, tmp_path)
+    for name in ("report.html", "means.md"):
+        assert "beside mean with 100, mlp +50 %" in (tmp_path / name).read_text()
+
+
 def test_the_page_needs_no_network_and_no_script_and_names_are_letters():
     page = study_page(analyse(made(told(), tasks=("<script>alert(1)</script>", "b & c"))))
     assert "<script" not in page and "&lt;script&gt;alert(1)" in page

@@ -60,7 +60,7 @@ def claims(
             console.print(f"\n[bold]{claim.name}[/bold]: it is said: {claim.says}", highlight=False)
             for table in claim_tables(claim):
                 console.print(table)
-            for sentence in claim.answer:
+            for sentence in filter(None, (*claim.answer, claim.caution)):
                 console.print(f"- {sentence}", highlight=False)
             for sentence in claim.left_out:
                 console.print(f"- left out: {sentence}", highlight=False)

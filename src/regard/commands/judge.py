@@ -28,9 +28,10 @@ def judge(
     data: Annotated[
         str,
         typer.Option(
-            help="sst, movies, agnews, enfr, or a .csv or .jsonl file with text, label and, if any, rationale."
+            help="sst, movies, agnews, enfr, or a .csv or .jsonl file with text, label and, if any, rationale; a run "
+            "of regard train has its own."
         ),
-    ],
+    ] = "",
     tests: Annotated[str, typer.Option(help="all, or names with commas between them.")] = "all",
     out: Annotated[Path, typer.Option("-o", "--out", help="A folder for the report; stopped runs go on.")] = Path(
         "report"
@@ -78,7 +79,7 @@ def judge(
 
             adapter.hear = lambda done, of: tell(*now, f"{done}/{of} texts")
             report = run(adapter, tests=tests, seed=seed, folder=out, again=again, hear=hear,
-                         about={"model": name, "data": Path(data).name})  # fmt: skip
+                         about={"model": name, "data": Path(data).name or "its own test part"})  # fmt: skip
             tell("drawing")
             report.save(out)
         if json:

@@ -30,17 +30,32 @@ def _print(findings: Sequence[Any], title: str, json: bool) -> None:
         return
     console = Console()
     for unit in dict.fromkeys(one.unit for one in findings):
-        some = [one for one in findings if one.unit == unit]
-        beside = list(dict.fromkeys(name for one in some for name in one.baselines))
-        table = Table(title=f"{title}: {unit}")
-        table.add_column("")
-        for name in ("value", "interval", "n", *beside):
-            table.add_column(name, justify="right")
-        for one in some:
-            ends = "" if one.interval is None else f"[{one.interval[0]:.3f}, {one.interval[1]:.3f}]"
-            cells = [_said(one.baselines[name]) if name in one.baselines else "" for name in beside]
-            table.add_row(one.name, _said(one.value), ends.replace("[", "\\["), str(one.n), *cells)
-        console.print(table)
+        console.print(_table([one for one in findings if one.unit == unit], f"{title}: {unit}"))
+
+
+def _table(some: Sequence[Any], title: str) -> Table:
+    """A row a finding; a baseline that is the same beside all of them has a row of its own, others stand beside."""
+    values: dict[str, list[float | None]] = {}
+    for one in some:
+        for name, value in one.baselines.items():
+            values.setdefault(name, []).append(value)
+    shared = {name: found[0] for name, found in values.items() if len(found) == len(some) > 1 and len(set(found)) == 1}
+    own = len(shared) < len(values)
+    table = Table(title=title)
+    table.add_column("")
+    for name in ("value", "interval", "n"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if own:
+        table.add_column("beside")
+    for one in some:
+        ends = "" if one.interval is None else f"\\[{one.interval[0]:.3f}, {one.interval[1]:.3f}]"
+        beside = ", ".join(f"{name} {_said(value)}" for name, value in one.baselines.items() if name not in shared)
+        table.add_row(one.name, _said(one.value), ends, str(one.n), *[beside] * own)
+    if shared:
+        table.add_section()
+    for name, value in shared.items():
+        table.add_row(name, _said(value))
+    return table
 
 
 def _said(value: float | None) -> str:
@@ -170,7 +185,8 @@ def sst(
         if 0 < learn < len(task.train):
             task.train = [task.train[place * len(task.train) // learn] for place in range(learn)]
         with telling() as tell:
-            found = judge_joint(task, geco()[: readings or None], seeds=seeds, out=out,
+            read = geco()[: readings or None]
+            found = judge_joint(task, read, seeds=seeds, out=out, held=min(500, len(read) // 3),
                                 how=Classifying(weight=weight, device=device),
                                 hear=tell)  # fmt: skip
     _print(found, f"{len(task.train)} sentences to learn from, {seeds} seed{'s' * (seeds > 1)}", json)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from regard.studies.report import Sheet, comparison_sheet, means_sheet, says
+from regard.studies.report import Sheet, comparison_sheet, means_sheet, says, unequal
 from regard.studies.results import Results
-from regard.studies.statistics import Analysis, analyse
+from regard.studies.statistics import analyse
 
 
 def told(results: Results, baseline: str | None = None) -> "Iterator[Table | str]":
@@ -23,7 +23,7 @@ def told(results: Results, baseline: str | None = None) -> "Iterator[Table | str
         for one in found.comparisons:
             yield says(one, results.measures[one.task][one.metric])
         yield found.foretold.says
-        yield from _parameters(found)
+        yield from filter(None, (unequal(results, task, found.baseline) for task in results.tasks))
     else:
         for task in results.tasks:
             for metric in results.measures[task]:
@@ -50,13 +50,3 @@ def drawn(sheet: Sheet) -> Table:
             table.add_section()
         table.add_row(*row)
     return table
-
-
-def _parameters(found: Analysis) -> Iterator[str]:
-    """Steps are equal; what is trained in them may not be, and then it is told."""
-    for task, counts in found.results.parameters.items():
-        base = counts.get(found.baseline)
-        other = {name: count for name, count in counts.items() if base and count != base}
-        if other and base:
-            listed = ", ".join(f"{name} {100 * (count / base - 1):+.0f} %" for name, count in other.items())
-            yield f"Parameters are not equal on {task}: beside {found.baseline} with {base:,}, {listed}."

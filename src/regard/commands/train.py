@@ -3,6 +3,7 @@
 import json as writing
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,6 +44,7 @@ def gat(
     alone: Annotated[bool, typer.Option("--alone", help="Only GAT: no mean of neighbours, no MLP.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
+    out: Annotated[Path | None, typer.Option(help="A folder for the networks, for regard judge.")] = None,
 ) -> None:
     """Graph attention on a citation graph, by the paper's recipe.
 
@@ -51,13 +53,15 @@ def gat(
 
     Example:  regard train gat --data cora --seeds 20
     """
+    if out is not None and out.exists() and not out.is_dir():
+        stop(f"--out {out} is a file; name a folder.")
     with told():
         from regard.data import planetoid
         from regard.models.accuracy import SAYS, accuracies
 
         try:
             task = planetoid(data.value).to(device)
-            found = _counted(accuracies, task, seeds, SAYS, ("gat",) if alone else tuple(SAYS))
+            found = _counted(partial(accuracies, out=out), task, seeds, SAYS, ("gat",) if alone else tuple(SAYS))
         except RuntimeError as problem:  # a device that is not there
             stop(str(problem))
         title = f"{task.name}: test accuracy in %, {seeds} seed{'s' * (seeds > 1)}, public split"
@@ -151,6 +155,7 @@ def minilm(
             )  # fmt: skip
         save(tuned, out)
         trivial = bag_of_words(*(pieces(tuned.tokenizer, parts[at]) for at in (0, 2)))
+        below = "" if tuned.accuracy > trivial else " That is below the trivial baseline."
         Console().print(f"{model} on SST: {100 * tuned.accuracy:.1f} % of {len(parts[2])} test sentences right; TF-IDF "
-                        f"of its word pieces and logistic regression {100 * trivial:.1f} %. Written to {out}.",
+                        f"of its word pieces and logistic regression {100 * trivial:.1f} %.{below} Written to {out}.",
                         highlight=False, soft_wrap=True)  # fmt: skip

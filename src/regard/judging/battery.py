@@ -17,7 +17,7 @@ from .inputs import LeftOut
 # The order in which a report tells them; whoever is not named here comes after, in the order of names.
 ORDER = ("task", "translation", "alignment", "ablation", "correlation", "permutation", "adversary", "faithfulness",
          "layers", "everywhere", "removals", "importances", "infidelity", "agreement", "rationales",
-         "fidelity")  # fmt: skip
+         "fidelity", "reasons")  # fmt: skip
 
 
 def all_tests() -> list[Judge]:

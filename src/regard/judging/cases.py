@@ -54,12 +54,27 @@ class Cases:
         return replace(self, **{name: x.to(device) for name in parts if (x := getattr(self, name)) is not None})
 
     def instances(self) -> list[Instance]:
-        """Tokens: the number of the case as -1 - c, special, then its units."""
+        """Tokens: the number of the case as -1 - c, special, then its units; words name the nodes of each."""
         made = []
         for case, (ids, label) in enumerate(zip(self.ids, self.labels, strict=True)):
             tokens = torch.cat([torch.tensor([-1 - case]), ids.cpu()])
-            made.append(Instance(tokens, label, tokens < 0))
+            made.append(Instance(tokens, label, tokens < 0, words=self._words(case)))
         return made
+
+    def _words(self, case: int) -> tuple[str, ...]:
+        """The judged node, or the graph; then of each unit who sends to whom ("3 to 2"), or whom a bond joins ("2-3").
+        Nodes have the numbers that they have in the whole graph, or in their own where there are several."""
+        first, span = int(self.start[case]), slice(int(self.edge_start[case]), int(self.edge_start[case + 1]))
+        ends = self.edge_index[:, span].cpu()
+        if self.root is not None:
+            ends = self.row.cpu()[first + ends]
+        found: dict[int, list[tuple[int, int]]] = {}
+        for unit, a, b in zip(self.unit[span].tolist(), *ends.tolist(), strict=True):
+            found.setdefault(unit, []).append((a, b))
+        names = (found[unit] for unit in range(len(self.ids[case])))
+        title = f"graph {case}" if self.root is None else f"node {int(self.row[first + self.root[case]])}"
+        return title, *("{} to {}".format(*some[0]) if len(some) == 1 else "{}-{}".format(*sorted(some[0]))
+                        for some in names)  # fmt: skip
 
     def laid(self, inputs: Inputs) -> Laid:
         """The cases of a batch side by side, without the units that are gone."""

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .adapter import Adapter
+from .asking import asks
 from .correlation import kendall
 from .edge_importance import (
     OfNodes,
@@ -26,7 +27,7 @@ from .edge_importance import (
 from .faithfulness import DRAWS
 from .finding import Finding
 from .importance import Importance, chance
-from .inputs import Inputs
+from .inputs import Inputs, LeftOut
 from .intervals import estimate, known
 
 TEST = "ground truth"
@@ -71,6 +72,12 @@ def ground_truth(
                 f"random scores {baselines['random']:.2f}, degree {baselines['degree']:.2f}.",
             ))  # fmt: skip
     return made
+
+
+@asks("Are the nodes and edges that are looked at the known reason?", edges=True)
+def reasons(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
+    """`ground_truth` of nodes and of edges, for graphs that carry their reason."""
+    return [*ground_truth(adapter, seed=seed), *ground_truth(adapter, level="edges", seed=seed)]
 
 
 def agreement(
@@ -146,8 +153,8 @@ def edge_gold(gold: Tensor, edge_index: Tensor, unit: Tensor, units: int) -> np.
 def _golds(adapter: Adapter, inputs: Inputs) -> list[Tensor]:
     gold = look_of(adapter).cases.gold  # type: ignore[union-attr]
     if gold is None:
-        raise ValueError("ground_truth() needs graphs whose reason is known: examples with gold, one column for each "
-                         "admissible explanation.")  # fmt: skip
+        raise LeftOut("No graph carries its reason (gold, a column for each admissible explanation): whether it is "
+                      "looked at cannot be said.")  # fmt: skip
     found = [gold[-1 - case] for case in inputs.tokens[:, 0].tolist()]
     return [one if one.ndim == 2 else one[:, None] for one in found]
 

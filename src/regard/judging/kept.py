@@ -27,7 +27,7 @@ def configuration(adapter: Adapter, seed: int, about: Mapping[str, Any]) -> dict
     return {
         **about, "instances": len(adapter), "seed": seed,
         "look": {"sites": look.sites, "layer": look.layer, "row": look.row, "judged": adapter.judged},
-        "removal": adapter.removal, "blank": adapter.blank, "batch": adapter.size,
+        "removal": adapter.removal if look.tokens else "delete", "blank": adapter.blank, "batch": adapter.size,
         "classes": list(adapter.names), "trivial": sorted(adapter.trivial),
         "model class": type(adapter.model).__name__, "weights": weights_hash(adapter.model),
         "data hash": data_hash(adapter), "device": adapter.device.type,

@@ -120,7 +120,8 @@ def removals(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -
 
 def _of_tokens(adapter: Adapter) -> None:
     if not adapter.look.tokens:
-        raise LeftOut("units of this model are edges: judge another layer by on_graph(look=EdgeLook(layer=...)).")
+        raise LeftOut("Units of this model are edges, which are always deleted, and this test goes through layers by "
+                      "token: judge another layer by --layer, or on_graph(look=EdgeLook(layer=...)).")  # fmt: skip
 
 
 def _curve(title: str, better: str, unit: str, found: list[Finding]) -> Plot:

@@ -121,16 +121,20 @@ def beside(finding: Finding) -> str:
 
 
 DISTANCES = ("total variation", "JSD")  # units of which no value lies below 0
+KNOW_NOTHING = ("random", "degree", "first words", "last words")  # baselines that never saw the model
 
 
 def standing(finding: Finding) -> tuple[str | None, str]:
-    """The baseline that a finding is held against first, and how it stands: random where there is that, else the first.
+    """The baseline that a finding is held against first, and how it stands: the hardest of those that know nothing of
+    the model (random, the degree of a node, the place in a text), else the first.
 
     Without any baseline it is undefined. So is a distance held against no change: it cannot but lie above 0.
     """
     if not finding.baselines:
         return None, "undefined"
-    name = "random" if "random" in finding.baselines else next(iter(finding.baselines))
+    known = {name: value for name in KNOW_NOTHING if (value := finding.baselines.get(name)) is not None}
+    hardest = min if finding.better == "lower" else max
+    name = hardest(known, key=known.__getitem__) if known else next(iter(finding.baselines))
     if name == "no change" and finding.unit.startswith(DISTANCES):
         return name, "undefined"
     return name, finding.against(name)

@@ -14,10 +14,13 @@ from ..data.sst import sst
 from ..data.task import Task
 from ..data.texts import Text, Texts, spread, texts
 from ..data.word_alignments import SETS, gold_alignments
+from ..models.kept_nodes import is_of_nodes, open_nodes
 from ..models.tasks.saved import Run, open_run, run_in
 from ..models.tasks.texts import bag_answers
 from ..recording.models import NoModel, load_model, longest
 from .adapter import Adapter
+from .graph_sources import of_graphs as graphs
+from .graph_sources import of_nodes as nodes
 from .inputs import Instance
 from .looks import Look
 from .pieced import pieced
@@ -29,23 +32,31 @@ LEARNED: dict[str, Callable[[], Task]] = {"sst": lambda: sst(phrases=False), "ag
 
 
 def ready(
-    name: str, data: str, *, limit: int | None = None, look: Look | None = None, removal: str = "",
+    name: str, data: str = "", *, limit: int | None = None, look: Look | None = None, removal: str = "",
     device: str = "cpu", size: int = 64,
 ) -> tuple[Adapter, str]:  # fmt: skip
     """A model by name with the texts that it is judged on, and what it is called.
 
     name     a folder that `regard train --out` wrote, a folder of transformers, an installed package, a hub name
-    data     sst, movies, agnews, or a file.csv or file.jsonl with text, label and rationale
+    data     sst, movies, agnews, or a file.csv or file.jsonl with text, label and rationale; of a run that was trained
+             here, the test part of its own data unless told
     limit    at most so many texts, spread over all of them
     removal  delete, mask; without it units are masked in transformers, and deleted for models that know no holes
 
     No code that comes with a model is run.
     """
     folder = run_in(Path(name)) if Path(name).is_dir() else None
+    if folder is not None and is_of_nodes(folder):
+        of_graph = open_nodes(folder)
+        _own(of_graph.task.name, data, removal)
+        return nodes(of_graph, limit, look, device, size), f"{of_graph.kind} on {of_graph.task.name}"
     if folder is not None:
         run = open_run(folder)
-        called = f"{run.experiment.name} ({run.attention}, seed {run.seed})"
-        return _trained(run, data, limit, look, removal, device, size), called
+        name = run.task.name if run.task.test[0].edges is not None else run.experiment.name
+        called = f"{name} ({run.attention}, seed {run.seed})"
+        return _trained(run, data or run.experiment.name, limit, look, removal, device, size), called
+    if not data:
+        raise ValueError(f"{name} is no run of regard train, which has data of its own: say --data.")
     model, tokenizer = load_model(name)
     if not type(model).__name__.endswith(CLASSIFIES):
         raise NoModel(f"{name} is a {type(model).__name__}, which gives no classes: judged are models for sequence "
@@ -95,10 +106,14 @@ def _trained(
         return Translator(run.model.to(device), some, words=known, target_words=run.task.target_words, size=size)
     if isinstance(run.task, Pairs) and data in SETS:
         return _aligned(run, data, limit, device, size)
+    if first.edges is not None and run.task.classes:
+        _own(run.experiment.name, data, removal)
+        return graphs(run, limit, look, device, size)
     if known is None or first.inputs.ndim != 1 or first.target.ndim != 0:
-        raise ValueError(f"A run of {run.experiment.name} is not judged this way: expected one that gives classes to "
-                         "sentences (sst, agnews), or a translator on its own data (cipher, multi30k) or, into "
-                         "French, on enfr.")  # fmt: skip
+        raise ValueError(f"A run of {run.experiment.name} on {data} is not judged this way: expected one that gives "
+                         "classes to sentences (sst, agnews) or to graphs (tu, molecules, motifs, gat), or a "
+                         "translator on its own data (cipher, multi30k; leave --data out) or, into French, on "
+                         "enfr.")  # fmt: skip
     trivial = {}
     if data == run.experiment.name:
         some = [run.task.test[place] for place in spread(len(run.task.test), limit)]
@@ -117,6 +132,14 @@ def _trained(
             instances.append(Instance(tokens, one.label, None, marks, one.words, None, one.name))
     return Adapter(run.model.to(device), instances, look=look, removal=removal or "delete", size=size,
                    names=run.task.names, trivial=trivial)  # fmt: skip
+
+
+def _own(name: str, data: str, removal: str) -> None:
+    """Graphs are judged on the data that they were trained for, and an edge is gone when it is deleted."""
+    if data not in ("", name):
+        raise ValueError(f"--data {data}: a graph network is judged on its own test part, {name}; leave --data out.")
+    if removal not in ("", "delete"):
+        raise ValueError(f"--removal {removal}: units of a graph are edges, and they are deleted.")
 
 
 def _aligned(run: Run, data: str, limit: int | None, device: str, size: int) -> Adapter:

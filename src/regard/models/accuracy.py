@@ -3,8 +3,10 @@
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ..data import NodeTask
+from .kept_nodes import keep
 from .training import Fitted, Recipe, train
 
 PAPER = {"cora": (83.0, 0.7), "citeseer": (72.5, 0.7), "pubmed": (79.0, 0.3)}  # Velickovic et al. 2018, table 2
@@ -48,13 +50,16 @@ class Accuracy:
 
 def accuracies(
     task: NodeTask, seeds: Iterable[int], kinds: Iterable[str] = tuple(SAYS), recipe: Recipe | None = None,
-    after: Callable[[Accuracy], None] = lambda _: None,
+    after: Callable[[Accuracy], None] = lambda _: None, out: Path | None = None,
 ) -> list[Accuracy]:  # fmt: skip
-    """Each kind of network trained from each seed; `after` is called after each run."""
+    """Each kind of network trained from each seed; `after` is called after each run, `out` keeps the networks."""
     seeds, found = list(seeds), []
     for kind in kinds:
         found.append(Accuracy(kind, task.name))
         for seed in seeds:
-            found[-1].runs.append(train(kind, task, seed, recipe)[1])
+            model, fitted = train(kind, task, seed, recipe)
+            found[-1].runs.append(fitted)
+            if out is not None:
+                keep(out, task, kind, seed, model)
             after(found[-1])
     return found

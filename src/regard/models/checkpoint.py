@@ -67,10 +67,27 @@ def load(path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.opt
                          "or delete this file.") from problem  # fmt: skip
 
 
+def save_best(path: "str | os.PathLike[str]", module: nn.Module) -> Path:
+    """The weights alone, of a model that is not trained further."""
+    table = Table()
+    for name, x in module.state_dict().items():
+        table.add(f"best.{name}", x)
+    return table.write(path, {"format": "regard checkpoint", "version": VERSION, "about": {}})
+
+
 def best_weights(path: "str | os.PathLike[str]") -> dict[str, Tensor]:
     """The weights of the best epoch alone."""
     file = CheckpointFile(path)
     return {name.removeprefix("best."): _tensor(file, name) for name in file.entries if name.startswith("best.")}
+
+
+def fill(module: nn.Module, path: Path) -> None:
+    """A module with the weights of the best epoch."""
+    try:
+        module.load_state_dict(best_weights(path))
+    except RuntimeError as problem:
+        raise ValueError(f"{path.parent} was trained on other data or by another version: its weights do not fit "
+                         f"({str(problem).splitlines()[0]}).") from problem  # fmt: skip
 
 
 def _digest(tensors: "Iterable[tuple[str, np.ndarray]]") -> str:

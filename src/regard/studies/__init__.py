@@ -1,6 +1,18 @@
 """Studies: tasks x variants x seeds, run by an engine, kept in a store, compared by statistics."""
 
+from typing import TYPE_CHECKING
+
 from .results import Missing, Results, Row
-from .specification import Study
+
+if TYPE_CHECKING:
+    from .specification import Study
 
 __all__ = ["Missing", "Results", "Row", "Study"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Study":  # a node that computes trials for others reads no specification and needs no pydantic
+        from .specification import Study
+
+        return Study
+    raise AttributeError(f"module 'regard.studies' has no attribute {name!r}")

@@ -75,7 +75,7 @@ def claim_tables(claim: "Claim") -> "list[Table]":
         table = Table(title=f"{panel.title}: {panel.y}", title_justify="left")
         table.add_column(panel.along)
         for curve in panel.curves:
-            table.add_column(curve.name, justify="right")
+            table.add_column(curve.name, justify="right", overflow="fold")
         for place, x in enumerate(panel.x):
             table.add_row(
                 x if isinstance(x, str) else f"{x:g}", *(cell(curve.findings[place]) for curve in panel.curves)
@@ -95,7 +95,7 @@ def claim_markdown(claim: "Claim") -> str:
         parts.append(
             f"**{panel.title}** ({panel.y})\n\n" + "\n".join(lines) + (f"\n\n{panel.note}" if panel.note else "")
         )
-    parts.append("\n".join(f"- {sentence}" for sentence in claim.answer))
+    parts.append("\n".join(f"- {sentence}" for sentence in (*claim.answer, claim.caution) if sentence))
     return "\n\n".join(parts) + "\n"
 
 

@@ -19,6 +19,7 @@ from ..studies.report import (
     means_rows,
     means_sheet,
     says,
+    unequal,
 )
 from ..studies.report.saying import number
 from ..studies.results import Results
@@ -56,15 +57,17 @@ def study_report(
     found = analyse(results, baseline, alpha=alpha)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    sheets = {"means": [means_sheet(found, task) for task in results.tasks], "comparisons": [comparison_sheet(found)]}
+    sheets = {"means": [(means_sheet(found, task), _told(found, task)) for task in results.tasks],
+              "comparisons": [(comparison_sheet(found), "")]}  # fmt: skip
     files: dict[str, bytes] = {
         "report.html": study_page(found).encode(),
         "means.csv": csv_text(means_rows(found)).encode(),
         "comparisons.csv": csv_text(comparison_rows(found)).encode(),
     }
     for name, some in sheets.items():
-        files[f"{name}.md"] = "\n".join(f"**{one.title}**\n\n{markdown(one)}" for one in some).encode()
-        files[f"{name}.tex"] = "\n".join(latex(one) for one in some).encode()
+        texts = (f"**{one.title}**\n\n{markdown(one)}" + f"\n{said}\n" * bool(said) for one, said in some)
+        files[f"{name}.md"] = "\n".join(texts).encode()
+        files[f"{name}.tex"] = "\n".join(latex(one) for one, _ in some).encode()
     for name, (draw, size, _) in figures(found).items():
         for ending in ("pdf", "svg"):
             files[f"{name}.{ending}"] = _on_paper(draw, size, ending)
@@ -80,7 +83,7 @@ def study_page(found: Analysis) -> str:
     for kind, title, words in GROUPS:
         said = [says(one, results.measures[one.task][one.metric]) for one in found.comparisons if one.verdict == kind]
         groups.append((kind, title, words, said))
-    sections = [(task, _table(means_sheet(found, task)), _trivial(found, task)) for task in results.tasks]
+    sections = [(task, _table(means_sheet(found, task)), _told(found, task)) for task in results.tasks]
     body = fill(
         "study.html", study=results.study, baseline=found.baseline, foretold=found.foretold.says,
         seeds=len(results.seeds), tasks=results.tasks, variants=results.variants, groups=groups, sections=sections,
@@ -120,6 +123,11 @@ def _facts(results: Results) -> dict[str, str]:
 def _table(sheet: Sheet) -> dict[str, Any]:
     return {"title": sheet.title, "columns": sheet.columns, "rows": sheet.rows, "named": sheet.named,
             "ruled": sheet.ruled}  # fmt: skip
+
+
+def _told(found: Analysis, task: str) -> str:
+    """What must be read with a table: is it above what is trivial, and was as much trained in all?"""
+    return " ".join(filter(None, (_trivial(found, task), unequal(found.results, task, found.baseline))))
 
 
 def _trivial(found: Analysis, task: str) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.studies.made import drawn, made
 
-from regard.studies.report import below_trivial, comparison_sheet, says
+from regard.studies.report import below_trivial, comparison_sheet, says, unequal
 from regard.studies.report.saying import probability
 from regard.studies.results import Row
 from regard.studies.statistics import analyse
@@ -85,3 +85,16 @@ def test_a_variant_is_set_beside_what_is_trivial_on_its_own_seeds():
     results.rows = [row for row in results.rows if row.variant == "mean" or row.seed < 2]
     results.trivial = [Row("task 0", "trivial", seed, "accuracy", x) for seed, x in enumerate((0.25, 0.25, 0.9, 0.9))]
     assert below_trivial(results, "task 0") == ("trivial", pytest.approx(0.575), [])
+
+
+def test_parameters_that_are_not_equal_are_told_however_little_and_equal_ones_are_not():
+    results = made(drawn(1, 3, 6))
+    results.parameters = {"task 0": {"mean": 1000, "gat": 1000, "mlp": 1840}}
+    assert unequal(results, "task 0", "mean") == (
+        "Parameters are not equal on task 0: beside mean with 1,000, mlp +84 %."
+    )
+    results.parameters["task 0"]["gat"] = 999
+    assert "gat −0.10 %, mlp +84 %" in unequal(results, "task 0", "mean")
+    assert unequal(results, "task 0", "none") == ""  # a baseline that was not counted
+    results.parameters["task 0"] = dict.fromkeys(("mean", "gat", "mlp"), 7)
+    assert unequal(results, "task 0", "mean") == ""

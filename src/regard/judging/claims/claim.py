@@ -12,6 +12,7 @@ from ..intervals import estimate
 
 Tell = Callable[[str], None]
 RESAMPLES = 1000
+FEW = 5  # seeds; the interval of fewer misses more than a fifth of their variance
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,14 @@ class Claim:
     left_out: tuple[str, ...] = ()
 
     @property
+    def caution(self) -> str:
+        """What must be said of an answer from few seeds; nothing from enough."""
+        if self.seeds >= FEW:
+            return ""
+        return (f"These are {self.seeds} seeds: intervals over so few are too narrow, and what is called above, below, "
+                f"better or worse is a hint. Take {FEW} or more.")  # fmt: skip
+
+    @property
     def findings(self) -> list[Finding]:
         return [one for panel in self.panels for curve in panel.curves for one in curve.findings if one is not None]
 
@@ -78,8 +87,9 @@ class Claim:
                         for curve in panel.curves}}
             for panel in self.panels
         ]  # fmt: skip
-        return {"claim": self.name, "says": self.says, "answer": list(self.answer), "seeds": self.seeds,
-                "settings": dict(self.settings), "left_out": list(self.left_out), "panels": panels}  # fmt: skip
+        return {"claim": self.name, "says": self.says, "answer": list(self.answer), "caution": self.caution,
+                "seeds": self.seeds, "settings": dict(self.settings), "left_out": list(self.left_out),
+                "panels": panels}  # fmt: skip
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Claim":

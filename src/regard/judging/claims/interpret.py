@@ -6,6 +6,7 @@ import torch
 from ...data import MissingData, Task, molecules, motifs
 from ...models import Classification, Regression, TaskModel, Trainer, Training
 from ...models.ready import graph_classifier
+from ...models.tasks.graphs import MOLECULES
 from ...nn.graph import GATConv
 from ..adapter import Adapter
 from ..edge_importance import chance_of_nodes, degree_of_nodes, degree_of_units, layers_of
@@ -19,8 +20,7 @@ TEST = "claims: interpretability"
 SAYS = "The weights show why: what is looked at is the reason for the prediction."
 TRAINING = {
     "motifs": Training(epochs=15, batch=32, rate=3e-3, schedule="cosine", patience=15),
-    "benzene": Training(epochs=3, batch=64, rate=3e-3, schedule="cosine", patience=3),
-    "logic10": Training(epochs=15, batch=32, rate=1e-3, patience=15),
+    **MOLECULES,
     "crippen": Training(epochs=60, batch=64, rate=3e-3, schedule="cosine", patience=60),
 }
 SHARES = (0.1, 0.2, 0.3, 0.5)

@@ -15,6 +15,7 @@ from .. import checkpoint
 from .experiment import Experiment
 
 FILE, WEIGHTS = "run.json", "last.safetensors"
+ABLATIONS = ("uniform", "none", "mean", "mlp")  # what is trained beside the attention asked for
 LARGEST = 1_000_000  # bytes of a description
 
 
@@ -42,7 +43,7 @@ def run_in(folder: Path) -> Path | None:
     if (folder / FILE).is_file():
         return folder
     found = [path.parent for path in sorted(folder.glob(f"*/{FILE}")) if (path.parent / WEIGHTS).is_file()]
-    asked = [path for path in found if path.name.rpartition("-")[0] not in ("uniform", "none")] or found
+    asked = [path for path in found if path.name.rpartition("-")[0] not in ABLATIONS] or found
     if len({path.name.rpartition("-")[0] for path in asked}) > 1:
         raise ValueError(f"{folder} holds runs of several attentions: name one of {', '.join(map(str, asked))}.")
     return min(asked, key=lambda path: path.name, default=None)
@@ -59,7 +60,7 @@ def open_run(folder: "str | os.PathLike[str]") -> Run:
     if found is None:
         raise FileNotFoundError(f"open_run({str(given)!r}): no run is there; name what `regard train --out` wrote.")
     folder = found
-    about = _about(folder / FILE)
+    about = description(folder / FILE)
     try:
         experiment = EXPERIMENTS[about["experiment"]](bool(about["small"]), **about["options"])
         attention, seed = str(about["attention"]), int(about["seed"])
@@ -68,16 +69,12 @@ def open_run(folder: "str | os.PathLike[str]") -> Run:
     task = experiment.load(seed)
     with torch.random.fork_rng(devices=[]):
         model = experiment.model(task, attention)
-    weights = checkpoint.best_weights(folder / WEIGHTS)
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError as problem:
-        raise ValueError(f"{folder} was trained on other data or by another version: its weights do not fit "
-                         f"({str(problem).splitlines()[0]}).") from problem  # fmt: skip
+    checkpoint.fill(model, folder / WEIGHTS)
     return Run(model.eval(), task, experiment, attention, seed)
 
 
-def _about(path: Path) -> dict[str, Any]:
+def description(path: Path) -> dict[str, Any]:
+    """What stands in a run.json; whoever opens it looks at each entry."""
     if path.stat().st_size > LARGEST:
         raise ValueError(f"{path} is no description of a run: it has {path.stat().st_size:,} bytes.")
     try:

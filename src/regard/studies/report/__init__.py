@@ -1,6 +1,6 @@
 """What a study found in sentences and tables; `regard.views.study` draws it."""
 
-from .saying import below_trivial, says
+from .saying import below_trivial, says, unequal
 from .sheets import Sheet, comparison_rows, comparison_sheet, means_rows, means_sheet
 from .writing import csv_text, latex, markdown
 
@@ -15,4 +15,5 @@ __all__ = [
     "means_rows",
     "means_sheet",
     "says",
+    "unequal",
 ]

@@ -47,6 +47,17 @@ def says(one: Comparison, measure: Measure) -> str:
             f"{number(one.visible, measure)} would have been found with a chance of .8.")  # fmt: skip
 
 
+def unequal(results: Results, task: str, baseline: str) -> str:
+    """Every variant spends the same steps; where what is trained in them is not equal, a sentence says by how much."""
+    counts = results.parameters.get(task, {})
+    base = counts.get(baseline)
+    other = {name: count for name, count in counts.items() if base and count != base}
+    if not base or not other:
+        return ""
+    listed = ", ".join(f"{name} {_share(count / base - 1)}" for name, count in other.items())
+    return f"Parameters are not equal on {task}: beside {baseline} with {base:,}, {listed}."
+
+
 def below_trivial(results: Results, task: str, metric: str | None = None) -> tuple[str, float, list[str]] | None:
     """The best trivial baseline of a task, its value, and the variants whose mean is not above it; None without one.
 
@@ -79,6 +90,12 @@ def _ends(one: Comparison, measure: Measure, signed: bool = False) -> str:
     if not signed and one.difference.value < 0:
         low, high = -high, -low
     return f", interval {number(low, measure, signed)} to {number(high, measure, signed)}"
+
+
+def _share(more: float) -> str:
+    """+84 %; what rounds to nothing is told with its digits, since it is not nothing."""
+    digits = 0 if abs(more) >= 0.005 else 2
+    return f"{100 * more:+.{digits}f} %".replace("-", "−")
 
 
 def _is(p: float) -> str:
