@@ -34,13 +34,15 @@ def _print(findings: Sequence[Any], title: str, json: bool) -> None:
 
 
 def _table(some: Sequence[Any], title: str) -> Table:
-    """A row a finding; a baseline that is the same beside all of them has a row of its own, others stand beside."""
+    """A row a finding. A baseline that is the same beside all of them has a row of its own, one that is a finding too
+    has that row; others stand beside."""
     values: dict[str, list[float | None]] = {}
     for one in some:
         for name, value in one.baselines.items():
             values.setdefault(name, []).append(value)
     shared = {name: found[0] for name, found in values.items() if len(found) == len(some) > 1 and len(set(found)) == 1}
-    own = len(shared) < len(values)
+    listed = {name for name in values if any(one.name.endswith(f", {name}") for one in some)}
+    own = not values.keys() <= shared.keys() | listed
     table = Table(title=title)
     table.add_column("")
     for name in ("value", "interval", "n"):
@@ -49,7 +51,8 @@ def _table(some: Sequence[Any], title: str) -> Table:
         table.add_column("beside")
     for one in some:
         ends = "" if one.interval is None else f"\\[{one.interval[0]:.3f}, {one.interval[1]:.3f}]"
-        beside = ", ".join(f"{name} {_said(value)}" for name, value in one.baselines.items() if name not in shared)
+        rest = {name: value for name, value in one.baselines.items() if name not in shared and name not in listed}
+        beside = ", ".join(f"{name} {_said(value)}" for name, value in rest.items())
         table.add_row(one.name, _said(one.value), ends, str(one.n), *[beside] * own)
     if shared:
         table.add_section()
