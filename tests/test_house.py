@@ -1,6 +1,7 @@
 """The house: who may import whom, what a bare import brings along, and how large a room may be."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,11 @@ def test_a_bare_import_brings_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     brought = {name.split(".")[0] for name in done.stdout.split()}
     assert not brought & HEAVY, brought & HEAVY
+
+
+def test_every_room_is_told_in_how_it_fits():
+    house = (ROOT.parents[1] / "docs" / "how_it_fits.md").read_text(encoding="utf-8").split("## The house")[1]
+    assert [room for room in BELOW if not re.search(rf"\b{room}\b", house)] == []
 
 
 def test_no_file_has_grown_past_one_idea():
