@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard.recording.labels import Axis, axis_of_text, pieces
+from regard.recording.axes import Axis, axis_of_text, pieces
 
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")

@@ -14,10 +14,11 @@ import pytest
 from tests.studies.tasks_of_tests import value
 
 from regard.studies import Study
+from regard.studies.database import StoreAway
 from regard.studies.local import Local
 from regard.studies.runner import DiskFull, Runner, Watch
 from regard.studies.running import run, store_of
-from regard.studies.store import Store, StoreAway
+from regard.studies.store import Store
 
 VARIANTS = ("a", "b", "c")
 

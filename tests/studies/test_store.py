@@ -6,7 +6,8 @@ import threading
 import pytest
 
 from regard.studies import Study
-from regard.studies.store import LOSSES, Store, StoreAway
+from regard.studies.database import StoreAway
+from regard.studies.store import LOSSES, Store
 
 OUTCOME = {"numbers": {"score": 0.1}, "scores": {"score": [0.1, 1 / 3]}, "seconds": 1.5, "peak": {"process": 7},
            "versions": {"python": "3"}, "hardware": {"cores": 2}}  # fmt: skip

@@ -260,9 +260,6 @@ class Opaque:
 
     most_rows = 64  # what a score needs for each pair is not known
 
-    def with_tensors(self, q: Tensor, k: Tensor) -> "Opaque":
-        return Opaque(self.score, q, k, self.heads, self.features, self.edge)
-
     def scores(self, slab: slice, rows: Index, cols: Index, ids: Tensor | None = None) -> Tensor:
         first, last = slab.start // self.heads * self.heads, -(-slab.stop // self.heads) * self.heads
         s = self._call(self.a[first:last, rows], joined_keys(self, slice(first, last), cols, ids), gathered(cols))

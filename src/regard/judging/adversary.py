@@ -139,7 +139,7 @@ def _show(adapter: Adapter, found: Found) -> None:
               "divergence of the weights (JSD, max 0.69)", [Series("instance", moved, best, line=False)],
               f"The furthest weights with a movement of at most {KEPT}."))  # fmt: skip
     texts = []
-    for place in typical(best, adapter):
+    for place in typical(best):
         one, (own, other), (before, after) = adapter.instances[place], found.weights[place], found.said[place]
         top = int(before.argmax())
         told = {"with the others": f"{adapter.called(top)} ({after[top]:.3f})", "divergence": f"{best[place]:.2f}"}

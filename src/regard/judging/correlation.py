@@ -81,7 +81,7 @@ def _show(adapter: Adapter, tau: np.ndarray) -> None:
     keep(Histogram("Agreement, instance by instance", "Kendall tau-b",
                    {f"{a} and {b}": tau[:, column] for column, (a, b) in enumerate(PAIRS)},
                    "1: the same order of units; 0: chance; below: the reverse order."))  # fmt: skip
-    some = examples(adapter, typical(tau[:, 0], adapter), {"attention": attention, "gradient": gradient})
+    some = examples(adapter, typical(tau[:, 0]), {"attention": attention, "gradient": gradient})
     keep(Texts("Typical texts", some, "Those whose agreement is nearest to the median."))
 
 

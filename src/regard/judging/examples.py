@@ -12,7 +12,7 @@ SHOWN = 4  # texts that a report shows of a test
 LONGEST = 120  # tokens of such a text that are shown
 
 
-def typical(values: np.ndarray, adapter: Adapter, count: int = SHOWN) -> list[int]:
+def typical(values: np.ndarray, count: int = SHOWN) -> list[int]:
     """Places of the instances whose value is nearest to the median, so that nobody picks what looks best; of equally
     near ones the first."""
     left = np.flatnonzero(~np.isnan(values))

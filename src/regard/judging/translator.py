@@ -91,7 +91,7 @@ def alignment(adapter: Translator, *, seed: int = 0) -> list[Finding]:
         keep(Histogram("Alignment error rate, pair by pair", "error rate", rates, "0: the links that people drew."))
         spot = np.full(len(adapter), np.nan)
         spot[chosen] = rates["attention"]
-        for place in typical(spot, adapter, SHOWN // 2):
+        for place in typical(spot, SHOWN // 2):
             _show(adapter, place, weights[chosen.index(place)], float(spot[place]))
     return [*judge_alignment(links, gold, seed=seed), *judge_soft_alignment(weights, gold, seed=seed)]
 

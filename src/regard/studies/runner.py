@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .database import StoreAway
 from .engine import Engine, Event
-from .store import Claim, Store, StoreAway
+from .store import Claim, Store
 from .tasks import folder_of
 
 BEAT = 2.0  # seconds between two signs of life

@@ -5,25 +5,18 @@ finish a trial that another one has. All times are those of the database's own c
 """
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
-import sqlalchemy as sa
-from sqlalchemy import Connection, event, func, select
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy import Connection, func, select
 
-from .schema import attempts, prepare, studies, take_turns, trials
+from .database import Database
+from .schema import attempts, studies, take_turns, trials
 
 T = TypeVar("T")
 LOSSES = 5  # how often a trial may take its worker with it
-
-
-class StoreAway(OSError):
-    """The store did not answer for longer than a runner waits."""
 
 
 @dataclass(frozen=True)
@@ -56,69 +49,8 @@ class Kept:
     result: dict[str, Any] | None = None
 
 
-class Store:
-    """A SQLite file by its path, or any database of SQLAlchemy by its URL (postgresql://user@host/name).
-
-    patience   seconds to go on trying when the store does not answer: a server that restarts, a file that is locked,
-               a disk that is full
-    """
-
-    def __init__(self, where: "str | Path", patience: float = 120.0, create: bool = True):
-        self.where, self.patience = str(where), patience
-        if "://" in self.where:
-            url = sa.make_url(self.where)
-            if url.drivername == "postgresql":
-                url = url.set(drivername="postgresql+psycopg")
-            self.engine = sa.create_engine(url, pool_pre_ping=True)
-        else:
-            self.engine = self._file(Path(where), create)
-        self.name = self.engine.url.render_as_string(hide_password=True) if "://" in self.where else self.where
-        self._again(lambda connection: prepare(connection))
-
-    def _file(self, path: Path, create: bool) -> sa.Engine:
-        if not path.exists():
-            if not create:
-                raise FileNotFoundError(f"There is no store {path}: start the study with `regard study run`.")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-        # mode=rw: a file that has gone away is an error that is waited for, not a new empty store
-        engine = sa.create_engine(f"sqlite:///file:{path.resolve()}?mode=rw&uri=true",
-                                  connect_args={"timeout": min(self.patience, 5.0)})  # fmt: skip
-
-        @event.listens_for(engine, "connect")
-        def opened(connection: Any, _: Any) -> None:
-            connection.isolation_level = None  # transactions begin where we say so
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute("PRAGMA foreign_keys=ON")
-
-        @event.listens_for(engine, "begin")
-        def begun(connection: Connection) -> None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")  # what is read here is still so when it is written
-
-        return engine
-
-    def _again(self, work: Callable[[Connection], T]) -> T:
-        """One transaction; tried again while the store is away. The work must be such that twice is once."""
-        until, pause = time.monotonic() + self.patience, 0.02
-        while True:
-            try:
-                with self.engine.begin() as connection:
-                    return work(connection)
-            except (OperationalError, DBAPIError) as problem:
-                gone = isinstance(problem, OperationalError) or problem.connection_invalidated
-                if not gone or time.monotonic() > until:
-                    if not gone:
-                        raise
-                    raise StoreAway(f"The store {self.name} has not answered for {self.patience:g} s: "
-                                    f"{str(problem.orig)[:300]}. Trials that were done are kept; put it right and "
-                                    "`regard study resume`.") from problem  # fmt: skip
-                self.engine.dispose()
-                time.sleep(pause)
-                pause = min(1.0, 2 * pause)
-
-    def close(self) -> None:
-        self.engine.dispose()
+class Store(Database):
+    """Studies, their trials and every attempt at them; where and how long it is waited for: as a `Database`."""
 
     # studies
 
@@ -313,11 +245,6 @@ class Store:
             return row | {"attempts": [dict(one) for one in connection.execute(query).mappings()]}
 
         return self._again(work)
-
-    def _now(self) -> Any:
-        if self.engine.dialect.name == "sqlite":
-            return sa.literal_column("((julianday('now') - 2440587.5) * 86400.0)", sa.Float)
-        return sa.literal_column("extract(epoch from clock_timestamp())", sa.Float)
 
 
 def _id(study: str) -> Any:

@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ..recording.files.loading import check_map, load
+from ..recording.files.checking import check_map
+from ..recording.files.loading import load
 from ..recording.files.reading import RecordFile
 from ..recording.record import Record
 

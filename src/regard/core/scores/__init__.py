@@ -11,7 +11,8 @@ from .bias import EdgeBias, PairBias
 from .dot import Dot, ScaledDot
 from .general import ActivatedGeneral, BiasedGeneral, General
 from .location import LearnedQuery, Location, LocationAware, QueryFree
-from .modifiers import Activation, ALiBi, Clamp, Modified, Modifier, RelativeBias, Sink, SoftCap
+from .modified import Modified
+from .modifiers import Activation, ALiBi, Clamp, Modifier, RelativeBias, Sink, SoftCap
 from .rotary import Rotary
 from .score import SCORES, Lowered, Score
 from .similarity import Content, Cosine, Gaussian, Laplace, LinearKernel, Trilinear

@@ -99,7 +99,8 @@ class Score(nn.Module):
         return None
 
     def __or__(self, modifier: "Modifier") -> "Score":
-        from .modifiers import Modified, Modifier
+        from .modified import Modified
+        from .modifiers import Modifier
 
         if not isinstance(modifier, Modifier):
             raise TypeError(f"score | {type(modifier).__name__}: expected a modifier, for example "

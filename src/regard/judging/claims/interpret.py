@@ -46,7 +46,7 @@ def interpret(small: bool = False, seeds: int = 5, tell: Tell = lambda _: None) 
     panels += [_fidelity(name, found, sign) for name, found in made.items() if name != "crippen" for sign in "+-"]
     if "crippen" in made:
         panels.append(_taus(made["crippen"]))
-    return Claim("interpret", SAYS, tuple(_answer(made, panels)), tuple(panels), seeds,
+    return Claim("interpret", SAYS, tuple(_answer(panels)), tuple(panels), seeds,
                  {"network": "3 layers of GATConv, 4 heads of 8, additive readout",
                   "epochs": {name: one.epochs for name, one in TRAINING.items()},
                   "accuracy (crippen: R2) by seed": accuracy}, tuple(left))  # fmt: skip
@@ -162,7 +162,7 @@ def _taus(runs: list[dict[str, np.ndarray]]) -> Panel:
                  note="Weights have no sign; the gradient has.")  # fmt: skip
 
 
-def _answer(made: dict[str, list[dict[str, np.ndarray]]], panels: list[Panel]) -> list[str]:
+def _answer(panels: list[Panel]) -> list[str]:
     said = []
     for panel, level in zip(panels[:2], ("nodes", "edges"), strict=False):
         if panel.y != "AUC":

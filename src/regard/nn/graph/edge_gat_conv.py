@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from ...core.scores import GATv2
 from .adjacency import pair_of
 from .layer import GraphLayer, edge_features
-from .linear import glorot_, heads_first, heads_last, linear
+from .linear import heads_first, heads_last, linear
 
 
 class EdgeGATConv(GraphLayer):
@@ -53,11 +53,7 @@ class EdgeGATConv(GraphLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for part in (self.lin_src, self.lin_dst, self.lin_edge, self.lin_value):
-            part.reset_parameters()
-        glorot_(self.att)
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
+        self.begin((self.lin_src, self.lin_dst, self.lin_edge, self.lin_value), (self.att,))
 
     def forward(self, x: Any, edge_index: Any, edge_attr: Tensor | None = None, return_map: bool = False) -> Any:
         graph = self.read(edge_index)

@@ -9,7 +9,7 @@ from ...core.scores import GAT
 from .adjacency import pair_of
 from .features import dropped
 from .layer import GraphLayer, edge_features
-from .linear import glorot_, heads_first, heads_last, linear
+from .linear import heads_first, heads_last, linear
 from .loops import with_loops
 from .reading import read_heads
 
@@ -69,14 +69,8 @@ class GATConv(GraphLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for part in (self.lin, self.lin_src, self.lin_dst, self.lin_edge, self.res):
-            if part is not None:
-                part.reset_parameters()
-        for vector in (self.att_src, self.att_dst, self.att_edge):
-            if vector is not None:
-                glorot_(vector)
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
+        self.begin((self.lin, self.lin_src, self.lin_dst, self.lin_edge, self.res),
+                   (self.att_src, self.att_dst, self.att_edge))  # fmt: skip
 
     def forward(
         self,
@@ -127,6 +121,3 @@ class GATConv(GraphLayer):
             attr = with_loops(attr, index, q.shape[-2], k.shape[-2], self.fill_value)
         matrix = self.lin_edge.weight.view(self.heads, self.out_channels, -1)
         return (attr @ torch.einsum("hcd,hc->dh", matrix, self.att_edge[0])).t().unsqueeze(-1)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from ...core.scores import GATv2
-from .adjacency import pair_of
 from .layer import GraphLayer, edge_features
-from .linear import glorot_, heads_first, heads_last, linear
+from .linear import heads_first, heads_last, linear
 from .loops import with_loops
 
 
@@ -57,12 +56,7 @@ class GATv2Conv(GraphLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for part in (self.lin_l, self.lin_r, self.lin_edge, self.res):
-            if part is not None:
-                part.reset_parameters()
-        glorot_(self.att)
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
+        self.begin((self.lin_l, self.lin_r, self.lin_edge, self.res), (self.att,))
 
     def forward(
         self,
@@ -73,9 +67,7 @@ class GATv2Conv(GraphLayer):
         return_map: bool = False,
     ) -> Any:
         graph = self.read(edge_index)
-        source, target = pair_of(x)
-        if target is None:
-            raise ValueError("GATv2Conv compares both ends: x = (x_source, x_target) needs the targets' features.")
+        source, target = self.both_ends(x)
         k = heads_first(self.lin_l(source), self.heads)  # (..., H, m, C), keys and values alike
         same = self.share_weights and target is source
         q = k if same else heads_first(self.lin_r(target), self.heads)
@@ -96,6 +88,3 @@ class GATv2Conv(GraphLayer):
         score = GATv2(slope=self.negative_slope)
         score.v = self.att[0]  # made anew at each call, so that it reads the parameters of this very call
         return score
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"

@@ -10,7 +10,7 @@ from ...core.attend import attend
 from ...core.maps import AttentionMap
 from ...core.scores import GAT
 from .layer import GraphLayer
-from .linear import glorot_, heads_first, heads_last, linear
+from .linear import heads_first, heads_last, linear
 from .types import EdgeType, parameter_name, widths_of
 
 
@@ -56,10 +56,7 @@ class HANConv(GraphLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for part in self.proj.values():
-            part.reset_parameters()  # type: ignore[operator]
-        for vector in (*self.lin_src.values(), *self.lin_dst.values(), self.q):
-            glorot_(vector)
+        self.begin(self.proj.values(), (*self.lin_src.values(), *self.lin_dst.values(), self.q))
         self.k_lin.reset_parameters()
 
     def forward(

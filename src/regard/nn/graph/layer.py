@@ -1,6 +1,7 @@
 """What graph layers share: they attend over edges, and their weights go back to the caller's edges."""
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -13,7 +14,8 @@ from ...core.edges import Edges
 from ...core.lazy_maps import LazyMap
 from ...core.maps import AttentionMap
 from ...core.scores import Score
-from .adjacency import Graph, read_graph, sparse_like
+from .adjacency import Graph, pair_of, read_graph, sparse_like
+from .linear import glorot_
 
 
 class GraphLayer(nn.Module):
@@ -40,6 +42,29 @@ class GraphLayer(nn.Module):
         options.pop("node_dim", None), options.pop("decomposed_layers", None)
         if options:
             raise TypeError(f"{type(self).__name__} got unknown arguments {sorted(options)}.")
+
+    def begin(self, parts: Iterable[Any], vectors: "Iterable[Tensor | None]" = ()) -> None:
+        """Parameters as new: parts by their own rule, vectors by Glorot's, the bias at 0; None is no parameter."""
+        for part in parts:
+            if part is not None:
+                part.reset_parameters()
+        for vector in vectors:
+            if vector is not None:
+                glorot_(vector)
+        bias = getattr(self, "bias", None)
+        if bias is not None:
+            nn.init.zeros_(bias)
+
+    def both_ends(self, x: Any) -> tuple[Tensor, Tensor]:
+        """(sources, targets) for a score that compares them."""
+        source, target = pair_of(x)
+        if target is None:
+            raise ValueError(f"{type(self).__name__} compares both ends: x = (x_source, x_target) needs the targets' "
+                             "features.")  # fmt: skip
+        return source, target
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"
 
     def read(self, adjacency: Any) -> Graph:
         return read_graph(adjacency, self.flow)

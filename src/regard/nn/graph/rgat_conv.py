@@ -180,9 +180,6 @@ class RGATConv(GraphLayer):
             out = out.unflatten(0, (self.heads, self.dim)).mean(0).transpose(0, 1).flatten(1)
         return out if self.bias is None else out + self.bias
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"
-
 
 def _places(index: Tensor, relation: Tensor, nodes: int) -> Tensor:
     """Sources and targets as (relation, node) pairs."""

@@ -10,7 +10,7 @@ from ...core.attend import attend
 from ...core.edges import Edges
 from ...core.scores import GAT
 from .layer import GraphLayer
-from .linear import glorot_, heads_first, heads_last, linear
+from .linear import heads_first, heads_last, linear
 
 
 class SimpleHGNConv(GraphLayer):
@@ -64,13 +64,8 @@ class SimpleHGNConv(GraphLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for part in (self.lin, self.lin_relation, self.res):
-            if part is not None:
-                part.reset_parameters()
-        for vector in (self.relation, self.att_src, self.att_dst, self.att_relation):
-            glorot_(vector)
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
+        self.begin((self.lin, self.lin_relation, self.res),
+                   (self.relation, self.att_src, self.att_dst, self.att_relation))  # fmt: skip
 
     def forward(
         self,
@@ -105,6 +100,3 @@ class SimpleHGNConv(GraphLayer):
         nothing = v.new_zeros((*v.shape[:-1], 1))
         over = Edges(index, (v.shape[-2], v.shape[-2]), key=previous.detach().log()[..., None])
         return attend(nothing, nothing, v, GAT(slope=1.0), over=over, backend=self.backend).out
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from ...core.scores import Activation, ScaledDot, Score
 from .layer import GraphLayer
-from .linear import glorot_, heads_first, heads_last, linear
+from .linear import heads_first, heads_last, linear
 
 
 class Mixed(Score):
@@ -82,12 +82,7 @@ class SuperGATConv(GraphLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        self.lin.reset_parameters()
-        for vector in (self.att_l, self.att_r):
-            if vector is not None:
-                glorot_(vector)
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
+        self.begin((self.lin,), (self.att_l, self.att_r))
 
     def forward(
         self,

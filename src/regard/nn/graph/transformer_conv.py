@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .adjacency import pair_of
 from .layer import GraphLayer, edge_features
 from .linear import heads_first, heads_last, linear
 
@@ -52,9 +51,7 @@ class TransformerConv(GraphLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        for part in (self.lin_key, self.lin_query, self.lin_value, self.lin_edge, self.lin_skip, self.lin_beta):
-            if part is not None:
-                part.reset_parameters()
+        self.begin((self.lin_key, self.lin_query, self.lin_value, self.lin_edge, self.lin_skip, self.lin_beta))
 
     def forward(
         self,
@@ -65,11 +62,7 @@ class TransformerConv(GraphLayer):
         return_map: bool = False,
     ) -> Any:
         graph = self.read(edge_index)
-        source, target = pair_of(x)
-        if target is None:
-            raise ValueError(
-                "TransformerConv compares both ends: x = (x_source, x_target) needs the targets' features."
-            )
+        source, target = self.both_ends(x)
         q, k, v = (
             heads_first(part(end), self.heads)
             for part, end in ((self.lin_query, target), (self.lin_key, source), (self.lin_value, source))
@@ -90,6 +83,3 @@ class TransformerConv(GraphLayer):
                 beta = self.lin_beta(torch.cat([out, skip, out - skip], -1)).sigmoid()
                 out = beta * skip + (1 - beta) * out
         return self.answer(out, ran, graph, False, return_attention_weights, return_map)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"

@@ -5,7 +5,7 @@ weight that a head puts on them, its chance level what uniform weights over the 
 both averaged over the rows where there is such a key. Rows are streamed: no n x m matrix is held.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ...core.maps import AttentionMap
 from ..labels import CROSS
+from .bands import Rows, Text, texts_of
 from .head_scores import HeadScores, Score
 from .layers import DECODER
 
@@ -66,7 +67,7 @@ def heads(
     crossing = {name for name, _ in named if CROSS.search(name)}
     crossing = set() if len(crossing) == len(named) else crossing
     found: dict[str, dict[str, Score]] = {}
-    for name, maps in _texts(named):
+    for name, maps in texts_of(named):
         side = "target" if crossing and DECODER.search(name) and name not in crossing else "source"
         ids = _ids_of(rec, target_tokens if side == "target" else tokens, side, separators)
         if detectors is not None and ids is None and any(x in OF_TOKENS for x in wanted):
@@ -127,87 +128,6 @@ def _ids_of(rec: Any, given: Any, side: str, separators: "Sequence[Any] | None")
     names = {x for x in (SEPARATORS if separators is None else separators) if isinstance(x, str)}
     chosen = [number for name, number in known.items() if name.strip() in names]
     return Ids(ids, torch.isin(ids, torch.tensor(chosen)) if chosen else None)
-
-
-def _texts(named: "list[tuple[str, AttentionMap]]") -> "list[tuple[str, list[AttentionMap]]]":
-    """Maps by site; the steps of a generation, each with the keys before and some more, are one text."""
-    made: list[tuple[str, list[AttentionMap]]] = []
-    last: dict[str, int] = {}
-    for name, amap in named:
-        path = name.rpartition(":")[0] if name.rpartition(":")[2].isdigit() else name
-        at = last.get(path)
-        if at is not None and amap.n < amap.m and made[at][1][-1].m == amap.m - amap.n:
-            made[at][1].append(amap)
-            continue
-        last[path] = len(made)
-        made.append((name, [amap]))
-    return made
-
-
-class Rows(NamedTuple):
-    """Some rows of one text: w and open (B, H, r, m), their places in the text (r,), and which rows count (B, H, r)."""
-
-    w: Tensor
-    open: Tensor
-    place: Tensor
-    real: Tensor
-
-
-class Text:
-    """The maps of one text at one site, read in bands of rows; finds out what no mask says.
-
-    A model may close pairs by a very low bias, and a written map has no mask. Where a map says that every pair is open,
-    those above the diagonal, and each column, count as closed if no head of any row gives them any weight.
-    """
-
-    def __init__(self, maps: "list[AttentionMap]", cross: bool):
-        self.maps, self.cross = maps, cross
-        self.items, self.heads = torch.Size(maps[0].lead[:-1]).numel(), maps[0].heads
-        self.m = max(amap.m for amap in maps)
-        # by what a map says, and by its weights: (whether all pairs are open, which columns are, whether any is above)
-        said, seen = (torch.zeros((self.items, self.m), dtype=torch.bool) for _ in range(2))
-        whole, said_above, seen_above = True, False, False
-        for amap in maps:
-            for rows, w in self._bands(amap):
-                may, above = self._may(amap, rows), self._above(amap, rows, w.device)
-                whole = whole and bool(may.all())
-                said[:, : amap.m] |= may.any(1).any(1).cpu()
-                seen[:, : amap.m] |= (w > 0).any(1).any(1).cpu()
-                said_above = said_above or bool((may & above).any())
-                seen_above = seen_above or bool(((w > 0) & above).any())
-        self.weighs = seen if whole else said  # (B, m)
-        self.causal = not cross and not (seen_above if whole else said_above)
-        self.first = self.weighs.int().argmax(-1)  # (B,)
-
-    def _bands(self, amap: AttentionMap) -> "Iterator[tuple[slice, Tensor]]":
-        if amap.features is not None:
-            raise ValueError(f"{amap.site or 'A map'} has weights for each feature, {amap.shape}: heads looks at maps "
-                             "(items, heads, n, m).")  # fmt: skip
-        for rows, w in amap.bands():
-            yield rows, w.unflatten(0, (self.items, self.heads))
-
-    def _above(self, amap: AttentionMap, rows: slice, device: Any) -> Tensor:
-        return torch.arange(amap.m, device=device) > self._place(amap, rows, device)[:, None]
-
-    def _place(self, amap: AttentionMap, rows: slice, device: Any) -> Tensor:
-        """Queries stand at the end of their keys."""
-        return torch.arange(rows.start, rows.stop, device=device) + (0 if self.cross else amap.m - amap.n)
-
-    def _may(self, amap: AttentionMap, rows: slice) -> Tensor:
-        return amap.allowed(rows, slice(0, amap.m)).unflatten(0, (self.items, self.heads)) > 0
-
-    def __iter__(self) -> "Iterator[Rows]":
-        for amap in self.maps:
-            for rows, w in self._bands(amap):
-                place = self._place(amap, rows, w.device)
-                may = self._may(amap, rows)
-                may &= self.weighs[:, None, None, : amap.m].to(w.device)
-                if self.causal:
-                    may &= ~self._above(amap, rows, w.device)
-                real = may.any(-1)
-                if not self.cross:  # a place that nobody may look at is padding
-                    real &= self.weighs.to(w.device)[:, None, place]
-                yield Rows(w, may, place, real)
 
 
 def _look(maps: "list[AttentionMap]", ids: Ids | None, cross: bool, wanted: Sequence[str]) -> dict[str, Score]:

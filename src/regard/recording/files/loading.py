@@ -7,24 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ...core.alignments import RowState
 from ...core.lazy_maps import LazyMap
 from ...core.maps import AttentionMap, StoredMap, Strongest
 from ...core.structures import Structure
+from ..axes import Axis
 from ..calls import Scored
 from ..edges import EdgeGradient, EdgeMap, Graph
 from ..gradients import Gradient, WrittenGradient
 from ..kept import TopMap
-from ..labels import Axis, Labels
+from ..labels import Labels
 from ..record import Maps, Record, Statistics
 from .casting import Casting
+from .checking import FLOATS, SHAPES, check_map, check_within, is_pair, list_in, object_in, site_in, texts_in
 from .forms import Form, bias_of_diagonals, check, structure_from, tensor
 from .reading import BadRecord, RecordFile
-
-FLOATS = ("F64", "F32", "F16", "BF16")
-SHAPES = (-1, -1, -1, -1)
 
 
 def load(path: "str | os.PathLike[str]") -> Record:
@@ -35,26 +33,26 @@ def load(path: "str | os.PathLike[str]") -> Record:
     file = RecordFile(path)
     about = file.about
     rec = Record(keep=about["keep"] if about.get("keep") in ("qk", "weights", "stats", "topk") else "qk")
-    rec.about, rec.made = _texts(file, about.get("model")), _texts(file, about.get("made"))
-    rec.missed = Counter({name: count for name, count in _object(file, about.get("missed")).items()
+    rec.about, rec.made = texts_in(file, about.get("model")), texts_in(file, about.get("made"))
+    rec.missed = Counter({name: count for name, count in object_in(file, about.get("missed")).items()
                           if isinstance(count, int)})  # fmt: skip
     rec.casting = _casting(file, about.get("casting"))
     rec.labels = labels_from(file, about.get("labels"))
     rec.maps, sizes = Maps(), []
     waiting: dict[str, Callable[[], AttentionMap]] = {}
-    for form in _list(file, about.get("maps")):
-        name = _name(file, form)
+    for form in list_in(file, about.get("maps")):
+        name = site_in(file, form)
         if name in waiting:
             file._refuse(f"the site {name[:80]!r} stands twice")
         sizes.append((name, *check_map(file, form)))
         waiting[name] = _later(file, form, name)
     named = rec.labels.names(sizes)
     rec.maps._by_site = Waiting(waiting, named)
-    for form in _list(file, about.get("stats")):
-        name = _name(file, form)
+    for form in list_in(file, about.get("stats")):
+        name = site_in(file, form)
         rec.stats[name] = _statistics(file, form)
-    for form in _list(file, about.get("gradients")):
-        name = _name(file, form)
+    for form in list_in(file, about.get("gradients")):
+        name = site_in(file, form)
         rec.gradients[name] = _gradient(file, form)
     return rec
 
@@ -97,67 +95,6 @@ def _later(file: RecordFile, form: Form, name: str) -> Callable[[], AttentionMap
     return make
 
 
-def check_map(file: RecordFile, form: Form) -> tuple[tuple[int, ...], int, int]:
-    """Its leading axes, n and m; refused where what it names does not fit together."""
-    kind = form.get("kind")
-    if kind not in ("scored", "weights", "top", "edges"):
-        file._refuse(f"a map is of the kind {str(kind)[:40]!r}, expected scored, weights, top or edges")
-    if kind == "scored":
-        b, h, n, d = check(file, form.get("q"), FLOATS, SHAPES)
-        _, hk, wide, _ = check(file, form.get("k"), FLOATS, (b, -1, -1, d))
-        m = form.get("m")
-        if type(m) is not int or not 0 <= m <= wide or d == 0 or hk == 0 or h % hk:
-            file._refuse(f"a map has {str(m)[:40]} keys of {(b, hk, wide, d)} for queries {(b, h, n, d)}")
-        check(file, form.get("tau"), ("F32", "F64"), (b, h, n))
-        for number in ("scale", "cap"):
-            if number == "scale" or number in form:
-                _number(file, form.get(number))
-        if "sink" in form:
-            check(file, form["sink"], FLOATS, (h,), (b * h,))
-        bias = form.get("bias")
-        if bias is not None:
-            _check_bias(file, bias, b, h, n, m)
-        structure_from(file, form.get("over"), n, m, b, h, build=False)
-        return (b, h), n, m
-    lead = form.get("lead")
-    if not isinstance(lead, list) or len(lead) > 6 or any(type(x) is not int or not 0 <= x < 2**31 for x in lead):
-        file._refuse(f"a map has the leading axes {str(lead)[:80]}")
-    g = 1
-    for size in lead:
-        g *= size
-    if kind == "weights":
-        shape = check(file, form.get("weights"), FLOATS, (g, -1, -1), (g, -1, -1, -1))
-        if (len(shape) == 4) != bool(form.get("features")):
-            file._refuse("a map of weights does not say whether it has features")
-        if "over" in form:
-            heads = lead[-1] if lead else 1
-            structure_from(file, form["over"], shape[-2], shape[-1], g // max(1, heads), heads, build=False)
-        return tuple(lead), shape[-2], shape[-1]
-    if kind == "top":
-        _, n, k = check(file, form.get("weight"), FLOATS, (g, -1, -1))
-        check(file, form.get("key"), ("I32",), (g, n, k))
-        return tuple(lead), n, _size(file, form.get("m"))
-    n, m = _size(file, form.get("n")), _size(file, form.get("m"))
-    _, edges = check(file, form.get("edge_index"), ("I64",), (2, -1))
-    (count,) = check(file, form.get("source"), ("I64",), (-1,))
-    for part in ("target", "edge"):
-        check(file, form.get(part), ("I64",), (count,))
-    ids = edges + max(n, m)
-    check(file, form.get("weight"), FLOATS, (g, ids), (g, -1, ids))
-    return tuple(lead), n, m
-
-
-def _check_bias(file: RecordFile, bias: Any, b: int, h: int, n: int, m: int) -> None:
-    if isinstance(bias, dict) and set(bias) == {"diagonals"}:
-        check(file, bias["diagonals"], FLOATS, (h, n + m - 1), (1, n + m - 1))
-    elif isinstance(bias, dict) and set(bias) == {"pairs"}:
-        shape = check(file, bias["pairs"], FLOATS, SHAPES)
-        if any(a not in (1, whole) for a, whole in zip(shape, (b, h, n, m), strict=True)):
-            file._refuse(f"a bias of shape {shape} does not fit a map of shape {(b, h, n, m)}")
-    else:
-        file._refuse(f"a bias is described by {str(bias)[:80]}")
-
-
 def map_from(file: RecordFile, form: Form) -> AttentionMap:
     """A map from its form, which check_map has let pass; values are checked here."""
     kind = form["kind"]
@@ -166,7 +103,7 @@ def map_from(file: RecordFile, form: Form) -> AttentionMap:
     lead = tuple(form["lead"])
     if kind == "top":
         key, m = tensor(file, form["key"]), form["m"]
-        _within(file, key, -1, m, "keys")
+        check_within(file, key, -1, m, "keys")
         return TopMap(lead, tensor(file, form["weight"]), key, m)
     if kind == "edges":
         return EdgeMap(lead, tensor(file, form["weight"]), _graph(file, form))
@@ -202,12 +139,12 @@ def _scored_from(file: RecordFile, form: Form) -> AttentionMap:
 def _graph(file: RecordFile, form: Form) -> Graph:
     index, source, target, edge = (tensor(file, form[part]) for part in ("edge_index", "source", "target", "edge"))
     n, m = form["n"], form["m"]
-    _within(file, source, 0, m, "sources")
-    _within(file, target, 0, n, "targets")
-    _within(file, edge, 0, index.shape[1] + max(n, m), "edges")
-    _within(file, index, -1, max(n, m), "nodes")
+    check_within(file, source, 0, m, "sources")
+    check_within(file, target, 0, n, "targets")
+    check_within(file, edge, 0, index.shape[1] + max(n, m), "edges")
+    check_within(file, index, -1, max(n, m), "nodes")
     kinds: dict[tuple[str, str, str], tuple[int, int]] = {}
-    for entry in _list(file, form.get("kinds", [])):
+    for entry in list_in(file, form.get("kinds", [])):
         if not isinstance(entry, list) or [type(x) for x in entry] != [str, str, str, int, int]:
             file._refuse(f"a type of edges is described by {str(entry)[:80]}")
         kinds[entry[0], entry[1], entry[2]] = (entry[3], entry[4])
@@ -250,86 +187,36 @@ def _gradient(file: RecordFile, form: Form) -> Any:
     return found
 
 
-# labels
-
-
 def labels_from(file: RecordFile, form: Any) -> Labels:
     made = Labels()
-    form = _object(file, form)
-    for run in _list(file, form.get("runs", [])):
-        made.runs.append({side: [_axis(file, axis) for axis in _list(file, axes)]
-                          for side, axes in _object(file, run).items() if side in ("source", "target")})  # fmt: skip
-    made.run_of = {name: x for name, x in _object(file, form.get("run_of", {})).items() if type(x) is int and x >= 0}
+    form = object_in(file, form)
+    for run in list_in(file, form.get("runs", [])):
+        made.runs.append({side: [_axis(file, axis) for axis in list_in(file, axes)]
+                          for side, axes in object_in(file, run).items() if side in ("source", "target")})  # fmt: skip
+    made.run_of = {name: x for name, x in object_in(file, form.get("run_of", {})).items() if type(x) is int and x >= 0}
     return made
 
 
 def _axis(file: RecordFile, form: Any) -> Axis:
-    form = _object(file, form)
+    form = object_in(file, form)
     names, text, kind, grid = form.get("names"), form.get("text"), form.get("kind", "tokens"), form.get("grid")
     spans = form.get("spans")
     good = isinstance(names, list) and all(isinstance(name, str) for name in names)
     good = good and (text is None or isinstance(text, str)) and kind in ("tokens", "patches", "nodes")
-    good = good and (grid is None or (_pair(grid) and len(grid) == 2))
+    good = good and (grid is None or (is_pair(grid) and len(grid) == 2))
     if good and spans is not None:
         good = isinstance(spans, list) and len(spans) == len(names) and isinstance(text, str)
-        good = good and all(_pair(span) and span[0] <= span[1] <= len(text) for span in spans)
+        good = good and all(is_pair(span) and span[0] <= span[1] <= len(text) for span in spans)
     if not good:
         file._refuse("its labels are not names of an axis")
     return Axis(names, text, None if spans is None else [(a, b) for a, b in spans], kind, grid and (grid[0], grid[1]))
 
 
-# what JSON may hold
-
-
-def _pair(x: Any) -> bool:
-    return isinstance(x, list) and len(x) == 2 and all(type(y) is int and 0 <= y < 2**40 for y in x)
-
-
-def _object(file: RecordFile, x: Any) -> dict[str, Any]:
-    if not isinstance(x, dict):
-        file._refuse(f"{str(x)[:60]!r} stands where an object is expected")
-    return x
-
-
-def _list(file: RecordFile, x: Any) -> list[Any]:
-    if not isinstance(x, list):
-        file._refuse(f"{str(x)[:60]!r} stands where a list is expected")
-    return x
-
-
-def _name(file: RecordFile, form: Any) -> str:
-    name = _object(file, form).get("site")
-    if not isinstance(name, str):
-        file._refuse(f"a map has the site {str(name)[:60]!r}")
-    return name
-
-
-def _texts(file: RecordFile, x: Any) -> dict[str, Any]:
-    return {name: value for name, value in _object(file, x).items() if isinstance(value, (str, int, float))}
-
-
-def _number(file: RecordFile, x: Any) -> None:
-    if type(x) not in (int, float) or not abs(x) < 1e30:
-        file._refuse(f"{str(x)[:60]!r} stands where a number is expected")
-
-
-def _size(file: RecordFile, x: Any) -> int:
-    """A length that no tensor of the file bounds: at most 2^24."""
-    if type(x) is not int or not 0 <= x <= 2**24:
-        file._refuse(f"an axis has the length {str(x)[:60]}, expected 0 to {2**24}")
-    return x
-
-
-def _within(file: RecordFile, x: Tensor, low: int, stop: int, what: str) -> None:
-    if x.numel() and not low <= int(x.min()) <= int(x.max()) < stop:
-        file._refuse(f"{what} go from {int(x.min())} to {int(x.max())}, expected {low} to {stop - 1}")
-
-
 def _casting(file: RecordFile, form: Any) -> Any:
     if form is None:
         return None
-    form = _object(file, form)
+    form = object_in(file, form)
     made = Casting(torch.float32)
     made.dtype, made.rows = str(form.get("dtype"))[:40], form.get("rows", 0)
-    made.error = {name: x for name, x in _object(file, form.get("error")).items() if isinstance(x, (int, float))}
+    made.error = {name: x for name, x in object_in(file, form.get("error")).items() if isinstance(x, (int, float))}
     return made

@@ -45,7 +45,7 @@ def save(rec: Record, path: "str | os.PathLike[str]", progress: "Callable[[int, 
         if progress is not None:
             progress(done + 1, len(names))
     stats = [_stats_form(name, found, table, f"stats{i}") for i, (name, found) in enumerate(rec.stats.items())]
-    gradients = [_gradient_form(name, found, table, f"gradient{i}", known)
+    gradients = [_gradient_form(name, found, table, f"gradient{i}")
                  for i, (name, found) in enumerate(rec.gradients.items()) if _there(found)]  # fmt: skip
     about = {
         "format": "regard record",
@@ -208,7 +208,7 @@ def _there(found: Any) -> bool:
     return getattr(found, "given" if isinstance(found, WrittenGradient) else "pull", None) is not None
 
 
-def _gradient_form(name: str, found: Any, table: Table, at: str, known: dict[Any, Any]) -> Form:
+def _gradient_form(name: str, found: Any, table: Table, at: str) -> Form:
     if isinstance(found, EdgeMap):
         return {"site": name} | _edges_form(found.lead, found.weight, found.graph, table, at)
     if isinstance(found, WrittenGradient):

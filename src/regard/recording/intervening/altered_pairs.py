@@ -196,11 +196,10 @@ class Written(OnPairs):
 
 
 @dataclass(frozen=True, eq=False)
-class Dense(Altered):
-    """Weights that were put in."""
+class Instead(Altered):
+    """What stands in the place of a call's own weights; the rest is that call's."""
 
     base: Scores | Written
-    put: Tensor
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -210,14 +209,27 @@ class Dense(Altered):
     def device(self) -> torch.device:
         return self.base.device
 
-    def weights(self) -> Tensor:
-        return self.put.expand(self.shape)
-
     def allowed(self) -> Tensor | None:
         return self.base.allowed()
 
     def uniform(self) -> Altered:
         return self.base.uniform()
+
+    def given(self, weights: Tensor) -> Altered:
+        return self.base.given(weights)
+
+    def frozen(self, amap: AttentionMap) -> Altered:
+        return self.base.frozen(amap)
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Instead):
+    """Weights that were put in."""
+
+    put: Tensor
+
+    def weights(self) -> Tensor:
+        return self.put.expand(self.shape)
 
     def without(self, open_pairs: Structure, renormalise: bool = True) -> Altered:
         weights = closed(self.weights(), open_pairs, renormalise)
@@ -226,12 +238,6 @@ class Dense(Altered):
 
     def silenced(self, keys: Tensor) -> Altered:
         return replace(self, base=self.base.silenced(keys))
-
-    def given(self, weights: Tensor) -> Altered:
-        return Dense(self.base, weights)
-
-    def frozen(self, amap: AttentionMap) -> Altered:
-        return self.base.frozen(amap)
 
     def nothing(self) -> Altered:
         return Nothing(self.base)
@@ -263,27 +269,11 @@ class Frozen(Dense):
 
 
 @dataclass(frozen=True, eq=False)
-class Nothing(Altered):
+class Nothing(Instead):
     """Heads that are gone: weights 0 and output 0."""
-
-    base: Scores | Written
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.base.shape
-
-    @property
-    def device(self) -> torch.device:
-        return self.base.device
 
     def weights(self) -> Tensor:
         return torch.zeros((), device=self.device).expand(self.shape)
-
-    def allowed(self) -> Tensor | None:
-        return self.base.allowed()
-
-    def uniform(self) -> Altered:
-        return self.base.uniform()
 
     def permuted(self, seed: int) -> Altered:
         return self
@@ -293,12 +283,6 @@ class Nothing(Altered):
 
     def silenced(self, keys: Tensor) -> Altered:
         return Nothing(self.base.silenced(keys))
-
-    def given(self, weights: Tensor) -> Altered:
-        return self.base.given(weights)
-
-    def frozen(self, amap: AttentionMap) -> Altered:
-        return self.base.frozen(amap)
 
     def nothing(self) -> Altered:
         return self

@@ -7,8 +7,7 @@ the edges that a layer was given and those that it propagates along. Both are pu
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Lock, local
+from threading import local
 from types import FunctionType
 from typing import Any
 
@@ -21,8 +20,8 @@ from ..edges import Edged, Graph
 from ..sites import modules_running
 from ..watching import Watch, switches, watching
 from .graph_edges import caller_graph, items_graph
+from .switch import Switch
 
-_lock, _on = Lock(), [0]
 _first: dict[str, FunctionType] = {}  # what ran before, under our own names for it
 _put_back: list[Callable[[], None]] = []
 
@@ -35,24 +34,15 @@ class _Stack(local):
 _stack = _Stack()
 
 
-@contextmanager
-def hearing() -> Iterator[None]:
-    """The layers of torch_geometric tell what they do; counted, since every thread has a watch of its own."""
-    with _lock:
-        _on[0] += 1
-        if _on[0] == 1 and "torch_geometric.nn" in sys.modules:
-            _switch_on()
-    try:
-        yield
-    finally:
-        with _lock:
-            _on[0] -= 1
-            if _on[0] == 0:
-                while _put_back:
-                    _put_back.pop()()
+def _switch_off() -> None:
+    while _put_back:
+        _put_back.pop()()
 
 
 def _switch_on() -> None:
+    """The layers of torch_geometric tell what they do; where nobody has imported it, there are none."""
+    if "torch_geometric.nn" not in sys.modules:
+        return
     from torch_geometric.nn import MessagePassing
     from torch_geometric.nn.conv import han_conv
     from torch_geometric.utils import softmax
@@ -286,4 +276,4 @@ def group(xs: list[Tensor], q: Tensor, k_lin: nn.Module) -> Any:
                      lambda: (out, weights))  # fmt: skip
 
 
-switches.append(hearing)
+switches.append(Switch(_switch_on, _switch_off))

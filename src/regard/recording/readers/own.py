@@ -1,10 +1,8 @@
 """Our own attend: what it returns is what is recorded. The kernels that it runs are part of that one call."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from threading import Lock
 from typing import Any
 
 import torch
@@ -22,25 +20,9 @@ from ..calls import Scored
 from ..copies import copied, graph_of
 from ..edges import Edged, EdgeGradient, Graph
 from ..watching import switches, watching
+from .switch import Switch
 
 NAMES = ("q", "k", "v", "score", "align", "over", "dropout", "sample", "seed", "backend", "state")
-_lock, _on = Lock(), [0]
-
-
-@contextmanager
-def hearing() -> Iterator[None]:
-    """attend hands its calls to `hear`; counted, since every thread has a watch of its own."""
-    with _lock:
-        _on[0] += 1
-        if _on[0] == 1:
-            core.hearers.append(hear)
-    try:
-        yield
-    finally:
-        with _lock:
-            _on[0] -= 1
-            if _on[0] == 0:
-                core.hearers.remove(hear)
 
 
 def hear(run: Callable[..., tuple[Plan, Attended]], *given: Any) -> Attended:
@@ -169,4 +151,5 @@ class _Kept:
         return self._map
 
 
-switches.append(hearing)
+# attend hands its calls to `hear`
+switches.append(Switch(lambda: core.hearers.append(hear), lambda: core.hearers.remove(hear)))
