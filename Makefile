@@ -117,5 +117,5 @@ clean:
 	@touch $@
 
 .venv/.docs: .venv/.demo
-	$(PIP) -e '.[demo,docs]'
+	$(PIP) -e '.[demo,docs,graph]'
 	@touch $@

@@ -63,3 +63,14 @@ def test_several_heads_and_missing_places_are_refused_with_what_to_type():
         graph_map(torch.ones(2, 4), EDGES, PLACES)
     with pytest.raises(ValueError, match="needs a place"):
         graph_map(torch.ones(4), EDGES, PLACES[:2])
+
+
+def test_numbers_of_nodes_are_names_too():
+    axes = graph_map(torch.tensor([0.4, 0.6]), torch.tensor([[0, 1], [1, 0]]), names=torch.arange(7, 9).tolist())
+    assert [text.get_text() for text in axes.texts] == ["7", "8"]
+
+
+def test_a_long_name_is_written_smaller_so_that_it_stays_on_its_node():
+    axes = graph_map(torch.tensor([0.4, 0.6]), torch.tensor([[0, 1], [1, 0]]), names=["7", "2708"])
+    short, long = (text.get_fontsize() for text in axes.texts)
+    assert 4 * long <= 2.2 * short + 1e-9

@@ -24,7 +24,7 @@ def graph_map(
     colours: Sequence[str] | None = None,
     rings: Sequence[str] | None = None,
     squares: Sequence[int] = (),
-    names: Sequence[str] | None = None,
+    names: Sequence[Any] | None = None,
     top: float | None = None,
     size: float = 15.0,
     ax: "Axes | None" = None,
@@ -50,6 +50,7 @@ def graph_map(
     weight = _on_edges(weights, ends)
     if names is None and getattr(weights, "columns", None) is not None:
         names = names_of(weights.columns, weights.m)
+    names = None if names is None else [str(name) for name in names]  # numbers of nodes are names too
     nodes = max(int(ends.max(initial=-1)) + 1, *(getattr(weights, side, 0) for side in ("n", "m")))
     spots = placed(ends[0], ends[1], nodes) if places is None else np.asarray(places, dtype=np.float64)
     if spots.ndim != 2 or spots.shape[1] != 2 or (ends.size and ends.max() >= len(spots)):
@@ -80,7 +81,8 @@ def graph_map(
         ax.plot(x, y, shape, ms=across, mfc=ground, mec=rings[node], mew=0.11 * size, zorder=3)
         ax.plot(x, y, shape, ms=0.68 * across, mfc=fills[node], mew=0, zorder=3)
         if names is not None and names[node]:
-            ax.text(x, y, names[node], fontsize=0.45 * size, color=ground, weight="bold", ha="center",
+            fits = 0.45 * size * min(1.0, 2.2 / len(names[node]))  # two letters fill the disc
+            ax.text(x, y, names[node], fontsize=fits, color=ground, weight="bold", ha="center",
                     va="center_baseline", zorder=4, **letters([names[node]]))  # fmt: skip
     ax.set_axis_off()
     if len(spots):
