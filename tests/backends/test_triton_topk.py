@@ -5,6 +5,7 @@ import torch
 from tests.backends.test_triton_dense import close
 
 from regard import Causal, Padding, Segments, TopK, attend
+from regard.backends import triton_dense, triton_topk
 from regard.backends.triton_dense import TritonDense, unfit
 from regard.core.plan import make_plan
 from regard.core.scores import Additive, GATv2, Gaussian, ScaledDot
@@ -77,3 +78,16 @@ def test_it_leaves_many_keys_and_moved_ones_to_others():
     q = torch.randn(1, 1, 300, 4)
     assert "256" in unfit(make_plan(q, q, q, align=TopK(257)))[0]
     assert unfit(make_plan(q, q, q, align=TopK(2), over=Segments(torch.arange(300) % 2)))
+
+
+@pytest.mark.parametrize("align", ["softmax", "entmax15", TopK(2)], ids=["softmax", "entmax15", "top-2"])
+def test_operators_hold_their_schema(align, monkeypatch):
+    """opcheck: the schema holds, and fake kernels have the shapes and types of the real ones."""
+    seen = []
+    for home, name in ((triton_dense, "dense_op"), (triton_topk, "topk_op")):
+        op = getattr(home, name)
+        monkeypatch.setattr(home, name, lambda *given, op=op: seen.append((op, given)) or op(*given))
+    q, k, v = drawn(2, 3)
+    TritonDense().run(make_plan(q, k, v, align=align, over=Causal("end"), dropout=0.2, seed=3))
+    ((op, given),) = seen
+    torch.library.opcheck(op.call, given, test_utils=("test_schema", "test_faketensor"))

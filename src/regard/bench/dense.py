@@ -188,8 +188,8 @@ def shared() -> list[Result]:
         ours = lambda align=align: attend(q, k, v, align=align, over=Causal(), backend="triton-dense").out  # noqa: E731
 
         def peer(align: str = align) -> Tensor:
-            wide = [x.repeat_interleave(4, 1) for x in (k, v)]
-            return attend(q, *wide, align=align, over=Causal(), backend="triton-dense").out
+            keys, values = (x.repeat_interleave(4, 1) for x in (k, v))
+            return attend(q, keys, values, align=align, over=Causal(), backend="triton-dense").out
 
         both = [_there_and_back(run, [q, k, v]) for run in (ours, peer)]
         mine, theirs = gpu_times(*both)
