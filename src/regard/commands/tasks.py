@@ -173,7 +173,9 @@ def tu(
 def molecules(
     data: Annotated[str, typer.Option(help="benzene (has it a ring?) or logic10 (a rule of three parts).")] = "benzene",
 ) -> dict[str, Any]:
-    """Molecules whose label is a known rule: graph attention beside means, no edges and counts. regard judge then asks
+    """Molecules whose label is a known rule.
+
+    Graph attention beside means, no edges and counts. regard judge then asks
     whether it looks at the atoms that are the reason.
 
     Example:  regard train molecules --small --seeds 1 --alone --out benzene
