@@ -22,7 +22,7 @@ from queue import Queue
 from mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[1]
-PATIENCE = 1800  # seconds for one mutant
+PATIENCE = 3600  # seconds for one mutant: numba compiles anew what was broken
 
 
 def copied(folder: Path) -> Path:

@@ -131,6 +131,21 @@ def test_every_spelling_is_read(how):
         assert_close(found.reshape(expected.shape), expected, atol=1e-6, rtol=0)
 
 
+class Scaled(nn.Module):
+    def forward(self, q, k, v, function):
+        return function(q, k, v, scale=0.9)
+
+
+@pytest.mark.parametrize("function", [F.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention],
+                         ids=["torch", "torch.ops"])  # fmt: skip
+def test_a_scale_of_the_models_own_is_that_of_the_map(function):
+    q, k, v = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 7, 4), torch.randn(2, 3, 7, 4)
+    model = Scaled()
+    with record(model) as rec:
+        model(q, k, v, function)
+    assert_close(only(rec).weights(), (0.9 * q @ k.mT).softmax(-1), atol=1e-6, rtol=0)
+
+
 class Unreadable(nn.Module):
     def forward(self, q, k, v):
         s = (q @ k.mT).exp()
