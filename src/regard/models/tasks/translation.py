@@ -73,7 +73,7 @@ class Multi30k(_Sequences):
         if not self.small:
             return multi30k(target=to, pieces=8000)
         task = multi30k(target=to, pieces=2000, lines=10_000)
-        task.test = task.test[::2]  # saying takes longer than learning here
+        task.test = task.test[::2]  # saying takes longer than learning; these are the shorter half
         return task
 
     def model(self, task: Task, attention: str) -> nn.Module:
