@@ -65,6 +65,8 @@ def test_a_score_an_alignment_a_judge_and_a_view_need_one_file_each(tmp_path):
     for folder in COPIED:
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "static"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "docs").mkdir()
+    shutil.copy(ROOT / "docs/how_it_fits.md", tmp_path / "docs")  # the house's tests read it
     for path, code in FILES.items():
         (tmp_path / path).write_text(code, encoding="utf-8")
     (tmp_path / "tests/test_walk.py").write_text(WALK, encoding="utf-8")
