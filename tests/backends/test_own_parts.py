@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from regard import ALiBi, Alignment, Causal, Edges, Refused, ScaledDot, SoftCap, Softmax, attend, plan
+from regard.core.alignments.alignment import NOTHING, RowState
 
 Q, K, V = (torch.randn(2, 2, 6, 4, dtype=torch.float64) for _ in range(3))
 
@@ -77,6 +78,38 @@ def test_an_alignment_with_forward_alone_runs_by_the_definition_and_its_map_is_k
     torch.testing.assert_close(out, written @ V)
     out.sum().backward()
     assert q.grad.isfinite().all()
+
+
+class Linear(Alignment):
+    """A row's scores over how many there are: a row state with a scale."""
+
+    shift_invariant = simplex = False
+    scales = True
+
+    def forward(self, s, keep=None, noise=None):
+        keep = torch.ones_like(s, dtype=torch.bool) if keep is None else keep.expand_as(s)
+        return torch.where(keep, s, 0.0) / keep.sum(-1, keepdim=True).clamp_min(1)
+
+    def state(self, s, look=NOTHING):
+        seen = (s > -float("inf")).sum(-1)
+        return RowState(
+            torch.zeros_like(s[..., 0]).masked_fill(seen == 0, float("inf")), scale=1 / seen.clamp_min(1).to(s)
+        )
+
+    def weights(self, s, state, look=NOTHING):
+        return torch.where(s > -float("inf"), s, 0.0) * state.scale[..., None]
+
+    def vjp(self, s, w, dw, state, grads, look=NOTHING):
+        return torch.where(s > -float("inf"), dw, 0.0) * state.scale[..., None]
+
+
+def test_an_alignment_whose_rows_remember_a_scale_runs_in_blocks():
+    leaves = [x.clone().requires_grad_() for x in (Q, K, V)]
+    found = {}
+    for backend in ("chunked", "reference"):
+        out, amap = attend(*leaves, align=Linear(), over=Causal(), backend=backend)
+        found[backend] = (out.detach(), amap.weights().detach(), *torch.autograd.grad(out.square().sum(), leaves))
+    torch.testing.assert_close(found["chunked"], found["reference"])
 
 
 def test_blocks_refuse_an_alignment_that_keeps_no_row_state():

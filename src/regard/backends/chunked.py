@@ -111,14 +111,12 @@ def _empty_results(problem: Problem, v: Tensor) -> Results:
     index = torch.full(
         shape if k is None else (*shape, torch.sym_min(k, columns)), -1, dtype=torch.int32, device=v.device
     )
-    from ..core.alignments import ReLU
-
     draws = isinstance(problem.align, Hard) and features is None
     return (
         out,
         tau,
         index if problem.align.chooses else index.new_zeros(0),
-        like.new_ones(shape) if isinstance(problem.align, ReLU) else like.new_zeros(0),
+        like.new_ones(shape) if problem.align.scales else like.new_zeros(0),
         like.new_zeros((g, n)) if draws else like.new_zeros(0),
         like.new_zeros((g, n)) if draws else like.new_zeros(0),
     )

@@ -55,6 +55,7 @@ class Alignment(nn.Module, Spec):
     stepwise = False  # rows depend on earlier rows: the map is stored
     samples = False  # attend(sample=True) draws
     chooses = False  # the row state has an index
+    scales = False  # the row state has a scale
     uses_scores = True
     remembers = False  # state, weights and vjp are there, so that rows can be run in blocks and read again
 
@@ -68,7 +69,7 @@ class Alignment(nn.Module, Spec):
         if "weights" in cls.__dict__:
             cls.remembers = True
         elif "forward" in cls.__dict__:
-            cls.remembers, cls.uses_scores, cls.chooses = False, True, False
+            cls.remembers, cls.uses_scores, cls.chooses, cls.scales = False, True, False, False
 
     @classmethod
     def built_for(cls, d_q: int, d_k: int, heads: int = 1) -> Self:

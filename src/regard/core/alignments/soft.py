@@ -80,6 +80,7 @@ class ReLU(Alignment, name="relu", page="elementwise"):
 
     shift_invariant = False
     simplex = False
+    scales = True
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         if keep is None:
