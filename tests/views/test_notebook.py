@@ -66,8 +66,10 @@ def test_the_widget_carries_what_a_page_carries():
     assert widget.choice == (site, 2, len(WORDS) - 1, 4, True)
     widget.choose(row=3)
     assert widget.choice == (site, 2, 3, 4, True)
-    for wrong in ({"site": "none"}, {"site": 2}, {"head": 3}, {"row": 12}, {"column": -13}):
-        with pytest.raises(ValueError, match=rf"choose\({next(iter(wrong))}="):
+    with pytest.raises(ValueError, match=r"choose\(site='none'\): this page has"):
+        widget.choose(site="none")
+    for wrong in ({"site": 2}, {"head": 3}, {"row": 12}, {"column": -13}):
+        with pytest.raises(IndexError, match=rf"choose\({next(iter(wrong))}=.*expected -\d+ to \d+"):
             widget.choose(**wrong)
 
 
