@@ -123,6 +123,7 @@ def walking(folder: Path) -> Iterator[None]:
                    "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))}  # fmt: skip
     os.environ.pop("REGARD_DATA", None)
     os.chdir(folder)
+    sys.path_importer_cache.pop(".", None)  # it is where the page before was walked
     try:
         yield
     finally:
