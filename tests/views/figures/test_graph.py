@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-plt = pytest.importorskip("matplotlib.pyplot")
+plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed: there are no figures.")
 
 from matplotlib.colors import to_hex  # noqa: E402
 from matplotlib.patches import FancyArrowPatch  # noqa: E402
@@ -15,13 +15,6 @@ from regard.views import graph_map  # noqa: E402
 
 EDGES = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 2]])  # the last one is a loop
 PLACES = [[0, 0], [1, 0], [0, 1]]
-
-
-@pytest.fixture(autouse=True)
-def off_screen():
-    plt.switch_backend("agg")
-    yield
-    plt.close("all")
 
 
 def arcs(axes) -> list[FancyArrowPatch]:

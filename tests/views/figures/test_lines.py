@@ -5,19 +5,12 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-plt = pytest.importorskip("matplotlib.pyplot")
+plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed: there are no figures.")
 
 from matplotlib.colors import to_hex  # noqa: E402
 
 from regard import attend  # noqa: E402
 from regard.views import line_map  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def off_screen():
-    plt.switch_backend("agg")
-    yield
-    plt.close("all")
 
 
 def test_a_line_is_as_broad_as_its_weight_and_has_the_colour_of_its_query():
