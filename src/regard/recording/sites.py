@@ -4,6 +4,8 @@ Hooks on the modules themselves would switch off the fast path of nn.Transformer
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from threading import local
@@ -11,6 +13,8 @@ from typing import Any
 
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+from .switch import Switch
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Names:
 class _Running(local):
     def __init__(self) -> None:
         self.modules: list[nn.Module] = []
+        self.followed = False
 
 
 _running = _Running()
@@ -66,21 +71,34 @@ def modules_running() -> list[nn.Module]:
     return _running.modules
 
 
-class Hooks:
-    """The global hooks, there while something is recorded."""
+@contextmanager
+def modules_followed() -> Iterator[None]:
+    """In this block, this thread knows which modules it runs."""
+    with _hooks():
+        _running.followed = True
+        try:
+            yield
+        finally:
+            _running.followed = False
+            _running.modules.clear()
 
-    def __init__(self) -> None:
-        self.before = register_module_forward_pre_hook(_enter)
-        self.after = register_module_forward_hook(_leave, always_call=True)
 
-    def remove(self) -> None:
-        self.before.remove()
-        self.after.remove()
-        _running.modules.clear()
+@Switch
+@contextmanager
+def _hooks() -> Iterator[None]:
+    """Hooked once for all threads: hooks that come and go with each would miss the end of what another one runs."""
+    before = register_module_forward_pre_hook(_enter)
+    after = register_module_forward_hook(_leave, always_call=True)
+    try:
+        yield
+    finally:
+        before.remove()
+        after.remove()
 
 
 def _enter(module: nn.Module, arguments: Any) -> None:
-    _running.modules.append(module)
+    if _running.followed:
+        _running.modules.append(module)
 
 
 def _leave(module: nn.Module, arguments: Any, out: Any) -> None:

@@ -18,7 +18,8 @@ from torch.overrides import TorchFunctionMode
 
 from ..core.maps import AttentionMap
 from .calls import Call
-from .sites import Hooks, modules_running
+from .sites import modules_followed, modules_running
+from .switch import Switch
 from .traces import Traces
 
 Reader = Callable[["Watch", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -158,8 +159,8 @@ def listen(listener: Listener) -> None:
     watch = _thread.watch
     if watch is None:
         watch = Watch()
-        watch._stack.enter_context(torch.compiler.set_stance("force_eager"))  # compiled code hides its attention
-        watch._stack.callback(Hooks().remove)
+        watch._stack.enter_context(_eager())
+        watch._stack.enter_context(modules_followed())
         watch._stack.enter_context(_fast_paths_stay())
         for switch in switches:
             watch._stack.enter_context(switch())
@@ -187,6 +188,11 @@ def watching() -> Watch | None:
 FAST = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer)
 
 
+# Compiled code hides its attention. The stance is one for all threads.
+_eager = Switch(lambda: torch.compiler.set_stance("force_eager"))
+
+
+@Switch
 class _fast_paths_stay:
     """nn.TransformerEncoder takes its fast path only where no torch function is overridden: our watch is not one."""
 

@@ -7,6 +7,7 @@ the edges that a layer was given and those that it propagates along. Both are pu
 import inspect
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import local
 from types import FunctionType
 from typing import Any
@@ -18,9 +19,9 @@ from torch.nn import functional as F
 from ..calls import Weighed
 from ..edges import Edged, Graph
 from ..sites import modules_running
+from ..switch import Switch
 from ..watching import Watch, switches, watching
 from .graph_edges import caller_graph, items_graph
-from .switch import Switch
 
 _first: dict[str, FunctionType] = {}  # what ran before, under our own names for it
 _put_back: list[Callable[[], None]] = []
@@ -276,4 +277,12 @@ def group(xs: list[Tensor], q: Tensor, k_lin: nn.Module) -> Any:
                      lambda: (out, weights))  # fmt: skip
 
 
-switches.append(Switch(_switch_on, _switch_off))
+@switches.append
+@Switch
+@contextmanager
+def _layers_tell() -> Iterator[None]:
+    _switch_on()
+    try:
+        yield
+    finally:
+        _switch_off()

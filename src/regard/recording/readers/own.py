@@ -1,6 +1,7 @@
 """Our own attend: what it returns is what is recorded. The kernels that it runs are part of that one call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,8 +20,8 @@ from ...core.scores import Score
 from ..calls import Scored
 from ..copies import copied, graph_of
 from ..edges import Edged, EdgeGradient, Graph
+from ..switch import Switch
 from ..watching import switches, watching
-from .switch import Switch
 
 NAMES = ("q", "k", "v", "score", "align", "over", "dropout", "sample", "seed", "backend", "state")
 
@@ -152,4 +153,12 @@ class _Kept:
 
 
 # attend hands its calls to `hear`
-switches.append(Switch(lambda: core.hearers.append(hear), lambda: core.hearers.remove(hear)))
+@switches.append
+@Switch
+@contextmanager
+def _hearing() -> Iterator[None]:
+    core.hearers.append(hear)
+    try:
+        yield
+    finally:
+        core.hearers.remove(hear)
