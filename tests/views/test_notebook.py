@@ -128,6 +128,12 @@ SPOT = """([which, i, j]) => {
     return [box.x + f.left + (j + .5 - v.x) * v.scale, box.y + f.upper + (i + .5 - v.y) * v.scale * v.tall]; }"""
 
 
+def close_what_it_says(dialog) -> None:
+    """A busy JupyterLab may say something before it lets anyone work: told where the test fails, and closed."""
+    print("JupyterLab says:", dialog.inner_text())
+    dialog.locator(".jp-Dialog-footer button").last.click()
+
+
 def shown_by(page, which: int) -> None:
     """Run a cell until its page is there: JupyterLab drops a key that comes before its notebook listens."""
     from playwright.sync_api import TimeoutError
@@ -154,6 +160,7 @@ def test_jupyterlab_shows_a_record_to_point_at_python_reads_the_choice_and_nbcon
             page = browser.new_page(viewport={"width": 1500, "height": 1300})
             page.set_default_timeout(90_000)
             page.on("request", lambda request: asked.append(request.url))
+            page.add_locator_handler(page.locator("dialog.jp-Dialog"), close_what_it_says)
             page.goto(address)
             idle = page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
             idle.wait_for()

