@@ -11,7 +11,7 @@ COPIED = """canvas => { const copy = document.createElement('canvas'), context =
 
 def until(page, what: str, of: str = MAP) -> None:
     """Until the map has something; by asking, since the page's policy forbids what wait_for_function does."""
-    for _ in range(400):
+    for _ in range(2400):
         if page.evaluate(f"Boolean({of}?.{what})"):
             return
         page.wait_for_timeout(25)
@@ -20,7 +20,7 @@ def until(page, what: str, of: str = MAP) -> None:
 
 def eventually(page, read, wanted) -> None:
     """What is read becomes what is wanted, as soon as the machine gets to it."""
-    for _ in range(400):
+    for _ in range(2400):
         if read() == wanted:
             return
         page.wait_for_timeout(25)

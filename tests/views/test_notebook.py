@@ -192,7 +192,7 @@ def test_jupyterlab_shows_a_record_to_point_at_python_reads_the_choice_and_nbcon
             site = list(rec.maps)[page.evaluate("document.querySelectorAll('regard-page')[1].store.choice.site")]
             assert re.fullmatch(rf"chosen \('{re.escape(site)}', \d, 4, 5, True\)", said.strip())
             page.keyboard.press("Control+s")
-            for _ in range(80):
+            for _ in range(600):
                 if (room / "book.ipynb").read_text().count('"image/png": "') == 2:
                     break
                 page.wait_for_timeout(100)

@@ -44,7 +44,7 @@ class Caller:
 
         return asyncio.run(call())
 
-    def ended(self, answer, within: float = 30.0) -> dict:
+    def ended(self, answer, within: float = 90.0) -> dict:
         """A job's last word."""
         job, until = answer.json(), time.monotonic() + within
         while job["state"] in ("waiting", "running"):
@@ -92,5 +92,5 @@ def address(desk):
         time.sleep(0.01)
     yield f"http://127.0.0.1:{sock.getsockname()[1]}"
     server.should_exit = True
-    thread.join(10)
+    thread.join(60)
     sock.close()

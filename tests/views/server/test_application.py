@@ -53,7 +53,7 @@ def show(browser, address):
 
 def until(locator, text: str):
     """Until it says something."""
-    for _ in range(400):
+    for _ in range(2400):
         if locator.count() and text in locator.first.inner_text():
             return locator.first
         time.sleep(0.025)

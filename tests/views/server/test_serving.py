@@ -40,7 +40,7 @@ def test_the_command_prints_an_address_that_lets_in_and_ends_cleanly_when_interr
         url = server.stdout.readline().strip()
         found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{40,})", url)
         assert found, url
-        with httpx.Client(timeout=20) as client:
+        with httpx.Client(timeout=60) as client:
             assert client.get(url.replace(found[2], "x" * 43)).status_code == 403
             assert "<regard-app>" in client.get(url).text
             state = client.get(f"http://127.0.0.1:{found[1]}/api/state").json()  # by the cookie
@@ -53,7 +53,7 @@ def test_the_command_prints_an_address_that_lets_in_and_ends_cleanly_when_interr
             assert job["result"]["tokens"] == ["[CLS]", "a", "cat", "sat", "[SEP]"]
         assert list(room.iterdir())
         server.send_signal(signal.SIGINT)
-        _, said = server.communicate(timeout=20)
+        _, said = server.communicate(timeout=60)
     finally:
         server.kill()
     assert server.returncode in (0, -signal.SIGINT, 130), said
@@ -86,7 +86,7 @@ def test_serving_others_is_warned_about(folder, tmp_path):
     try:
         assert server.stdout.readline().startswith("http://")
         server.send_signal(signal.SIGTERM)
-        _, said = server.communicate(timeout=20)
+        _, said = server.communicate(timeout=60)
     finally:
         server.kill()
     assert "can be reached by other machines" in " ".join(said.split())
@@ -133,14 +133,16 @@ def test_two_hundred_at_once_are_all_answered_right_while_something_slow_runs(ad
 def test_a_slow_job_is_cancelled_from_outside_and_the_next_one_runs(address, desk):
     slow = desk.jobs.ask("model", ("slow",), "Reading", busy)
     headers = {"authorization": f"Bearer {TOKEN}"}
-    with httpx.Client(base_url=address, headers=headers, timeout=20) as client:
+    with httpx.Client(base_url=address, headers=headers, timeout=60) as client:
+        while client.get(f"/api/jobs/{slow.number}").json()["state"] == "waiting":
+            pass
         assert client.get(f"/api/jobs/{slow.number}").json()["state"] == "running"
         job = client.delete(f"/api/jobs/{slow.number}").json()
         while job["state"] == "running":
             job = client.get(f"/api/jobs/{slow.number}").json()
         assert job["state"] == "stopped"
     again = desk.jobs.ask("model", ("next",), "Reading", lambda _: 5)
-    asyncio.run(again.wait(5))
+    asyncio.run(again.wait(60))
     assert again.result == 5
 
 
@@ -151,7 +153,7 @@ def test_a_request_that_never_ends_holds_up_nobody(address):
         each.sendall(b"POST /api/upload HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer the-right-token\r\n"
                      b"Content-Length: 1000\r\n\r\nx")  # fmt: skip
     assert (
-        httpx.get(f"{address}/api/state", headers={"authorization": f"Bearer {TOKEN}"}, timeout=20).status_code == 200
+        httpx.get(f"{address}/api/state", headers={"authorization": f"Bearer {TOKEN}"}, timeout=60).status_code == 200
     )
     for each in lame:
         each.close()
