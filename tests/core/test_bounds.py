@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import Causal, Window, plan
-from regard.core.bounds import RATES, bound, open_pairs, rates_of
+from regard.core.bounds import RATES, backward_bound, bound, open_pairs, rates_of
 from regard.core.scores import Additive, Dot
 from regard.core.structures import Full
 
@@ -33,6 +33,26 @@ def test_the_unit_that_limits_and_its_time(score, align, seconds, by):
     found = bound(made(score, align), H200)
     assert found.by == by
     assert found.seconds == pytest.approx(seconds, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("score", "seconds", "by"),
+    [
+        ("scaled_dot", 5 * 2 * P * 64 / 7.9e14, "products"),
+        (Additive(), 7 * P * 64 / 3.35e13, "simple operations"),
+        (Additive(activation="relu"), 5 * P * 64 / 3.35e13, "simple operations"),
+    ],
+    ids=["dot", "tanh", "relu"],
+)
+def test_a_backward_does_five_products_or_what_its_units_need(score, seconds, by):
+    found = backward_bound(made(score), H200)
+    assert found.by == by
+    assert found.seconds == pytest.approx(seconds)
+
+
+def test_the_backward_of_sparse_weights_depends_on_the_numbers():
+    assert backward_bound(made("scaled_dot", "entmax15"), H200) is None
+    assert made("scaled_dot").backward_bound is None  # a device that is not known
 
 
 def test_causality_halves_and_a_window_leaves_little():

@@ -7,7 +7,7 @@ import platform
 import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,50 @@ def _gpu_turn(run: Callable[[], Any], calls: int) -> float:
     return float(first.elapsed_time(last)) / calls
 
 
+def single_call(run: Callable[[], Any], repeats: int = 7) -> float:
+    """Median milliseconds of one call that is waited for: what the processor does before and between kernels counts."""
+    run()
+    times = []
+    for _ in range(repeats):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        run()
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - start) * 1e3)
+    return statistics.median(times)
+
+
+def captured(run: Callable[[], Any]) -> Callable[[], Any]:
+    """The kernels of a call as one CUDA graph, launched by one call: what the processor does is left out."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):  # compiles, and makes what is made once
+            run()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = run()
+
+    def replay() -> Any:
+        graph.replay()
+        return kept  # what the graph writes to lives as long as it
+
+    return replay
+
+
+def extra_mib(run: Callable[[], Any]) -> float:
+    """The most memory of the GPU that a call takes beyond what is there, in MiB."""
+    run()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
+
+
 def timed(run: Callable[[], Any]) -> float:
     start = time.perf_counter()
     run()
@@ -122,18 +166,23 @@ def machine() -> dict[str, Any]:
     return found
 
 
-def show(title: str, results: list[Result], as_json: bool) -> None:
-    """The table for people, or JSON for programs."""
+def show(title: str, results: list[Result], as_json: bool, errors: Sequence[str] = ()) -> None:
+    """The table for people, or JSON for programs; `errors` are what could not be measured, and why."""
     if as_json:
         rows = [{**asdict(result), "ratio": result.ratio} for result in results]
-        print(json.dumps({"benchmark": title, "machine": machine(), "results": rows}, indent=2))
+        made = {"benchmark": title, "machine": machine(), "results": rows, "errors": list(errors)}
+        print(json.dumps(made, indent=2))
         return
+    bounded = any("bound_ms" in r.notes for r in results)
     table = Table(title=f"regard bench {title}", caption=", ".join(f"{k} {v}" for k, v in machine().items()))
-    for column in ("what", "ours", "peer", "ratio", "bar", "held"):
-        table.add_column(column, justify="right" if column in ("ours", "peer", "ratio") else "left")
+    for column in ("what", "ours", "peer", "ratio", *(("bound",) if bounded else ()), "bar", "held"):
+        table.add_column(column, justify="right" if column in ("ours", "peer", "ratio", "bound") else "left")
     for r in results:
         peer = "-" if r.peer is None else f"{r.peer:.4g} ({r.peer_name})"
         ratio = "-" if r.ratio is None else f"{r.ratio:.3g}"
         held = "-" if r.held is None else "yes" if r.held else "no"
-        table.add_row(r.name, f"{r.ours:.4g} {r.unit}", peer, ratio, r.bar, held)
+        least = [f"{r.notes['bound_ms']:.3g} ms" if "bound_ms" in r.notes else "-"] if bounded else []
+        table.add_row(r.name, f"{r.ours:.4g} {r.unit}", peer, ratio, *least, r.bar, held)
     Console().print(table)
+    for error in errors:
+        Console(stderr=True).print(error, markup=False)

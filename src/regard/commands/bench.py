@@ -51,12 +51,16 @@ def graph(
 
 @app.command()
 def dense(
-    parts: Annotated[str, typer.Option(help="additive, softmax, sigmoid, entmax, features; or all.")] = "all",
+    parts: Annotated[
+        str,
+        typer.Option(help="additive, gaussian, window, sigmoid, entmax, best, shared, features, pyramids; or all."),
+    ] = "all",
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Dense kernels of a GPU beside what peers run there.
 
-    Additive beside torch.compile, entmax beside AdaSplash, others beside SDPA.
+    Additive beside torch.compile, entmax beside AdaSplash, windows beside
+    FlexAttention, others beside SDPA; each after it was seen to agree.
 
     Example:  regard bench dense --parts additive,entmax --json > dense.json
     """

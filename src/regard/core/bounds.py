@@ -7,6 +7,9 @@
     sparse alignments       the scores twice, to find tau and to use it
     top-k                   the scores once, then k values a row
 
+    backward, dot           2 P (3 d + 2 d_v) / products: scores again, the gradients of weights, values, queries, keys
+    backward, pairs         7 P d / simples for tanh, 5 otherwise: the sum again, its slope, three gradients
+
 P counts the pairs that causality and windows leave. Products of 16 bits run on tensor cores, of 32 bits they do not.
 Rates are an H200's: 132 multiprocessors at 1.98 GHz; the rate of products is measured.
 """
@@ -40,7 +43,7 @@ RATES = {"H200": Rates(7.9e14, 3.35e13, 4.18e12, 4.8e12)}
 
 @dataclass(frozen=True)
 class Bound:
-    """No forward of this plan is faster: seconds, and what limits it."""
+    """Nothing that does this is faster: seconds, and what limits it."""
 
     seconds: float
     by: str
@@ -90,12 +93,37 @@ def bound(plan: "Plan", rates: Rates) -> Bound:
         tanh = core.act == "tanh"
         specials += walks * pairs * d * (0.5 if score.features is None else 1.0) if tanh else 0.0
         simples += walks * pairs * d * (3 if tanh else 2)
+    return _limit(plan, rates, products, simples, specials, _moved(plan))
+
+
+def backward_bound(plan: "Plan", rates: Rates) -> Bound | None:
+    """The largest of what each unit needs for the gradients of queries, keys and values.
+
+    None where it depends on the numbers: sparse weights need only the pairs that hold any.
+    """
+    score, d_v = plan.problem.score, plan.v.shape[-1]
+    core = score.core
+    if isinstance(plan.align, (Entmax, TopK)) or score.features is not None or not isinstance(core, (Dot, Pair)):
+        return None
+    d = core.a.shape[-1]
+    pairs = float(plan.batch * plan.heads * open_pairs(plan.over, plan.n, plan.m))
+    products, simples, specials = 4 * pairs * d_v, 0.0, pairs
+    if isinstance(core, Dot):
+        products += 6 * pairs * d
+    else:
+        tanh = core.act == "tanh"
+        specials += pairs * d / 2 if tanh else 0.0
+        simples += pairs * d * (7 if tanh else 5)
+    return _limit(plan, rates, products, simples, specials, 2 * _moved(plan))
+
+
+def _limit(plan: "Plan", rates: Rates, products: float, simples: float, specials: float, moved: float) -> Bound:
     full = plan.q.dtype not in (torch.float16, torch.bfloat16)
     needs = {
         "products": products / (2 * rates.simples if full else rates.products),
         "simple operations": simples / rates.simples,
         "special functions": specials / rates.specials,
-        "memory": _moved(plan) / rates.bytes,
+        "memory": moved / rates.bytes,
     }
     by = max(needs, key=lambda name: needs[name])
     return Bound(needs[by], by)

@@ -9,7 +9,7 @@ from torch import Tensor
 from .alignments import Alignment, Bell, LocalPredictive, Reinforced, alignment_of
 from .alignments.local import Local
 from .alignments.sparse import Entmax
-from .bounds import Bound, bound, rates_of
+from .bounds import Bound, backward_bound, bound, rates_of
 from .cores import Opaque, Part
 from .edges import edge_parts
 from .evaluate import Problem
@@ -194,6 +194,12 @@ class Plan:
         """The least time of the forward on this device, and what limits it; None where its rates are not known."""
         rates = rates_of(self.q.device)
         return None if rates is None else bound(self, rates)
+
+    @property
+    def backward_bound(self) -> Bound | None:
+        """The least time of the backward; None also where it depends on the numbers, as it does of sparse weights."""
+        rates = rates_of(self.q.device)
+        return None if rates is None else backward_bound(self, rates)
 
     def __str__(self) -> str:
         problem, cost, least = self.problem, self.cost, self.bound
