@@ -18,7 +18,7 @@ CONSTANTS = {
     "regard.scores.SCORES": "Where scores enlist: by name without sizes (`free`), and with them (`built`).",
     "regard.alignments.NAMES": "By name, the alignments that `attend` takes.",
     "regard.alignments.ALIGNMENTS": "Where alignments enlist: by name without sizes (`free`), and with them (`built`).",
-    "regard.alignments.NOTHING": "The look of a kernel that knows nothing of the rows it hands over.",
+    "regard.alignments.NOTHING": "What a kernel knows that knows nothing of the rows it hands over.",
     "regard.detectors.DETECTORS": "By name, every detector of what a head does.",
     "regard.judging.claims.CLAIMS": "By name, the four claims made for graph attention.",
     "regard.judging.extrinsic.TASKS": "By name, the kinds of tasks that can be measured.",

@@ -25,7 +25,7 @@ from tests.catalogue import ALIGNMENTS, SCORES, STRUCTURES, Room
 from torch import Tensor
 
 from regard import Attended, Edges, Entmax, Gumbel, Hard, ReLU, TopK, attend
-from regard.core import cores, evaluate
+from regard.core import blocks, cores
 from regard.core.alignments import Alignment
 from regard.core.alignments.sparse import threshold
 from regard.core.edges import neighbours_of
@@ -241,12 +241,12 @@ def _seen(plan: Plan, s: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 @contextmanager
 def small_blocks(scores: int = 40, pairs: int = 24) -> Iterator[None]:
     """Blocks so small that a few rows already make several slabs, row blocks and column tiles."""
-    before = evaluate.BLOCK_BUDGET, cores.PAIR_BUDGET
-    evaluate.BLOCK_BUDGET, cores.PAIR_BUDGET = scores, pairs
+    before = blocks.BLOCK_BUDGET, cores.PAIR_BUDGET
+    blocks.BLOCK_BUDGET, cores.PAIR_BUDGET = scores, pairs
     try:
         yield
     finally:
-        evaluate.BLOCK_BUDGET, cores.PAIR_BUDGET = before
+        blocks.BLOCK_BUDGET, cores.PAIR_BUDGET = before
 
 
 @contextmanager

@@ -86,9 +86,9 @@ class Largest(TorchDispatchMode):
 
 
 def test_nothing_of_the_size_of_all_edges_is_written(monkeypatch):
-    from regard.core import evaluate
+    from regard.core import blocks
 
-    monkeypatch.setattr(evaluate, "BLOCK_BUDGET", 4096)
+    monkeypatch.setattr(blocks, "BLOCK_BUDGET", 4096)
     torch.manual_seed(0)
     nodes, edges, heads = 300, 20_000, 4
     q, k = (torch.randn(heads, nodes, 1) for _ in range(2))

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import regard
 from regard.backends import chunked
-from regard.core import evaluate
+from regard.core import blocks
 from regard.interventions import (
     DropHeads,
     Freeze,
@@ -546,7 +546,7 @@ def test_patching_puts_the_weights_of_another_run_or_site_in():
 @torch.no_grad()
 def test_memory_stays_linear_where_the_change_allows(change, monkeypatch):
     n = 512
-    monkeypatch.setattr(evaluate, "BLOCK_BUDGET", 1 << 14)
+    monkeypatch.setattr(blocks, "BLOCK_BUDGET", 1 << 14)
     monkeypatch.setattr(chunked, "SMALL", 0)  # few pairs are not worth blocks
     q = torch.randn(1, 2, n, 8)
     padding = torch.ones(1, 1, 1, n, dtype=torch.bool)

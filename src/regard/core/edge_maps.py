@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from . import evaluate
+from . import blocks, evaluate
 from .alignments import RowState
 from .edges import Neighbours
 
@@ -75,17 +75,17 @@ def _rows(amap: "LazyMap") -> Tensor:
     return torch.zeros((heads, *features, amap.n), dtype=_dtype(problem), device=problem.device)
 
 
-def _blocks(amap: "LazyMap", grad: bool, dropout: bool) -> "Iterator[tuple[evaluate.Block, Tensor]]":
+def _blocks(amap: "LazyMap", grad: bool, dropout: bool) -> "Iterator[tuple[blocks.Block, Tensor]]":
     problem = amap.live if grad else amap.problem
     graph = _graph(amap)
     heads = max(1, (amap.slab.stop - amap.slab.start) * (problem.score.features or 1))
-    for rows in graph.blocks(max(1, evaluate.BLOCK_BUDGET // heads)):
+    for rows in graph.blocks(max(1, blocks.BLOCK_BUDGET // heads)):
         with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
             if grad:
-                block = evaluate.edge_block(problem, slice(0, problem.g), rows)
+                block = blocks.edge_block(problem, slice(0, problem.g), rows)
                 w = evaluate.weights_with_gradient(problem, block, dropout)[amap.slab]
             else:
-                block = evaluate.edge_block(problem, amap.slab, rows)
+                block = blocks.edge_block(problem, amap.slab, rows)
                 state: RowState = evaluate.pick(amap.state, amap.slab, rows)
                 w = evaluate.weights(problem, block, evaluate.scores(problem, block), state)
                 w = evaluate.scaled(problem, block, w, dropout)
@@ -97,7 +97,7 @@ def band(amap: "LazyMap", rows: "slice | Tensor", cols: "slice | Tensor", dropou
     line = torch.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
     problem = amap.problem
     line = line.to(problem.device)
-    block = evaluate.edge_block(problem, amap.slab, line)
+    block = blocks.edge_block(problem, amap.slab, line)
     w = evaluate.weights(problem, block, evaluate.scores(problem, block), evaluate.pick(amap.state, amap.slab, line))
     w = evaluate.scaled(problem, block, w, dropout)
     assert block.tile.edge is not None
@@ -111,7 +111,7 @@ def counts(amap: "LazyMap", rows: "slice | Tensor", cols: "slice | Tensor") -> T
     """How many edges join each pair, (g, r, c)."""
     line = torch.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
     problem = amap.problem
-    block = evaluate.edge_block(problem, amap.slab, line.to(problem.device))
+    block = blocks.edge_block(problem, amap.slab, line.to(problem.device))
     keep = problem.structure.allowed(block.tile)
     assert keep is not None
     keep = keep.expand(block.shape).long()
@@ -126,5 +126,5 @@ def _graph(amap: "LazyMap") -> Neighbours:
     return graph
 
 
-def _dtype(problem: evaluate.Problem) -> torch.dtype:
+def _dtype(problem: blocks.Problem) -> torch.dtype:
     return torch.float64 if problem.score.core.a.dtype == torch.float64 else torch.float32

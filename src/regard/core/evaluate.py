@@ -1,134 +1,19 @@
 """Evaluating a plan block by block: the scores, states and weights of some rows at a time, and their gradients.
 
-This is the arithmetic that the chunked backend and every lazy map share. A block holds whole rows (all the keys that
-the structure lets them see), so that any alignment can be applied as it is defined; memory is O(rows x keys) for a
-fixed number of rows.
+This is the arithmetic that the chunked backend and every lazy map share; `blocks.py` says what a block is.
 """
-
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from .alignments import Alignment, Bell, Look, RowState, open_pairs
+from .alignments import Known, RowState, open_pairs
 from .alignments.sparse import entmax
-from .cores import Grads, Index, Opaque, Part, add_rows
-from .edges import neighbours_of
-from .scores.score import Lowered
-from .spec import Spec, transform
-from .structures import Structure
-from .tiles import Tile
-
-BLOCK_BUDGET = 1 << 19  # scores of a block: two megabytes in fp32
-
-
-@dataclass(frozen=True, eq=False)
-class Problem(Spec):
-    """All that a kernel needs besides the values: flattened over g = batch x heads."""
-
-    score: Lowered
-    align: Alignment
-    structure: Structure
-    heads: int
-    factor: Bell | None = None
-    dropout: float = 0.0
-    seed: Tensor | None = None
-    sample: bool = False
-    alpha: Tensor | None = None  # (g,), where entmax learns it
-    edge_value: Part | None = None  # what each edge adds to the value of its source
-
-    @property
-    def g(self) -> int:
-        return self.score.core.a.shape[0]
-
-    @property
-    def n(self) -> int:
-        return self.score.core.a.shape[1]
-
-    @property
-    def m(self) -> int:
-        return self.score.core.b.shape[1]
-
-    @property
-    def device(self) -> torch.device:
-        return self.score.core.a.device
-
-    def in_full_precision(self) -> "Problem":
-        """Half-precision tensors as fp32: statistics and sums are never kept in 16 bits."""
-
-        def widen(x: Tensor) -> Tensor:
-            return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-
-        made: Problem = transform(self, widen)
-        return made
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Some rows of some heads, with the columns they may see."""
-
-    slab: slice
-    rows: Index
-    cols: Index
-    tile: Tile
-
-    @property
-    def ids(self) -> Tensor | None:
-        """(r, c) the edge of each pair, -1 where a row has no more."""
-        return None if self.tile.edge is None else self.tile.edge[0]
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(g, r, c)"""
-        rows = self.rows.stop - self.rows.start if isinstance(self.rows, slice) else self.rows.shape[0]
-        cols = self.cols.stop - self.cols.start if isinstance(self.cols, slice) else self.cols.shape[-1]
-        return self.slab.stop - self.slab.start, rows, cols
-
-
-def blocks(problem: Problem) -> Iterator[Block]:
-    """Every row once, BLOCK_BUDGET scores at a time. Dense structures give slices, edges rows grouped by degree."""
-    budget = BLOCK_BUDGET  # read at each call, so that tests can make blocks small
-    n, m, heads = problem.n, problem.m, problem.heads
-    if problem.g == 0 or n == 0:
-        return
-    width = problem.score.features or 1
-    unit = heads if isinstance(problem.score.core, Opaque) else 1  # a user's score is called on whole items
-    graph = neighbours_of(problem.structure)
-    if graph is not None:
-        for slab in _slabs(problem.g, max(1, budget // max(1, graph.source.shape[0] * width)), unit):
-            size = slab.stop - slab.start
-            for targets in graph.blocks(max(1, budget // (size * width))):
-                yield edge_block(problem, slab, targets)
-        return
-    wide = max(1, m * width)
-    for slab in _slabs(problem.g, max(1, budget // (n * wide)), unit):
-        step = min(problem.score.core.most_rows, max(1, budget // ((slab.stop - slab.start) * wide)))
-        for start in range(0, n, step):
-            rows = slice(start, min(n, start + step))
-            cols = slice(*problem.structure.span(heads, slab, rows, n, m))
-            yield dense_block(problem, slab, rows, cols)
-
-
-def _slabs(g: int, size: int, unit: int) -> Iterator[slice]:
-    size = max(unit, size // unit * unit)
-    for start in range(0, g, size):
-        yield slice(start, min(g, start + size))
-
-
-def dense_block(problem: Problem, slab: slice, rows: Index, cols: Index) -> Block:
-    tile = Tile.dense(problem.heads, problem.n, problem.m, problem.device, slab, rows, cols)
-    return Block(slab, rows, cols, tile)
-
-
-def edge_block(problem: Problem, slab: slice, rows: Tensor) -> Block:
-    graph = neighbours_of(problem.structure)
-    assert graph is not None
-    source, edge = graph.padded(rows)
-    flat = torch.arange(slab.start, slab.stop, device=problem.device)[:, None, None]
-    heads = problem.heads
-    tile = Tile(flat // heads, flat % heads, rows[None, :, None], source[None], problem.n, problem.m, None, edge[None])
-    return Block(slab, rows, source, tile)
+from .blocks import Block as Block
+from .blocks import Problem as Problem
+from .blocks import blocks as blocks
+from .blocks import dense_block as dense_block
+from .blocks import edge_block as edge_block
+from .cores import Grads, Index, add_rows
 
 
 def allowed(problem: Problem, block: Block) -> Tensor | None:
@@ -175,36 +60,36 @@ def scores(problem: Problem, block: Block, trail: list[Tensor] | None = None, ma
     return s if keep is None else s.masked_fill(~keep, float("-inf"))
 
 
-def look(problem: Problem, block: Block) -> Look:
+def known_of(problem: Problem, block: Block) -> Known:
     """What the alignment is told of a block."""
     noise = None
     if problem.sample and problem.seed is not None and problem.align.samples:
         noise = block.tile.gumbel(problem.seed)
         noise = noise.unsqueeze(1) if problem.score.features is not None else noise
     key = block.tile.key[0, 0] if block.tile.edge is None else block.tile.edge[0]
-    return Look(noise, key, block.slab, problem.alpha)
+    return Known(noise, key, block.slab, problem.alpha)
 
 
-def with_sink(problem: Problem, block: Block, s: Tensor, seen: Look) -> tuple[Tensor, Look]:
+def with_sink(problem: Problem, block: Block, s: Tensor, known: Known) -> tuple[Tensor, Known]:
     """The row with its sink as one more column, where there is one."""
     sink = problem.score.sink
     if sink is None:
-        return s, seen
+        return s, known
     column = sink[block.slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1)).expand(*s.shape[:-1], 1)
-    noise = seen.noise
+    noise = known.noise
     if noise is not None:  # the sink is drawn like any other key
         assert problem.seed is not None
         own = block.tile.gumbel_of_sink(problem.seed)
         own = own if problem.score.features is None else own.unsqueeze(1)
         noise = torch.cat([noise, own.expand(*noise.shape[:-1], 1)], -1)
-    assert seen.key is not None
-    key = torch.nn.functional.pad(seen.key, (0, 1), value=-2)  # a key that no index names
-    return torch.cat([s, column], -1), seen._replace(noise=noise, key=key)
+    assert known.key is not None
+    key = torch.nn.functional.pad(known.key, (0, 1), value=-2)  # a key that no index names
+    return torch.cat([s, column], -1), known._replace(noise=noise, key=key)
 
 
 def row_state(problem: Problem, block: Block, s: Tensor) -> RowState:
-    full, seen = with_sink(problem, block, s, look(problem, block))
-    state = problem.align.state(full, seen)
+    full, known = with_sink(problem, block, s, known_of(problem, block))
+    state = problem.align.state(full, known)
     if problem.score.sink is not None:  # a row without a key stays empty, whatever its sink
         empty, index = (s == float("-inf")).all(-1), state.index
         if index is not None:
@@ -231,13 +116,13 @@ def pick(state: RowState, slab: slice, rows: Index) -> RowState:
 
 def weights(problem: Problem, block: Block, s: Tensor, state: RowState) -> Tensor:
     """f(s - tau) of a block, before the factor and before dropout."""
-    return problem.align.weights(s, state, look(problem, block))
+    return problem.align.weights(s, state, known_of(problem, block))
 
 
-def whole_weights(problem: Problem, block: Block, s: Tensor, state: RowState) -> tuple[Tensor, Tensor, Look]:
-    """Weights of a block of whole rows with their sink as the last column, the scores like them, and the look."""
-    full, seen = with_sink(problem, block, s, look(problem, block))
-    return problem.align.whole(problem.align.weights(full, state, seen)), full, seen
+def whole_weights(problem: Problem, block: Block, s: Tensor, state: RowState) -> tuple[Tensor, Tensor, Known]:
+    """Weights of a block of whole rows with their sink as the last column, the scores like them, what is known."""
+    full, known = with_sink(problem, block, s, known_of(problem, block))
+    return problem.align.whole(problem.align.weights(full, state, known)), full, known
 
 
 def put(total: Tensor, block: Block, value: Tensor, extra: int = 0) -> None:
@@ -339,8 +224,7 @@ def weights_with_gradient(problem: Problem, block: Block, dropout: bool = False)
     """Weights of whole rows of all heads by the definition, differentiable with respect to the plan's tensors."""
     s, keep = scores(problem, block, mask=False), allowed(problem, block)
     keep = open_pairs(s, keep) if problem.align.uses_scores else keep
-    seen = look(problem, block)
-    full, seen = with_sink(problem, block, s, seen)
+    full, known = with_sink(problem, block, s, known_of(problem, block))
     if problem.score.sink is not None:
         keep = (
             None if keep is None else torch.cat([keep.expand(s.shape), keep.expand(s.shape).any(-1, keepdim=True)], -1)
@@ -348,6 +232,6 @@ def weights_with_gradient(problem: Problem, block: Block, dropout: bool = False)
     if problem.alpha is not None:
         w = entmax(full, keep, problem.alpha.to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1)))
     else:
-        w = problem.align(full, keep, seen.noise)
+        w = problem.align(full, keep, known.noise)
     w = w[..., : s.shape[-1]]
     return scaled(problem, block, w, dropout)

@@ -12,9 +12,9 @@ from torch.utils._pytree import register_pytree_node
 
 from . import edge_maps, evaluate
 from .alignments import RowState
+from .blocks import Problem, blocks, dense_block
 from .edges import Neighbours, neighbours_of
 from .errors import Refused
-from .evaluate import Problem
 from .maps import AttentionMap, Strongest, _count, _lead
 from .spec import Parts, decode, encode, transform
 from .watch import unchanged, watch
@@ -50,7 +50,7 @@ class LazyMap(AttentionMap):
     @property
     def live(self) -> "Problem":
         """What is being attended, gradients included."""
-        return self._source if isinstance(self._source, evaluate.Problem) else self._source.problem
+        return self._source if isinstance(self._source, Problem) else self._source.problem
 
     @property
     def problem(self) -> "Problem":
@@ -91,7 +91,7 @@ class LazyMap(AttentionMap):
             if self.graph is not None:
                 return edge_maps.band(self, rows, cols, dropout)
             problem = self.problem
-            block = evaluate.dense_block(problem, self.slab, rows, cols)
+            block = dense_block(problem, self.slab, rows, cols)
             s = evaluate.scores(problem, block)
             w = evaluate.weights(problem, block, s, evaluate.pick(self.state, self.slab, rows))
             return evaluate.scaled(problem, block, w, dropout)
@@ -100,7 +100,7 @@ class LazyMap(AttentionMap):
     def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
         if self.graph is not None:
             return edge_maps.counts(self, rows, cols)
-        block = evaluate.dense_block(self.problem, self.slab, rows, cols)
+        block = dense_block(self.problem, self.slab, rows, cols)
         keep = self.problem.structure.allowed(block.tile)
         if keep is None:
             return torch.ones(block.shape, dtype=torch.long, device=self.problem.device)
@@ -117,7 +117,7 @@ class LazyMap(AttentionMap):
             if self.graph is not None:
                 raise Refused("weights(grad=True) of a graph would be a dense matrix: edges(grad=True) has the "
                               "gradient.")  # fmt: skip
-            block = evaluate.dense_block(self.live, slice(0, self.live.g), slice(0, self.n), slice(0, self.m))
+            block = dense_block(self.live, slice(0, self.live.g), slice(0, self.n), slice(0, self.m))
             return self._unflat(evaluate.weights_with_gradient(self.live, block, dropout)[self.slab])
         return self._unflat(self.band(slice(0, self.n), slice(0, self.m), dropout))
 
@@ -160,7 +160,7 @@ def state_of(problem: "Problem") -> RowState:
     dtype = torch.float64 if problem.score.core.a.dtype == torch.float64 else torch.float32
     tau = torch.full(shape, float("inf"), dtype=dtype, device=problem.device)
     index = scale = None
-    for block in evaluate.blocks(problem):
+    for block in blocks(problem):
         part = evaluate.row_state(problem, block, evaluate.scores(problem, block))
         evaluate.put(tau, block, part.tau)
         if part.index is not None:

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.utils._pytree import register_pytree_node
 
 from .alignments import ReLU, Sigmoid, Softmax, Uniform
+from .blocks import Problem
 from .errors import Refused
-from .evaluate import Problem
 from .lazy_maps import LazyMap
 from .maps import AttentionMap
 from .registry import choose

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from .blocks import Problem
 from .cores import Opaque
-from .evaluate import Problem
 from .spec import Spec
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ needs.
 """
 
 from ..named import read_folder
-from .alignment import ALIGNMENTS, NOTHING, Alignment, Look, RowState, open_pairs
+from .alignment import ALIGNMENTS, NOTHING, Alignment, Known, RowState, open_pairs
 from .chosen import Gumbel, Hard, TopK
 from .local import Bell, Local, LocalPredictive
 from .monotonic import Monotonic
@@ -15,6 +15,7 @@ from .sparse import Entmax, Sparsemax
 
 read_folder(__name__, __path__)  # a file with an alignment in it is enlisted by lying here
 NAMES: dict[str, type[Alignment]] = ALIGNMENTS.free
+Look = Known  # its name before; backends/reference.py has it still
 _NEED_SIZES = {"topk": "TopK(k)", "top_k": "TopK(k)", "entmax": "Entmax(alpha)", "reinforced": "Reinforced(d)"}
 
 
@@ -35,9 +36,9 @@ def alignment_of(align: "str | Alignment") -> Alignment:
 
 
 __all__ = [
-    "ALIGNMENTS", "NAMES", "NOTHING", "Alignment", "Bell", "Entmax", "Gumbel", "Hard", "Local", "LocalPredictive",
-    "Look", "Monotonic", "ReLU", "Reinforced", "RowState", "Sigmoid", "Softmax", "Sparsemax", "TopK", "Uniform",
-    "alignment_of", "open_pairs",
+    "ALIGNMENTS", "NAMES", "NOTHING", "Alignment", "Bell", "Entmax", "Gumbel", "Hard", "Known", "Local",
+    "LocalPredictive", "Monotonic", "ReLU", "Reinforced", "RowState", "Sigmoid", "Softmax", "Sparsemax", "TopK",
+    "Uniform", "alignment_of", "open_pairs",
 ]  # fmt: skip
 for _kind in ALIGNMENTS.pages:  # those that no line above imports
     if globals().setdefault(_kind.__name__, _kind) is _kind and _kind.__name__ not in __all__:

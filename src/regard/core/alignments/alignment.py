@@ -22,7 +22,7 @@ class RowState(NamedTuple):
     scale: Tensor | None = None
 
 
-class Look(NamedTuple):
+class Known(NamedTuple):
     """What a kernel knows of the rows it hands over: Gumbel noise, the keys of the columns, the heads of the slab."""
 
     noise: Tensor | None = None  # like the scores; given when attend(sample=True)
@@ -31,7 +31,7 @@ class Look(NamedTuple):
     alpha: Tensor | None = None  # (batch x heads,), where entmax learns it
 
 
-NOTHING = Look()
+NOTHING = Known()
 
 
 ALIGNMENTS: "Names[Alignment]" = Names("alignment")
@@ -83,18 +83,18 @@ class Alignment(nn.Module, Spec):
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         raise TypeError(f"{type(self).__name__} has no forward(s, keep): an alignment of your own defines it.")
 
-    def state(self, s: Tensor, look: Look = NOTHING) -> RowState:
-        raise TypeError(f"{type(self).__name__} keeps no row state.")
+    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
+        raise TypeError(f'{type(self).__name__} has no state(s, known): without one it runs by backend="reference".')
 
-    def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
-        raise TypeError(f"{type(self).__name__} keeps no row state.")
+    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
+        raise TypeError(f"{type(self).__name__} has no weights(s, state, known): an alignment with a state defines it.")
 
     def whole(self, w: Tensor) -> Tensor:
         """Weights of whole rows; exponentials are divided by their sum here, since tau is rounded to |tau| eps."""
         return w
 
-    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING) -> Tensor:
-        raise TypeError(f"{type(self).__name__} has no gradient in closed form.")
+    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
+        raise TypeError(f'{type(self).__name__} has no vjp(s, w, dw, ...): without one backend="reference" learns.')
 
 
 def open_pairs(s: Tensor, keep: Tensor | None) -> Tensor:

@@ -7,15 +7,15 @@ import torch
 from torch import Tensor
 
 from ..cores import Grads
-from .alignment import NOTHING, Alignment, Look, RowState, log_sum_exp, masked, summing_to_one, zeroed
+from .alignment import NOTHING, Alignment, Known, RowState, log_sum_exp, masked, summing_to_one, zeroed
 from .soft import Softmax
 
 
-def _is_chosen(index: Tensor, look: Look, s: Tensor) -> Tensor:
+def _is_chosen(index: Tensor, known: Known, s: Tensor) -> Tensor:
     """Bool like s: which columns stand in a row's index, (..., r) or (..., r, k)."""
-    assert look.key is not None
+    assert known.key is not None
     index = index if index.ndim == s.ndim else index.unsqueeze(-1)
-    columns = look.key.to(index.dtype)
+    columns = known.key.to(index.dtype)
     hit = torch.zeros(s.shape, dtype=torch.bool, device=s.device)
     for slot in range(index.shape[-1]):  # k comparisons of (r, c), never an (r, c, k) tensor
         hit |= index[..., slot, None] == columns
@@ -46,19 +46,19 @@ class TopK(Softmax):
         best, index = s.topk(self.k, -1)
         return zeroed(torch.zeros_like(s).scatter(-1, index, torch.softmax(best, -1)), keep)
 
-    def state(self, s: Tensor, look: Look = NOTHING) -> RowState:
+    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
         best, place = s.topk(min(self.k, s.shape[-1]), -1)
-        index = _columns_at(place, look).masked_fill(best == float("-inf"), -1)
+        index = _columns_at(place, known).masked_fill(best == float("-inf"), -1)
         return RowState(log_sum_exp(best), index.to(torch.int32))
 
-    def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
+    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
         assert state.index is not None
-        return torch.exp(s - state.tau[..., None]).where(_is_chosen(state.index, look, s), 0.0)
+        return torch.exp(s - state.tau[..., None]).where(_is_chosen(state.index, known, s), 0.0)
 
 
-def _columns_at(place: Tensor, look: Look) -> Tensor:
+def _columns_at(place: Tensor, known: Known) -> Tensor:
     """From places within a tile to keys."""
-    key = look.key
+    key = known.key
     if key is None:
         return place
     return key[place] if key.ndim == 1 else key.expand(*place.shape[:-1], key.shape[-1]).gather(-1, place)
@@ -84,20 +84,20 @@ class Hard(Alignment, name="hard"):
         index = masked(noisy, keep).argmax(-1, keepdim=True)
         return zeroed(torch.zeros_like(s).scatter(-1, index, 1.0), keep)
 
-    def state(self, s: Tensor, look: Look = NOTHING) -> RowState:
+    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
         tau = log_sum_exp(s)
         if s.shape[-1] == 0:
             return RowState(tau, torch.full(tau.shape, -1, dtype=torch.int32, device=s.device))
-        place = (s if look.noise is None else s + look.noise).argmax(-1, keepdim=True)
-        index = _columns_at(place, look).squeeze(-1).masked_fill(tau == float("inf"), -1)
+        place = (s if known.noise is None else s + known.noise).argmax(-1, keepdim=True)
+        index = _columns_at(place, known).squeeze(-1).masked_fill(tau == float("inf"), -1)
         return RowState(tau, index.to(torch.int32))
 
-    def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
+    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
         assert state.index is not None
-        return _is_chosen(state.index, look, s).to(s.dtype)
+        return _is_chosen(state.index, known, s).to(s.dtype)
 
     def vjp(
-        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING
     ) -> Tensor:  # fmt: skip
         return torch.zeros_like(s)
 
@@ -135,29 +135,29 @@ class Gumbel(Alignment, name="gumbel", page="hard"):
             soft = hard + (soft - soft.detach())
         return zeroed(soft, keep)
 
-    def state(self, s: Tensor, look: Look = NOTHING) -> RowState:
-        z = self._noisy(s, look.noise)
+    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
+        z = self._noisy(s, known.noise)
         tau = log_sum_exp(z)
         if not self.straight_through:
             return RowState(tau)
         if s.shape[-1] == 0:
             return RowState(tau, torch.full(tau.shape, -1, dtype=torch.int32, device=s.device))
-        index = _columns_at(z.argmax(-1, keepdim=True), look).squeeze(-1).masked_fill(tau == float("inf"), -1)
+        index = _columns_at(z.argmax(-1, keepdim=True), known).squeeze(-1).masked_fill(tau == float("inf"), -1)
         return RowState(tau, index.to(torch.int32))
 
-    def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
+    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
         if self.straight_through:
             assert state.index is not None
-            return _is_chosen(state.index, look, s).to(s.dtype)
-        return torch.exp(self._noisy(s, look.noise) - state.tau[..., None])
+            return _is_chosen(state.index, known, s).to(s.dtype)
+        return torch.exp(self._noisy(s, known.noise) - state.tau[..., None])
 
     def whole(self, w: Tensor) -> Tensor:
         return w if self.straight_through else summing_to_one(w)
 
     def vjp(
-        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING
     ) -> Tensor:  # fmt: skip
         soft = w
         if self.straight_through:
-            soft = summing_to_one(torch.exp(self._noisy(s, look.noise) - state.tau[..., None]))
+            soft = summing_to_one(torch.exp(self._noisy(s, known.noise) - state.tau[..., None]))
         return soft * (dw - (soft * dw).sum(-1, keepdim=True)) / self.temperature

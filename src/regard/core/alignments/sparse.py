@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..cores import Grads
 from ..errors import check_heads
-from .alignment import NOTHING, Alignment, Look, RowState, zeroed
+from .alignment import NOTHING, Alignment, Known, RowState, zeroed
 
 STEPS = 24  # enough for a million equal scores; quadratic once close
 
@@ -173,22 +173,22 @@ class Entmax(Alignment, name="entmax15", page="sparse"):
         alpha = self.alpha
         return entmax(s, keep, alpha.to(s.dtype)[:, None, None] if isinstance(alpha, Tensor) else alpha)
 
-    def _beside(self, s: Tensor, look: Look) -> float | Tensor:
+    def _beside(self, s: Tensor, known: Known) -> float | Tensor:
         """alpha beside a slab of scores (g, [F,] r, c)."""
-        if look.alpha is None:
+        if known.alpha is None:
             return self.fixed
-        return look.alpha[look.slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1))
+        return known.alpha[known.slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1))
 
-    def state(self, s: Tensor, look: Look = NOTHING) -> RowState:
-        return RowState(threshold(s, self._beside(s, look)))
+    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
+        return RowState(threshold(s, self._beside(s, known)))
 
-    def weights(self, s: Tensor, state: RowState, look: Look = NOTHING) -> Tensor:
-        return _power(s - state.tau[..., None], self._beside(s, look))
+    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
+        return _power(s - state.tau[..., None], self._beside(s, known))
 
-    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, look: Look = NOTHING) -> Tensor:
-        alpha = self._beside(s, look)
-        if look.alpha is not None:
-            grads.of(look.alpha)[look.slab] += alpha_gradient(w, dw, alpha).flatten(1).sum(1)
+    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
+        alpha = self._beside(s, known)
+        if known.alpha is not None:
+            grads.of(known.alpha)[known.slab] += alpha_gradient(w, dw, alpha).flatten(1).sum(1)
         g = _support(w, alpha)
         return g * (dw - (g * dw).sum(-1, keepdim=True) / g.sum(-1, keepdim=True).clamp_min(torch.finfo(w.dtype).tiny))
 

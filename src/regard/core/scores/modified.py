@@ -18,11 +18,15 @@ class Modified(Score):
         self.modifiers: nn.ModuleList = nn.ModuleList([*(inner.modifiers if inner is not None else []), modifier])
         sinks = [m for m in self.modifiers if isinstance(m, Sink)]
         if len(sinks) > 1:
-            raise ValueError("A score has one Sink; its logits may differ by head.")
+            raise ValueError(
+                "score | Sink(...) | Sink(...): a score has one Sink; give it one logit a head, Sink(heads)."
+            )
         self.features = self.score.features
         self.stepwise = self.score.stepwise
         if self.stepwise:
-            raise ValueError(f"{type(self.score).__name__} runs step by step and takes no modifiers.")
+            raise ValueError(
+                f"{type(self.score).__name__} runs step by step and takes no modifiers: modify another score."
+            )
 
     def check(self, q: Tensor, k: Tensor) -> None:
         self.score.check(q, k)

@@ -23,7 +23,9 @@ class Rotary(nn.Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """`start` is the position of the first row (the length of a cache)."""
         if x.shape[-1] != self.d:
-            raise ValueError(f"Rotary was built for width {self.d}, x has {x.shape[-1]}.")
+            raise ValueError(
+                f"Rotary was built for width {self.d}, but x has width {x.shape[-1]}: build it for that width."
+            )
         # Computed anew in fp64, not kept in a buffer: module.bfloat16() would round the speeds to 8 bits.
         speed = self.base ** (-torch.arange(0, self.d, 2, device=x.device, dtype=torch.float64) / self.d)
         angle = torch.arange(start, start + x.shape[-2], device=x.device)[:, None] * speed

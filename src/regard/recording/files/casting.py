@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from ...core import evaluate
+from ...core.blocks import dense_block
 from ...core.lazy_maps import LazyMap
 from ...core.maps import AttentionMap
 from ..calls import Call
@@ -45,6 +46,6 @@ def some_rows(amap: AttentionMap, rows: Tensor) -> Tensor:
     if not isinstance(amap, LazyMap) or amap.graph is not None or amap._state is not None:
         return amap.band(rows, slice(0, amap.m))
     problem = amap.problem
-    block = evaluate.dense_block(problem, amap.slab, rows.to(problem.device), slice(0, amap.m))
+    block = dense_block(problem, amap.slab, rows.to(problem.device), slice(0, amap.m))
     s = evaluate.scores(problem, block)
     return evaluate.weights(problem, block, s, evaluate.row_state(problem, block, s))
