@@ -29,7 +29,7 @@ BELOW = {
     "views": {"judging", "recording", "studies"},
     "bench": {"data", "judging", "models", "nn", "recording", "studies", "views"},
 }
-ROOF = {"cli", "commands", "demo", "__init__"}
+ROOF = {"__main__", "cli", "commands", "demo", "__init__"}
 HEAVY = {"triton", "transformers", "torch_geometric", "lightning", "matplotlib", "numba", "sklearn", "sqlalchemy",
          "ray", "rdkit", "pandas", "scipy", "fastapi", "anywidget", "rich", "typer"}  # fmt: skip
 LONG = {"backends/edges_numba.py"}  # one file, because numba's cache on disk notices a change in no other
@@ -89,11 +89,23 @@ def test_who_does_not_draw_and_who_does_not_train(who, never):
             assert not any(name.split(".")[0] == never for name in names), f"{path.relative_to(ROOT)} imports {never}"
 
 
-def test_a_bare_import_brings_nothing_heavy():
+def test_a_bare_import_brings_nothing_heavy_and_of_ours_only_what_attends():
     code = "import sys, regard; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    brought = {name.split(".")[0] for name in done.stdout.split()}
+    names = done.stdout.split()
+    brought = {name.split(".")[0] for name in names}
     assert not brought & HEAVY, brought & HEAVY
+    ours = {name.split(".")[1] for name in names if name.startswith("regard.")}
+    assert ours == {"core", "backends", "scores", "alignments"}
+
+
+def test_names_that_come_later_come_when_asked_for_and_others_are_refused():
+    import regard
+
+    assert set(regard.__all__) <= set(dir(regard))
+    assert regard.nn is sys.modules["regard.nn"] and regard.judge is regard.judging.judge
+    with pytest.raises(AttributeError, match="no attribute 'juge'"):
+        _ = regard.juge
 
 
 def test_every_room_is_told_in_how_it_fits():

@@ -1,6 +1,9 @@
 """Regard builds, runs, sees and judges attention: any score, any alignment, any structure, in PyTorch."""
 
-from . import alignments, derived, detectors, interventions, models, nn, scores
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
+from . import alignments, scores
 from . import backends as _backends  # noqa: F401 enlists them
 from .core.alignments import (
     Alignment,
@@ -56,18 +59,33 @@ from .core.scores import (
     Trilinear,
 )  # fmt: skip
 from .core.structures import Causal, Full, Mask, Padding, Segments, Structure, Window
-from .judging import judge
-from .recording import Record, intervene, load, record
+
+if TYPE_CHECKING:
+    from . import derived, detectors, interventions, models, nn
+    from .judging.judge import judge
+    from .recording import Record, intervene, load, record
+    from .studies import Study
 
 __version__ = "0.1.0"
 
+# What those who only attend never open is imported when it is first asked for; a package that is a name is "".
+_LATER = {
+    "Record": "recording", "intervene": "recording", "load": "recording", "record": "recording", "judge": "judging",
+    "Study": "studies", "derived": "", "detectors": "", "interventions": "", "models": "", "nn": "",
+}  # fmt: skip
+
 
 def __getattr__(name: str) -> object:
-    if name == "Study":  # pydantic and SQLAlchemy are asked for only by those who study
-        from .studies import Study
+    if name not in _LATER:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    found = getattr(_import_module(f".{_LATER[name]}", __name__), name) if _LATER[name] else (
+        _import_module(f".{name}", __name__))  # fmt: skip
+    globals()[name] = found
+    return found
 
-        return Study
-    raise AttributeError(f"module 'regard' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [
