@@ -19,7 +19,7 @@ def test_the_error_rate_of_a_cipher_is_the_share_of_words_that_look_elsewhere(or
     model = translator(len(task.words), len(task.target_words), dim=8, width=8, order=order)
     weights, gold = forced_weights(model, task.test)
     rate, right, found = judge_alignment([argmax_links(w) for w in weights], gold, resamples=1)
-    truth = 100 * Cipher(small=True).judge(model, task, "cpu").numbers["truth"]
+    truth = 100 * Cipher(small=True).measure(model, task, "cpu").numbers["truth"]
     assert 0 < truth < 100
     assert (100 - rate.value, right.value, found.value) == pytest.approx((truth, truth, truth), abs=1e-4)
     for w, one in zip(weights, task.test, strict=True):

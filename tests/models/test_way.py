@@ -14,7 +14,7 @@ from regard.models.way import Way, way_of
 
 NAMES = ("additive", "uniform", "none", "mean", "dot+entmax15", "general+local_predictive", "additive heads=4",
          "additive hops=2 frozen", "dot features", "sparsemax frozen query=mean", "cosine query=learned",
-         "sigmoid", "relu")  # fmt: skip
+         "sigmoid", "relu", "top_k=3", "dot+top_k=8 heads=4", "scaled_dot+entmax=1.3 frozen")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -31,6 +31,8 @@ def test_the_order_of_further_words_does_not_count():
     ("nonsense", "expected none, mean, a score"), ("dot+nonsense", "joined by"), ("dot heads=0", "1 or more"),
     ("dot heads=two", "not understood"), ("dot wide", "not understood"), ("none heads=2", "weighs nothing"),
     ("dot query=meen", "did you mean mean"), ("dot heads=2 hops=2", "take one"), ("cosine features", "additive"),
+    ("top_k", "top_k=8"), ("top_k=0", "top_k=8"), ("dot+top_k=2.5", "top_k=8"), ("entmax=nothing", "above 1"),
+    ("dot+uniform=3", "did you mean uniform"), ("topk=8", "Did you mean top_k"),
     ("", "expected none"), ("sparsmax", "Did you mean sparsemax"), ("dot+sparsmax", "Did you mean sparsemax"),
 ])  # fmt: skip
 def test_a_name_that_means_nothing_is_refused_with_what_to_say(name, told):
@@ -45,6 +47,14 @@ def test_mean_pooling_is_the_mean_of_what_is_real_and_has_no_parameters():
     assert list(part.parameters()) == []
     assert_close(found.out[:, 0], torch.stack([features[0].mean(0), features[1, :2].mean(0)]))
     assert_close(found.map.weights()[1, 0, 0], torch.tensor([0.5, 0.5, 0, 0, 0]))
+
+
+@pytest.mark.parametrize("name", ["top_k=2", "dot+top_k=2 heads=3", "top_k=2 hops=2"])
+def test_a_number_of_keys_is_what_every_row_keeps(name):
+    torch.manual_seed(0)
+    part = look(name, 6, 6)
+    weights = part(torch.randn(4, 1, 6), torch.randn(4, 5, 6)).map.weights()
+    assert ((weights > 0).sum(-1) == 2).all()
 
 
 @pytest.mark.parametrize("name", ["additive features", "general features", "dot features", "gaussian features"])
@@ -96,7 +106,7 @@ def test_scores_of_instances_have_the_order_of_the_test_part_and_their_mean_is_t
     task = experiment.load(0)
     task.test = task.test[:40]
     model = built(experiment, task, "additive", 0)
-    found = experiment.judge(model, task, "cpu")
+    found = experiment.measure(model, task, "cpu")
     alone = []
     for one in task.test:
         batch = collate([one])

@@ -17,7 +17,7 @@ from .train_tables import comparison_tables
 
 ATTENTION = (
     "A score (additive, dot, scaled_dot, general, cosine, ...), an alignment (hard, sparsemax, entmax15, "
-    "local_predictive, ...), both (general+local_predictive), uniform, mean, or none; then heads=4, hops=2, features, "
+    "top_k=8, local_predictive, ...), both (general+top_k=8), uniform, mean, or none; then heads=4, hops=2, features, "
     "frozen. Repeat it for several; without it, what the task usually has."
 )
 

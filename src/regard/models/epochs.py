@@ -47,7 +47,7 @@ class Run:
             optimiser: Any = torch.optim.AdamW(self.plain.parameters(), lr=self.how.rate, weight_decay=self.how.decay)
         else:
             optimiser = trainer.optimise(self.plain)
-        self.judged, self.optimiser = fabric.setup(self.plain, optimiser)
+        self.learner, self.optimiser = fabric.setup(self.plain, optimiser)
         self.found, self.best = Trained(), copied(model)
         self.steps = math.ceil(len(train) / self.how.batch)
         self.file = None if trainer.folder is None else Path(trainer.folder) / "last.safetensors"
@@ -70,7 +70,7 @@ class Run:
         return self.found
 
     def _epoch(self, epoch: int) -> float:
-        self.judged.train()
+        self.learner.train()
         total = torch.zeros(2, dtype=torch.float64)
         for step, chosen in enumerate(batches(self.train, self.how.batch, self.seed, epoch)):
             loss, count = self._step(chosen, epoch * self.steps + step)
@@ -92,12 +92,12 @@ class Run:
             group["lr"] = self.how.rate_at(step, self.how.epochs * self.steps)
         found = 0.0
         for place, (part, none) in enumerate(zip(parts, empty, strict=True)):
-            with self.fabric.no_backward_sync(self.judged, enabled=place + 1 < len(parts)):
-                loss = self.judged(part) * (0.0 if none else 1.0)
+            with self.fabric.no_backward_sync(self.learner, enabled=place + 1 < len(parts)):
+                loss = self.learner(part) * (0.0 if none else 1.0)
                 self.fabric.backward(loss * (world / count))  # gradients are averaged over processes
                 found += float(loss.detach())
         if math.isfinite(self.how.clip):
-            self.fabric.clip_gradients(self.judged, self.optimiser, max_norm=self.how.clip, error_if_nonfinite=False)
+            self.fabric.clip_gradients(self.learner, self.optimiser, max_norm=self.how.clip, error_if_nonfinite=False)
         self.optimiser.step()
         self.optimiser.zero_grad()
         found = self._summed(found)
@@ -108,7 +108,7 @@ class Run:
 
     @torch.no_grad()
     def _validated(self) -> dict[str, float]:
-        self.judged.eval()
+        self.learner.eval()
         sums: dict[str, list[float]] = {}
         groups = batches(self.val, max(self.how.batch, self.trainer.together))
         for chosen in groups[self.fabric.global_rank :: self.fabric.world_size]:

@@ -25,11 +25,11 @@ def look(name: str, d_q: int, d_k: int) -> Any:
     if way.score == "mean":
         return MeanPooling()
     if way.hops > 1:
-        return Hops(MultiHopAttention(d_q, d_k, way.hops, score=way.score, align=way.align))
+        return Hops(MultiHopAttention(d_q, d_k, way.hops, score=way.score, align=way.alignment))
     if way.heads > 1:
-        return Attention(d_q, way.heads, key_dim=d_k, out_dim=d_k, score=way.score, align=way.align)
+        return Attention(d_q, way.heads, key_dim=d_k, out_dim=d_k, score=way.score, align=way.alignment)
     score = by_feature(way.score) if way.features else way.score
-    return Attend(d_q, d_k, score, way.align)
+    return Attend(d_q, d_k, score, way.alignment)
 
 
 def by_feature(name: str) -> Callable[[int, int], Score]:

@@ -91,7 +91,7 @@ def image_restorer(side: int, attention: str = "scaled_dot", patch: int = 4, dim
     """Every patch asks all patches what such a patch looks like, and is painted anew from itself and the answer."""
     way = way_of("scaled_dot+uniform" if attention in ("uniform", "mean", "none") else attention)
     seen = features.Patches(side, patch, dim, around=4, hidden=2 * dim)
-    part = Attention(dim, way.heads if way.heads > 1 else heads, score=way.score, align=way.align)
+    part = Attention(dim, way.heads if way.heads > 1 else heads, score=way.score, align=way.alignment)
     return TaskModel(seen, queries.Itself(), part, outputs.Pixels(dim, side, patch))
 
 

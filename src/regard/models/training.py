@@ -100,7 +100,7 @@ def fit(model: nn.Module, task: "NodeTask | TypedTask", recipe: Recipe) -> Fitte
     weights = [p for name, p in model.named_parameters() if name.rpartition(".")[2] != "bias"]
     groups = [{"params": weights, "weight_decay": recipe.decay}, {"params": biases, "weight_decay": 0.0}]
     optimiser = torch.optim.Adam(groups, lr=recipe.rate)
-    learn, choose, judge = (_Part(task, mask) for mask in (task.train, task.val, task.test))
+    learn, choose, held_out = (_Part(task, mask) for mask in (task.train, task.val, task.test))
     best = Fitted(0.0, 0.0, float("inf"), 0, 0, 0.0)
     accuracy, loss, waited, epoch, began = 0.0, float("inf"), 0, 0, time.perf_counter()
     state = copied(model)
@@ -115,7 +115,7 @@ def fit(model: nn.Module, task: "NodeTask | TypedTask", recipe: Recipe) -> Fitte
             out = model(task.x, task.edge_index)
             now, right = choose.loss(out).item(), choose.accuracy(out)
             if right >= accuracy and now <= loss:
-                best = Fitted(judge.accuracy(out), right, now, epoch, 0, 0.0)
+                best = Fitted(held_out.accuracy(out), right, now, epoch, 0, 0.0)
                 state = copied(model)
         waited = 0 if right >= accuracy or now <= loss else waited + 1
         accuracy, loss = max(accuracy, right), min(loss, now)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..core.alignments import Alignment
 from ..core.attend import Attended
 from ..core.structures import Causal, Padding, Structure
 from ..data.batch import Batch
@@ -42,7 +43,7 @@ class Transformer(nn.Module):
 
     def __init__(
         self, words: int, target_words: int, dim: int = 128, heads: int = 4, layers: int = 2, dropout: float = 0.1,
-        places: int = 256, score: str = "scaled_dot", align: str = "softmax",
+        places: int = 256, score: str = "scaled_dot", align: "str | Alignment" = "softmax",
     ):  # fmt: skip
         super().__init__()
         self.features = Transformed(Embedded(words, dim, dropout), heads, layers, places, dropout)

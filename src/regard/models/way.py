@@ -1,23 +1,29 @@
 """An attention by its name, taken apart: the one grammar of `regard train --attention` and of studies."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 
 from ..core.alignments import ALIGNMENTS as _ALIGNMENTS
+from ..core.alignments import Alignment, Entmax, TopK
 from ..core.scores import SCORES as _SCORES
 
 SCORES, ALIGNMENTS = _SCORES.built, _ALIGNMENTS.built  # by name, with parameters of their own
 WHOLE = ("none", "mean")  # nothing is scored or aligned
 BY_FEATURE = ("additive", "concat", "general", "dot", "scaled_dot", "gaussian", "laplace")
 QUERIES = ("learned", "summary", "mean")
+SIZED: dict[str, tuple[Callable[[str], Alignment], str]] = {  # a number makes them: top_k=8, entmax=1.3
+    "top_k": (lambda number: TopK(int(number)), "a whole number of keys a row, such as top_k=8"),
+    "entmax": (lambda number: Entmax(float(number)), "a number above 1, such as entmax=1.3"),
+}
 
 
 @dataclass(frozen=True)
 class Way:
     """One way to attend.
 
-    score, align   "additive" and "softmax" unless given; score is "none" or "mean" where nothing is scored
+    score, align   "additive" and "softmax" unless given; score is "none" or "mean" where nothing is scored; some
+                   alignments have a number: "top_k=8", "entmax=1.3"
     heads          more than 1: projections and heads (nn.Attention)
     hops           more than 1: what was read changes the question (nn.MultiHopAttention)
     features       one weight for each feature of a value instead of one for all
@@ -40,8 +46,10 @@ class Way:
                 raise ValueError(f"attention with {name}={size!r}: expected a whole number, 1 or more.")
         if self.score not in (*SCORES, *WHOLE):
             raise ValueError(f"score {self.score!r} is unknown: {_near(self.score, SCORES)}")
-        if self.align not in ALIGNMENTS:
-            raise ValueError(f"alignment {self.align!r} is unknown: {_near(self.align, ALIGNMENTS)}")
+        if self.align.partition("=")[0] in SIZED:
+            self.alignment  # noqa: B018 made once, so that a wrong number is told now
+        elif self.align not in ALIGNMENTS:
+            raise ValueError(f"alignment {self.align!r} is unknown: {_near(self.align, (*ALIGNMENTS, *SIZED))}")
         if self.query not in ("", *QUERIES):
             raise ValueError(f"query {self.query!r} is unknown: {_near(self.query, QUERIES)}")
         plain = all(getattr(self, one.name) == one.default for one in fields(self)[1:])
@@ -53,6 +61,18 @@ class Way:
         if self.features and self.score not in BY_FEATURE:
             raise ValueError(f"features: the score {self.score!r} has one weight for all features; those that can have "
                              f"one for each are {', '.join(BY_FEATURE)}.")  # fmt: skip
+
+    @property
+    def alignment(self) -> "str | Alignment":
+        """What modules take as `align`: the name, or the object that a number makes."""
+        name, _, number = self.align.partition("=")
+        if name not in SIZED:
+            return self.align
+        make, expected = SIZED[name]
+        try:
+            return make(number)
+        except ValueError:
+            raise ValueError(f"alignment {self.align!r}: expected {expected}.") from None
 
     def __str__(self) -> str:
         """The shortest name that is read as this way again: 'additive', 'dot+entmax15 heads=4 frozen'."""
@@ -71,21 +91,22 @@ def way_of(name: str) -> Way:
 
     a score             additive, dot, scaled_dot, general, cosine, ...: with softmax
     an alignment        uniform, hard, sparsemax, local, ...: with the additive score
-    score+alignment     general+local_predictive, dot+entmax15
+    score+alignment     general+local_predictive, dot+entmax15, dot+top_k=8
     none, mean          no attention: the summary of the features (last states), or their mean
     further words       heads=4, hops=2, features, frozen, query=mean
     """
     first, *words = name.split() or [""]
     score, _, align = first.partition("+")
-    if not align and score in ALIGNMENTS:
+    if not align and (score in ALIGNMENTS or score.partition("=")[0] in SIZED):
         score, align = "additive", score
-    if score not in (*SCORES, *WHOLE) or (align and align not in ALIGNMENTS):
+    known = (*ALIGNMENTS, *SIZED)
+    if score not in (*SCORES, *WHOLE) or (align and align.partition("=")[0] not in known):
         wrong = align if score in SCORES else score
-        close = get_close_matches(wrong, [*SCORES, *ALIGNMENTS, *WHOLE], n=3)
+        close = get_close_matches(wrong.partition("=")[0], [*SCORES, *known, *WHOLE], n=3)
         near = f" Did you mean {', '.join(close)}?" if close else ""
         raise ValueError(f"attention {name!r}: expected none, mean, a score ({', '.join(SCORES)}), an alignment "
-                         f"({', '.join(ALIGNMENTS)}), or both joined by +, such as general+local_predictive.{near}"
-                         )  # fmt: skip
+                         f"({', '.join(ALIGNMENTS)}, top_k=8, entmax=1.3), or both joined by +, such as "
+                         f"general+local_predictive.{near}")  # fmt: skip
     options: dict[str, int | bool | str] = {}
     for word in words:
         key, given, value = word.partition("=")

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...core.alignments import Alignment
 from ...core.maps import AttentionMap
 from ...core.structures import Structure
 from ...data.batch import Batch
@@ -22,7 +23,7 @@ class Block(nn.Module):
     """
 
     def __init__(self, dim: int, heads: int, wide: int, dropout: float = 0.0, across: bool = False, score: str =
-                 "scaled_dot", align: str = "softmax"):  # fmt: skip
+                 "scaled_dot", align: "str | Alignment" = "softmax"):  # fmt: skip
         super().__init__()
         self.own = Attention(dim, heads)
         self.across = Attention(dim, heads, score=score, align=align) if across else None
@@ -55,7 +56,7 @@ class Transformed(nn.Module):
     """
 
     def __init__(self, before: Any, heads: int = 4, layers: int = 2, places: int | None = 512,
-                 dropout: float = 0.1, score: str = "scaled_dot", align: str = "softmax"):  # fmt: skip
+                 dropout: float = 0.1, score: str = "scaled_dot", align: "str | Alignment" = "softmax"):  # fmt: skip
         super().__init__()
         self.before, self.dim = before, int(before.dim)
         self.places = None if places is None else nn.Parameter(torch.randn(places, self.dim) * 0.02)

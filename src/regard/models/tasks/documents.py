@@ -48,7 +48,7 @@ class Movies(Experiment):
             return Training(epochs=6, batch=16, rate=3e-3, patience=3)
         return Training(epochs=8, batch=16, rate=1e-3, decay=1e-4, schedule="cosine", patience=4)
 
-    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
+    def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         lengths: list[int] = []
         found, marked = Scores(), []
         for places, batch, answer in answers(model, task.test, device, 16):

@@ -89,7 +89,7 @@ class Drugs(Experiment):
             return Training(epochs=15, batch=512, rate=5e-3, decay=1e-4, schedule="cosine", patience=20)
         return Training(epochs=60, batch=512, rate=1e-3, decay=1e-4, schedule="cosine", patience=60)
 
-    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
+    def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         predicted = np.zeros(len(task.test))
         for chosen, _, answer in answers(model, task.test, device, 2048):
             predicted[chosen] = answer.out.double().cpu().numpy()

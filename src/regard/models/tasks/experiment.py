@@ -1,4 +1,4 @@
-"""An experiment: one task, its model with any attention, what it is judged by, and what it must beat."""
+"""An experiment: one task, its model with any attention, what it is measured by, and what it must beat."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -34,12 +34,12 @@ class Result:
 
     numbers: dict[str, float]
     lengths: dict[str, float] = field(default_factory=dict)
-    texts: list[str] = field(default_factory=list)  # what it said, for those who want to judge it again
+    texts: list[str] = field(default_factory=list)  # what it said, for those who want to measure it again
     scores: dict[str, list[float]] = field(default_factory=dict)
 
 
 class Experiment(ABC):
-    """A subclass says how to load, build, train and judge; `comparing.compare` does the rest.
+    """A subclass says how to load, build, train and measure; `comparing.compare` does the rest.
 
     measures   by name; the first is the main one
     beside     ablations that are trained beside the attention asked for
@@ -77,7 +77,7 @@ class Experiment(ABC):
         """How long and how fast."""
 
     @abstractmethod
-    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
+    def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         """Its numbers on what it was not trained on."""
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:

@@ -56,7 +56,7 @@ class Graphs(Experiment):
         return {"counts of nodes and logistic regression": {"accuracy": counts_of_nodes(task)},
                 "most frequent class": {"accuracy": most_frequent_class(task)}}  # fmt: skip
 
-    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
+    def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         found = Scores()
         for places, batch, answer in answers(model, task.test, device):
             found.add(places, accuracy=(answer.out.argmax(-1) == batch.target).float())
@@ -64,7 +64,7 @@ class Graphs(Experiment):
 
 
 class TU(Graphs):
-    """Seed i is judged on fold i of ten; the next fold chooses the epoch."""
+    """Seed i is measured on fold i of ten; the next fold chooses the epoch."""
 
     name = "tu"
 
@@ -85,7 +85,7 @@ class Molecules(Graphs):
     def __init__(self, small: bool = False, **options: Any):
         super().__init__(small, **options)
         if self.data not in MOLECULES:
-            raise ValueError(f"molecules: data {self.data!r} is unknown; expected one of {', '.join(MOLECULES)}.")
+            raise ValueError(f"molecules(data={self.data!r}): expected one of {', '.join(MOLECULES)}.")
 
     @property
     def data(self) -> str:
@@ -118,8 +118,8 @@ class Motifs(Graphs):
     def training(self) -> Training:
         return Training(epochs=10 if self.small else 30, batch=32, rate=3e-3, schedule="cosine", patience=30)
 
-    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
-        found, mass = super().judge(model, task, device), 0.0
+    def measure(self, model: nn.Module, task: Task, device: str) -> Result:
+        found, mass = super().measure(model, task, device), 0.0
         for _, batch, answer in answers(model, task.test, device):
             assert batch.gold is not None
             mass += float((answer.looks()[0].sum(0) * batch.gold).sum())  # a node is looked at by its graph alone

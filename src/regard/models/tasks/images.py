@@ -53,7 +53,7 @@ class Clutter(Experiment):
         return Training(epochs=16, batch=32 if self.small else 64, rate=2e-3, decay=1e-2, warmup=50, schedule="cosine",
                         patience=16)  # fmt: skip
 
-    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
+    def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         found = Scores()
         for places, batch, answer in answers(model, task.test, device):
             assert batch.gold is not None
@@ -108,7 +108,7 @@ class Denoise(Experiment):
         return Training(epochs=8 if self.small else 12, batch=64 if self.small else 128,
                         rate=3e-3 if self.small else 2e-3, schedule="cosine", patience=12)  # fmt: skip
 
-    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
+    def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         made, wanted = [], []
         for _, batch, answer in answers(model, task.test, device):
             made.append(answer.out.clamp(0, 1).cpu())

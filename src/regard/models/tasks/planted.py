@@ -33,7 +33,7 @@ class Retrieval(Experiment):
     def training(self) -> Training:
         return Training(epochs=6 if self.small else 12, batch=64, rate=5e-3, patience=12)
 
-    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
+    def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         found = Scores()
         for places, batch, answer in answers(model, task.test, device):
             assert batch.gold is not None

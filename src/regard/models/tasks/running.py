@@ -1,4 +1,4 @@
-"""One run of an experiment: a model trained from a seed and judged; what `regard train` repeats and a trial does."""
+"""One run of an experiment: a model trained from a seed and measured; what `regard train` repeats and a trial does."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ def built(experiment: Experiment, task: Task, attention: str, seed: int) -> nn.M
 def run(experiment: Experiment, task: Task, attention: str, seed: int, trainer: Trainer) -> Ran:
     model = built(experiment, task, attention, seed)
     trained = trainer.fit(model, experiment.objective(), task.train, task.val, seed)
-    return Ran(model, trained, experiment.judge(model.to(trainer.device), task, trainer.device))
+    return Ran(model, trained, experiment.measure(model.to(trainer.device), task, trainer.device))
 
 
 def settle(model: nn.Module, way: Way) -> nn.Module:

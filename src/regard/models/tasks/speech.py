@@ -49,7 +49,7 @@ class Spoken(Experiment):
         usual = Training(epochs=14, batch=32, rate=2e-3, clip=1.0, warmup=100, schedule="cosine", patience=14)
         return replace(usual, epochs=8, batch=16, rate=3e-3) if self.small else usual
 
-    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
+    def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         assert task.target_words is not None
         said = [" ".join(words) for words in said_for(model, task, device, 12, 1)]
         wanted = [" ".join(task.target_words.decode(one.target)) for one in task.test]

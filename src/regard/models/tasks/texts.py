@@ -55,7 +55,7 @@ class Texts(Experiment):
     def objective(self) -> Objective:
         return Classification()
 
-    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
+    def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         lengths: list[int] = []
         found = Scores()
         for places, batch, answer in answers(model, task.test, device):

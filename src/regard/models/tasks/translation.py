@@ -42,7 +42,7 @@ def _sequence_model(task: Task, attention: str, order: str, **sizes: int | float
             raise ValueError("order='transformer' has no summary to fall back on: attention 'none' is not possible.")
         way = way_of("scaled_dot+uniform" if attention in ("uniform", "mean") else attention)
         return Transformer(words, target, int(sizes["dim"]), way.heads if way.heads > 1 else 4,
-                           dropout=float(sizes["dropout"]), score=way.score, align=way.align)  # fmt: skip
+                           dropout=float(sizes["dropout"]), score=way.score, align=way.alignment)  # fmt: skip
     order = "parallel" if by_row(look(attention, 1, 1)) else order
     return translator(words, target, attention, order=order, **sizes)  # type: ignore[arg-type]
 
@@ -90,7 +90,7 @@ class Multi30k(_Sequences):
             return Training(epochs=4, batch=64, rate=4e-3, clip=1.0, warmup=100, schedule="cosine", patience=4)
         return Training(epochs=24, batch=128, rate=2e-3, clip=1.0, warmup=300, schedule="cosine", patience=8)
 
-    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
+    def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         assert isinstance(task, Pairs) and task.target is not None
         words = said_for(model, task, device, 80, 1 if self.small else int(self.options.get("beam", 5)))
         said = [task.target.join(line) for line in words]
@@ -162,7 +162,7 @@ class Cipher(_Sequences):
         return Training(epochs=8 if self.small else 20, batch=32, rate=5e-3 if self.small else 2e-3, clip=1.0,
                         schedule="cosine", patience=20)  # fmt: skip
 
-    def judge(self, model: nn.Module, task: Task, device: str) -> Result:
+    def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         assert task.target_words is not None
         said = said_for(model, task, device, 60, 1)
         exact = [words == task.target_words.decode(one.target) for words, one in zip(said, task.test, strict=True)]
