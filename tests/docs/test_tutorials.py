@@ -41,7 +41,7 @@ made.toml
 $ regard taxonomy softmax
 softmax
 ...
-page    docs/mechanisms/softmax.md
+class   regard.Softmax
 ```
 """
 

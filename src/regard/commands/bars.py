@@ -1,21 +1,56 @@
-"""Bars on stderr while something takes long; they leave nothing behind."""
+"""What is said on stderr while something takes long: bars that leave nothing behind, or in a log a line for a stage."""
 
+import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
+OFTEN = 30.0  # seconds, after which a long stage is heard of again
+WITHIN = re.compile(r", epoch \d|: \d+ of \d")  # what follows is no stage of its own
 
-def counting() -> Progress:
-    """A bar for each thing, with how many of how many."""
-    return _progress(MofNCompleteColumn())
+
+@contextmanager
+def counting() -> Iterator[Callable[[str, int, int, str], None]]:
+    """A bar for each thing: count(thing, done, of, words), where words take the place of the thing's name."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        log, tenths = Log(console), dict[str, int]()
+
+        def line(thing: str, done: int, of: int, words: str = "") -> None:
+            tenth = 10 * done // max(1, of)
+            if tenth > tenths.get(thing, -1):
+                tenths[thing] = tenth
+                log.line(f"{words or thing}, {done} of {of}")
+
+        yield line
+        return
+    with _progress(console, MofNCompleteColumn()) as progress:
+        bars = {}
+
+        def count(thing: str, done: int, of: int, words: str = "") -> None:
+            if thing not in bars:
+                bars[thing] = progress.add_task(thing, total=of)
+            progress.update(bars[thing], completed=done, total=of, description=words or thing)
+
+        yield count
 
 
 @contextmanager
 def telling(beginning: str = "loading") -> Iterator[Callable[..., None]]:
-    """One bar whose words change: tell(description, done, of, numbers); without `of`, how much is left is not known."""
-    with _progress(TextColumn("{task.fields[numbers]}")) as progress:
+    """One bar whose words change: tell(description, done, of, numbers); without `of`, how much is left is not known.
+
+    Where stderr is no terminal, a line when a stage begins, and now and then one in a long stage.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        log = Log(console)
+        log.stage(beginning)
+        yield lambda description, done=0, of=None, numbers="": log.stage(description, numbers)
+        return
+    with _progress(console, TextColumn("{task.fields[numbers]}")) as progress:
         bar = progress.add_task(beginning, total=None, numbers="")
 
         def tell(description: str, done: int = 0, of: int | None = None, numbers: str = "") -> None:
@@ -24,9 +59,29 @@ def telling(beginning: str = "loading") -> Iterator[Callable[..., None]]:
         yield tell
 
 
-def _progress(between: ProgressColumn) -> Progress:
+class Log:
+    """Lines with the seconds since it began."""
+
+    def __init__(self, console: Console):
+        self.console, self.began, self.last, self.now = console, time.monotonic(), 0.0, ""
+
+    def line(self, words: str) -> None:
+        self.last = time.monotonic()
+        self.console.print(f"{self.last - self.began:6.0f} s  {words}", highlight=False, markup=False, soft_wrap=True)
+
+    def stage(self, description: str, numbers: str = "") -> None:
+        """A line where a stage begins, and then every half a minute with its numbers."""
+        stage = WITHIN.split(description)[0]
+        if stage != self.now:
+            self.now = stage
+            self.line(stage)
+        elif time.monotonic() - self.last > OFTEN:
+            self.line(f"{description}  {numbers}".rstrip())
+
+
+def _progress(console: Console, between: ProgressColumn) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), between, TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    return Progress(*columns, console=console, transient=True)
 
 
 def numbers_of(numbers: dict[str, float]) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from .bars import telling
 from .telling import extra, stop, told
 
 
@@ -38,7 +39,7 @@ def claims(
     """
     if out is not None and out.exists() and not out.is_dir():
         stop(f"--out {out} is a file; name a folder.")
-    console, progress = Console(), Console(stderr=True)
+    console = Console()
     with extra("test"), told():
         from regard.judging.claims import CLAIMS
         from regard.views.claims import claim_figure, claim_markdown, claim_tables
@@ -46,9 +47,9 @@ def claims(
 
         names = list(CLAIMS) if which is Which.all else [which.value]
         found = []
-        with progress.status("...") as status:
+        with telling() as tell:
             for name in names:
-                found.append(CLAIMS[name](small, seeds, lambda said, name=name: status.update(f"{name}: {said}")))
+                found.append(CLAIMS[name](small, seeds, lambda said, name=name: tell(f"{name}: {said}")))
         for claim in found:
             if out is not None:
                 out.mkdir(parents=True, exist_ok=True)

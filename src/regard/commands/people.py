@@ -85,10 +85,9 @@ def reading(
 
         readings = geco()[: sentences or None]
         network, tokenizer = load_model(model)
-        with counting() as progress:
-            bar = progress.add_task(f"{model} reads", total=len(readings))
+        with counting() as count:
             found = judge_reading(network.to(device), tokenizer, readings,
-                                  hear=lambda done, of: progress.update(bar, completed=done))  # fmt: skip
+                                  hear=lambda done, of: count(f"{model} reads", done, of))  # fmt: skip
     _print(found, f"{len(readings)} sentences, {model}", json)
 
 

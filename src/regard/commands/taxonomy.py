@@ -54,7 +54,7 @@ def _print_one(one: "Mechanism") -> None:
     console.print(Text(" > ".join(one.place), "dim"))
     console.print(Text(f"\n{one.says}\n"))
     console.print(Text("\n".join(f"    {line}" for line in one.formula.splitlines()), "cyan"))
-    console.print(Text(f"\npaper   {'; '.join(one.papers) or '-'}\nclass   {one.where}\npage    docs/{one.page}"))
+    console.print(Text(f"\npaper   {'; '.join(one.papers) or '-'}\nclass   {one.where}"))
 
 
 def _print_tree(found: "tuple[Mechanism, ...]") -> None:

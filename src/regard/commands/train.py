@@ -105,12 +105,13 @@ def _counted(
     train: "Callable[..., list[Accuracy]]", task: Any, seeds: int, says: dict[str, str], kinds: Sequence[str]
 ) -> "list[Accuracy]":
     """A bar for each kind of network, which tells its accuracy so far."""
-    with counting() as progress:
-        bars = {kind: progress.add_task(f"{says[kind]} on {task.name}", total=seeds) for kind in kinds}
+    with counting() as count:
+        for kind in kinds:
+            count(f"{says[kind]} on {task.name}", 0, seeds)
 
         def after(one: "Accuracy") -> None:
-            spread = f"{says[one.kind]} on {task.name}: {one.mean:.1f} ± {one.deviation:.1f}"
-            progress.update(bars[one.kind], advance=1, description=spread)
+            thing = f"{says[one.kind]} on {task.name}"
+            count(thing, len(one.runs), seeds, f"{thing}: {one.mean:.1f} ± {one.deviation:.1f}")
 
         return train(task, range(seeds), kinds, after=after)
 
