@@ -76,7 +76,9 @@ def _row(line: str, where: str) -> Any:
         raise ValueError(f"{where}: expected an object with split, label, text and rationales ({problem}).") from None
     count = len(row["text"].split())
     if not good or not count or any(not 0 <= start <= end <= count for start, end in spans):
-        raise ValueError(f"{where}: split, label, or a rationale that leaves the text.")
+        raise ValueError(
+            f"{where}: expected split train, val or test, a label ({', '.join(LABELS)}) and rationales within the text."
+        )
     return row
 
 

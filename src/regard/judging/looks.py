@@ -120,4 +120,6 @@ class AmongUnits(Intervention):
 
     def moved(self, weights: Tensor, open_pairs: Tensor, here: Here) -> Tensor:
         """Other weights, (B, H, n, m), of the open pairs."""
-        raise TypeError(f"{type(self).__name__} has no moved().")
+        raise TypeError(
+            f"{type(self).__name__} has no moved(weights, open_pairs, here): an intervention of your own defines it."
+        )

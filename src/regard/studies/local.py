@@ -80,7 +80,7 @@ class Local(Engine):
         if device == "cuda" and not self.cards:
             raise ValueError('device = "cuda": this machine has no GPU that torch can use; say device = "cpu".')
         if self.cards and devices > self.cards:
-            raise ValueError(f"devices = {devices}: this machine has {self.cards} GPUs.")
+            raise ValueError(f"devices = {devices}: this machine has {self.cards} GPUs; say so many or fewer.")
         self.slots = workers or self.cards // devices or max(1, cores() // (threads * devices))
         self.threads, self.logs, self.devices = threads, logs, devices
         self.workers: dict[int, _Worker] = {}

@@ -83,7 +83,9 @@ def prepare(connection: Connection) -> None:
         return
     found = connection.execute(sa.select(version.c.version)).scalar_one()
     if found > VERSION:
-        raise ValueError(f"This store has version {found} and this Regard knows up to {VERSION}: pip install -U regard")
+        raise ValueError(
+            f"This store has version {found} and this Regard knows up to {VERSION}: pip install -U regard."
+        )
     for step in range(found + 1, VERSION + 1):
         MIGRATIONS[step](connection)
     if found < VERSION:

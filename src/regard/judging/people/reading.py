@@ -113,7 +113,7 @@ def _of(model: Any, part: Cut, device: torch.device) -> dict[str, Tensor]:
         model(**part.inputs(device))
     layers = [_columns(amap.weights().mean(1), words) for amap in rec.maps.values()]
     if not layers:
-        raise ValueError(f"{type(model).__name__} attended nowhere that could be recorded.")
+        raise ValueError(f"{type(model).__name__} attended nowhere that could be recorded: expected a transformer.")
     made = {f"layer {place}": one for place, one in enumerate(layers, 1)}
     made["mean of layers"] = torch.stack(layers).mean(0)
     last = list(rec.maps.values())[-1].weights().mean(1)

@@ -59,7 +59,7 @@ class EdgeGATConv(GraphLayer):
         graph = self.read(edge_index)
         attr = edge_features(self, edge_attr, graph, self.edge_dim)
         if attr is None:
-            raise ValueError(f"EdgeGATConv needs edge_attr (E, {self.edge_dim}).")
+            raise ValueError(f"EdgeGATConv(edge_dim={self.edge_dim}) needs edge_attr (E, {self.edge_dim}).")
         source, target = pair_of(x)
         assert target is not None
         asked = self.lin_dst(target)

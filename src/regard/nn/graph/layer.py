@@ -41,7 +41,7 @@ class GraphLayer(nn.Module):
             raise ValueError(f'{type(self).__name__}(aggr=...): attention is a weighted sum; only "add" is possible.')
         options.pop("node_dim", None), options.pop("decomposed_layers", None)
         if options:
-            raise TypeError(f"{type(self).__name__} got unknown arguments {sorted(options)}.")
+            raise TypeError(f"{type(self).__name__} got unknown arguments {sorted(options)}: leave them out.")
 
     def begin(self, parts: Iterable[Any], vectors: "Iterable[Tensor | None]" = ()) -> None:
         """Parameters as new: parts by their own rule, vectors by Glorot's, the bias at 0; None is no parameter."""

@@ -88,7 +88,9 @@ class EfficientChannelAttention(nn.Module):
         super().__init__()
         size = kernel or int(abs((math.log2(channels) + 1) / 2)) | 1
         if size % 2 == 0:
-            raise ValueError(f"EfficientChannelAttention(kernel={kernel}): expected an odd width.")
+            raise ValueError(
+                f"EfficientChannelAttention(kernel={kernel}): expected an odd width, so that the filter is centred."
+            )
         self.channels = channels
         self.conv = nn.Conv1d(1, 1, size, padding=size // 2, bias=False)
         self.gate = Gate(gate)
@@ -114,7 +116,9 @@ class ConvolutionalBlockAttention(nn.Module):
     def __init__(self, channels: int, reduction: int = 16, kernel: int = 7, *, gate: "str | Alignment | None" = None):
         super().__init__()
         if kernel % 2 == 0:
-            raise ValueError(f"ConvolutionalBlockAttention(kernel={kernel}): expected an odd width.")
+            raise ValueError(
+                f"ConvolutionalBlockAttention(kernel={kernel}): expected an odd width, so that the filter is centred."
+            )
         inner = max(1, channels // reduction)
         self.channels = channels
         self.down, self.up = nn.Linear(channels, inner, bias=False), nn.Linear(inner, channels, bias=False)
