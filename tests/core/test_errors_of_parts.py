@@ -95,7 +95,7 @@ Dot() | ScaledDot()
 Rotary(5)
     ValueError: Rotary(d=5) … even
 Rotary(6)(Q)
-    ValueError: built for width 6 … x has 4
+    ValueError: built for width 6 … x has width 4
 Entmax(1.0)
     ValueError: Entmax(alpha=1.0) … Softmax()
 Entmax(2.0, learned=True)

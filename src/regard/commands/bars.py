@@ -13,7 +13,7 @@ WITHIN = re.compile(r", epoch \d|: \d+ of \d")  # what follows is no stage of it
 
 
 @contextmanager
-def counting() -> Iterator[Callable[[str, int, int, str], None]]:
+def counting() -> Iterator[Callable[..., None]]:
     """A bar for each thing: count(thing, done, of, words), where words take the place of the thing's name."""
     console = Console(stderr=True)
     if not console.is_terminal:
