@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from regard import Causal, Edges, Entmax, Mask, Padding, Segments, Sigmoid, SoftCap, Window, attend, plan
-from regard.backends.ranges import counts, ranges_of
 from regard.backends.spans import keys_spans
 from regard.backends.triton_dense import TritonDense, unfit
 from regard.core.alignments import LocalPredictive
@@ -232,15 +231,15 @@ def test_a_key_is_seen_by_one_stretch_of_rows():
         assert [i for i in range(5) if low[0, i] <= j < high[0, i]] == list(range(first[0, j], last[0, j]))
 
 
-def test_how_many_keys_a_row_sees():
-    m, batch, heads = 11, 2, 3
-    for n in (4, 11):
-        keep = torch.rand(batch, 1, 1, m) > 0.4
-        over = Causal("end") & Window(3, 2, align="end") & Mask(keep=keep) & Padding(torch.tensor([9, 2]))
-        fitted = over.fit((batch,), heads, n, m)
-        q, k = torch.randn(batch, heads, n, 4), torch.randn(batch, heads, m, 4)
-        seen = (attend(q, k, k, over=over, backend="reference").map.weights() > 0).sum(-1)
-        assert torch.equal(counts(ranges_of(fitted, n, m), batch, heads, n, m, q.device), seen)
+def test_a_sigmoid_counts_the_keys_that_a_row_sees():
+    batch, n, m = 2, 5, 70
+    keep = torch.rand(batch, 1, 1, m) > 0.4
+    over = Causal("end") & Window(50, 2, align="end") & Mask(keep=keep) & Padding(torch.tensor([68, 1]))
+    q, k = torch.randn(batch, 1, n, 4), torch.randn(batch, 1, m, 4)
+    seen = (attend(q, k, k, over=over, backend="reference").map.weights() > 0).sum(-1)
+    tau = TritonDense().run(make_plan(q, k, k, "scaled_dot", "sigmoid", over)).state.tau.view(batch, 1, n)
+    expected = seen.clamp_min(1).float().log().masked_fill(seen == 0, float("inf"))
+    torch.testing.assert_close(tau, expected, atol=2e-6, rtol=2e-6)
 
 
 def test_what_it_leaves_to_others():

@@ -37,25 +37,3 @@ def ranges_of(structure: Structure, n: int, m: int) -> Ranges | None:
         else:
             return None
     return found
-
-
-def counts(
-    ranges: Ranges, batch: int, heads: int, n: int, m: int, device: torch.device, low: Tensor | None = None,
-    high: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """(B, H, n): how many keys each row may see; low and high (B H, n) bound them further."""
-    i = torch.arange(n, device=device)
-    last = torch.full((batch, 1, 1), m, device=device)
-    if ranges.lengths is not None:
-        last = ranges.lengths.reshape(-1, 1, 1).clamp_max(m)
-    start = (i - ranges.left).clamp(0, m).expand(batch, heads, n)
-    stop = torch.minimum((i + ranges.right + 1).clamp(0, m), last).expand(batch, heads, n)
-    if low is not None and high is not None:
-        start, stop = (
-            torch.maximum(start, low.view(batch, heads, n)), torch.minimum(stop, high.view(batch, heads, n))
-        )  # fmt: skip
-    stop = torch.maximum(start, stop)
-    if ranges.keep is None:
-        return stop - start
-    before = torch.nn.functional.pad(ranges.keep.long().cumsum(-1), (1, 0)).expand(batch, heads, m + 1)
-    return before.gather(-1, stop) - before.gather(-1, start)

@@ -125,10 +125,8 @@ def backward_op(
 
     call = _call(a, b, readout, key_bias, row_bias, lengths, keep, low, high, left, right, heads, core, scale, linear,
                  bent)  # fmt: skip
-    live, norm = torch.zeros(0, dtype=torch.int8, device=a.device), tau.new_zeros(0)
     taken_out = dentropy * entropy - dtau
-    found = backward(call, tau[..., None], tau, live, norm, dentropy[..., None].contiguous(),
-                     chosen=taken_out.contiguous())  # fmt: skip
+    found = backward(call, tau, tau, tau, tau, dentropy[..., None], chosen=taken_out.contiguous())
     given, made = (a, b, readout, key_bias, row_bias), (found[0], found[1], *found[3:6])
     return [a.new_empty(0) if x is None or y is None else y.to(x.dtype) for x, y in zip(given, made, strict=True)]
 

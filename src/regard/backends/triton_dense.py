@@ -72,12 +72,15 @@ class TritonDense(ByName):
         if type(plan.align) is TopK:
             return keep_best(plan, score, v, spans, parts)
         bell, ranges = plan.factor, spans.ranges
+        tensors = (core.a, core.b, v, readout, score.key_bias, score.row_bias, None if bell is None else bell.centre)
+        trains = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
         out, tau, _, _ = dense_op(
             spans.of_rows(core.a), spans.of_keys(core.b), spans.of_keys(v.flatten(0, 1)), readout,
             spans.of_keys(score.key_bias), spans.of_rows(score.row_bias),
             None if bell is None else spans.of_rows(bell.centre), ranges.lengths, ranges.keep, spans.low, spans.high,
             plan.seed if plan.dropout else None, ranges.left, ranges.right, plan.heads, number, parts[1], linear,
             bent, align, alpha, bias, 0.0 if bell is None else 0.5 / bell.width**2, plan.dropout,
+            trains,
         )  # fmt: skip
         out, tau = spans.back(out), spans.back(tau)
         return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau))
@@ -168,14 +171,14 @@ def _call(
     a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
     centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
     seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
-    align: int, alpha: float, bias: float | None, narrow: float, dropout: float,
+    align: int, alpha: float, bias: float | None, narrow: float, dropout: float, trains: bool,
 ) -> Any:  # fmt: skip
     from .triton_dense_launch import Call
 
     a, b, v = (x.contiguous() for x in (a, b, v))
     ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
     return Call(a, b, v, readout, key_bias, row_bias, ranges, heads, core, scale, linear, bent, align, alpha, bias, low,
-                high, centre, narrow, seed, dropout)  # fmt: skip
+                high, centre, narrow, seed, dropout, trains)  # fmt: skip
 
 
 @operator("dense_triton")
@@ -183,16 +186,17 @@ def dense_op(
     a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
     centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
     seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
-    align: int, alpha: float, bias: float | None, narrow: float, dropout: float,
+    align: int, alpha: float, bias: float | None, narrow: float, dropout: float, trains: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """out (g, n, d_v), tau (g, n), which tiles hold weights, what exp(s - tau) sums to.
+    """out (g, n, d_v), tau (g, n), which tiles hold weights, what the backward asks of rows (triton_dense_launch).
 
     b and v have as many heads as a, or a divisor of their number.
     """
     from .triton_dense_launch import forward
 
     return forward(_call(a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, seed, left, right,
-                         heads, core, scale, linear, bent, align, alpha, bias, narrow, dropout))  # fmt: skip
+                         heads, core, scale, linear, bent, align, alpha, bias, narrow, dropout,
+                         trains))  # fmt: skip
 
 
 @dense_op.register_fake
@@ -200,14 +204,14 @@ def _(
     a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
     centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
     seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
-    align: int, alpha: float, bias: float | None, narrow: float, dropout: float,
+    align: int, alpha: float, bias: float | None, narrow: float, dropout: float, trains: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     g, n = a.shape[0], a.shape[1]
     side = side_of(a, v)
     live = (g, (n + side - 1) // side, (b.shape[1] + side - 1) // side) if align > 1 else (0,)
     tau = v.new_empty((g, n), dtype=torch.float32)
-    norm = tau.new_empty((g, n) if align == 0 else (0,))
-    return v.new_empty((g, n, v.shape[2])), tau, v.new_empty(live, dtype=torch.int8), norm
+    rows = (2, g, n) if align == 0 else (g, n, v.shape[2]) if align > 1 and trains else (0,)
+    return v.new_empty((g, n, v.shape[2])), tau, v.new_empty(live, dtype=torch.int8), tau.new_empty(rows)
 
 
 @operator("dense_triton_backward")
@@ -215,16 +219,16 @@ def backward_op(
     a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
     centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
     seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
-    align: int, alpha: float, bias: float | None, narrow: float, dropout: float, out: Tensor, tau: Tensor, live: Tensor,
-    norm: Tensor, dout: Tensor,
+    align: int, alpha: float, bias: float | None, narrow: float, dropout: float, trains: bool, out: Tensor, tau: Tensor,
+    live: Tensor, rows: Tensor, dout: Tensor,
 ) -> list[Tensor]:  # fmt: skip
     """Gradients of a, b, v, readout, key_bias, row_bias and centre; an empty tensor where there is none."""
     from .triton_dense_launch import backward
 
     call = _call(a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, seed, left, right, heads,
-                 core, scale, linear, bent, align, alpha, bias, narrow, dropout)  # fmt: skip
+                 core, scale, linear, bent, align, alpha, bias, narrow, dropout, trains)  # fmt: skip
     given = (a, b, v, readout, key_bias, row_bias, centre)
-    found = backward(call, out, tau, live, norm, dout)
+    found = backward(call, out, tau, live, rows, dout)
     return [a.new_empty(0) if x is None or y is None else y.to(x.dtype) for x, y in zip(given, found, strict=True)]
 
 

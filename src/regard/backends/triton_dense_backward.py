@@ -9,7 +9,7 @@ Where several heads of queries share keys, a program of keys walks over those he
 import triton
 import triton.language as tl
 
-from .triton_dense_forward import bell, factors, tile
+from .triton_dense_forward import LN2, LOG2E, bell, tile
 from .triton_dense_parts import (
     average,
     averages,
@@ -22,7 +22,6 @@ from .triton_dense_parts import (
     put_pulls,
     received,
     rows_of,
-    slopes,
     through,
     weights,
 )
@@ -56,15 +55,15 @@ def _tile_pull(
             tl.debug_barrier()  # the tile before has been read
             dw = through(DS, dw, BM, BN)
         if KEYS:
-            t = tl.load(TAU + j, mask=j < n, other=float("inf"))[None, :]
-            mean = tl.load(DELTA + j, mask=j < n, other=0.0)[None, :]
+            t, mean = row_of(TAU, DELTA, j, n, ALIGN, CHOSEN)
+            t, mean = t[None, :], mean[None, :]
         else:
             t, mean = tau[:, None], delta[:, None]
-        w = weights(s, t, power, ALIGN)
+        w = weights(s, t, power, ALIGN, INTERPRETED)
         if NORMED:
             w *= tl.load(NORM + j, mask=j < n, other=1.0)[None, :] if KEYS else norm[:, None]
         if CHOSEN:  # no values: dw is the entropy's gradient, and so is the pull of -log p
-            dw *= tl.where(s > -float("inf"), (t - s) * 0.6931471805599453, 0.0)
+            dw *= tl.where(s > -float("inf"), (t - s) * LN2, 0.0)
         i = i0 + tl.arange(0, BM)
         factor = 1.0
         if DROPPED:
@@ -94,14 +93,26 @@ def _tile_pull(
 
 
 @triton.jit
+def row_of(TAU, DELTA, i, n, ALIGN: tl.constexpr, CHOSEN: tl.constexpr):
+    """tau of rows, and the mean of dw that they take out."""
+    tau = tl.load(TAU + i, mask=i < n, other=float("inf"))
+    delta = tau
+    if ALIGN != 1:  # a sigmoid's keys are judged by themselves
+        delta = tl.load(DELTA + i, mask=i < n, other=0.0)
+    if ALIGN == 1 or CHOSEN:  # a softmax's was kept in base 2
+        tau *= LOG2E
+    return tau, delta
+
+
+@triton.jit
 def _pull_head(
-    g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, LIVE, LENGTHS, KEEP, LOW,
-    HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout, heads, group, keep_b,
-    keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
-    DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
-    PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr, DROPPED: tl.constexpr,
-    NORMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr,
-    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIVE, LENGTHS, KEEP,
+    LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout, heads, group,
+    keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
+    WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
+    BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
+    DROPPED: tl.constexpr, NORMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr,
+    READ: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What a block receives of the g-th head of queries: vectors, readout, values, and the sums of ds."""
     batch, head = g // heads, g % heads
@@ -124,33 +135,19 @@ def _pull_head(
         own = tl.load(OWN + g * own_total + i, mask=real, other=0.0)
     if KEPT and KEYS:
         own = tl.where(tl.load(KEEP + i, mask=real, other=0) > 0, own, -float("inf"))
-    tau = tl.full([BM], float("inf"), tl.float32)
-    delta = tl.zeros([BM], tl.float32)
+    tau, delta = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
     if not KEYS:
-        tau = tl.load(TAU + i, mask=real, other=float("inf"))
-        if ALIGN == 0:
-            delta = tl.load(DELTA + i, mask=real, other=0.0)
+        if ALIGN != 1 and not CHOSEN:  # the mean of dw that a row takes out, for the side of the keys too
+            mean = rows_of(MEAN + g * n * DVW, i, n, DVW, DVP, False)
+            tl.store(DELTA + i, tl.sum(xo.to(tl.float32) * mean.to(tl.float32), 1), mask=real)
+            tl.debug_barrier()
+        tau, delta = row_of(TAU, DELTA, i, n, ALIGN, CHOSEN)
     norm = delta
     if NORMED and not KEYS:
         norm = tl.load(NORM + i, mask=real, other=1.0)
     start, inner, outer, stop = tiles_of(i0, rows, columns, before, after, BM, BN, KEPT)
     low, high = span_of(LOW + g * own_total, HIGH + g * own_total, i, own_total, SPANNED)
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, real, columns, BN, SPANNED)
-    if ALIGN > 1 and not KEYS:  # the mean of dw that a sparse row takes out
-        total = tl.zeros([BM], tl.float32)
-        slope = tl.zeros([BM], tl.float32)
-        for first in range(start, stop, BN):
-            if tl.load(LIVE + (i0 // BM) * tl.cdiv(m, BN) + first // BN) > 0:
-                s = tile(x, XT, YT, Y, R, mode, own, BIAS, KEEP, low, high, i0, first, rows, columns, other_total,
-                         before, after, scale, stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED,
-                         False, PRECISION, INTERPRETED)  # fmt: skip
-                yo = rows_of(YO, first + tl.arange(0, BN), other_total, DVW, DVP, False)
-                u = slopes(s, tau[:, None], power, ALIGN)
-                factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
-                total += tl.sum(u * factor * product(xo, tl.trans(yo), PRECISION, INTERPRETED), 1)
-                slope += tl.sum(u, 1)
-        delta = total / tl.where(slope > 0, slope, 1.0)
-        tl.store(DELTA + i, delta, mask=real)
     sums, moved = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
     for first in range(inner, outer, BN):
         dx, read, dv, sums, moved = _tile_pull(
@@ -179,15 +176,16 @@ def _pull_head(
 
 @triton.jit
 def pull_kernel(
-    X, Y, XT, YT, XL, YL, R, READOUT, MODES, OWN, BIAS, XO, YO, TAU, DELTA, NORM, LIVE, LENGTHS, KEEP, LOW, HIGH, SEED,
-    CENTRE, DS, DX, DV, SUMS, READS, MOVED, n, m, left, right, scale, narrow, dropout, bend, linear, heads, group,
+    X, Y, XT, YT, XL, YL, R, READOUT, MODES, OWN, BIAS, XO, YO, TAU, DELTA, NORM, MEAN, LIVE, LENGTHS, KEEP, LOW, HIGH,
+    SEED, CENTRE, DS, DX, DV, SUMS, READS, MOVED, n, m, left, right, scale, narrow, dropout, bend, linear, heads, group,
     keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
     BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
     DROPPED: tl.constexpr, NORMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr,
     READ: tl.constexpr, GROUPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """XO and YO are the gradients of the outputs on the queries' side and the values on the keys' side.
+    """XO and YO are the gradients of the outputs on the queries' side and the values on the keys' side. MEAN is the
+    output, or what stands for it in a sparse alignment: its product with XO is DELTA, which the queries' side writes.
 
     DX (places, D): the gradient of X. SUMS: ds over the other side, for each head of queries.
     """
@@ -215,10 +213,11 @@ def pull_kernel(
         for member in range(group):
             g = at * group + member
             dx, read, dv, sums = _pull_head(
-                g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, LIVE, LENGTHS,
-                KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout,
-                heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED,
-                BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, CHOSEN, ALIGN, KEYS, READ, PRECISION, INTERPRETED,
+                g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIVE,
+                LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed,
+                dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN,
+                OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, CHOSEN, ALIGN, KEYS, READ, PRECISION,
+                INTERPRETED,
             )  # fmt: skip
             if CORE > 0:  # each head has a readout of its own: what it adds is added in memory, registers are full
                 dx = received(dx, sums, READOUT + g * D, bend, linear, D, DP, BM, CORE)
@@ -228,10 +227,11 @@ def pull_kernel(
             put_pulls(DX, i0, own_total, dx * bend, D, DP, BM, CORE, False)
     else:
         dx, read, dv, sums = _pull_head(
-            at, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, LIVE, LENGTHS,
-            KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout,
-            heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED,
-            BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, CHOSEN, ALIGN, KEYS, READ, PRECISION, INTERPRETED,
+            at, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIVE,
+            LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed,
+            dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN,
+            OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, CHOSEN, ALIGN, KEYS, READ, PRECISION,
+            INTERPRETED,
         )  # fmt: skip
         dx = received(dx, sums, READOUT + at * D, bend, linear, D, DP, BM, CORE)
         put_pulls(DX, i0, own_total, dx, D, DP, BM, CORE, False)

@@ -14,11 +14,15 @@ from .triton_dense_parts import (
     product,
     put_averages,
     rows_of,
+    slopes,
     times,
     weights,
 )
 from .triton_noise import or_dropped, uniform
-from .triton_ranges import allowed, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of
+from .triton_ranges import allowed, length_of, narrowed, partial_tile, partial_tiles, seen_by, span_of, tiles_of
+
+LOG2E = tl.constexpr(1.4426950408889634)
+LN2 = tl.constexpr(0.6931471805599453)
 
 
 @triton.jit
@@ -94,7 +98,7 @@ def _soften(
 
 @triton.jit
 def softmax_kernel(
-    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, CENTRE, OUT, TAU, NORM, n, m, left, right,
+    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, CENTRE, OUT, TAU, ROWS, n, m, left, right,
     scale, dropout, narrow, heads, group, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr,
     DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
@@ -132,12 +136,11 @@ def softmax_kernel(
         factor = factors(i, first, centre, narrow, seed, dropout, head, batch, BM, BN, BELL, DROPPED)
         top, sums, acc = _soften(top, sums, acc, s, v, factor, CORE, PRECISION, INTERPRETED)
     full = sums > 0
-    acc = times(acc, 1.0 / tl.where(full, sums, 1.0), CORE)
-    put_averages(OUT + g * n * DV, i, n, acc, DV, DVP, CORE)
-    sums, top = tl.where(full, sums, 1.0), tl.where(full, top, 0.0)
-    tau = top + tl.log2(sums)
-    tl.store(TAU + g * n + i, tl.where(full, tau, float("inf")), mask=i < n)
-    tl.store(NORM + g * n + i, sums * tl.exp2(top - tau), mask=i < n)  # 1, but for the rounding of tau
+    sums, top = tl.where(full, sums, 1.0), tl.where(full, top, float("inf"))
+    put_averages(OUT + g * n * DV, i, n, times(acc, 1.0 / sums, CORE), DV, DVP, CORE)
+    tl.store(TAU + g * n + i, (top + tl.log2(sums)) * LN2, mask=i < n)
+    tl.store(ROWS + g * n + i, top, mask=i < n)  # the backward's weights are these, to the last bit of tau
+    tl.store(ROWS + (tl.num_programs(1) + g) * n + i, 1.0 / sums, mask=i < n)
 
 
 @triton.jit
@@ -158,32 +161,43 @@ def row_side(A, MODES, OWN, g, i, n, CORE: tl.constexpr, D: tl.constexpr, DP: tl
 
 @triton.jit
 def _add(
-    acc, s, tau, power, factor, V, LIVE, first, m, CORE: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr,
-    BN: tl.constexpr, ALIGN: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    acc, mean, slope, s, tau, power, factor, V, LIVE, first, m, CORE: tl.constexpr, DV: tl.constexpr,
+    DVP: tl.constexpr, BN: tl.constexpr, ALIGN: tl.constexpr, TRAINS: tl.constexpr,
+    WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """One more tile with known tau. Of a sparse alignment, a tile without a weight adds nothing and is noted."""
+    w = weights(s, tau, power, ALIGN, INTERPRETED)
     if ALIGN == 1:
         v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
-        acc += average(weights(s, tau, power, ALIGN) * factor, v, CORE, PRECISION, INTERPRETED)
+        acc += average(w * factor, v, CORE, PRECISION, INTERPRETED)
     else:
-        w = weights(s, tau, power, ALIGN)
         live = tl.max(tl.max(w, 1), 0) > 0
         tl.store(LIVE + first // BN, live.to(tl.int8))
         if live:
             v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
             acc += average(w * factor, v, CORE, PRECISION, INTERPRETED)
-    return acc
+            if TRAINS:
+                u = slopes(s, tau, power, ALIGN)
+                slope += tl.sum(u, 1)
+                mean += average(u * factor, v, CORE, PRECISION, INTERPRETED)
+    return acc, mean, slope
 
 
 @triton.jit
 def known_kernel(
-    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, OUT, TAU, LIVE, n, m, left, right, scale,
-    dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr,
-    DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
-    ALIGN: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, OUT, TAU, LIVE, MEAN, n, m, left, right,
+    scale, dropout, offset, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr,
+    D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr,
+    SPANNED: tl.constexpr, ALIGN: tl.constexpr, COUNTED: tl.constexpr, TRAINS: tl.constexpr,
+    DROPPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """out = sum_j f(s - tau) v_j where tau is known; which tiles hold weights."""
+    """out = sum_j f(s - tau) v_j, and which tiles hold weights. A sigmoid's tau is the logarithm of how many keys a row
+    sees (COUNTED), or `offset`; that of sparse alignments is known.
+
+    MEAN (g, n, DV), where a sparse alignment TRAINS: sum_j f'(s - tau) v_j over the sum of f', which the gradient of a
+    row takes out.
+    """
     g, batch, head, i0, i = block_of(n, heads, BM)
     seed = tl.load(SEED) if DROPPED else 0
     length = length_of(LENGTHS, batch, m, PADDED)
@@ -192,24 +206,33 @@ def known_kernel(
     AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * WIDTH
     B, V, BIAS, KEEP = B + shared * m * D, V + shared * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
     LIVE += (g * tl.cdiv(n, BM) + i0 // BM) * tl.cdiv(m, BN)
-    tau = tl.load(TAU + g * n + i, mask=i < n, other=float("inf"))[:, None]
-    acc = averages(CORE, BM, DVP)
     start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
     low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
+    if ALIGN == 1:
+        seen = seen_by(i, length, left, right, low, high, KEEP, start, stop, BM, BN, KEPT, SPANNED)
+        tau = tl.log(tl.maximum(seen, 1).to(tl.float32)) if COUNTED else tl.zeros([BM], tl.float32) + offset
+        tau = tl.where(seen > 0, tau, float("inf"))
+        tl.store(TAU + g * n + i, tau, mask=i < n)
+        tau = tau[:, None] * LOG2E
+    else:
+        tau = tl.load(TAU + g * n + i, mask=i < n, other=float("inf"))[:, None]
+    acc, mean, slope = averages(CORE, BM, DVP), averages(CORE, BM, DVP), tl.zeros([BM], tl.float32)
     for first in range(inner, outer, BN):
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
                  stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, True, PRECISION,
                  INTERPRETED)  # fmt: skip
         factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
-        acc = _add(acc, s, tau, power, factor, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN, True, PRECISION,
-                   INTERPRETED)  # fmt: skip
+        acc, mean, slope = _add(acc, mean, slope, s, tau, power, factor, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN,
+                                TRAINS, True, PRECISION, INTERPRETED)  # fmt: skip
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
                  stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, False, PRECISION,
                  INTERPRETED)  # fmt: skip
         factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
-        acc = _add(acc, s, tau, power, factor, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN, False, PRECISION,
-                   INTERPRETED)  # fmt: skip
+        acc, mean, slope = _add(acc, mean, slope, s, tau, power, factor, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN,
+                                TRAINS, False, PRECISION, INTERPRETED)  # fmt: skip
     put_averages(OUT + g * n * DV, i, n, acc, DV, DVP, CORE)
+    if TRAINS:
+        put_averages(MEAN + g * n * DV, i, n, times(mean, 1.0 / tl.where(slope > 0, slope, 1.0), CORE), DV, DVP, CORE)

@@ -7,7 +7,7 @@ import torch
 import triton
 from torch import Tensor
 
-from .ranges import Ranges, counts
+from .ranges import Ranges
 from .spans import keys_spans
 from .triton_choose_kernel import choose_kernel
 from .triton_dense import side_of
@@ -23,7 +23,7 @@ STEPS = 40  # of Newton's at most
 ROOM = 128  # scores that a row of a sparse alignment gathers; a larger support takes several walks
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Call:
     """One call over g = batch x heads of queries: a (g, n, d), all contiguous.
 
@@ -51,6 +51,7 @@ class Call:
     narrow: float
     seed: Tensor | None = None  # of dropout
     dropout: float = 0.0
+    trains: bool = True  # whether a gradient will be asked for
 
     @property
     def group(self) -> int:
@@ -80,7 +81,9 @@ class Tables:
         self.across: tuple[Tensor, Tensor] = (a, b)
         self.strides = n, m
         own = None if call.row_bias is None else call.row_bias.float()
-        keys = None if call.key_bias is None else call.key_bias.float().repeat_interleave(call.group, 0)
+        keys = None if call.key_bias is None else call.key_bias.float()
+        if keys is not None and call.group > 1:
+            keys = keys.repeat_interleave(call.group, 0)
         if call.core != DOT:
             assert call.readout is not None
             r = call.readout.float()
@@ -135,23 +138,35 @@ def sizes_of(call: Call, tables: Tables, backward: bool) -> dict[str, Any]:
     } | ({"DVW": d_v} if backward else {"DV": d_v}) | {"DVP": max(16, triton.next_power_of_2(d_v))}  # fmt: skip
 
 
+# Rows and columns of a tile, warps, stages, registers of a thread (None: as many as it likes); measured on an H200.
+# Tiles of sparse alignments are square, since both sides of the backward share the list of those that hold weights.
+TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
+    ("dot", "forward"): (128, 64, 4, 3, None),
+    ("dot", "backward"): (64, 64, 4, 3, None),
+    ("dot", "sparse"): (64, 64, 4, 3, None),
+    ("wide dot", "forward"): (64, 64, 4, 2, None),  # heads over 64, or fp32
+    ("wide dot", "backward"): (64, 64, 4, 2, None),
+    ("wide dot", "sparse"): (64, 64, 4, 2, None),
+    ("pair", "forward"): (64, 128, 8, 2, 128),
+    ("pair", "backward"): (32, 64, 4, 2, 128),
+    ("pair", "sparse"): (64, 64, 8, 2, 128),
+    ("fp32 pair", "forward"): (32, 128, 4, 2, None),
+    ("fp32 pair", "backward"): (32, 64, 4, 2, 128),
+    ("fp32 pair", "sparse"): (64, 64, 8, 2, 128),
+}
+
+
 def _tiles(call: Call, backward: bool) -> dict[str, int]:
-    """Rows and columns of a tile, warps, stages, registers of a thread: measured on an H200."""
-    full, sparse = call.v.dtype == torch.float32, call.align > SIGMOID
-    width, side = max(call.a.shape[2], call.v.shape[2]), side_of(call.a, call.v)
-    wide = width > 64 or full
-    if side == 32:
-        return {"BM": side, "BN": side, "num_warps": 4, "num_stages": 1}
-    if call.core == DOT:
-        rows = 64 if backward or wide or sparse else 128
-        return {"BM": rows, "BN": 64, "num_warps": 4, "num_stages": 2 if wide else 3}
-    if sparse:  # both sides of the backward share the list of tiles that hold weights, so tiles are square
-        return {"BM": 64, "BN": 64, "num_warps": 8, "num_stages": 2, "maxnreg": 128}
-    if backward:
-        return {"BM": 32, "BN": 64, "num_warps": 4, "num_stages": 2, "maxnreg": 128}
-    if full:
-        return {"BM": 32, "BN": 128, "num_warps": 4, "num_stages": 2}
-    return {"BM": 64, "BN": 128, "num_warps": 8, "num_stages": 2, "maxnreg": 128}
+    full = call.v.dtype == torch.float32
+    if side_of(call.a, call.v) == 32:
+        rows, columns, warps, stages, registers = 32, 32, 4, 1, None
+    else:
+        wide = full or max(call.a.shape[2], call.v.shape[2]) > 64
+        core = ("wide dot" if wide else "dot") if call.core == DOT else "fp32 pair" if full else "pair"
+        turn = "sparse" if call.align > SIGMOID else "backward" if backward else "forward"
+        rows, columns, warps, stages, registers = TILES[core, turn]
+    made = {"BM": rows, "BN": columns, "num_warps": warps, "num_stages": stages}
+    return made if registers is None else made | {"maxnreg": registers}
 
 
 def _where(call: Call) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
@@ -165,41 +180,45 @@ def _where(call: Call) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
 
 
 def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """out (g, n, d_v); tau (g, n) fp32; which tiles hold weights, for sparse alignments; of softmax (g, n) the sum of
-    exp(s - tau), which the rounding of tau leaves next to 1."""
-    tables, (g, n, _), m = Tables(call, False), call.a.shape, call.b.shape[1]
-    sizes = sizes_of(call, tables, False)
+    """out (g, n, d_v); tau (g, n) fp32; of sparse alignments which tiles hold weights; what the backward asks of rows.
+
+    Of softmax that is (2, g, n), the largest score in base 2 and the reciprocal of the sum relative to it. Of a sparse
+    alignment that trains it is (g, n, d_v), the mean of the values weighted by slopes.
+    """
+    a, align, (g, n, _) = call.a, call.align, call.a.shape
     out = call.v.new_empty((g, n, call.v.shape[2]))
-    tau = torch.empty((g, n), dtype=torch.float32, device=out.device)
-    live = torch.zeros(live_shape(call) if call.align > SIGMOID else 0, dtype=torch.int8, device=out.device)
-    norm = torch.empty((g, n) if call.align == SOFTMAX else 0, dtype=torch.float32, device=out.device)
+    tau = torch.empty((g, n), dtype=torch.float32, device=a.device)
+    live = torch.empty(live_shape(call), dtype=torch.int8, device=a.device)
+    rows = torch.empty(rows_shape(call), dtype=torch.float32, device=a.device)
     if not out.numel():
-        return out, tau.fill_(float("inf")), live, norm.fill_(1.0)
+        return out, tau.fill_(float("inf")), live, rows.fill_(1.0)
+    tables = Tables(call, False)
+    sizes = sizes_of(call, tables, False)
     grid, vectors, marks, numbers = given(call, tables, sizes)
-    a, seed = call.a, noise_of(call)
-    dropped = {"DROPPED": call.seed is not None}
-    if call.align == SOFTMAX:
+    seed, dropped = noise_of(call), call.seed is not None
+    if align == SOFTMAX:
         softmax_kernel[grid](
-            *vectors, call.v, *marks, seed, or_other(call.centre, a), out, tau, norm, *numbers[:5], call.dropout,
-            call.narrow * LOG2E, *numbers[5:], BELL=call.centre is not None, **dropped, **sizes,
+            *vectors, call.v, *marks, seed, or_other(call.centre, a), out, tau, rows, *numbers[:5], call.dropout,
+            call.narrow * LOG2E, *numbers[5:], BELL=call.centre is not None, DROPPED=dropped, **sizes,
         )  # fmt: skip
-        found = tau / LOG2E
-        again = torch.where(found < float("inf"), tau - found * LOG2E, 0.0)  # the backward reads it in base 2 again
-        return out, found, live, norm.mul_(again.exp2())
-    if call.align == SIGMOID:
-        seen = counts(call.ranges, g // call.heads, call.heads, n, m, a.device, call.low, call.high).reshape(g, n)
-        tau = seen.clamp_min(1).float().log() if call.bias is None else torch.full_like(tau, -call.bias)
-        tau = tau.masked_fill_(seen == 0, float("inf"))
-    else:
+        return out, tau, live, rows
+    if align > SIGMOID:
         some = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
         rooms = rooms_of(g, grid[0] * sizes["BM"], ROOM, a.device)
-        threshold_kernel[grid](*vectors, *marks, tau, *rooms, *numbers, call.power, ALIGN=call.align, STEPS=STEPS,
+        threshold_kernel[grid](*vectors, *marks, tau, live, *rooms, *numbers, call.power, ALIGN=align, STEPS=STEPS,
                                ROOM=ROOM, FEW=16, **some)  # fmt: skip
     known_kernel[grid](
-        *vectors, call.v, *marks, seed, out, tau * call.unit, live, *numbers[:5], call.dropout, *numbers[5:],
-        call.power, ALIGN=call.align, **dropped, **sizes,
+        *vectors, call.v, *marks, seed, out, tau, live, rows, *numbers[:5], call.dropout, -(call.bias or 0.0),
+        *numbers[5:], call.power, ALIGN=align, COUNTED=call.bias is None, TRAINS=rows.numel() > 0, DROPPED=dropped,
+        **sizes,
     )  # fmt: skip
-    return out, tau, live, norm
+    return out, tau, live, rows
+
+
+def rows_shape(call: Call) -> tuple[int, ...]:
+    if call.align == SOFTMAX:
+        return 2, *call.a.shape[:2]
+    return (*call.a.shape[:2], call.v.shape[2]) if call.align > SIGMOID and call.trains else (0,)
 
 
 def rooms_of(g: int, rows: int, room: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
@@ -238,62 +257,68 @@ def choose(call: Call, seed: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     return index, tau / LOG2E, entropy / LOG2E
 
 
-def live_shape(call: Call) -> tuple[int, int, int]:
-    tiles = _tiles(call, False)
-    return call.a.shape[0], -(-call.a.shape[1] // tiles["BM"]), -(-call.b.shape[1] // tiles["BN"])
+def live_shape(call: Call) -> tuple[int, ...]:
+    if call.align <= SIGMOID:
+        return (0,)
+    side = side_of(call.a, call.v)
+    return call.a.shape[0], -(-call.a.shape[1] // side), -(-call.b.shape[1] // side)
 
 
 def backward(
-    call: Call, out: Tensor, tau: Tensor, live: Tensor, norm: Tensor, dout: Tensor, chosen: Tensor | None = None
+    call: Call, out: Tensor, tau: Tensor, live: Tensor, rows: Tensor, dout: Tensor, chosen: Tensor | None = None
 ) -> list[Tensor | None]:
-    """Gradients of a, b, v, readout, key_bias, row_bias and centre.
+    """Gradients of a, b, v, readout, key_bias, row_bias and centre; None where there is nothing to receive one.
 
     chosen (g, n): of a drawn key, what its row takes out of -log p times dout, the gradient of the entropy.
     """
-    tables, (g, n, d), m = Tables(call, True), call.a.shape, call.b.shape[1]
-    sizes = sizes_of(call, tables, True)
     a, b, v, dout = call.a, call.b, call.v, dout.contiguous()
+    (g, n, d), m = a.shape, b.shape[1]
+    if not (a.numel() and b.numel() and v.numel()):
+        parts = (a, b, v, call.readout, call.key_bias, call.row_bias, call.centre)
+        return [None if x is None else torch.zeros_like(x) for x in parts]
+    tables = Tables(call, True)
+    sizes = sizes_of(call, tables, True)
     summed = call.core != DOT and call.group > 1  # in memory, head by head
-    da, dv = torch.zeros_like(a), torch.zeros_like(v)
-    db = torch.zeros_like(b, dtype=torch.float32 if summed else b.dtype)
-    rows, columns = (torch.zeros((g, places), dtype=torch.float32, device=a.device) for places in (n, m))
-    moved = torch.zeros_like(rows)
+    da, dv = torch.empty_like(a), torch.empty_like(v)
+    db = torch.empty_like(b, dtype=torch.float32 if summed else b.dtype)
+    by_row, by_key, moved, delta = tau.new_empty((g, n)), tau.new_empty((g, m)), tau, chosen
+    if call.centre is not None:
+        moved = torch.empty_like(tau)
+    if delta is None:
+        delta = torch.empty_like(tau)
     read = call.core != DOT
-    blocks = triton.cdiv(n, sizes["BM"])
-    reads = torch.zeros((g, blocks, tables.dp) if read else 0, dtype=torch.float32, device=a.device)
+    reads = tau.new_empty((g, triton.cdiv(n, sizes["BM"]), tables.dp) if read else 0)
     readout = call.readout.float().contiguous() if read and call.readout is not None else a
-    if a.numel() and b.numel() and v.numel():
-        tau = tau * call.unit
-        delta = chosen
-        if delta is None:
-            delta = (dout.float() * out.float()).sum(-1) if call.align == SOFTMAX else torch.zeros_like(tau)
-        whole = norm.reciprocal() if norm.numel() else tau
-        (left, right), scale, strides = _where(call)
-        bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
-        own, keys, seed = tables.own, tables.keys, noise_of(call)
-        scratch = torch.empty(
-            (g if read else 0, triton.cdiv(max(n, m), sizes["BM"]), sizes["BM"], sizes["BN"]),
-            dtype=torch.float32, device=a.device,
+    normed = call.align == SOFTMAX and chosen is None
+    t, norm = (rows[0], rows[1]) if normed else (tau, tau)
+    mean = rows if call.align > SIGMOID else out
+    if not mean.numel():  # the forward was told that nothing trains
+        call.trains = True
+        mean = forward(call)[3]
+    (left, right), scale, strides = _where(call)
+    bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
+    own, keys, seed = tables.own, tables.keys, noise_of(call)
+    blocks = triton.cdiv(max(n, m), sizes["BM"])
+    scratch = tau.new_empty((g, blocks, sizes["BM"], sizes["BN"]) if read else 0)
+    lengths, keep = or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a)
+    spans = ((call.low, call.high),) * 2
+    if call.low is not None and call.high is not None:
+        spans = (call.low, call.high), keys_spans(call.low, call.high, m)
+    for side in (0, 1):
+        x, y = (a, b)[side], (b, a)[side]
+        both = [pair if side == 0 else pair[::-1] for pair in (tables.across, tables.along, (dout, v))]
+        lines = tables.strides if side == 0 else tables.strides[::-1]
+        sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": (keys, own)[side] is not None}
+        pull_kernel[(triton.cdiv(x.shape[1], sizes["BM"]), x.shape[0])](
+            x, y, *both[0], *both[1], tables.readout, readout, tables.modes,
+            or_other((own, keys)[side], a), or_other((keys, own)[side], a), *both[2], t, delta, norm, mean, live,
+            lengths, keep, *(or_other(x, a) for x in spans[side]), seed, or_other(call.centre, a), scratch, (da,
+            db)[side], dv, (by_row, by_key)[side], reads, moved, n, m, left, right, scale, call.narrow * LOG2E,
+            call.dropout, bend, linear, *strides, *lines, call.power, BELL=call.centre is not None,
+            CHOSEN=chosen is not None, ALIGN=call.align, KEYS=side == 1, READ=read and side == 0,
+            GROUPED=call.group > 1, DROPPED=call.seed is not None, NORMED=normed, **sizes,
         )  # fmt: skip
-        lengths, keep = or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a)
-        spans = ((call.low, call.high),) * 2
-        if call.low is not None and call.high is not None:
-            spans = (call.low, call.high), keys_spans(call.low, call.high, m)
-        for side in (0, 1):
-            x, y = (a, b)[side], (b, a)[side]
-            both = [pair if side == 0 else pair[::-1] for pair in (tables.across, tables.along, (dout, v))]
-            lines = tables.strides if side == 0 else tables.strides[::-1]
-            sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": (keys, own)[side] is not None}
-            pull_kernel[(triton.cdiv(x.shape[1], sizes["BM"]), x.shape[0])](
-                x, y, *both[0], *both[1], tables.readout, readout, tables.modes,
-                or_other((own, keys)[side], a), or_other((keys, own)[side], a), *both[2], tau, delta, whole, live,
-                lengths, keep, *(or_other(x, a) for x in spans[side]), seed, or_other(call.centre, a), scratch, (da,
-                db)[side], dv, (rows, columns)[side], reads, moved, n, m, left, right, scale, call.narrow * LOG2E,
-                call.dropout, bend, linear, *strides, *lines, call.power, BELL=call.centre is not None,
-                CHOSEN=chosen is not None, ALIGN=call.align, KEYS=side == 1, READ=read and side == 0,
-                GROUPED=call.group > 1, DROPPED=call.seed is not None, NORMED=norm.numel() > 0, **sizes,
-            )  # fmt: skip
-    by_key = columns.view(b.shape[0], call.group, m)  # of each head that shares a key
+    shared = by_key.view(b.shape[0], call.group, m)  # of each head that shares a key
     dreadout = None
     if read:
         assert call.readout is not None
@@ -301,11 +326,13 @@ def backward(
         if call.core == TANH:
             dreadout = 2 * total
         else:
-            sums = torch.einsum("gnd,gn->gd", a.float(), rows)
-            sums += torch.einsum("kmd,khm->khd", b.float(), by_key).flatten(0, 1)
+            sums = torch.einsum("gnd,gn->gd", a.float(), by_row)
+            sums += torch.einsum("kmd,khm->khd", b.float(), shared).flatten(0, 1)
             dreadout = call.bent * total + call.linear * sums
         dreadout = dreadout.to(call.readout.dtype)
-    return [da, db.to(b.dtype), dv, dreadout, by_key.sum(1), rows, 2 * call.narrow * moved]
+    dkeys = None if call.key_bias is None else by_key if call.group == 1 else shared.sum(1)
+    dcentre = None if call.centre is None else 2 * call.narrow * moved
+    return [da, db.to(b.dtype), dv, dreadout, dkeys, None if call.row_bias is None else by_row, dcentre]
 
 
 def or_other(x: Tensor | None, other: Tensor) -> Tensor:

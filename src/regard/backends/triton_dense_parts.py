@@ -137,12 +137,38 @@ def rows_of(base, i, count, D: tl.constexpr, DP: tl.constexpr, WHOLE: tl.constex
 
 
 @triton.jit
-def weights(s, tau, power, ALIGN: tl.constexpr):
+def logistic(x, INTERPRETED: tl.constexpr):
+    """u / (1 + u), u = 2^x; 0 where x is -inf.
+
+    Special functions are what a sigmoid waits for: two fractions share one reciprocal. The hardware's tanh would be one
+    a weight, but weights of about 1 / n are what its error leaves of 1 + tanh.
+    """
+    u = tl.exp2(tl.minimum(x, MOST))
+    if INTERPRETED:
+        return u / (1.0 + u)
+    else:
+        return tl.inline_asm_elementwise(
+            """{
+            .reg .f32 p, q, r;
+            add.f32 p, $2, 0f3F800000;
+            add.f32 q, $3, 0f3F800000;
+            mul.f32 r, p, q;
+            rcp.approx.ftz.f32 r, r;
+            mul.f32 q, q, r;
+            mul.f32 p, p, r;
+            mul.f32 $0, $2, q;
+            mul.f32 $1, $3, p;
+            }""",
+            "=f,=f,f,f", [u], tl.float32, True, 2)  # fmt: skip
+
+
+@triton.jit
+def weights(s, tau, power, ALIGN: tl.constexpr, INTERPRETED: tl.constexpr):
     """f(s - tau); 0 where s is -inf or tau is +inf."""
     if ALIGN == 0:
         return tl.exp2(s - tau)
     elif ALIGN == 1:
-        return 1.0 / (1.0 + tl.exp2(tau - s))
+        return logistic(s - tau, INTERPRETED)
     elif ALIGN == 2:
         return tl.maximum(s - tau, 0.0)
     elif ALIGN == 3:
@@ -173,7 +199,7 @@ def moments(s, tau, power, ALIGN: tl.constexpr):
         return 0.25 * tl.sum(rest * rest, 1), 0.5 * tl.sum(rest, 1), 0.5 * tl.sum((rest > 0).to(tl.float32), 1)
     else:
         slope = tl.sum(slopes(s, tau, power, ALIGN), 1)
-        return tl.sum(weights(s, tau, power, ALIGN), 1), slope, slope * 0.0
+        return tl.sum(weights(s, tau, power, ALIGN, True), 1), slope, slope * 0.0
 
 
 @triton.jit

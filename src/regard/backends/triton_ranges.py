@@ -44,6 +44,26 @@ def narrowed(start, inner, outer, stop, low, high, real, m, BN: tl.constexpr, SP
 
 
 @triton.jit
+def seen_by(
+    i, m, left, right, low, high, KEEP, start, stop, BM: tl.constexpr, BN: tl.constexpr, KEPT: tl.constexpr,
+    SPANNED: tl.constexpr,
+):  # fmt: skip
+    """How many of m columns each row sees, all of them in the tiles from start to stop."""
+    first, last = tl.maximum(i - left, 0), tl.minimum(i + right + 1, m)
+    if SPANNED:
+        first, last = tl.maximum(first, low), tl.minimum(last, high)
+    seen = tl.maximum(last - first, 0)
+    if KEPT:
+        seen = tl.zeros([BM], tl.int32)
+        for tile in range(start, stop, BN):
+            j = tile + tl.arange(0, BN)
+            kept = tl.load(KEEP + j, mask=j < m, other=0) > 0
+            may = kept[None, :] & (j[None, :] >= first[:, None]) & (j[None, :] < last[:, None])
+            seen += tl.sum(may.to(tl.int32), 1)
+    return seen
+
+
+@triton.jit
 def partial_tiles(start, inner, outer, stop, BN: tl.constexpr):
     """How many tiles are not allowed whole."""
     return (inner - start) // BN + tl.cdiv(stop - outer, BN)

@@ -20,7 +20,7 @@ def _bound(s, tau, power, ALIGN: tl.constexpr):
     """A larger lower bound of tau, if this tile gives one; -inf while no key was seen."""
     tau = tl.maximum(tau, tl.max(s, 1) - power)
     safe = tl.where(tau == -float("inf"), float("inf"), tau)[:, None]
-    total, slope = tl.sum(weights(s, safe, power, ALIGN), 1), tl.sum(slopes(s, safe, power, ALIGN), 1)
+    total, slope = tl.sum(weights(s, safe, power, ALIGN, True), 1), tl.sum(slopes(s, safe, power, ALIGN), 1)
     return tl.where(total > 1.0, tau + (total - 1.0) / tl.where(slope > 0, slope, 1.0), tau)
 
 
@@ -91,13 +91,16 @@ def _gather(s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM: tl.cons
 
 @triton.jit
 def threshold_kernel(
-    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, TAU, VALUES, COUNTS, BOUNDS, n, m, left, right, scale,
-    heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
-    WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
-    PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, ALIGN: tl.constexpr, STEPS: tl.constexpr,
-    ROOM: tl.constexpr, FEW: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, TAU, LIVE, VALUES, COUNTS, BOUNDS, n, m, left, right,
+    scale, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr,
+    DP: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
+    BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, ALIGN: tl.constexpr,
+    STEPS: tl.constexpr, ROOM: tl.constexpr, FEW: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """TAU (g, n), +inf for a row that sees nobody. VALUES (g, rows, ROOM), COUNTS and BOUNDS are rooms to work in."""
+    """TAU (g, n), +inf for a row that sees nobody; LIVE, no tile, for those that are never met.
+
+    VALUES (g, rows, ROOM), COUNTS and BOUNDS are rooms to work in.
+    """
     g, batch, head, i0, i = block_of(n, heads, BM)
     length = length_of(LENGTHS, batch, m, PADDED)
     shared = g // group  # the head of keys
@@ -107,6 +110,11 @@ def threshold_kernel(
     start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
     low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
+    tiles = tl.cdiv(m, BN)
+    LIVE += (g * tl.num_programs(0) + i0 // BM) * tiles
+    for some in range(0, tiles, 128):
+        at = some + tl.arange(0, 128)
+        tl.store(LIVE + at, tl.zeros([128], tl.int8), mask=at < tiles)
     row = g * tl.num_programs(0) * BM + i0
     tau, count = tl.full([BM], -float("inf"), tl.float32), tl.zeros([BM], tl.int32)
     wide = 0
