@@ -14,6 +14,7 @@ from torch.library import Library, infer_schema
 from ..core.errors import Refused
 
 _library = Library("regard", "FRAGMENT")
+_transformed = torch._C._functorch.peek_interpreter_stack  # vmap and its like stand above autograd
 
 
 class Operator:
@@ -24,9 +25,13 @@ class Operator:
         _library.define(name + infer_schema(function, mutates_args=()))
         _library.impl(name, function, "CompositeExplicitAutograd")
         self.call = getattr(torch.ops.regard, name).default
+        self.entry: Callable[..., Any] | None = None  # what autograd runs
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.call(*arguments)
+        """The dispatcher would ask the entry first, which costs as much as all that it does: eager calls go there."""
+        if self.entry is None or torch.compiler.is_compiling() or _transformed() is not None:
+            return self.call(*arguments)
+        return self.entry(*arguments)
 
     def register_fake(self, function: Callable[..., Any]) -> None:
         torch.library.register_fake(self.name, function, lib=_library)
@@ -64,6 +69,7 @@ class Operator:
             with torch._C._AutoDispatchBelowAutograd():
                 return call(*arguments)
 
+        self.entry = entry
         _library.impl(self.name.removeprefix("regard::"), entry, "Autograd")
 
     def once_differentiable(self, backend: str) -> None:

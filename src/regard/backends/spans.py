@@ -81,6 +81,8 @@ def spans_of(plan: Plan) -> Spans:
 
 def _parted(plan: Plan) -> "tuple[list[Segments | Around], Ranges | None]":
     parts = plan.over.parts()
+    if not any(isinstance(part, (Segments, Around)) for part in parts):
+        return [], ranges_of(plan.over, plan.n, plan.m)
     special = [part for part in parts if isinstance(part, (Segments, Around))]
     rest = [part for part in parts if not isinstance(part, (Segments, Around))]
     return special, ranges_of(And(tuple(rest)) if rest else Full(), plan.n, plan.m)

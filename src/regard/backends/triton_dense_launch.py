@@ -20,6 +20,7 @@ DOT, TANH, LEAKY, ABS = range(4)
 SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
 PAD = 128  # places of a table of pairs are padded to whole tiles
 STEPS = 40  # of Newton's at most
+INTERPRETED = triton.knobs.runtime.interpret  # known when kernels are made
 ROOM = 128  # scores that a row of a sparse alignment gathers; a larger support takes several walks
 
 
@@ -75,7 +76,7 @@ class Tables:
         g, n, d = a.shape
         m = b.shape[1]
         self.width = d + d % 2
-        self.dp = max(16, triton.next_power_of_2(d))
+        self.dp = padded(d)
         self.modes = self.readout = a
         self.along: tuple[Tensor, Tensor] = (a, b)
         self.across: tuple[Tensor, Tensor] = (a, b)
@@ -115,6 +116,11 @@ class Tables:
         self.keys = None if keys is None else (keys * call.unit).contiguous()
 
 
+def padded(width: int) -> int:
+    """A power of two that a tensor core takes."""
+    return 1 << max(4, (width - 1).bit_length())
+
+
 def exponentials(x: Tensor, products: Tensor) -> Tensor:
     """exp(2x), or 2x in base 2 for heads whose sums are not products of these."""
     exponent = x * (2 * LOG2E)
@@ -128,14 +134,13 @@ def _padded(x: Tensor, rows: int, columns: int) -> Tensor:
 def sizes_of(call: Call, tables: Tables, backward: bool) -> dict[str, Any]:
     """What kernels are compiled for. fp32 is three parts of 8 bits, six products: as exact as fp32, on tensor cores."""
     d_v = call.v.shape[2]
-    interpreted = triton.knobs.runtime.interpret
     return {
         "CORE": call.core, "D": call.a.shape[2], "DP": tables.dp, "WIDTH": tables.width,
         **_tiles(call, backward), "OWNED": tables.own is not None, "BIASED": tables.keys is not None,
         "PADDED": call.ranges.lengths is not None, "KEPT": call.ranges.keep is not None,
         "SPANNED": call.low is not None,
-        "PRECISION": "bf16x6" if call.v.dtype == torch.float32 else "ieee", "INTERPRETED": interpreted,
-    } | ({"DVW": d_v} if backward else {"DV": d_v}) | {"DVP": max(16, triton.next_power_of_2(d_v))}  # fmt: skip
+        "PRECISION": "bf16x6" if call.v.dtype == torch.float32 else "ieee", "INTERPRETED": INTERPRETED,
+    } | ({"DVW": d_v} if backward else {"DV": d_v}) | {"DVP": padded(d_v)}  # fmt: skip
 
 
 # Rows and columns of a tile, warps, stages, registers of a thread (None: as many as it likes); measured on an H200.
@@ -239,7 +244,7 @@ def given(call: Call, tables: Tables, sizes: dict[str, Any]) -> tuple[Any, ...]:
     bounds = (tables.own, tables.keys, call.ranges.lengths, call.ranges.keep, call.low, call.high)
     marks = (tables.readout, tables.modes, *(or_other(x, a) for x in bounds))
     numbers = (n, m, left, right, scale, *strides, *tables.strides)
-    return (triton.cdiv(n, sizes["BM"]), g), (a, call.b, *tables.across), marks, numbers
+    return (-(-n // sizes["BM"]), g), (a, call.b, *tables.across), marks, numbers
 
 
 def choose(call: Call, seed: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -287,7 +292,7 @@ def backward(
     if delta is None:
         delta = torch.empty_like(tau)
     read = call.core != DOT
-    reads = tau.new_empty((g, triton.cdiv(n, sizes["BM"]), tables.dp) if read else 0)
+    reads = tau.new_empty((g, -(-n // sizes["BM"]), tables.dp) if read else 0)
     readout = call.readout.float().contiguous() if read and call.readout is not None else a
     normed = call.align == SOFTMAX and chosen is None
     t, norm = (rows[0], rows[1]) if normed else (tau, tau)
@@ -298,7 +303,7 @@ def backward(
     (left, right), scale, strides = _where(call)
     bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
     own, keys, seed = tables.own, tables.keys, noise_of(call)
-    blocks = triton.cdiv(max(n, m), sizes["BM"])
+    blocks = -(-max(n, m) // sizes["BM"])
     scratch = tau.new_empty((g, blocks, sizes["BM"], sizes["BN"]) if read else 0)
     lengths, keep = or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a)
     spans = ((call.low, call.high),) * 2
@@ -309,7 +314,7 @@ def backward(
         both = [pair if side == 0 else pair[::-1] for pair in (tables.across, tables.along, (dout, v))]
         lines = tables.strides if side == 0 else tables.strides[::-1]
         sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": (keys, own)[side] is not None}
-        pull_kernel[(triton.cdiv(x.shape[1], sizes["BM"]), x.shape[0])](
+        pull_kernel[(-(-x.shape[1] // sizes["BM"]), x.shape[0])](
             x, y, *both[0], *both[1], tables.readout, readout, tables.modes,
             or_other((own, keys)[side], a), or_other((keys, own)[side], a), *both[2], t, delta, norm, mean, live,
             lengths, keep, *(or_other(x, a) for x in spans[side]), seed, or_other(call.centre, a), scratch, (da,

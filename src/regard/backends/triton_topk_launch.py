@@ -5,7 +5,7 @@ import triton
 from torch import Tensor
 
 from .ranges import NO_BOUND, Ranges
-from .triton_dense_launch import DOT, SPARSEMAX, Call, Tables, given, rooms_of, sizes_of
+from .triton_dense_launch import DOT, SPARSEMAX, Call, Tables, given, padded, rooms_of, sizes_of
 from .triton_topk_kernels import average_kernel, key_kernel, row_kernel, select_kernel
 
 ROWS, ENTRIES = 16, 32  # of a program that gathers
@@ -41,17 +41,13 @@ def best(
     return torch.where(there, rooms[:, :n, :k], values), torch.where(there, places[:, :n, :k], -1)
 
 
-def _padded(width: int) -> int:
-    return max(16, triton.next_power_of_2(width))
-
-
 def averaged(w: Tensor, index: Tensor, v: Tensor) -> Tensor:
     g, n, k = index.shape
     out = v.new_zeros((g, n, v.shape[2]))
     if out.numel() and k:
         average_kernel[(triton.cdiv(n, ROWS), g)](
             w.contiguous(), index, v.contiguous(), out, n, v.shape[1], k, g // v.shape[0], DV=v.shape[2],
-            DVP=_padded(v.shape[2]), BM=ROWS,
+            DVP=padded(v.shape[2]), BM=ROWS,
         )  # fmt: skip
     return out
 
@@ -65,11 +61,11 @@ def pulled(
     (g, n, d), (shared, m, d_v), k = a.shape, v.shape, index.shape[2]
     da, db, dv = (torch.zeros_like(x) for x in (a, b, v))
     sums = torch.zeros((shared, m), device=a.device)
-    reads = torch.zeros((g, triton.cdiv(n, ROWS), _padded(d)), device=a.device)
+    reads = torch.zeros((g, triton.cdiv(n, ROWS), padded(d)), device=a.device)
     if da.numel() and dv.numel() and k:
         r = a if readout is None else readout.float().contiguous()
         parts, ds = torch.empty_like(p), torch.empty_like(p)
-        widths = {"CORE": core, "D": d, "DP": _padded(d), "DV": d_v, "DVP": _padded(d_v)}
+        widths = {"CORE": core, "D": d, "DP": padded(d), "DV": d_v, "DVP": padded(d_v)}
         numbers = (n, m, k, g // shared, scale, linear, bent)
         row_kernel[(triton.cdiv(n, ROWS), g)](
             a, b, v, r, dout, index, p, w, parts, ds, da, reads, *numbers, **widths, BM=ROWS

@@ -161,9 +161,8 @@ class Plan:
             core = Opaque(inner, flat(q), flat(k), self.heads, inner.feature_count(q), _flat_part(self.edge_key))
             return Lowered(core, None, None, modifiers, sink)
         drops = self.align.shift_invariant and found.sink is None and all(m.shifts for m in found.modifiers)
-        if found.row_bias is not None and drops:
-            found = Lowered(found.core, found.key_bias, None, found.modifiers, found.sink)
-        return found
+        row_bias = None if drops else self.score.row_bias(q)
+        return found if row_bias is None else replace(found, row_bias=row_bias.flatten(0, 1))
 
     def output(self, out: Tensor) -> Tensor:
         """(B, H, n, d_v) back to the caller's leading axes."""

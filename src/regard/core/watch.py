@@ -42,7 +42,8 @@ def _tensors(value: Any, path: str) -> list[tuple[str, Tensor]]:
     if isinstance(value, Tensor):
         return [(_NAMED.get(path, path), value)]
     if isinstance(value, Spec):
-        return [found for name, part in value.fields_of() for found in _tensors(part, f"{path}.{name}".strip("."))]
+        parts = [(name, part) for name, part in value.fields_of() if type(part) not in _PLAIN]
+        return [found for name, part in parts for found in _tensors(part, f"{path}.{name}".strip("."))]
     if isinstance(value, tuple):
         return [found for part in value for found in _tensors(part, path)]
     if isinstance(value, Opaque):
@@ -50,6 +51,7 @@ def _tensors(value: Any, path: str) -> list[tuple[str, Tensor]]:
     return []
 
 
+_PLAIN = (type(None), bool, int, float, str)  # most of what a plan is made of: not asked twice
 _NAMED = {"score.core.a": "q", "score.core.b": "k"}
 
 

@@ -71,3 +71,6 @@ class Modified(Score):
         if sink is not None:
             sink = sink.expand(q.shape[0], q.shape[1]).reshape(-1)
         return Lowered(inner.core, inner.key_bias, inner.row_bias, (*inner.modifiers, *self.pointwise()), sink)
+
+    def row_bias(self, q: Tensor) -> Tensor | None:
+        return self.score.row_bias(q)

@@ -19,7 +19,7 @@ class Lowered(Spec):
     """A score in normal form, all leading axes flattened to g = batch x heads.
 
     s_ij = modifiers(core_ij + key_bias_j + row_bias_i); `sink` is the logit of a key without a value.
-    key_bias (g, m) or (g, F, m); row_bias (g, n), dropped where the alignment ignores a shift of a row; sink (g,).
+    key_bias (g, m) or (g, F, m); row_bias (g, n), not there where the alignment ignores a shift of a row; sink (g,).
     """
 
     core: Dot | Pair | Opaque
@@ -89,6 +89,10 @@ class Score(nn.Module):
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered | None:
         """q (B, H, n, d_q), k (B, H, m, d_k), heads already equal."""
+        return None
+
+    def row_bias(self, q: Tensor) -> Tensor | None:
+        """(B, H, n): what a query adds to all its scores beside `lower`. Asked for only where the alignment sees it."""
         return None
 
     def edge_part(self, key: Tensor, join: str) -> Tensor | None:

@@ -133,11 +133,24 @@ class Gaussian(Score, name="gaussian", page="similarity"):
         return half.movedim(-1, -3) if self.by_feature else half.sum(-1)
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
-        a, b = self._scaled(q), self._scaled(k)
+        scale = self._scale(q)
+        a, b = (q, k) if scale != 1.0 else (self._scaled(q), self._scaled(k))
         if self.by_feature:
             return Lowered(Pair(flat(a), -flat(b), None, "negative_half_square"))
-        key_bias, row_bias = -0.5 * wide(b).square().sum(-1), -0.5 * wide(a).square().sum(-1)
-        return Lowered(DotCore(flat(a), flat(b)), key_bias.flatten(0, 1), row_bias.flatten(0, 1))
+        return Lowered(DotCore(flat(a), flat(b), scale), (wide(b).square().sum(-1) * (-0.5 * scale)).flatten(0, 1))
+
+    def _scale(self, q: Tensor) -> float:
+        """Of the dot product and the squares, where vectors are left as they are: not divided, and not rounded again.
+
+        In fp16 they are divided first: squares of what was given could be too large for it.
+        """
+        plain = self.raw is None and not self.by_feature and q.dtype != torch.float16
+        return self.fixed**-2 if plain else 1.0
+
+    def row_bias(self, q: Tensor) -> Tensor | None:
+        scale = self._scale(q)
+        a = q if scale != 1.0 else self._scaled(q)
+        return None if self.by_feature else wide(a).square().sum(-1) * (-0.5 * scale)
 
 
 class Laplace(Score, name="laplace", page="similarity"):
@@ -212,9 +225,11 @@ class Trilinear(Score, name="trilinear", page="general"):
         return (q * u).sum(-1)[..., :, None] + (k * v).sum(-1)[..., None, :] + (q * w) @ k.transpose(-1, -2)
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
-        u, v, w = self._parts(q)[:, :, None]
-        key_bias, row_bias = (wide(k) * wide(v)).sum(-1), (wide(q) * wide(u)).sum(-1)
-        return Lowered(DotCore(flat(q * w), flat(k)), key_bias.flatten(0, 1), row_bias.flatten(0, 1))
+        _, v, w = self._parts(q)[:, :, None]
+        return Lowered(DotCore(flat(q * w), flat(k)), (wide(k) * wide(v)).sum(-1).flatten(0, 1))
+
+    def row_bias(self, q: Tensor) -> Tensor | None:
+        return (wide(q) * wide(self._parts(q)[0, :, None])).sum(-1)
 
 
 class LinearKernel(Score, name="linear_kernel"):
