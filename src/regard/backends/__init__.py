@@ -1,6 +1,6 @@
 """Backends: how a plan runs. Importing this package enlists them, in the order in which "auto" tries them."""
 
-from ..core.registry import cell_makers, enlist
+from ..core.registry import enlist, readers
 from .chunked import Chunked
 from .edges_cpu import EdgesCpu
 from .linear import Linear
@@ -10,7 +10,7 @@ from .separable import Separable
 from .triton_dense import TritonDense
 from .triton_edges import TritonEdges
 from .triton_features import TritonFeatures
-from .triton_map import cells
+from .triton_map import TritonMap
 
 for _backend in (
     Sdpa(),
@@ -24,4 +24,4 @@ for _backend in (
     Reference(),
 ):
     enlist(_backend)
-cell_makers.append(cells)
+readers.append(TritonMap())

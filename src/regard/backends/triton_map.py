@@ -1,48 +1,96 @@
-"""Triton map: the cells of a pyramid on a GPU, straight from queries and keys.
+"""Triton map: what is read off a map on a GPU, straight from queries, keys and tau, in one launch a reading.
 
-What runs here: a softmax over dot products in fp32 or 16 bits, without modifiers, over ranges (causal, window, padding)
-and key masks. Everything else is left to the bands of weights in core/pyramid.
+What is read here: tau, the cells of a pyramid, the entropy of rows, the mass of keys, any tile, and the cells that a
+search descends to. Of dot products (with a bias of keys or rows) in fp32 or 16 bits, without modifiers, under softmax,
+sigmoid, sparsemax and entmax, over ranges (causal, window, padding) and key masks. Everything else is left to the bands
+of weights in core.
 """
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from ..core.alignments import Softmax
+from ..core.alignments import Alignment, Entmax, Sigmoid, Softmax, Sparsemax
 from ..core.cores import Dot
 from .ranges import ranges_of
 
 if TYPE_CHECKING:
     from ..core.evaluate import Problem
-    from ..core.maps import AttentionMap
+    from ..core.lazy_maps import LazyMap
 
 HAS_TRITON = find_spec("triton") is not None
 WIDEST = 256  # of a head
 LARGEST = 128  # side of a cell that one program takes whole
 
 
-def cells(amap: "AttentionMap", cell: int) -> "tuple[Tensor, Tensor, Tensor] | None":
-    """mass, peak and count (g, rows of cells, columns of cells) of a map's heads; None where this cannot."""
-    from ..core.lazy_maps import LazyMap
+class TritonMap:
+    """Reads lazy maps whose tensors are on a GPU."""
 
-    if not HAS_TRITON or not isinstance(amap, LazyMap) or amap.live.device.type != "cuda":
-        return None
-    return cells_of(amap.live, amap.slab, cell)
+    def tau(self, problem: "Problem") -> Tensor | None:
+        read = read_of(problem, slice(0, problem.g), known=False) if _here(problem) else None
+        return None if read is None else _launch().tau_of(read)
+
+    def cells(self, amap: "LazyMap", cell: int) -> tuple[Tensor, Tensor, Tensor] | None:
+        read = self._read(amap) if cell <= LARGEST and not cell & (cell - 1) else None
+        return None if read is None else _launch().cells_of(read, amap.state.tau[amap.slab], cell)
+
+    def entropy(self, amap: "LazyMap") -> Tensor | None:
+        read = self._read(amap)
+        return None if read is None else _launch().entropy_of(read, amap.state.tau[amap.slab])
+
+    def mass(self, amap: "LazyMap") -> Tensor | None:
+        read = self._read(amap)
+        return None if read is None else _launch().mass_of(read, amap.state.tau[amap.slab])
+
+    def band(self, amap: "LazyMap", rows: slice, cols: slice) -> Tensor | None:
+        read = self._read(amap)
+        return None if read is None else _launch().band_of(read, amap.state.tau[amap.slab], rows, cols)
+
+    def within(self, amap: "LazyMap", places: Tensor, cell: int) -> Tensor | None:
+        read = self._read(amap) if cell <= LARGEST and not cell & (cell - 1) else None
+        return None if read is None else _launch().within(read, amap.state.tau[amap.slab], places, cell)
+
+    def _read(self, amap: "LazyMap") -> Any:
+        return read_of(amap.live, amap.slab) if _here(amap.live) else None
 
 
-def cells_of(problem: "Problem", slab: slice, cell: int) -> "tuple[Tensor, Tensor, Tensor] | None":
+def _here(problem: "Problem") -> bool:
+    return HAS_TRITON and problem.device.type == "cuda" and not torch.compiler.is_compiling()
+
+
+def _launch() -> Any:
+    from . import triton_map_launch
+
+    return triton_map_launch
+
+
+def read_of(problem: "Problem", slab: slice, known: bool = True) -> Any:
+    """Some heads of a map as its kernels read them; None where they cannot. known: tau is."""
     score, core = problem.score, problem.score.core
-    plain = not score.modifiers and score.sink is None and score.key_bias is None and problem.factor is None
-    if not plain or type(problem.align) is not Softmax or not isinstance(core, Dot) or core.edge is not None:
+    found = _function(problem.align)
+    if found is None or problem.factor is not None or score.modifiers or not isinstance(core, Dot):
         return None
-    if core.a.dtype == torch.float64 or core.a.shape[-1] > WIDEST or cell > LARGEST or cell & (cell - 1):
+    if core.edge is not None or score.features is not None or core.a.dtype == torch.float64:
+        return None
+    if not 0 < core.a.shape[-1] <= WIDEST or (not known and (found[0] != 0 or score.sink is not None)):
         return None
     ranges = ranges_of(problem.structure, problem.n, problem.m)
-    if ranges is None:
+    if ranges is None or slab.stop - slab.start > 65535 or not problem.n or not problem.m:
         return None
-    from .triton_map_kernels import launch
+    a, b = (x.detach()[slab].contiguous() for x in (core.a, core.b))
+    scale = core.scale
+    if scale <= 0:  # the kernels take the largest of the products before they scale them
+        a, scale = (a * 0, 1.0) if scale == 0 else (-a, -scale)
+    bias, own = (None if x is None else x.detach()[slab].float().contiguous() for x in (score.key_bias, score.row_bias))
+    return _launch().Read(a, b, scale, bias, own, ranges, slab.start, problem.heads, *found)
 
-    a, b = (x.detach()[slab] for x in (core.a, core.b))
-    return launch(a, b, core.scale, ranges, slab.start, problem.heads, cell)
+
+def _function(align: Alignment) -> tuple[int, float] | None:
+    """The number of f in the kernels, and its power 1 / (alpha - 1)."""
+    if type(align) in (Softmax, Sigmoid):
+        return int(type(align) is Sigmoid), 1.0
+    if type(align) in (Entmax, Sparsemax) and isinstance(align, Entmax) and align.raw is None and align.fixed <= 2:
+        return {2.0: 2, 1.5: 3}.get(align.fixed, 4), 1 / (align.fixed - 1)
+    return None

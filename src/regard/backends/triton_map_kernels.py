@@ -1,52 +1,72 @@
-"""The cells of a pyramid: two passes over the tiles of Q K^T, on tensor cores, nothing of n x m written.
+"""What is read off a map: walks over the tiles of Q K^T, on tensor cores, nothing of n x m written unless it is asked.
 
-Operations: 4 n m d a head (two products), 2 n m exponentials; bytes: 2 (n + m) d b + 12 cells. The first pass leaves
-the logarithm of each row's sum, the second adds exp(s - tau) into cells of C x C; a tile holds whole cells, so each is
-written once and no atomic is used.
+Operations: 2 n m d and n m exponentials a head and walk; bytes: 2 (n + m) d b, and what is written. The first walk
+leaves the logarithm of each row's sum, if it is not known; each other adds f(s - tau) up: into cells of C x C, along
+rows or along columns. A tile holds whole cells and a program whole rows, so each is written once and no atomic is used.
+Numbers that change from read to read are not specialised: no length and no place in a map compiles a kernel anew.
 """
 
-from typing import TYPE_CHECKING
-
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
+from .triton_dense_parts import weights
 from .triton_ranges import allowed, length_of, partial_tile, partial_tiles, tiles_of
 
-if TYPE_CHECKING:
-    from .ranges import Ranges
-
-LOG2E = 1.4426950408889634
-TILE, WIDTH, WARPS, STAGES = 128, 128, 4, 3
+LN2 = tl.constexpr(0.6931471805599453)
+CHANGING = ("n", "m", "left", "right", "first_head", "heads", "keep_b", "keep_h", "rows", "columns", "top", "first")
 
 
 @triton.jit
-def _scores(
-    q, K, base, first, m, D: tl.constexpr, DP: tl.constexpr, BN: tl.constexpr, WHOLE: tl.constexpr, WIDE: tl.constexpr
-):  # fmt: skip
-    """q . k (rows, BN) of the keys from `first`; WHOLE: none of them lies beyond m."""
-    j = first + tl.arange(0, BN)
+def _vectors(X, base, i, count, D: tl.constexpr, DP: tl.constexpr, WHOLE: tl.constexpr):
+    """(rows, DP) of the table at X + base, (count, D); WHOLE: all of them are there."""
     d = tl.arange(0, DP)
-    at = K + base + j.to(tl.int64)[None, :] * D + d[:, None]
+    at = X + base + i.to(tl.int64)[:, None] * D + d[None, :]
     if WHOLE and D == DP:
-        k = tl.load(at)
+        return tl.load(at)
     else:
-        k = tl.load(at, mask=(j < m)[None, :] & (d < D)[:, None], other=0.0)
-    if WIDE:  # the interpreter's product of bfloat16 is wrong
-        q, k = q.to(tl.float32), k.to(tl.float32)
-    return tl.dot(q, k, input_precision="ieee")
+        return tl.load(at, mask=(i < count)[:, None] & (d < D)[None, :], other=0.0)
 
 
 @triton.jit
-def _allowed(i, first, n, length, m, left, right, KEEP, keep_base, BN: tl.constexpr, KEPT: tl.constexpr):
-    """Which pairs (rows, BN) may meet."""
-    j = first + tl.arange(0, BN)
+def _product(x, y, WIDE: tl.constexpr):
+    """x . y of (rows, DP) and (columns, DP)."""
+    if WIDE:  # the interpreter's product of bfloat16 is wrong
+        x, y = x.to(tl.float32), y.to(tl.float32)
+    return tl.dot(x, tl.trans(y), input_precision="ieee")
+
+
+@triton.jit
+def _biased(s, scale, BIAS, base, j, m, unit, BIASED: tl.constexpr):
+    """Scores whose scale is still to come, and it; with a bias of keys j (in a row) both are in already."""
+    if BIASED:
+        return s * scale + tl.load(BIAS + base + j, mask=j < m, other=0.0)[None, :] * unit, 1.0
+    else:
+        return s, scale
+
+
+@triton.jit
+def _keys(i, j, n, length, m, left, right, KEEP, kept, KEPT: tl.constexpr):
+    """Which pairs of rows i and keys j may meet."""
     may = allowed(i, j, n, length, left, right)
     if KEPT:
-        kept = tl.load(KEEP + keep_base + j, mask=j < m, other=0)
-        may = may & (kept[None, :] > 0)
+        may = may & (tl.load(KEEP + kept + j, mask=j < m, other=0) > 0)[None, :]
     return may
+
+
+@triton.jit
+def _place(g, first_head, heads, LENGTHS, m, keep_b, keep_h, PADDED: tl.constexpr):
+    """Of a head of this map: how many keys there are to see, and where its mask of keys stands."""
+    batch, head = (g + first_head) // heads, (g + first_head) % heads
+    return length_of(LENGTHS, batch, m, PADDED), batch * keep_b + head * keep_h
+
+
+@triton.jit
+def _tau_of(TAU, OWN, at, real, unit, OWNED: tl.constexpr):
+    """tau less what a row adds to all its scores, in the unit of the scores."""
+    tau = tl.load(TAU + at, mask=real, other=float("inf"))
+    if OWNED:
+        tau -= tl.load(OWN + at, mask=real, other=0.0)
+    return tau * unit
 
 
 @triton.jit
@@ -58,45 +78,36 @@ def _summed(top, total, s, scale):
     return higher, total
 
 
-@triton.jit
-def _rows(Q, LENGTHS, n, m, first_head, heads, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
-          PADDED: tl.constexpr):  # fmt: skip
-    """Of this program: the head's number, its batch and head, the first row, the rows, the queries, the length.
+@triton.jit(do_not_specialize=CHANGING)
+def tau_kernel(
+    Q, K, BIAS, TAU, LENGTHS, KEEP, n, m, left, right, scale, unit, first_head, heads, keep_b, keep_h,
+    D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr,
+    KEPT: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """log sum exp of each row's scores; +inf for an empty row. scale is positive and carries unit = log2(e).
 
     The last rows come first: under causality they have the most to do.
     """
     g = tl.program_id(1).to(tl.int64)
     i0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM
     i = i0 + tl.arange(0, BM)
-    d = tl.arange(0, DP)
-    batch, head = (g + first_head) // heads, (g + first_head) % heads
-    length = length_of(LENGTHS, batch, m, PADDED)
-    q = tl.load(Q + g * n * D + i.to(tl.int64)[:, None] * D + d[None, :], mask=(i < n)[:, None] & (d < D)[None, :],
-                other=0.0)  # fmt: skip
-    return g, batch, head, i0, i, q, length
-
-
-@triton.jit
-def tau_kernel(
-    Q, K, TAU, LENGTHS, KEEP, n, m, left, right, scale, first_head, heads, keep_b, keep_h,
-    D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr,
-    WIDE: tl.constexpr,
-):  # fmt: skip
-    """log2 sum exp2 of each row's scores; +inf for an empty row. scale is positive and carries log2(e)."""
-    g, batch, head, i0, i, q, length = _rows(Q, LENGTHS, n, m, first_head, heads, D, DP, BM, PADDED)
-    kept = batch * keep_b + head * keep_h
+    length, kept = _place(g, first_head, heads, LENGTHS, m, keep_b, keep_h, PADDED)
+    q = _vectors(Q, g * n * D, i, n, D, DP, False)
     top = tl.full([BM], -float("inf"), tl.float32)
     total = tl.zeros([BM], tl.float32)
     start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
-    for first in range(inner, outer, BN):
-        s = _scores(q, K, g * m * D, first, m, D, DP, BN, True, WIDE)
-        top, total = _summed(top, total, s, scale)
+    for at in range(inner, outer, BN):
+        j = at + tl.arange(0, BN)
+        s = _product(q, _vectors(K, g * m * D, j, m, D, DP, True), WIDE)
+        s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
+        top, total = _summed(top, total, s, by)
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
-        first = partial_tile(turn, start, inner, outer, BN)
-        s = _scores(q, K, g * m * D, first, m, D, DP, BN, False, WIDE)
-        may = _allowed(i, first, n, length, m, left, right, KEEP, kept, BN, KEPT)
-        top, total = _summed(top, total, tl.where(may, s, -float("inf")), scale)
-    tl.store(TAU + g * n + i, tl.where(total > 0, top + tl.log2(total), float("inf")), mask=i < n)
+        j = partial_tile(turn, start, inner, outer, BN) + tl.arange(0, BN)
+        s = _product(q, _vectors(K, g * m * D, j, m, D, DP, False), WIDE)
+        s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
+        may = _keys(i, j, n, length, m, left, right, KEEP, kept, KEPT)
+        top, total = _summed(top, total, tl.where(may, s, -float("inf")), by)
+    tl.store(TAU + g * n + i, tl.where(total > 0, top + tl.log2(total), float("inf")) * LN2, mask=i < n)
 
 
 @triton.jit
@@ -106,64 +117,138 @@ def _pooled(w, MASS, PEAK, at, real, BM: tl.constexpr, BN: tl.constexpr, C: tl.c
     tl.store(PEAK + at, tl.max(tl.max(parts, 3), 1), mask=real)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=CHANGING)
 def cells_kernel(
-    Q, K, TAU, LENGTHS, KEEP, MASS, PEAK, COUNT, n, m, rows, columns, left, right, scale, first_head, heads, keep_b,
-    keep_h, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, C: tl.constexpr,
-    PADDED: tl.constexpr, KEPT: tl.constexpr,
-    WIDE: tl.constexpr,
+    Q, K, BIAS, OWN, TAU, LENGTHS, KEEP, MASS, PEAK, COUNT, n, m, rows, columns, left, right, scale, unit, power,
+    first_head, heads, keep_b, keep_h, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    C: tl.constexpr, ALIGN: tl.constexpr, BIASED: tl.constexpr, OWNED: tl.constexpr, PADDED: tl.constexpr,
+    KEPT: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    g, batch, head, i0, i, q, length = _rows(Q, LENGTHS, n, m, first_head, heads, D, DP, BM, PADDED)
-    kept = batch * keep_b + head * keep_h
-    tau = tl.load(TAU + g * n + i, mask=i < n, other=float("inf"))
+    """Sum and largest of the weights of each cell, and how many pairs may meet there."""
+    g = tl.program_id(1).to(tl.int64)
+    i0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM
+    i = i0 + tl.arange(0, BM)
+    length, kept = _place(g, first_head, heads, LENGTHS, m, keep_b, keep_h, PADDED)
+    q = _vectors(Q, g * n * D, i, n, D, DP, False)
+    tau = _tau_of(TAU, OWN, g * n + i, i < n, unit, OWNED)[:, None]
     row = i0 // C + tl.arange(0, BM // C)
     start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
     line = (g * rows + row.to(tl.int64)[:, None]) * columns
-    for first in range(inner, outer, BN):
-        s = _scores(q, K, g * m * D, first, m, D, DP, BN, True, WIDE)
-        column = first // C + tl.arange(0, BN // C)
+    for at in range(inner, outer, BN):
+        j = at + tl.arange(0, BN)
+        s = _product(q, _vectors(K, g * m * D, j, m, D, DP, True), WIDE)
+        s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
+        column = at // C + tl.arange(0, BN // C)
         real = (row < rows)[:, None] & (column < columns)[None, :]
-        _pooled(tl.exp2(s * scale - tau[:, None]), MASS, PEAK, line + column[None, :], real, BM, BN, C)
+        _pooled(weights(s * by - tau, 0.0, power, ALIGN), MASS, PEAK, line + column[None, :], real, BM, BN, C)
         tl.store(COUNT + line + column[None, :], tl.full([BM // C, BN // C], C * C, tl.int32), mask=real)
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
-        first = partial_tile(turn, start, inner, outer, BN)
-        s = _scores(q, K, g * m * D, first, m, D, DP, BN, False, WIDE)
-        may = _allowed(i, first, n, length, m, left, right, KEEP, kept, BN, KEPT)
-        column = first // C + tl.arange(0, BN // C)
+        at = partial_tile(turn, start, inner, outer, BN)
+        j = at + tl.arange(0, BN)
+        s = _product(q, _vectors(K, g * m * D, j, m, D, DP, False), WIDE)
+        s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
+        may = _keys(i, j, n, length, m, left, right, KEEP, kept, KEPT)
+        column = at // C + tl.arange(0, BN // C)
         real = (row < rows)[:, None] & (column < columns)[None, :]
-        w = tl.where(may, tl.exp2(s * scale - tau[:, None]), 0.0)
+        w = tl.where(may, weights(s * by - tau, 0.0, power, ALIGN), 0.0)
         _pooled(w, MASS, PEAK, line + column[None, :], real, BM, BN, C)
         count = tl.sum(tl.sum(tl.reshape(may.to(tl.int32), (BM // C, C, BN // C, C)), 3), 1)
         tl.store(COUNT + line + column[None, :], count, mask=real)
 
 
-def launch(
-    a: Tensor, b: Tensor, scale: float, ranges: "Ranges", first_head: int, heads: int, cell: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """a (g, n, d), b (g, m, d)  ->  mass, peak (g, rows, columns) in fp32 and count in int64."""
-    a, b = a.contiguous(), b.contiguous()
-    if scale <= 0:  # the kernels take the largest of the products before they scale them
-        a, scale = (a * 0, 1.0) if scale == 0 else (-a, -scale)
-    (g, n, d), m = a.shape, b.shape[1]
-    rows, columns = -(-n // cell), -(-m // cell)
-    tau = torch.empty((g, n), dtype=torch.float32, device=a.device)
-    mass, peak = (torch.zeros((g, rows, columns), dtype=torch.float32, device=a.device) for _ in range(2))
-    count = torch.zeros((g, rows, columns), dtype=torch.int32, device=a.device)
-    tile = max(cell, 64 if a.dtype == torch.float32 else TILE)
-    wide = max(cell, 64 if a.dtype == torch.float32 else WIDTH)
-    left, right = (max(-(1 << 30), min(x, n + m)) for x in (ranges.left, ranges.right))
-    keep = ranges.keep
-    keep_b = 0 if keep is None or keep.shape[0] == 1 else keep.stride(0)
-    keep_h = 0 if keep is None or keep.shape[1] == 1 else keep.stride(1)
-    lengths = a if ranges.lengths is None else ranges.lengths
-    sizes = {"D": d, "DP": max(16, triton.next_power_of_2(d)), "BM": tile, "BN": wide,
-             "PADDED": ranges.lengths is not None, "KEPT": keep is not None,
-             "WIDE": triton.knobs.runtime.interpret, "num_warps": WARPS, "num_stages": STAGES}  # fmt: skip
-    where = (n, m), (left, right, scale * LOG2E, first_head, heads, keep_b, keep_h)
-    grid = (triton.cdiv(n, tile), g)
-    mask = a if keep is None else keep
-    tau_kernel[grid](a, b, tau, lengths, mask, *where[0], *where[1], **sizes)
-    cells_kernel[grid](
-        a, b, tau, lengths, mask, mass, peak, count, *where[0], rows, columns, *where[1], C=cell, **sizes
-    )
-    return mass, peak, count.long()
+@triton.jit
+def _spread(z, power, ALIGN: tl.constexpr):
+    """sum_j w log2 w of each row, where w = f(z)."""
+    w = weights(z, 0.0, power, ALIGN)
+    if ALIGN != 0:
+        z = tl.log2(tl.maximum(w, 1e-38))
+    return tl.sum(tl.where(w > 0, w * z, 0.0), 1)
+
+
+@triton.jit(do_not_specialize=CHANGING)
+def entropy_kernel(
+    Q, K, BIAS, OWN, TAU, LENGTHS, KEEP, ENTROPY, n, m, left, right, scale, unit, power, first_head, heads, keep_b,
+    keep_h, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, ALIGN: tl.constexpr,
+    BIASED: tl.constexpr, OWNED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """-sum_j w_ij log w_ij of each row; 0 for an empty one."""
+    g = tl.program_id(1).to(tl.int64)
+    i0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM
+    i = i0 + tl.arange(0, BM)
+    length, kept = _place(g, first_head, heads, LENGTHS, m, keep_b, keep_h, PADDED)
+    q = _vectors(Q, g * n * D, i, n, D, DP, False)
+    tau = _tau_of(TAU, OWN, g * n + i, i < n, unit, OWNED)[:, None]
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    total = tl.zeros([BM], tl.float32)
+    for at in range(inner, outer, BN):
+        j = at + tl.arange(0, BN)
+        s = _product(q, _vectors(K, g * m * D, j, m, D, DP, True), WIDE)
+        s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
+        total += _spread(s * by - tau, power, ALIGN)
+    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
+        j = partial_tile(turn, start, inner, outer, BN) + tl.arange(0, BN)
+        s = _product(q, _vectors(K, g * m * D, j, m, D, DP, False), WIDE)
+        s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
+        may = _keys(i, j, n, length, m, left, right, KEEP, kept, KEPT)
+        total += _spread(tl.where(may, s * by - tau, -float("inf")), power, ALIGN)
+    tl.store(ENTROPY + g * n + i, -total * LN2, mask=i < n)
+
+
+@triton.jit(do_not_specialize=CHANGING)
+def mass_kernel(
+    Q, K, BIAS, OWN, TAU, LENGTHS, KEEP, MASS, n, m, left, right, scale, unit, power, first_head, heads, keep_b, keep_h,
+    D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, ALIGN: tl.constexpr, BIASED: tl.constexpr,
+    OWNED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """sum_i w_ij of each key: a program has BN keys and walks over the rows that may see them."""
+    g = tl.program_id(1).to(tl.int64)
+    j0 = tl.program_id(0) * BN
+    j = j0 + tl.arange(0, BN)
+    length, kept = _place(g, first_head, heads, LENGTHS, m, keep_b, keep_h, PADDED)
+    k = _vectors(K, g * m * D, j, m, D, DP, False)
+    start, inner, outer, stop = tiles_of(j0, length, n, right, left, BN, BM, KEPT)
+    total = tl.zeros([BN], tl.float32)
+    for at in range(inner, outer, BM):
+        i = at + tl.arange(0, BM)
+        s = _product(_vectors(Q, g * n * D, i, n, D, DP, True), k, WIDE)
+        s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
+        z = s * by - _tau_of(TAU, OWN, g * n + i, i < n, unit, OWNED)[:, None]
+        total += tl.sum(weights(z, 0.0, power, ALIGN), 0)
+    for turn in range(partial_tiles(start, inner, outer, stop, BM)):
+        i = partial_tile(turn, start, inner, outer, BM) + tl.arange(0, BM)
+        s = _product(_vectors(Q, g * n * D, i, n, D, DP, False), k, WIDE)
+        s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
+        z = s * by - _tau_of(TAU, OWN, g * n + i, i < n, unit, OWNED)[:, None]
+        z = tl.where(_keys(i, j, n, length, m, left, right, KEEP, kept, KEPT), z, -float("inf"))
+        total += tl.sum(weights(z, 0.0, power, ALIGN), 0)
+    tl.store(MASS + g * m + j, total, mask=j < m)
+
+
+@triton.jit(do_not_specialize=CHANGING)
+def weights_kernel(
+    Q, K, BIAS, OWN, TAU, LENGTHS, KEEP, PLACES, WEIGHTS, n, m, rows, columns, top, first, left, right, scale, unit,
+    power, first_head, heads, keep_b, keep_h, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    C: tl.constexpr, ALIGN: tl.constexpr, BIASED: tl.constexpr, OWNED: tl.constexpr, PADDED: tl.constexpr,
+    KEPT: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """The weights themselves: of `rows` x `columns` from (top, first) on, (g, rows, columns), a tile a program; or,
+    where C > 0, of cells of C x C at PLACES (count, 3) = head, row and column of cells, (count, C, C)."""
+    if C > 0:
+        p = tl.program_id(0).to(tl.int64)
+        g = tl.load(PLACES + 3 * p)
+        i0, j0 = (tl.load(PLACES + 3 * p + 1) * C).to(tl.int32), (tl.load(PLACES + 3 * p + 2) * C).to(tl.int32)
+        high, wide, line, at = C, C, C, p * C * C
+    else:
+        g = tl.program_id(1).to(tl.int64)
+        across = tl.cdiv(columns, BN)
+        down, side = tl.program_id(0) // across * BM, tl.program_id(0) % across * BN
+        i0, j0, high, wide, line = top + down, first + side, rows - down, columns - side, columns
+        at = (g * rows + down) * columns + side
+    u, v = tl.arange(0, BM), tl.arange(0, BN)
+    i, j = i0 + u, j0 + v
+    length, kept = _place(g, first_head, heads, LENGTHS, m, keep_b, keep_h, PADDED)
+    s = _product(_vectors(Q, g * n * D, i, n, D, DP, False), _vectors(K, g * m * D, j, m, D, DP, False), WIDE)
+    s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
+    w = weights(s * by - _tau_of(TAU, OWN, g * n + i, i < n, unit, OWNED)[:, None], 0.0, power, ALIGN)
+    w = tl.where(_keys(i, j, n, length, m, left, right, KEEP, kept, KEPT), w, 0.0)
+    tl.store(WEIGHTS + at + u[:, None] * line + v[None, :], w, mask=(u < high)[:, None] & (v < wide)[None, :])

@@ -16,6 +16,7 @@ from .blocks import Problem, blocks, dense_block
 from .edges import Neighbours, neighbours_of
 from .errors import Refused
 from .maps import AttentionMap, Strongest, _count, _lead
+from .registry import first
 from .spec import Parts, decode, encode, transform
 from .watch import unchanged, watch
 
@@ -66,7 +67,9 @@ class LazyMap(AttentionMap):
         """The row state of all heads, computed on first use: tau (g, [F,] n), index, scale."""
         if self._state is None:
             with torch.no_grad():
-                state = state_of(self.problem)
+                unchanged(self._watched)
+                tau = first(lambda reader: reader.tau(self.live))
+                state = state_of(self.problem) if tau is None else RowState(tau)
             self._state = state if self._index is None else state._replace(index=self._index)
         return self._state
 
@@ -90,6 +93,12 @@ class LazyMap(AttentionMap):
         with torch.no_grad():  # not a decorator: torch.compile does not trace one on a method
             if self.graph is not None:
                 return edge_maps.band(self, rows, cols, dropout)
+            if isinstance(rows, slice) and isinstance(cols, slice) and not (dropout and self.live.dropout):
+                unchanged(self._watched)
+                r, c = rows, cols
+                found = first(lambda reader: reader.band(self, r, c))
+                if found is not None:
+                    return found
             problem = self.problem
             block = dense_block(problem, self.slab, rows, cols)
             s = evaluate.scores(problem, block)
@@ -136,10 +145,26 @@ class LazyMap(AttentionMap):
 
     def entropy(self) -> Tensor:
         """-sum w log w of each row in nats, (..., H, [F,] n), over its edges on a graph; 0 for an empty row."""
-        return super().entropy() if self.graph is None else self._unflat(edge_maps.entropy(self))
+        if self.graph is not None:
+            return self._unflat(edge_maps.entropy(self))
+        unchanged(self._watched)
+        found = first(lambda reader: reader.entropy(self))
+        return super().entropy() if found is None else self._unflat(found)
 
     def mass(self) -> Tensor:
-        return super().mass() if self.graph is None else self._unflat(edge_maps.mass(self))
+        if self.graph is not None:
+            return self._unflat(edge_maps.mass(self))
+        unchanged(self._watched)
+        found = first(lambda reader: reader.mass(self))
+        return super().mass() if found is None else self._unflat(found)
+
+    def cells(self, cell: int) -> tuple[Tensor, Tensor, Tensor] | None:
+        unchanged(self._watched)
+        return None if self.graph is not None else first(lambda reader: reader.cells(self, cell))
+
+    def within(self, places: Tensor, cell: int) -> Tensor | None:
+        unchanged(self._watched)
+        return None if self.graph is not None else first(lambda reader: reader.within(self, places, cell))
 
     def strongest(self, k: int = 1) -> Strongest:
         if self.graph is None:

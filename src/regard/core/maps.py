@@ -74,12 +74,24 @@ class AttentionMap(Seen):
         """A range of columns outside which these rows have no weight."""
         return 0, self.m
 
+    def cells(self, cell: int) -> tuple[Tensor, Tensor, Tensor] | None:
+        """mass, peak and count of square cells, (g, rows, columns), where there is a faster way than the bands."""
+        return None
+
+    def within(self, places: Tensor, cell: int) -> Tensor | None:
+        """The weights (count, cell, cell) of cells at places (count, 3) = head, row and column, if there is a way."""
+        return None
+
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "AttentionMap":
         raise TypeError(f"{type(self).__name__} cannot be indexed.")
 
     def none(self) -> Tensor:
         """No weights at all, in the type and on the device of those that there are."""
         return self.band(slice(0, 0), slice(0, 0))
+
+    def budget(self) -> int:
+        """Weights computed at a time: a GPU makes more of them in the time of a launch."""
+        return BAND if self.none().device.type == "cpu" else 64 * BAND
 
     # shape
 
@@ -152,7 +164,7 @@ class AttentionMap(Seen):
     def bands(self) -> Iterator[tuple[slice, Tensor]]:
         """Row bands over all columns, bounded in memory: (rows, weights (g, [F,] r, m))."""
         size = (self.slab.stop - self.slab.start) * (self.features or 1) * max(1, self.m)
-        step = max(1, BAND // max(1, size))
+        step = max(1, self.budget() // max(1, size))
         for start in range(0, self.n, step):
             rows = slice(start, min(self.n, start + step))
             yield rows, self.band(rows, slice(0, self.m))

@@ -6,6 +6,7 @@ are associative, so every level is exact. The peak bounds every weight under it,
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .errors import Refused
-from .registry import cell_makers
 
 if TYPE_CHECKING:
     from .maps import AttentionMap, Found
+
+SLACK = 1 - 1e-4  # of a threshold: the same weight computed in another tile may differ in its last digits
+CELLS = 1 << 26  # weights of cells computed at a time by a search
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +67,7 @@ def build(amap: "AttentionMap", cell: int | None = None) -> Pyramid:
     if amap.n == 0 or amap.m == 0:
         return Pyramid(cell, ())
     peak = "farthest" if amap.signed else "max"
-    parts = next((list(found) for make in cell_makers if (found := make(amap, cell)) is not None), [])
+    parts = list(amap.cells(cell) or ())
     for rows in _bands(amap, cell) if not parts else ():
         first, last = amap.reach(rows)  # columns outside hold nothing: half of a causal map
         cols = slice(first // cell * cell, min(amap.m, -(-max(first + 1, last) // cell) * cell))
@@ -86,10 +89,8 @@ def build(amap: "AttentionMap", cell: int | None = None) -> Pyramid:
 
 
 def _bands(amap: "AttentionMap", cell: int) -> list[slice]:
-    from .maps import BAND
-
     heads = (amap.slab.stop - amap.slab.start) * (amap.features or 1)
-    step = max(1, BAND // max(1, heads * amap.m * cell)) * cell
+    step = max(1, amap.budget() // max(1, heads * amap.m * cell)) * cell
     return [slice(start, min(amap.n, start + step)) for start in range(0, amap.n, step)]
 
 
@@ -117,14 +118,9 @@ def find(amap: "AttentionMap", threshold: float) -> "Found":
         raise Refused("find() looks for weights above a threshold, and differences go both ways: read them by bands() "
                       "or look at the pyramid's peaks, which are those farthest from 0.")  # fmt: skip
     where, weight = [], []
-    bands = _promising(amap, threshold) if amap._pyramid is not None else None
-    for rows, cols in bands if bands is not None else [(rows, slice(0, amap.m)) for rows in _bands(amap, 1)]:
-        w = amap.band(rows, cols)
-        place = (w > threshold).nonzero()
-        weight.append(w[tuple(place.T)])
-        place[:, -1] += cols.start
-        place[:, -2] += rows.start
-        where.append(place)
+    for places, values in _above(amap, threshold):
+        where.append(places)
+        weight.append(values)
     if not where:
         none = amap.none()
         return Found(none.new_zeros((0, len(amap.shape)), dtype=torch.long), none.new_zeros(0))
@@ -136,13 +132,48 @@ def find(amap: "AttentionMap", threshold: float) -> "Found":
     return Found(_unflat(places[order], amap), values[order])
 
 
+def _above(amap: "AttentionMap", threshold: float) -> Iterator[tuple[Tensor, Tensor]]:
+    """Places (count, axes), heads in one axis, and weights above the threshold, part by part."""
+    if amap._pyramid is not None and len(amap._pyramid) and (made := _by_cells(amap, amap._pyramid, threshold)):
+        yield from made
+        return
+    bands = _promising(amap, threshold) if amap._pyramid is not None else None
+    for rows, cols in bands if bands is not None else [(rows, slice(0, amap.m)) for rows in _bands(amap, 1)]:
+        w = amap.band(rows, cols)
+        place = (w > threshold).nonzero()
+        values = w[tuple(place.T)]
+        place[:, -1] += cols.start
+        place[:, -2] += rows.start
+        yield place, values
+
+
+def _by_cells(amap: "AttentionMap", pyramid: Pyramid, threshold: float) -> list[tuple[Tensor, Tensor]]:
+    """The same from the cells of each head whose peak may exceed it, many at once; nothing where there is no way."""
+    cell, peak = pyramid.cell, pyramid[0].peak
+    if (
+        amap.features is not None
+        or amap.within(torch.zeros((0, 3), dtype=torch.long, device=peak.device), cell) is None
+    ):
+        return []
+    places = (peak.reshape(-1, *peak.shape[-2:]) >= threshold * SLACK).nonzero()
+    found = []
+    for some in places.split(max(1, CELLS // cell**2)) or (places,):
+        w = amap.within(some, cell)
+        assert w is not None
+        at = (w > threshold).nonzero()
+        owner = some[at[:, 0]]
+        values = w[tuple(at.T)]
+        found.append((torch.cat([owner[:, :1], owner[:, 1:] * cell + at[:, 1:]], 1), values))
+    return found
+
+
 def _promising(amap: "AttentionMap", threshold: float) -> list[tuple[slice, slice]]:
     """Tiles of level 0 whose peak in any head may exceed the threshold, found from the top down."""
     pyramid = amap._pyramid
     assert pyramid is not None
     if not len(pyramid):
         return []
-    slack = threshold * (1 - 1e-4)  # the same weight computed in another tile may differ in its last digits
+    slack = threshold * SLACK
     live = None
     for level in reversed(pyramid.levels):
         peak = level.peak.flatten(0, -3).amax(0) if level.peak.ndim > 2 else level.peak

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from torch import Tensor
 
@@ -10,8 +10,11 @@ from .alignments import RowState
 from .errors import Refused
 
 if TYPE_CHECKING:
-    from .maps import AttentionMap
+    from .evaluate import Problem
+    from .lazy_maps import LazyMap
     from .plan import Plan
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +56,34 @@ def backends() -> list[Backend]:
     return _backends
 
 
-Cells = Callable[["AttentionMap", int], "tuple[Tensor, Tensor, Tensor] | None"]
-cell_makers: list[Cells] = []  # faster ways to the finest level of a pyramid; None from one that cannot
+class Reader(Protocol):
+    """A faster way to read lazy maps than their bands; None for what it does not know. g counts a map's heads."""
+
+    def tau(self, problem: "Problem") -> Tensor | None:
+        """(g, n) of every head, where that is all of the row state."""
+
+    def cells(self, amap: "LazyMap", cell: int) -> tuple[Tensor, Tensor, Tensor] | None:
+        """mass, peak and count of the finest level of a pyramid, (g, rows of cells, columns of cells)."""
+
+    def entropy(self, amap: "LazyMap") -> Tensor | None:
+        """(g, n)"""
+
+    def mass(self, amap: "LazyMap") -> Tensor | None:
+        """(g, m)"""
+
+    def band(self, amap: "LazyMap", rows: slice, cols: slice) -> Tensor | None:
+        """The weights of some rows and columns, (g, r, c)."""
+
+    def within(self, amap: "LazyMap", places: Tensor, cell: int) -> Tensor | None:
+        """The weights of some cells, (count, cell, cell); places (count, 3) are their head, row and column."""
+
+
+readers: list[Reader] = []
+
+
+def first(ask: Callable[[Reader], T | None]) -> T | None:
+    """What the first reader says that knows."""
+    return next((found for reader in readers if (found := ask(reader)) is not None), None)
 
 
 def choose(plan: "Plan", name: str) -> Backend:

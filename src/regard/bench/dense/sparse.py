@@ -125,7 +125,8 @@ def _grouped(setting: Setting, n: int, heads: int, d: int, kinds: int, segment: 
 def _empty(tensors: list[Tensor], side: int) -> float:
     """The share of tiles of side x side that may be seen and hold no weight, read off the map."""
     with torch.no_grad():
-        level = attend(*tensors, align="entmax15", over=Causal()).map.pyramid(side)[0]
+        q, k, v = tensors
+        level = attend(q, k, v, align="entmax15", over=Causal()).map.pyramid(side)[0]
     seen = level.count > 0
     return float(((level.peak == 0) & seen).sum() / seen.sum())
 
