@@ -140,7 +140,7 @@ def cells_kernel(
         s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
         column = at // C + tl.arange(0, BN // C)
         real = (row < rows)[:, None] & (column < columns)[None, :]
-        _pooled(weights(s * by - tau, 0.0, power, ALIGN), MASS, PEAK, line + column[None, :], real, BM, BN, C)
+        _pooled(weights(s * by - tau, 0.0, power, ALIGN, WIDE), MASS, PEAK, line + column[None, :], real, BM, BN, C)
         tl.store(COUNT + line + column[None, :], tl.full([BM // C, BN // C], C * C, tl.int32), mask=real)
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         at = partial_tile(turn, start, inner, outer, BN)
@@ -150,16 +150,16 @@ def cells_kernel(
         may = _keys(i, j, n, length, m, left, right, KEEP, kept, KEPT)
         column = at // C + tl.arange(0, BN // C)
         real = (row < rows)[:, None] & (column < columns)[None, :]
-        w = tl.where(may, weights(s * by - tau, 0.0, power, ALIGN), 0.0)
+        w = tl.where(may, weights(s * by - tau, 0.0, power, ALIGN, WIDE), 0.0)
         _pooled(w, MASS, PEAK, line + column[None, :], real, BM, BN, C)
         count = tl.sum(tl.sum(tl.reshape(may.to(tl.int32), (BM // C, C, BN // C, C)), 3), 1)
         tl.store(COUNT + line + column[None, :], count, mask=real)
 
 
 @triton.jit
-def _spread(z, power, ALIGN: tl.constexpr):
+def _spread(z, power, ALIGN: tl.constexpr, WIDE: tl.constexpr):
     """sum_j w log2 w of each row, where w = f(z)."""
-    w = weights(z, 0.0, power, ALIGN)
+    w = weights(z, 0.0, power, ALIGN, WIDE)
     if ALIGN != 0:
         z = tl.log2(tl.maximum(w, 1e-38))
     return tl.sum(tl.where(w > 0, w * z, 0.0), 1)
@@ -184,13 +184,13 @@ def entropy_kernel(
         j = at + tl.arange(0, BN)
         s = _product(q, _vectors(K, g * m * D, j, m, D, DP, True), WIDE)
         s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
-        total += _spread(s * by - tau, power, ALIGN)
+        total += _spread(s * by - tau, power, ALIGN, WIDE)
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         j = partial_tile(turn, start, inner, outer, BN) + tl.arange(0, BN)
         s = _product(q, _vectors(K, g * m * D, j, m, D, DP, False), WIDE)
         s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
         may = _keys(i, j, n, length, m, left, right, KEEP, kept, KEPT)
-        total += _spread(tl.where(may, s * by - tau, -float("inf")), power, ALIGN)
+        total += _spread(tl.where(may, s * by - tau, -float("inf")), power, ALIGN, WIDE)
     tl.store(ENTROPY + g * n + i, -total * LN2, mask=i < n)
 
 
@@ -213,14 +213,14 @@ def mass_kernel(
         s = _product(_vectors(Q, g * n * D, i, n, D, DP, True), k, WIDE)
         s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
         z = s * by - _tau_of(TAU, OWN, g * n + i, i < n, unit, OWNED)[:, None]
-        total += tl.sum(weights(z, 0.0, power, ALIGN), 0)
+        total += tl.sum(weights(z, 0.0, power, ALIGN, WIDE), 0)
     for turn in range(partial_tiles(start, inner, outer, stop, BM)):
         i = partial_tile(turn, start, inner, outer, BM) + tl.arange(0, BM)
         s = _product(_vectors(Q, g * n * D, i, n, D, DP, False), k, WIDE)
         s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
         z = s * by - _tau_of(TAU, OWN, g * n + i, i < n, unit, OWNED)[:, None]
         z = tl.where(_keys(i, j, n, length, m, left, right, KEEP, kept, KEPT), z, -float("inf"))
-        total += tl.sum(weights(z, 0.0, power, ALIGN), 0)
+        total += tl.sum(weights(z, 0.0, power, ALIGN, WIDE), 0)
     tl.store(MASS + g * m + j, total, mask=j < m)
 
 
@@ -249,6 +249,6 @@ def weights_kernel(
     length, kept = _place(g, first_head, heads, LENGTHS, m, keep_b, keep_h, PADDED)
     s = _product(_vectors(Q, g * n * D, i, n, D, DP, False), _vectors(K, g * m * D, j, m, D, DP, False), WIDE)
     s, by = _biased(s, scale, BIAS, g * m, j, m, unit, BIASED)
-    w = weights(s * by - _tau_of(TAU, OWN, g * n + i, i < n, unit, OWNED)[:, None], 0.0, power, ALIGN)
+    w = weights(s * by - _tau_of(TAU, OWN, g * n + i, i < n, unit, OWNED)[:, None], 0.0, power, ALIGN, WIDE)
     w = tl.where(_keys(i, j, n, length, m, left, right, KEEP, kept, KEPT), w, 0.0)
     tl.store(WEIGHTS + at + u[:, None] * line + v[None, :], w, mask=(u < high)[:, None] & (v < wide)[None, :])
