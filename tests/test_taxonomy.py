@@ -62,6 +62,12 @@ def test_an_entry_imports_and_speaks(one):
     assert bool(one.papers) is (one.name not in NO_PAPER)
 
 
+def test_a_pipe_gets_whole_lines_however_narrow_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    said = run().stdout
+    assert "…" not in said and all(one.short in said for one in mechanisms() if len(one.short) < 250)
+
+
 @pytest.mark.parametrize("asked", ["additive", "Additive", "ADDITIVE"])
 def test_a_mechanism_is_found_by_name_and_class_whatever_the_case(asked):
     assert find(asked).name == "additive"

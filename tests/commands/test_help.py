@@ -72,10 +72,26 @@ def test_what_a_command_says_first_fits_one_line_of_a_list(path):
     assert 20 < len(first) <= 64 and first[-1] in ".?" and "\n" not in first
 
 
-@pytest.mark.parametrize(("typed", "found"), [("regard tr", ["train"]), ("regard study re", ["report", "resume"])])
-def test_a_shell_completes_commands(typed, found):
+TYPED = {
+    "regard tr": ["train"],
+    "regard study re": ["report", "resume"],
+    "regard taxonomy addi": ["additive"],
+    "regard judge --rem": ["--removal"],
+    "regard judge --removal d": ["delete"],
+    "regard train sst --attention sparse": ["sparsemax"],
+    "regard train sst --attention dot+top": ["dot+top_k="],
+}
+
+
+@pytest.mark.parametrize("typed", TYPED)
+def test_bash_completes_commands_options_and_their_values(typed):
     shell = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1), "_REGARD_COMPLETE": "complete_bash"}
-    assert sorted(called(**shell)[1].split()) == found
+    assert sorted(called(**shell)[1].split()) == TYPED[typed]
+
+
+def test_zsh_is_told_what_each_command_does():
+    said = called(_TYPER_COMPLETE_ARGS="regard study re", _REGARD_COMPLETE="complete_zsh")[1]
+    assert re.findall(r'"(\w+)":"(\w+)', said) == [("resume", "Run"), ("report", "What")]
 
 
 def test_completion_can_be_shown_and_installed():

@@ -137,3 +137,10 @@ def contrast(one, other):
         linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
         lights.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
     return (max(lights) + 0.05) / (min(lights) + 0.05)
+
+
+def test_a_number_is_said_shortly_and_what_rounding_left_is_nothing():
+    from regard.views.report import number
+
+    given = (0.12345, -0.5, 1.39e-17, 2e-9, float("-inf"), None)
+    assert [number(x) for x in given] == ["0.123", "−0.5", "0", "2e−09", "−∞", "undefined"]

@@ -94,14 +94,14 @@ def _tell(report: "Report", console: Console) -> None:
     from rich.table import Table
 
     from regard.judging.report import beside, standing
+    from regard.views.report import number
 
     table = Table("test", "what", "value", "interval", "beside", box=None, header_style="bold")
     for test, one in report.headlines():
-        value = "undefined" if one.value is None else f"{one.value:.3g}"
-        interval = "" if one.interval is None else "{:.3g} to {:.3g}".format(*one.interval)
+        interval = "" if one.interval is None else " to ".join(map(number, one.interval))
         other = one.baselines.get(standing(one)[0] or "")
-        table.add_row(test.name, escape(one.name), value, interval,
-                      escape(f"{beside(one)} {'' if other is None else f'{other:.3g}'}"))  # fmt: skip
+        table.add_row(test.name, escape(one.name), number(one.value), interval,
+                      escape(f"{beside(one)} {'' if other is None else number(other)}"))  # fmt: skip
     console.print(table)
     for name, why in report.left_out.items():
         console.print(f"{name} was left out: {escape(why)}", highlight=False)

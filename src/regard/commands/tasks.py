@@ -22,9 +22,19 @@ ATTENTION = (
 )
 
 
+def _ways(incomplete: str) -> list[str]:
+    """For a shell: scores and alignments, and behind a + alignments."""
+    from regard.models.way import ALIGNMENTS, SCORES, SIZED, WHOLE
+
+    score, joined, begun = incomplete.rpartition("+")
+    aligned = (*ALIGNMENTS, *(f"{name}=" for name in SIZED))
+    names = aligned if joined else (*SCORES, *aligned, *WHOLE)
+    return [f"{score}{joined}{name}" for name in names if name.startswith(begun)]
+
+
 def _run(
     experiment: Any,
-    attention: Annotated[list[str] | None, typer.Option(help=ATTENTION)] = None,
+    attention: Annotated[list[str] | None, typer.Option(help=ATTENTION, autocompletion=_ways)] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How often each model is trained.")] = 5,
     small: Annotated[bool, typer.Option("--small", help="A setting for a CPU, done in minutes.")] = False,
     alone: Annotated[bool, typer.Option("--alone", help="Only the attention asked for: no ablations.")] = False,

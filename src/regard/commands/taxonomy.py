@@ -14,8 +14,17 @@ if TYPE_CHECKING:
     from regard.taxonomy import Mechanism
 
 
+def _names(incomplete: str) -> list[str]:
+    from regard.taxonomy import mechanisms
+
+    return sorted(one.name for one in mechanisms() if one.name.startswith(incomplete))
+
+
 def taxonomy(
-    name: Annotated[str | None, typer.Argument(help="A mechanism, such as additive; all of them unless given.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A mechanism, such as additive; all of them unless given.", autocompletion=_names),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a tree.")] = False,
 ) -> None:
     """Every attention mechanism: its place, formula, paper, class.
@@ -68,5 +77,5 @@ def _print_tree(found: "tuple[Mechanism, ...]") -> None:
             line = Text.assemble((one.name, "green"), "  ", (one.where, "dim"), no_wrap=True, overflow="ellipsis")
             line.append(f"  {'; '.join(one.papers)}" if one.papers else "").append(f"  {one.short}", "cyan")
             branches[place].add(line)
-    console = Console(highlight=False)
-    console.print(tree, width=None if console.is_terminal else 400)  # a file or a pipe gets whole lines
+    terminal = Console(highlight=False)
+    (terminal if terminal.is_terminal else Console(highlight=False, width=400)).print(tree)  # a pipe gets whole lines

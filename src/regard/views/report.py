@@ -103,10 +103,13 @@ def figure(one: Evidence) -> Markup:
 
 
 def number(x: float | None, digits: int = 3) -> str:
+    """As pages and terminals say it."""
     if x is None:
         return "undefined"
     if math.isinf(x):
         return "∞" if x > 0 else "−∞"
+    if abs(x) < 1e-15:  # what rounding left of a mean that is 0
+        return "0"
     return f"{x:.{digits}g}".replace("-", "−")
 
 

@@ -65,8 +65,8 @@ def save(rec: Record, path: "str | os.PathLike[str]", progress: "Callable[[int, 
 
 def versions() -> dict[str, str]:
     """What was run: the versions of Regard and of what it stands on."""
-    made = {"python": platform.python_version()}
-    for name in ("regard", "torch", "transformers", "torch_geometric"):
+    made = {"python": platform.python_version(), "torch": str(torch.__version__)}  # which build, too: +cpu, +cu130
+    for name in ("regard", "transformers", "torch_geometric"):
         try:
             made[name] = version(name)
         except PackageNotFoundError:
