@@ -56,14 +56,14 @@ def choose_kernel(
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
     for first in range(inner, outer, BN):
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, True, PRECISION,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
                  INTERPRETED)  # fmt: skip
         top, sums, terms, best, index = _more(top, sums, terms, best, index, s, seed, i, first, head, batch, BM, BN,
                                               SAMPLED)  # fmt: skip
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, False, PRECISION,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
                  INTERPRETED)  # fmt: skip
         top, sums, terms, best, index = _more(top, sums, terms, best, index, s, seed, i, first, head, batch, BM, BN,
                                               SAMPLED)  # fmt: skip

@@ -210,7 +210,8 @@ def _(
     side = side_of(a, v)
     live = (g, (n + side - 1) // side, (b.shape[1] + side - 1) // side) if align > 1 else (0,)
     tau = v.new_empty((g, n), dtype=torch.float32)
-    rows = (2, g, n) if align == 0 else (g, n, v.shape[2]) if align > 1 and trains else (0,)
+    exact = 2 if v.dtype == torch.float32 else 1
+    rows = (exact, g, n) if align == 0 else (g, n, v.shape[2]) if align > 1 and trains else (0,)
     return v.new_empty((g, n, v.shape[2])), tau, v.new_empty(live, dtype=torch.int8), tau.new_empty(rows)
 
 

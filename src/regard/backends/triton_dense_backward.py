@@ -14,6 +14,7 @@ from .triton_dense_parts import (
     average,
     averages,
     eighths,
+    numbers_of,
     product,
     pull_pairs,
     pulled,
@@ -35,9 +36,9 @@ def _tile_pull(
     LIVE, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow, seed,
     dropout, head, batch, stride_x, stride_y, n, m, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr, DROPPED: tl.constexpr,
-    NORMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr,
-    WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
+    DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr,
+    KEYS: tl.constexpr, READ: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What one tile adds to the own side: vectors, readout, values, sums of ds."""
     live = 1
@@ -47,21 +48,21 @@ def _tile_pull(
     if live > 0:
         j = first + tl.arange(0, BN)
         s = tile(x, XT, YT, Y, R, mode, own, BIAS, KEEP, low, high, i0, first, rows, columns, other_total, before,
-                 after, scale, stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT and not KEYS, SPANNED,
-                 WHOLE, PRECISION, INTERPRETED)  # fmt: skip
+                 after, scale, stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED or (KEPT and KEYS), BIASED,
+                 KEPT and not KEYS, SPANNED, WHOLE, PRECISION, INTERPRETED)  # fmt: skip
         yo = rows_of(YO, j, other_total, DVW, DVP, WHOLE)
         dw = product(xo, tl.trans(yo), PRECISION, INTERPRETED)
         if CORE > 0:
             tl.debug_barrier()  # the tile before has been read
             dw = through(DS, dw, BM, BN)
         if KEYS:
-            t, mean = row_of(TAU, DELTA, j, n, ALIGN, CHOSEN)
+            t, mean = row_of(TAU, DELTA, j, n, ALIGN, CHOSEN, WHOLE)
             t, mean = t[None, :], mean[None, :]
         else:
             t, mean = tau[:, None], delta[:, None]
-        w = weights(s, t, power, ALIGN, INTERPRETED)
+        w = weights(s, t, power, ALIGN, WHOLE, INTERPRETED)
         if NORMED:
-            w *= tl.load(NORM + j, mask=j < n, other=1.0)[None, :] if KEYS else norm[:, None]
+            w *= numbers_of(NORM, j, n, 1.0, WHOLE)[None, :] if KEYS else norm[:, None]
         if CHOSEN:  # no values: dw is the entropy's gradient, and so is the pull of -log p
             dw *= tl.where(s > -float("inf"), (t - s) * LN2, 0.0)
         i = i0 + tl.arange(0, BM)
@@ -81,7 +82,8 @@ def _tile_pull(
         if BELL:
             moved += tl.sum(w * dw * away, 1)
         ds = pulled(s, t, w, dw, mean, power, ALIGN)
-        sums += tl.sum(ds, 1)
+        if SUMMED:
+            sums += tl.sum(ds, 1)
         if KEYS:
             dv += average(w * factor, yo, CORE, PRECISION, INTERPRETED)
         if CORE == 0:
@@ -93,12 +95,12 @@ def _tile_pull(
 
 
 @triton.jit
-def row_of(TAU, DELTA, i, n, ALIGN: tl.constexpr, CHOSEN: tl.constexpr):
+def row_of(TAU, DELTA, i, n, ALIGN: tl.constexpr, CHOSEN: tl.constexpr, WHOLE: tl.constexpr):
     """tau of rows, and the mean of dw that they take out."""
-    tau = tl.load(TAU + i, mask=i < n, other=float("inf"))
+    tau = numbers_of(TAU, i, n, float("inf"), WHOLE)
     delta = tau
     if ALIGN != 1:  # a sigmoid's keys are judged by themselves
-        delta = tl.load(DELTA + i, mask=i < n, other=0.0)
+        delta = numbers_of(DELTA, i, n, 0.0, WHOLE)
     if ALIGN == 1 or CHOSEN:  # a softmax's was kept in base 2
         tau *= LOG2E
     return tau, delta
@@ -111,8 +113,8 @@ def _pull_head(
     keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
     BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
-    DROPPED: tl.constexpr, NORMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr,
-    READ: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr,
+    KEYS: tl.constexpr, READ: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What a block receives of the g-th head of queries: vectors, readout, values, and the sums of ds."""
     batch, head = g // heads, g % heads
@@ -141,7 +143,7 @@ def _pull_head(
             mean = rows_of(MEAN + g * n * DVW, i, n, DVW, DVP, False)
             tl.store(DELTA + i, tl.sum(xo.to(tl.float32) * mean.to(tl.float32), 1), mask=real)
             tl.debug_barrier()
-        tau, delta = row_of(TAU, DELTA, i, n, ALIGN, CHOSEN)
+        tau, delta = row_of(TAU, DELTA, i, n, ALIGN, CHOSEN, False)
     norm = delta
     if NORMED and not KEYS:
         norm = tl.load(NORM + i, mask=real, other=1.0)
@@ -154,8 +156,8 @@ def _pull_head(
             x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, norm, TAU,
             DELTA, NORM, LIVE, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after,
             scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP,
-            BM, BN, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, CHOSEN, ALIGN, KEYS, READ, True, PRECISION,
-            INTERPRETED,
+            BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, True,
+            PRECISION, INTERPRETED,
         )  # fmt: skip
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
@@ -163,10 +165,11 @@ def _pull_head(
             x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, norm, TAU,
             DELTA, NORM, LIVE, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after,
             scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP,
-            BM, BN, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, CHOSEN, ALIGN, KEYS, READ, False, PRECISION,
-            INTERPRETED,
+            BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, False,
+            PRECISION, INTERPRETED,
         )  # fmt: skip
-    tl.store(SUMS + g * own_total + i, sums, mask=real)
+    if SUMMED:
+        tl.store(SUMS + g * own_total + i, sums, mask=real)
     if BELL and not KEYS:
         tl.store(MOVED + g * n + i, moved, mask=real)
     if READ:
@@ -181,8 +184,8 @@ def pull_kernel(
     keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
     BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
-    DROPPED: tl.constexpr, NORMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr,
-    READ: tl.constexpr, GROUPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr,
+    KEYS: tl.constexpr, READ: tl.constexpr, GROUPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """XO and YO are the gradients of the outputs on the queries' side and the values on the keys' side. MEAN is the
     output, or what stands for it in a sparse alignment: its product with XO is DELTA, which the queries' side writes.
@@ -216,8 +219,8 @@ def pull_kernel(
                 g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIVE,
                 LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed,
                 dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN,
-                OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, CHOSEN, ALIGN, KEYS, READ, PRECISION,
-                INTERPRETED,
+                OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ,
+                PRECISION, INTERPRETED,
             )  # fmt: skip
             if CORE > 0:  # each head has a readout of its own: what it adds is added in memory, registers are full
                 dx = received(dx, sums, READOUT + g * D, bend, linear, D, DP, BM, CORE)
@@ -230,7 +233,7 @@ def pull_kernel(
             at, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIVE,
             LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed,
             dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN,
-            OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, CHOSEN, ALIGN, KEYS, READ, PRECISION,
+            OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, PRECISION,
             INTERPRETED,
         )  # fmt: skip
         dx = received(dx, sums, READOUT + at * D, bend, linear, D, DP, BM, CORE)

@@ -10,6 +10,7 @@ import triton.language as tl
 from .triton_dense_parts import (
     average,
     averages,
+    numbers_of,
     pair_scores,
     product,
     put_averages,
@@ -37,8 +38,8 @@ def block_of(n, heads, BM: tl.constexpr):
 def tile(
     x, XT, YT, Y, R, mode, own, BIAS, KEEP, low, high, i0, first, rows, columns, total, left, right, scale, stride_x,
     stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr,
-    BN: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, WHOLE: tl.constexpr,
-    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
+    WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """Scores (BM, BN) of one tile, -inf where a pair is closed. `own` (BM,) is added to each row, BIAS to each column.
 
@@ -49,9 +50,10 @@ def tile(
         s = product(x, tl.trans(rows_of(Y, j, total, D, DP, WHOLE)), PRECISION, INTERPRETED) * scale
     else:
         s = pair_scores(XT, YT, R, mode, i0, first, stride_x, stride_y, WIDTH, CORE, BM, BN, INTERPRETED)
-    s += own[:, None]
+    if OWNED:
+        s += own[:, None]
     if BIASED:
-        s += tl.load(BIAS + j, mask=j < total, other=0.0)[None, :]
+        s += numbers_of(BIAS, j, total, 0.0, WHOLE)[None, :]
     if not WHOLE:
         may = allowed(i, j, rows, columns, left, right)
         if KEPT:
@@ -84,13 +86,16 @@ def factors(
 
 @triton.jit
 def _soften(
-    top, sums, acc, s, v, factor, CORE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr
+    top, sums, acc, s, v, factor, scale, CORE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr
 ):  # fmt: skip
-    """One more tile: sums and averages relative to the largest score so far; a factor fades what is averaged."""
+    """One more tile: sums and averages relative to the largest score so far; a factor fades what is averaged.
+
+    Scores are scale times s: product and difference are then one instruction a pair.
+    """
     higher = tl.maximum(top, tl.max(s, 1))
-    safe = tl.where(higher == -float("inf"), 0.0, higher)
-    fade = tl.exp2(top - safe)
-    p = tl.exp2(s - safe[:, None])
+    safe = tl.where(higher == -float("inf"), 0.0, higher) * scale
+    fade = tl.exp2(top * scale - safe)
+    p = tl.exp2(s * scale - safe[:, None])
     sums = sums * fade + tl.sum(p, 1)
     acc = times(acc, fade, CORE) + average(p * factor, v, CORE, PRECISION, INTERPRETED)
     return higher, sums, acc
@@ -102,8 +107,14 @@ def softmax_kernel(
     scale, dropout, narrow, heads, group, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr,
     DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
-    BELL: tl.constexpr, DROPPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    BELL: tl.constexpr, DROPPED: tl.constexpr, PLAIN: tl.constexpr, NORMED: tl.constexpr, PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
 ):  # fmt: skip
+    """PLAIN: nothing is added to the product, and its scale is positive. ROWS (2, g, n): NORMED, the largest score and
+    the reciprocal of the sum relative to it, which are the weights' to the last bit; else tau. All in base 2."""
+    before, after = scale, 1.0
+    if PLAIN:
+        before, after = 1.0, scale
     g, batch, head, i0, i = block_of(n, heads, BM)
     seed = tl.load(SEED) if DROPPED else 0
     length = length_of(LENGTHS, batch, m, PADDED)
@@ -121,26 +132,28 @@ def softmax_kernel(
     low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
     for first in range(inner, outer, BN):
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, True, PRECISION,
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, before,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
                  INTERPRETED)  # fmt: skip
         v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, True)
         factor = factors(i, first, centre, narrow, seed, dropout, head, batch, BM, BN, BELL, DROPPED)
-        top, sums, acc = _soften(top, sums, acc, s, v, factor, CORE, PRECISION, INTERPRETED)
+        top, sums, acc = _soften(top, sums, acc, s, v, factor, after, CORE, PRECISION, INTERPRETED)
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, False, PRECISION,
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, before,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
                  INTERPRETED)  # fmt: skip
         v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, False)
         factor = factors(i, first, centre, narrow, seed, dropout, head, batch, BM, BN, BELL, DROPPED)
-        top, sums, acc = _soften(top, sums, acc, s, v, factor, CORE, PRECISION, INTERPRETED)
+        top, sums, acc = _soften(top, sums, acc, s, v, factor, after, CORE, PRECISION, INTERPRETED)
     full = sums > 0
-    sums, top = tl.where(full, sums, 1.0), tl.where(full, top, float("inf"))
+    sums, top = tl.where(full, sums, 1.0), tl.where(full, top * after, float("inf"))
     put_averages(OUT + g * n * DV, i, n, times(acc, 1.0 / sums, CORE), DV, DVP, CORE)
-    tl.store(TAU + g * n + i, (top + tl.log2(sums)) * LN2, mask=i < n)
-    tl.store(ROWS + g * n + i, top, mask=i < n)  # the backward's weights are these, to the last bit of tau
-    tl.store(ROWS + (tl.num_programs(1) + g) * n + i, 1.0 / sums, mask=i < n)
+    tau = top + tl.log2(sums)
+    tl.store(TAU + g * n + i, tau * LN2, mask=i < n)
+    tl.store(ROWS + g * n + i, top if NORMED else tau, mask=i < n)
+    if NORMED:
+        tl.store(ROWS + (tl.num_programs(1) + g) * n + i, 1.0 / sums, mask=i < n)
 
 
 @triton.jit
@@ -166,7 +179,7 @@ def _add(
     WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """One more tile with known tau. Of a sparse alignment, a tile without a weight adds nothing and is noted."""
-    w = weights(s, tau, power, ALIGN, INTERPRETED)
+    w = weights(s, tau, power, ALIGN, WHOLE, INTERPRETED)
     if ALIGN == 1:
         v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
         acc += average(w * factor, v, CORE, PRECISION, INTERPRETED)
@@ -220,7 +233,7 @@ def known_kernel(
     acc, mean, slope = averages(CORE, BM, DVP), averages(CORE, BM, DVP), tl.zeros([BM], tl.float32)
     for first in range(inner, outer, BN):
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, True, PRECISION,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
                  INTERPRETED)  # fmt: skip
         factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
         acc, mean, slope = _add(acc, mean, slope, s, tau, power, factor, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN,
@@ -228,7 +241,7 @@ def known_kernel(
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, False, PRECISION,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
                  INTERPRETED)  # fmt: skip
         factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
         acc, mean, slope = _add(acc, mean, slope, s, tau, power, factor, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN,

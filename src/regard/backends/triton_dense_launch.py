@@ -187,8 +187,9 @@ def _where(call: Call) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
 def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """out (g, n, d_v); tau (g, n) fp32; of sparse alignments which tiles hold weights; what the backward asks of rows.
 
-    Of softmax that is (2, g, n), the largest score in base 2 and the reciprocal of the sum relative to it. Of a sparse
-    alignment that trains it is (g, n, d_v), the mean of the values weighted by slopes.
+    Of softmax that is tau in base 2, (1, g, n); in fp32, where its rounding would show, (2, g, n): the largest score
+    and the reciprocal of the sum relative to it. Of a sparse alignment that trains it is (g, n, d_v), the mean of the
+    values weighted by slopes.
     """
     a, align, (g, n, _) = call.a, call.align, call.a.shape
     out = call.v.new_empty((g, n, call.v.shape[2]))
@@ -204,7 +205,9 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     if align == SOFTMAX:
         softmax_kernel[grid](
             *vectors, call.v, *marks, seed, or_other(call.centre, a), out, tau, rows, *numbers[:5], call.dropout,
-            call.narrow * LOG2E, *numbers[5:], BELL=call.centre is not None, DROPPED=dropped, **sizes,
+            call.narrow * LOG2E, *numbers[5:], BELL=call.centre is not None, DROPPED=dropped,
+            PLAIN=call.core == DOT and not (sizes["OWNED"] or sizes["BIASED"]) and call.scale > 0,
+            NORMED=rows.shape[0] == 2, **sizes,
         )  # fmt: skip
         return out, tau, live, rows
     if align > SIGMOID:
@@ -222,7 +225,7 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 def rows_shape(call: Call) -> tuple[int, ...]:
     if call.align == SOFTMAX:
-        return 2, *call.a.shape[:2]
+        return 2 if call.v.dtype == torch.float32 else 1, *call.a.shape[:2]
     return (*call.a.shape[:2], call.v.shape[2]) if call.align > SIGMOID and call.trains else (0,)
 
 
@@ -283,9 +286,10 @@ def backward(
         return [None if x is None else torch.zeros_like(x) for x in parts]
     tables = Tables(call, True)
     sizes = sizes_of(call, tables, True)
-    summed = call.core != DOT and call.group > 1  # in memory, head by head
+    together = call.core != DOT and call.group > 1  # summed in memory, head by head
+    summed = call.core != DOT or call.key_bias is not None or call.row_bias is not None
     da, dv = torch.empty_like(a), torch.empty_like(v)
-    db = torch.empty_like(b, dtype=torch.float32 if summed else b.dtype)
+    db = torch.empty_like(b, dtype=torch.float32 if together else b.dtype)
     by_row, by_key, moved, delta = tau.new_empty((g, n)), tau.new_empty((g, m)), tau, chosen
     if call.centre is not None:
         moved = torch.empty_like(tau)
@@ -294,8 +298,8 @@ def backward(
     read = call.core != DOT
     reads = tau.new_empty((g, -(-n // sizes["BM"]), tables.dp) if read else 0)
     readout = call.readout.float().contiguous() if read and call.readout is not None else a
-    normed = call.align == SOFTMAX and chosen is None
-    t, norm = (rows[0], rows[1]) if normed else (tau, tau)
+    normed = call.align == SOFTMAX and chosen is None and rows.shape[0] == 2
+    t, norm = (rows[0], rows[-1]) if call.align == SOFTMAX and chosen is None else (tau, tau)
     mean = rows if call.align > SIGMOID else out
     if not mean.numel():  # the forward was told that nothing trains
         call.trains = True
@@ -321,7 +325,7 @@ def backward(
             db)[side], dv, (by_row, by_key)[side], reads, moved, n, m, left, right, scale, call.narrow * LOG2E,
             call.dropout, bend, linear, *strides, *lines, call.power, BELL=call.centre is not None,
             CHOSEN=chosen is not None, ALIGN=call.align, KEYS=side == 1, READ=read and side == 0,
-            GROUPED=call.group > 1, DROPPED=call.seed is not None, NORMED=normed, **sizes,
+            GROUPED=call.group > 1, DROPPED=call.seed is not None, NORMED=normed, SUMMED=summed, **sizes,
         )  # fmt: skip
     shared = by_key.view(b.shape[0], call.group, m)  # of each head that shares a key
     dreadout = None

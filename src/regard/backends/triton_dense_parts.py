@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 
 MOST = tl.constexpr(60.0)  # exponent of a bounded sum: the product of two such sums is finite
+LEAST = tl.constexpr(2.0**-59)
 BOUND = tl.constexpr(1152921504606846976.0)  # 2^60
 
 
@@ -137,15 +138,24 @@ def rows_of(base, i, count, D: tl.constexpr, DP: tl.constexpr, WHOLE: tl.constex
 
 
 @triton.jit
+def numbers_of(base, i, count, other, WHOLE: tl.constexpr):
+    """One number a place. WHOLE: every place is there."""
+    if WHOLE:
+        return tl.load(base + i)
+    else:
+        return tl.load(base + i, mask=i < count, other=other)
+
+
+@triton.jit
 def logistic(x, INTERPRETED: tl.constexpr):
-    """u / (1 + u), u = 2^x; 0 where x is -inf.
+    """1 / (1 + 2^x), 2^-60 at least.
 
     Special functions are what a sigmoid waits for: two fractions share one reciprocal. The hardware's tanh would be one
     a weight, but weights of about 1 / n are what its error leaves of 1 + tanh.
     """
-    u = tl.exp2(tl.minimum(x, MOST))
+    e = tl.exp2(tl.minimum(x, MOST))
     if INTERPRETED:
-        return u / (1.0 + u)
+        return 1.0 / (1.0 + e)
     else:
         return tl.inline_asm_elementwise(
             """{
@@ -154,21 +164,20 @@ def logistic(x, INTERPRETED: tl.constexpr):
             add.f32 q, $3, 0f3F800000;
             mul.f32 r, p, q;
             rcp.approx.ftz.f32 r, r;
-            mul.f32 q, q, r;
-            mul.f32 p, p, r;
-            mul.f32 $0, $2, q;
-            mul.f32 $1, $3, p;
+            mul.f32 $0, q, r;
+            mul.f32 $1, p, r;
             }""",
-            "=f,=f,f,f", [u], tl.float32, True, 2)  # fmt: skip
+            "=f,=f,f,f", [e], tl.float32, True, 2)  # fmt: skip
 
 
 @triton.jit
-def weights(s, tau, power, ALIGN: tl.constexpr, INTERPRETED: tl.constexpr):
-    """f(s - tau); 0 where s is -inf or tau is +inf."""
+def weights(s, tau, power, ALIGN: tl.constexpr, WHOLE: tl.constexpr, INTERPRETED: tl.constexpr):
+    """f(s - tau); 0 where s is -inf or tau is +inf. WHOLE: no pair is closed."""
     if ALIGN == 0:
         return tl.exp2(s - tau)
     elif ALIGN == 1:
-        return logistic(s - tau, INTERPRETED)
+        w = logistic(tau - s, INTERPRETED)
+        return w if WHOLE else tl.maximum(w - LEAST, 0.0)
     elif ALIGN == 2:
         return tl.maximum(s - tau, 0.0)
     elif ALIGN == 3:
@@ -199,7 +208,7 @@ def moments(s, tau, power, ALIGN: tl.constexpr):
         return 0.25 * tl.sum(rest * rest, 1), 0.5 * tl.sum(rest, 1), 0.5 * tl.sum((rest > 0).to(tl.float32), 1)
     else:
         slope = tl.sum(slopes(s, tau, power, ALIGN), 1)
-        return tl.sum(weights(s, tau, power, ALIGN, True), 1), slope, slope * 0.0
+        return tl.sum(weights(s, tau, power, ALIGN, True, True), 1), slope, slope * 0.0
 
 
 @triton.jit

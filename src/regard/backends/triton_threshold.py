@@ -20,7 +20,7 @@ def _bound(s, tau, power, ALIGN: tl.constexpr):
     """A larger lower bound of tau, if this tile gives one; -inf while no key was seen."""
     tau = tl.maximum(tau, tl.max(s, 1) - power)
     safe = tl.where(tau == -float("inf"), float("inf"), tau)[:, None]
-    total, slope = tl.sum(weights(s, safe, power, ALIGN, True), 1), tl.sum(slopes(s, safe, power, ALIGN), 1)
+    total, slope = tl.sum(weights(s, safe, power, ALIGN, True, True), 1), tl.sum(slopes(s, safe, power, ALIGN), 1)
     return tl.where(total > 1.0, tau + (total - 1.0) / tl.where(slope > 0, slope, 1.0), tau)
 
 
@@ -120,14 +120,14 @@ def threshold_kernel(
     wide = 0
     for first in range(inner, outer, BN):
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, True, PRECISION,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
                  INTERPRETED)  # fmt: skip
         tau, count, wide = _gather(s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM, BN, ROOM, FEW, ALIGN,
                                    STEPS, INTERPRETED)  # fmt: skip
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, False, PRECISION,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
                  INTERPRETED)  # fmt: skip
         tau, count, wide = _gather(s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM, BN, ROOM, FEW, ALIGN,
                                    STEPS, INTERPRETED)  # fmt: skip
@@ -140,14 +140,14 @@ def threshold_kernel(
         total, slope, bend = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
         for first in range(inner, outer, BN):
             s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                     stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, True,
+                     stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True,
                      PRECISION, INTERPRETED)  # fmt: skip
             more = moments(s, tau[:, None], power, ALIGN)
             total, slope, bend = total + more[0], slope + more[1], bend + more[2]
         for turn in range(partial_tiles(start, inner, outer, stop, BN)):
             first = partial_tile(turn, start, inner, outer, BN)
             s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                     stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, BIASED, KEPT, SPANNED, False,
+                     stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False,
                      PRECISION, INTERPRETED)  # fmt: skip
             more = moments(s, tau[:, None], power, ALIGN)
             total, slope, bend = total + more[0], slope + more[1], bend + more[2]
