@@ -179,7 +179,7 @@ def _add(
     WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """One more tile with known tau. Of a sparse alignment, a tile without a weight adds nothing and is noted."""
-    w = weights(s, tau, power, ALIGN, WHOLE, INTERPRETED)
+    w = weights(s, tau, power, ALIGN, INTERPRETED, WHOLE)
     if ALIGN == 1:
         v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
         acc += average(w * factor, v, CORE, PRECISION, INTERPRETED)

@@ -171,7 +171,7 @@ def logistic(x, INTERPRETED: tl.constexpr):
 
 
 @triton.jit
-def weights(s, tau, power, ALIGN: tl.constexpr, WHOLE: tl.constexpr, INTERPRETED: tl.constexpr):
+def weights(s, tau, power, ALIGN: tl.constexpr, INTERPRETED: tl.constexpr, WHOLE: tl.constexpr = False):
     """f(s - tau); 0 where s is -inf or tau is +inf. WHOLE: no pair is closed."""
     if ALIGN == 0:
         return tl.exp2(s - tau)
@@ -208,7 +208,7 @@ def moments(s, tau, power, ALIGN: tl.constexpr):
         return 0.25 * tl.sum(rest * rest, 1), 0.5 * tl.sum(rest, 1), 0.5 * tl.sum((rest > 0).to(tl.float32), 1)
     else:
         slope = tl.sum(slopes(s, tau, power, ALIGN), 1)
-        return tl.sum(weights(s, tau, power, ALIGN, True, True), 1), slope, slope * 0.0
+        return tl.sum(weights(s, tau, power, ALIGN, True), 1), slope, slope * 0.0
 
 
 @triton.jit

@@ -20,7 +20,7 @@ def _bound(s, tau, power, ALIGN: tl.constexpr):
     """A larger lower bound of tau, if this tile gives one; -inf while no key was seen."""
     tau = tl.maximum(tau, tl.max(s, 1) - power)
     safe = tl.where(tau == -float("inf"), float("inf"), tau)[:, None]
-    total, slope = tl.sum(weights(s, safe, power, ALIGN, True, True), 1), tl.sum(slopes(s, safe, power, ALIGN), 1)
+    total, slope = tl.sum(weights(s, safe, power, ALIGN, True), 1), tl.sum(slopes(s, safe, power, ALIGN), 1)
     return tl.where(total > 1.0, tau + (total - 1.0) / tl.where(slope > 0, slope, 1.0), tau)
 
 
