@@ -36,6 +36,8 @@ SMALL = {
 @pytest.mark.filterwarnings("ignore:flex_attention called without", "ignore:mkldnn_matmul failed")
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
 def test_both_sides_of_every_part_agree(part):
+    if part.__name__ == "window":
+        pytest.importorskip("triton")  # whose compilations are counted
     results = list(part(HERE, **SMALL[part.__name__]))  # raises where they do not
     assert len({result.name for result in results}) == len(results) > 0
     for result in results:

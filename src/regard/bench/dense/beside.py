@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...core.attend import attend
+from ...core.attend import Attended, attend
 from ...core.plan import plan
 from ..measure import Result, captured, extra_mib, gpu_times, single_call
 
@@ -68,8 +68,11 @@ class Setting:
         torch.manual_seed(0)
         return [torch.randn(*shape, device=self.device).to(dtype).requires_grad_() for shape in shapes]
 
+    def attended(self, *call: Any, backend: str = "triton-dense") -> Attended:
+        return attend(*call, backend=backend if self.gpu else "chunked")
+
     def attend(self, *call: Any, backend: str = "triton-dense") -> Tensor:
-        return attend(*call, backend=backend if self.gpu else "chunked").out
+        return self.attended(*call, backend=backend).out
 
     def compiled(self, formula: Callable[..., Any]) -> Callable[..., Any]:
         """By torch.compile for these sizes alone: sizes met before would make it a kernel for any, which is slower."""

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from ...core.alignments import TopK
-from ...core.attend import attend
 from ...core.bounds import open_pairs
 from ...core.structures import Causal, Full, Structure, Window
 from ..measure import Result
@@ -30,7 +29,7 @@ def entmax(
         tensors = _grouped(setting, n, heads, d, kinds, segment)
         name = f"entmax 1.5 causal (1, {heads}, {n}, {d}) bfloat16, {percent} % empty"
         pair = _pair(setting, name, tensors, Causal(), peer)
-        empty = _empty(tensors, 64 if setting.gpu else 4)
+        empty = _empty(setting, tensors, 64 if setting.gpu else 4)
         for way in (FORWARD, BOTH):
             made = pair.measured(way, Bar(times=1))
             made.notes["empty_tiles"] = empty
@@ -122,11 +121,11 @@ def _grouped(setting: Setting, n: int, heads: int, d: int, kinds: int, segment: 
     return [q, k, v]
 
 
-def _empty(tensors: list[Tensor], side: int) -> float:
+def _empty(setting: Setting, tensors: list[Tensor], side: int) -> float:
     """The share of tiles of side x side that may be seen and hold no weight, read off the map."""
+    q, k, v = tensors
     with torch.no_grad():
-        q, k, v = tensors
-        level = attend(q, k, v, align="entmax15", over=Causal()).map.pyramid(side)[0]
+        level = setting.attended(q, k, v, "scaled_dot", "entmax15", Causal()).map.pyramid(side)[0]
     seen = level.count > 0
     return float(((level.peak == 0) & seen).sum() / seen.sum())
 
