@@ -27,13 +27,13 @@ from .triton_dense_parts import (
     weights,
 )
 from .triton_noise import or_dropped, uniform
-from .triton_ranges import length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of
+from .triton_ranges import length_of, narrowed, span_of, tiles_of, turn_of, turns_of
 
 
 @triton.jit
 def _tile_pull(
     x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, norm, TAU, DELTA, NORM,
-    LIVE, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow, seed,
+    DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow, seed,
     dropout, head, batch, stride_x, stride_y, n, m, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
@@ -41,56 +41,51 @@ def _tile_pull(
     KEYS: tl.constexpr, READ: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What one tile adds to the own side: vectors, readout, values, sums of ds."""
-    live = 1
-    if ALIGN > 1:
-        at = (first // BN) * tl.cdiv(m, BM) + i0 // BM if KEYS else (i0 // BM) * tl.cdiv(m, BN) + first // BN
-        live = tl.load(LIVE + at).to(tl.int32)
-    if live > 0:
-        j = first + tl.arange(0, BN)
-        s = tile(x, XT, YT, Y, R, mode, own, BIAS, KEEP, low, high, i0, first, rows, columns, other_total, before,
-                 after, scale, stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED or (KEPT and KEYS), BIASED,
-                 KEPT and not KEYS, SPANNED, WHOLE, PRECISION, INTERPRETED)  # fmt: skip
-        yo = rows_of(YO, j, other_total, DVW, DVP, WHOLE)
-        dw = product(xo, tl.trans(yo), PRECISION, INTERPRETED)
-        if CORE > 0:
-            tl.debug_barrier()  # the tile before has been read
-            dw = through(DS, dw, BM, BN)
+    j = first + tl.arange(0, BN)
+    s = tile(x, XT, YT, Y, R, mode, own, BIAS, KEEP, low, high, i0, first, rows, columns, other_total, before,
+             after, scale, stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED or (KEPT and KEYS), BIASED,
+             KEPT and not KEYS, SPANNED, WHOLE, PRECISION, INTERPRETED)  # fmt: skip
+    yo = rows_of(YO, j, other_total, DVW, DVP, WHOLE)
+    dw = product(xo, tl.trans(yo), PRECISION, INTERPRETED)
+    if CORE > 0:
+        tl.debug_barrier()  # the tile before has been read
+        dw = through(DS, dw, BM, BN)
+    if KEYS:
+        t, mean = row_of(TAU, DELTA, j, n, ALIGN, CHOSEN, WHOLE)
+        t, mean = t[None, :], mean[None, :]
+    else:
+        t, mean = tau[:, None], delta[:, None]
+    w = weights(s, t, power, ALIGN, INTERPRETED, WHOLE)
+    if NORMED:
+        w *= numbers_of(NORM, j, n, 1.0, WHOLE)[None, :] if KEYS else norm[:, None]
+    if CHOSEN:  # no values: dw is the entropy's gradient, and so is the pull of -log p
+        dw *= tl.where(s > -float("inf"), (t - s) * LN2, 0.0)
+    i = i0 + tl.arange(0, BM)
+    factor = 1.0
+    if DROPPED:
         if KEYS:
-            t, mean = row_of(TAU, DELTA, j, n, ALIGN, CHOSEN, WHOLE)
-            t, mean = t[None, :], mean[None, :]
+            factor = or_dropped(uniform(seed, j, i0, head, batch, BM, BN, True), dropout)
         else:
-            t, mean = tau[:, None], delta[:, None]
-        w = weights(s, t, power, ALIGN, INTERPRETED, WHOLE)
-        if NORMED:
-            w *= numbers_of(NORM, j, n, 1.0, WHOLE)[None, :] if KEYS else norm[:, None]
-        if CHOSEN:  # no values: dw is the entropy's gradient, and so is the pull of -log p
-            dw *= tl.where(s > -float("inf"), (t - s) * LN2, 0.0)
-        i = i0 + tl.arange(0, BM)
-        factor = 1.0
-        if DROPPED:
-            if KEYS:
-                factor = or_dropped(uniform(seed, j, i0, head, batch, BM, BN, True), dropout)
-            else:
-                factor = or_dropped(uniform(seed, i, first, head, batch, BM, BN, False), dropout)
-        if BELL:
-            if KEYS:
-                away = i[:, None].to(tl.float32) - tl.load(CENTRE + j, mask=j < n, other=0.0)[None, :]
-            else:
-                away = j[None, :].to(tl.float32) - tl.load(CENTRE + i, mask=i < n, other=0.0)[:, None]
-            factor *= bell(away, narrow)
-        dw *= factor
-        if BELL:
-            moved += tl.sum(w * dw * away, 1)
-        ds = pulled(s, t, w, dw, mean, power, ALIGN)
-        if SUMMED:
-            sums += tl.sum(ds, 1)
+            factor = or_dropped(uniform(seed, i, first, head, batch, BM, BN, False), dropout)
+    if BELL:
         if KEYS:
-            dv += average(w * factor, yo, CORE, PRECISION, INTERPRETED)
-        if CORE == 0:
-            y = rows_of(Y, j, other_total, D, DP, WHOLE)
-            dx += product(ds.to(y.dtype), y, PRECISION, INTERPRETED)
+            away = i[:, None].to(tl.float32) - tl.load(CENTRE + j, mask=j < n, other=0.0)[None, :]
         else:
-            dx, read = pull_pairs(ds, DS, YL, mode, along, first, dx, read, CORE, DP, BM, BN, READ, INTERPRETED)
+            away = j[None, :].to(tl.float32) - tl.load(CENTRE + i, mask=i < n, other=0.0)[:, None]
+        factor *= bell(away, narrow)
+    dw *= factor
+    if BELL:
+        moved += tl.sum(w * dw * away, 1)
+    ds = pulled(s, t, w, dw, mean, power, ALIGN)
+    if SUMMED:
+        sums += tl.sum(ds, 1)
+    if KEYS:
+        dv += average(w * factor, yo, CORE, PRECISION, INTERPRETED)
+    if CORE == 0:
+        y = rows_of(Y, j, other_total, D, DP, WHOLE)
+        dx += product(ds.to(y.dtype), y, PRECISION, INTERPRETED)
+    else:
+        dx, read = pull_pairs(ds, DS, YL, mode, along, first, dx, read, CORE, DP, BM, BN, READ, INTERPRETED)
     return dx, read, dv, sums, moved
 
 
@@ -108,9 +103,9 @@ def row_of(TAU, DELTA, i, n, ALIGN: tl.constexpr, CHOSEN: tl.constexpr, WHOLE: t
 
 @triton.jit
 def _pull_head(
-    g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIVE, LENGTHS, KEEP,
-    LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout, heads, group,
-    keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
+    g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS,
+    LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout,
+    heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
     BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
     DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr,
@@ -131,7 +126,8 @@ def _pull_head(
     Y, YO, BIAS = Y + other * other_total * D, YO + other * other_total * DVW, BIAS + g * other_total
     KEEP += batch * keep_b + head * keep_h
     TAU, DELTA, NORM, CENTRE = TAU + g * n, DELTA + g * n, NORM + g * n, CENTRE + g * n
-    LIVE += g * tl.cdiv(n, BM) * tl.cdiv(m, BM)
+    block = g * tl.num_programs(0) + i0 // BM
+    LIST, COUNTS = LIST + block * tl.cdiv(other_total, BN), COUNTS + block * 2
     own = tl.zeros([BM], tl.float32)
     if OWNED:
         own = tl.load(OWN + g * own_total + i, mask=real, other=0.0)
@@ -151,19 +147,21 @@ def _pull_head(
     low, high = span_of(LOW + g * own_total, HIGH + g * own_total, i, own_total, SPANNED)
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, real, columns, BN, SPANNED)
     sums, moved = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
-    for first in range(inner, outer, BN):
+    whole, total = turns_of(start, inner, outer, stop, COUNTS, BN, ALIGN > 1)
+    for turn in range(whole):
+        first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, True)
         dx, read, dv, sums, moved = _tile_pull(
             x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, norm, TAU,
-            DELTA, NORM, LIVE, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after,
+            DELTA, NORM, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after,
             scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP,
             BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, True,
             PRECISION, INTERPRETED,
         )  # fmt: skip
-    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
-        first = partial_tile(turn, start, inner, outer, BN)
+    for turn in range(whole, total):
+        first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, False)
         dx, read, dv, sums, moved = _tile_pull(
             x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, norm, TAU,
-            DELTA, NORM, LIVE, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after,
+            DELTA, NORM, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after,
             scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP,
             BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, False,
             PRECISION, INTERPRETED,
@@ -179,9 +177,9 @@ def _pull_head(
 
 @triton.jit
 def pull_kernel(
-    X, Y, XT, YT, XL, YL, R, READOUT, MODES, OWN, BIAS, XO, YO, TAU, DELTA, NORM, MEAN, LIVE, LENGTHS, KEEP, LOW, HIGH,
-    SEED, CENTRE, DS, DX, DV, SUMS, READS, MOVED, n, m, left, right, scale, narrow, dropout, bend, linear, heads, group,
-    keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
+    X, Y, XT, YT, XL, YL, R, READOUT, MODES, OWN, BIAS, XO, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS, LENGTHS, KEEP,
+    LOW, HIGH, SEED, CENTRE, DS, DX, DV, SUMS, READS, MOVED, n, m, left, right, scale, narrow, dropout, bend, linear,
+    heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
     BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
     DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr,
@@ -216,10 +214,10 @@ def pull_kernel(
         for member in range(group):
             g = at * group + member
             dx, read, dv, sums = _pull_head(
-                g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIVE,
-                LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed,
-                dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN,
-                OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ,
+                g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST,
+                COUNTS, LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow,
+                seed, dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP,
+                BM, BN, OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ,
                 PRECISION, INTERPRETED,
             )  # fmt: skip
             if CORE > 0:  # each head has a readout of its own: what it adds is added in memory, registers are full
@@ -230,7 +228,7 @@ def pull_kernel(
             put_pulls(DX, i0, own_total, dx * bend, D, DP, BM, CORE, False)
     else:
         dx, read, dv, sums = _pull_head(
-            at, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIVE,
+            at, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS,
             LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed,
             dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN,
             OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, PRECISION,

@@ -20,7 +20,18 @@ from .triton_dense_parts import (
     weights,
 )
 from .triton_noise import or_dropped, uniform
-from .triton_ranges import allowed, length_of, narrowed, partial_tile, partial_tiles, seen_by, span_of, tiles_of
+from .triton_ranges import (
+    allowed,
+    length_of,
+    narrowed,
+    partial_tile,
+    partial_tiles,
+    seen_by,
+    span_of,
+    tiles_of,
+    turn_of,
+    turns_of,
+)
 
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
@@ -174,39 +185,31 @@ def row_side(A, MODES, OWN, g, i, n, CORE: tl.constexpr, D: tl.constexpr, DP: tl
 
 @triton.jit
 def _add(
-    acc, mean, slope, s, tau, power, factor, V, LIVE, first, m, CORE: tl.constexpr, DV: tl.constexpr,
+    acc, mean, slope, s, tau, power, factor, V, first, m, CORE: tl.constexpr, DV: tl.constexpr,
     DVP: tl.constexpr, BN: tl.constexpr, ALIGN: tl.constexpr, TRAINS: tl.constexpr,
     WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """One more tile with known tau. Of a sparse alignment, a tile without a weight adds nothing and is noted."""
-    w = weights(s, tau, power, ALIGN, INTERPRETED, WHOLE)
-    if ALIGN == 1:
-        v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
-        acc += average(w * factor, v, CORE, PRECISION, INTERPRETED)
-    else:
-        live = tl.max(tl.max(w, 1), 0) > 0
-        tl.store(LIVE + first // BN, live.to(tl.int8))
-        if live:
-            v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
-            acc += average(w * factor, v, CORE, PRECISION, INTERPRETED)
-            if TRAINS:
-                u = slopes(s, tau, power, ALIGN)
-                slope += tl.sum(u, 1)
-                mean += average(u * factor, v, CORE, PRECISION, INTERPRETED)
+    """One more tile with known tau."""
+    v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
+    acc += average(weights(s, tau, power, ALIGN, INTERPRETED, WHOLE) * factor, v, CORE, PRECISION, INTERPRETED)
+    if TRAINS:
+        u = slopes(s, tau, power, ALIGN)
+        slope += tl.sum(u, 1)
+        mean += average(u * factor, v, CORE, PRECISION, INTERPRETED)
     return acc, mean, slope
 
 
 @triton.jit
 def known_kernel(
-    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, OUT, TAU, LIVE, MEAN, n, m, left, right,
-    scale, dropout, offset, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr,
+    A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, OUT, TAU, LIST, COUNTS, MEAN, n, m, left,
+    right, scale, dropout, offset, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr,
     D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr,
     BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr,
     SPANNED: tl.constexpr, ALIGN: tl.constexpr, COUNTED: tl.constexpr, TRAINS: tl.constexpr,
     DROPPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """out = sum_j f(s - tau) v_j, and which tiles hold weights. A sigmoid's tau is the logarithm of how many keys a row
-    sees (COUNTED), or `offset`; that of sparse alignments is known.
+    """out = sum_j f(s - tau) v_j. A sigmoid's tau is the logarithm of how many keys a row sees (COUNTED), or `offset`;
+    that of sparse alignments is known, and the tiles that hold weights are listed.
 
     MEAN (g, n, DV), where a sparse alignment TRAINS: sum_j f'(s - tau) v_j over the sum of f', which the gradient of a
     row takes out.
@@ -218,7 +221,8 @@ def known_kernel(
     x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, BM, OWNED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * WIDTH
     B, V, BIAS, KEEP = B + shared * m * D, V + shared * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
-    LIVE += (g * tl.cdiv(n, BM) + i0 // BM) * tl.cdiv(m, BN)
+    block = g * tl.num_programs(0) + i0 // BM
+    LIST, COUNTS = LIST + block * tl.cdiv(m, BN), COUNTS + block * 2
     start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
     low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
@@ -231,20 +235,22 @@ def known_kernel(
     else:
         tau = tl.load(TAU + g * n + i, mask=i < n, other=float("inf"))[:, None]
     acc, mean, slope = averages(CORE, BM, DVP), averages(CORE, BM, DVP), tl.zeros([BM], tl.float32)
-    for first in range(inner, outer, BN):
+    whole, total = turns_of(start, inner, outer, stop, COUNTS, BN, ALIGN > 1)
+    for turn in range(whole):
+        first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, True)
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
                  stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
                  INTERPRETED)  # fmt: skip
         factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
-        acc, mean, slope = _add(acc, mean, slope, s, tau, power, factor, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN,
+        acc, mean, slope = _add(acc, mean, slope, s, tau, power, factor, V, first, m, CORE, DV, DVP, BN, ALIGN,
                                 TRAINS, True, PRECISION, INTERPRETED)  # fmt: skip
-    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
-        first = partial_tile(turn, start, inner, outer, BN)
+    for turn in range(whole, total):
+        first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, False)
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
                  stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
                  INTERPRETED)  # fmt: skip
         factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
-        acc, mean, slope = _add(acc, mean, slope, s, tau, power, factor, V, LIVE, first, m, CORE, DV, DVP, BN, ALIGN,
+        acc, mean, slope = _add(acc, mean, slope, s, tau, power, factor, V, first, m, CORE, DV, DVP, BN, ALIGN,
                                 TRAINS, False, PRECISION, INTERPRETED)  # fmt: skip
     put_averages(OUT + g * n * DV, i, n, acc, DV, DVP, CORE)
     if TRAINS:

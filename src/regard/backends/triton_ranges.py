@@ -77,6 +77,27 @@ def partial_tile(turn, start, inner, outer, BN: tl.constexpr):
 
 
 @triton.jit
+def turns_of(start, inner, outer, stop, COUNTS, BN: tl.constexpr, LISTED: tl.constexpr):
+    """How many tiles a block meets whole, and in all. LISTED: those of a list (triton_live), counted there."""
+    whole = (outer - inner) // BN
+    total = whole + partial_tiles(start, inner, outer, stop, BN)
+    if LISTED:
+        whole, total = tl.load(COUNTS), tl.load(COUNTS + 1)
+    return whole, total
+
+
+@triton.jit
+def turn_of(turn, whole, start, inner, outer, LIST, BN: tl.constexpr, LISTED: tl.constexpr, WHOLE: tl.constexpr):
+    """The first column of the turn-th tile of a block."""
+    if LISTED:
+        return tl.load(LIST + turn).to(tl.int32) * BN
+    elif WHOLE:
+        return inner + turn * BN
+    else:
+        return partial_tile(turn - whole, start, inner, outer, BN)
+
+
+@triton.jit
 def allowed(i, j, n, m, left, right):
     """Pairs (rows, columns) that may meet."""
     may = (j[None, :] >= i[:, None] - left) & (j[None, :] <= i[:, None] + right)

@@ -72,13 +72,15 @@ def _pack(VALUES, COUNTS, BOUNDS, row, tau, count, power, BM: tl.constexpr, ROOM
 def _gather(s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM: tl.constexpr, BN: tl.constexpr,
             ROOM: tl.constexpr, FEW: tl.constexpr, ALIGN: tl.constexpr, STEPS: tl.constexpr,
             INTERPRETED: tl.constexpr):  # fmt: skip
-    """One more tile. wide: some support was larger than its room."""
+    """One more tile, and whether it may hold a weight. wide: some support was larger than its room."""
+    live = 1
     if wide > 0:
         tau = _bound(s, tau, power, ALIGN)
     else:
         tau = tl.maximum(tau, tl.max(s, 1) - power)
         more = tl.sum((s > tau[:, None]).to(tl.int32), 1)
-        if tl.max(more, 0) > 0:
+        live = (tl.max(more, 0) > 0).to(tl.int32)
+        if live > 0:
             if tl.max(count + more, 0) > ROOM:
                 tau, count = _pack(VALUES, COUNTS, BOUNDS, row, tau, count, power, BM, ROOM, FEW, ALIGN, STEPS)
                 more = tl.sum((s > tau[:, None]).to(tl.int32), 1)
@@ -86,7 +88,7 @@ def _gather(s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM: tl.cons
                 wide += 1
             else:
                 count = put_above(VALUES, VALUES, row, s, s > tau[:, None], count, 0, BM, BN, ROOM, False, INTERPRETED)
-    return tau, count, wide
+    return tau, count, wide, live
 
 
 @triton.jit
@@ -97,7 +99,8 @@ def threshold_kernel(
     BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, ALIGN: tl.constexpr,
     STEPS: tl.constexpr, ROOM: tl.constexpr, FEW: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """TAU (g, n), +inf for a row that sees nobody; LIVE, no tile, for those that are never met.
+    """TAU (g, n), +inf for a row that sees nobody. LIVE: which tiles may hold weights, by what was known when they were
+    met; near keys, which often hold the largest scores, come first.
 
     VALUES (g, rows, ROOM), COUNTS and BOUNDS are rooms to work in.
     """
@@ -115,22 +118,26 @@ def threshold_kernel(
     for some in range(0, tiles, 128):
         at = some + tl.arange(0, 128)
         tl.store(LIVE + at, tl.zeros([128], tl.int8), mask=at < tiles)
+    tl.debug_barrier()
     row = g * tl.num_programs(0) * BM + i0
     tau, count = tl.full([BM], -float("inf"), tl.float32), tl.zeros([BM], tl.int32)
     wide = 0
-    for first in range(inner, outer, BN):
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
-                 INTERPRETED)  # fmt: skip
-        tau, count, wide = _gather(s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM, BN, ROOM, FEW, ALIGN,
-                                   STEPS, INTERPRETED)  # fmt: skip
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
                  stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
                  INTERPRETED)  # fmt: skip
-        tau, count, wide = _gather(s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM, BN, ROOM, FEW, ALIGN,
-                                   STEPS, INTERPRETED)  # fmt: skip
+        tau, count, wide, live = _gather(s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM, BN, ROOM, FEW,
+                                         ALIGN, STEPS, INTERPRETED)  # fmt: skip
+        tl.store(LIVE + first // BN, live.to(tl.int8))
+    for back in range(inner, outer, BN):
+        first = outer - BN - (back - inner)
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
+                 INTERPRETED)  # fmt: skip
+        tau, count, wide, live = _gather(s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM, BN, ROOM, FEW,
+                                         ALIGN, STEPS, INTERPRETED)  # fmt: skip
+        tl.store(LIVE + first // BN, live.to(tl.int8))
     if wide == 0:
         tau, count = _pack(VALUES, COUNTS, BOUNDS, row, tau, count, power, BM, ROOM, FEW, ALIGN, STEPS)
     tau = tl.where(tau == -float("inf"), float("inf"), tau)

@@ -1,0 +1,43 @@
+"""Lists of the tiles that hold weights of a sparse alignment, so that a walk over them meets no other.
+
+A walk with a branch for each tile cannot read ahead: the list has none. The threshold's walk marks tiles (LIVE); a
+block of queries lists tiles of keys, a block of keys those of queries, first the ones that it meets whole.
+"""
+
+import triton
+import triton.language as tl
+
+from .triton_ranges import length_of, tiles_of
+
+
+@triton.jit
+def list_kernel(
+    LIVE, LIST, COUNTS, LENGTHS, n, m, left, right, heads, SIDE: tl.constexpr, PADDED: tl.constexpr,
+    SPLIT: tl.constexpr, KEYS: tl.constexpr, SOME: tl.constexpr,
+):  # fmt: skip
+    """LIVE (g, blocks of queries, blocks of keys); LIST (g, own blocks, other blocks) int16; COUNTS (g, own blocks, 2):
+    how many are whole (none, unless SPLIT), and in all. KEYS: the own side is that of the keys."""
+    at, g = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    length = length_of(LENGTHS, g // heads, m, PADDED)
+    queries, keys = tl.cdiv(n, SIDE), tl.cdiv(m, SIDE)
+    LIVE += g * queries * keys
+    if KEYS:
+        others, stride = queries, keys
+        LIVE += at
+        _, inner, outer, _ = tiles_of(at * SIDE, length, n, right, left, SIDE, SIDE, not SPLIT)
+    else:
+        others, stride = keys, 1
+        LIVE += at.to(tl.int64) * keys
+        _, inner, outer, _ = tiles_of(at * SIDE, n, length, left, right, SIDE, SIDE, not SPLIT)
+    own = g * tl.num_programs(0) + at
+    LIST, COUNTS = LIST + own * others, COUNTS + own * 2
+    count = 0
+    for turn in tl.static_range(2):
+        for some in range(0, others, SOME):
+            other = some + tl.arange(0, SOME)
+            live = tl.load(LIVE + other.to(tl.int64) * stride, mask=other < others, other=0).to(tl.int32)
+            whole = ((other * SIDE >= inner) & (other * SIDE < outer)).to(tl.int32)
+            mine = live * (whole if turn == 0 else 1 - whole)
+            tl.store(LIST + count + tl.cumsum(mine, 0) - 1, other.to(tl.int16), mask=mine > 0)
+            count += tl.sum(mine, 0)
+        tl.store(COUNTS + turn, count)
