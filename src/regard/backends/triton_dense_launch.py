@@ -13,7 +13,7 @@ from .triton_choose_kernel import choose_kernel
 from .triton_dense import side_of
 from .triton_dense_backward import pull_kernel
 from .triton_dense_forward import known_kernel, softmax_kernel
-from .triton_live import list_kernel
+from .triton_live import listed
 from .triton_threshold import threshold_kernel
 
 LOG2E = 1.4426950408889634
@@ -217,28 +217,11 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         threshold_kernel[grid](*vectors, *marks, tau, live, *rooms, *numbers, call.power, ALIGN=align, STEPS=STEPS,
                                ROOM=ROOM, FEW=16, **some)  # fmt: skip
     known_kernel[grid](
-        *vectors, call.v, *marks, seed, out, tau, *listed(call, live, False), rows, *numbers[:5], call.dropout,
-        -(call.bias or 0.0), *numbers[5:], call.power, ALIGN=align, COUNTED=call.bias is None, TRAINS=rows.numel() > 0,
-        DROPPED=dropped, **sizes,
+        *vectors, call.v, *marks, seed, out, tau, *listed(call, live, numbers[2:4], False), rows,
+        *numbers[:5], call.dropout, -(call.bias or 0.0), *numbers[5:], call.power, ALIGN=align,
+        COUNTED=call.bias is None, TRAINS=rows.numel() > 0, DROPPED=dropped, **sizes,
     )  # fmt: skip
     return out, tau, live, rows
-
-
-def listed(call: Call, live: Tensor, keys: bool) -> tuple[Tensor, Tensor]:
-    """Of each block of queries or of keys, the blocks of the other side that it meets, and how many (triton_live)."""
-    if call.align <= SIGMOID:
-        return live, live
-    g, queries, others = live.shape
-    blocks, side = others if keys else queries, side_of(call.a, call.v)
-    (left, right), _, _ = _where(call)
-    table = torch.empty(live.numel(), dtype=torch.int16, device=live.device)
-    counts = torch.empty((g, blocks, 2), dtype=torch.int32, device=live.device)
-    list_kernel[(blocks, g)](
-        live, table, counts, or_other(call.ranges.lengths, live), call.a.shape[1], call.b.shape[1], left, right,
-        call.heads, SIDE=side, PADDED=call.ranges.lengths is not None,
-        SPLIT=call.ranges.keep is None and call.low is None, KEYS=keys, SOME=128, num_warps=4,
-    )  # fmt: skip
-    return table, counts
 
 
 def rows_shape(call: Call) -> tuple[int, ...]:
@@ -339,7 +322,7 @@ def backward(
         pull_kernel[(-(-x.shape[1] // sizes["BM"]), x.shape[0])](
             x, y, *both[0], *both[1], tables.readout, readout, tables.modes,
             or_other((own, keys)[side], a), or_other((keys, own)[side], a), *both[2], t, delta, norm, mean,
-            *listed(call, live, side == 1), lengths, keep, *(or_other(x, a) for x in spans[side]), seed,
+            *listed(call, live, (left, right), side == 1), lengths, keep, *(or_other(x, a) for x in spans[side]), seed,
             or_other(call.centre, a), scratch, (da, db)[side], dv, (by_row, by_key)[side], reads, moved, n, m, left,
             right, scale, call.narrow * LOG2E, call.dropout, bend, linear, *strides, *lines, call.power,
             BELL=call.centre is not None, CHOSEN=chosen is not None, ALIGN=call.align, KEYS=side == 1,

@@ -4,9 +4,14 @@ A walk with a branch for each tile cannot read ahead: the list has none. The thr
 block of queries lists tiles of keys, a block of keys those of queries, first the ones that it meets whole.
 """
 
+from typing import Any
+
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
+from .triton_dense import side_of
 from .triton_ranges import length_of, tiles_of
 
 
@@ -41,3 +46,19 @@ def list_kernel(
             tl.store(LIST + count + tl.cumsum(mine, 0) - 1, other.to(tl.int16), mask=mine > 0)
             count += tl.sum(mine, 0)
         tl.store(COUNTS + turn, count)
+
+
+def listed(call: Any, live: Tensor, bounds: tuple[int, int], keys: bool) -> tuple[Tensor, Tensor]:
+    """The lists of all blocks of queries, or of keys, and their counts; anything where nothing is sparse."""
+    if not live.numel():
+        return live, live
+    g, queries, others = live.shape
+    n, m, lengths = call.a.shape[1], call.b.shape[1], call.ranges.lengths
+    blocks, side = others if keys else queries, side_of(call.a, call.v)
+    table = torch.empty(live.numel(), dtype=torch.int16, device=live.device)
+    counts = torch.empty((g, blocks, 2), dtype=torch.int32, device=live.device)
+    list_kernel[(blocks, g)](
+        live, table, counts, live if lengths is None else lengths, n, m, *bounds, call.heads, SIDE=side,
+        PADDED=lengths is not None, SPLIT=call.ranges.keep is None and call.low is None, KEYS=keys, SOME=128,
+    )  # fmt: skip
+    return table, counts
