@@ -126,7 +126,8 @@ def backward_op(
     call = _call(a, b, readout, key_bias, row_bias, lengths, keep, low, high, left, right, heads, core, scale, linear,
                  bent)  # fmt: skip
     taken_out = dentropy * entropy - dtau
-    found = backward(call, tau, tau, tau, tau, dentropy[..., None], chosen=taken_out.contiguous())
+    none = tau.new_empty(0)  # of tiles
+    found = backward(call, tau, tau, none, tau, dentropy[..., None], chosen=taken_out.contiguous())
     given, made = (a, b, readout, key_bias, row_bias), (found[0], found[1], *found[3:6])
     return [a.new_empty(0) if x is None or y is None else y.to(x.dtype) for x, y in zip(given, made, strict=True)]
 
