@@ -12,6 +12,9 @@ from regard.core.scores import Additive, GATv2, Gaussian, ScaledDot
 
 pytest.importorskip("triton")
 
+from regard.backends import triton_dense_launch as launches
+from regard.backends.triton_ranges import CHANGING
+
 HEADS, WIDTH, VALUES, KEYS = 1, 6, 5, 37  # small: the interpreter takes a millisecond for each line of a kernel
 SCORES = {
     "dot": ScaledDot,
@@ -254,3 +257,34 @@ def test_what_it_leaves_to_others():
     for options in others:
         assert unfit(make_plan(q, q, q, **options)), options
     assert "CUDA" in plan(q, q, q).refusals["triton-dense"][0]
+
+
+class Heard:
+    """A kernel that also tells what Triton would compile it for: constants, and of each number that may be specialised
+    whether it is 1 and whether 16 divides it."""
+
+    def __init__(self, kernel, told):
+        self.kernel, self.told = kernel, told
+
+    def __getitem__(self, grid):
+        def launch(*given, **sizes):
+            numbers = zip(self.kernel.arg_names, given, strict=False)
+            kinds = [(name, x == 1, x % 16 == 0) for name, x in numbers if isinstance(x, int) and name not in CHANGING]
+            self.told.append((kinds, sizes))
+            self.kernel[grid](*given, **sizes)
+
+        return launch
+
+
+@pytest.mark.parametrize("score", ["dot", "tanh", "gaussian"])
+def test_no_length_has_a_kernel_of_its_own(score, monkeypatch):
+    told = []
+    for name in ("softmax_kernel", "pull_kernel"):
+        monkeypatch.setattr(launches, name, Heard(getattr(launches, name), told))
+    made, found = SCORES[score](), []
+    for n, m in ((32, 64), (31, 37)):
+        q, k, v = (torch.randn(1, HEADS, size, WIDTH, requires_grad=True) for size in (n, m, m))
+        TritonDense().run(make_plan(q, k, v, made, "softmax", Window(9, 3, align="end"))).out.sum().backward()
+        found.append(told[:])
+        told.clear()
+    assert len(found[0]) == 3 and found[0] == found[1]

@@ -9,7 +9,7 @@ import triton.language as tl
 
 from .triton_dense_forward import block_of, row_side, tile
 from .triton_noise import uniform
-from .triton_ranges import length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of
+from .triton_ranges import CHANGING, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of
 
 
 @triton.jit
@@ -32,7 +32,7 @@ def _more(
     return higher, sums, terms, tl.maximum(best, value), index
 
 
-@triton.jit
+@triton.jit(do_not_specialize=CHANGING)
 def choose_kernel(
     A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, INDEX, TAU, ENTROPY, n, m, left, right, scale,
     heads, group, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,

@@ -27,7 +27,7 @@ from .triton_dense_parts import (
     weights,
 )
 from .triton_noise import or_dropped, uniform
-from .triton_ranges import length_of, narrowed, span_of, tiles_of, turn_of, turns_of
+from .triton_ranges import CHANGING, length_of, narrowed, span_of, tiles_of, turn_of, turns_of
 
 
 @triton.jit
@@ -175,7 +175,7 @@ def _pull_head(
     return dx, read, dv, sums
 
 
-@triton.jit
+@triton.jit(do_not_specialize=CHANGING)
 def pull_kernel(
     X, Y, XT, YT, XL, YL, R, READOUT, MODES, OWN, BIAS, XO, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS, LENGTHS, KEEP,
     LOW, HIGH, SEED, CENTRE, DS, DX, DV, SUMS, READS, MOVED, n, m, left, right, scale, narrow, dropout, bend, linear,

@@ -21,6 +21,7 @@ from .triton_dense_parts import (
 )
 from .triton_noise import or_dropped, uniform
 from .triton_ranges import (
+    CHANGING,
     allowed,
     length_of,
     narrowed,
@@ -112,7 +113,7 @@ def _soften(
     return higher, sums, acc
 
 
-@triton.jit
+@triton.jit(do_not_specialize=CHANGING)
 def softmax_kernel(
     A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, CENTRE, OUT, TAU, ROWS, n, m, left, right,
     scale, dropout, narrow, heads, group, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr,
@@ -199,7 +200,7 @@ def _add(
     return acc, mean, slope
 
 
-@triton.jit
+@triton.jit(do_not_specialize=CHANGING)
 def known_kernel(
     A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, OUT, TAU, LIST, COUNTS, MEAN, n, m, left,
     right, scale, dropout, offset, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr,

@@ -75,13 +75,12 @@ class Tables:
     def __init__(self, call: Call, backward: bool):
         a, b = call.a, call.b
         g, n, d = a.shape
-        m = b.shape[1]
         self.width = d + d % 2
         self.dp = padded(d)
         self.modes = self.readout = a
         self.along: tuple[Tensor, Tensor] = (a, b)
         self.across: tuple[Tensor, Tensor] = (a, b)
-        self.strides = n, m
+        self.strides = 0, 0  # of tables that a dot has not: kernels are not compiled for its lengths
         own = None if call.row_bias is None else call.row_bias.float()
         keys = None if call.key_bias is None else call.key_bias.float()
         if keys is not None and call.group > 1:

@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 
 from .triton_dense_parts import one_plus, reciprocal
-from .triton_ranges import length_of
+from .triton_ranges import CHANGING, length_of
 
 
 @triton.jit
@@ -131,7 +131,7 @@ def _weigh(
     return top, sums, acc
 
 
-@triton.jit
+@triton.jit(do_not_specialize=CHANGING)
 def features_kernel(
     A, B, V, BIAS, MODES, LENGTHS, KEEP, OUT, TOP, SUMS, n, m, left, right, factor, linear, bent, heads, keep_b, keep_h,
     F: tl.constexpr, BM: tl.constexpr, BF: tl.constexpr, KIND: tl.constexpr, JOIN: tl.constexpr,
@@ -194,7 +194,7 @@ def _pull(
     return dx, dv, ds_sum
 
 
-@triton.jit
+@triton.jit(do_not_specialize=CHANGING)
 def features_pull_kernel(
     X, Y, OWN, OTHER, BIAS, TOP, SHARE, DELTA, MODES, LENGTHS, KEEP, DX, DV, DBIAS, n, m, left, right, factor, linear,
     bent, heads, keep_b, keep_h, F: tl.constexpr, BM: tl.constexpr, BF: tl.constexpr, KIND: tl.constexpr,

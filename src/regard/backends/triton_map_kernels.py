@@ -10,10 +10,9 @@ import triton
 import triton.language as tl
 
 from .triton_dense_parts import weights
-from .triton_ranges import allowed, length_of, partial_tile, partial_tiles, tiles_of
+from .triton_ranges import CHANGING, allowed, length_of, partial_tile, partial_tiles, tiles_of
 
 LN2 = tl.constexpr(0.6931471805599453)
-CHANGING = ("n", "m", "left", "right", "first_head", "heads", "keep_b", "keep_h", "rows", "columns", "top", "first")
 
 
 @triton.jit

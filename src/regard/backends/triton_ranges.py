@@ -7,6 +7,9 @@ that asks which queries look at it: left and right then change places.
 import triton
 import triton.language as tl
 
+# Numbers that follow the lengths of a call, or the place that is read: kernels are not compiled anew for them.
+CHANGING = ("n", "m", "left", "right", "keep_b", "keep_h", "first_head", "heads", "rows", "columns", "top", "first")
+
 
 @triton.jit
 def tiles_of(i0, n, m, left, right, BM: tl.constexpr, BN: tl.constexpr, KEPT: tl.constexpr):
