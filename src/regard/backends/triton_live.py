@@ -12,10 +12,10 @@ import triton.language as tl
 from torch import Tensor
 
 from .triton_dense import side_of
-from .triton_ranges import length_of, tiles_of
+from .triton_ranges import CHANGING, length_of, tiles_of
 
 
-@triton.jit
+@triton.jit(do_not_specialize=CHANGING)
 def list_kernel(
     LIVE, LIST, COUNTS, LENGTHS, n, m, left, right, heads, SIDE: tl.constexpr, PADDED: tl.constexpr,
     SPLIT: tl.constexpr, KEYS: tl.constexpr, SOME: tl.constexpr,
