@@ -6,6 +6,7 @@ sigmoid, sparsemax and entmax, over ranges (causal, window, padding) and key mas
 of weights in core.
 """
 
+import functools
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -33,33 +34,46 @@ class TritonMap:
         return None if read is None else _launch().tau_of(read)
 
     def cells(self, amap: "LazyMap", cell: int) -> tuple[Tensor, Tensor, Tensor] | None:
-        read = self._read(amap) if cell <= LARGEST and not cell & (cell - 1) else None
-        return None if read is None else _launch().cells_of(read, amap.state.tau[amap.slab], cell)
+        kept = self._kept(amap) if _whole(cell) else None
+        return None if kept is None else _launch().cells_of(*kept, cell)
 
     def entropy(self, amap: "LazyMap") -> Tensor | None:
-        read = self._read(amap)
-        return None if read is None else _launch().entropy_of(read, amap.state.tau[amap.slab])
+        kept = self._kept(amap)
+        return None if kept is None else _launch().entropy_of(*kept)
 
     def mass(self, amap: "LazyMap") -> Tensor | None:
-        read = self._read(amap)
-        return None if read is None else _launch().mass_of(read, amap.state.tau[amap.slab])
+        kept = self._kept(amap)
+        return None if kept is None else _launch().mass_of(*kept)
 
     def band(self, amap: "LazyMap", rows: slice, cols: slice) -> Tensor | None:
-        read = self._read(amap)
-        return None if read is None else _launch().band_of(read, amap.state.tau[amap.slab], rows, cols)
+        kept = self._kept(amap)
+        return None if kept is None else _launch().band_of(*kept, rows, cols)
 
     def within(self, amap: "LazyMap", places: Tensor, cell: int) -> Tensor | None:
-        read = self._read(amap) if cell <= LARGEST and not cell & (cell - 1) else None
-        return None if read is None else _launch().within(read, amap.state.tau[amap.slab], places, cell)
+        kept = self._kept(amap) if _whole(cell) else None
+        return None if kept is None else _launch().within(*kept, places, cell)
 
-    def _read(self, amap: "LazyMap") -> Any:
-        return read_of(amap.live, amap.slab) if _here(amap.live) else None
+    def _kept(self, amap: "LazyMap") -> tuple[Any, Tensor] | None:
+        """The map as its kernels read it, and tau: made once, since a tile takes less than making it."""
+        if not _here(amap.live):
+            return None
+        if amap.kept is None:
+            read = read_of(amap.live, amap.slab)
+            amap.kept = (None if read is None else (read, amap.state.tau[amap.slab].contiguous()),)
+        found: tuple[Any, Tensor] | None = amap.kept[0]
+        return found
+
+
+def _whole(cell: int) -> bool:
+    """Whether a program takes a cell whole: its side is a power of two."""
+    return cell <= LARGEST and not cell & (cell - 1)
 
 
 def _here(problem: "Problem") -> bool:
     return HAS_TRITON and problem.device.type == "cuda" and not torch.compiler.is_compiling()
 
 
+@functools.cache
 def _launch() -> Any:
     from . import triton_map_launch
 

@@ -15,7 +15,7 @@ TILE, WARPS, STAGES = 128, 4, 3
 SMALL = 64  # rows and columns of a tile whose weights are written, and of every tile in fp32
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Read:
     """Some heads of a map: s = scale a . b + bias_j + own_i, w = f(s - tau). a (g, n, d), b (g, m, d)."""
 
@@ -29,6 +29,7 @@ class Read:
     heads: int
     align: int  # 0 softmax, 1 sigmoid, 2 sparsemax, 3 entmax 1.5, 4 entmax
     power: float  # 1 / (alpha - 1)
+    before: tuple[Any, ...] | None = None  # what was given to a kernel the last time, and its tau
 
     @property
     def unit(self) -> float:
@@ -44,6 +45,12 @@ class Read:
 
     def given(self, tau: Tensor | None) -> tuple[tuple[Tensor, ...], tuple[float, ...], dict[str, Any]]:
         """Tensors, numbers and sizes of a kernel."""
+        if self.before is None or self.before[0] is not tau:
+            self.before = (tau, self._given(tau))
+        found: tuple[tuple[Tensor, ...], tuple[float, ...], dict[str, Any]] = self.before[1]
+        return found
+
+    def _given(self, tau: Tensor | None) -> tuple[tuple[Tensor, ...], tuple[float, ...], dict[str, Any]]:
         a, b, ranges = self.a, self.b, self.ranges
         n, m, d = a.shape[1], b.shape[1], a.shape[2]
         left, right = (max(-(1 << 30), min(x, n + m)) for x in (ranges.left, ranges.right))
@@ -111,7 +118,7 @@ def band_of(read: Read, tau: Tensor, rows: slice, cols: slice) -> Tensor:
     made = read.empty(high, wide)
     if made.numel():
         tensors, numbers, sizes = read.given(tau)
-        weights_kernel[triton.cdiv(high, SMALL) * triton.cdiv(wide, SMALL), made.shape[0]](
+        weights_kernel[-(-high // SMALL) * -(-wide // SMALL), made.shape[0]](
             *tensors, tensors[0], made, read.a.shape[1], read.b.shape[1], high, wide, rows.start, cols.start, *numbers,
             BM=SMALL, BN=SMALL, C=0, **sizes,
         )  # fmt: skip

@@ -31,6 +31,7 @@ class LazyMap(AttentionMap):
                  replayable: bool = True, index: Tensor | None = None):  # fmt: skip
         self._source, self._state, self._index = source, state, index
         self._ready: Problem | None = None
+        self.kept: tuple[Any, ...] | None = None  # what a reader made of this map
         self.replayable = replayable
         self._watched = () if torch.compiler.is_compiling() else watch(source)
         super().__init__(lead, source.n, source.m, slab)
