@@ -13,20 +13,18 @@ from .triton_dense_forward import LN2, LOG2E, bell, tile
 from .triton_dense_parts import (
     average,
     averages,
-    eighths,
     numbers_of,
     product,
-    pull_pairs,
     pulled,
     pulls,
     put_averages,
     put_pulls,
     received,
     rows_of,
-    through,
     weights,
 )
 from .triton_noise import or_dropped, uniform
+from .triton_pairs import eighths, pull_pairs, through
 from .triton_ranges import CHANGING, length_of, narrowed, span_of, tiles_of, turn_of, turns_of
 
 
@@ -122,7 +120,7 @@ def _pull_head(
         before, after = left, right
     i = i0 + tl.arange(0, BM)
     real = i < own_total
-    YT, YL, R = YT + other * WIDTH * stride_y, YL + other * stride_y * DP, R + g * WIDTH
+    YT, YL, R = YT + other * WIDTH * stride_y, YL + other * stride_y * DP, R + g * (WIDTH + 1)
     Y, YO, BIAS = Y + other * other_total * D, YO + other * other_total * DVW, BIAS + g * other_total
     KEEP += batch * keep_b + head * keep_h
     TAU, DELTA, NORM, CENTRE = TAU + g * n, DELTA + g * n, NORM + g * n, CENTRE + g * n

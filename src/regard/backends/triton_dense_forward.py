@@ -9,9 +9,9 @@ import triton.language as tl
 
 from .triton_dense_parts import (
     average,
+    averaged_parts,
     averages,
     numbers_of,
-    pair_scores,
     product,
     put_averages,
     rows_of,
@@ -20,6 +20,7 @@ from .triton_dense_parts import (
     weights,
 )
 from .triton_noise import or_dropped, uniform
+from .triton_pairs import deep, flat, pair_scores
 from .triton_ranges import (
     CHANGING,
     allowed,
@@ -57,23 +58,44 @@ def tile(
 
     rows and columns bound what may be seen, total is the length of the table Y.
     """
-    i, j = i0 + tl.arange(0, BM), first + tl.arange(0, BN)
     if CORE == 0:
-        s = product(x, tl.trans(rows_of(Y, j, total, D, DP, WHOLE)), PRECISION, INTERPRETED) * scale
+        y = rows_of(Y, first + tl.arange(0, BN), total, D, DP, WHOLE)
+        s = product(x, tl.trans(y), PRECISION, INTERPRETED) * scale
     else:
-        s = pair_scores(XT, YT, R, mode, i0, first, stride_x, stride_y, WIDTH, CORE, BM, BN, INTERPRETED)
+        s = flat(pair_scores(XT, YT, R, mode, i0, first, WIDTH, CORE, BM, BN, INTERPRETED), BM, BN)
+    return opened(s, i0 + tl.arange(0, BM), own, BIAS, KEEP, low, high, first, rows, columns, total, left, right, False,
+                  BN, OWNED, BIASED, KEPT, SPANNED, WHOLE)  # fmt: skip
+
+
+@triton.jit
+def opened(
+    s, i, own, BIAS, KEEP, low, high, first, rows, columns, total, left, right, DEEP: tl.constexpr, BN: tl.constexpr,
+    OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, WHOLE: tl.constexpr,
+):  # fmt: skip
+    """Scores with what belongs to rows and columns, -inf where a pair is closed. DEEP: s is (BM / 8, BN, 8), and i,
+    own, low and high are (BM / 8, 8)."""
+    j = first + tl.arange(0, BN)
     if OWNED:
         s += own[:, None]
     if BIASED:
-        s += numbers_of(BIAS, j, total, 0.0, WHOLE)[None, :]
+        s += columns_of(numbers_of(BIAS, j, total, 0.0, WHOLE), DEEP)
     if not WHOLE:
-        may = allowed(i, j, rows, columns, left, right)
+        may = allowed(i[:, None], columns_of(j, DEEP), rows, columns, left, right)
         if KEPT:
-            may = may & (tl.load(KEEP + j, mask=j < total, other=0) > 0)[None, :]
+            may = may & columns_of(tl.load(KEEP + j, mask=j < total, other=0) > 0, DEEP)
         if SPANNED:
-            may = may & (j[None, :] >= low[:, None]) & (j[None, :] < high[:, None])
+            may = may & (columns_of(j, DEEP) >= low[:, None]) & (columns_of(j, DEEP) < high[:, None])
         s = tl.where(may, s, -float("inf"))
     return s
+
+
+@triton.jit
+def columns_of(x, DEEP: tl.constexpr):
+    """(BN,) beside rows of scores."""
+    if DEEP:
+        return x[None, :, None]
+    else:
+        return x[None, :]
 
 
 @triton.jit
@@ -98,7 +120,8 @@ def factors(
 
 @triton.jit
 def _soften(
-    top, sums, acc, s, v, factor, scale, CORE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr
+    top, sums, acc, s, V, j, total, parts, factor, scale, CORE: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """One more tile: sums and averages relative to the largest score so far; a factor fades what is averaged.
 
@@ -109,8 +132,39 @@ def _soften(
     fade = tl.exp2(top * scale - safe)
     p = tl.exp2(s * scale - safe[:, None])
     sums = sums * fade + tl.sum(p, 1)
-    acc = times(acc, fade, CORE) + average(p * factor, v, CORE, PRECISION, INTERPRETED)
-    return higher, sums, acc
+    acc = times(acc, tl.reshape(fade, [BM]), CORE)
+    if CORE > 0 and PRECISION == "bf16x6":
+        return higher, sums, averaged_parts(acc, p * factor, V, j, total, parts, DV, DVP, BM, BN, WHOLE, INTERPRETED)
+    else:
+        v = rows_of(V, j, total, DV, DVP, WHOLE)
+        p = (p * factor).to(v.dtype)
+        if CORE > 0:
+            p = flat(p, BM, BN)
+        return higher, sums, acc + average(p, v, CORE, PRECISION, INTERPRETED)
+
+
+@triton.jit
+def _soft_tile(
+    x, XT, YT, Y, V, R, mode, row, own, BIAS, KEEP, low, high, centre, top, sums, acc, i0, first, rows, columns, total,
+    parts, left, right, before, after, narrow, seed, dropout, head, batch, CORE: tl.constexpr, D: tl.constexpr,
+    DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
+    DROPPED: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """One more tile of a softmax. Pairs stay (BM / 8, BN, 8), as they are computed, until they are weights."""
+    if CORE == 0:
+        y = rows_of(Y, first + tl.arange(0, BN), total, D, DP, WHOLE)
+        s = product(x, tl.trans(y), PRECISION, INTERPRETED) * before
+    else:
+        s = pair_scores(XT, YT, R, mode, i0, first, WIDTH, CORE, BM, BN, INTERPRETED)
+    s = opened(s, row, own, BIAS, KEEP, low, high, first, rows, columns, total, left, right, CORE > 0, BN, OWNED,
+               BIASED, KEPT, SPANNED, WHOLE)  # fmt: skip
+    i, j = i0 + tl.arange(0, BM), first + tl.arange(0, BN)
+    factor = factors(i, first, centre, narrow, seed, dropout, head, batch, BM, BN, BELL, DROPPED)
+    if CORE > 0 and (BELL or DROPPED):
+        factor = deep(factor, BM, BN)
+    return _soften(top, sums, acc, s, V, j, total, parts, factor, after, CORE, DV, DVP, BM, BN, WHOLE, PRECISION,
+                   INTERPRETED)  # fmt: skip
 
 
 @triton.jit(do_not_specialize=CHANGING)
@@ -131,33 +185,37 @@ def softmax_kernel(
     seed = tl.load(SEED) if DROPPED else 0
     length = length_of(LENGTHS, batch, m, PADDED)
     shared = g // group  # the head of keys
-    x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, BM, OWNED)
-    AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * WIDTH
+    parts = (tl.num_programs(1) // group).to(tl.int64) * m * DV  # of V, where fp32 is in parts
+    row = i
+    if CORE > 0:
+        row = i0 + tl.reshape(tl.arange(0, BM), [BM // 8, 8])
+    x, mode, own = row_side(A, MODES + shared, OWN, g, row, n, CORE, D, DP, OWNED)
+    AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, V, BIAS, KEEP = B + shared * m * D, V + shared * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
-    top = tl.full([BM], -float("inf"), tl.float32)
-    sums = tl.zeros([BM], tl.float32)
-    centre = sums
+    sums = row.to(tl.float32) * 0.0
+    top = sums - float("inf")
+    centre = tl.zeros([BM], tl.float32)
     if BELL:
         centre = tl.load(CENTRE + g * n + i, mask=i < n, other=0.0)
     acc = averages(CORE, BM, DVP)
     start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
     low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
+    low, high = span_of(LOW + g * n, HIGH + g * n, row, n, SPANNED)
     for first in range(inner, outer, BN):
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, before,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
-                 INTERPRETED)  # fmt: skip
-        v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, True)
-        factor = factors(i, first, centre, narrow, seed, dropout, head, batch, BM, BN, BELL, DROPPED)
-        top, sums, acc = _soften(top, sums, acc, s, v, factor, after, CORE, PRECISION, INTERPRETED)
+        top, sums, acc = _soft_tile(
+            x, AT, BT, B, V, R, mode, row, own, BIAS, KEEP, low, high, centre, top, sums, acc, i0, first, n, length, m,
+            parts, left, right, before, after, narrow, seed, dropout, head, batch, CORE, D, DP, WIDTH, DV, DVP, BM, BN,
+            OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, True, PRECISION, INTERPRETED,
+        )  # fmt: skip
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, before,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
-                 INTERPRETED)  # fmt: skip
-        v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, False)
-        factor = factors(i, first, centre, narrow, seed, dropout, head, batch, BM, BN, BELL, DROPPED)
-        top, sums, acc = _soften(top, sums, acc, s, v, factor, after, CORE, PRECISION, INTERPRETED)
+        top, sums, acc = _soft_tile(
+            x, AT, BT, B, V, R, mode, row, own, BIAS, KEEP, low, high, centre, top, sums, acc, i0, first, n, length, m,
+            parts, left, right, before, after, narrow, seed, dropout, head, batch, CORE, D, DP, WIDTH, DV, DVP, BM, BN,
+            OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, False, PRECISION, INTERPRETED,
+        )  # fmt: skip
+    top, sums = tl.reshape(top, [BM]), tl.reshape(sums, [BM])
     full = sums > 0
     sums, top = tl.where(full, sums, 1.0), tl.where(full, top * after, float("inf"))
     put_averages(OUT + g * n * DV, i, n, times(acc, 1.0 / sums, CORE), DV, DVP, CORE)
@@ -169,8 +227,7 @@ def softmax_kernel(
 
 
 @triton.jit
-def row_side(A, MODES, OWN, g, i, n, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
-              OWNED: tl.constexpr):  # fmt: skip
+def row_side(A, MODES, OWN, g, i, n, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, OWNED: tl.constexpr):
     """What a block knows of its rows: their vectors (a dot's), the mode of tanh, the constant of each row."""
     x = 0.0
     mode = 0
@@ -178,7 +235,7 @@ def row_side(A, MODES, OWN, g, i, n, CORE: tl.constexpr, D: tl.constexpr, DP: tl
         x = rows_of(A + g * n * D, i, n, D, DP, False)
     elif CORE == 1:
         mode = tl.load(MODES)
-    own = tl.zeros([BM], tl.float32)
+    own = i.to(tl.float32) * 0.0
     if OWNED:
         own = tl.load(OWN + g * n + i, mask=i < n, other=0.0)
     return x, mode, own
@@ -219,8 +276,8 @@ def known_kernel(
     seed = tl.load(SEED) if DROPPED else 0
     length = length_of(LENGTHS, batch, m, PADDED)
     shared = g // group  # the head of keys
-    x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, BM, OWNED)
-    AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * WIDTH
+    x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, OWNED)
+    AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, V, BIAS, KEEP = B + shared * m * D, V + shared * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
     block = g * tl.num_programs(0) + i0 // BM
     LIST, COUNTS = LIST + block * tl.cdiv(m, BN), COUNTS + block * 2

@@ -1,4 +1,4 @@
-"""Launches of the dense kernels: tables for pairs, sizes of tiles, and the gradients of what scores are made of."""
+"""Launches of the dense kernels: sizes of tiles, and the gradients of what scores are made of."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +14,10 @@ from .triton_dense import side_of
 from .triton_dense_backward import pull_kernel
 from .triton_dense_forward import known_kernel, softmax_kernel
 from .triton_live import listed
+from .triton_tables import DOT, LOG2E, TANH, Tables, in_parts, padded
 from .triton_threshold import threshold_kernel
 
-LOG2E = 1.4426950408889634
-DOT, TANH, LEAKY, ABS = range(4)
 SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
-PAD = 128  # places of a table of pairs are padded to whole tiles
 STEPS = 40  # of Newton's at most
 INTERPRETED = triton.knobs.runtime.interpret  # known when kernels are made
 ROOM = 128  # scores that a row of a sparse alignment gathers; a larger support takes several walks
@@ -69,68 +67,6 @@ class Call:
         return 1 / (self.alpha - 1) if self.align > SIGMOID else 1.0
 
 
-class Tables:
-    """What kernels read besides the tensors of a call."""
-
-    def __init__(self, call: Call, backward: bool):
-        a, b = call.a, call.b
-        g, n, d = a.shape
-        self.width = d + d % 2
-        self.dp = padded(d)
-        self.modes = self.readout = a
-        self.along: tuple[Tensor, Tensor] = (a, b)
-        self.across: tuple[Tensor, Tensor] = (a, b)
-        self.strides = 0, 0  # of tables that a dot has not: kernels are not compiled for its lengths
-        own = None if call.row_bias is None else call.row_bias.float()
-        keys = None if call.key_bias is None else call.key_bias.float()
-        if keys is not None and call.group > 1:
-            keys = keys.repeat_interleave(call.group, 0)
-        if call.core != DOT:
-            assert call.readout is not None
-            r = call.readout.float()
-            x, y = a.float(), b.float()
-            if call.core == TANH:
-                top = [z.abs().amax((1, 2)) if z.shape[1] else z.new_zeros(z.shape[0]) for z in (x, y)]
-                top[0] = top[0].view(-1, call.group).amax(1)  # heads that share keys share their form
-                near, fair = top[0] + top[1] < 21, torch.maximum(*top) < 43
-                self.modes = torch.where(near, 0, torch.where(fair, 1, 2)).int()
-                shared = near | fair
-                x, y = exponentials(x, shared.repeat_interleave(call.group)), exponentials(y, shared)
-                constant = r.sum(-1)[:, None].expand(g, n)
-                own = constant if own is None else own + constant
-                r = -2 * r
-            else:
-                if call.linear:
-                    by_key = (r * call.linear).view(-1, call.group, d)
-                    left = torch.einsum("gnd,gd->gn", x, r * call.linear)
-                    right = torch.einsum("kmd,khd->khm", y, by_key).flatten(0, 1)
-                    own, keys = (new if old is None else old + new for old, new in ((own, left), (keys, right)))
-                r = r * call.bent
-            self.readout = torch.nn.functional.pad(r * call.unit, (0, self.width - d)).contiguous()
-            self.strides = tuple(-(-z.shape[1] // PAD) * PAD for z in (x, y))  # type: ignore[assignment]
-            sides = list(zip((x, y), self.strides, strict=True))
-            self.across = tuple(_padded(z.mT, self.width, size) for z, size in sides)  # type: ignore[assignment]
-            if backward:
-                self.along = tuple(_padded(z, size, self.dp) for z, size in sides)  # type: ignore[assignment]
-        self.own = None if own is None else (own * call.unit).contiguous()
-        self.keys = None if keys is None else (keys * call.unit).contiguous()
-
-
-def padded(width: int) -> int:
-    """A power of two that a tensor core takes."""
-    return 1 << max(4, (width - 1).bit_length())
-
-
-def exponentials(x: Tensor, products: Tensor) -> Tensor:
-    """exp(2x), or 2x in base 2 for heads whose sums are not products of these."""
-    exponent = x * (2 * LOG2E)
-    return torch.where(products[:, None, None], exponent.exp2(), exponent)
-
-
-def _padded(x: Tensor, rows: int, columns: int) -> Tensor:
-    return torch.nn.functional.pad(x, (0, columns - x.shape[2], 0, rows - x.shape[1])).contiguous()
-
-
 def sizes_of(call: Call, tables: Tables, backward: bool) -> dict[str, Any]:
     """What kernels are compiled for. fp32 is three parts of 8 bits, six products: as exact as fp32, on tensor cores."""
     d_v = call.v.shape[2]
@@ -152,10 +88,11 @@ TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
     ("wide dot", "forward"): (64, 64, 4, 2, None),  # heads over 64, or fp32
     ("wide dot", "backward"): (64, 64, 4, 2, None),
     ("wide dot", "sparse"): (64, 64, 4, 2, None),
-    ("pair", "forward"): (64, 128, 8, 2, 128),
+    ("pair", "forward"): (64, 64, 4, 2, 168),
+    ("widest pair", "forward"): (64, 64, 8, 2, 128),  # values over 128
     ("pair", "backward"): (32, 64, 4, 2, 128),
     ("pair", "sparse"): (64, 64, 8, 2, 128),
-    ("fp32 pair", "forward"): (32, 128, 4, 2, None),
+    ("fp32 pair", "forward"): (64, 64, 4, 2, 168),
     ("fp32 pair", "backward"): (32, 64, 4, 2, 128),
     ("fp32 pair", "sparse"): (64, 64, 8, 2, 128),
 }
@@ -169,6 +106,8 @@ def _tiles(call: Call, backward: bool) -> dict[str, int]:
         wide = full or max(call.a.shape[2], call.v.shape[2]) > 64
         core = ("wide dot" if wide else "dot") if call.core == DOT else "fp32 pair" if full else "pair"
         turn = "sparse" if call.align > SIGMOID else "backward" if backward else "forward"
+        if core == "pair" and turn == "forward" and call.v.shape[2] > 128:
+            core = "widest pair"
         rows, columns, warps, stages, registers = TILES[core, turn]
     made = {"BM": rows, "BN": columns, "num_warps": warps, "num_stages": stages}
     return made if registers is None else made | {"maxnreg": registers}
@@ -203,8 +142,9 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     grid, vectors, marks, numbers = given(call, tables, sizes)
     seed, dropped = noise_of(call), call.seed is not None
     if align == SOFTMAX:
+        v = in_parts(call.v) if call.core != DOT and call.v.dtype == torch.float32 else call.v
         softmax_kernel[grid](
-            *vectors, call.v, *marks, seed, or_other(call.centre, a), out, tau, rows, *numbers[:5], call.dropout,
+            *vectors, v, *marks, seed, or_other(call.centre, a), out, tau, rows, *numbers[:5], call.dropout,
             call.narrow * LOG2E, *numbers[5:], BELL=call.centre is not None, DROPPED=dropped,
             PLAIN=call.core == DOT and not (sizes["OWNED"] or sizes["BIASED"]) and call.scale > 0,
             NORMED=rows.shape[0] == 2, **sizes,

@@ -18,7 +18,7 @@ turned into base 2, so that a large score is not rounded once more.
 import triton
 import triton.language as tl
 
-from .triton_dense_parts import one_plus, reciprocal
+from .triton_pairs import one_plus, reciprocal
 from .triton_ranges import CHANGING, length_of
 
 

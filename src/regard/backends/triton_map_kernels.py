@@ -46,7 +46,7 @@ def _biased(s, scale, BIAS, base, j, m, unit, BIASED: tl.constexpr):
 @triton.jit
 def _keys(i, j, n, length, m, left, right, KEEP, kept, KEPT: tl.constexpr):
     """Which pairs of rows i and keys j may meet."""
-    may = allowed(i, j, n, length, left, right)
+    may = allowed(i[:, None], j[None, :], n, length, left, right)
     if KEPT:
         may = may & (tl.load(KEEP + kept + j, mask=j < m, other=0) > 0)[None, :]
     return may

@@ -102,9 +102,8 @@ def turn_of(turn, whole, start, inner, outer, LIST, BN: tl.constexpr, LISTED: tl
 
 @triton.jit
 def allowed(i, j, n, m, left, right):
-    """Pairs (rows, columns) that may meet."""
-    may = (j[None, :] >= i[:, None] - left) & (j[None, :] <= i[:, None] + right)
-    return may & (j[None, :] < m) & (i[:, None] < n)
+    """Pairs that may meet, of rows i and columns j that stand beside each other."""
+    return (j >= i - left) & (j <= i + right) & (j < m) & (i < n)
 
 
 @triton.jit

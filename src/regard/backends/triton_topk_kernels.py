@@ -43,8 +43,8 @@ def select_kernel(
     g, batch, head, i0, i = block_of(n, heads, BM)
     length = length_of(LENGTHS, batch, m, PADDED)
     shared = g // group  # the head of keys
-    x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, BM, OWNED)
-    AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * WIDTH
+    x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, OWNED)
+    AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, BIAS, KEEP = B + shared * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
     row = g * tl.num_programs(0) * BM + i0
     bound, count = tl.full([BM], -float("inf"), tl.float32), tl.zeros([BM], tl.int32)
