@@ -8,7 +8,7 @@ from regard.backends.spans import keys_spans
 from regard.backends.triton_dense import TritonDense, unfit
 from regard.core.alignments import LocalPredictive
 from regard.core.plan import make_plan
-from regard.core.scores import Additive, GATv2, Gaussian, ScaledDot
+from regard.core.scores import Additive, GATv2, Gaussian, QueryFree, ScaledDot
 
 pytest.importorskip("triton")
 
@@ -23,6 +23,7 @@ SCORES = {
     "relu": lambda: Additive(WIDTH, WIDTH, 8, heads=HEADS, activation="relu"),
     "distance": lambda: Additive(WIDTH, WIDTH, 7, heads=HEADS, activation="negative_abs"),
     "gaussian": lambda: Gaussian(1.5),
+    "of keys": lambda: QueryFree(WIDTH, heads=HEADS),
 }
 ALIGNMENTS = {
     "softmax": "softmax", "sigmoid": "sigmoid", "biased sigmoid": Sigmoid(-1.0), "sparsemax": "sparsemax",
@@ -112,9 +113,14 @@ def test_tanh_holds_for_sums_of_any_size(size):
 
 def test_one_key_no_key_and_no_query():
     for n, m in ((5, 1), (4, 0), (0, 5)):
-        true, mine = pair("tanh", "softmax", None, n, m)
-        close(true, mine)
+        for score, align in (("tanh", "softmax"), ("dot", "entmax15")):
+            close(*pair(score, align, None, n, m))
     assert not pair("dot", "softmax", None, 4, 0)[1][0].any()
+
+
+def test_a_score_of_keys_alone_has_no_vectors_to_multiply_and_trains():
+    """Its dot product has width 0: all of it stands in the bias of the keys."""
+    close(*pair("of keys", "softmax", None, 5))
 
 
 @pytest.mark.parametrize("align", ["softmax", "entmax15"])

@@ -135,8 +135,8 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     tau = torch.empty((g, n), dtype=torch.float32, device=a.device)
     live = torch.empty(live_shape(call), dtype=torch.int8, device=a.device)
     rows = torch.empty(rows_shape(call), dtype=torch.float32, device=a.device)
-    if not out.numel():
-        return out, tau.fill_(float("inf")), live, rows.fill_(1.0)
+    if not (out.numel() and call.b.shape[1]):
+        return out.zero_(), tau.fill_(float("inf")), live, rows.zero_()
     tables = Tables(call, False)
     sizes = sizes_of(call, tables, False)
     grid, vectors, marks, numbers = given(call, tables, sizes)
@@ -221,7 +221,7 @@ def backward(
     """
     a, b, v, dout = call.a, call.b, call.v, dout.contiguous()
     (g, n, d), m = a.shape, b.shape[1]
-    if not (a.numel() and b.numel() and v.numel()):
+    if not (out.numel() and m):
         parts = (a, b, v, call.readout, call.key_bias, call.row_bias, call.centre)
         return [None if x is None else torch.zeros_like(x) for x in parts]
     tables = Tables(call, True)
