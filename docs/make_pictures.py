@@ -157,6 +157,9 @@ def commands(code: str) -> list[str]:
     return re.findall(r"^\$ ((?:.*\\\n)*.*)", code, re.MULTILINE)
 
 
+STAGE = re.compile(r" *\d+ s  \S")  # what a command says of its stages in a log; in a terminal a bar stands there
+
+
 def typed(command: str) -> str:
     """What a command prints. One of ours runs here, so that torch is imported once; it must not fail."""
     first, *rest = shlex.split(command.replace("\\\n", " "), comments=True)
@@ -174,7 +177,8 @@ def typed(command: str) -> str:
         code, output = done.returncode, done.stdout
     if code:
         raise RuntimeError(f"$ {command}\n{output}\nended with {code}.")
-    return "".join(f"{line.rstrip()}\n" for line in output.strip("\n").splitlines())
+    lines = (line.rstrip() for line in output.strip("\n").splitlines())
+    return "".join(f"{line}\n" for line in lines if not STAGE.match(line))
 
 
 def holds(step: re.Match[str], printed: str) -> bool:

@@ -58,7 +58,7 @@ def test_files_code_and_commands_of_a_page_run_in_order_in_one_folder(tmp_path):
 
 
 @pytest.mark.parametrize("true, false", [("3.3 of them", "3.3 of those"), ("3.3 of", "9.3 of"),
-                                         ("\nmade.toml\n", "\nmede.toml\n"), ("softmax.md\n", "softmax.md\nmore\n"),
+                                         ("\nmade.toml\n", "\nmede.toml\n"), ("Softmax\n", "Softmax\nmore\n"),
                                          ("\nsoftmax\n...", "\nsoftmin\n...")])  # fmt: skip
 def test_a_page_that_shows_something_else_than_is_printed_is_refused(true, false, tmp_path):
     assert PAGE.count(true) == 1

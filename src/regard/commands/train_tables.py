@@ -43,7 +43,7 @@ def comparison_tables(found: "Comparison") -> list[Table]:
     measures, seeds = found.experiment.measures, len(found.rows[0].results)
     small = ", small setting" if found.experiment.small else ""
     table = Table(title=f"{found.task}: test, {seeds} seed{'s' * (seeds > 1)}{small}")
-    table.add_column("attention")
+    table.add_column("attention", overflow="fold")
     for measure in measures.values():
         table.add_column(measure.says, justify="right")
     table.add_column("epochs", justify="right")
@@ -60,7 +60,7 @@ def comparison_tables(found: "Comparison") -> list[Table]:
     if bins:
         main = measures[found.experiment.main]
         other = Table(title=f"{found.task}: {main.says} by length of the input")
-        other.add_column("attention")
+        other.add_column("attention", overflow="fold")
         for name in sorted(bins, key=lambda name: int(name.partition("-")[0])):
             other.add_column(name, justify="right")
         for row in found.rows:
