@@ -133,39 +133,48 @@ def through(DS, x, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @triton.jit
+def _pull_two(
+    acc, read, x, d1, d2, y1, y2, CORE: tl.constexpr, MODE: tl.constexpr, READ: tl.constexpr, INTERPRETED: tl.constexpr
+):  # fmt: skip
+    """Two keys more."""
+    if CORE == 1:
+        p1, p2 = one_plus(x, y1, MODE), one_plus(x, y2, MODE)
+        both = reciprocal(p1 * p2, INTERPRETED)
+        if READ:  # k, half of tanh, as it is: sums of 1 and of r apart would cancel
+            k1, k2 = 0.5 - both * p2, 0.5 - both * p1
+            read += d1 * k1
+            read += d2 * k2
+            acc += d1 * (0.25 - k1 * k1)
+            acc += d2 * (0.25 - k2 * k2)
+        else:
+            r1, r2 = both * p2, both * p1
+            acc += d1 * (r1 - r1 * r1)
+            acc += d2 * (r2 - r2 * r2)
+    else:
+        z1, z2 = x + y1, x + y2
+        below = -1.0 if CORE == 2 else 0.0
+        acc += d1 * tl.where(z1 > 0, 1.0, tl.where(z1 < 0, -1.0, below))
+        acc += d2 * tl.where(z2 > 0, 1.0, tl.where(z2 < 0, -1.0, below))
+        if READ:
+            read += d1 * tl.abs(z1)
+            read += d2 * tl.abs(z2)
+    return acc, read
+
+
+@triton.jit
 def _pull_pairs(
     DS, Y, x, first, acc, read, CORE: tl.constexpr, MODE: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
     BN: tl.constexpr, READ: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    i, d = eighths(BM), tl.reshape(tl.arange(0, DP), [1, DP, 1])
-    at = Y + first * DP + d  # within a head
-    d1, d2, y1, y2 = tl.load(DS + i), tl.load(DS + BM + i), tl.load(at), tl.load(at + DP)
-    for k in range(0, BN, 2):
-        ahead = tl.minimum(k + 2, BN - 2)
-        next1, next2 = tl.load(DS + ahead * BM + i), tl.load(DS + (ahead + 1) * BM + i)
-        next3, next4 = tl.load(at + ahead * DP), tl.load(at + (ahead + 1) * DP)
-        if CORE == 1:
-            p1, p2 = one_plus(x, y1, MODE), one_plus(x, y2, MODE)
-            both = reciprocal(p1 * p2, INTERPRETED)
-            if READ:  # k, half of tanh, as it is: sums of 1 and of r apart would cancel
-                k1, k2 = 0.5 - both * p2, 0.5 - both * p1
-                read += d1 * k1
-                read += d2 * k2
-                acc += d1 * (0.25 - k1 * k1)
-                acc += d2 * (0.25 - k2 * k2)
-            else:
-                r1, r2 = both * p2, both * p1
-                acc += d1 * (r1 - r1 * r1)
-                acc += d2 * (r2 - r2 * r2)
-        else:
-            z1, z2 = x + y1, x + y2
-            below = -1.0 if CORE == 2 else 0.0
-            acc += d1 * tl.where(z1 > 0, 1.0, tl.where(z1 < 0, -1.0, below))
-            acc += d2 * tl.where(z2 > 0, 1.0, tl.where(z2 < 0, -1.0, below))
-            if READ:
-                read += d1 * tl.abs(z1)
-                read += d2 * tl.abs(z2)
-        d1, d2, y1, y2 = next1, next2, next3, next4
+    DS += eighths(BM)
+    Y += first * DP + tl.reshape(tl.arange(0, DP), [1, DP, 1])  # within a head
+    for _ in range(0, BN, 4):
+        d1, d2, d3, d4 = tl.load(DS), tl.load(DS + BM), tl.load(DS + 2 * BM), tl.load(DS + 3 * BM)
+        y1, y2, y3, y4 = tl.load(Y), tl.load(Y + DP), tl.load(Y + 2 * DP), tl.load(Y + 3 * DP)
+        acc, read = _pull_two(acc, read, x, d1, d2, y1, y2, CORE, MODE, READ, INTERPRETED)
+        acc, read = _pull_two(acc, read, x, d3, d4, y3, y4, CORE, MODE, READ, INTERPRETED)
+        DS += 4 * BM
+        Y += 4 * DP
     return acc, read
 
 

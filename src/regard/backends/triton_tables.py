@@ -26,9 +26,10 @@ DOT, TANH, LEAKY, ABS = range(4)
 LOG2E = 1.4426950408889634
 PARTS = 32  # of a head, whose largest numbers are found apart
 NEAR, FAR = tl.constexpr(14.0), tl.constexpr(43.0)  # bounds of |x| + |y|, and of either
-LIFT, LEAST = tl.constexpr(2.0**-31), tl.constexpr(2.0**-22)
+LIFT, LEAST = tl.constexpr(2.0**-31), tl.constexpr(2.0**-22)  # 2^-FADED
 TWICE = tl.constexpr(2 * LOG2E)
-FOLLOWING = ("n", "m", "stride_x", "stride_y", "heads", "size", "size_a", "size_b")  # lengths: nothing is compiled for
+# lengths, for which nothing is compiled anew
+FOLLOWING = ("n", "m", "stride_x", "stride_y", "blocks", "heads", "size", "size_a", "size_b")
 
 
 @triton.jit
@@ -43,7 +44,7 @@ def _largest(base, size, part, PARTS: tl.constexpr, SOME: tl.constexpr):
 @triton.jit(do_not_specialize=FOLLOWING)
 def largest_kernel(A, B, TOPS, size_a, size_b, heads, PARTS: tl.constexpr, SOME: tl.constexpr):
     """TOPS (heads of queries, then of keys; PARTS): the largest |x| of each part of a head."""
-    part, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    head, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if head < heads:
         top = _largest(A + head * size_a, size_a, part, PARTS, SOME)
     else:
@@ -95,13 +96,14 @@ def _vectors(base, i0, count, D: tl.constexpr, DP: tl.constexpr, PLACES: tl.cons
 
 @triton.jit(do_not_specialize=FOLLOWING)
 def tables_kernel(
-    A, B, READOUT, ROW_BIAS, KEY_BIAS, TOPS, MODES, R, XT, YT, XL, YL, OWN, KEYS, n, m, stride_x, stride_y, heads,
-    group, linear, bent, unit, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
+    A, B, READOUT, ROW_BIAS, KEY_BIAS, TOPS, MODES, R, XT, YT, XL, YL, OWN, KEYS, n, m, stride_x, stride_y, blocks,
+    heads, group, linear, bent, unit, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
     ROWED: tl.constexpr, KEYED: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, BACKWARD: tl.constexpr,
     PLACES: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
     """Some places of one head of queries or, after these, of keys."""
-    head, i0 = tl.program_id(1).to(tl.int64), tl.program_id(0) * PLACES
+    program = tl.program_id(0)
+    head, i0 = (program // blocks).to(tl.int64), program % blocks * PLACES
     i, d = i0 + tl.arange(0, PLACES), tl.arange(0, DP)
     if head < heads:
         r = tl.load(READOUT + head * D + d, mask=d < D, other=0.0).to(tl.float32)
@@ -162,10 +164,11 @@ def parts_kernel(V, PARTS, size, SOME: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * SOME + tl.arange(0, SOME)
     real = at < size
     rest = tl.load(V + at, mask=real, other=0.0)
-    for part in range(3):
+    for _ in range(3):
         some = rest.to(tl.bfloat16)
-        tl.store(PARTS + part * size + at, some, mask=real)
+        tl.store(PARTS + at, some, mask=real)
         rest -= some.to(tl.float32)
+        at += size
 
 
 def in_parts(v: Tensor) -> Tensor:
@@ -223,14 +226,16 @@ class Tables:
         marks = [a if z is None else z for z in bounds]
         tops = made(g + shared, PARTS) if call.core == TANH else a
         if call.core == TANH:
-            largest_kernel[PARTS, g + shared](a, b, tops, n * d, m * d, g, PARTS=PARTS, SOME=2048)
+            largest_kernel[g + shared, PARTS](a, b, tops, n * d, m * d, g, PARTS=PARTS, SOME=2048)
         places = max(16, min(PAD.value, 4096 // self.dp))
         sizes: dict[str, Any] = {"CORE": call.core, "D": d, "DP": self.dp, "WIDTH": self.width, "PLACES": places}
-        tables_kernel[max(1, max(x, y) // places), g + shared](
+        blocks = max(1, max(x, y) // places)
+        tables_kernel[((g + shared) * blocks,)](
             a, b, call.readout.contiguous(), *marks, tops, self.modes, self.readout, *self.across, *self.along,
-            a if self.own is None else self.own, a if self.keys is None else self.keys, n, m, x, y, g, call.group,
-            float(call.linear), float(call.bent), call.unit, ROWED=bounds[0] is not None, KEYED=bounds[1] is not None,
-            OWNED=self.own is not None, BIASED=self.keys is not None, BACKWARD=backward, PARTS=PARTS, **sizes,
+            a if self.own is None else self.own, a if self.keys is None else self.keys, n, m, x, y, blocks, g,
+            call.group, float(call.linear), float(call.bent), call.unit, ROWED=bounds[0] is not None,
+            KEYED=bounds[1] is not None, OWNED=self.own is not None, BIASED=self.keys is not None, BACKWARD=backward,
+            PARTS=PARTS, **sizes,
         )  # fmt: skip
 
 
