@@ -148,8 +148,8 @@ def weights(s, tau, power, ALIGN: tl.constexpr, INTERPRETED: tl.constexpr, WHOLE
         half = tl.maximum(s - tau, 0.0) * 0.5
         return half * half
     else:
-        base = tl.maximum(s - tau, 0.0) / power
-        return tl.where(base > 0, tl.exp2(tl.log2(tl.maximum(base, 1e-38)) * power), 0.0)
+        base = tl.maximum(s - tau, 0.0) / power  # 1e-37: a smaller constant would be fp64
+        return tl.where(base > 0, tl.exp2(tl.log2(tl.maximum(base, 1e-37)) * power), 0.0)
 
 
 @triton.jit
@@ -161,7 +161,7 @@ def slopes(s, tau, power, ALIGN: tl.constexpr):
         return tl.maximum(s - tau, 0.0) * 0.5
     else:
         base = tl.maximum(s - tau, 0.0) / power
-        return tl.where(base > 0, tl.exp2(tl.log2(tl.maximum(base, 1e-38)) * (power - 1.0)), 0.0)
+        return tl.where(base > 0, tl.exp2(tl.log2(tl.maximum(base, 1e-37)) * (power - 1.0)), 0.0)
 
 
 @triton.jit

@@ -160,7 +160,7 @@ def _spread(z, power, ALIGN: tl.constexpr, WIDE: tl.constexpr):
     """sum_j w log2 w of each row, where w = f(z)."""
     w = weights(z, 0.0, power, ALIGN, WIDE)
     if ALIGN != 0:
-        z = tl.log2(tl.maximum(w, 1e-38))
+        z = tl.log2(tl.maximum(w, 1e-37))
     return tl.sum(tl.where(w > 0, w * z, 0.0), 1)
 
 
