@@ -87,6 +87,15 @@ def test_a_score_that_is_turned_round_or_gone():
         near_cells(amap, read, launch.tau_of(read), 8)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("d", [8, 64, 100, 256])
+def test_tiles_of_every_width_fit_into_shared_memory(d, dtype):
+    q = torch.zeros(1, 1, 4, d, dtype=dtype)
+    read = read_of(attend(q, q, q).map.live, slice(0, 1))
+    for side in (read.side, launch.SMALL):
+        assert 1 <= read.stages(side) and (read.stages(side) + 1) * side * read.across <= 227 * 1024
+
+
 class Interpreted:
     """The readings of a GPU, interpreted."""
 

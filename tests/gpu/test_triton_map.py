@@ -26,7 +26,7 @@ def exact(q, k, align, over):
 
 
 @pytest.mark.parametrize("where", ["full", "causal", "window", "padded", "keys"])
-@pytest.mark.parametrize("n, m, d", [(500, 500, 64), (1, 300, 64), (257, 300, 40), (130, 130, 128)])
+@pytest.mark.parametrize("n, m, d", [(500, 500, 64), (1, 300, 64), (257, 300, 40), (130, 130, 128), (70, 200, 256)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_cells_are_those_of_the_weights(where, n, m, d, dtype):
     torch.manual_seed(0)

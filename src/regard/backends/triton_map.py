@@ -35,7 +35,7 @@ class TritonMap:
 
     def cells(self, amap: "LazyMap", cell: int) -> tuple[Tensor, Tensor, Tensor] | None:
         kept = self._kept(amap) if _whole(cell) else None
-        return None if kept is None else _launch().cells_of(*kept, cell)
+        return None if kept is None or not kept[0].stages(cell) else _launch().cells_of(*kept, cell)
 
     def entropy(self, amap: "LazyMap") -> Tensor | None:
         kept = self._kept(amap)
@@ -51,7 +51,7 @@ class TritonMap:
 
     def within(self, amap: "LazyMap", places: Tensor, cell: int) -> Tensor | None:
         kept = self._kept(amap) if _whole(cell) else None
-        return None if kept is None else _launch().within(*kept, places, cell)
+        return None if kept is None or not kept[0].stages(cell) else _launch().within(*kept, places, cell)
 
     def _kept(self, amap: "LazyMap") -> tuple[Any, Tensor] | None:
         """The map as its kernels read it, and tau: made once, since a tile takes less than making it."""

@@ -11,8 +11,9 @@ from .ranges import Ranges
 from .triton_map_kernels import cells_kernel, entropy_kernel, mass_kernel, tau_kernel, weights_kernel
 
 LOG2E = 1.4426950408889634
-TILE, WARPS, STAGES = 128, 4, 3
-SMALL = 64  # rows and columns of a tile whose weights are written, and of every tile in fp32
+WARPS, STAGES = 4, 3
+ROOM = 160 * 1024  # bytes of shared memory that tiles of vectors may take
+SMALL = 64  # rows and columns of a tile whose weights are written
 
 
 @dataclass(eq=False)
@@ -38,7 +39,24 @@ class Read:
 
     @property
     def side(self) -> int:
-        return SMALL if self.a.dtype == torch.float32 else TILE
+        """Rows and columns of a tile: 128 of up to 128 numbers of 16 bits, fewer of longer ones."""
+        return 128 * 256 // max(256, self.across)
+
+    @property
+    def across(self) -> int:
+        """Bytes of a vector, as it is padded."""
+        return self.padded * self.a.element_size()
+
+    @property
+    def padded(self) -> int:
+        return max(16, int(triton.next_power_of_2(self.a.shape[2])))
+
+    def stages(self, side: int) -> int:
+        """Tiles that are read ahead, within the shared memory; 0 where not even one fits."""
+        return max(0, min(STAGES, ROOM // (side * self.across) - 1))
+
+    def tiles(self, side: int) -> dict[str, int]:
+        return {"BM": side, "BN": side, "num_warps": WARPS, "num_stages": self.stages(side)}
 
     def empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.empty((self.a.shape[0], *shape), dtype=dtype, device=self.a.device)
@@ -60,9 +78,9 @@ class Read:
         tensors = (a, b, *(a if x is None else x for x in (self.bias, self.own, tau, ranges.lengths, keep)))
         numbers = (left, right, self.scale * self.unit, self.unit, self.power, self.first_head, self.heads, keep_b,
                    keep_h)  # fmt: skip
-        sizes = {"D": d, "DP": max(16, triton.next_power_of_2(d)), "ALIGN": self.align, "BIASED": self.bias is not None,
+        sizes = {"D": d, "DP": self.padded, "ALIGN": self.align, "BIASED": self.bias is not None,
                  "OWNED": self.own is not None, "PADDED": ranges.lengths is not None, "KEPT": keep is not None,
-                 "WIDE": triton.knobs.runtime.interpret, "num_warps": WARPS, "num_stages": STAGES}  # fmt: skip
+                 "WIDE": triton.knobs.runtime.interpret}  # fmt: skip
         return tensors, numbers, sizes
 
 
@@ -73,7 +91,7 @@ def tau_of(read: Read) -> Tensor:
     (a, b, bias, _, _, lengths, keep), numbers, sizes = read.given(None)
     sizes = {name: size for name, size in sizes.items() if name not in ("ALIGN", "OWNED")}
     tau_kernel[triton.cdiv(n, read.side), tau.shape[0]](
-        a, b, bias, tau, lengths, keep, n, m, *numbers[:4], *numbers[5:], BM=read.side, BN=read.side, **sizes
+        a, b, bias, tau, lengths, keep, n, m, *numbers[:4], *numbers[5:], **read.tiles(read.side), **sizes
     )
     return tau if read.own is None else tau + read.own
 
@@ -87,7 +105,7 @@ def cells_of(read: Read, tau: Tensor, cell: int) -> tuple[Tensor, Tensor, Tensor
     tensors, numbers, sizes = read.given(tau)
     side = max(cell, read.side)
     cells_kernel[triton.cdiv(n, side), mass.shape[0]](
-        *tensors, mass, peak, count, n, m, rows, columns, *numbers, BM=side, BN=side, C=cell, **sizes
+        *tensors, mass, peak, count, n, m, rows, columns, *numbers, C=cell, **read.tiles(side), **sizes
     )
     return mass, peak, count.long()
 
@@ -97,7 +115,7 @@ def entropy_of(read: Read, tau: Tensor) -> Tensor:
     n, m, entropy = read.a.shape[1], read.b.shape[1], read.empty(read.a.shape[1])
     tensors, numbers, sizes = read.given(tau)
     entropy_kernel[triton.cdiv(n, read.side), entropy.shape[0]](
-        *tensors, entropy, n, m, *numbers, BM=read.side, BN=read.side, **sizes
+        *tensors, entropy, n, m, *numbers, **read.tiles(read.side), **sizes
     )
     return entropy
 
@@ -107,7 +125,7 @@ def mass_of(read: Read, tau: Tensor) -> Tensor:
     n, m, mass = read.a.shape[1], read.b.shape[1], read.empty(read.b.shape[1])
     tensors, numbers, sizes = read.given(tau)
     mass_kernel[triton.cdiv(m, read.side), mass.shape[0]](
-        *tensors, mass, n, m, *numbers, BM=read.side, BN=read.side, **sizes
+        *tensors, mass, n, m, *numbers, **read.tiles(read.side), **sizes
     )
     return mass
 
@@ -120,7 +138,7 @@ def band_of(read: Read, tau: Tensor, rows: slice, cols: slice) -> Tensor:
         tensors, numbers, sizes = read.given(tau)
         weights_kernel[-(-high // SMALL) * -(-wide // SMALL), made.shape[0]](
             *tensors, tensors[0], made, read.a.shape[1], read.b.shape[1], high, wide, rows.start, cols.start, *numbers,
-            BM=SMALL, BN=SMALL, C=0, **sizes,
+            C=0, **read.tiles(SMALL), **sizes,
         )  # fmt: skip
     return made
 
@@ -132,7 +150,7 @@ def within(read: Read, tau: Tensor, places: Tensor, cell: int) -> Tensor:
         tensors, numbers, sizes = read.given(tau)
         side = max(16, cell)
         weights_kernel[(places.shape[0],)](
-            *tensors, places.contiguous(), made, read.a.shape[1], read.b.shape[1], cell, cell, 0, 0, *numbers, BM=side,
-            BN=side, C=cell, **sizes,
+            *tensors, places.contiguous(), made, read.a.shape[1], read.b.shape[1], cell, cell, 0, 0, *numbers, C=cell,
+            **read.tiles(side), **sizes,
         )  # fmt: skip
     return made
