@@ -12,9 +12,12 @@ import triton.language as tl
 from .triton_dense_forward import LN2, LOG2E, bell, tile
 from .triton_dense_parts import (
     average,
+    averaged_parts,
     averages,
     numbers_of,
+    parted,
     product,
+    product_of_parts,
     pulled,
     pulls,
     put_averages,
@@ -30,21 +33,25 @@ from .triton_ranges import CHANGING, length_of, narrowed, span_of, tiles_of, tur
 
 @triton.jit
 def _tile_pull(
-    x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, norm, TAU, DELTA, NORM,
-    DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale, narrow, seed,
-    dropout, head, batch, stride_x, stride_y, n, m, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
-    WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, own_parts, other_parts, tau, delta,
+    norm, TAU, DELTA, NORM, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale,
+    narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE: tl.constexpr, D: tl.constexpr,
+    DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
     DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr,
     KEYS: tl.constexpr, READ: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What one tile adds to the own side: vectors, readout, values, sums of ds."""
-    j = first + tl.arange(0, BN)
+    i, j = i0 + tl.arange(0, BM), first + tl.arange(0, BN)
     s = tile(x, XT, YT, Y, R, mode, own, BIAS, KEEP, low, high, i0, first, rows, columns, other_total, before,
              after, scale, stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED or (KEPT and KEYS), BIASED,
              KEPT and not KEYS, SPANNED, WHOLE, PRECISION, INTERPRETED)  # fmt: skip
-    yo = rows_of(YO, j, other_total, DVW, DVP, WHOLE)
-    dw = product(xo, tl.trans(yo), PRECISION, INTERPRETED)
+    if CORE > 0 and PRECISION == "bf16x6":
+        dw = tl.trans(product_of_parts(xo, i, m if KEYS else n, own_parts, YO, j, other_total, other_parts, DVW, DVP,
+                                       WHOLE, INTERPRETED))  # fmt: skip
+    else:
+        yo = rows_of(YO, j, other_total, DVW, DVP, WHOLE)
+        dw = product(xo, tl.trans(yo), PRECISION, INTERPRETED)
     if CORE > 0:
         tl.debug_barrier()  # the tile before has been read
         dw = through(DS, dw, BM, BN)
@@ -58,7 +65,6 @@ def _tile_pull(
         w *= numbers_of(NORM, j, n, 1.0, WHOLE)[None, :] if KEYS else norm[:, None]
     if CHOSEN:  # no values: dw is the entropy's gradient, and so is the pull of -log p
         dw *= tl.where(s > -float("inf"), (t - s) * LN2, 0.0)
-    i = i0 + tl.arange(0, BM)
     factor = 1.0
     if DROPPED:
         if KEYS:
@@ -78,7 +84,11 @@ def _tile_pull(
     if SUMMED:
         sums += tl.sum(ds, 1)
     if KEYS:
-        dv += average(w * factor, yo, CORE, PRECISION, INTERPRETED)
+        if CORE > 0 and PRECISION == "bf16x6":
+            p1, p2, p3 = parted(w * factor)
+            dv = averaged_parts(dv, p1, p2, p3, YO, j, other_total, other_parts, DVW, DVP, WHOLE, INTERPRETED)
+        else:
+            dv += average(w * factor, yo, CORE, PRECISION, INTERPRETED)
     if CORE == 0:
         y = rows_of(Y, j, other_total, D, DP, WHOLE)
         dx += product(ds.to(y.dtype), y, PRECISION, INTERPRETED)
@@ -120,6 +130,9 @@ def _pull_head(
         before, after = left, right
     i = i0 + tl.arange(0, BM)
     real = i < own_total
+    heads_own = tl.num_programs(1).to(tl.int64)
+    own_parts = heads_own * own_total * DVW  # from one part of XO to the next, and of YO
+    other_parts = (heads_own * group if KEYS else heads_own // group) * other_total * DVW
     YT, YL, R = YT + other * WIDTH * stride_y, YL + other * stride_y * DP, R + g * (WIDTH + 1)
     Y, YO, BIAS = Y + other * other_total * D, YO + other * other_total * DVW, BIAS + g * other_total
     KEEP += batch * keep_b + head * keep_h
@@ -134,8 +147,12 @@ def _pull_head(
     tau, delta = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
     if not KEYS:
         if ALIGN != 1 and not CHOSEN:  # the mean of dw that a row takes out, for the side of the keys too
-            mean = rows_of(MEAN + g * n * DVW, i, n, DVW, DVP, False)
-            tl.store(DELTA + i, tl.sum(xo.to(tl.float32) * mean.to(tl.float32), 1), mask=real)
+            mean, pull = rows_of(MEAN + g * n * DVW, i, n, DVW, DVP, False), xo
+            if CORE > 0 and PRECISION == "bf16x6":
+                pull = rows_of(xo + 2 * own_parts, i, n, DVW, DVP, False).to(tl.float32)
+                pull += rows_of(xo + own_parts, i, n, DVW, DVP, False)
+                pull += rows_of(xo, i, n, DVW, DVP, False)
+            tl.store(DELTA + i, tl.sum(pull.to(tl.float32) * mean.to(tl.float32), 1), mask=real)
             tl.debug_barrier()
         tau, delta = row_of(TAU, DELTA, i, n, ALIGN, CHOSEN, False)
     norm = delta
@@ -149,19 +166,19 @@ def _pull_head(
     for turn in range(whole):
         first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, True)
         dx, read, dv, sums, moved = _tile_pull(
-            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, norm, TAU,
-            DELTA, NORM, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after,
-            scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP,
-            BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, True,
+            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, own_parts, other_parts, tau,
+            delta, norm, TAU, DELTA, NORM, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before,
+            after, scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW,
+            DVP, BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, True,
             PRECISION, INTERPRETED,
         )  # fmt: skip
     for turn in range(whole, total):
         first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, False)
         dx, read, dv, sums, moved = _tile_pull(
-            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, tau, delta, norm, TAU,
-            DELTA, NORM, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after,
-            scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW, DVP,
-            BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, False,
+            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, own_parts, other_parts, tau,
+            delta, norm, TAU, DELTA, NORM, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before,
+            after, scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW,
+            DVP, BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, False,
             PRECISION, INTERPRETED,
         )  # fmt: skip
     if SUMMED:
@@ -204,7 +221,9 @@ def pull_kernel(
     along = x
     if CORE > 0:
         along = tl.load(XL + (i0 + eighths(BM)) * DP + tl.reshape(tl.arange(0, DP), [1, DP, 1]))
-    xo = rows_of(XO + at * own_total * DVW, i, own_total, DVW, DVP, False)
+    xo = XO + at * own_total * DVW
+    if CORE == 0 or PRECISION != "bf16x6":  # else it is in parts, which stay in memory
+        xo = rows_of(xo, i, own_total, DVW, DVP, False)
     dx, read = pulls(CORE, BM, DP), pulls(CORE, BM, DP)
     dv = averages(CORE, BM, DVP)
     DX += at * own_total * D

@@ -12,6 +12,7 @@ from .triton_dense_parts import (
     averaged_parts,
     averages,
     numbers_of,
+    parted,
     product,
     put_averages,
     rows_of,
@@ -134,7 +135,9 @@ def _soften(
     sums = sums * fade + tl.sum(p, 1)
     acc = times(acc, tl.reshape(fade, [BM]), CORE)
     if CORE > 0 and PRECISION == "bf16x6":
-        return higher, sums, averaged_parts(acc, p * factor, V, j, total, parts, DV, DVP, BM, BN, WHOLE, INTERPRETED)
+        p1, p2, p3 = parted(p * factor)
+        p1, p2, p3 = flat(p1, BM, BN), flat(p2, BM, BN), flat(p3, BM, BN)
+        return higher, sums, averaged_parts(acc, p1, p2, p3, V, j, total, parts, DV, DVP, WHOLE, INTERPRETED)
     else:
         v = rows_of(V, j, total, DV, DVP, WHOLE)
         p = (p * factor).to(v.dtype)

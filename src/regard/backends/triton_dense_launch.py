@@ -253,9 +253,12 @@ def backward(
     spans = ((call.low, call.high),) * 2
     if call.low is not None and call.high is not None:
         spans = (call.low, call.high), keys_spans(call.low, call.high, m)
+    values = (dout, v)
+    if call.core != DOT and v.dtype == torch.float32:
+        values = in_parts(dout), in_parts(v)
     for side in (0, 1):
         x, y = (a, b)[side], (b, a)[side]
-        both = [pair if side == 0 else pair[::-1] for pair in (tables.across, tables.along, (dout, v))]
+        both = [pair if side == 0 else pair[::-1] for pair in (tables.across, tables.along, values)]
         lines = tables.strides if side == 0 else tables.strides[::-1]
         sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": (keys, own)[side] is not None}
         pull_kernel[(-(-x.shape[1] // sizes["BM"]), x.shape[0])](

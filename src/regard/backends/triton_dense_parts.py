@@ -9,7 +9,7 @@ Softmax and sigmoid take scores in base 2.
 import triton
 import triton.language as tl
 
-from .triton_pairs import MOST, eighths, flat
+from .triton_pairs import MOST, eighths
 
 LEAST = tl.constexpr(2.0**-59)
 
@@ -36,19 +36,24 @@ def average(p, v, CORE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.c
 
 
 @triton.jit
+def parted(x):
+    """Three numbers of bfloat16 whose sum is x."""
+    x1 = x.to(tl.bfloat16)
+    rest = x - x1.to(tl.float32)
+    x2 = rest.to(tl.bfloat16)
+    return x1, x2, (rest - x2.to(tl.float32)).to(tl.bfloat16)
+
+
+@triton.jit
 def averaged_parts(
-    acc, p, V, j, total, parts, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    WHOLE: tl.constexpr, INTERPRETED: tl.constexpr,
+    acc, p1, p2, p3, V, j, total, parts, D: tl.constexpr, DP: tl.constexpr, WHOLE: tl.constexpr,
+    INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """acc + (p v)^T in fp32: of p (BM / 8, BN, 8) and of v three parts in bfloat16, six products, the smallest first.
+    """acc + (p v)^T in fp32: of p (rows, columns) and of v three parts in bfloat16, six products, the smallest first.
 
     The parts of v lie in memory already: what they are made of does not pass through registers.
     """
-    p1 = p.to(tl.bfloat16)
-    rest = p - p1.to(tl.float32)
-    p2 = rest.to(tl.bfloat16)
-    p3 = tl.trans(flat((rest - p2.to(tl.float32)).to(tl.bfloat16), BM, BN))
-    p1, p2 = tl.trans(flat(p1, BM, BN)), tl.trans(flat(p2, BM, BN))
+    p1, p2, p3 = tl.trans(p1), tl.trans(p2), tl.trans(p3)
     v = tl.trans(rows_of(V + 2 * parts, j, total, D, DP, WHOLE))
     acc += product(v, p1, "ieee", INTERPRETED)
     v = tl.trans(rows_of(V + parts, j, total, D, DP, WHOLE))
@@ -59,6 +64,27 @@ def averaged_parts(
     acc += product(v, p2, "ieee", INTERPRETED)
     acc += product(v, p1, "ieee", INTERPRETED)
     return acc
+
+
+@triton.jit
+def product_of_parts(
+    X, i, own_total, own_parts, Y, j, other_total, other_parts, D: tl.constexpr, DP: tl.constexpr, WHOLE: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """(x y^T)^T in fp32, of tables in three parts."""
+    x1 = tl.trans(rows_of(X, i, own_total, D, DP, False))
+    x2 = tl.trans(rows_of(X + own_parts, i, own_total, D, DP, False))
+    x3 = tl.trans(rows_of(X + 2 * own_parts, i, own_total, D, DP, False))
+    y = rows_of(Y + 2 * other_parts, j, other_total, D, DP, WHOLE)
+    found = product(y, x1, "ieee", INTERPRETED)
+    y = rows_of(Y + other_parts, j, other_total, D, DP, WHOLE)
+    found += product(y, x2, "ieee", INTERPRETED)
+    found += product(y, x1, "ieee", INTERPRETED)
+    y = rows_of(Y, j, other_total, D, DP, WHOLE)
+    found += product(y, x3, "ieee", INTERPRETED)
+    found += product(y, x2, "ieee", INTERPRETED)
+    found += product(y, x1, "ieee", INTERPRETED)
+    return found
 
 
 @triton.jit
