@@ -67,7 +67,7 @@ def threshold(S, start, stop, top, ALIGN: tl.constexpr, H: tl.constexpr, HP: tl.
 def ordered(s):
     """uint32 that rise as the scores do; both zeros are one, NaN stands above all."""
     bits = tl.where(s == 0, 0.0, s).to(tl.uint32, bitcast=True)
-    return tl.where(s != s, 0xFFFFFFFF, tl.where((bits >> 31) == 1, ~bits, bits | 0x80000000))
+    return tl.where(s != s, 0xFFFFFFFF, tl.where((bits >> 31) == 1, bits ^ 0xFFFFFFFF, bits | 0x80000000))
 
 
 @triton.jit
