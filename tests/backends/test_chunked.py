@@ -24,7 +24,7 @@ from regard import (
     attend,
 )  # fmt: skip
 from regard.backends import chunked
-from regard.core import evaluate
+from regard.core.blocks import blocks as blocks_of
 from regard.core.plan import make_plan
 
 
@@ -95,9 +95,9 @@ def test_blocks_are_as_small_as_the_budget_says():
     """The other tests lean on this: several slabs, several blocks of rows, each row exactly once."""
     plan = Case(score="additive", size="odd", heads="4 on 2").plan(torch.float32)
     with small_blocks():
-        blocks = list(evaluate.blocks(plan.problem))
+        blocks = list(blocks_of(plan.problem))
     assert len({block.slab.start for block in blocks}) == 8 and len(blocks) == 8 * 17
-    assert len(list(evaluate.blocks(plan.problem))) == 1
+    assert len(list(blocks_of(plan.problem))) == 1
     rows = sorted((block.slab.start, block.rows.start) for block in blocks)
     assert rows == [(g, i) for g in range(8) for i in range(17)]
 

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from ..core import evaluate
 from ..core.alignments import Hard, RowState
+from ..core.blocks import Block, Problem, blocks
 from ..core.cores import Grads, Opaque
 from ..core.edges import neighbours_of
 from ..core.errors import Refused
-from ..core.evaluate import Problem
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.spec import Parts, decode, encode, transform
@@ -79,7 +79,7 @@ def _forward(problem: Problem, v: Tensor) -> Results:
     problem, v = problem.in_full_precision(), _full(v)
     out, tau, index, scale, log_prob, entropy = _empty_results(problem, v)
     draws = log_prob.numel() > 0
-    for block in evaluate.blocks(problem):
+    for block in blocks(problem):
         s = evaluate.scores(problem, block)
         state = evaluate.row_state(problem, block, s)
         w, full, _ = evaluate.whole_weights(problem, block, s, state)
@@ -129,7 +129,7 @@ def _backward(
     """Gradients of the targets (tensors of the problem, and v), block by block."""
     grads = Grads()
     features = problem.score.features
-    for block in evaluate.blocks(problem):
+    for block in blocks(problem):
         trail: list[Tensor] = []
         s = evaluate.scores(problem, block, trail)
         part = evaluate.pick(state, block.slab, block.rows)
@@ -166,7 +166,7 @@ def _beside_sink(dw: Tensor, problem: Problem) -> Tensor:
 
 
 def _statistics_vjp(
-    problem: Problem, block: evaluate.Block, s: Tensor, state: RowState, w: Tensor, ds: Tensor,
+    problem: Problem, block: Block, s: Tensor, state: RowState, w: Tensor, ds: Tensor,
     dtau: Tensor | None, dlog: Tensor | None, dentropy: Tensor | None,
 ) -> Tensor:  # fmt: skip
     """What the row statistics add: d tau = sum p ds, d log p_c = ds_c - sum p ds, d H = -sum p (log p + H) ds."""

@@ -9,7 +9,7 @@ it.
 import torch
 from torch import Tensor
 
-from ..core.alignments import Alignment, Hard, Look, Monotonic, open_pairs
+from ..core.alignments import Alignment, Hard, Known, Monotonic, open_pairs
 from ..core.cores import Part
 from ..core.edges import Neighbours, neighbours_of
 from ..core.errors import check_scores
@@ -128,7 +128,7 @@ def _choice(
         return None, None, None
     with torch.no_grad():
         masked = s if keep is None else s.masked_fill(~keep, float("-inf"))
-        index = align.state(masked.flatten(0, 1), Look(None if noise is None else noise.flatten(0, 1), key)).index
+        index = align.state(masked.flatten(0, 1), Known(None if noise is None else noise.flatten(0, 1), key)).index
         assert index is not None
     if not isinstance(align, Hard) or s.ndim == 5:
         return index, None, None

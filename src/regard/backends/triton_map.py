@@ -18,7 +18,7 @@ from ..core.cores import Dot
 from .ranges import ranges_of
 
 if TYPE_CHECKING:
-    from ..core.evaluate import Problem
+    from ..core.blocks import Problem
     from ..core.lazy_maps import LazyMap
 
 HAS_TRITON = find_spec("triton") is not None

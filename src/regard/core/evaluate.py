@@ -8,11 +8,7 @@ from torch import Tensor
 
 from .alignments import Known, RowState, open_pairs
 from .alignments.sparse import entmax
-from .blocks import Block as Block
-from .blocks import Problem as Problem
-from .blocks import blocks as blocks
-from .blocks import dense_block as dense_block
-from .blocks import edge_block as edge_block
+from .blocks import Block, Problem
 from .cores import Grads, Index, add_rows
 
 

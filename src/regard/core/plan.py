@@ -9,10 +9,10 @@ from torch import Tensor
 from .alignments import Alignment, Bell, LocalPredictive, Reinforced, alignment_of
 from .alignments.local import Local
 from .alignments.sparse import Entmax
+from .blocks import Problem
 from .bounds import Bound, backward_bound, bound, rates_of
 from .cores import Opaque, Part
 from .edges import edge_parts
-from .evaluate import Problem
 from .philox import as_seed, check_seed
 from .registry import backends, choose
 from .scores import GAT, Additive, Dot, GATv2, Gaussian, General, Modified, Modifier, ScaledDot, Score, score_of

@@ -10,7 +10,7 @@ from .alignments import RowState
 from .errors import Refused
 
 if TYPE_CHECKING:
-    from .evaluate import Problem
+    from .blocks import Problem
     from .lazy_maps import LazyMap
     from .plan import Plan
 

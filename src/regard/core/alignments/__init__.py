@@ -15,7 +15,6 @@ from .sparse import Entmax, Sparsemax
 
 read_folder(__name__, __path__)  # a file with an alignment in it is enlisted by lying here
 NAMES: dict[str, type[Alignment]] = ALIGNMENTS.free
-Look = Known  # its name before; backends/reference.py has it still
 _NEED_SIZES = {"topk": "TopK(k)", "top_k": "TopK(k)", "entmax": "Entmax(alpha)", "reinforced": "Reinforced(d)"}
 
 
