@@ -2,13 +2,16 @@
 
 import json
 import os
+import platform
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from regard.cli import app
-from regard.studies import Results
+from regard.studies import Results, Study
+from regard.studies.runner import identity
+from regard.studies.running import store_of
 
 TEXT = """
 name = "typed"
@@ -51,6 +54,19 @@ def test_a_study_is_run_looked_at_and_reported_by_its_folder_or_its_file(file):
     assert both.exit_code == 0 and "beside a" in both.output
     assert "name two variants" in call("compare", file, "dot", "a").output
     assert call("resume", "typed-study", "--json").exit_code == 0
+
+
+def test_what_runs_is_told_with_who_runs_it(file):
+    call("run", file, "--workers", 1, "--quiet")
+    file.write_text(TEXT.replace("seeds = 6", "seeds = 7"))
+    study, store = Study.read(file), store_of(Path("typed-study"), None, True)
+    store.add(study.name, study.plain(), study.jobs())
+    claim = store.claim("typed", f"{identity()}/3")
+    began = f"  trivial: a, seed 6: 0 % (0 s, worker 3 of process {os.getpid()} on {platform.node()})"
+    assert call("status", "typed-study").output.splitlines()[1] == began
+    store.beat([claim], {claim.token: (0.25, "step 5 of 20")})
+    assert ": 25 %, step 5 of 20 (" in call("status", "typed-study").output
+    store.close()
 
 
 def test_a_cancelled_study_is_told_as_such_and_resumed(file):

@@ -110,6 +110,7 @@ def status(study: What, out: Out = None, store: Kept = None, json: Json = False)
     """
     with extra("studies"), told():
         from regard.studies.collecting import why
+        from regard.studies.runner import called
 
         found, kept, _ = _open(study, out, store)
         counts = kept.counts(found.name)
@@ -128,8 +129,9 @@ def status(study: What, out: Out = None, store: Kept = None, json: Json = False)
     said = ", ".join(f"{count} {name}" for name, count in counts.items())
     console.print(f"{found.name}: {said}{'; cancelled' if cancelled else ''}", highlight=False)
     for one in running:
-        console.print(f"  {one.task}: {one.variant}, seed {one.seed}: {100 * (one.share or 0):.0f} %, {one.note or ''} "
-                      f"({one.running or 0:.0f} s, {one.worker})", highlight=False)  # fmt: skip
+        far = f"{100 * (one.share or 0):.0f} %" + (f", {one.note}" if one.note else "")
+        console.print(f"  {one.task}: {one.variant}, seed {one.seed}: {far} ({one.running or 0:.0f} s, "
+                      f"{called(one.worker or '')})", highlight=False, soft_wrap=True)  # fmt: skip
     for one, error in failed:
         console.print(f"  {one.task}: {one.variant}, seed {one.seed} failed: {error}", highlight=False)
 

@@ -144,6 +144,14 @@ def identity() -> str:
     return f"{platform.node()[:80]}|{_space()}|{os.getpid()}|{_began(os.getpid())}"
 
 
+def called(worker: str) -> str:
+    """A worker as people call it: machine, process, and which of that process's workers it is."""
+    runner, _, number = worker.rpartition("/")
+    node, _, rest = runner.partition("|")
+    process = rest.partition("|")[2].partition("|")[0]
+    return f"worker {number} of process {process} on {node}" if process else worker
+
+
 def gone(worker: str) -> bool:
     """Whether a worker's runner was on this machine and is no more. Of other machines nothing is known."""
     runner = worker.rpartition("/")[0]
