@@ -254,5 +254,7 @@ def _show(results: "Results", json: bool) -> None:
         typer.echo(results.to_json(1))
         return
     console = Console()
-    for one in sentences(results):
+    for one in sentences(results, console.width):
         console.print(one, highlight=False, soft_wrap=isinstance(one, str))
+        if not isinstance(one, str):
+            console.print()

@@ -1,7 +1,6 @@
 """What a study found, in a terminal: its sheets as tables, its comparisons as sentences."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -10,16 +9,18 @@ from regard.studies.report import Sheet, comparison_sheet, means_sheet, says, un
 from regard.studies.results import Results
 from regard.studies.statistics import analyse
 
+GAP = 2  # between columns
 
-def told(results: Results, baseline: str | None = None) -> "Iterator[Table | str]":
+
+def told(results: Results, room: int) -> "Iterator[Table | str]":
     """Tables by task, differences, then a sentence for each comparison and for what is not equal or missing."""
     if not all(results.measures[task] for task in results.tasks):
         yield "There is no number yet."
     elif len(results.variants) > 1:
-        found = analyse(results, baseline)
+        found = analyse(results)
         for task in results.tasks:
-            yield drawn(means_sheet(found, task))
-        yield drawn(comparison_sheet(found))
+            yield from drawn(means_sheet(found, task), room)
+        yield from drawn(comparison_sheet(found), room)
         for one in found.comparisons:
             yield says(one, results.measures[one.task][one.metric])
         yield found.foretold.says
@@ -35,18 +36,39 @@ def told(results: Results, baseline: str | None = None) -> "Iterator[Table | str
         yield f"... and {len(results.missing) - 10} more are missing."
 
 
-def drawn(sheet: Sheet) -> Table:
-    """A sheet as a table that fits 80 columns: where it is about one task, that stands in the title."""
-    if sheet.named > 1 and len({row[0] for row in sheet.rows}) == 1:
-        sheet = replace(sheet, title=f"{sheet.title}, {sheet.rows[0][0]}", columns=sheet.columns[1:],
-                        rows=tuple(row[1:] for row in sheet.rows), named=sheet.named - 1)  # fmt: skip
-    table = Table(title=sheet.title, title_justify="left", box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
-    for place, name in enumerate(sheet.columns):
-        words = [word for cell in (name, *(row[place] for row in sheet.rows)) for word in cell.split()]
-        table.add_column(name, justify="left" if place < sheet.named else "right", no_wrap=name == "variant",
-                         min_width=max(map(len, words)))  # fmt: skip
+def drawn(sheet: Sheet, room: int) -> Iterator[Table]:
+    """A sheet as tables of so many columns of a terminal: one for each task, which stands in the title."""
+    if sheet.named == 1:
+        yield _table(sheet, room)
+        return
+    for task in dict.fromkeys(row[0] for row in sheet.rows):
+        rows = tuple(row[1:] for row in sheet.rows if row[0] == task)
+        yield _table(Sheet(f"{sheet.title}, {task}", sheet.columns[1:], rows), room)
+
+
+def _table(sheet: Sheet, room: int) -> Table:
+    table = Table(title=sheet.title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False,
+                  padding=(0, 0, 0, GAP - 1))  # fmt: skip
+    for place, (name, width) in enumerate(zip(sheet.columns, _widths(sheet, room), strict=True)):
+        table.add_column(name, justify="left" if place < sheet.named else "right", width=width)
     for place, row in enumerate(sheet.rows):
         if place in sheet.ruled:
             table.add_section()
         table.add_row(*row)
     return table
+
+
+def _widths(sheet: Sheet, room: int) -> list[int]:
+    """Of columns. Where there is no room, titles are folded, then names of what is trivial, then the rest; between
+    words, and never the name of a variant."""
+    whole = min(sheet.ruled, default=len(sheet.rows))  # below it stands what is trivial
+    columns = list(zip(sheet.columns, *sheet.rows, strict=True))
+    least = [max(len(word) for cell in cells for word in cell.split()) for cells in columns]
+    least[0] = max(least[0], *map(len, columns[0][: whole + 1]))
+    flat = [max([few, *map(len, cells[1:])]) for few, cells in zip(least, columns, strict=True)]
+    widths = [max(map(len, cells)) for cells in columns]
+    for bound in (flat, [least[0], *flat[1:]], least):
+        while sum(widths) + GAP * (len(widths) - 1) > room and widths != bound:
+            spare = [wide - few for wide, few in zip(widths, bound, strict=True)]
+            widths[spare.index(max(spare))] -= 1
+    return widths
