@@ -30,12 +30,16 @@ class Pieces(Words):
     def __init__(self, lines: Iterable[str], most: int = 8000):
         from tokenizers import Tokenizer, models, trainers
 
+        words = [word for line in lines for word in tokens(line)]
+        # Letters that end a word are given in order. Left to itself the trainer numbers them as its hash table has
+        # them, in another order in each process, and breaks ties between merges by these numbers.
+        last = sorted({word[-1] + CLOSE for word in words})
         self.model = Tokenizer(models.BPE(unk_token=SPECIAL[1], end_of_word_suffix=CLOSE))
         trainer = trainers.BpeTrainer(
-            vocab_size=most, special_tokens=list(SPECIAL), end_of_word_suffix=CLOSE, show_progress=False
+            vocab_size=most, special_tokens=[*SPECIAL, *last], end_of_word_suffix=CLOSE, show_progress=False
         )
         self.model.pre_tokenizer = None
-        self.model.train_from_iterator((word for line in lines for word in tokens(line)), trainer)
+        self.model.train_from_iterator(words, trainer)
         ranked = sorted(self.model.get_vocab().items(), key=lambda pair: pair[1])
         self.vocabulary = Vocabulary([piece for piece, _ in ranked if piece not in SPECIAL])
         self._known: dict[str, list[str]] = {}
