@@ -1,6 +1,6 @@
 """Launches of the dense kernels: sizes of tiles, and the gradients of what scores are made of."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -242,8 +242,7 @@ def backward(
     t, norm = (rows[0], rows[-1]) if call.align == SOFTMAX and chosen is None else (tau, tau)
     mean = rows if call.align > SIGMOID else out
     if not mean.numel():  # the forward was told that nothing trains
-        call.trains = True
-        mean = forward(call)[3]
+        mean = forward(replace(call, trains=True))[3]
     (left, right), scale, strides = _where(call)
     bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
     own, keys, seed = tables.own, tables.keys, noise_of(call)
