@@ -42,3 +42,11 @@ def test_long_names_of_what_is_trivial_are_folded_and_nothing_is_cut():
     text = printed(Sheet("drugs", columns, rows, ruled=(1,)))
     assert "…" not in text and "gcn (baseline)" in text and max(map(len, text.splitlines())) <= 80
     assert set(text.split()) >= {word for row in (columns, *rows) for cell in row for word in cell.split()}
+
+
+def test_a_long_name_of_a_variant_takes_two_lines_before_a_column_is_cut():
+    cells = ("−10.0", "−21.3 to −0.4", "−1.17", "0.12", ".027", "no difference found")
+    columns = ("variant", "difference", "interval", "Hedges' g", "P(better)", "p, corrected", "verdict")
+    text = printed(Sheet("texts", columns, (("scaled_dot+sparsemax", *cells),)))
+    assert "…" not in text and "scaled_dot+" in text and max(map(len, text.splitlines())) <= 80
+    assert set(text.split()) >= {word for cell in (*columns, *cells) for word in cell.split()}

@@ -254,6 +254,8 @@ def _show(results: "Results", json: bool) -> None:
         typer.echo(results.to_json(1))
         return
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=400)  # a pipe gets whole lines
     for one in sentences(results, console.width):
         console.print(one, highlight=False, soft_wrap=isinstance(one, str))
         if not isinstance(one, str):
