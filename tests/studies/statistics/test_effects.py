@@ -41,6 +41,14 @@ def test_the_interval_of_g_holds_the_truth_at_its_level_and_zero_as_the_t_test_d
     assert [low > 0 or high < 0 for low, high in (one.interval for one in found)] == (p < 0.05).tolist()
 
 
+@pytest.mark.parametrize("size", [-300.0, 120.0, 3000.0])
+def test_a_huge_effect_has_the_interval_of_its_deviation_alone(size):
+    d = size + np.random.default_rng(3).standard_normal(15)
+    found = effect(d)  # the mean is known nearly exactly: what is not is the deviation, whose square is chi-squared
+    ends = sorted(found.g * math.sqrt(stats.chi2.ppf(share, 14) / 14) for share in (0.025, 0.975))
+    assert found.interval == pytest.approx(ends, rel=5e-4)
+
+
 def test_an_effect_is_undefined_without_a_deviation():
     assert effect([1.0]) is None and effect([0.3] * 7) is None and effect(np.zeros(5)) is None
     with pytest.raises(ValueError, match="effect"):

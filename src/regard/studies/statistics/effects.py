@@ -41,11 +41,10 @@ def effect(differences: ArrayLike, level: float = 0.95) -> Effect | None:
 def _noncentralities(t: float, f: int, level: float) -> tuple[float, float]:
     """The noncentralities at which t is the upper and the lower quantile."""
     from scipy.optimize import brentq
-    from scipy.stats import nct
 
     def ends(share: float) -> float:
         def miss(delta: float) -> float:
-            return float(nct.cdf(t, f, delta)) - share
+            return below(t, f, delta) - share
 
         reach = 5.0 + abs(t)  # cdf falls as delta grows
         low, high = t - reach, t + reach
@@ -56,3 +55,21 @@ def _noncentralities(t: float, f: int, level: float) -> tuple[float, float]:
         return float(brentq(miss, low, high, xtol=1e-9))
 
     return ends((1 + level) / 2), ends((1 - level) / 2)
+
+
+def below(t: float, f: int, delta: float) -> float:
+    """P(T <= t) of a noncentral t: the mean of Phi(t u - delta), where f u^2 is chi-squared with f degrees.
+
+    scipy's has no number for large t; there the mean is integrated, in two parts that meet where Phi is one half.
+    """
+    from scipy.integrate import quad
+    from scipy.stats import chi2, nct, norm
+
+    found = float(nct.cdf(t, f, delta))
+    if not math.isnan(found):
+        return found
+    low, high = (math.sqrt(chi2.ppf(p, f) / f) for p in (1e-15, 1 - 1e-15))
+    middle = min(max(delta / t, low), high) if t else high
+    part = [quad(lambda u: norm.cdf(t * u - delta) * 2 * f * u * chi2.pdf(f * u * u, f), *ends, epsabs=1e-12)[0]
+            for ends in ((low, middle), (middle, high))]  # fmt: skip
+    return min(1.0, sum(part))
