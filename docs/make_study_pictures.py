@@ -27,7 +27,7 @@ def main() -> None:
     results = collect(store, Study.model_validate(store.specification(store.names()[0])))
     store.close()
     console = terminal(136)
-    for one in told(results):
+    for one in told(results, console.width):
         console.print(one, highlight=False)
     with sync_playwright() as playing:
         browser = playing.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])

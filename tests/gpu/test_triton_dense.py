@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard import Causal, Mask, Padding, Segments, Window, attend
+from regard import Causal, Mask, Padding, Segments, Window, attend, plan
 from regard.core.alignments import LocalPredictive
 from regard.core.scores import Additive, GATv2, Gaussian, ScaledDot
 
@@ -115,3 +115,15 @@ def test_a_new_length_compiles_nothing():
         attend(q, q, q, "additive", backend="triton-dense")
         seen.add(sum(len(cache[0]) for cache in softmax_kernel.device_caches.values()))
     assert len(seen) == 1
+
+
+def test_auto_takes_the_kernels_where_no_library_has_one_and_pairs_are_many():
+    def chosen(n, *given, dtype=torch.float32):
+        q = torch.randn(1, 2, n, 64, device="cuda", dtype=dtype)
+        return plan(q, q, q, *given).backend
+
+    score = Additive(64, 64, 64, heads=2).cuda()
+    assert chosen(256, score) == "triton-dense" == chosen(256, "scaled_dot", "entmax15")
+    assert chosen(256, Additive(64, 64, 64, heads=2, features=True).cuda()) == "triton-features"
+    assert chosen(256) == "sdpa" and chosen(16, score) == "reference"
+    assert chosen(256, "scaled_dot", "entmax15", dtype=torch.float64) == "chunked"

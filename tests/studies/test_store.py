@@ -132,6 +132,21 @@ def test_a_study_grows_by_variants_and_seeds_and_keeps_what_is_done(where):
     store.close()
 
 
+def test_what_a_study_no_longer_asks_for_is_not_run_and_comes_back_with_its_result(where):
+    store = filled(where)
+    for _ in range(4):  # two seeds of a and b
+        store.finish(store.claim("one", "w"), OUTCOME)
+    less = study(variants=["a"], seeds=4)
+    assert store.add("one", less.plain(), less.jobs()) == 1
+    assert store.counts("one") == {"done": 2, "running": 0, "waiting": 2, "failed": 0}
+    assert [store.claim("one", "w").variant for _ in range(2)] == ["a", "a"] and store.claim("one", "w") is None
+    whole = study(seeds=4)
+    assert store.add("one", whole.plain(), whole.jobs()) == 1
+    assert store.counts("one") == {"done": 4, "running": 2, "waiting": 2, "failed": 0}
+    assert [one.result["numbers"] for one in store.trials("one", ("done",), results=True)] == [{"score": 0.1}] * 4
+    store.close()
+
+
 @pytest.mark.parametrize("change", [{"budget": {"steps": 5}}, {"threads": 2},
                                     {"tasks": [{"task": "trivial", "options": {"milliseconds": 1}}]}])  # fmt: skip
 def test_how_trials_are_run_may_not_change_under_their_results(tmp_path, change):

@@ -26,6 +26,13 @@ from .operator import no_second_derivative, operator
 SMALL = 1 << 19  # pairs times width under which the reference is faster: it starts in half the time
 
 
+def few(plan: Plan) -> bool:
+    """Few pairs: the reference is one pass of a few operators. While compiling, sizes must not decide."""
+    if torch.compiler.is_compiling():
+        return False
+    return plan.batch * plan.heads * plan.n * plan.m * plan.q.shape[-1] <= SMALL
+
+
 class Chunked:
     name = "chunked"
 
@@ -47,10 +54,7 @@ class Chunked:
         return []
 
     def passes(self, plan: Plan) -> bool:
-        """Few pairs: the reference is one pass of a few operators. While compiling, sizes must not decide."""
-        if torch.compiler.is_compiling():
-            return False
-        return plan.batch * plan.heads * plan.n * plan.m * plan.q.shape[-1] <= SMALL
+        return few(plan)
 
     def run(self, plan: Plan) -> Ran:
         problem, v = plan.problem, plan.v_by_head.flatten(0, 1)

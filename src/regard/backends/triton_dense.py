@@ -18,6 +18,7 @@ from ..core.cores import Dot, Pair
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.scores.score import Lowered
+from .chunked import few
 from .operator import operator
 from .ranges import NO_BOUND, Ranges
 from .spans import moves, spannable, spans_of
@@ -31,8 +32,8 @@ MOST_HEADS = 65535  # of a batch: the second axis of a grid
 BENT = {"relu": (0.5, 0.5, 2), "identity": (1.0, 0.0, 2), "abs": (0.0, 1.0, 3), "negative_abs": (0.0, -1.0, 3)}
 
 
-class ByName(ABC):
-    """Kernels of a CUDA device that are asked for by name, until their tests on a GPU have all run."""
+class OnCuda(ABC):
+    """Kernels of a CUDA device."""
 
     def refusals(self, plan: Plan) -> list[str]:
         if plan.q.device.type != "cuda":
@@ -40,15 +41,14 @@ class ByName(ABC):
         return [*([] if HAS_TRITON else ["Triton is not installed."]), *self.unfit(plan)]
 
     def passes(self, plan: Plan) -> bool:
-        """ "auto" goes on to chunked."""
-        return True
+        return few(plan)  # a kernel would be compiled for them
 
     @abstractmethod
     def unfit(self, plan: Plan) -> list[str]:
         """What the kernels do not know of a plan, whatever the device."""
 
 
-class TritonDense(ByName):
+class TritonDense(OnCuda):
     name = "triton-dense"
 
     def unfit(self, plan: Plan) -> list[str]:

@@ -18,7 +18,7 @@ from ..core.scores import SoftCap
 from ..core.scores.score import Lowered
 from .operator import operator
 from .ranges import NO_BOUND, Ranges, ranges_of
-from .triton_dense import ByName, unfit_call
+from .triton_dense import OnCuda, unfit_call
 
 LOG2E = 1.4426950408889634
 # act(x) = linear x + bent |x|; kind 1 has the slope of the negative side at 0, kind 2 has 0 there
@@ -26,7 +26,7 @@ KINDS = {"identity": (1, 1.0, 0.0), "relu": (1, 0.5, 0.5), "abs": (2, 0.0, 1.0),
          "negative_half_square": (3, 0.0, 0.0)}  # fmt: skip
 
 
-class TritonFeatures(ByName):
+class TritonFeatures(OnCuda):
     name = "triton-features"
 
     def unfit(self, plan: Plan) -> list[str]:

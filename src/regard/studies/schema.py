@@ -20,7 +20,8 @@ studies = Table(
     Column("cancelled", Integer, nullable=False, default=0),
 )  # fmt: skip
 
-# status: waiting, running, done, failed. `token` names one claim: whoever lost it can change nothing any more.
+# status: waiting, running, done, failed; dropped (it waited) or kept (it was done) where the study asks for it no
+# longer. `token` names one claim: whoever lost it can change nothing any more.
 trials = Table(
     "regard_trials", tables,
     Column("id", Integer, primary_key=True),

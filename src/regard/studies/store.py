@@ -49,13 +49,21 @@ class Kept:
     result: dict[str, Any] | None = None
 
 
+ASIDE = {"waiting": "dropped", "failed": "dropped", "done": "kept"}  # of trials that a study asks for no longer
+BACK = {"dropped": "waiting", "kept": "done"}
+
+
 class Store(Database):
     """Studies, their trials and every attempt at them; where and how long it is waited for: as a `Database`."""
 
     # studies
 
     def add(self, name: str, specification: Mapping[str, Any], jobs: Iterable[Mapping[str, Any]]) -> int:
-        """A study and its trials; what is there already stays. How many trials are new."""
+        """A study and its trials, those that are there already and new ones; how many are new.
+
+        A trial that the specification has no longer is set aside: it is not run, its result is kept, and it comes back
+        with the specification that has it again.
+        """
         listed = list(jobs)
 
         def work(connection: Connection) -> int:
@@ -71,8 +79,14 @@ class Store(Database):
                 study = found["id"]
                 _same_ways(name, json.loads(found["specification"]), specification)
                 connection.execute(studies.update().where(studies.c.id == study).values(specification=text))
-            query = select(trials.c.task, trials.c.variant, trials.c.seed).where(trials.c.study == study)
-            there = {tuple(row) for row in connection.execute(query)}
+            asked = {(job["task"], job["variant"], job["seed"]) for job in listed}
+            columns = (trials.c.task, trials.c.variant, trials.c.seed, trials.c.status, trials.c.id)
+            query = select(*columns).where(trials.c.study == study)
+            there = {tuple(row[:3]): row[3:] for row in connection.execute(query)}
+            for key, (status, trial) in there.items():
+                changed = (BACK if key in asked else ASIDE).get(status)
+                if changed is not None:
+                    connection.execute(trials.update().where(trials.c.id == trial).values(status=changed))
             fresh = [job for job in listed if (job["task"], job["variant"], job["seed"]) not in there]
             if fresh:
                 connection.execute(trials.insert(), [
