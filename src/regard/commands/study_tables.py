@@ -19,7 +19,8 @@ def told(results: Results, room: int) -> "Iterator[Table | str]":
         yield "There is no number yet."
     elif len(results.variants) > 1:
         found = analyse(results)
-        for task in results.tasks:
+        begun = {row.task for row in results.rows}  # the others are among what is missing
+        for task in filter(begun.__contains__, results.tasks):
             yield from drawn(means_sheet(found, task), room)
         yield from drawn(comparison_sheet(found), room)
         for one in found.comparisons:
