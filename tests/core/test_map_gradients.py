@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from regard import Additive, Causal, Edges, Mask, Padding, Refused, attend
 from regard.core.lazy_maps import LazyMap
-from regard.core.maps import StoredMap
+from regard.core.stored_maps import StoredMap
 
 GRAPH = torch.tensor([[0, 1, 2, 3, 4, 4], [0, 0, 1, 1, 1, 1]])
 DIFFERENTIABLE = [*product(scores=["scaled_dot", "sink", "additive_features"]), *product(alignments=["softmax"])]

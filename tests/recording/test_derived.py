@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 import regard
 from regard import derived
-from regard.core.maps import StoredMap
+from regard.core.stored_maps import StoredMap
 
 transformers = pytest.importorskip("transformers")
 

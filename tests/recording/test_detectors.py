@@ -8,7 +8,7 @@ from tests.core.memory import Largest
 from torch.testing import assert_close
 
 import regard
-from regard.core.maps import StoredMap
+from regard.core.stored_maps import StoredMap
 from regard.recording.deriving.detectors import DETECTORS, heads, repeated
 
 N = 12

@@ -5,7 +5,7 @@ import torch
 from tests.views.driving import choice, spot, told, until
 
 import regard
-from regard.core.maps import StoredMap
+from regard.core.stored_maps import StoredMap
 from regard.views import bundle
 
 WORDS = ["[CLS]", "the", "keeper", "lit", "the", "lamp", "</script><b>x</b>", "because", "it", "was", "dark", "[SEP]"]

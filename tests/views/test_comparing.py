@@ -12,7 +12,7 @@ from tests.views.driving import MAP, choice, eventually, number, spot, told, unt
 from torch.testing import assert_close
 
 import regard
-from regard.core.maps import StoredMap
+from regard.core.stored_maps import StoredMap
 from regard.views import bundle
 from regard.views.arrays import Blobs, signed_logarithmic
 from regard.views.bundle import joined

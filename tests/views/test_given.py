@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score
 from tests.views.driving import choice, eventually
 
 import regard
-from regard.core.maps import StoredMap
+from regard.core.stored_maps import StoredMap
 from regard.views.given import rationale_of
 from regard.views.page import page_data
 

@@ -6,7 +6,7 @@ import torch
 from tests.views.driving import MAP, eventually, spot, until
 
 import regard
-from regard.core.maps import StoredMap
+from regard.core.stored_maps import StoredMap
 from regard.views import bundle
 from regard.views.arrays import Blobs
 from regard.views.open_pairs import bits, open_pairs

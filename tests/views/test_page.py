@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import regard
-from regard.core.maps import StoredMap
+from regard.core.stored_maps import StoredMap
 from regard.views import bundle, page
 from regard.views.page import html_of, save_html
 

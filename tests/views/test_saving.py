@@ -9,7 +9,7 @@ import torch
 from tests.views.driving import choice, spot, until
 
 import regard
-from regard.core.maps import StoredMap
+from regard.core.stored_maps import StoredMap
 from regard.views import bundle
 
 HOSTILE = ["=1+1", '"quoted", text', "</text><script>alert(1)</script>", "\u0001&amp;", "a", "b"]

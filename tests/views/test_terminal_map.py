@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import regard
-from regard.core.maps import StoredMap
+from regard.core.stored_maps import StoredMap
 from regard.views import terminal_map
 from regard.views.terminal_map import DENSE, RAMP, one_row, plain
 

@@ -8,7 +8,8 @@ import torch
 import triton
 from torch import Tensor
 
-from . import triton_edges_kernels as kernels
+from .triton_edges_backward import delta_kernel, source_kernel, source_merge_kernel, sum_kernel, target_kernel
+from .triton_edges_forward import forward_kernel, merge_kernel
 from .triton_edges_work import Graph
 
 TWIN = 3  # a join: the edge's key is added to the key and, as its value, to the value
@@ -129,13 +130,13 @@ def forward(call: Call) -> tuple[Tensor, Tensor]:
     if n == 0:
         return out, tau
     part = call.fresh(work.slots * size["HP"] * (size["DVP"] + 2))
-    kernels.forward_kernel[(work.items.shape[0],)](
+    forward_kernel[(work.items.shape[0],)](
         work.items, call.graph.source, call.edge, *call.score_tables, *call.value_tables, out, tau, part,
         call.scale, call.slope, *call.chance,
         **call.scored, **call.valued, **size, SHARED=call.v is None, **call.forward_config,
     )  # fmt: skip
     if work.hubs.shape[0]:
-        kernels.merge_kernel[(work.hubs.shape[0],)](work.hubs, out, tau, part, **call.widths("DV"), num_warps=2)
+        merge_kernel[(work.hubs.shape[0],)](work.hubs, out, tau, part, **call.widths("DV"), num_warps=2)
     return out, tau
 
 
@@ -147,17 +148,15 @@ def backward(call: Call, out: Tensor, tau: Tensor, dout: Tensor) -> list[Tensor]
         return _ordered(call, *target_pass(call, None), db, dv, dkey, dvalue)
     ds, pack = call.fresh(call.edges, size["H"]), call.fresh(n, size["H"], 4)
     pulled = *strided(dout), dout.stride(2)
-    kernels.delta_kernel[(n,)](
-        out, *pulled, tau, *strided(call.a), pack, KIND=call.kind, **call.widths("DV"), num_warps=1
-    )
+    delta_kernel[(n,)](out, *pulled, tau, *strided(call.a), pack, KIND=call.kind, **call.widths("DV"), num_warps=1)
     part = call.fresh(work.slots * size["HP"] * (size["DVP"] + size["DP"]))
-    kernels.source_kernel[(work.items.shape[0],)](
+    source_kernel[(work.items.shape[0],)](
         work.items, call.graph.target, call.graph.place, call.edge, *call.score_tables, *call.value_tables, *pulled,
         pack, db, dv, dkey, dvalue, ds, part, call.scale, call.slope, *call.chance,
         **call.scored, **call.valued, **size, SHARED=shared, **call.backward_config,
     )  # fmt: skip
     if work.hubs.shape[0]:
-        kernels.source_merge_kernel[(work.hubs.shape[0],)](
+        source_merge_kernel[(work.hubs.shape[0],)](
             work.hubs, db, dv, part, **size, SHARED=shared, num_warps=2
         )  # fmt: skip
     return _ordered(call, *target_pass(call, ds), db, dv, dkey, dvalue)
@@ -179,7 +178,7 @@ def target_pass(call: Call, ds: Tensor | None) -> tuple[Tensor, Tensor]:
     programs = min(items, PROGRAMS) if reads else items
     dr = call.fresh(programs if reads else 0, size["H"], size["D"])
     part = call.fresh(work.slots * size["HP"] * size["DP"])
-    kernels.target_kernel[(programs,)](
+    target_kernel[(programs,)](
         work.items, items, call.graph.source, call.edge, *call.score_tables, ds, da, dr, part, call.scale, call.slope,
         **call.scored, **call.widths("D"), **({"BE": 64, "num_warps": 1} if call.kind == 0 else call.backward_config),
     )  # fmt: skip
@@ -191,6 +190,6 @@ def add_parts(call: Call, hubs: Tensor, out: Tensor, part: Tensor) -> None:
     """The rows of `out` (nodes, H, W) that were cut, from their parts."""
     if hubs.shape[0]:
         width = out.shape[2]
-        kernels.sum_kernel[(hubs.shape[0],)](
+        sum_kernel[(hubs.shape[0],)](
             hubs, out, part, W=width, WP=triton.next_power_of_2(width), **call.widths(), num_warps=2
         )

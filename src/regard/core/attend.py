@@ -8,10 +8,11 @@ from torch.utils._pytree import _register_namedtuple, register_dataclass
 
 from .alignments import Alignment, RowState
 from .lazy_maps import LazyMap
-from .maps import AttentionMap, StoredMap
+from .maps import AttentionMap
 from .plan import Plan, make_plan
 from .registry import Ran, choose
 from .scores import Score
+from .stored_maps import StoredMap
 from .structures import Structure
 
 

@@ -1,7 +1,6 @@
 """The plan: one call of attention, checked and lowered to its normal form; it prints what will run and why."""
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from .blocks import Problem
 from .bounds import Bound, backward_bound, bound, rates_of
 from .cores import Opaque, Part
 from .edges import edge_parts
+from .inputs import canonical, check_devices, check_features, check_tensors
 from .philox import as_seed, check_seed
 from .registry import backends, choose
 from .scores import GAT, Additive, Dot, GATv2, Gaussian, General, Modified, Modifier, ScaledDot, Score, score_of
@@ -22,7 +22,6 @@ from .scores.similarity import Content, Cosine, Laplace
 from .structures import Full, Structure, structure_of
 from .tiles import Tile
 
-DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 # Scores, and what they make keys with: one of it for all heads, and heads of queries can share what a key becomes.
 KEYS_BY: dict[type[Score], str] = {
     Dot: "", ScaledDot: "", General: "", BiasedGeneral: "", Cosine: "", Content: "", Laplace: "", GATv2: "",
@@ -38,7 +37,7 @@ class Plan:
 
     def __init__(self, q: Tensor, k: Tensor, v: Tensor, score: Score, align: Alignment, over: Structure,
                  dropout: float, sample: bool, seed: "int | Tensor | None"):  # fmt: skip
-        _check(q, k, v, dropout)
+        check_tensors(q, k, v, dropout)
         device_type = q.device.type
         if q.dtype == torch.float32 and device_type != "meta" and torch.is_autocast_enabled(device_type):
             low = torch.get_autocast_dtype(device_type)
@@ -46,18 +45,18 @@ class Plan:
             v = k if shared else v.to(low)
         self.given = q.ndim
         self.lead: tuple[int, ...] = tuple(q.shape[:-3])
-        self.q, self.k = _canonical(q), _canonical(k)
-        self.v = self.k if v is k else _canonical(v)  # one tensor stays one: kernels read shared keys and values once
+        self.q, self.k = canonical(q), canonical(k)
+        self.v = self.k if v is k else canonical(v)  # one tensor stays one: kernels read shared keys and values once
         self.batch, self.heads, self.n = self.q.shape[0], self.q.shape[1], self.q.shape[2]
         self.m = self.k.shape[2]
         self.score, self.align, self.dropout, self.sample = score, align, float(dropout), sample
         score.check(self.q, self.k)
         align.check(self.q, self.k)
-        _check_features(score, self.q, self.v)
+        check_features(score, self.q, self.v)
         self.edge_key: Part | None = None
         self.edge_value: Part | None = None
         if type(over) is not Full:
-            _check_devices(over, q.device)
+            check_devices(over, q.device)
             self.edge_key, self.edge_value = edge_parts(over, self)
             over = over.fit(self.lead if self.given > 3 else (1,), self.heads, self.n, self.m)
             self._close_padding(over)
@@ -227,61 +226,12 @@ class Plan:
         return "\n".join(lines)
 
 
-def _canonical(x: Tensor) -> Tensor:
-    if x.ndim == 4:
-        return x
-    if x.ndim == 2:
-        return x[None, None]
-    return x[None] if x.ndim == 3 else x.flatten(0, x.ndim - 4)
-
-
 def _flat_part(part: Part | None) -> Part | None:
     return None if part is None else Part(flat(part.x), part.join)
 
 
 def _repeat(x: Tensor, heads: int) -> Tensor:
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)
-
-
-def _check(q: Any, k: Any, v: Any, dropout: float) -> None:
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{name} is a {type(x).__name__}, expected a tensor (..., heads, length, width).")
-    if q.ndim < 2 or k.ndim != q.ndim or v.ndim != q.ndim:
-        raise ValueError(f"q, k and v have {q.ndim}, {k.ndim} and {v.ndim} axes, expected the same number, 2 or more: "
-                         "(..., heads, length, width), or (length, width) for one head.")  # fmt: skip
-    if q.dtype not in DTYPES or q.dtype != k.dtype or q.dtype != v.dtype:
-        raise TypeError(f"q, k and v are {q.dtype}, {k.dtype} and {v.dtype}, expected one type among float64, float32, "
-                        "float16 and bfloat16: convert with .float() or .to(q.dtype).")  # fmt: skip
-    if q.device != k.device or q.device != v.device:
-        raise ValueError(f"q, k and v are on {q.device}, {k.device} and {v.device}, expected one device.")
-    if k.shape[-2] != v.shape[-2]:
-        raise ValueError(f"k has {k.shape[-2]} rows and v has {v.shape[-2]}: each key needs one value.")
-    if q.ndim > 2:
-        if q.shape[:-3] != k.shape[:-3] or q.shape[:-3] != v.shape[:-3]:
-            raise ValueError(f"q {tuple(q.shape)}, k {tuple(k.shape)} and v {tuple(v.shape)} differ in their batch "
-                             "axes (all but the last three).")  # fmt: skip
-        heads = q.shape[-3]
-        if k.shape[-3] != v.shape[-3] or k.shape[-3] == 0 or heads % k.shape[-3]:
-            raise ValueError(f"q has {heads} heads, k {k.shape[-3]} and v {v.shape[-3]}: expected the same number, or "
-                             "k and v alike with a number that divides q's (grouped queries).")  # fmt: skip
-    if not isinstance(dropout, (int, float)) or not 0.0 <= dropout < 1.0:
-        raise ValueError(f"dropout={dropout}: expected a probability, 0 <= dropout < 1.")
-
-
-def _check_features(score: Score, q: Tensor, v: Tensor) -> None:
-    features = score.feature_count(q)
-    if features is not None and features != v.shape[-1]:
-        raise ValueError(f"{type(score).__name__} gives each feature of the values a weight of its own, but it has "
-                         f"{features} features and v has width {v.shape[-1]}: both must be the same.")  # fmt: skip
-
-
-def _check_devices(over: Structure, device: torch.device) -> None:
-    for part in over.parts():
-        for name, value in part.fields_of():
-            if isinstance(value, Tensor) and value.device != device:
-                raise ValueError(f"{type(part).__name__}({name}) is on {value.device}, but q is on {device}: move it "
-                                 f"with .to({str(device)!r}).")  # fmt: skip
 
 
 def make_plan(

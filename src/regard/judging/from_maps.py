@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ..core.maps import AttentionMap, StoredMap
+from ..core.maps import AttentionMap
+from ..core.stored_maps import StoredMap
 from ..derived import flow as flow_of
 from ..derived import gradient_times_attention as product_of
 from ..derived import norms as norms_of

@@ -10,9 +10,10 @@ from torch import Tensor
 from ..core.alignments import Softmax
 from ..core.attend import attend
 from ..core.lazy_maps import LazyMap
-from ..core.maps import AttentionMap, StoredMap
+from ..core.maps import AttentionMap
 from ..core.plan import make_plan
 from ..core.scores import PairBias, ScaledDot, Score, Sink, SoftCap
+from ..core.stored_maps import StoredMap
 from ..core.structures import Full, Structure
 from .edges import Edged
 from .masks import read_mask

@@ -10,8 +10,9 @@ from torch.nn import functional as F
 from ..core.edge_maps import edge_weights
 from ..core.edges import Neighbours
 from ..core.lazy_maps import LazyMap
-from ..core.maps import AttentionMap, StoredMap
+from ..core.maps import AttentionMap
 from ..core.spec import transform
+from ..core.stored_maps import StoredMap
 from .edges import EdgeMap, Graph
 
 

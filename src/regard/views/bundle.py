@@ -22,7 +22,8 @@ from ..core.alignments import Softmax
 from ..core.cores import Dot
 from ..core.difference import Aligned
 from ..core.lazy_maps import LazyMap
-from ..core.maps import AttentionMap, StoredMap
+from ..core.maps import AttentionMap
+from ..core.stored_maps import StoredMap
 from ..core.structures import Causal, Full, Padding, shift_of
 from .arrays import Blobs, logarithmic, signed_logarithmic
 from .edges import Drawing

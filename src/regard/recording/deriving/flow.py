@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from ...core.errors import lacking, within
-from ...core.maps import AttentionMap, StoredMap
+from ...core.maps import AttentionMap
+from ...core.stored_maps import StoredMap
 from .layers import Layer, layers_of, part_of
 from .rollout import averaged, shares
 

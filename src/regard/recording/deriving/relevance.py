@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...core.maps import AttentionMap, StoredMap
+from ...core.maps import AttentionMap
+from ...core.stored_maps import StoredMap
 from ..record import Maps
 from .combined import each_head, over_heads
 from .layers import Layer, layers_of, part_of

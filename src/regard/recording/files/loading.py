@@ -10,7 +10,8 @@ import torch
 
 from ...core.alignments import RowState
 from ...core.lazy_maps import LazyMap
-from ...core.maps import AttentionMap, StoredMap, Strongest
+from ...core.maps import AttentionMap, Strongest
+from ...core.stored_maps import StoredMap
 from ...core.structures import Structure
 from ..axes import Axis
 from ..calls import Scored

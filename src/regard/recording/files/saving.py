@@ -19,9 +19,10 @@ from torch import Tensor
 
 from ...core.alignments import Softmax
 from ...core.lazy_maps import LazyMap
-from ...core.maps import AttentionMap, StoredMap
+from ...core.maps import AttentionMap
 from ...core.plan import Plan
 from ...core.scores import Dot, Modified, PairBias, RelativeBias, ScaledDot, SoftCap
+from ...core.stored_maps import StoredMap
 from ..calls import Scored
 from ..edges import EdgeGradient, EdgeMap, Graph
 from ..gradients import WrittenGradient

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ...core.maps import AttentionMap, StoredMap
+from ...core.maps import AttentionMap
+from ...core.stored_maps import StoredMap
 from ...core.structures import Structure
 from .rows import MixedMap, marked, permuted
 
