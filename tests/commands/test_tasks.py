@@ -56,7 +56,12 @@ def test_several_attentions_are_trained_and_each_is_told(tmp_path):
 
 @pytest.mark.parametrize(
     ("given", "says"),
-    [(("--attention", "telepathy"), "telepathy"), (("--seeds", "0"), "--seeds"), (("--device", "abacus"), "abacus")],
+    [
+        (("--attention", "telepathy"), "telepathy"),
+        (("--seeds", "0"), "--seeds"),
+        (("--device", "abacus"), "--device abacus"),
+        (("--device", "cuda:99"), "Leave --device out"),
+    ],
 )
 def test_what_cannot_be_done_is_told(given, says):
     said = call("retrieval", "--small", *given)

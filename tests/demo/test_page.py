@@ -139,7 +139,7 @@ def test_the_demo_has_the_table_of_its_study_and_leaves_the_study_behind(demo):
     study = quick.Study.model_validate(store.specification("quick"))
     found = analyse(collect(store, study))
     store.close()
-    assert study.ways() == quick.Study.read(quick.file()).ways() and not found.results.missing
+    assert study.ways() == quick.Study.read("quick").ways() and not found.results.missing
     page = html.unescape(demo[0].read_text(encoding="utf-8"))
     for row in means_sheet(found, "retrieval").rows:
         assert all(cell in page for cell in row)

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from regard import Hard, Padding, attend
 from regard.core.attend import Sample
 from regard.data import Example, collate
-from regard.models import ready
+from regard.models import Answer, ready
 from regard.models.losses import rewarded, supervised
 from regard.models.objectives import Classification, Sequences
 
@@ -127,3 +127,9 @@ def test_drawn_attention_adds_its_gradient_and_leaves_the_loss_as_it_is(attentio
     part = model.attention.score.key if attention == "hard" else model.attention.align.hidden.weight
     assert part.grad is not None and part.grad.abs().sum() > 0
     assert torch.isfinite(objective.usual)
+
+
+def test_what_does_without_attention_learns_its_task_and_is_not_taught_where_to_look():
+    batch = collate([Example(torch.tensor([1, 2]), torch.tensor(0), gold=torch.tensor([[1.0, 0.0]]))])
+    answer = Answer(torch.tensor([[0.3, 0.7]]))
+    assert Classification(supervise=5.0)(answer, batch) == Classification()(answer, batch)

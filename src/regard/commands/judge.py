@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from .bars import telling
-from .telling import extra, stop, told
+from .telling import Device, extra, stop, told
 
 if TYPE_CHECKING:
     from regard.judging.report import Report
@@ -43,7 +43,7 @@ def judge(
     removal: Annotated[
         Removal, typer.Option(help="How a unit is taken away; usual: masked in transformers, deleted elsewhere.")
     ] = Removal.usual,
-    device: Annotated[str, typer.Option(help="Where to run: cpu, cuda, cuda:1.")] = "cpu",
+    device: Device = "cpu",
     size: Annotated[int, typer.Option(min=1, help="Texts in a batch.")] = 64,
     again: Annotated[bool, typer.Option("--again", help="Judge anew what the folder has already.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON too.")] = False,

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from .bars import counting, telling
 from .listing import Listing
-from .telling import extra, told
+from .telling import Device, extra, told
 
 app = typer.Typer(
     cls=Listing,
@@ -69,7 +69,7 @@ def _said(value: float | None) -> str:
 def reading(
     model: Annotated[str, typer.Option(help="A name for transformers, a folder, or minilm.")] = "minilm",
     sentences: Annotated[int, typer.Option(min=0, help="Only the first so many; 0 for all.")] = 0,
-    device: Annotated[str, typer.Option(help="Where to run: cpu, cuda, cuda:1.")] = "cpu",
+    device: Device = "cpu",
     json: Json = False,
 ) -> None:
     """GECO: are words that receive attention read longer?
@@ -98,7 +98,7 @@ def scenes(
     ] = 3,
     parts: Annotated[int, typer.Option(min=2, help="Parts of which each is foreseen by a model of the others.")] = 5,
     photographs: Annotated[int, typer.Option(min=0, help="Only the first so many; 0 for all.")] = 0,
-    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
+    device: Device = "cpu",
     out: Annotated[Path | None, typer.Option(help="A folder for what was foreseen; a stopped run goes on.")] = None,
     json: Json = False,
 ) -> None:
@@ -133,7 +133,7 @@ def movies(
     model: Annotated[
         str, typer.Option(help="Whose vectors of words are read: minilm, or a folder of such a model.")
     ] = "minilm",
-    device: Annotated[str, typer.Option(help="Where to run: cpu, cuda, cuda:1.")] = "cpu",
+    device: Device = "cpu",
     out: Annotated[
         Path | None, typer.Option(help="A folder for vectors and checkpoints; a stopped run goes on.")
     ] = None,
@@ -168,7 +168,7 @@ def sst(
     learn: Annotated[int, typer.Option(min=0, help="Sentences to learn from, spread evenly; 0 for all 6920.")] = 0,
     readings: Annotated[int, typer.Option(min=0, help="Sentences that were read, the first so many; 0 for all.")] = 0,
     weight: Annotated[float, typer.Option(min=0, help="Weight of the loss on attention.")] = 1.0,
-    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
+    device: Device = "cpu",
     out: Annotated[Path | None, typer.Option(help="A folder for checkpoints; a stopped run goes on.")] = None,
     json: Json = False,
 ) -> None:

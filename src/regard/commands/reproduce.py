@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .listing import Listing
-from .telling import extra, stop, told
+from .telling import Device, extra, stop, told
 
 app = typer.Typer(
     cls=Listing,
@@ -31,7 +31,7 @@ def sst(
         str, typer.Option(help="all, or some of weights, uniform, dot, random, seeds, guides, adversary, with commas.")
     ] = "all",
     every: Annotated[int, typer.Option(min=1, help="The adversary judges every so manieth test sentence.")] = 1,
-    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda.")] = "cpu",
+    device: Device = "cpu",
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """A BiLSTM on SST, judged as two papers judged it.

@@ -85,7 +85,7 @@ def show(
 ) -> None:
     """Draw a record in the terminal: all heads, one head, one row.
 
-    Example:  regard show run.regard --head 3.5 --row 7
+    Example:  regard show run.regard --head 3.5 --row 3
     """
     with told():
         from regard.views.asked import show_record

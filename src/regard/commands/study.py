@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=Listing,
     help="Studies: tasks x variants x seeds, run, kept and compared.",
-    epilog="Example:  regard study run studies/quick.toml",
+    epilog="Example:  regard study run quick",
     no_args_is_help=True,
 )
 
@@ -33,7 +33,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Tell of trouble alone.")]
 
 @app.command()
 def run(
-    study: Annotated[Path, typer.Argument(help="The study's TOML file.")],
+    study: Annotated[Path, typer.Argument(help="The study's TOML file; or quick, which comes with Regard.")],
     out: Out = None,
     store: Kept = None,
     workers: Workers = None,
@@ -46,7 +46,7 @@ def run(
 
     Any number of runners may share a store.
 
-    Example:  regard study run studies/quick.toml
+    Example:  regard study run quick
     """
     with extra("studies"), told():
         from regard.studies import Study

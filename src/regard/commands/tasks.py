@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from .bars import numbers_of, telling
-from .telling import extra, stop, told
+from .telling import Device, extra, stop, told
 from .train import app
 from .train_tables import comparison_tables
 
@@ -38,7 +38,7 @@ def _run(
     seeds: Annotated[int, typer.Option(min=1, help="How often each model is trained.")] = 5,
     small: Annotated[bool, typer.Option("--small", help="A setting for a CPU, done in minutes.")] = False,
     alone: Annotated[bool, typer.Option("--alone", help="Only the attention asked for: no ablations.")] = False,
-    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
+    device: Device = "cpu",
     devices: Annotated[int, typer.Option(min=1, help="How many processes share a batch (needs lightning).")] = 1,
     precision: Annotated[str, typer.Option(help="32-true, bf16-mixed or 16-mixed (these need lightning).")] = "32-true",
     out: Annotated[Path | None, typer.Option(help="A folder for checkpoints and results; stopped runs go on.")] = None,
@@ -136,7 +136,7 @@ def multi30k(
 
     An RNN that looks back beside one that does not; BLEU, also by length.
 
-    Example:  regard train multi30k --order bahdanau --device cuda --out multi30k
+    Example:  regard train multi30k --small --seeds 1
     """
     return {"order": order, "beam": beam, "to": to}
 

@@ -1,9 +1,9 @@
-"""What all commands share: a problem that a user can put right becomes a sentence."""
+"""What all commands share: a problem that a user can put right becomes a sentence; where they run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -37,6 +37,24 @@ def extra(name: str) -> Iterator[None]:
         said = str(missing)
         stop(said if "pip install" in said else f"this needs {missing.name}, which is not installed: pip install "
              f"'regard[{name}]'.")  # fmt: skip
+
+
+def there(device: str) -> str:
+    """A device of this machine, or a sentence before anything that takes long."""
+    import torch
+
+    try:
+        asked = torch.device(device)
+    except RuntimeError:
+        stop(f"--device {device}: expected cpu, cuda, or cuda:1 for the second GPU.")
+    count = torch.cuda.device_count()
+    if asked.type == "cuda" and (asked.index or 0) >= count:
+        stop(f"--device {device}: this machine has {count or 'no'} CUDA device{'s' * (count != 1)}. Leave --device "
+             "out to run on the CPU.")  # fmt: skip
+    return device
+
+
+Device = Annotated[str, typer.Option(help="Where to run: cpu, cuda, cuda:1.", callback=there)]
 
 
 def check_place(out: Path) -> None:

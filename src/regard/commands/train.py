@@ -12,7 +12,7 @@ from rich.console import Console
 
 from .bars import counting, numbers_of, telling
 from .listing import Listing
-from .telling import extra, stop, told
+from .telling import Device, extra, stop, told
 from .train_tables import accuracy_table, beside_the_paper, on_validation
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def gat(
     seeds: Annotated[int, typer.Option(min=1, help="How often each network is trained.")] = 20,
     alone: Annotated[bool, typer.Option("--alone", help="Only GAT: no mean of neighbours, no MLP.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
+    device: Device = "cpu",
     out: Annotated[Path | None, typer.Option(help="A folder for the networks, for regard judge.")] = None,
 ) -> None:
     """Graph attention on a citation graph, by the paper's recipe.
@@ -130,7 +130,7 @@ def minilm(
     epochs: Annotated[int, typer.Option(min=1, help="How often the 6920 sentences are read.")] = 2,
     freeze: Annotated[int, typer.Option(min=0, help="How many of the first layers stay as they are: faster.")] = 0,
     seed: Annotated[int, typer.Option(help="Of the new class head, the order and dropout.")] = 0,
-    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda, cuda:1.")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """A trained transformer learns SST: negative or positive.
 

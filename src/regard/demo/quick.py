@@ -1,4 +1,4 @@
-"""Is attention needed to look something up? The study studies/quick.toml, run beside the other parts of the demo."""
+"""Is attention needed to look something up? The study that comes with Regard, run beside the demo's other parts."""
 
 import shutil
 import threading
@@ -19,16 +19,11 @@ if TYPE_CHECKING:
 USUAL = 5  # seeds of the other parts; with fewer, for a hasty run, the study has as few
 
 
-def file() -> Path:
-    """The study; studies/quick.toml of a checkout is a link to it, since an installed Regard has no such folder."""
-    return Path(__file__).with_name("quick.toml")
-
-
 class Running:
     """The study in a process of its own, from now on; `found` waits for it."""
 
     def __init__(self, folder: Path, seeds: int = USUAL):
-        self.study = Study.read(file())
+        self.study = Study.read("quick")
         if seeds < USUAL:
             self.study = self.study.model_copy(update={"seeds": tuple(range(seeds))})
         self.folder = folder

@@ -49,7 +49,7 @@ class Objective(nn.Module, ABC):
             total = total + reward - reward.detach()  # its gradient alone: the loss stays the loss
             with torch.no_grad():
                 self.usual.copy_(0.95 * usual + 0.05 * losses.detach().sum() / real.sum())
-        if self.supervise and batch.gold is not None:
+        if self.supervise and batch.gold is not None and answer.maps:  # what does without attention cannot be taught it
             total = total + self.supervise * supervised(answer.weights(grad=True), batch.gold, self.form).sum()
         return total
 

@@ -15,6 +15,8 @@ from .results import Results
 from .tasks import StudyTask, task_of
 from .trial import TRIVIAL
 
+QUICK = Path(__file__).with_name("quick.toml")  # the study that comes with Regard
+
 
 class Wrong(ValueError):
     """What does not fit together, and which entry it is about."""
@@ -214,8 +216,15 @@ class Study(Part):
 
     @classmethod
     def read(cls, path: "str | Path") -> "Study":
-        """From a TOML file; what is wrong with it is told with its line and what to write instead."""
-        text = Path(path).read_text(encoding="utf-8")
+        """From a TOML file; what is wrong with it is told with its line and what to write instead.
+
+        `quick` names the study that comes with Regard.
+        """
+        path = QUICK if str(path) == QUICK.stem and not Path(path).exists() else Path(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"There is no study {path}: write one as a TOML file, or run quick, which comes "
+                                    "with Regard.")  # fmt: skip
+        text = path.read_text(encoding="utf-8")
         try:
             plain = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:

@@ -45,7 +45,7 @@ def summary(path: "str | os.PathLike[str]", console: Console) -> None:
     """A table of a record file's sites, from its description alone; the file is checked first."""
     rec, file = load(path), RecordFile(path)
     about, forms = file.about, file.about["maps"]
-    table = Table(box=None, header_style="bold")
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))  # the sites of a BERT fit 80 columns
     table.add_column("site", overflow="fold")  # whole: it is what `intervene` and --sites are given
     for name in ("calls", "kind", "shape", "type", "over", "bytes"):
         table.add_column(name)

@@ -96,5 +96,7 @@ def test_parameters_that_are_not_equal_are_told_however_little_and_equal_ones_ar
     results.parameters["task 0"]["gat"] = 999
     assert "gat −0.10 %, mlp +84 %" in unequal(results, "task 0", "mean")
     assert unequal(results, "task 0", "none") == ""  # a baseline that was not counted
+    results.variants = ("mean", "gat")  # mlp is not asked about: regard study compare
+    assert "beside mean with 1,000, gat −0.10 %." in unequal(results, "task 0", "mean")
     results.parameters["task 0"] = dict.fromkeys(("mean", "gat", "mlp"), 7)
     assert unequal(results, "task 0", "mean") == ""

@@ -51,7 +51,7 @@ def unequal(results: Results, task: str, baseline: str) -> str:
     """Every variant spends the same steps; where what is trained in them is not equal, a sentence says by how much."""
     counts = results.parameters.get(task, {})
     base = counts.get(baseline)
-    other = {name: count for name, count in counts.items() if base and count != base}
+    other = {name: count for name, count in counts.items() if name in results.variants and base and count != base}
     if not base or not other:
         return ""
     listed = ", ".join(f"{name} {_share(count / base - 1)}" for name, count in other.items())
