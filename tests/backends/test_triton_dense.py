@@ -1,5 +1,7 @@
 """Dense kernels by Triton's interpreter, against the reference in fp64."""
 
+import math
+
 import pytest
 import torch
 
@@ -249,6 +251,14 @@ def test_a_sigmoid_counts_the_keys_that_a_row_sees():
     tau = TritonDense().run(make_plan(q, k, k, "scaled_dot", "sigmoid", over)).state.tau.view(batch, 1, n)
     expected = seen.clamp_min(1).float().log().masked_fill(seen == 0, float("inf"))
     torch.testing.assert_close(tau, expected, atol=2e-6, rtol=2e-6)
+
+
+def test_small_weights_of_a_sigmoid_keep_their_bits():
+    """exp(-37) beside closed pairs, which weigh nothing: neither is lost in the other."""
+    q, k = torch.zeros(1, 1, 3, 4), torch.zeros(1, 1, 5, 4)
+    v = torch.ones(1, 1, 5, 2)
+    out = TritonDense().run(make_plan(q, k, v, "scaled_dot", Sigmoid(-37.0), Padding(torch.tensor([4])))).out
+    torch.testing.assert_close(out, torch.full_like(out, 4 * math.exp(-37.0)), rtol=1e-5, atol=0.0)
 
 
 def test_what_it_leaves_to_others():

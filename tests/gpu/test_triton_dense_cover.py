@@ -79,45 +79,86 @@ def cover(seed=0):
 CASES = {", ".join(case.values()).replace(" ", "_"): case for case in cover()}
 
 
-def outcome(case, dtype, backend, seed=0):
+def given(case, dtype, seed):
     part = {factor: FACTORS[factor][value] for factor, value in case.items()}
     (n, m), (d, d_v), (heads, shared) = part["size"], part["width"], part["heads"]
     torch.manual_seed(seed)
     made = part["score"](d, heads).to(torch.bfloat16).to(dtype).cuda()
     sizes = ((heads, n, d), (shared, m, d), (shared, m, d_v))
     q, k, v = (torch.randn(2, *size).bfloat16().to(dtype).cuda().requires_grad_() for size in sizes)
-    over = part["over"](2, heads, n, m)
-    out = attend(q, k, v, made, part["align"], over, dropout=part["dropout"], seed=5, backend=backend).out
-    leaves = [q, k, v, *made.parameters()]
-    pull = torch.randn(out.shape).bfloat16().to(dtype).cuda()
-    grads = torch.autograd.grad(out, leaves, pull, allow_unused=True)
-    return [out.detach(), *(torch.zeros_like(x) if g is None else g for x, g in zip(leaves, grads, strict=True))]
+    pull = torch.randn(2, heads, n, d_v).bfloat16().to(dtype).cuda()
+    return part, made, (q, k, v), part["over"](2, heads, n, m), pull
+
+
+def outcome(case, dtype, backend, seed=0):
+    """The output and all gradients, by name."""
+    part, made, qkv, over, pull = given(case, dtype, seed)
+    out = attend(*qkv, made, part["align"], over, dropout=part["dropout"], seed=5, backend=backend).out
+    leaves = dict(zip("qkv", qkv, strict=True)) | {f"score.{name}": x for name, x in made.named_parameters()}
+    grads = torch.autograd.grad(out, list(leaves.values()), pull, allow_unused=True)
+    found = {name: torch.zeros_like(x) if g is None else g for (name, x), g in zip(leaves.items(), grads, strict=True)}
+    return {"out": out.detach()} | found
+
+
+SLOPES = {"softmax": lambda w: w, "sparsemax": lambda w: (w > 0).to(w.dtype), "entmax15": torch.sqrt,
+          "entmax 1.3": lambda w: torch.where(w > 0, w**0.7, 0.0)}  # fmt: skip
+
+
+def lost_to_the_mean(case, seed):
+    """What gradients lose where the mean of dw, that a row takes out of it, comes from the output: dout . out, whose
+    products are rounded once each. The reference sums it from the same dw, and its errors cancel: of one key, where
+    every gradient of a score is 0, to the last bit. No kernel that keeps nothing of n x m does that.
+
+    A row's error e reaches the scores as -e f'(s - tau), and the leaves through a sigmoid, whose slope is divided out.
+    """
+    dtype = FACTORS["dtype"][case["dtype"]]
+    if case["align"] not in SLOPES:
+        return {}
+    part, made, qkv, over, pull = given(case, torch.float64, seed)
+    done = attend(*qkv, made, part["align"], over, dropout=part["dropout"], seed=5, backend="reference")
+    error = torch.finfo(dtype).eps * (done.out.detach() * pull).norm(dim=-1) * torch.randn_like(pull[..., 0]).sign()
+    cotangent = error[..., None] * SLOPES[case["align"]](done.map.weights())
+    seen = attend(*qkv, made, Sigmoid(0.0), over, backend="reference").map.weights(grad=True)
+    slope = (seen * (1 - seen)).detach()
+    leaves = dict(zip("qk", qkv, strict=False)) | {f"score.{name}": x for name, x in made.named_parameters()}
+    cotangent = torch.where(slope > 0, cotangent / slope, 0.0)
+    grads = torch.autograd.grad(seen, list(leaves.values()), cotangent, allow_unused=True)
+    return {name: g.abs().amax().item() for name, g in zip(leaves, grads, strict=True) if g is not None and g.numel()}
 
 
 def losses(case, seed=0):
-    """(error, what is allowed) of the output and of each gradient."""
+    """name: (error, what is allowed) of the output and of each gradient."""
     dtype = FACTORS["dtype"][case["dtype"]]
     true, own, mine = (
         outcome(case, kind, backend, seed)
         for kind, backend in ((torch.float64, "reference"), (dtype, "reference"), (dtype, "triton-dense"))
     )
-    found = []
-    for kind in (slice(0, 1), slice(1, None)):
-        largest = max((x.abs().amax().item() for x in true[kind] if x.numel()), default=0.0)
-        for x, low, y in zip(true[kind], own[kind], mine[kind], strict=True):
-            far = [(z.double() - x).abs().amax().item() if z.numel() else 0.0 for z in (y, low)]
-            found.append((far[0], 2 * far[1] + 2 * torch.finfo(dtype).eps * largest))
+    found = {}
+    for names in (["out"], list(true)[1:]):
+        largest = max((true[name].abs().amax().item() for name in names if true[name].numel()), default=0.0)
+        for name in names:
+            x = true[name]
+            far = [(z[name].double() - x).abs().amax().item() if x.numel() else 0.0 for z in (mine, own)]
+            found[name] = far[0], 2 * far[1] + 2 * torch.finfo(dtype).eps * largest
     return found
+
+
+def beyond(found):
+    return {name: pair for name, pair in found.items() if not pair[0] <= pair[1]}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_two_values_of_the_product(name):
     case = CASES[name]
     found = losses(case)
-    if any(not error <= allowed for error, allowed in found):
+    if beyond(found):
         draws = [found, *(losses(case, seed) for seed in range(1, 8))]
-        found = [tuple(map(sum, zip(*one, strict=True))) for one in zip(*draws, strict=True)]
-    assert all(error <= allowed for error, allowed in found), found
+        found = {name: tuple(map(sum, zip(*(one[name] for one in draws), strict=True))) for name in found}
+    if beyond(found):
+        lost = [lost_to_the_mean(case, seed) for seed in range(8)]
+        found = {name: (error, allowed + 2 * sum(one.get(name, 0.0) for one in lost))
+                 for name, (error, allowed) in found.items()}  # fmt: skip
+    assert not beyond(found)
     dtype = FACTORS["dtype"][case["dtype"]]
     plain = outcome(case, dtype, "triton-dense")
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -126,7 +167,7 @@ def test_every_two_values_of_the_product(name):
         poisoned = outcome(case, dtype, "triton-dense")
     finally:
         torch.use_deterministic_algorithms(False)
-    assert all(torch.equal(a, b) for a, b in zip(plain, poisoned, strict=True))
+    assert all(torch.equal(plain[name], poisoned[name]) for name in plain)
 
 
 def test_the_cover_is_small_and_whole():
@@ -155,7 +196,7 @@ def test_one_compilation_serves_every_length(align):
     counters.clear()
     call = lambda q, k, v: attend(q, k, v, align=align, over=Causal("end"), backend="triton-dense").out  # noqa: E731
     compiled = torch.compile(call, fullgraph=True, dynamic=True)
-    for n, m in ((130, 130), (77, 200), (33, 33)):
+    for n, m in ((130, 150), (77, 200), (33, 33)):  # two lengths that are first equal are one to torch.compile
         q, k, v = (torch.randn(2, 4, size, 64, device="cuda", requires_grad=True) for size in (n, m, m))
         found = []
         for run in (compiled, call):

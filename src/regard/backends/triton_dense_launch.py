@@ -230,7 +230,10 @@ def backward(
     summed = call.core != DOT or call.key_bias is not None or call.row_bias is not None
     da, dv = torch.empty_like(a), torch.empty_like(v)
     db = torch.empty_like(b, dtype=torch.float32 if together else b.dtype)
-    by_row, by_key, moved, delta = tau.new_empty((g, n)), tau.new_empty((g, m)), tau, chosen
+    # A normalised row's ds sum to 0, and are not summed: what fp32 leaves of the sum is error alone.
+    zero = call.align != SIGMOID and chosen is None
+    by_row, by_key = tau.new_zeros((g, n)) if zero else tau.new_empty((g, n)), tau.new_empty((g, m))
+    moved, delta = tau, chosen
     if call.centre is not None:
         moved = torch.empty_like(tau)
     if delta is None:
@@ -268,7 +271,7 @@ def backward(
             right, scale, call.narrow * LOG2E, call.dropout, bend, linear, *strides, *lines, call.power,
             BELL=call.centre is not None, CHOSEN=chosen is not None, ALIGN=call.align, KEYS=side == 1,
             READ=read and side == 0, GROUPED=call.group > 1, DROPPED=call.seed is not None, NORMED=normed,
-            SUMMED=summed, **sizes,
+            SUMMED=summed and (side == 1 or not zero), **sizes,
         )  # fmt: skip
     shared = by_key.view(b.shape[0], call.group, m)  # of each head that shares a key
     dreadout = None
@@ -278,8 +281,9 @@ def backward(
         if call.core == TANH:
             dreadout = 2 * total
         else:
-            sums = torch.einsum("gnd,gn->gd", a.float(), by_row)
-            sums += torch.einsum("kmd,khm->khd", b.float(), shared).flatten(0, 1)
+            sums = torch.einsum("kmd,khm->khd", b.float(), shared).flatten(0, 1)
+            if not zero:
+                sums += torch.einsum("gnd,gn->gd", a.float(), by_row)
             dreadout = call.bent * total + call.linear * sums
         dreadout = dreadout.to(call.readout.dtype)
     dkeys = None if call.key_bias is None else by_key if call.group == 1 else shared.sum(1)

@@ -11,8 +11,6 @@ import triton.language as tl
 
 from .triton_pairs import MOST, eighths
 
-LEAST = tl.constexpr(2.0**-59)
-
 
 @triton.jit
 def product(x, y, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr):
@@ -166,8 +164,8 @@ def weights(s, tau, power, ALIGN: tl.constexpr, INTERPRETED: tl.constexpr, WHOLE
     if ALIGN == 0:
         return tl.exp2(s - tau)
     elif ALIGN == 1:
-        w = logistic(tau - s, INTERPRETED)
-        return w if WHOLE else tl.maximum(w - LEAST, 0.0)
+        w = logistic(tau - s, INTERPRETED)  # nothing is subtracted: small weights keep their bits
+        return w if WHOLE else tl.where(tau - s < MOST, w, 0.0)
     elif ALIGN == 2:
         return tl.maximum(s - tau, 0.0)
     elif ALIGN == 3:
