@@ -15,12 +15,10 @@ from .triton_dense_backward import pull_kernel
 from .triton_dense_forward import known_kernel, softmax_kernel
 from .triton_live import listed
 from .triton_tables import DOT, LOG2E, TANH, Tables, in_parts, padded
-from .triton_threshold import threshold_kernel
+from .triton_threshold_launch import find_tau
 
 SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
-STEPS = 40  # of Newton's at most
 INTERPRETED = triton.knobs.runtime.interpret  # known when kernels are made
-ROOM = 128  # scores that a row of a sparse alignment gathers; a larger support takes several walks
 
 
 @dataclass(eq=False)
@@ -139,7 +137,7 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return out.zero_(), tau.fill_(float("inf")), live, rows.zero_()
     tables = Tables(call, False)
     sizes = sizes_of(call, tables, False)
-    grid, vectors, marks, numbers = given(call, tables, sizes)
+    grid, vectors, marks, numbers = handed = given(call, tables, sizes)
     seed, dropped = noise_of(call), call.seed is not None
     if align == SOFTMAX:
         v = in_parts(call.v) if call.core != DOT and call.v.dtype == torch.float32 else call.v
@@ -150,13 +148,9 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
             NORMED=rows.shape[0] == 2, **sizes,
         )  # fmt: skip
         return out, tau, live, rows
-    if align > SIGMOID:
-        some = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
-        rooms = rooms_of(g, grid[0] * sizes["BM"], ROOM, a.device)
-        threshold_kernel[grid](*vectors, *marks, tau, live, *rooms, *numbers, call.power, ALIGN=align, STEPS=STEPS,
-                               ROOM=ROOM, FEW=16, **some)  # fmt: skip
+    lists = find_tau(call, sizes, handed, tau, live) if align > SIGMOID else (live, live)
     known_kernel[grid](
-        *vectors, call.v, *marks, seed, out, tau, *listed(call, live, numbers[2:4], False), rows,
+        *vectors, call.v, *marks, seed, out, tau, *lists, rows,
         *numbers[:5], call.dropout, -(call.bias or 0.0), *numbers[5:], call.power, ALIGN=align,
         COUNTED=call.bias is None, TRAINS=rows.numel() > 0, DROPPED=dropped, **sizes,
     )  # fmt: skip
@@ -167,12 +161,6 @@ def rows_shape(call: Call) -> tuple[int, ...]:
     if call.align == SOFTMAX:
         return 2 if call.v.dtype == torch.float32 else 1, *call.a.shape[:2]
     return (*call.a.shape[:2], call.v.shape[2]) if call.align > SIGMOID and call.trains else (0,)
-
-
-def rooms_of(g: int, rows: int, room: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Room for scores of each row, how many it holds, and a bound."""
-    made = torch.empty((g, rows, room), dtype=torch.float32, device=device)
-    return made, torch.empty((g, rows), dtype=torch.int32, device=device), made.new_empty((g, rows))
 
 
 def noise_of(call: Call) -> Tensor:

@@ -5,8 +5,9 @@ import triton
 from torch import Tensor
 
 from .ranges import NO_BOUND, Ranges
-from .triton_dense_launch import SPARSEMAX, Call, given, rooms_of, sizes_of
+from .triton_dense_launch import SPARSEMAX, Call, given, sizes_of
 from .triton_tables import DOT, Tables, padded
+from .triton_threshold_launch import rooms_of
 from .triton_topk_kernels import average_kernel, key_kernel, row_kernel, select_kernel
 
 ROWS, ENTRIES = 16, 32  # of a program that gathers

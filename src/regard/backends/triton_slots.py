@@ -1,0 +1,221 @@
+"""tau of a sparse alignment of dot products, sum_j f(s_j - tau) = 1, in about two plain walks over the keys.
+
+The first walk keeps the three largest scores of each slot, a row and a column of the tile: a few hundred numbers that
+hold nearly all of a row's support. Any part of a row bounds tau from below, so their own tau is a bound, and a close
+one. The second walk sums f and f' above it, steps, and marks the tiles that hold something; further ones, for rows that
+are not there yet, meet the marked tiles alone. No walk has a branch, so each reads ahead.
+"""
+
+import triton
+import triton.language as tl
+
+from .triton_dense_forward import block_of, row_side, tile
+from .triton_dense_parts import slopes
+from .triton_ranges import (
+    CHANGING, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of, turn_of,
+)  # fmt: skip
+
+
+@triton.jit
+def _keep(s, one, two, three):
+    """The three largest of four, in order; where the three are."""
+    rest = tl.minimum(one, s)
+    least = tl.minimum(two, rest)
+    return tl.maximum(one, s), tl.maximum(two, rest), tl.maximum(three, least)
+
+
+@triton.jit
+def _folded(x, BM: tl.constexpr, BN: tl.constexpr):
+    """Sums (BM, 4) of what one thread holds of each row of a product (BM, BN): nothing passes between threads."""
+    return tl.sum(tl.sum(tl.reshape(x, [BM, BN // 8, 4, 2]), 1), 2)
+
+
+@triton.jit
+def _parts(s, tau, power, ALIGN: tl.constexpr):
+    """f and f' at s - tau, less the factors of `_stepped`."""
+    tau = tau[:, None]
+    rest = tl.maximum(s - tau, 0.0)
+    if ALIGN == 3:
+        slope = rest
+    else:
+        slope = slopes(s, tau, power, ALIGN)
+    if ALIGN == 2:
+        total = rest
+    else:
+        total = slope * rest
+    return total, slope
+
+
+@triton.jit
+def _sums(s, tau, power, BM: tl.constexpr, BN: tl.constexpr, ALIGN: tl.constexpr):
+    """The same, summed over what a thread holds."""
+    total, slope = _parts(s, tau, power, ALIGN)
+    return _folded(total, BM, BN), _folded(slope, BM, BN)
+
+
+@triton.jit
+def _mark(LIVE, slope, INTERPRETED: tl.constexpr):
+    """A byte is set where some slope (BM, 4) is positive. Each thread writes for itself: a store's own layout would take
+    a turn through shared memory, for which all would wait."""
+    where = tl.zeros_like(slope).to(tl.int64)
+    if INTERPRETED:
+        tl.store(LIVE + where, tl.full(slope.shape, 1, tl.int8), mask=slope > 0)
+    else:
+        tl.inline_asm_elementwise(
+            """{
+            .reg .pred p;
+            .reg .b32 one;
+            setp.gt.f32 p, $2, 0f00000000;
+            mov.b32 one, 1;
+            @p st.global.u8 [$1], one;
+            mov.b32 $0, 0;
+            }""",
+            "=r,l,f", [(LIVE + where).to(tl.int64), slope], tl.int32, False, 1)  # fmt: skip
+
+
+@triton.jit
+def _stepped(tau, total, slope, power, ALIGN: tl.constexpr):
+    """Newton's step for the sum of f to the power 1 / power, and whether a row is still on its way.
+
+    That is a norm of what scores have above tau, so it falls and is convex, and steps from the left never go too far.
+    A step leaves its square times the slope or less; where f has a corner at tau, what lies beside the corner counts.
+    """
+    if ALIGN == 3:
+        total, slope = 0.25 * total, 0.5 * slope
+        over = 2.0 * (total - tl.sqrt_rn(total))
+    else:
+        over = total - 1.0
+        if ALIGN == 4:
+            total /= power
+            over = total - 1.0
+            bent = power * (total - tl.exp2(tl.log2(tl.maximum(total, 1e-37)) * (1.0 - 1.0 / power)))
+            over = tl.where(tl.abs(over) < 0.01, over, bent)
+    move = tl.where(slope > 0, over / tl.where(slope > 0, slope, 1.0), 0.0)
+    tau += move
+    far = slope * move * move > 1e-6
+    if ALIGN != 3:
+        far = far | ((power < 2.0) & (tl.abs(move) > 1e-5))
+    return tau, tl.max((far & (tl.abs(move) > 4e-7 * tl.abs(tau))).to(tl.int32), 0)
+
+
+@triton.jit
+def _bound(one, two, three, power, ALIGN: tl.constexpr, STEPS: tl.constexpr):
+    """tau of the largest scores (BM, BN) alone, and a little less: below the row's, whatever was rounded."""
+    largest = tl.max(one, 1)
+    tau = tl.where(largest == -float("inf"), float("inf"), largest - power)
+    step = 0
+    far = 1
+    while (step < STEPS) & (far > 0):
+        some, more, last = _parts(one, tau, power, ALIGN), _parts(two, tau, power, ALIGN), _parts(three, tau, power, ALIGN)
+        total, slope = tl.sum(some[0] + more[0] + last[0], 1), tl.sum(some[1] + more[1] + last[1], 1)
+        tau, far = _stepped(tau, total, slope, power, ALIGN)
+        step += 1
+    return tau - 1e-6 * (1.0 + tl.where(tau < float("inf"), tl.abs(tau), 0.0))
+
+
+@triton.jit
+def _listed(LIVE, LIST, COUNTS, inner, outer, tiles, BN: tl.constexpr, SOME: tl.constexpr):
+    """The marked tiles in a list, first those that are met whole. How many are whole, and in all."""
+    whole = 0
+    count = 0
+    for turn in tl.static_range(2):
+        for some in range(0, tiles, SOME):
+            other = some + tl.arange(0, SOME)
+            live = tl.load(LIVE + other, mask=other < tiles, other=0).to(tl.int32)
+            inside = ((other * BN >= inner) & (other * BN < outer)).to(tl.int32)
+            mine = live * (inside if turn == 0 else 1 - inside)
+            tl.store(LIST + count + tl.cumsum(mine, 0) - 1, other.to(tl.int16), mask=mine > 0)
+            count += tl.sum(mine, 0)
+        if turn == 0:
+            whole = count
+    tl.store(COUNTS, whole)
+    tl.store(COUNTS + 1, count)
+    return whole, count
+
+
+@triton.jit(do_not_specialize=CHANGING)
+def slots_kernel(
+    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, TAU, LIVE, LIST, COUNTS, n, m, left, right, scale,
+    heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
+    WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
+    PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, ALIGN: tl.constexpr, STEPS: tl.constexpr,
+    PLAIN: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """TAU (g, n), +inf for a row that sees nobody. LIVE (g, blocks, tiles): which tiles may hold weights; LIST and
+    COUNTS: the same as `triton_live` lists them for queries. PLAIN: scores are scale times a product, and scale > 0."""
+    g, batch, head, i0, i = block_of(n, heads, BM)
+    length = length_of(LENGTHS, batch, m, PADDED)
+    shared = g // group  # the head of keys
+    x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, OWNED)
+    AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * (WIDTH + 1)
+    B, BIAS, KEEP = B + shared * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
+    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
+    partial = partial_tiles(start, inner, outer, stop, BN)
+    tiles = tl.cdiv(m, BN)
+    block = g * tl.num_programs(0) + i0 // BM
+    LIVE, LIST, COUNTS = LIVE + block * tiles, LIST + block * tiles, COUNTS + block * 2
+    for some in range(0, tiles, 128):
+        at = some + tl.arange(0, 128)
+        tl.store(LIVE + at, tl.zeros([128], tl.int8), mask=at < tiles)
+    before, after = scale, 1.0
+    if PLAIN:
+        before, after = 1.0, scale
+    one = tl.full([BM, BN], -float("inf"), tl.float32)
+    two, three = one, one
+    for first in range(inner, outer, BN):
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, before,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
+                 INTERPRETED)  # fmt: skip
+        one, two, three = _keep(s, one, two, three)
+    for turn in range(partial):
+        first = partial_tile(turn, start, inner, outer, BN)
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, before,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
+                 INTERPRETED)  # fmt: skip
+        one, two, three = _keep(s, one, two, three)
+    one, two, three = one * after, two * after, three * after
+    tau = _bound(one, two, three, power, ALIGN, STEPS)
+    tl.debug_barrier()  # LIVE is all zeros
+    total, slope = tl.zeros([BM, 4], tl.float32), tl.zeros([BM, 4], tl.float32)
+    for first in range(inner, outer, BN):
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
+                 INTERPRETED)  # fmt: skip
+        more = _sums(s, tau, power, BM, BN, ALIGN)
+        _mark(LIVE + first // BN, more[1], INTERPRETED)
+        total, slope = total + more[0], slope + more[1]
+    for turn in range(partial):
+        first = partial_tile(turn, start, inner, outer, BN)
+        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
+                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
+                 INTERPRETED)  # fmt: skip
+        more = _sums(s, tau, power, BM, BN, ALIGN)
+        _mark(LIVE + first // BN, more[1], INTERPRETED)
+        total, slope = total + more[0], slope + more[1]
+    total, slope = tl.sum(total, 1), tl.sum(slope, 1)
+    tau, far = _stepped(tau, total, slope, power, ALIGN)
+    tl.debug_barrier()  # every mark is there
+    whole, count = _listed(LIVE, LIST, COUNTS, inner, outer, tiles, BN, 128)
+    tl.debug_barrier()  # and the list
+    step = 1
+    while (step < STEPS) & (far > 0):
+        total, slope = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
+        for turn in range(whole):
+            first = turn_of(turn, whole, start, inner, outer, LIST, BN, True, True)
+            s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
+                     stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
+                     INTERPRETED)  # fmt: skip
+            more = _parts(s, tau, power, ALIGN)
+            total, slope = total + tl.sum(more[0], 1), slope + tl.sum(more[1], 1)
+        for turn in range(whole, count):
+            first = turn_of(turn, whole, start, inner, outer, LIST, BN, True, False)
+            s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
+                     stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
+                     INTERPRETED)  # fmt: skip
+            more = _parts(s, tau, power, ALIGN)
+            total, slope = total + tl.sum(more[0], 1), slope + tl.sum(more[1], 1)
+        tau, far = _stepped(tau, total, slope, power, ALIGN)
+        step += 1
+    tl.store(TAU + g * n + i, tau, mask=i < n)

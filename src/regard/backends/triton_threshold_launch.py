@@ -1,0 +1,43 @@
+"""Launches of the kernels that find the tau of sparse alignments, and the lists of tiles that hold weights."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .triton_live import listed
+from .triton_slots import slots_kernel
+from .triton_tables import DOT
+from .triton_threshold import threshold_kernel
+
+STEPS = 40  # of Newton's at most
+ROOM = 128  # scores that a row of a pair's gathers; a larger support takes several walks
+SLOTTED: tuple[int, ...] = (DOT,)  # cores whose scores are so cheap that two plain walks cost less than one that gathers
+REGISTERS = 168  # of a thread in 16 bits: three blocks run beside each other
+
+
+def find_tau(
+    call: Any, sizes: dict[str, Any], given: tuple[Any, ...], tau: Tensor, live: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Fills tau (g, n) and live (g, blocks, tiles). Lists of live tiles of each block of queries, and their counts."""
+    grid, vectors, marks, numbers = given
+    sizes = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
+    if call.core not in SLOTTED:
+        rooms = rooms_of(live.shape[0], grid[0] * sizes["BM"], ROOM, live.device)
+        threshold_kernel[grid](*vectors, *marks, tau, live, *rooms, *numbers, call.power, ALIGN=call.align, STEPS=STEPS,
+                               ROOM=ROOM, FEW=16, **sizes)  # fmt: skip
+        return listed(call, live, numbers[2:4], False)
+    table = torch.empty(live.numel(), dtype=torch.int16, device=live.device)
+    counts = torch.empty((*live.shape[:2], 2), dtype=torch.int32, device=live.device)
+    plain = not (sizes["OWNED"] or sizes["BIASED"]) and call.scale > 0
+    if call.v.dtype != torch.float32:
+        sizes |= {"maxnreg": REGISTERS}
+    slots_kernel[grid](*vectors, *marks, tau, live, table, counts, *numbers, call.power, ALIGN=call.align, STEPS=STEPS,
+                       PLAIN=plain, **sizes)  # fmt: skip
+    return table, counts
+
+
+def rooms_of(g: int, rows: int, room: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Room for scores of each row, how many it holds, and a bound."""
+    made = torch.empty((g, rows, room), dtype=torch.float32, device=device)
+    return made, torch.empty((g, rows), dtype=torch.int32, device=device), made.new_empty((g, rows))
