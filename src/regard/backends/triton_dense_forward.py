@@ -1,7 +1,7 @@
 """Dense attention forward: a program has a block of rows and walks over the tiles of keys that it may see.
 
 Softmax takes one walk, with the largest score so far. The others know tau before: sigmoid from the number of keys,
-sparse alignments from `triton_threshold`.
+sparse alignments from `triton_slots` and `triton_threshold`.
 """
 
 import triton

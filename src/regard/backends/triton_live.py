@@ -15,6 +15,25 @@ from .triton_dense import side_of
 from .triton_ranges import CHANGING, length_of, tiles_of
 
 
+@triton.jit
+def list_tiles(LIVE, stride, LIST, COUNTS, inner, outer, tiles, SIDE: tl.constexpr, SOME: tl.constexpr):
+    """The live ones of a block's tiles in LIST, first those from inner to outer. How many those are, and in all."""
+    whole, count = 0, 0
+    for turn in tl.static_range(2):
+        for some in range(0, tiles, SOME):
+            at = some + tl.arange(0, SOME)
+            live = tl.load(LIVE + at.to(tl.int64) * stride, mask=at < tiles, other=0).to(tl.int32)
+            inside = ((at * SIDE >= inner) & (at * SIDE < outer)).to(tl.int32)
+            mine = live * (inside if turn == 0 else 1 - inside)
+            tl.store(LIST + count + tl.cumsum(mine, 0) - 1, at.to(tl.int16), mask=mine > 0)
+            count += tl.sum(mine, 0)
+        if turn == 0:
+            whole = count
+    tl.store(COUNTS, whole)
+    tl.store(COUNTS + 1, count)
+    return whole, count
+
+
 @triton.jit(do_not_specialize=CHANGING)
 def list_kernel(
     LIVE, LIST, COUNTS, LENGTHS, n, m, left, right, heads, SIDE: tl.constexpr, PADDED: tl.constexpr,
@@ -36,16 +55,7 @@ def list_kernel(
         _, inner, outer, _ = tiles_of(at * SIDE, n, length, left, right, SIDE, SIDE, not SPLIT)
     own = g * tl.num_programs(0) + at
     LIST, COUNTS = LIST + own * others, COUNTS + own * 2
-    count = 0
-    for turn in tl.static_range(2):
-        for some in range(0, others, SOME):
-            other = some + tl.arange(0, SOME)
-            live = tl.load(LIVE + other.to(tl.int64) * stride, mask=other < others, other=0).to(tl.int32)
-            whole = ((other * SIDE >= inner) & (other * SIDE < outer)).to(tl.int32)
-            mine = live * (whole if turn == 0 else 1 - whole)
-            tl.store(LIST + count + tl.cumsum(mine, 0) - 1, other.to(tl.int16), mask=mine > 0)
-            count += tl.sum(mine, 0)
-        tl.store(COUNTS + turn, count)
+    list_tiles(LIVE, stride, LIST, COUNTS, inner, outer, others, SIDE, SOME)
 
 
 def listed(call: Any, live: Tensor, bounds: tuple[int, int], keys: bool) -> tuple[Tensor, Tensor]:

@@ -11,14 +11,13 @@ import triton.language as tl
 
 from .triton_dense_forward import block_of, row_side, tile
 from .triton_dense_parts import slopes
-from .triton_ranges import (
-    CHANGING, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of, turn_of,
-)  # fmt: skip
+from .triton_live import list_tiles
+from .triton_ranges import CHANGING, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of, turn_of
 
 
 @triton.jit
 def _keep(s, one, two, three):
-    """The three largest of four, in order; where the three are."""
+    """The three largest of four, in order, place by place."""
     rest = tl.minimum(one, s)
     least = tl.minimum(two, rest)
     return tl.maximum(one, s), tl.maximum(two, rest), tl.maximum(three, least)
@@ -55,8 +54,10 @@ def _sums(s, tau, power, BM: tl.constexpr, BN: tl.constexpr, ALIGN: tl.constexpr
 
 @triton.jit
 def _mark(LIVE, slope, INTERPRETED: tl.constexpr):
-    """A byte is set where some slope (BM, 4) is positive. Each thread writes for itself: a store's own layout would take
-    a turn through shared memory, for which all would wait."""
+    """A byte is set where some slope (BM, 4) is positive.
+
+    Each thread writes for itself: the layout of a store would take a turn through shared memory, and all would wait.
+    """
     where = tl.zeros_like(slope).to(tl.int64)
     if INTERPRETED:
         tl.store(LIVE + where, tl.full(slope.shape, 1, tl.int8), mask=slope > 0)
@@ -84,10 +85,10 @@ def _stepped(tau, total, slope, power, ALIGN: tl.constexpr):
         total, slope = 0.25 * total, 0.5 * slope
         over = 2.0 * (total - tl.sqrt_rn(total))
     else:
-        over = total - 1.0
         if ALIGN == 4:
             total /= power
-            over = total - 1.0
+        over = total - 1.0
+        if ALIGN == 4:
             bent = power * (total - tl.exp2(tl.log2(tl.maximum(total, 1e-37)) * (1.0 - 1.0 / power)))
             over = tl.where(tl.abs(over) < 0.01, over, bent)
     move = tl.where(slope > 0, over / tl.where(slope > 0, slope, 1.0), 0.0)
@@ -106,31 +107,13 @@ def _bound(one, two, three, power, ALIGN: tl.constexpr, STEPS: tl.constexpr):
     step = 0
     far = 1
     while (step < STEPS) & (far > 0):
-        some, more, last = _parts(one, tau, power, ALIGN), _parts(two, tau, power, ALIGN), _parts(three, tau, power, ALIGN)
-        total, slope = tl.sum(some[0] + more[0] + last[0], 1), tl.sum(some[1] + more[1] + last[1], 1)
-        tau, far = _stepped(tau, total, slope, power, ALIGN)
+        total, slope = _parts(one, tau, power, ALIGN)
+        more = _parts(two, tau, power, ALIGN)
+        last = _parts(three, tau, power, ALIGN)
+        sums = tl.sum(total + more[0] + last[0], 1), tl.sum(slope + more[1] + last[1], 1)
+        tau, far = _stepped(tau, sums[0], sums[1], power, ALIGN)
         step += 1
-    return tau - 1e-6 * (1.0 + tl.where(tau < float("inf"), tl.abs(tau), 0.0))
-
-
-@triton.jit
-def _listed(LIVE, LIST, COUNTS, inner, outer, tiles, BN: tl.constexpr, SOME: tl.constexpr):
-    """The marked tiles in a list, first those that are met whole. How many are whole, and in all."""
-    whole = 0
-    count = 0
-    for turn in tl.static_range(2):
-        for some in range(0, tiles, SOME):
-            other = some + tl.arange(0, SOME)
-            live = tl.load(LIVE + other, mask=other < tiles, other=0).to(tl.int32)
-            inside = ((other * BN >= inner) & (other * BN < outer)).to(tl.int32)
-            mine = live * (inside if turn == 0 else 1 - inside)
-            tl.store(LIST + count + tl.cumsum(mine, 0) - 1, other.to(tl.int16), mask=mine > 0)
-            count += tl.sum(mine, 0)
-        if turn == 0:
-            whole = count
-    tl.store(COUNTS, whole)
-    tl.store(COUNTS + 1, count)
-    return whole, count
+    return tau - 1e-6 - 3e-7 * tl.where(tau < float("inf"), tl.abs(tau), 0.0)
 
 
 @triton.jit(do_not_specialize=CHANGING)
@@ -197,7 +180,7 @@ def slots_kernel(
     total, slope = tl.sum(total, 1), tl.sum(slope, 1)
     tau, far = _stepped(tau, total, slope, power, ALIGN)
     tl.debug_barrier()  # every mark is there
-    whole, count = _listed(LIVE, LIST, COUNTS, inner, outer, tiles, BN, 128)
+    whole, count = list_tiles(LIVE, 1, LIST, COUNTS, inner, outer, tiles, BN, 128)
     tl.debug_barrier()  # and the list
     step = 1
     while (step < STEPS) & (far > 0):

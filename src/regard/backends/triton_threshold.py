@@ -1,5 +1,6 @@
 """tau of a sparse alignment, sum_j f(s_j - tau) = 1: one walk gathers the scores that may count, and solves for them.
 
+For scores that cost much to make; dot products have `triton_slots`.
 The sum falls and is convex in tau, so any part of a row bounds tau from below, and a score under a bound never counts.
 A row's room holds what lies above its bound; when it would overflow, the room's own tau is a better bound. At the end
 the room holds the whole support, and its tau is the row's. Rows whose support is larger than a room are solved by

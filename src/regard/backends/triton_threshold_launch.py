@@ -12,7 +12,7 @@ from .triton_threshold import threshold_kernel
 
 STEPS = 40  # of Newton's at most
 ROOM = 128  # scores that a row of a pair's gathers; a larger support takes several walks
-SLOTTED: tuple[int, ...] = (DOT,)  # cores whose scores are so cheap that two plain walks cost less than one that gathers
+SLOTTED: tuple[int, ...] = (DOT,)  # cores whose scores cost so little that some plain walks beat one that gathers
 REGISTERS = 168  # of a thread in 16 bits: three blocks run beside each other
 
 
@@ -22,7 +22,7 @@ def find_tau(
     """Fills tau (g, n) and live (g, blocks, tiles). Lists of live tiles of each block of queries, and their counts."""
     grid, vectors, marks, numbers = given
     sizes = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
-    if call.core not in SLOTTED:
+    if call.core not in SLOTTED or sizes["BM"] < 64:  # wide heads in fp32 have no registers left for slots
         rooms = rooms_of(live.shape[0], grid[0] * sizes["BM"], ROOM, live.device)
         threshold_kernel[grid](*vectors, *marks, tau, live, *rooms, *numbers, call.power, ALIGN=call.align, STEPS=STEPS,
                                ROOM=ROOM, FEW=16, **sizes)  # fmt: skip
