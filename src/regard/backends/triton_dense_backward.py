@@ -27,19 +27,19 @@ from .triton_dense_parts import (
     weights,
 )
 from .triton_noise import or_dropped, uniform
-from .triton_pairs import eighths, pull_pairs, through
+from .triton_pairs import HELD, add_others, own_features, own_places, pull_pairs, through
 from .triton_ranges import CHANGING, length_of, narrowed, span_of, tiles_of, turn_of, turns_of
 
 
 @triton.jit
 def _tile_pull(
     x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, own_parts, other_parts, tau, delta,
-    norm, TAU, DELTA, NORM, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale,
+    norm, TAU, DELTA, NORM, DS, OTHERS, TOTALS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale,
     narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE: tl.constexpr, D: tl.constexpr,
     DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
     DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr,
-    KEYS: tl.constexpr, READ: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    KEYS: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What one tile adds to the own side: vectors, readout, values, sums of ds."""
     i, j = i0 + tl.arange(0, BM), first + tl.arange(0, BN)
@@ -93,7 +93,10 @@ def _tile_pull(
         y = rows_of(Y, j, other_total, D, DP, WHOLE)
         dx += product(ds.to(y.dtype), y, PRECISION, INTERPRETED)
     else:
-        dx, read = pull_pairs(ds, DS, YL, mode, along, first, dx, read, CORE, DP, BM, BN, READ, INTERPRETED)
+        dx, read = pull_pairs(ds, DS, YL, OTHERS, mode, along, first, dx, read, CORE, DP, BM, BN, READ, BOTH,
+                              INTERPRETED)  # fmt: skip
+        if BOTH:
+            add_others(OTHERS, TOTALS + first * DP, BM, BN, DP)
     return dx, read, dv, sums, moved
 
 
@@ -111,13 +114,13 @@ def row_of(TAU, DELTA, i, n, ALIGN: tl.constexpr, CHOSEN: tl.constexpr, WHOLE: t
 
 @triton.jit
 def _pull_head(
-    g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS,
-    LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout,
+    g, x, along, xo, mode, dx, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS,
+    LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout,
     heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
     BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
     DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr,
-    KEYS: tl.constexpr, READ: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    KEYS: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What a block receives of the g-th head of queries: vectors, readout, values, and the sums of ds."""
     batch, head = g // heads, g % heads
@@ -137,7 +140,8 @@ def _pull_head(
     Y, YO, BIAS = Y + other * other_total * D, YO + other * other_total * DVW, BIAS + g * other_total
     KEEP += batch * keep_b + head * keep_h
     TAU, DELTA, NORM, CENTRE = TAU + g * n, DELTA + g * n, NORM + g * n, CENTRE + g * n
-    block = g * tl.num_programs(0) + i0 // BM
+    block = g * tl.cdiv(own_total, BM) + i0 // BM
+    TOTALS += ((tl.program_id(0) * heads_own * group + g) if BOTH else 0) * stride_y * DP
     LIST, COUNTS = LIST + block * tl.cdiv(other_total, BN), COUNTS + block * 2
     own = tl.zeros([BM], tl.float32)
     if OWNED:
@@ -161,24 +165,24 @@ def _pull_head(
     start, inner, outer, stop = tiles_of(i0, rows, columns, before, after, BM, BN, KEPT)
     low, high = span_of(LOW + g * own_total, HIGH + g * own_total, i, own_total, SPANNED)
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, real, columns, BN, SPANNED)
-    sums, moved = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
+    sums, moved, read = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32), tl.zeros([DP, BM // HELD], tl.float32)
     whole, total = turns_of(start, inner, outer, stop, COUNTS, BN, ALIGN > 1)
     for turn in range(whole):
         first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, True)
         dx, read, dv, sums, moved = _tile_pull(
             x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, own_parts, other_parts, tau,
-            delta, norm, TAU, DELTA, NORM, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before,
+            delta, norm, TAU, DELTA, NORM, DS, OTHERS, TOTALS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before,
             after, scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW,
-            DVP, BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, True,
+            DVP, BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, BOTH, True,
             PRECISION, INTERPRETED,
         )  # fmt: skip
     for turn in range(whole, total):
         first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, False)
         dx, read, dv, sums, moved = _tile_pull(
             x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, own_parts, other_parts, tau,
-            delta, norm, TAU, DELTA, NORM, DS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before,
+            delta, norm, TAU, DELTA, NORM, DS, OTHERS, TOTALS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before,
             after, scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW,
-            DVP, BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, False,
+            DVP, BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, BOTH, False,
             PRECISION, INTERPRETED,
         )  # fmt: skip
     if SUMMED:
@@ -186,29 +190,34 @@ def _pull_head(
     if BELL and not KEYS:
         tl.store(MOVED + g * n + i, moved, mask=real)
     if READ:
-        tl.store(READS + (g * tl.num_programs(0) + i0 // BM) * DP + tl.arange(0, DP), tl.sum(tl.sum(read, 2), 0))
-    return dx, read, dv, sums
+        tl.store(READS + block * DP + tl.arange(0, DP), tl.sum(read, 1))
+    return dx, dv, sums
 
 
 @triton.jit(do_not_specialize=CHANGING)
 def pull_kernel(
     X, Y, XT, YT, XL, YL, R, READOUT, MODES, OWN, BIAS, XO, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS, LENGTHS, KEEP,
-    LOW, HIGH, SEED, CENTRE, DS, DX, DV, SUMS, READS, MOVED, n, m, left, right, scale, narrow, dropout, bend, linear,
+    LOW, HIGH, SEED, CENTRE, DS, OTHERS, TOTALS, DX, DV, SUMS, READS, MOVED, first, n, m, left, right, scale, narrow, dropout, bend, linear,
     heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
     BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
     DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr,
-    KEYS: tl.constexpr, READ: tl.constexpr, GROUPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    KEYS: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, GROUPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """XO and YO are the gradients of the outputs on the queries' side and the values on the keys' side. MEAN is the
     output, or what stands for it in a sparse alignment: its product with XO is DELTA, which the queries' side writes.
 
-    DX (places, D): the gradient of X. SUMS: ds over the other side, for each head of queries.
+    DX (places, D): the gradient of X. SUMS: ds over the other side, for each head of queries. Own blocks
+    before the first belong to other launches.
+
+    BOTH, of pairs: the other side receives as well, since the slope of a pair is the same for both. TOTALS (programs of
+    a head, heads of queries, stride_y, DP) += what it receives; a program adds to its own, so nobody waits and the
+    result is the same each time.
     """
     at = tl.program_id(1).to(tl.int64)  # a head of the own side
     seed = tl.load(SEED) if DROPPED else 0
     own_total = m if KEYS else n
-    i0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM
+    i0 = (first + tl.num_programs(0) - 1 - tl.program_id(0)) * BM
     i = i0 + tl.arange(0, BM)
     mode = 0
     x = 0.0
@@ -217,25 +226,26 @@ def pull_kernel(
     elif CORE == 1:
         mode = tl.load(MODES + (at if KEYS else at // group))
     XT, XL = XT + at * WIDTH * stride_x, XL + at * stride_x * DP
-    DS += (at * tl.num_programs(0) + i0 // BM) * BM * BN
+    own = at * tl.num_programs(0) + tl.program_id(0)  # memory of this program alone
+    DS += own * BM * BN
+    OTHERS += own * (BM // HELD) * BN * DP
     along = x
     if CORE > 0:
-        along = tl.load(XL + (i0 + eighths(BM)) * DP + tl.reshape(tl.arange(0, DP), [1, DP, 1]))
+        along = tl.load(XL + (i0 + own_places(BM)) * DP + own_features(DP))
     xo = XO + at * own_total * DVW
     if CORE == 0 or PRECISION != "bf16x6":  # else it is in parts, which stay in memory
         xo = rows_of(xo, i, own_total, DVW, DVP, False)
-    dx, read = pulls(CORE, BM, DP), pulls(CORE, BM, DP)
-    dv = averages(CORE, BM, DVP)
+    dx, dv = pulls(CORE, BM, DP), averages(CORE, BM, DVP)
     DX += at * own_total * D
     if KEYS and GROUPED:
         for member in range(group):
             g = at * group + member
-            dx, read, dv, sums = _pull_head(
-                g, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST,
-                COUNTS, LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow,
+            dx, dv, sums = _pull_head(
+                g, x, along, xo, mode, dx, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST,
+                COUNTS, LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow,
                 seed, dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP,
                 BM, BN, OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ,
-                PRECISION, INTERPRETED,
+                BOTH, PRECISION, INTERPRETED,
             )  # fmt: skip
             if CORE > 0:  # each head has a readout of its own: what it adds is added in memory, registers are full
                 dx = received(dx, sums, READOUT + g * D, bend, linear, D, DP, BM, CORE)
@@ -244,11 +254,11 @@ def pull_kernel(
         if CORE == 0:
             put_pulls(DX, i0, own_total, dx * bend, D, DP, BM, CORE, False)
     else:
-        dx, read, dv, sums = _pull_head(
-            at, x, along, xo, mode, dx, read, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS,
-            LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed,
+        dx, dv, sums = _pull_head(
+            at, x, along, xo, mode, dx, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS,
+            LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed,
             dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN,
-            OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, PRECISION,
+            OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, BOTH, PRECISION,
             INTERPRETED,
         )  # fmt: skip
         dx = received(dx, sums, READOUT + at * D, bend, linear, D, DP, BM, CORE)

@@ -14,11 +14,14 @@ from .triton_dense import side_of
 from .triton_dense_backward import pull_kernel
 from .triton_dense_forward import known_kernel, softmax_kernel
 from .triton_live import listed
+from .triton_pairs import HELD
 from .triton_tables import DOT, LOG2E, TANH, Tables, in_parts, padded
 from .triton_threshold_launch import find_tau
 
 SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
 INTERPRETED = triton.knobs.runtime.interpret  # known when kernels are made
+AT_ONCE = 264  # programs of 8 warps that an H200 runs at once
+ROOMY = 1 << 30
 
 
 @dataclass(eq=False)
@@ -70,7 +73,7 @@ def sizes_of(call: Call, tables: Tables, backward: bool) -> dict[str, Any]:
     d_v = call.v.shape[2]
     return {
         "CORE": call.core, "D": call.a.shape[2], "DP": tables.dp, "WIDTH": tables.width,
-        **_tiles(call, backward), "OWNED": tables.own is not None, "BIASED": tables.keys is not None,
+        **_tiles(call, "backward" if backward else "forward"), "OWNED": tables.own is not None, "BIASED": tables.keys is not None,
         "PADDED": call.ranges.lengths is not None, "KEPT": call.ranges.keep is not None,
         "SPANNED": call.low is not None,
         "PRECISION": "bf16x6" if call.v.dtype == torch.float32 else "ieee", "INTERPRETED": INTERPRETED,
@@ -89,21 +92,23 @@ TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
     ("pair", "forward"): (64, 64, 4, 2, 168),
     ("widest pair", "forward"): (64, 64, 8, 2, 128),  # values over 128
     ("pair", "backward"): (32, 64, 4, 2, 128),
+    ("pair", "once"): (64, 64, 8, 2, 128),  # both sides of the backward in one walk
     ("pair", "sparse"): (64, 64, 8, 2, 128),
     ("fp32 pair", "forward"): (64, 64, 4, 2, 168),
     ("fp32 pair", "backward"): (32, 64, 4, 2, 128),
+    ("fp32 pair", "once"): (64, 64, 8, 2, 128),
     ("fp32 pair", "sparse"): (64, 64, 8, 2, 128),
 }
 
 
-def _tiles(call: Call, backward: bool) -> dict[str, int]:
+def _tiles(call: Call, turn: str) -> dict[str, int]:
     full = call.v.dtype == torch.float32
     if side_of(call.a, call.v) == 32:
         rows, columns, warps, stages, registers = 32, 32, 4, 1, None
     else:
         wide = full or max(call.a.shape[2], call.v.shape[2]) > 64
         core = ("wide dot" if wide else "dot") if call.core == DOT else "fp32 pair" if full else "pair"
-        turn = "sparse" if call.align > SIGMOID else "backward" if backward else "forward"
+        turn = "sparse" if call.align > SIGMOID else turn
         if core == "pair" and turn == "forward" and call.v.shape[2] > 128:
             core = "widest pair"
         rows, columns, warps, stages, registers = TILES[core, turn]
@@ -214,6 +219,9 @@ def backward(
         return [None if x is None else torch.zeros_like(x) for x in parts]
     tables = Tables(call, True)
     sizes = sizes_of(call, tables, True)
+    programs = programs_once(call, tables) if chosen is None else 0
+    if programs:
+        sizes |= _tiles(call, "once")
     together = call.core != DOT and call.group > 1  # summed in memory, head by head
     summed = call.core != DOT or call.key_bias is not None or call.row_bias is not None
     da, dv = torch.empty_like(a), torch.empty_like(v)
@@ -227,18 +235,24 @@ def backward(
     if delta is None:
         delta = torch.empty_like(tau)
     read = call.core != DOT
-    reads = tau.new_empty((g, -(-n // sizes["BM"]), tables.dp) if read else 0)
+    reads = tau.new_empty((g, -(-(m if programs else n) // sizes["BM"]), tables.dp) if read else 0)
     readout = call.readout.float().contiguous() if read and call.readout is not None else a
     normed = call.align == SOFTMAX and chosen is None and rows.shape[0] == 2
     t, norm = (rows[0], rows[-1]) if call.align == SOFTMAX and chosen is None else (tau, tau)
     mean = rows if call.align > SIGMOID else out
     if not mean.numel():  # the forward was told that nothing trains
         mean = forward(replace(call, trains=True))[3]
+    totals = others = tau
+    if programs:
+        totals = tau.new_zeros((programs, g, tables.strides[0], tables.dp))
+        others = tau.new_empty((programs, b.shape[0], sizes["BM"] // HELD.value, sizes["BN"], tables.dp))
+        if call.align != SIGMOID:
+            delta = (dout.float() * mean).sum(-1)
     (left, right), scale, strides = _where(call)
     bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
     own, keys, seed = tables.own, tables.keys, noise_of(call)
-    blocks = -(-max(n, m) // sizes["BM"])
-    scratch = tau.new_empty((g, blocks, sizes["BM"], sizes["BN"]) if read else 0)
+    most = programs or -(-max(n, m) // sizes["BM"])
+    scratch = tau.new_empty((g, most, sizes["BM"], sizes["BN"]) if read else 0)
     lengths, keep = or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a)
     spans = ((call.low, call.high),) * 2
     if call.low is not None and call.high is not None:
@@ -246,21 +260,27 @@ def backward(
     values = (dout, v)
     if call.core != DOT and v.dtype == torch.float32:
         values = in_parts(dout), in_parts(v)
-    for side in (0, 1):
+    for side in (1,) if programs else (0, 1):
         x, y = (a, b)[side], (b, a)[side]
         both = [pair if side == 0 else pair[::-1] for pair in (tables.across, tables.along, values)]
         lines = tables.strides if side == 0 else tables.strides[::-1]
         sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": (keys, own)[side] is not None}
-        pull_kernel[(-(-x.shape[1] // sizes["BM"]), x.shape[0])](
-            x, y, *both[0], *both[1], tables.readout, readout, tables.modes,
-            or_other((own, keys)[side], a), or_other((keys, own)[side], a), *both[2], t, delta, norm, mean,
-            *listed(call, live, (left, right), side == 1), lengths, keep, *(or_other(x, a) for x in spans[side]), seed,
-            or_other(call.centre, a), scratch, (da, db)[side], dv, (by_row, by_key)[side], reads, moved, n, m, left,
-            right, scale, call.narrow * LOG2E, call.dropout, bend, linear, *strides, *lines, call.power,
-            BELL=call.centre is not None, CHOSEN=chosen is not None, ALIGN=call.align, KEYS=side == 1,
-            READ=read and side == 0, GROUPED=call.group > 1, DROPPED=call.seed is not None, NORMED=normed,
-            SUMMED=summed and (side == 1 or not zero), **sizes,
-        )  # fmt: skip
+        lists = listed(call, live, (left, right), side == 1)
+        blocks = -(-x.shape[1] // sizes["BM"])
+        for first in range(0, blocks, most):
+            pull_kernel[min(most, blocks - first), x.shape[0]](
+                x, y, *both[0], *both[1], tables.readout, readout, tables.modes,
+                or_other((own, keys)[side], a), or_other((keys, own)[side], a), *both[2], t, delta, norm, mean, *lists,
+                lengths, keep, *(or_other(x, a) for x in spans[side]), seed, or_other(call.centre, a), scratch, others,
+                totals, (da, db)[side], dv, (by_row, by_key)[side], reads, moved, first, n, m, left, right, scale,
+                call.narrow * LOG2E, call.dropout, bend, linear, *strides, *lines, call.power,
+                BELL=call.centre is not None, CHOSEN=chosen is not None, ALIGN=call.align, KEYS=side == 1,
+                READ=read and (side == 0 or programs > 0), BOTH=programs > 0, GROUPED=call.group > 1,
+                DROPPED=call.seed is not None, NORMED=normed, SUMMED=summed and (side == 1 or not zero),
+                **sizes,
+            )  # fmt: skip
+    if programs:
+        da = (totals.sum(0)[:, :n, :d] * (bend * readout)[:, None]).to(a.dtype)
     shared = by_key.view(b.shape[0], call.group, m)  # of each head that shares a key
     dreadout = None
     if read:
@@ -270,13 +290,26 @@ def backward(
             dreadout = 2 * total
         else:
             sums = torch.einsum("kmd,khm->khd", b.float(), shared).flatten(0, 1)
-            if not zero:
+            if not (zero or programs):
                 sums += torch.einsum("gnd,gn->gd", a.float(), by_row)
             dreadout = call.bent * total + call.linear * sums
         dreadout = dreadout.to(call.readout.dtype)
     dkeys = None if call.key_bias is None else by_key if call.group == 1 else shared.sum(1)
     dcentre = None if call.centre is None else 2 * call.narrow * moved
     return [da, db.to(b.dtype), dv, dreadout, dkeys, None if call.row_bias is None else by_row, dcentre]
+
+
+def programs_once(call: Call, tables: Tables) -> int:
+    """Programs of a head of keys that hand pairs' gradients to both sides in one walk; 0: each side walks by itself.
+
+    Each has a table for all queries of its heads, ROOMY bytes in all at most, and all run at once.
+    """
+    if call.core == DOT or call.linear or call.row_bias is not None or call.centre is not None:
+        return 0
+    blocks = -(-call.b.shape[1] // _tiles(call, "once")["BM"])
+    launches = -(-blocks // max(1, AT_ONCE // call.b.shape[0]))
+    programs = -(-blocks // launches)
+    return programs if 4 * programs * call.a.shape[0] * tables.strides[0] * tables.dp <= ROOMY else 0
 
 
 def or_other(x: Tensor | None, other: Tensor) -> Tensor:

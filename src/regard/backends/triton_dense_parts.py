@@ -9,7 +9,7 @@ Softmax and sigmoid take scores in base 2.
 import triton
 import triton.language as tl
 
-from .triton_pairs import MOST, eighths
+from .triton_pairs import HELD, MOST, own_features, own_places
 
 
 @triton.jit
@@ -216,7 +216,7 @@ def pulls(CORE: tl.constexpr, BM: tl.constexpr, DP: tl.constexpr):
     if CORE == 0:
         return tl.zeros([BM, DP], tl.float32)
     else:
-        return tl.zeros([BM // 8, DP, 8], tl.float32)
+        return tl.zeros([DP, BM // HELD, HELD], tl.float32)
 
 
 @triton.jit
@@ -227,9 +227,9 @@ def received(
     if CORE == 0:
         return x * bend
     else:
-        d = tl.reshape(tl.arange(0, DP), [1, DP, 1])
+        d = own_features(DP)
         r = tl.load(READOUT + d, mask=d < D, other=0.0)
-        return r * (bend * x + linear * tl.reshape(sums, [BM // 8, 1, 8]))
+        return r * (bend * x + linear * tl.reshape(sums, [1, BM // HELD, HELD]))
 
 
 @triton.jit
@@ -241,7 +241,7 @@ def put_pulls(base, i0, count, x, D: tl.constexpr, DP: tl.constexpr, BM: tl.cons
     if CORE == 0:
         i, d = (i0 + tl.arange(0, BM))[:, None], tl.arange(0, DP)[None, :]
     else:
-        i, d = i0 + eighths(BM), tl.reshape(tl.arange(0, DP), [1, DP, 1])
+        i, d = i0 + own_places(BM), own_features(DP)
     at, real = base + i.to(tl.int64) * D + d, (i < count) & (d < D)
     if more:
         x += tl.load(at, mask=real, other=0.0)

@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 
 PAD = tl.constexpr(128)  # places of a block of a table
+HELD = tl.constexpr(16)  # places of the own side that a thread holds of one feature, where gradients are summed
 SCORED, MOST = tl.constexpr(40.0), tl.constexpr(60.0)  # largest exponents: products of four and of two are finite
 
 
@@ -133,69 +134,115 @@ def through(DS, x, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @triton.jit
-def _pull_two(
-    acc, read, x, d1, d2, y1, y2, CORE: tl.constexpr, MODE: tl.constexpr, READ: tl.constexpr, INTERPRETED: tl.constexpr
-):  # fmt: skip
-    """Two keys more."""
-    if CORE == 1:
-        p1, p2 = one_plus(x, y1, MODE), one_plus(x, y2, MODE)
-        both = reciprocal(p1 * p2, INTERPRETED)
-        if READ:  # k, half of tanh, as it is: sums of 1 and of r apart would cancel
-            k1, k2 = 0.5 - both * p2, 0.5 - both * p1
-            read += d1 * k1
-            read += d2 * k2
-            acc += d1 * (0.25 - k1 * k1)
-            acc += d2 * (0.25 - k2 * k2)
-        else:
-            r1, r2 = both * p2, both * p1
-            acc += d1 * (r1 - r1 * r1)
-            acc += d2 * (r2 - r2 * r2)
+def fractions(p, INTERPRETED: tl.constexpr):
+    """1 / p; two neighbours share one reciprocal."""
+    if INTERPRETED:
+        return 1.0 / p
     else:
-        z1, z2 = x + y1, x + y2
-        below = -1.0 if CORE == 2 else 0.0
-        acc += d1 * tl.where(z1 > 0, 1.0, tl.where(z1 < 0, -1.0, below))
-        acc += d2 * tl.where(z2 > 0, 1.0, tl.where(z2 < 0, -1.0, below))
-        if READ:
-            read += d1 * tl.abs(z1)
-            read += d2 * tl.abs(z2)
-    return acc, read
+        return tl.inline_asm_elementwise(
+            """{
+            .reg .f32 r;
+            mul.f32 r, $2, $3;
+            rcp.approx.ftz.f32 r, r;
+            mul.f32 $0, r, $3;
+            mul.f32 $1, r, $2;
+            }""",
+            "=f,=f,f,f", [p], tl.float32, True, 2)  # fmt: skip
+
+
+@triton.jit
+def own_places(BM: tl.constexpr):
+    """0 to BM - 1 as (1, BM / HELD, HELD). What is read by them lies in a thread as HELD neighbours of one feature: sums
+    over the places of a thread are sums of its registers.
+    """
+    return tl.reshape(tl.arange(0, BM), [1, BM // HELD, HELD])
+
+
+@triton.jit
+def own_features(DP: tl.constexpr):
+    """0 to DP - 1 as (DP, 1, 1), reshaped so that no load in fours puts neighbours into one thread."""
+    return tl.reshape(tl.arange(0, DP), [DP, 1, 1])
+
+
+@triton.jit
+def _pull_one(
+    acc, read, x, ds, y, CORE: tl.constexpr, MODE: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    """One place of the other side more; what this place receives, a part of it in each thread."""
+    if CORE == 1:
+        r = fractions(one_plus(x, y, MODE), INTERPRETED)
+        if READ:  # k, half of tanh, as it is: sums of 1 and of r apart would cancel
+            k = 0.5 - r
+            h = ds * (0.25 - k * k)
+        else:
+            k = r
+            h = ds * (r - r * r)
+    else:
+        z = x + y
+        k = tl.abs(z)
+        h = ds * tl.where(z > 0, 1.0, tl.where(z < 0, -1.0, -1.0 if CORE == 2 else 0.0))
+    acc += h
+    if READ:
+        read += tl.sum(ds * k, 2)
+    return acc, read, tl.sum(h, 2) if BOTH else read
 
 
 @triton.jit
 def _pull_pairs(
-    DS, Y, x, first, acc, read, CORE: tl.constexpr, MODE: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
-    BN: tl.constexpr, READ: tl.constexpr, INTERPRETED: tl.constexpr,
+    DS, Y, OTHERS, x, first, acc, read, CORE: tl.constexpr, MODE: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    DS += eighths(BM)
-    Y += first * DP + tl.reshape(tl.arange(0, DP), [1, DP, 1])  # within a head
-    for _ in range(0, BN, 4):
-        d1, d2, d3, d4 = tl.load(DS), tl.load(DS + BM), tl.load(DS + 2 * BM), tl.load(DS + 3 * BM)
-        y1, y2, y3, y4 = tl.load(Y), tl.load(Y + DP), tl.load(Y + 2 * DP), tl.load(Y + 3 * DP)
-        acc, read = _pull_two(acc, read, x, d1, d2, y1, y2, CORE, MODE, READ, INTERPRETED)
-        acc, read = _pull_two(acc, read, x, d3, d4, y3, y4, CORE, MODE, READ, INTERPRETED)
-        DS += 4 * BM
-        Y += 4 * DP
+    GROUPS: tl.constexpr = BM // HELD
+    DS += tl.arange(0, GROUPS)[None, :, None] * HELD + tl.arange(0, HELD)[None, None, :]
+    Y += first * DP + own_features(DP)  # within a head
+    OTHERS += tl.reshape(tl.arange(0, GROUPS), [1, GROUPS]) * DP + tl.reshape(tl.arange(0, DP), [DP, 1])
+    for _ in range(0, BN, 2):
+        d1, d2, y1, y2 = tl.load(DS), tl.load(DS + BM), tl.load(Y), tl.load(Y + DP)
+        acc, read, other = _pull_one(acc, read, x, d1, y1, CORE, MODE, READ, BOTH, INTERPRETED)
+        if BOTH:
+            tl.store(OTHERS, other)
+        acc, read, other = _pull_one(acc, read, x, d2, y2, CORE, MODE, READ, BOTH, INTERPRETED)
+        if BOTH:
+            tl.store(OTHERS + GROUPS * DP, other)
+            OTHERS += 2 * GROUPS * DP
+        DS += 2 * BM
+        Y += 2 * DP
     return acc, read
 
 
 @triton.jit
 def pull_pairs(
-    ds, DS, Y, mode, x, first, acc, read, CORE: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    READ: tl.constexpr, INTERPRETED: tl.constexpr,
+    ds, DS, Y, OTHERS, mode, x, first, acc, read, CORE: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """acc (BM / 8, DP, 8) += sum_j ds_j h(x + y_j); read += sum_j ds_j k(x + y_j).
+    """acc (DP, BM / HELD, HELD) += sum_j ds_j h(x + y_j); read (DP, BM / HELD) += sum_j ds_j k(x + y_j), over a thread's
+    places too.
 
     Of tanh, h is r - r^2 with r = 1 / (1 + exp(2 (x + y))) and k is 1/2 - r; of |x + y|, h is the sign and k itself.
 
     Each thread holds some numbers of acc and walks along the keys, so nothing is summed across threads. The scores'
-    gradient, which other threads hold, goes through DS (BN, BM), memory of this program alone.
+    gradient, which other threads hold, goes through DS (BN, BM), memory of this program alone. BOTH: OTHERS
+    (BN, BM / HELD, DP) is what the other side receives, in parts.
     """
     tl.debug_barrier()  # what stood there has been read
     through(DS, ds, BM, BN)
     if CORE > 1 or mode == 0:
-        acc, read = _pull_pairs(DS, Y, x, first, acc, read, CORE, 0, DP, BM, BN, READ, INTERPRETED)
+        acc, read = _pull_pairs(DS, Y, OTHERS, x, first, acc, read, CORE, 0, DP, BM, BN, READ, BOTH, INTERPRETED)
     elif mode == 1:
-        acc, read = _pull_pairs(DS, Y, x, first, acc, read, CORE, 1, DP, BM, BN, READ, INTERPRETED)
+        acc, read = _pull_pairs(DS, Y, OTHERS, x, first, acc, read, CORE, 1, DP, BM, BN, READ, BOTH, INTERPRETED)
     else:
-        acc, read = _pull_pairs(DS, Y, x, first, acc, read, CORE, 2, DP, BM, BN, READ, INTERPRETED)
+        acc, read = _pull_pairs(DS, Y, OTHERS, x, first, acc, read, CORE, 2, DP, BM, BN, READ, BOTH, INTERPRETED)
     return acc, read
+
+
+@triton.jit
+def add_others(OTHERS, TOTAL, BM: tl.constexpr, BN: tl.constexpr, DP: tl.constexpr):
+    """TOTAL (BN, DP), which this program alone adds to, += OTHERS (BN, BM / HELD, DP) over its parts."""
+    GROUPS: tl.constexpr = BM // HELD
+    tl.debug_barrier()  # all of it is written
+    j, d = tl.arange(0, BN)[:, None], tl.arange(0, DP)[None, :]
+    total = tl.load(TOTAL + j * DP + d)
+    for part in tl.static_range(GROUPS):
+        total += tl.load(OTHERS + (j * GROUPS + part) * DP + d)
+    tl.store(TOTAL + j * DP + d, total)
