@@ -27,19 +27,20 @@ from .triton_dense_parts import (
     weights,
 )
 from .triton_noise import or_dropped, uniform
-from .triton_pairs import HELD, add_others, own_features, own_places, pull_pairs, through
+from .triton_pairs import HELD, add_others, pull_pairs, through
 from .triton_ranges import CHANGING, length_of, narrowed, span_of, tiles_of, turn_of, turns_of
 
 
 @triton.jit
 def _tile_pull(
-    x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, own_parts, other_parts, tau, delta,
-    norm, TAU, DELTA, NORM, DS, OTHERS, TOTALS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before, after, scale,
-    narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE: tl.constexpr, D: tl.constexpr,
-    DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
-    DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr,
-    KEYS: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, XL, xo, YO, own_parts, other_parts, tau, delta, norm,
+    TAU, DELTA, NORM, DS, OTHERS, TOTALS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before,
+    after, scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE: tl.constexpr,
+    D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
+    BELL: tl.constexpr, DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr,
+    ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, WHOLE: tl.constexpr,
+    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What one tile adds to the own side: vectors, readout, values, sums of ds."""
     i, j = i0 + tl.arange(0, BM), first + tl.arange(0, BN)
@@ -93,7 +94,7 @@ def _tile_pull(
         y = rows_of(Y, j, other_total, D, DP, WHOLE)
         dx += product(ds.to(y.dtype), y, PRECISION, INTERPRETED)
     else:
-        dx, read = pull_pairs(ds, DS, YL, OTHERS, mode, along, first, dx, read, CORE, DP, BM, BN, READ, BOTH,
+        dx, read = pull_pairs(ds, DS, XL, YL, OTHERS, mode, i0, first, dx, read, CORE, DP, BM, BN, READ, BOTH,
                               INTERPRETED)  # fmt: skip
         if BOTH:
             add_others(OTHERS, TOTALS + first * DP, BM, BN, DP)
@@ -114,8 +115,8 @@ def row_of(TAU, DELTA, i, n, ALIGN: tl.constexpr, CHOSEN: tl.constexpr, WHOLE: t
 
 @triton.jit
 def _pull_head(
-    g, x, along, xo, mode, dx, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS,
-    LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout,
+    g, x, XL, xo, mode, dx, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS, LENGTHS, KEEP,
+    LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout,
     heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
     BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
@@ -170,20 +171,20 @@ def _pull_head(
     for turn in range(whole):
         first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, True)
         dx, read, dv, sums, moved = _tile_pull(
-            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, own_parts, other_parts, tau,
-            delta, norm, TAU, DELTA, NORM, DS, OTHERS, TOTALS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before,
-            after, scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW,
-            DVP, BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, BOTH, True,
-            PRECISION, INTERPRETED,
+            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, XL, xo, YO, own_parts, other_parts, tau,
+            delta, norm, TAU, DELTA, NORM, DS, OTHERS, TOTALS, dx, read, dv, sums, moved, i0, first, rows, columns,
+            other_total, before, after, scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power,
+            CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN,
+            ALIGN, KEYS, READ, BOTH, True, PRECISION, INTERPRETED,
         )  # fmt: skip
     for turn in range(whole, total):
         first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, False)
         dx, read, dv, sums, moved = _tile_pull(
-            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, along, xo, YO, own_parts, other_parts, tau,
-            delta, norm, TAU, DELTA, NORM, DS, OTHERS, TOTALS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before,
-            after, scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE, D, DP, WIDTH, DVW,
-            DVP, BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, BOTH, False,
-            PRECISION, INTERPRETED,
+            x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, XL, xo, YO, own_parts, other_parts, tau,
+            delta, norm, TAU, DELTA, NORM, DS, OTHERS, TOTALS, dx, read, dv, sums, moved, i0, first, rows, columns,
+            other_total, before, after, scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power,
+            CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN,
+            ALIGN, KEYS, READ, BOTH, False, PRECISION, INTERPRETED,
         )  # fmt: skip
     if SUMMED:
         tl.store(SUMS + g * own_total + i, sums, mask=real)
@@ -197,12 +198,13 @@ def _pull_head(
 @triton.jit(do_not_specialize=CHANGING)
 def pull_kernel(
     X, Y, XT, YT, XL, YL, R, READOUT, MODES, OWN, BIAS, XO, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS, LENGTHS, KEEP,
-    LOW, HIGH, SEED, CENTRE, DS, OTHERS, TOTALS, DX, DV, SUMS, READS, MOVED, first, n, m, left, right, scale, narrow, dropout, bend, linear,
-    heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
-    WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
-    BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
-    DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr,
-    KEYS: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, GROUPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    LOW, HIGH, SEED, CENTRE, DS, OTHERS, TOTALS, DX, DV, SUMS, READS, MOVED, first, n, m, left, right, scale, narrow,
+    dropout, bend, linear, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr,
+    DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
+    BELL: tl.constexpr, DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr,
+    ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, GROUPED: tl.constexpr,
+    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """XO and YO are the gradients of the outputs on the queries' side and the values on the keys' side. MEAN is the
     output, or what stands for it in a sparse alignment: its product with XO is DELTA, which the queries' side writes.
@@ -229,9 +231,6 @@ def pull_kernel(
     own = at * tl.num_programs(0) + tl.program_id(0)  # memory of this program alone
     DS += own * BM * BN
     OTHERS += own * (BM // HELD) * BN * DP
-    along = x
-    if CORE > 0:
-        along = tl.load(XL + (i0 + own_places(BM)) * DP + own_features(DP))
     xo = XO + at * own_total * DVW
     if CORE == 0 or PRECISION != "bf16x6":  # else it is in parts, which stay in memory
         xo = rows_of(xo, i, own_total, DVW, DVP, False)
@@ -241,11 +240,11 @@ def pull_kernel(
         for member in range(group):
             g = at * group + member
             dx, dv, sums = _pull_head(
-                g, x, along, xo, mode, dx, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST,
-                COUNTS, LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow,
-                seed, dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP,
-                BM, BN, OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ,
-                BOTH, PRECISION, INTERPRETED,
+                g, x, XL, xo, mode, dx, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS,
+                LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, left, right, scale,
+                narrow, seed, dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW,
+                DVP, BM, BN, OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS,
+                READ, BOTH, PRECISION, INTERPRETED,
             )  # fmt: skip
             if CORE > 0:  # each head has a readout of its own: what it adds is added in memory, registers are full
                 dx = received(dx, sums, READOUT + g * D, bend, linear, D, DP, BM, CORE)
@@ -255,11 +254,11 @@ def pull_kernel(
             put_pulls(DX, i0, own_total, dx * bend, D, DP, BM, CORE, False)
     else:
         dx, dv, sums = _pull_head(
-            at, x, along, xo, mode, dx, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS,
-            LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed,
+            at, x, XL, xo, mode, dx, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS, LENGTHS,
+            KEEP, LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed,
             dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN,
-            OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, BOTH, PRECISION,
-            INTERPRETED,
+            OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, BOTH,
+            PRECISION, INTERPRETED,
         )  # fmt: skip
         dx = received(dx, sums, READOUT + at * D, bend, linear, D, DP, BM, CORE)
         put_pulls(DX, i0, own_total, dx, D, DP, BM, CORE, False)

@@ -21,7 +21,7 @@ from .triton_dense_parts import (
     weights,
 )
 from .triton_noise import or_dropped, uniform
-from .triton_pairs import deep, flat, pair_scores
+from .triton_pairs import above, beside, deep, flat, pair_scores, places_in, row_of_places
 from .triton_ranges import (
     CHANGING,
     allowed,
@@ -63,7 +63,7 @@ def tile(
         y = rows_of(Y, first + tl.arange(0, BN), total, D, DP, WHOLE)
         s = product(x, tl.trans(y), PRECISION, INTERPRETED) * scale
     else:
-        s = flat(pair_scores(XT, YT, R, mode, i0, first, WIDTH, CORE, BM, BN, INTERPRETED), BM, BN)
+        s = flat(pair_scores(XT, YT, R, mode, i0, first, WIDTH, CORE, 4, BM, BN, INTERPRETED), BM, BN)
     return opened(s, i0 + tl.arange(0, BM), own, BIAS, KEEP, low, high, first, rows, columns, total, left, right, False,
                   BN, OWNED, BIASED, KEPT, SPANNED, WHOLE)  # fmt: skip
 
@@ -73,30 +73,21 @@ def opened(
     s, i, own, BIAS, KEEP, low, high, first, rows, columns, total, left, right, DEEP: tl.constexpr, BN: tl.constexpr,
     OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
-    """Scores with what belongs to rows and columns, -inf where a pair is closed. DEEP: s is (BM / 8, BN, 8), and i,
-    own, low and high are (BM / 8, 8)."""
-    j = first + tl.arange(0, BN)
+    """Scores with what belongs to rows and columns, -inf where a pair is closed. DEEP: s is in patches (`flat`), and i,
+    own, low and high are (T, BM / T)."""
+    j = first + (places_in(BN, 4) if DEEP else tl.arange(0, BN))
     if OWNED:
-        s += own[:, None]
+        s += beside(own, DEEP)
     if BIASED:
-        s += columns_of(numbers_of(BIAS, j, total, 0.0, WHOLE), DEEP)
+        s += above(numbers_of(BIAS, j, total, 0.0, WHOLE), DEEP)
     if not WHOLE:
-        may = allowed(i[:, None], columns_of(j, DEEP), rows, columns, left, right)
+        may = allowed(beside(i, DEEP), above(j, DEEP), rows, columns, left, right)
         if KEPT:
-            may = may & columns_of(tl.load(KEEP + j, mask=j < total, other=0) > 0, DEEP)
+            may = may & above(tl.load(KEEP + j, mask=j < total, other=0) > 0, DEEP)
         if SPANNED:
-            may = may & (columns_of(j, DEEP) >= low[:, None]) & (columns_of(j, DEEP) < high[:, None])
+            may = may & (above(j, DEEP) >= beside(low, DEEP)) & (above(j, DEEP) < beside(high, DEEP))
         s = tl.where(may, s, -float("inf"))
     return s
-
-
-@triton.jit
-def columns_of(x, DEEP: tl.constexpr):
-    """(BN,) beside rows of scores."""
-    if DEEP:
-        return x[None, :, None]
-    else:
-        return x[None, :]
 
 
 @triton.jit
@@ -128,12 +119,13 @@ def _soften(
 
     Scores are scale times s: product and difference are then one instruction a pair.
     """
-    higher = tl.maximum(top, tl.max(s, 1))
+    DEEP: tl.constexpr = CORE > 0
+    higher = tl.maximum(top, tl.max(tl.max(s, 1), 1) if DEEP else tl.max(s, 1))
     safe = tl.where(higher == -float("inf"), 0.0, higher) * scale
     fade = tl.exp2(top * scale - safe)
-    p = tl.exp2(s * scale - safe[:, None])
-    sums = sums * fade + tl.sum(p, 1)
-    acc = times(acc, tl.reshape(fade, [BM]), CORE)
+    p = tl.exp2(s * scale - beside(safe, DEEP))
+    sums = sums * fade + (tl.sum(tl.sum(p, 1), 1) if DEEP else tl.sum(p, 1))
+    acc = times(acc, row_of_places(fade, BM) if DEEP else fade, CORE)
     if CORE > 0 and PRECISION == "bf16x6":
         p1, p2, p3 = parted(p * factor)
         p1, p2, p3 = flat(p1, BM, BN), flat(p2, BM, BN), flat(p3, BM, BN)
@@ -150,22 +142,22 @@ def _soften(
 def _soft_tile(
     x, XT, YT, Y, V, R, mode, row, own, BIAS, KEEP, low, high, centre, top, sums, acc, i0, first, rows, columns, total,
     parts, left, right, before, after, narrow, seed, dropout, head, batch, CORE: tl.constexpr, D: tl.constexpr,
-    DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
-    DROPPED: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, T: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
+    BELL: tl.constexpr, DROPPED: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """One more tile of a softmax. Pairs stay (BM / 8, BN, 8), as they are computed, until they are weights."""
+    """One more tile of a softmax. Pairs stay in patches, as they are computed, until they are weights."""
     if CORE == 0:
         y = rows_of(Y, first + tl.arange(0, BN), total, D, DP, WHOLE)
         s = product(x, tl.trans(y), PRECISION, INTERPRETED) * before
     else:
-        s = pair_scores(XT, YT, R, mode, i0, first, WIDTH, CORE, BM, BN, INTERPRETED)
+        s = pair_scores(XT, YT, R, mode, i0, first, WIDTH, CORE, T, BM, BN, INTERPRETED)
     s = opened(s, row, own, BIAS, KEEP, low, high, first, rows, columns, total, left, right, CORE > 0, BN, OWNED,
                BIASED, KEPT, SPANNED, WHOLE)  # fmt: skip
     i, j = i0 + tl.arange(0, BM), first + tl.arange(0, BN)
     factor = factors(i, first, centre, narrow, seed, dropout, head, batch, BM, BN, BELL, DROPPED)
     if CORE > 0 and (BELL or DROPPED):
-        factor = deep(factor, BM, BN)
+        factor = deep(factor, T, BM, BN)
     return _soften(top, sums, acc, s, V, j, total, parts, factor, after, CORE, DV, DVP, BM, BN, WHOLE, PRECISION,
                    INTERPRETED)  # fmt: skip
 
@@ -174,13 +166,16 @@ def _soft_tile(
 def softmax_kernel(
     A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, CENTRE, OUT, TAU, ROWS, n, m, left, right,
     scale, dropout, narrow, heads, group, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr,
-    DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
-    BELL: tl.constexpr, DROPPED: tl.constexpr, PLAIN: tl.constexpr, NORMED: tl.constexpr, PRECISION: tl.constexpr,
-    INTERPRETED: tl.constexpr,
+    DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, T: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr,
+    SPANNED: tl.constexpr, BELL: tl.constexpr, DROPPED: tl.constexpr, PLAIN: tl.constexpr, NORMED: tl.constexpr,
+    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """PLAIN: nothing is added to the product, and its scale is positive. ROWS (2, g, n): NORMED, the largest score and
-    the reciprocal of the sum relative to it, which are the weights' to the last bit; else tau. All in base 2."""
+    """PLAIN: nothing is added to the product, and its scale is positive. T: rows of a thread's patch of pairs (`flat`).
+
+    ROWS (2, g, n): NORMED, the largest score and the reciprocal of the sum relative to it, which are the weights' to
+    the last bit; else tau. All in base 2.
+    """
     before, after = scale, 1.0
     if PLAIN:
         before, after = 1.0, scale
@@ -191,7 +186,7 @@ def softmax_kernel(
     parts = (tl.num_programs(1) // group).to(tl.int64) * m * DV  # of V, where fp32 is in parts
     row = i
     if CORE > 0:
-        row = i0 + tl.reshape(tl.arange(0, BM), [BM // 8, 8])
+        row = i0 + places_in(BM, T)
     x, mode, own = row_side(A, MODES + shared, OWN, g, row, n, CORE, D, DP, OWNED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, V, BIAS, KEEP = B + shared * m * D, V + shared * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
@@ -208,17 +203,18 @@ def softmax_kernel(
     for first in range(inner, outer, BN):
         top, sums, acc = _soft_tile(
             x, AT, BT, B, V, R, mode, row, own, BIAS, KEEP, low, high, centre, top, sums, acc, i0, first, n, length, m,
-            parts, left, right, before, after, narrow, seed, dropout, head, batch, CORE, D, DP, WIDTH, DV, DVP, BM, BN,
-            OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, True, PRECISION, INTERPRETED,
+            parts, left, right, before, after, narrow, seed, dropout, head, batch, CORE, D, DP, WIDTH, DV, DVP, T, BM,
+            BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, True, PRECISION, INTERPRETED,
         )  # fmt: skip
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
         top, sums, acc = _soft_tile(
             x, AT, BT, B, V, R, mode, row, own, BIAS, KEEP, low, high, centre, top, sums, acc, i0, first, n, length, m,
-            parts, left, right, before, after, narrow, seed, dropout, head, batch, CORE, D, DP, WIDTH, DV, DVP, BM, BN,
-            OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, False, PRECISION, INTERPRETED,
+            parts, left, right, before, after, narrow, seed, dropout, head, batch, CORE, D, DP, WIDTH, DV, DVP, T, BM,
+            BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, False, PRECISION, INTERPRETED,
         )  # fmt: skip
-    top, sums = tl.reshape(top, [BM]), tl.reshape(sums, [BM])
+    if CORE > 0:
+        top, sums = row_of_places(top, BM), row_of_places(sums, BM)
     full = sums > 0
     sums, top = tl.where(full, sums, 1.0), tl.where(full, top * after, float("inf"))
     put_averages(OUT + g * n * DV, i, n, times(acc, 1.0 / sums, CORE), DV, DVP, CORE)

@@ -73,7 +73,8 @@ def sizes_of(call: Call, tables: Tables, backward: bool) -> dict[str, Any]:
     d_v = call.v.shape[2]
     return {
         "CORE": call.core, "D": call.a.shape[2], "DP": tables.dp, "WIDTH": tables.width,
-        **_tiles(call, "backward" if backward else "forward"), "OWNED": tables.own is not None, "BIASED": tables.keys is not None,
+        **_tiles(call, "backward" if backward else "forward"),
+        "OWNED": tables.own is not None, "BIASED": tables.keys is not None,
         "PADDED": call.ranges.lengths is not None, "KEPT": call.ranges.keep is not None,
         "SPANNED": call.low is not None,
         "PRECISION": "bf16x6" if call.v.dtype == torch.float32 else "ieee", "INTERPRETED": INTERPRETED,
@@ -83,7 +84,8 @@ def sizes_of(call: Call, tables: Tables, backward: bool) -> dict[str, Any]:
 # Rows and columns of a tile, warps, stages, registers of a thread (None: as many as it likes); measured on an H200.
 # Tiles of sparse alignments are square, since both sides of the backward share the list of those that hold weights.
 TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
-    ("dot", "forward"): (128, 64, 4, 3, None),
+    ("dot", "forward"): (128, 64, 8, 3, None),
+    ("sigmoid", "forward"): (128, 64, 4, 4, None),  # of a dot
     ("dot", "backward"): (64, 64, 4, 3, None),
     ("dot", "sparse"): (64, 64, 4, 3, None),
     ("wide dot", "forward"): (64, 64, 4, 2, None),  # heads over 64, or fp32
@@ -111,6 +113,8 @@ def _tiles(call: Call, turn: str) -> dict[str, int]:
         turn = "sparse" if call.align > SIGMOID else turn
         if core == "pair" and turn == "forward" and call.v.shape[2] > 128:
             core = "widest pair"
+        if core == "dot" and turn == "forward" and call.align == SIGMOID:
+            core = "sigmoid"
         rows, columns, warps, stages, registers = TILES[core, turn]
     made = {"BM": rows, "BN": columns, "num_warps": warps, "num_stages": stages}
     return made if registers is None else made | {"maxnreg": registers}
@@ -150,7 +154,7 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
             *vectors, v, *marks, seed, or_other(call.centre, a), out, tau, rows, *numbers[:5], call.dropout,
             call.narrow * LOG2E, *numbers[5:], BELL=call.centre is not None, DROPPED=dropped,
             PLAIN=call.core == DOT and not (sizes["OWNED"] or sizes["BIASED"]) and call.scale > 0,
-            NORMED=rows.shape[0] == 2, **sizes,
+            NORMED=rows.shape[0] == 2, T=8 if sizes["BM"] * sizes["BN"] >= 1024 * sizes["num_warps"] else 4, **sizes,
         )  # fmt: skip
         return out, tau, live, rows
     lists = find_tau(call, sizes, handed, tau, live) if align > SIGMOID else (live, live)

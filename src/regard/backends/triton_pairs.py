@@ -26,25 +26,45 @@ def reciprocal(x, INTERPRETED: tl.constexpr):
 
 
 @triton.jit
-def eighths(BM: tl.constexpr):
-    """0 to BM - 1 as (BM / 8, 1, 8).
+def beside(x, DEEP: tl.constexpr):
+    """What belongs to rows, beside scores: (BM,) beside (BM, BN), or (T, BM / T) beside patches (`flat`)."""
+    if DEEP:
+        return x[:, None, None, :]
+    else:
+        return x[:, None]
 
-    A thread holds neighbours of the middle axis and of the first: a patch of pairs instead of a line, which takes a
-    third of the loads.
-    """
-    return tl.reshape(tl.arange(0, BM), [BM // 8, 1, 8])
+
+@triton.jit
+def above(x, DEEP: tl.constexpr):
+    """What belongs to columns, above scores: (BN,), or (4, BN / 4)."""
+    if DEEP:
+        return x[None, :, :, None]
+    else:
+        return x[None, :]
+
+
+@triton.jit
+def places_in(B: tl.constexpr, T: tl.constexpr):
+    """0 to B - 1 as (T, B / T), whose first axis lies in one thread: four neighbours are read at once."""
+    return tl.arange(0, T)[:, None] + tl.arange(0, B // T)[None, :] * T
+
+
+@triton.jit
+def row_of_places(x, B: tl.constexpr):
+    """(T, B / T) as (B,)"""
+    return tl.reshape(tl.permute(x, (1, 0)), [B])
 
 
 @triton.jit
 def flat(s, BM: tl.constexpr, BN: tl.constexpr):
-    """(BM / 8, BN, 8) as (BM, BN)"""
-    return tl.reshape(tl.permute(s, (0, 2, 1)), [BM, BN])
+    """(T, 4, BN / 4, BM / T), a patch of T rows and 4 columns in each thread, as (BM, BN)"""
+    return tl.reshape(tl.permute(s, (3, 0, 2, 1)), [BM, BN])
 
 
 @triton.jit
-def deep(x, BM: tl.constexpr, BN: tl.constexpr):
-    """(BM, BN) as (BM / 8, BN, 8)"""
-    return tl.permute(tl.reshape(x, [BM // 8, 8, BN]), (0, 2, 1))
+def deep(x, T: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+    """(BM, BN) as (T, 4, BN / 4, BM / T)"""
+    return tl.permute(tl.reshape(x, [BM // T, T, BN // 4, 4]), (1, 3, 2, 0))
 
 
 @triton.jit
@@ -82,12 +102,12 @@ def _four(p1, p2, p3, p4, INTERPRETED: tl.constexpr):
 
 @triton.jit
 def _pairs(
-    X, Y, R, x, y, WIDTH: tl.constexpr, CORE: tl.constexpr, MODE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    INTERPRETED: tl.constexpr,
+    X, Y, R, x, y, WIDTH: tl.constexpr, CORE: tl.constexpr, MODE: tl.constexpr, T: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    X += x // PAD * ((WIDTH - 1) * PAD) + x + eighths(BM)
-    Y += y // PAD * ((WIDTH - 1) * PAD) + y + tl.reshape(tl.arange(0, BN), [1, BN, 1])
-    s = tl.zeros([BM // 8, BN, 8], tl.float32)
+    X += x // PAD * ((WIDTH - 1) * PAD) + x + beside(places_in(BM, T), True)
+    Y += y // PAD * ((WIDTH - 1) * PAD) + y + above(places_in(BN, 4), True)
+    s = tl.zeros([T, 4, BN // 4, BM // T], tl.float32)
     for d in range(0, WIDTH, 4):
         x1, x2, x3, x4 = tl.load(X), tl.load(X + PAD), tl.load(X + 2 * PAD), tl.load(X + 3 * PAD)
         y1, y2, y3, y4 = tl.load(Y), tl.load(Y + PAD), tl.load(Y + 2 * PAD), tl.load(Y + 3 * PAD)
@@ -107,19 +127,19 @@ def _pairs(
 
 @triton.jit
 def pair_scores(
-    X, Y, R, mode, x, y, WIDTH: tl.constexpr, CORE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    X, Y, R, mode, x, y, WIDTH: tl.constexpr, CORE: tl.constexpr, T: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """(BM / 8, BN, 8) of the places from x and y on, from tables that lie across."""
-    s = tl.zeros([BM // 8, BN, 8], tl.float32)
+    """(T, 4, BN / 4, BM / T) of the places from x and y on, from tables that lie across."""
+    s = tl.zeros([T, 4, BN // 4, BM // T], tl.float32)
     turn = 0
     while turn < 1:  # one turn, through which no layout travels: what weights are read in stays out of this
         if CORE > 1 or mode == 0:
-            s = _pairs(X, Y, R, x, y, WIDTH, CORE, 0, BM, BN, INTERPRETED)
+            s = _pairs(X, Y, R, x, y, WIDTH, CORE, 0, T, BM, BN, INTERPRETED)
         elif mode == 1:
-            s = _pairs(X, Y, R, x, y, WIDTH, CORE, 1, BM, BN, INTERPRETED)
+            s = _pairs(X, Y, R, x, y, WIDTH, CORE, 1, T, BM, BN, INTERPRETED)
         else:
-            s = _pairs(X, Y, R, x, y, WIDTH, CORE, 2, BM, BN, INTERPRETED)
+            s = _pairs(X, Y, R, x, y, WIDTH, CORE, 2, T, BM, BN, INTERPRETED)
         turn += 1
     return s
 
@@ -152,8 +172,9 @@ def fractions(p, INTERPRETED: tl.constexpr):
 
 @triton.jit
 def own_places(BM: tl.constexpr):
-    """0 to BM - 1 as (1, BM / HELD, HELD). What is read by them lies in a thread as HELD neighbours of one feature: sums
-    over the places of a thread are sums of its registers.
+    """0 to BM - 1 as (1, BM / HELD, HELD).
+
+    A thread reads HELD neighbours of one feature: sums over its places are sums of its registers.
     """
     return tl.reshape(tl.arange(0, BM), [1, BM // HELD, HELD])
 
@@ -213,11 +234,10 @@ def _pull_pairs(
 
 @triton.jit
 def pull_pairs(
-    ds, DS, Y, OTHERS, mode, x, first, acc, read, CORE: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
+    ds, DS, X, Y, OTHERS, mode, i0, first, acc, read, CORE: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
     BN: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """acc (DP, BM / HELD, HELD) += sum_j ds_j h(x + y_j); read (DP, BM / HELD) += sum_j ds_j k(x + y_j), over a thread's
-    places too.
+    """acc (DP, BM / HELD, HELD) += sum_j ds_j h(x + y_j); read (DP, BM / HELD) += sum_j ds_j k(x + y_j), and of places.
 
     Of tanh, h is r - r^2 with r = 1 / (1 + exp(2 (x + y))) and k is 1/2 - r; of |x + y|, h is the sign and k itself.
 
@@ -227,6 +247,7 @@ def pull_pairs(
     """
     tl.debug_barrier()  # what stood there has been read
     through(DS, ds, BM, BN)
+    x = tl.load(X + (i0 + own_places(BM)) * DP + own_features(DP))  # anew for each tile: scores want the registers
     if CORE > 1 or mode == 0:
         acc, read = _pull_pairs(DS, Y, OTHERS, x, first, acc, read, CORE, 0, DP, BM, BN, READ, BOTH, INTERPRETED)
     elif mode == 1:
