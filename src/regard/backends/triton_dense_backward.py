@@ -61,7 +61,7 @@ def _tile_pull(
         t, mean = t[None, :], mean[None, :]
     else:
         t, mean = tau[:, None], delta[:, None]
-    w = weights(s, t, power, ALIGN, INTERPRETED, WHOLE)
+    w = weights(s, t, power, ALIGN, INTERPRETED, WHOLE, PRECISION == "ieee")
     if NORMED:
         w *= numbers_of(NORM, j, n, 1.0, WHOLE)[None, :] if KEYS else norm[:, None]
     if CHOSEN:  # no values: dw is the entropy's gradient, and so is the pull of -log p

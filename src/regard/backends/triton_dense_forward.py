@@ -248,7 +248,8 @@ def _add(
 ):  # fmt: skip
     """One more tile with known tau."""
     v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
-    acc += average(weights(s, tau, power, ALIGN, INTERPRETED, WHOLE) * factor, v, CORE, PRECISION, INTERPRETED)
+    w = weights(s, tau, power, ALIGN, INTERPRETED, WHOLE, PRECISION == "ieee")
+    acc += average(w * factor, v, CORE, PRECISION, INTERPRETED)
     if TRAINS:
         u = slopes(s, tau, power, ALIGN)
         slope += tl.sum(u, 1)

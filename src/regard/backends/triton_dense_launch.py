@@ -308,7 +308,8 @@ def programs_once(call: Call, tables: Tables) -> int:
 
     Each has a table for all queries of its heads, ROOMY bytes in all at most, and all run at once.
     """
-    if call.core == DOT or call.linear or call.row_bias is not None or call.centre is not None:
+    summed = call.align == SIGMOID and (call.linear or call.row_bias is not None)  # over keys: by the queries' side alone
+    if call.core == DOT or summed or call.centre is not None:
         return 0
     blocks = -(-call.b.shape[1] // _tiles(call, "once")["BM"])
     launches = -(-blocks // max(1, AT_ONCE // call.b.shape[0]))

@@ -135,15 +135,37 @@ def numbers_of(base, i, count, other, WHOLE: tl.constexpr):
 
 
 @triton.jit
-def logistic(x, INTERPRETED: tl.constexpr):
+def logistic(x, INTERPRETED: tl.constexpr, FOUR: tl.constexpr):
     """1 / (1 + 2^x), 2^-60 at least.
 
-    Special functions are what a sigmoid waits for: two fractions share one reciprocal. The hardware's tanh would be one
-    a weight, but weights of about 1 / n are what its error leaves of 1 + tanh.
+    Special functions are what a sigmoid waits for: two fractions share one reciprocal, or four, whose denominators are
+    taken times 2^-30 so that every product is a normal number. The hardware's tanh would be one a weight, but weights
+    of about 1 / n are what its error leaves of 1 + tanh.
     """
     e = tl.exp2(tl.minimum(x, MOST))
     if INTERPRETED:
         return 1.0 / (1.0 + e)
+    elif FOUR:
+        return tl.inline_asm_elementwise(
+            """{
+            .reg .f32 p, q, u, v, a, b, r;
+            fma.rn.f32 p, $4, 0f30800000, 0f30800000;
+            fma.rn.f32 q, $5, 0f30800000, 0f30800000;
+            fma.rn.f32 u, $6, 0f30800000, 0f30800000;
+            fma.rn.f32 v, $7, 0f30800000, 0f30800000;
+            mul.f32 a, p, q;
+            mul.f32 b, u, v;
+            mul.f32 r, a, b;
+            rcp.approx.ftz.f32 r, r;
+            mul.f32 r, r, 0f30800000;
+            mul.f32 b, b, r;
+            mul.f32 a, a, r;
+            mul.f32 $0, q, b;
+            mul.f32 $1, p, b;
+            mul.f32 $2, v, a;
+            mul.f32 $3, u, a;
+            }""",
+            "=f,=f,=f,=f,f,f,f,f", [e], tl.float32, True, 4)  # fmt: skip
     else:
         return tl.inline_asm_elementwise(
             """{
@@ -159,12 +181,15 @@ def logistic(x, INTERPRETED: tl.constexpr):
 
 
 @triton.jit
-def weights(s, tau, power, ALIGN: tl.constexpr, INTERPRETED: tl.constexpr, WHOLE: tl.constexpr = False):
-    """f(s - tau); 0 where s is -inf or tau is +inf. WHOLE: no pair is closed."""
+def weights(
+    s, tau, power, ALIGN: tl.constexpr, INTERPRETED: tl.constexpr, WHOLE: tl.constexpr = False,
+    FOUR: tl.constexpr = False,
+):  # fmt: skip
+    """f(s - tau); 0 where s is -inf or tau is +inf. WHOLE: no pair is closed. FOUR of a sigmoid share a reciprocal."""
     if ALIGN == 0:
         return tl.exp2(s - tau)
     elif ALIGN == 1:
-        w = logistic(tau - s, INTERPRETED)  # nothing is subtracted: small weights keep their bits
+        w = logistic(tau - s, INTERPRETED, FOUR)  # nothing is subtracted: small weights keep their bits
         return w if WHOLE else tl.where(tau - s < MOST, w, 0.0)
     elif ALIGN == 2:
         return tl.maximum(s - tau, 0.0)
