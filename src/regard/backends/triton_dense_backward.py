@@ -3,6 +3,7 @@
 A score is the same seen from either side, so the kernel has an own side X and another side Y. It computes the tile
 again, the gradient of its scores, and adds to its own vectors what they receive; nothing is added by two programs, so
 the result is the same each time. KEYS says that the own side is that of the keys: their values receive theirs too.
+Pairs take one walk where memory allows it: the slope of a pair is most of the work, and the same for both (BOTH).
 Where several heads of queries share keys, a program of keys walks over those heads one after the other.
 """
 
@@ -61,7 +62,7 @@ def _tile_pull(
         t, mean = t[None, :], mean[None, :]
     else:
         t, mean = tau[:, None], delta[:, None]
-    w = weights(s, t, power, ALIGN, INTERPRETED, WHOLE, PRECISION == "ieee")
+    w = weights(s, t, power, ALIGN, INTERPRETED, WHOLE)
     if NORMED:
         w *= numbers_of(NORM, j, n, 1.0, WHOLE)[None, :] if KEYS else norm[:, None]
     if CHOSEN:  # no values: dw is the entropy's gradient, and so is the pull of -log p

@@ -225,7 +225,7 @@ def backward(
     sizes = sizes_of(call, tables, True)
     programs = programs_once(call, tables) if chosen is None else 0
     if programs:
-        sizes |= _tiles(call, "once")
+        sizes = {name: size for name, size in sizes.items() if name != "maxnreg"} | _tiles(call, "once")
     together = call.core != DOT and call.group > 1  # summed in memory, head by head
     summed = call.core != DOT or call.key_bias is not None or call.row_bias is not None
     da, dv = torch.empty_like(a), torch.empty_like(v)
@@ -308,8 +308,8 @@ def programs_once(call: Call, tables: Tables) -> int:
 
     Each has a table for all queries of its heads, ROOMY bytes in all at most, and all run at once.
     """
-    summed = call.align == SIGMOID and (call.linear or call.row_bias is not None)  # over keys: by the queries' side alone
-    if call.core == DOT or summed or call.centre is not None:
+    summed = call.linear != 0 or call.row_bias is not None  # over keys: by the queries' side alone, unless it is 0
+    if call.core == DOT or (summed and call.align == SIGMOID) or call.centre is not None:
         return 0
     blocks = -(-call.b.shape[1] // _tiles(call, "once")["BM"])
     launches = -(-blocks // max(1, AT_ONCE // call.b.shape[0]))

@@ -6,7 +6,7 @@ MODE   of tanh, one a head: 0 = exp(2x) exp(2y) as it is, for |x| + |y| < 14; 1 
        2 = exp(2 (x + y)), for any; tables then hold exponents instead of exponentials
 
 What is read is made in `triton_tables`; R (width + 1) ends with a factor of the score. A pair and feature of tanh takes
-3 FP32 instructions and a quarter of a reciprocal in scores, 5 and a half in what is handed back.
+3 FP32 instructions and a quarter of a reciprocal in scores, 7 and a half in what is handed back to both sides.
 """
 
 import triton
