@@ -1,9 +1,9 @@
 """tau of a sparse alignment of dot products, sum_j f(s_j - tau) = 1, in about two plain walks over the keys.
 
-The first walk keeps the three largest scores of each slot, a row and a column of the tile: a few hundred numbers that
-hold nearly all of a row's support. Any part of a row bounds tau from below, so their own tau is a bound, and a close
-one. The second walk sums f and f' above it, steps, and marks the tiles that hold something; further ones, for rows that
-are not there yet, meet the marked tiles alone. No walk has a branch, so each reads ahead.
+The first walk keeps the two or three largest scores of each slot, a row and a column of the tile: 128 or 192 numbers,
+which hold nearly all of a row's support. Any part of a row bounds tau from below, so their own tau is a bound, and a
+close one. The second walk sums f and f' above it, steps, and marks the tiles that hold something; further ones, for
+rows that are not there yet, meet the marked tiles alone. No walk has a branch, so each reads ahead.
 """
 
 import triton
@@ -16,11 +16,12 @@ from .triton_ranges import CHANGING, length_of, narrowed, partial_tile, partial_
 
 
 @triton.jit
-def _keep(s, one, two, three):
-    """The three largest of four, in order, place by place."""
+def _keep(s, one, two, three, HELD: tl.constexpr):
+    """The largest, in order, of what a slot held and one more."""
     rest = tl.minimum(one, s)
-    least = tl.minimum(two, rest)
-    return tl.maximum(one, s), tl.maximum(two, rest), tl.maximum(three, least)
+    if HELD == 3:
+        three = tl.maximum(three, tl.minimum(two, rest))
+    return tl.maximum(one, s), tl.maximum(two, rest), three
 
 
 @triton.jit
@@ -100,7 +101,7 @@ def _stepped(tau, total, slope, power, ALIGN: tl.constexpr):
 
 
 @triton.jit
-def _bound(one, two, three, power, ALIGN: tl.constexpr, STEPS: tl.constexpr):
+def _bound(one, two, three, power, ALIGN: tl.constexpr, STEPS: tl.constexpr, HELD: tl.constexpr):
     """tau of the largest scores (BM, BN) alone, and a little less: below the row's, whatever was rounded."""
     largest = tl.max(one, 1)
     tau = tl.where(largest == -float("inf"), float("inf"), largest - power)
@@ -109,9 +110,11 @@ def _bound(one, two, three, power, ALIGN: tl.constexpr, STEPS: tl.constexpr):
     while (step < STEPS) & (far > 0):
         total, slope = _parts(one, tau, power, ALIGN)
         more = _parts(two, tau, power, ALIGN)
-        last = _parts(three, tau, power, ALIGN)
-        sums = tl.sum(total + more[0] + last[0], 1), tl.sum(slope + more[1] + last[1], 1)
-        tau, far = _stepped(tau, sums[0], sums[1], power, ALIGN)
+        total, slope = total + more[0], slope + more[1]
+        if HELD == 3:
+            more = _parts(three, tau, power, ALIGN)
+            total, slope = total + more[0], slope + more[1]
+        tau, far = _stepped(tau, tl.sum(total, 1), tl.sum(slope, 1), power, ALIGN)
         step += 1
     return tau - 1e-6 - 3e-7 * tl.where(tau < float("inf"), tl.abs(tau), 0.0)
 
@@ -122,10 +125,13 @@ def slots_kernel(
     heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
     WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
     PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, ALIGN: tl.constexpr, STEPS: tl.constexpr,
-    PLAIN: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    HELD: tl.constexpr, PLAIN: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """TAU (g, n), +inf for a row that sees nobody. LIVE (g, blocks, tiles): which tiles may hold weights; LIST and
-    COUNTS: the same as `triton_live` lists them for queries. PLAIN: scores are scale times a product, and scale > 0."""
+    COUNTS: the same as `triton_live` lists them for queries.
+
+    HELD: how many scores a slot keeps, 2 or 3. PLAIN: scores are scale times a product, and scale > 0.
+    """
     g, batch, head, i0, i = block_of(n, heads, BM)
     length = length_of(LENGTHS, batch, m, PADDED)
     shared = g // group  # the head of keys
@@ -151,15 +157,15 @@ def slots_kernel(
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, before,
                  stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
                  INTERPRETED)  # fmt: skip
-        one, two, three = _keep(s, one, two, three)
+        one, two, three = _keep(s, one, two, three, HELD)
     for turn in range(partial):
         first = partial_tile(turn, start, inner, outer, BN)
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, before,
                  stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
                  INTERPRETED)  # fmt: skip
-        one, two, three = _keep(s, one, two, three)
+        one, two, three = _keep(s, one, two, three, HELD)
     one, two, three = one * after, two * after, three * after
-    tau = _bound(one, two, three, power, ALIGN, STEPS)
+    tau = _bound(one, two, three, power, ALIGN, STEPS, HELD)
     tl.debug_barrier()  # LIVE is all zeros
     total, slope = tl.zeros([BM, 4], tl.float32), tl.zeros([BM, 4], tl.float32)
     for first in range(inner, outer, BN):

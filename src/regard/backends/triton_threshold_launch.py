@@ -13,7 +13,8 @@ from .triton_threshold import threshold_kernel
 STEPS = 40  # of Newton's at most
 ROOM = 128  # scores that a row of a pair's gathers; a larger support takes several walks
 SLOTTED: tuple[int, ...] = (DOT,)  # cores whose scores cost so little that some plain walks beat one that gathers
-REGISTERS = 168  # of a thread in 16 bits: three blocks run beside each other
+HELD = 2  # scores that a slot keeps: with 3 the first walk costs more, and rows need another one less often
+REGISTERS = 128  # of a thread in 16 bits: four blocks run beside each other
 
 
 def find_tau(
@@ -33,7 +34,7 @@ def find_tau(
     if call.v.dtype != torch.float32:
         sizes |= {"maxnreg": REGISTERS}
     slots_kernel[grid](*vectors, *marks, tau, live, table, counts, *numbers, call.power, ALIGN=call.align, STEPS=STEPS,
-                       PLAIN=plain, **sizes)  # fmt: skip
+                       HELD=HELD, PLAIN=plain, **sizes)  # fmt: skip
     return table, counts
 
 
