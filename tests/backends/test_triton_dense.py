@@ -94,7 +94,7 @@ def test_many_tiles():
 def test_pairs_hand_their_gradient_to_both_sides_in_one_walk_or_in_two(score, monkeypatch):
     """One program after the other adds to the same table of what queries receive: three blocks, two programs of a
     head. Where the tables would be too large, each side walks by itself."""
-    monkeypatch.setattr(launches, "AT_ONCE", 4)
+    monkeypatch.setattr(launches, "AT_ONCE", 8)
     once = pair(score, "softmax", Causal("end"), 70, 140)
     monkeypatch.setattr(launches, "ROOMY", 0)
     twice = pair(score, "softmax", Causal("end"), 70, 140)

@@ -20,7 +20,7 @@ from .triton_threshold_launch import find_tau
 
 SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
 INTERPRETED = triton.knobs.runtime.interpret  # known when kernels are made
-AT_ONCE = 264  # programs of 8 warps that an H200 runs at once
+AT_ONCE = 132 * 16  # warps that an H200 runs, where a thread has 128 registers
 ROOMY = 1 << 30
 
 
@@ -104,7 +104,7 @@ TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
 
 
 def _tiles(call: Call, turn: str) -> dict[str, int]:
-    full = call.v.dtype == torch.float32
+    full, backward = call.v.dtype == torch.float32, turn != "forward"
     if side_of(call.a, call.v) == 32:
         rows, columns, warps, stages, registers = 32, 32, 4, 1, None
     else:
@@ -116,6 +116,9 @@ def _tiles(call: Call, turn: str) -> dict[str, int]:
         if core == "dot" and turn == "forward" and call.align == SIGMOID:
             core = "sigmoid"
         rows, columns, warps, stages, registers = TILES[core, turn]
+    held = rows * padded(call.a.shape[2]) // (32 * HELD.value)  # more warps would share what a thread sums for itself
+    if call.core != DOT and backward and held < warps:
+        warps, registers = max(1, held), None
     made = {"BM": rows, "BN": columns, "num_warps": warps, "num_stages": stages}
     return made if registers is None else made | {"maxnreg": registers}
 
@@ -311,8 +314,9 @@ def programs_once(call: Call, tables: Tables) -> int:
     summed = call.linear != 0 or call.row_bias is not None  # over keys: by the queries' side alone, unless it is 0
     if call.core == DOT or (summed and call.align == SIGMOID) or call.centre is not None:
         return 0
-    blocks = -(-call.b.shape[1] // _tiles(call, "once")["BM"])
-    launches = -(-blocks // max(1, AT_ONCE // call.b.shape[0]))
+    tiles = _tiles(call, "once")
+    blocks = -(-call.b.shape[1] // tiles["BM"])
+    launches = -(-blocks // max(1, AT_ONCE // tiles["num_warps"] // call.b.shape[0]))
     programs = -(-blocks // launches)
     return programs if 4 * programs * call.a.shape[0] * tables.strides[0] * tables.dp <= ROOMY else 0
 
