@@ -122,6 +122,19 @@ def test_a_pairs_support_may_be_larger_than_the_room_that_gathers_it():
     close([true.out.double()], [TritonDense().run(make_plan(q, k, v, score, "entmax15")).out])
 
 
+@pytest.mark.parametrize(("alike", "keys"), [(6, 40), (30, 127), (90, 300)])
+def test_some_keys_alike_and_many_that_nearly_count_are_found(alike, keys):
+    """Steps towards tau from so many scores beside it went too far, and weights were 0."""
+    made = Additive(1, 1, 4, activation="relu")
+    with torch.no_grad():
+        for x in made.parameters():
+            x.zero_()
+        made.key[..., 0, 0] = made.v[..., 0] = 1.0
+    k = torch.cat([torch.full((alike, 1), 2.0), torch.full((keys - alike, 1), 0.01)])[None, None]
+    out = TritonDense().run(make_plan(torch.ones(1, 1, 2, 1), k, k.clone(), made, "entmax15")).out
+    torch.testing.assert_close(out, torch.full_like(out, 2.0), atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("score", ["relu", "distance", "gaussian"])
 @pytest.mark.parametrize("align", ["softmax", "sigmoid"])
 def test_other_scores(score, align):

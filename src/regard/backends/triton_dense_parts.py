@@ -215,13 +215,12 @@ def slopes(s, tau, power, ALIGN: tl.constexpr):
 
 @triton.jit
 def moments(s, tau, power, ALIGN: tl.constexpr):
-    """Of each row, the sums of f, f' and f'' at s - tau (f'' of entmax 1.5 alone: the others step by f and f')."""
+    """Of each row, the sums of f and f' at s - tau."""
     if ALIGN == 3:
         rest = tl.maximum(s - tau, 0.0)
-        return 0.25 * tl.sum(rest * rest, 1), 0.5 * tl.sum(rest, 1), 0.5 * tl.sum((rest > 0).to(tl.float32), 1)
+        return 0.25 * tl.sum(rest * rest, 1), 0.5 * tl.sum(rest, 1)
     else:
-        slope = tl.sum(slopes(s, tau, power, ALIGN), 1)
-        return tl.sum(weights(s, tau, power, ALIGN, True), 1), slope, slope * 0.0
+        return tl.sum(weights(s, tau, power, ALIGN, True), 1), tl.sum(slopes(s, tau, power, ALIGN), 1)
 
 
 @triton.jit

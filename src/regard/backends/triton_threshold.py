@@ -26,15 +26,16 @@ def _bound(s, tau, power, ALIGN: tl.constexpr):
 
 
 @triton.jit
-def _stepped(tau, total, slope, bend):
-    """Halley's step, Newton's back where one went too far; whether a row is still on its way.
+def _stepped(tau, total, slope, ALIGN: tl.constexpr):
+    """Newton's step, and whether a row is still on its way; of entmax 1.5, for the root of the sum.
 
-    A step of 1e-4 leaves an error of its square or less, which fp32 does not hold.
+    Both fall and are convex, so steps from the left never go too far. Halley's went where no score is, and stayed: of
+    some keys alike and many that lie two below them. A step of 1e-4 leaves what fp32 does not hold.
     """
     over = total - 1.0
-    newton = over / tl.where(slope > 0, slope, 1.0)
-    halley = 2.0 * over * slope / tl.maximum(2.0 * slope * slope - over * bend, 1e-30)
-    move = tl.where(slope > 0, tl.where(over > 0, tl.maximum(halley, newton), newton), 0.0)
+    if ALIGN == 3:
+        over = 2.0 * (total - tl.sqrt_rn(total))
+    move = tl.where(slope > 0, over / tl.where(slope > 0, slope, 1.0), 0.0)
     tau += move
     return tau, tl.max(tl.where(tl.abs(move) > tl.maximum(1e-4, 4e-7 * tl.abs(tau)), 1.0, 0.0), 0)
 
@@ -57,8 +58,8 @@ def _pack(VALUES, COUNTS, BOUNDS, row, tau, count, power, BM: tl.constexpr, ROOM
         step = 0
         far = 1.0
         while (step < STEPS) & (far > 0.0):
-            total, slope, bend = moments(value, low[:, None], power, ALIGN)
-            low, far = _stepped(low, total, slope, bend)
+            total, slope = moments(value, low[:, None], power, ALIGN)
+            low, far = _stepped(low, total, slope, ALIGN)
             step += 1
         stays = (value > low[:, None]).to(tl.int32)
         tl.debug_barrier()  # all of the room has been read
@@ -145,20 +146,20 @@ def threshold_kernel(
     step = 0
     far = tl.where(wide > 0, 1.0, 0.0)
     while (step < STEPS) & (far > 0.0):
-        total, slope, bend = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
+        total, slope = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
         for first in range(inner, outer, BN):
             s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
                      stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True,
                      PRECISION, INTERPRETED)  # fmt: skip
             more = moments(s, tau[:, None], power, ALIGN)
-            total, slope, bend = total + more[0], slope + more[1], bend + more[2]
+            total, slope = total + more[0], slope + more[1]
         for turn in range(partial_tiles(start, inner, outer, stop, BN)):
             first = partial_tile(turn, start, inner, outer, BN)
             s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
                      stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False,
                      PRECISION, INTERPRETED)  # fmt: skip
             more = moments(s, tau[:, None], power, ALIGN)
-            total, slope, bend = total + more[0], slope + more[1], bend + more[2]
-        tau, far = _stepped(tau, total, slope, bend)
+            total, slope = total + more[0], slope + more[1]
+        tau, far = _stepped(tau, total, slope, ALIGN)
         step += 1
     tl.store(TAU + g * n + i, tau, mask=i < n)
