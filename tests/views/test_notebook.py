@@ -136,17 +136,21 @@ def close_what_it_says(dialog) -> None:
 
 def shown_by(page, which: int) -> None:
     """Run a cell until its page is there: JupyterLab drops a key that comes before its notebook listens."""
-    from playwright.sync_api import TimeoutError
+    from playwright.sync_api import TimeoutError, expect
 
-    for _ in range(6):
-        page.locator(".jp-CodeCell").nth(which).locator(".cm-content").click()
+    cell = page.locator(".jp-CodeCell").nth(which)
+    for _ in range(40):
+        cell.locator(".cm-content").click()
         page.keyboard.press("Shift+Enter")
         try:
-            page.wait_for_function(f"document.querySelectorAll('regard-page').length > {which}", timeout=20_000)
-            return
-        except TimeoutError:
-            print(f"cell {which} showed nothing:", page.locator(".jp-CodeCell").nth(which).inner_text()[-300:])
-    pytest.fail("No page came of a cell that was run six times.")
+            expect(cell.locator(".jp-InputPrompt")).not_to_have_text(re.compile(r"\[ \]"), timeout=1500)
+            break  # it was heard: the cell runs, or has run
+        except AssertionError:
+            continue
+    try:
+        page.wait_for_function(f"document.querySelectorAll('regard-page').length > {which}")
+    except TimeoutError:
+        pytest.fail(f"No page came of cell {which}, which says: {cell.inner_text()[-300:]}")
 
 
 def test_jupyterlab_shows_a_record_to_point_at_python_reads_the_choice_and_nbconvert_has_the_picture(lab):

@@ -63,7 +63,9 @@ def load(path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.opt
         optimiser.load_state_dict({"state": state, "param_groups": kept["groups"]})
         return best, dict(file.about["about"])
     except (KeyError, TypeError, ValueError, RuntimeError) as problem:
-        raise ValueError(f"{path} is a checkpoint of another model or optimiser: {problem}. Train into another folder, "
+        said = str(problem).strip() or "unreadable"
+        last = said.splitlines()[-1].strip().rstrip(".")  # torch names every tensor that differs
+        raise ValueError(f"{path} is a checkpoint of another model or optimiser ({last}). Train into another folder, "
                          "or delete this file.") from problem  # fmt: skip
 
 
