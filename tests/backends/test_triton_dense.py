@@ -95,6 +95,7 @@ def test_pairs_hand_their_gradient_to_both_sides_in_one_walk_or_in_two(score, mo
     """One program after the other adds to the same table of what queries receive: three blocks, two programs of a
     head. Where the tables would be too large, each side walks by itself."""
     monkeypatch.setattr(launches, "AT_ONCE", 8)
+    monkeypatch.setattr(launches, "ROOMY", 1 << 16)
     once = pair(score, "softmax", Causal("end"), 70, 140)
     monkeypatch.setattr(launches, "ROOMY", 0)
     twice = pair(score, "softmax", Causal("end"), 70, 140)

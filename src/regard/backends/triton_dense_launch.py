@@ -309,16 +309,19 @@ def backward(
 def programs_once(call: Call, tables: Tables) -> int:
     """Programs of a head of keys that hand pairs' gradients to both sides in one walk; 0: each side walks by itself.
 
-    Each has a table for all queries of its heads, ROOMY bytes in all at most, and all run at once.
+    Each has a table for all queries of its heads, ROOMY bytes in all at most. Where a quarter of that is enough there
+    is one for each block of keys; else as many as run at once, launched again for the blocks that are left.
     """
     summed = call.linear != 0 or call.row_bias is not None  # over keys: by the queries' side alone, unless it is 0
     if call.core == DOT or (summed and call.align == SIGMOID) or call.centre is not None:
         return 0
     tiles = _tiles(call, "once")
-    blocks = -(-call.b.shape[1] // tiles["BM"])
-    launches = -(-blocks // max(1, AT_ONCE // tiles["num_warps"] // call.b.shape[0]))
-    programs = -(-blocks // launches)
-    return programs if 4 * programs * call.a.shape[0] * tables.strides[0] * tables.dp <= ROOMY else 0
+    table = 4 * call.a.shape[0] * tables.strides[0] * tables.dp
+    programs = blocks = -(-call.b.shape[1] // tiles["BM"])
+    if 4 * blocks * table > ROOMY:
+        launches = -(-blocks // max(1, AT_ONCE // tiles["num_warps"] // call.b.shape[0]))
+        programs = -(-blocks // launches)
+    return programs if programs * table <= ROOMY else 0
 
 
 def or_other(x: Tensor | None, other: Tensor) -> Tensor:
