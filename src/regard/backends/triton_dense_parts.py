@@ -224,6 +224,29 @@ def moments(s, tau, power, ALIGN: tl.constexpr):
 
 
 @triton.jit
+def stepped(tau, total, slope, power, ALIGN: tl.constexpr):
+    """From the sums of f and f' of each row, Newton's step for the first to the power 1 / power; and whether a row is
+    still on its way.
+
+    That is a norm of what scores have above tau, so it falls and is convex, and steps from the left never go too far.
+    Halley's went where no score is, and stayed: of some keys alike and many that lie two below them. A step leaves its
+    square times the slope or less; where f has a corner at tau, what lies beside the corner counts.
+    """
+    over = total - 1.0
+    if ALIGN == 3:
+        over = 2.0 * (total - tl.sqrt_rn(total))
+    elif ALIGN == 4:
+        bent = power * (total - tl.exp2(tl.log2(tl.maximum(total, 1e-37)) * (1.0 - 1.0 / power)))
+        over = tl.where(tl.abs(over) < 0.01, over, bent)
+    move = tl.where(slope > 0, over / tl.where(slope > 0, slope, 1.0), 0.0)
+    tau += move
+    far = slope * move * move > 1e-6
+    if ALIGN != 3:
+        far = far | ((power < 2.0) & (tl.abs(move) > 1e-5))
+    return tau, tl.max((far & (tl.abs(move) > 4e-7 * tl.abs(tau))).to(tl.int32), 0)
+
+
+@triton.jit
 def pulled(s, tau, w, dw, delta, power, ALIGN: tl.constexpr):
     """The gradient of the scores from that of the weights; delta is the mean of dw that the row takes out."""
     if ALIGN == 0:

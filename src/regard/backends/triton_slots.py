@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from .triton_dense_forward import block_of, row_side, tile
-from .triton_dense_parts import slopes
+from .triton_dense_parts import slopes, stepped
 from .triton_live import list_tiles
 from .triton_ranges import CHANGING, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of, turn_of
 
@@ -77,27 +77,12 @@ def _mark(LIVE, slope, INTERPRETED: tl.constexpr):
 
 @triton.jit
 def _stepped(tau, total, slope, power, ALIGN: tl.constexpr):
-    """Newton's step for the sum of f to the power 1 / power, and whether a row is still on its way.
-
-    That is a norm of what scores have above tau, so it falls and is convex, and steps from the left never go too far.
-    A step leaves its square times the slope or less; where f has a corner at tau, what lies beside the corner counts.
-    """
+    """A step by the sums of `_parts` over a row."""
     if ALIGN == 3:
         total, slope = 0.25 * total, 0.5 * slope
-        over = 2.0 * (total - tl.sqrt_rn(total))
-    else:
-        if ALIGN == 4:
-            total /= power
-        over = total - 1.0
-        if ALIGN == 4:
-            bent = power * (total - tl.exp2(tl.log2(tl.maximum(total, 1e-37)) * (1.0 - 1.0 / power)))
-            over = tl.where(tl.abs(over) < 0.01, over, bent)
-    move = tl.where(slope > 0, over / tl.where(slope > 0, slope, 1.0), 0.0)
-    tau += move
-    far = slope * move * move > 1e-6
-    if ALIGN != 3:
-        far = far | ((power < 2.0) & (tl.abs(move) > 1e-5))
-    return tau, tl.max((far & (tl.abs(move) > 4e-7 * tl.abs(tau))).to(tl.int32), 0)
+    elif ALIGN == 4:
+        total /= power
+    return stepped(tau, total, slope, power, ALIGN)
 
 
 @triton.jit

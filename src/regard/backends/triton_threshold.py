@@ -12,7 +12,7 @@ import triton.language as tl
 
 from .triton_collect import put_above
 from .triton_dense_forward import block_of, row_side, tile
-from .triton_dense_parts import moments, slopes, weights
+from .triton_dense_parts import moments, slopes, stepped, weights
 from .triton_ranges import CHANGING, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of
 
 
@@ -23,21 +23,6 @@ def _bound(s, tau, power, ALIGN: tl.constexpr):
     safe = tl.where(tau == -float("inf"), float("inf"), tau)[:, None]
     total, slope = tl.sum(weights(s, safe, power, ALIGN, True), 1), tl.sum(slopes(s, safe, power, ALIGN), 1)
     return tl.where(total > 1.0, tau + (total - 1.0) / tl.where(slope > 0, slope, 1.0), tau)
-
-
-@triton.jit
-def _stepped(tau, total, slope, ALIGN: tl.constexpr):
-    """Newton's step, and whether a row is still on its way; of entmax 1.5, for the root of the sum.
-
-    Both fall and are convex, so steps from the left never go too far. Halley's went where no score is, and stayed: of
-    some keys alike and many that lie two below them. A step of 1e-4 leaves what fp32 does not hold.
-    """
-    over = total - 1.0
-    if ALIGN == 3:
-        over = 2.0 * (total - tl.sqrt_rn(total))
-    move = tl.where(slope > 0, over / tl.where(slope > 0, slope, 1.0), 0.0)
-    tau += move
-    return tau, tl.max(tl.where(tl.abs(move) > tl.maximum(1e-4, 4e-7 * tl.abs(tau)), 1.0, 0.0), 0)
 
 
 @triton.jit
@@ -56,10 +41,10 @@ def _pack(VALUES, COUNTS, BOUNDS, row, tau, count, power, BM: tl.constexpr, ROOM
         value = tl.load(VALUES + at + column, mask=column < full[:, None], other=-float("inf"))
         low = tl.where(full > 0, tl.load(BOUNDS + some), float("inf"))
         step = 0
-        far = 1.0
-        while (step < STEPS) & (far > 0.0):
+        far = 1
+        while (step < STEPS) & (far > 0):
             total, slope = moments(value, low[:, None], power, ALIGN)
-            low, far = _stepped(low, total, slope, ALIGN)
+            low, far = stepped(low, total, slope, power, ALIGN)
             step += 1
         stays = (value > low[:, None]).to(tl.int32)
         tl.debug_barrier()  # all of the room has been read
@@ -144,8 +129,8 @@ def threshold_kernel(
         tau, count = _pack(VALUES, COUNTS, BOUNDS, row, tau, count, power, BM, ROOM, FEW, ALIGN, STEPS)
     tau = tl.where(tau == -float("inf"), float("inf"), tau)
     step = 0
-    far = tl.where(wide > 0, 1.0, 0.0)
-    while (step < STEPS) & (far > 0.0):
+    far = (wide > 0).to(tl.int32)
+    while (step < STEPS) & (far > 0):
         total, slope = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
         for first in range(inner, outer, BN):
             s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
@@ -160,6 +145,6 @@ def threshold_kernel(
                      PRECISION, INTERPRETED)  # fmt: skip
             more = moments(s, tau[:, None], power, ALIGN)
             total, slope = total + more[0], slope + more[1]
-        tau, far = _stepped(tau, total, slope, ALIGN)
+        tau, far = stepped(tau, total, slope, power, ALIGN)
         step += 1
     tl.store(TAU + g * n + i, tau, mask=i < n)
