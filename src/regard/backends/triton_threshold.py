@@ -129,7 +129,7 @@ def threshold_kernel(
         tau, count = _pack(VALUES, COUNTS, BOUNDS, row, tau, count, power, BM, ROOM, FEW, ALIGN, STEPS)
     tau = tl.where(tau == -float("inf"), float("inf"), tau)
     step = 0
-    far = (wide > 0).to(tl.int32)
+    far = tl.where(wide > 0, 1, 0)
     while (step < STEPS) & (far > 0):
         total, slope = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
         for first in range(inner, outer, BN):
