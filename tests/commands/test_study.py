@@ -33,12 +33,6 @@ def file(tmp_path, monkeypatch):
     return path
 
 
-def test_every_command_has_an_example():
-    for name in ("run", "status", "resume", "report", "compare", "cancel"):
-        said = call(name, "--help")
-        assert said.exit_code == 0 and f"regard study {name}" in said.output
-
-
 def test_a_study_is_run_looked_at_and_reported_by_its_folder_or_its_file(file):
     said = call("run", file, "--workers", 1)
     assert said.exit_code == 0, said.output

@@ -14,16 +14,11 @@ def call(*arguments: str):
     return CliRunner().invoke(app, ["train", *arguments])
 
 
-def test_every_task_has_its_command_and_its_command_an_example():
-    whole = call("--help").output
-    for name in [*EXPERIMENTS, "gat", "acm"]:
-        assert name in whole
-        said = call(name, "--help")
-        assert said.exit_code == 0 and f"regard train {name}" in said.output
+def test_every_task_has_its_command_with_the_options_that_all_share():
     for name in EXPERIMENTS:
-        assert all(
-            option in call(name, "--help").output for option in ("--seeds", "--small", "--device", "--attention")
-        )
+        said = call(name, "--help")
+        assert said.exit_code == 0
+        assert all(option in said.output for option in ("--seeds", "--small", "--device", "--attention"))
 
 
 def test_attention_solves_retrieval_and_uniform_weights_do_not(tmp_path):

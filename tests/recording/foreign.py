@@ -99,8 +99,7 @@ def smollm2():
     file = next(folder.glob("*.gguf")).name
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, gguf_file=file)
-        return transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file=file).eval(), tokenizer
+        return transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file=file).eval()
 
 
 def rxnmapper():
