@@ -78,7 +78,7 @@ def sizes_of(call: Call, tables: Tables, backward: bool) -> dict[str, Any]:
         "PADDED": call.ranges.lengths is not None, "KEPT": call.ranges.keep is not None,
         "SPANNED": call.low is not None,
         "PRECISION": "bf16x6" if call.v.dtype == torch.float32 else "ieee", "INTERPRETED": INTERPRETED,
-    } | ({"DVW": d_v} if backward else {"DV": d_v}) | {"DVP": padded(d_v)}  # fmt: skip
+    } | ({"DVW": d_v} if backward else {"DV": d_v}) | {"DVP": padded(d_v, call.v.dtype == torch.float32)}  # fmt: skip
 
 
 # Rows and columns of a tile, warps, stages, registers of a thread (None: as many as it likes); measured on an H200.
@@ -91,12 +91,12 @@ TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
     ("wide dot", "forward"): (64, 64, 4, 2, None),  # heads over 64, or fp32
     ("wide dot", "backward"): (64, 64, 4, 2, None),
     ("wide dot", "sparse"): (64, 64, 4, 2, None),
-    ("pair", "forward"): (64, 64, 4, 2, 168),
+    ("pair", "forward"): (64, 128, 8, 2, 128),
     ("widest pair", "forward"): (64, 64, 8, 2, 128),  # values over 128
     ("pair", "backward"): (32, 64, 4, 2, 128),
     ("pair", "once"): (64, 64, 8, 2, 128),  # both sides of the backward in one walk
     ("pair", "sparse"): (64, 64, 8, 2, 128),
-    ("fp32 pair", "forward"): (64, 64, 4, 2, 168),
+    ("fp32 pair", "forward"): (32, 64, 4, 2, 128),
     ("fp32 pair", "backward"): (32, 64, 4, 2, 128),
     ("fp32 pair", "once"): (64, 64, 8, 2, 128),
     ("fp32 pair", "sparse"): (64, 64, 8, 2, 128),
