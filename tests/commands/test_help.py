@@ -71,7 +71,7 @@ def understood(words):
 
 
 QUICK = ("taxonomy", "record", "info", "show", "look")  # their examples are run, one after the other, in one folder
-LONG = {  # why those of the others are not; each was run by hand
+LONG = {  # why those of the others are not
     "demo": "it trains models: tests/demo runs it with fewer seeds",
     "serve": "it goes on until it is stopped: tests/views/server asks it",
     "judge": "it wants a trained model: tests/commands/test_judge.py has a small one",
