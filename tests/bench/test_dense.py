@@ -6,7 +6,7 @@ from entmax import entmax15
 from torch.testing import assert_close
 
 from regard.bench.dense import PARTS, main
-from regard.bench.dense.beside import BOTH, FORWARD, Bar, Disagree, Pair, Setting
+from regard.bench.dense.beside import BACKWARD, BOTH, FORWARD, Bar, Disagree, Pair, Setting
 from regard.bench.dense.sparse import by_definition
 from regard.core.structures import Causal, Full, Window
 
@@ -103,6 +103,24 @@ def test_the_definition_of_entmax_has_the_weights_and_gradients_of_the_package(o
     pull = torch.randn_like(true)
     assert_close(mine, true)
     assert_close(torch.autograd.grad(mine, (q, k, v), pull), torch.autograd.grad(true, (q, k, v), pull))
+
+
+def test_what_cannot_be_kept_in_a_graph_is_told_and_the_other_side_is_timed():
+    class Kept(Setting):
+        def graph(self, run):
+            return run
+
+        def times(self, *runs):
+            return [float(len(run())) for run in runs]  # a gradient for each leaf, one row of the output
+
+    def waits():
+        raise RuntimeError("it waits for the card")
+
+    leaf = torch.ones(1, 2, requires_grad=True)
+    pair = Pair(Kept("cpu"), "x", lambda: leaf * 2, waits, "peer", (), [leaf, leaf])
+    refused = {"peer_graph_refused": "RuntimeError: it waits for the card"}
+    assert pair.kernels(FORWARD) == {"graph_ms": 1.0} | refused
+    assert pair.kernels(BOTH)["graph_ms"] == 2.0 and pair.kernels(BACKWARD)["graph_ms"] == 1.0  # both, less forward
 
 
 def test_without_a_gpu_it_says_so():

@@ -143,12 +143,32 @@ class Pair:
             notes["extra_mib"] = extra
         if graph:
             mine, theirs = self.setting.graph(mine), None if theirs is None else self.setting.graph(theirs)
+        else:
+            notes |= self.kernels(way)
         took = self.setting.times(*(run for run in (mine, theirs) if run is not None))
         other = took[1] if theirs is not None else None
         if "bound_ms" in notes and took[0] > 0:
             notes["of_bound"] = notes["bound_ms"] / took[0]
         name = f"{self.name}, {way}" + (", in a CUDA graph" if graph else "")
         return Result(name, "ms", took[0], other, self.peer_name, str(bar), bar.held(took[0], other, extra), notes)
+
+    def kernels(self, way: str) -> dict[str, Any]:
+        """What both sides take in a CUDA graph, where the processor has no part; why not, where one cannot be kept.
+
+        A gradient by itself belongs to the stream of its forward: there it is the difference of two graphs.
+        """
+        found: dict[str, Any] = {}
+        for name, run in (("graph_ms", self.ours), ("peer_graph_ms", self.peer)):
+            if run is None:
+                continue
+            ways = (BOTH, FORWARD) if way == BACKWARD else (way,)
+            try:
+                took = [self.setting.times(self.setting.graph(_way(run, one, self.leaves)))[0] for one in ways]
+            except Exception as problem:  # a peer may wait for the card, or compile when it is called
+                found[name.replace("_ms", "_refused")] = f"{type(problem).__name__}: {problem}"[:200]
+            else:
+                found[name] = took[0] - sum(took[1:])
+        return found
 
     def apart(self, way: str) -> dict[str, float]:
         """How far ours and the peer lie from what they should be, |x - y| / |y| at most; an error where that is far."""
