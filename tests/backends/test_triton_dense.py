@@ -85,22 +85,26 @@ def test_every_structure(score, where):
         close(*pair(score, align, over, n))
 
 
-def test_many_tiles():
-    for score, align in (("dot", "softmax"), ("dot", "sparsemax"), ("tanh", "softmax")):
-        close(*pair(score, align, Causal("end"), 70, 140))
+def test_many_tiles(small_tiles):
+    for score, align, sizes in (
+        ("dot", "softmax", (70, 140)),
+        ("dot", "sparsemax", (70, 140)),
+        ("tanh", "softmax", (40, 70)),
+    ):
+        close(*pair(score, align, Causal("end"), *sizes))
 
 
 @pytest.mark.parametrize("score", ["tanh", "distance"])
-def test_pairs_hand_their_gradient_to_both_sides_in_one_walk_or_in_two(score, monkeypatch):
+def test_pairs_hand_their_gradient_to_both_sides_in_one_walk_or_in_two(score, small_tiles, monkeypatch):
     """One program after the other adds to the same table of what queries receive: three blocks, two programs of a
     head. Where the tables would be too large, each side walks by itself."""
-    monkeypatch.setattr(launches, "AT_ONCE", 8)
-    monkeypatch.setattr(launches, "ROOMY", 1 << 16)
-    once = pair(score, "softmax", Causal("end"), 70, 140)
-    monkeypatch.setattr(launches, "ROOMY", 0)
-    twice = pair(score, "softmax", Causal("end"), 70, 140)
-    close(*once)
-    close(*twice)
+    asked, programs = launches.programs_once, []
+    monkeypatch.setattr(launches, "programs_once", lambda *call: programs.append(asked(*call)) or programs[-1])
+    monkeypatch.setattr(launches, "AT_ONCE", 4)
+    for room in (1 << 16, 0):
+        monkeypatch.setattr(launches, "ROOMY", room)
+        close(*pair(score, "softmax", Causal("end"), 40, 70))
+    assert programs == [2, 0]
 
 
 @pytest.mark.parametrize("align", ["sparsemax", "entmax15"])

@@ -37,7 +37,7 @@ def drawn(n, m, kind=torch.float32):
     ],
     ids=lambda x: x if isinstance(x, str) else type(x).__name__,
 )  # fmt: skip
-def test_outputs_and_gradients_are_those_of_repeated_keys(score, align, over):
+def test_outputs_and_gradients_are_those_of_repeated_keys(score, align, over, small_tiles):
     found = []
     for kind in (torch.float64, torch.float32):
         q, k, v = drawn(9, 11, kind)
