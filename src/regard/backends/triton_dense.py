@@ -7,7 +7,6 @@ Operators are registered here without importing Triton; kernels and launches are
 """
 
 from abc import ABC, abstractmethod
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -23,9 +22,9 @@ from .operator import operator
 from .ranges import NO_BOUND, Ranges
 from .spans import moves, spannable, spans_of
 from .triton_choose import choose
+from .triton_here import unable
 from .triton_topk import MOST, keep_best
 
-HAS_TRITON = find_spec("triton") is not None
 WIDEST = 256
 MOST_HEADS = 65535  # of a batch: the second axis of a grid
 # act(x) = linear x + bent |x|, and the number of the core in the kernels
@@ -36,9 +35,8 @@ class OnCuda(ABC):
     """Kernels of a CUDA device."""
 
     def refusals(self, plan: Plan) -> list[str]:
-        if plan.q.device.type != "cuda":
-            return ["It runs on a CUDA device."]
-        return [*([] if HAS_TRITON else ["Triton is not installed."]), *self.unfit(plan)]
+        why = unable(plan.q.device)
+        return self.unfit(plan) if why is None else [why]
 
     def passes(self, plan: Plan) -> bool:
         return few(plan)  # a kernel would be compiled for them

@@ -7,7 +7,6 @@ lists of a graph are made once and remembered for as long as its tensors live.
 """
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -22,8 +21,8 @@ from ..core.remember import remembered
 from ..core.scores import Dot as DotScore
 from ..core.scores import GATv2, ScaledDot
 from .operator import operator
+from .triton_here import unable
 
-HAS_TRITON = find_spec("triton") is not None
 WIDEST = 1024  # heads x width that one program holds in registers
 SLOPES = {"relu": 0.0, "identity": 1.0}  # leaky ReLUs by another name
 
@@ -34,11 +33,9 @@ class TritonEdges:
     def refusals(self, plan: Plan) -> list[str]:
         if not isinstance(plan.over, Neighbours):
             return ["It runs over Edges alone."]
-        if plan.q.device.type != "cuda":
-            return ["It runs on a CUDA device."]
+        if (cannot := unable(plan.q.device)) is not None:
+            return [cannot]
         why = []
-        if not HAS_TRITON:
-            why.append("Triton is not installed.")
         tensors = (plan.q, plan.k, plan.v)
         if not torch.compiler.is_compiling() and any(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
             why.append('It does not run under vmap and the other transforms of torch.func: backend="reference" does.')

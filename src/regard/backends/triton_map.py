@@ -7,7 +7,6 @@ of weights in core.
 """
 
 import functools
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,12 +15,12 @@ from torch import Tensor
 from ..core.alignments import Alignment, Entmax, Sigmoid, Softmax, Sparsemax
 from ..core.cores import Dot
 from .ranges import ranges_of
+from .triton_here import unable
 
 if TYPE_CHECKING:
     from ..core.blocks import Problem
     from ..core.lazy_maps import LazyMap
 
-HAS_TRITON = find_spec("triton") is not None
 WIDEST = 256  # of a head
 LARGEST = 128  # side of a cell that one program takes whole
 
@@ -70,7 +69,7 @@ def _whole(cell: int) -> bool:
 
 
 def _here(problem: "Problem") -> bool:
-    return HAS_TRITON and problem.device.type == "cuda" and not torch.compiler.is_compiling()
+    return not torch.compiler.is_compiling() and unable(problem.device) is None
 
 
 @functools.cache

@@ -1,0 +1,31 @@
+"""Whether a device runs the kernels that are written in Triton."""
+
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+
+HAS_TRITON = find_spec("triton") is not None
+LEAST = (8, 0)  # compute capability: older ones have no bfloat16, and Triton has no code for them
+
+
+def unable(device: torch.device) -> str | None:
+    """Why a device does not run them; None where it does."""
+    if device.type != "cuda":
+        return "It runs on a CUDA device."
+    if not HAS_TRITON:
+        return "Triton is not installed."
+    if torch.compiler.is_compiling():  # what is traced cannot ask the driver
+        return None
+    if torch.version.cuda is None:
+        return "It is written for GPUs of NVIDIA."
+    found = capability(torch.cuda.current_device() if device.index is None else device.index)
+    if found < LEAST:
+        least, has = (".".join(map(str, number)) for number in (LEAST, found))
+        return f"It needs a GPU of compute capability {least} or above; this one has {has}."
+    return None
+
+
+@cache
+def capability(index: int) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(index)
