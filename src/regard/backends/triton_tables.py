@@ -240,5 +240,6 @@ class Tables:
 
 
 def padded(width: int, full: bool = False) -> int:
-    """A power of two that a tensor core takes. full: products of fp32, which Triton 3.6 gets wrong for 16 columns."""
+    """A power of two that a tensor core takes. full: products of fp32, whose gradients came out
+    wrong on a GPU for 16 columns beside wider values (triton 3.6; the cause has not been found)."""
     return 1 << max(5 if full else 4, (width - 1).bit_length())
