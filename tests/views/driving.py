@@ -1,6 +1,11 @@
 """How a page is driven and read from a browser test."""
 
-import pytest
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any
+
+WITHIN = 60.0  # seconds, of a machine that is slow and has other things to do
 
 MAP = "document.querySelector('regard-page').shadowRoot.querySelector('regard-map')"
 
@@ -9,22 +14,53 @@ COPIED = """canvas => { const copy = document.createElement('canvas'), context =
     return context.getImageData(0, 0, copy.width, copy.height).data; }"""  # the pixels, read of a copy
 
 
+def eventually(page, read: Callable[[], Any], wanted: Any = True) -> Any:
+    """What is read becomes what is wanted, or such as wanted(found) holds of, as soon as the machine gets to it.
+
+    Nothing in these tests waits for a time: an action is followed by what is to come of it, asked for until it is so.
+    """
+    last = time.monotonic() + WITHIN
+    while True:
+        late = time.monotonic() > last
+        try:
+            found = read()
+        except Exception:  # what is read may not be there yet
+            if late:
+                raise
+        else:
+            if wanted(found) if callable(wanted) else found == wanted:
+                return found
+            assert not late, f"It stayed {found!r}; wanted was {source(wanted)}"
+        page.wait_for_timeout(20)
+
+
+def source(wanted: Any) -> str:
+    """As it is told where a test fails."""
+    return inspect.getsource(wanted).strip() if callable(wanted) else repr(wanted)
+
+
 def until(page, what: str, of: str = MAP) -> None:
-    """Until the map has something; by asking, since the page's policy forbids what wait_for_function does."""
-    for _ in range(2400):
-        if page.evaluate(f"Boolean({of}?.{what})"):
-            return
-        page.wait_for_timeout(25)
-    pytest.fail(f"The page never had {what}.")
+    """Until a part has something; by asking, since the page's policy forbids what wait_for_function does."""
+    eventually(page, lambda: page.evaluate(f"Boolean({of}?.{what})"))
 
 
-def eventually(page, read, wanted) -> None:
-    """What is read becomes what is wanted, as soon as the machine gets to it."""
-    for _ in range(2400):
-        if read() == wanted:
-            return
-        page.wait_for_timeout(25)
-    assert read() == wanted
+def says(locator, text: str):
+    """The first of what is found, once it says this."""
+    eventually(locator.page, lambda: locator.first.inner_text(timeout=1000), lambda said: text in said)
+    return locator.first
+
+
+def drawn(page) -> None:
+    """All that was asked of the page until now is drawn: for what must not change, since there is nothing to wait for.
+
+    A map that was asked for is there after some turns, what it says one turn later, its picture one frame later.
+    """
+    page.evaluate("""async () => {
+        const parts = [...document.querySelector('regard-page').shadowRoot.querySelectorAll('*')];
+        for (let turn = 0; turn < 3; turn++) {
+            await new Promise(requestAnimationFrame);
+            await Promise.all(parts.map(part => part.updateComplete));
+        } }""")
 
 
 def choice(page) -> dict:

@@ -55,6 +55,7 @@ export class RegardGraph extends Part {
     .both { display: grid; grid-template-columns: minmax(0, 1fr) 13rem; gap: 0.8rem; }
     .stage { position: relative; height: min(58vh, 35rem); min-height: 20rem; border-radius: 0.4rem; overflow: hidden; cursor: grab; }
     .stage > div, .stage > canvas { position: absolute; inset: 0; } .stage > canvas { pointer-events: none; }
+    .legend { min-width: min(18.5rem, 100%); } /* what is written there never moves the graph */
     .here { height: 1.5em; margin: 0 0 0.35rem; font-size: 0.95rem; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; } /* one line: the graph stays under the pointer */ .here b { color: var(--glow); font-variant-numeric: tabular-nums; }
     small, .note { color: var(--soft); font-size: 0.85rem; } .note { margin: 0.35rem 0 0; }
     ol { list-style: none; margin: 0; padding: 0; max-height: min(58vh, 35rem); overflow: auto; }
@@ -272,7 +273,7 @@ export class RegardGraph extends Part {
         <span><button aria-label="Zoom out" @click=${() => this.drawing?.zoom(1 / 1.6)}>−</button>
           <button aria-label="Zoom in" @click=${() => this.drawing?.zoom(1.6)}>+</button>
           <button @click=${() => this.drawing?.whole()}>Whole</button></span>
-        ${legend({ top: edges ? this.reach() : 1, scale: this.scale, below: edges?.w.some((x) => x < 0) ?? false, what: this.isolated() === null ? "weight" : "weight of this node's edges" })}
+        ${legend({ top: edges ? this.reach() : 1, scale: this.scale, below: edges?.w.some((x) => x < 0) ?? false, what: this.isolated() === null ? "weight, all nodes" : "weight, this node" })}
       </div>
       ${edges ? this.told(edges) : nothing}`;
   }

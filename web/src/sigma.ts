@@ -5,6 +5,7 @@ import { createNodeBorderProgram } from "@sigma/node-border";
 import { MultiDirectedGraph } from "graphology";
 import Sigma from "sigma";
 import { EdgeTriangleProgram } from "sigma/rendering";
+import type { CameraState } from "sigma/types";
 import type { Drawing, Heard, Look, Scene } from "./drawing";
 import { moving } from "./moving";
 
@@ -42,7 +43,7 @@ function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing
     edgeProgramClasses: { wedge: EdgeTriangleProgram }, zIndex: true, allowInvalidContainer: true, minEdgeThickness: 0.5,
     labelSize: 12, labelDensity: 1, labelGridCellSize: 80,
     labelRenderedSizeThreshold: Math.min(6, 0.45 * Math.max(...look.node.size)), minCameraRatio: 0.005, maxCameraRatio: 1.3, stagePadding: 34, inertiaDuration: 120,
-    doubleClickTimeout: 0, // two clicks on two nodes, however quick, are two clicks
+    doubleClickTimeout: -Infinity, // no two taps are near enough to be one double tap
     defaultDrawNodeHover: () => undefined, // the component draws what is pointed at
     defaultDrawNodeLabel: (context, data) => {
       context.font = `12px ${look.font}`;
@@ -57,13 +58,22 @@ function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing
   const layers = sigma.getCanvases();
   sigma.on("enterNode", ({ node }) => heard.over(Number(node)));
   sigma.on("leaveNode", () => heard.over(null));
+  sigma.on("leaveStage", ({ event }) => sigma.getMouseCaptor().emit("mousemove", { ...event, x: -1, y: -1 })); // else a node that was left straight out of the stage is never entered again
   sigma.on("clickNode", ({ node }) => heard.click(Number(node)));
   sigma.on("clickStage", () => heard.click(null));
   const still = moving(sigma, () => heard.frame());
   const wheel = (event: WheelEvent) => {
     if (event.deltaY > 0 && camera.ratio >= 1) event.stopImmediatePropagation(); // nothing farther away: the page scrolls
   };
+  let goal: CameraState | null = null; // where the camera is on its way to: what comes before it is there counts from here
+  const heading = () => goal ?? camera.getState();
+  const go = (change: Partial<CameraState>, duration: number) => {
+    const next = (goal = { ...heading(), ...change });
+    camera.animate(next, { duration }, () => void (goal = goal === next ? null : goal));
+  };
+  const alone = () => void (sigma.getMouseCaptor().clicks = 0); // else a click before its predecessor's timer has fired, as on a busy machine, would zoom
   box.addEventListener("wheel", wheel, { capture: true });
+  box.addEventListener("click", alone, { capture: true });
   return {
     show(next) {
       look = next;
@@ -79,14 +89,14 @@ function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing
       layers.labels.style.opacity = String(names);
     },
     wide: (width) => sigma.scaleSize(width),
-    zoom: (factor) => void camera.animatedZoom({ factor, duration: 120 }),
-    whole: () => void camera.animatedReset({ duration: 200 }),
+    zoom: (factor) => go({ ratio: camera.getBoundedRatio(heading().ratio / factor) }, 120),
+    whole: () => go({ x: 0.5, y: 0.5, ratio: 1, angle: 0 }, 200),
     reveal(node) {
-      const { x, y } = this.at(node);
+      const data = sigma.getNodeDisplayData(String(node))!;
+      const { x, y } = sigma.framedGraphToViewport(data, { cameraState: heading() });
       const { width, height } = sigma.getDimensions();
       if (x > 8 && y > 8 && x < width - 8 && y < height - 8) return;
-      const data = sigma.getNodeDisplayData(String(node))!;
-      void camera.animate({ x: data.x, y: data.y }, { duration: 200 });
+      go({ x: data.x, y: data.y }, 200);
     },
     resize() {
       const { width, height } = sigma.getDimensions();
@@ -96,6 +106,7 @@ function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing
     },
     close() {
       box.removeEventListener("wheel", wheel, { capture: true });
+      box.removeEventListener("click", alone, { capture: true });
       still();
       sigma.kill();
     },

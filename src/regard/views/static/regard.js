@@ -36,6 +36,7 @@ var regard=(function(e){Object.defineProperty(e,Symbol.toStringTag,{value:`Modul
     .both { display: grid; grid-template-columns: minmax(0, 1fr) 13rem; gap: 0.8rem; }
     .stage { position: relative; height: min(58vh, 35rem); min-height: 20rem; border-radius: 0.4rem; overflow: hidden; cursor: grab; }
     .stage > div, .stage > canvas { position: absolute; inset: 0; } .stage > canvas { pointer-events: none; }
+    .legend { min-width: min(18.5rem, 100%); } /* what is written there never moves the graph */
     .here { height: 1.5em; margin: 0 0 0.35rem; font-size: 0.95rem; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; } /* one line: the graph stays under the pointer */ .here b { color: var(--glow); font-variant-numeric: tabular-nums; }
     small, .note { color: var(--soft); font-size: 0.85rem; } .note { margin: 0.35rem 0 0; }
     ol { list-style: none; margin: 0; padding: 0; max-height: min(58vh, 35rem); overflow: auto; }
@@ -58,7 +59,7 @@ var regard=(function(e){Object.defineProperty(e,Symbol.toStringTag,{value:`Modul
         <span><button aria-label="Zoom out" @click=${()=>this.drawing?.zoom(1/1.6)}>−</button>
           <button aria-label="Zoom in" @click=${()=>this.drawing?.zoom(1.6)}>+</button>
           <button @click=${()=>this.drawing?.whole()}>Whole</button></span>
-        ${tt({top:t?this.reach():1,scale:this.scale,below:t?.w.some(e=>e<0)??!1,what:this.isolated()===null?`weight`:`weight of this node's edges`})}
+        ${tt({top:t?this.reach():1,scale:this.scale,below:t?.w.some(e=>e<0)??!1,what:this.isolated()===null?`weight, all nodes`:`weight, this node`})}
       </div>
       ${t?this.told(t):j}`}told(e){let{choice:t,site:n}=this.store,r=this.isolated(),i=this.hood(r??this.node(t.row)),a=e=>this.named.first===0?dt(this.named.names[e],e):dt(this.named.names[e],e<this.named.first?e:e-this.named.first),o=i.ends.reduce((e,t)=>e+t.w,0),s=i.ends[0],c=i.ends.length,l=`${c.toLocaleString(`en`)} ${c===1?`edge`:`edges`}`,u=c?`${a(i.node)} ${i.inward?`attends along`:`is attended on`} ${l}, most ${i.inward?`to`:`by`} ${s.self?`itself`:a(s.at)}:`:`${a(i.node)} ${i.inward?`attends to nobody`:`is attended by nobody`}.`,d=this.nodes.called,f=Math.abs(s?.w??0)||1,p=e=>i.inward?this.store.choose({column:e.node,...this.named.first===0?{row:i.node}:{row:i.node-this.named.first},locked:!0}):this.go(e.node),m=i.ends.find(e=>e.node===t.column&&i.inward);return k`
       <p class="here">${u} <b>${s?z(s.w):``}</b> <small>${c?`sum ${z(o)}`:``}${t.locked?` · held (Esc lets go)`:``}</small></p>
