@@ -15,6 +15,12 @@ from ..core.errors import Refused
 
 _library = Library("regard", "FRAGMENT")
 _transformed = torch._C._functorch.peek_interpreter_stack  # vmap and its like stand above autograd
+PLAIN = {Tensor, torch.nn.Parameter}
+
+
+def _alone() -> bool:
+    """Whether no mode and no profiler would see a call pass the dispatcher."""
+    return not torch._C._len_torch_dispatch_stack() and not torch._C._autograd._profiler_enabled()
 
 
 class Operator:
@@ -22,7 +28,9 @@ class Operator:
 
     def __init__(self, name: str, function: Callable[..., Any]):
         self.name, self.function = f"regard::{name}", function
-        _library.define(name + infer_schema(function, mutates_args=()))
+        schema = infer_schema(function, mutates_args=())
+        self.lists = "[]" in schema.split("->")[0]  # among the arguments
+        _library.define(name + schema)
         _library.impl(name, function, "CompositeExplicitAutograd")
         self.call = getattr(torch.ops.regard, name).default
         self.entry: Callable[..., Any] | None = None  # what autograd runs
@@ -43,31 +51,34 @@ class Operator:
         self, backward: Callable[..., Any], setup_context: "Callable[[Any, Any, Any], None] | None" = None
     ) -> None:
         """backward(ctx, *gradients of the outputs) -> a gradient for each argument, a list for a list."""
-        call = self.call
+        call, function, lists = self.call, self.function, self.lists
 
         class Differentiable(torch.autograd.Function):
             @staticmethod
-            def forward(ctx: Any, lengths: list[int | None], *flat: Any) -> Any:
-                arguments = _folded(lengths, flat)
+            def forward(ctx: Any, run: Callable[..., Any], lengths: list[int | None] | None, *flat: Any) -> Any:
+                arguments = flat if lengths is None else _folded(lengths, flat)
                 with torch._C._AutoDispatchBelowAutograd():
-                    out = call(*arguments)
+                    out = run(*arguments)
                 if setup_context is not None:
                     setup_context(ctx, arguments, out)
                 return tuple(out) if isinstance(out, list) else out
 
             @staticmethod
             def backward(ctx: Any, *grads: Any) -> Any:
-                found: list[Any] = [None]
+                found: list[Any] = [None, None]
                 for grad in backward(ctx, *grads):
                     found += grad if isinstance(grad, list) else [grad]
                 return tuple(found)
 
         def entry(*arguments: Any) -> Any:
-            lengths, flat = _unfolded(arguments)
-            if torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in flat):
-                return Differentiable.apply(lengths, *flat)
+            lengths, flat = _unfolded(arguments) if lists else (None, arguments)
+            tensors = [x for x in flat if isinstance(x, Tensor)]
+            # Nobody listens between the dispatcher and the function: it is called as it is.
+            run = function if _alone() and PLAIN.issuperset(map(type, tensors)) else call
+            if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+                return Differentiable.apply(run, lengths, *flat)
             with torch._C._AutoDispatchBelowAutograd():
-                return call(*arguments)
+                return run(*arguments)
 
         self.entry = entry
         _library.impl(self.name.removeprefix("regard::"), entry, "Autograd")

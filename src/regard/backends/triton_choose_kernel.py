@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 
 from .triton_dense_forward import block_of, row_side, tile
+from .triton_launch import launched
 from .triton_noise import uniform
 from .triton_ranges import CHANGING, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of
 
@@ -32,6 +33,7 @@ def _more(
     return higher, sums, terms, tl.maximum(best, value), index
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def choose_kernel(
     A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, INDEX, TAU, ENTROPY, n, m, left, right, scale,

@@ -27,6 +27,7 @@ from .triton_dense_parts import (
     rows_of,
     weights,
 )
+from .triton_launch import launched
 from .triton_noise import or_dropped, uniform
 from .triton_pairs import HELD, add_others, pull_pairs, through
 from .triton_ranges import CHANGING, length_of, narrowed, span_of, tiles_of, turn_of, turns_of
@@ -196,6 +197,7 @@ def _pull_head(
     return dx, dv, sums
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def pull_kernel(
     X, Y, XT, YT, XL, YL, R, READOUT, MODES, OWN, BIAS, XO, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS, LENGTHS, KEEP,

@@ -20,6 +20,7 @@ from .triton_dense_parts import (
     times,
     weights,
 )
+from .triton_launch import launched
 from .triton_noise import or_dropped, uniform
 from .triton_pairs import above, beside, deep, flat, pair_scores, places_in, row_of_places
 from .triton_ranges import (
@@ -162,6 +163,7 @@ def _soft_tile(
                    INTERPRETED)  # fmt: skip
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def softmax_kernel(
     A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, CENTRE, OUT, TAU, ROWS, n, m, left, right,
@@ -257,6 +259,7 @@ def _add(
     return acc, mean, slope
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def known_kernel(
     A, B, AT, BT, V, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, OUT, TAU, LIST, COUNTS, MEAN, n, m, left,

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import triton
 from torch import Tensor
 
 from .ranges import Ranges
@@ -13,13 +12,13 @@ from .triton_choose_kernel import choose_kernel
 from .triton_dense import side_of
 from .triton_dense_backward import pull_kernel
 from .triton_dense_forward import known_kernel, softmax_kernel
+from .triton_launch import INTERPRETED
 from .triton_live import listed
 from .triton_pairs import HELD
 from .triton_tables import DOT, LOG2E, TANH, Tables, in_parts, padded
 from .triton_threshold_launch import find_tau
 
 SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
-INTERPRETED = triton.knobs.runtime.interpret  # known when kernels are made
 AT_ONCE = 132 * 16  # warps that an H200 runs, where a thread has 128 registers
 ROOMY = 1 << 30
 
@@ -235,14 +234,16 @@ def backward(
     db = torch.empty_like(b, dtype=torch.float32 if together else b.dtype)
     # A normalised row's ds sum to 0, and are not summed: what fp32 leaves of the sum is error alone.
     zero = call.align != SIGMOID and chosen is None
-    by_row, by_key = tau.new_zeros((g, n)) if zero else tau.new_empty((g, n)), tau.new_empty((g, m))
-    moved, delta = tau, chosen
+    by_row = by_key = moved = reads = scratch = tau  # kernels want a pointer even where they write nothing
+    delta, read = chosen, call.core != DOT
+    if summed:
+        by_row, by_key = torch.zeros_like(tau) if zero else torch.empty_like(tau), tau.new_empty((g, m))
     if call.centre is not None:
         moved = torch.empty_like(tau)
     if delta is None:
         delta = torch.empty_like(tau)
-    read = call.core != DOT
-    reads = tau.new_empty((g, -(-(m if programs else n) // sizes["BM"]), tables.dp) if read else 0)
+    if read:
+        reads = tau.new_empty((g, -(-(m if programs else n) // sizes["BM"]), tables.dp))
     readout = call.readout.float().contiguous() if read and call.readout is not None else a
     normed = call.align == SOFTMAX and chosen is None and rows.shape[0] == 2
     t, norm = (rows[0], rows[-1]) if call.align == SOFTMAX and chosen is None else (tau, tau)
@@ -259,7 +260,8 @@ def backward(
     bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
     own, keys, seed = tables.own, tables.keys, noise_of(call)
     most = programs or -(-max(n, m) // sizes["BM"])
-    scratch = tau.new_empty((g, most, sizes["BM"], sizes["BN"]) if read else 0)
+    if read:
+        scratch = tau.new_empty((g, most, sizes["BM"], sizes["BN"]))
     lengths, keep = or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a)
     spans = ((call.low, call.high),) * 2
     if call.low is not None and call.high is not None:
@@ -288,7 +290,7 @@ def backward(
             )  # fmt: skip
     if programs:
         da = (totals.sum(0)[:, :n, :d] * (bend * readout)[:, None]).to(a.dtype)
-    shared = by_key.view(b.shape[0], call.group, m)  # of each head that shares a key
+    shared = by_key.view(b.shape[0], call.group, m) if summed else by_key  # of each head that shares a key
     dreadout = None
     if read:
         assert call.readout is not None

@@ -27,8 +27,10 @@ from .triton_edges_parts import (
     work_item,
 )
 from .triton_edges_weights import block
+from .triton_launch import launched
 
 
+@launched
 @triton.jit
 def score_kernel(
     items, source, edge, A, a_n, a_h, B, b_n, b_h, R, K, k_n, k_h, S, scale, slope,
@@ -56,6 +58,7 @@ def score_kernel(
         tl.store(S + place.to(tl.int64)[:, None] * H + h[None, :], s, mask=real[:, None] & head[None, :])
 
 
+@launched
 @triton.jit
 def aggregate_kernel(
     items, source, edge, V, v_n, v_h, X, x_n, x_h, P, OUT, PART, dropout, seed_ptr, item_of_batch,
@@ -91,6 +94,7 @@ def aggregate_kernel(
         put(OUT, row, acc, h, dv, H, DV, wide)
 
 
+@launched
 @triton.jit
 def value_source_kernel(
     items, target, place_of, edge, V, v_n, v_h, X, x_n, x_h, P, DOUT, g_n, g_h, g_d, DWEIGHT, DV_, DX, PART,
@@ -142,6 +146,7 @@ def value_source_kernel(
         put(DV_, row, dvalue, h, dv, H, DV, wide)
 
 
+@launched
 @triton.jit
 def key_source_kernel(
     items, target, place_of, edge, A, a_n, a_h, B, b_n, b_h, R, K, k_n, k_h, DS, DB, DK, PART, scale, slope,

@@ -28,8 +28,10 @@ from .triton_edges_parts import (
     score,
     work_item,
 )
+from .triton_launch import launched
 
 
+@launched
 @triton.jit
 def delta_kernel(OUT, DOUT, g_n, g_h, g_d, TAU, A, a_n, a_h, PACK, KIND: tl.constexpr, H: tl.constexpr,
                  DV: tl.constexpr, HP: tl.constexpr, DVP: tl.constexpr):  # fmt: skip
@@ -48,6 +50,7 @@ def delta_kernel(OUT, DOUT, g_n, g_h, g_d, TAU, A, a_n, a_h, PACK, KIND: tl.cons
         tl.store(base + 2, tl.load(A + row * a_n + h * a_h, mask=head, other=0.0).to(tl.float32), mask=head)
 
 
+@launched
 @triton.jit
 def source_kernel(
     items, target, place_of, edge, A, a_n, a_h, B, b_n, b_h, R, K, k_n, k_h, V, v_n, v_h, X, x_n, x_h,
@@ -141,6 +144,7 @@ def source_kernel(
             put(DB, row, db, h, d, H, D, wide)
 
 
+@launched
 @triton.jit
 def source_merge_kernel(
     hubs, DB, DV_, PART, H: tl.constexpr, D: tl.constexpr, DV: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr,
@@ -164,6 +168,7 @@ def source_merge_kernel(
         put(DB, row, db, h, d, H, D, head & (d < D)[None, :])
 
 
+@launched
 @triton.jit
 def target_kernel(
     items, count, source, edge, A, a_n, a_h, B, b_n, b_h, R, K, k_n, k_h, DS, DA, DR, PART, scale, slope,
@@ -215,6 +220,7 @@ def target_kernel(
         put(DR, tl.program_id(0).to(tl.int64), dr, h, d, H, D, wide)
 
 
+@launched
 @triton.jit
 def sum_kernel(hubs, OUT, PART, H: tl.constexpr, W: tl.constexpr, HP: tl.constexpr, WP: tl.constexpr):
     """The parts (H, W) of a cut row, added in order."""

@@ -14,8 +14,10 @@ import triton
 import triton.language as tl
 
 from .triton_edges_parts import LOG2E, gather, joined, kept, own, put, readout, rows, score, work_item
+from .triton_launch import launched
 
 
+@launched
 @triton.jit
 def forward_kernel(
     items, source, edge, A, a_n, a_h, B, b_n, b_h, R, K, k_n, k_h, V, v_n, v_h, X, x_n, x_h, OUT, TAU, PART,
@@ -81,6 +83,7 @@ def forward_kernel(
         tl.store(TAU + row * H + h, tau, mask=head)
 
 
+@launched
 @triton.jit
 def merge_kernel(hubs, OUT, TAU, PART, H: tl.constexpr, DV: tl.constexpr, HP: tl.constexpr, DVP: tl.constexpr):
     """Parts of a cut row, in order."""

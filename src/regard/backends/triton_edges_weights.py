@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 
 from .triton_edges_parts import LOG2E, work_item
+from .triton_launch import launched
 
 STEPS = tl.constexpr(24)  # Newton's, as in core.alignments.sparse
 EPS = tl.constexpr(1.1920929e-07)
@@ -103,6 +104,7 @@ def chosen(level, real, limit, quota, ties):
     return real & ((level > limit[None, :]) | (equal & (rank <= quota[None, :])))
 
 
+@launched
 @triton.jit
 def weights_kernel(
     work, edge, S, INDEX, bias, TOP, ROOM, MOST: tl.constexpr, ALIGN: tl.constexpr, COUNTED: tl.constexpr,
@@ -188,6 +190,7 @@ def rate(ALIGN: tl.constexpr, p, size):
         return p
 
 
+@launched
 @triton.jit
 def row_gradient_kernel(work, P, DS, MOST: tl.constexpr, ALIGN: tl.constexpr, H: tl.constexpr, HP: tl.constexpr,
                         BE: tl.constexpr):  # fmt: skip

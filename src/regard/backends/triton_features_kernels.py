@@ -18,6 +18,7 @@ turned into base 2, so that a large score is not rounded once more.
 import triton
 import triton.language as tl
 
+from .triton_launch import launched
 from .triton_pairs import one_plus, reciprocal
 from .triton_ranges import CHANGING, length_of
 
@@ -131,6 +132,7 @@ def _weigh(
     return top, sums, acc
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def features_kernel(
     A, B, V, BIAS, MODES, LENGTHS, KEEP, OUT, TOP, SUMS, n, m, left, right, factor, linear, bent, heads, keep_b, keep_h,
@@ -194,6 +196,7 @@ def _pull(
     return dx, dv, ds_sum
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def features_pull_kernel(
     X, Y, OWN, OTHER, BIAS, TOP, SHARE, DELTA, MODES, LENGTHS, KEEP, DX, DV, DBIAS, n, m, left, right, factor, linear,

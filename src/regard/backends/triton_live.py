@@ -12,6 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from .triton_dense import side_of
+from .triton_launch import launched
 from .triton_ranges import CHANGING, length_of, tiles_of
 
 
@@ -34,6 +35,7 @@ def list_tiles(LIVE, stride, LIST, COUNTS, inner, outer, tiles, SIDE: tl.constex
     return whole, count
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def list_kernel(
     LIVE, LIST, COUNTS, LENGTHS, n, m, left, right, heads, SIDE: tl.constexpr, PADDED: tl.constexpr,

@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 
 from .triton_dense_parts import weights
+from .triton_launch import launched
 from .triton_ranges import CHANGING, allowed, length_of, partial_tile, partial_tiles, tiles_of
 
 LN2 = tl.constexpr(0.6931471805599453)
@@ -80,6 +81,7 @@ def _summed(top, total, s, scale):
     return higher, total
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def tau_kernel(
     Q, K, BIAS, TAU, LENGTHS, KEEP, n, m, left, right, scale, unit, first_head, heads, keep_b, keep_h,
@@ -119,6 +121,7 @@ def _pooled(w, MASS, PEAK, at, real, BM: tl.constexpr, BN: tl.constexpr, C: tl.c
     tl.store(PEAK + at, tl.max(tl.max(parts, 3), 1), mask=real)
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def cells_kernel(
     Q, K, BIAS, OWN, TAU, LENGTHS, KEEP, MASS, PEAK, COUNT, n, m, rows, columns, left, right, scale, unit, power,
@@ -167,6 +170,7 @@ def _spread(z, power, ALIGN: tl.constexpr, WIDE: tl.constexpr):
     return tl.sum(tl.where(w > 0, w * z, 0.0), 1)
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def entropy_kernel(
     Q, K, BIAS, OWN, TAU, LENGTHS, KEEP, ENTROPY, n, m, left, right, scale, unit, power, first_head, heads, keep_b,
@@ -196,6 +200,7 @@ def entropy_kernel(
     tl.store(ENTROPY + g * n + i, -total * LN2, mask=i < n)
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def mass_kernel(
     Q, K, BIAS, OWN, TAU, LENGTHS, KEEP, MASS, n, m, left, right, scale, unit, power, first_head, heads, keep_b, keep_h,
@@ -226,6 +231,7 @@ def mass_kernel(
     tl.store(MASS + g * m + j, total, mask=j < m)
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def weights_kernel(
     Q, K, BIAS, OWN, TAU, LENGTHS, KEEP, PLACES, WEIGHTS, n, m, rows, columns, top, first, left, right, scale, unit,

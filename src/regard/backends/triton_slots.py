@@ -11,6 +11,7 @@ import triton.language as tl
 
 from .triton_dense_forward import block_of, row_side, tile
 from .triton_dense_parts import slopes, stepped
+from .triton_launch import launched
 from .triton_live import list_tiles
 from .triton_ranges import CHANGING, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of, turn_of
 
@@ -104,6 +105,7 @@ def _bound(one, two, three, power, ALIGN: tl.constexpr, STEPS: tl.constexpr, HEL
     return tau - 1e-6 - 3e-7 * tl.where(tau < float("inf"), tl.abs(tau), 0.0)
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def slots_kernel(
     A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, TAU, LIVE, LIST, COUNTS, n, m, left, right, scale,

@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .triton_launch import launched
 from .triton_pairs import PAD
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def _largest(base, size, part, PARTS: tl.constexpr, SOME: tl.constexpr):
     return tl.max(top, 0)
 
 
+@launched
 @triton.jit(do_not_specialize=FOLLOWING)
 def largest_kernel(A, B, TOPS, size_a, size_b, heads, PARTS: tl.constexpr, SOME: tl.constexpr):
     """TOPS (heads of queries, then of keys; PARTS): the largest |x| of each part of a head."""
@@ -94,6 +96,7 @@ def _vectors(base, i0, count, D: tl.constexpr, DP: tl.constexpr, PLACES: tl.cons
     return tl.load(base + i.to(tl.int64) * D + d, mask=real, other=0.0).to(tl.float32), real
 
 
+@launched
 @triton.jit(do_not_specialize=FOLLOWING)
 def tables_kernel(
     A, B, READOUT, ROW_BIAS, KEY_BIAS, TOPS, MODES, R, XT, YT, XL, YL, OWN, KEYS, n, m, stride_x, stride_y, blocks,
@@ -158,6 +161,7 @@ def tables_kernel(
             _put_across(YT + shared * WIDTH * stride_y, y, i0, WIDTH, DP, PLACES)
 
 
+@launched
 @triton.jit(do_not_specialize=FOLLOWING)
 def parts_kernel(V, PARTS, size, SOME: tl.constexpr):
     """PARTS (3, size): bfloat16 numbers whose sum is V."""

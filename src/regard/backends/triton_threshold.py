@@ -13,6 +13,7 @@ import triton.language as tl
 from .triton_collect import put_above
 from .triton_dense_forward import block_of, row_side, tile
 from .triton_dense_parts import moments, slopes, stepped, weights
+from .triton_launch import launched
 from .triton_ranges import CHANGING, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of
 
 
@@ -78,6 +79,7 @@ def _gather(s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM: tl.cons
     return tau, count, wide, live
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def threshold_kernel(
     A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, TAU, LIVE, VALUES, COUNTS, BOUNDS, n, m, left, right,

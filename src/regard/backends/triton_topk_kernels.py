@@ -14,6 +14,7 @@ import triton.language as tl
 from .triton_collect import pack_largest, put_above
 from .triton_dense_forward import block_of, row_side, tile
 from .triton_dense_parts import rows_of
+from .triton_launch import launched
 from .triton_ranges import CHANGING, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of
 
 
@@ -31,6 +32,7 @@ def _keep(s, VALUES, PLACES, COUNTS, BOUNDS, row, bound, count, first, k, BM: tl
     return bound, count
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def select_kernel(
     A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, VALUES, PLACES, COUNTS, BOUNDS, n, m, left, right,
@@ -83,6 +85,7 @@ def rows_at(base, index, real, D: tl.constexpr, DP: tl.constexpr):
     return tl.load(base + index.to(tl.int64)[:, None] * D + d[None, :], mask=mask, other=0.0).to(tl.float32)
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def average_kernel(W, INDEX, V, OUT, n, m, k, group, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr):
     """W (g, n, k): weights as they multiply values; 0 where INDEX is -1."""
@@ -110,6 +113,7 @@ def hidden(z, linear, bent, CORE: tl.constexpr):
         return linear * z + bent * tl.abs(z), linear + bent * tl.where(z > 0, 1.0, tl.where(z < 0, -1.0, below))
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def row_kernel(
     A, B, V, R, DOUT, INDEX, P, W, PARTS, DS, DA, READS, n, m, k, group, scale, linear, bent, CORE: tl.constexpr,
@@ -150,6 +154,7 @@ def row_kernel(
         tl.store(READS + (g * tl.num_programs(0) + tl.program_id(0)) * DP + d, tl.sum(read, 0))
 
 
+@launched
 @triton.jit(do_not_specialize=CHANGING)
 def key_kernel(
     A, B, R, DOUT, W, DS, ORDER, START, DB, DV_, SUMS, n, m, k, group, scale, linear, bent, CORE: tl.constexpr,

@@ -1,0 +1,76 @@
+"""Launches that cost the processor little: what Triton finds out about a call is kept, and not found out again.
+
+Triton types every argument of every launch, looks the kernel up by them, compares the globals that it was compiled with
+and asks the driver about each pointer: with seventy arguments that is longer than a small problem takes on a GPU. Here
+a call whose arguments are of known types goes to the compiled kernel at once, with pointers that are numbers.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import itemgetter, or_
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+
+INTERPRETED = triton.knobs.runtime.interpret  # known when kernels are made
+LARGE = 1 << 31  # a whole number that is of another type to Triton
+APART = 16  # memory and numbers that are multiples of it have code of their own, and so has the number 1
+
+
+def launched(kernel: Any) -> Any:
+    """@launched over @triton.jit: kernel[grid](*arguments, **constants), on the device of the tensors."""
+    return kernel if INTERPRETED else Launched(kernel)
+
+
+class Launched:
+    """A kernel whose arguments are given by position, tensors always in the same places, and constants by name."""
+
+    def __init__(self, kernel: Any):
+        self.kernel = kernel
+        self.ready: dict[tuple[Any, ...], tuple[Any, list[Any]]] = {}  # compiled, with its constants in their order
+        self.places: tuple[Callable[[Any], Sequence[Any]], ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.kernel, name)
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+        return lambda *arguments, **constants: self._launch(grid, arguments, constants)
+
+    def _launch(self, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
+        tensors_of, numbers_of, special_of, in_order = self.places or self._sort(arguments)
+        tensors, numbers = tensors_of(arguments), numbers_of(arguments)
+        device = tensors[0].get_device()
+        if device != torch.cuda.current_device():
+            with torch.cuda.device(device):
+                return self._launch(grid, arguments, constants)
+        pointers = [x.data_ptr() for x in tensors]
+        special = [2 if x == 1 else x % APART == 0 for x in special_of(arguments)]
+        key = device, *[x.dtype for x in tensors], *map(type, numbers), *special, *constants.items()
+        found = self.ready.get(key)
+        small = max(numbers, default=0) < LARGE and min(numbers, default=0) >= -LARGE
+        usual = small and reduce(or_, pointers) % APART == 0
+        if found is not None and usual:
+            compiled, last = found
+            compiled[(*grid, 1, 1)[:3]](*in_order((*pointers, *numbers)), *last)
+            return None
+        compiled = self.kernel[grid](*arguments, **constants)
+        if usual:
+            self.ready[key] = compiled, [constants[each.name] for each in self.kernel.params if each.is_constexpr]
+        return None
+
+    def _sort(self, arguments: tuple[Any, ...]) -> tuple[Callable[[Any], Sequence[Any]], ...]:
+        """Readers of the tensors, the numbers and those of them that Triton looks into; and one that puts them back."""
+        tensors = [i for i, x in enumerate(arguments) if isinstance(x, Tensor)]
+        numbers = [i for i, x in enumerate(arguments) if not isinstance(x, Tensor)]
+        special = [i for i in numbers if not self.kernel.params[i].do_not_specialize]
+        after = sorted(range(len(arguments)), key=(tensors + numbers).__getitem__)
+        self.places = tuple(map(_reader, (tensors, numbers, special, after)))
+        return self.places
+
+
+def _reader(places: list[int]) -> Callable[[Any], Sequence[Any]]:
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda given: [given[i] for i in places]
