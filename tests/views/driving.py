@@ -50,14 +50,14 @@ def says(locator, text: str):
     return locator.first
 
 
-def drawn(page) -> None:
+def drawn(page, which: str = "regard-page") -> None:
     """All that was asked of the page until now is drawn: for what must not change, since there is nothing to wait for.
 
     A map that was asked for is there after some turns, what it says one turn later, its picture one frame later.
     """
-    page.evaluate("""async () => {
-        const parts = [...document.querySelector('regard-page').shadowRoot.querySelectorAll('*')];
-        for (let turn = 0; turn < 3; turn++) {
+    page.locator(which).evaluate("""async (shown) => {
+        const parts = [...shown.shadowRoot.querySelectorAll('*')];
+        for (let turn = 0; turn < 4; turn++) {
             await new Promise(requestAnimationFrame);
             await Promise.all(parts.map(part => part.updateComplete));
         } }""")

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.views.driving import choice, spot, told, until
+from tests.views.driving import MAP, choice, drawn, eventually, says, spot, told, until
 
 import regard
 from regard.core.stored_maps import StoredMap
@@ -26,17 +26,19 @@ def test_pointing_at_a_weight_tells_it_exactly_and_every_component_follows(opene
     page.mouse.move(*spot(page, 8, 2))
     site, head = choice(page)["site"], choice(page)["head"]
     w = list(rec.maps.values())[site].weights()[0, head]
-    assert page.locator("regard-map .here").inner_text().startswith("“it” (8) attends to “keeper” (2):")
+    says(page.locator("regard-map .here"), "“it” (8) attends to “keeper” (2):")
     assert told(page) == pytest.approx(float(w[8, 2]), rel=6e-3)
-    assert page.locator("regard-text span.row").inner_text() == "it"
+    eventually(page, page.locator("regard-text span.row").inner_text, "it")
     page.mouse.click(*spot(page, 3, 4))
+    eventually(page, lambda: choice(page)["locked"])
     page.mouse.move(*spot(page, 9, 9))
+    drawn(page)
     assert (choice(page)["row"], choice(page)["column"], choice(page)["locked"]) == (3, 4, True)
 
 
 def test_tokens_that_are_html_are_shown_as_text(opened):
     page = opened(recorded(), title="<b>bold</b>")
-    assert "</script><b>x</b>" in page.locator("regard-text p").inner_text()
+    says(page.locator("regard-text p"), "</script><b>x</b>")
     assert page.locator("h1").inner_text().endswith("<b>bold</b>")
     assert page.locator("regard-page b", has_text="bold").count() == 0
 
@@ -48,15 +50,16 @@ def test_a_large_map_zooms_to_one_exact_weight(opened, monkeypatch):
     amap = regard.attend(q, k, k, over=regard.Causal()).map
     page = opened(amap)
     until(page, "head?.pairs")
-    assert "largest weight of" in page.locator("regard-map .legend").first.inner_text()
+    says(page.locator("regard-map .legend"), "largest weight of")
     page.mouse.move(*spot(page, 1200, 300))
     for _ in range(20):
         page.mouse.wheel(0, -240)
     until(page, "view.scale === 44")
+    drawn(page)
     page.mouse.move(*spot(page, 1199, 301))
-    assert (choice(page)["row"], choice(page)["column"]) == (1199, 301)
-    assert told(page) == pytest.approx(float(amap.row(1199)[0, 0, 301]), rel=6e-3)
-    assert page.locator("regard-map .legend").first.inner_text().endswith("weight")
+    eventually(page, lambda: (choice(page)["row"], choice(page)["column"]), (1199, 301))
+    eventually(page, lambda: told(page), pytest.approx(float(amap.row(1199)[0, 0, 301]), rel=6e-3))
+    eventually(page, page.locator("regard-map .legend").first.inner_text, lambda said: said.endswith("weight"))
 
 
 def test_the_map_is_driven_by_keys_and_says_where_it_is(opened):
@@ -65,8 +68,8 @@ def test_the_map_is_driven_by_keys_and_says_where_it_is(opened):
     canvas.focus()
     for key in ("PageUp", "Home", "ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
-    assert (choice(page)["row"], choice(page)["column"]) == (2, 1)
-    assert page.locator("regard-map [aria-live]").inner_text().startswith("“keeper” (2) attends to “the” (1):")
+    eventually(page, lambda: (choice(page)["row"], choice(page)["column"]), (2, 1))
+    says(page.locator("regard-map [aria-live]"), "“keeper” (2) attends to “the” (1):")
     page.keyboard.press("Enter")
     page.keyboard.press("h")
     until(page, "view.scale >= 40")
@@ -77,25 +80,25 @@ def test_the_map_is_driven_by_keys_and_says_where_it_is(opened):
 def test_choosing_a_head_in_small_shows_it_everywhere(opened):
     page = opened(recorded())
     page.locator("regard-heads select").select_option("entropy")
+    drawn(page)
     page.locator("regard-heads canvas").focus()
     before = choice(page)
     page.keyboard.press("ArrowRight" if before["head"] != 2 else "ArrowLeft")
-    now = choice(page)
-    assert (now["site"], now["head"]) != (before["site"], before["head"])
-    pressed = page.locator("regard-lines button[aria-pressed=true]")
-    assert pressed.inner_text() == str(now["head"]) == page.locator("regard-page select[aria-label=Head]").input_value()
+    chosen = lambda: [choice(page)[name] for name in ("site", "head")]  # noqa: E731
+    _, head = eventually(page, chosen, lambda now: now != [before["site"], before["head"]])
+    eventually(page, page.locator("regard-lines button[aria-pressed=true]").inner_text, str(head))
+    eventually(page, page.locator("regard-page select[aria-label=Head]").input_value, str(head))
 
 
 def test_light_and_dark_are_drawn_as_such(opened):
     shades = []
     for scheme in ("light", "dark"):
         page = opened(recorded(), scheme)
-        page.wait_for_timeout(100)
+        drawn(page)
         shades.append(
-            page.evaluate("""() => {
-            const map = document.querySelector('regard-page').shadowRoot.querySelector('regard-map');
-            const { data } = map.picture.getContext('2d').getImageData(0, 0, 400, 400);
-            return data.reduce((a, b) => a + b, 0) / data.length; }""")
+            page.evaluate(f"""() => {{
+            const {{ data }} = {MAP}.picture.getContext('2d').getImageData(0, 0, 400, 400);
+            return data.reduce((a, b) => a + b, 0) / data.length; }}""")
         )
     assert shades[0] > shades[1] + 40
 
@@ -114,4 +117,4 @@ def test_maps_of_any_shape_and_sign_open_and_are_driven_without_an_error(opened,
     page.locator("regard-map canvas").focus()
     for key in ("ArrowDown", "ArrowRight", "+", "Enter", "0", "h"):
         page.keyboard.press(key)
-    assert "head 1" in page.locator("regard-heads p").inner_text()
+    says(page.locator("regard-heads p"), "head 1")

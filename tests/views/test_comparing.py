@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from tests.views.driving import MAP, choice, eventually, number, spot, told, until
+from tests.views.driving import MAP, choice, drawn, eventually, number, says, spot, told, until
 from torch.testing import assert_close
 
 import regard
@@ -111,26 +111,26 @@ def test_pointing_tells_both_weights_and_their_difference(opened):
         page.mouse.move(*spot(page, i, j))
         site, head = choice(page)["site"], choice(page)["head"]
         x, y, d = expected(this, other, site, head, i, j)
-        assert told(page) == pytest.approx(d, abs=6e-5)
+        eventually(page, lambda: told(page), pytest.approx(d, abs=6e-5))
         said = page.locator("regard-map .here small").inner_text()
         found = re.match(r"new (\S+) · old (\S+) · new − old (\S+?)(;|$)", said)
         assert number(found[1]) == pytest.approx(x, abs=6e-5) and number(found[3]) == pytest.approx(d, abs=6e-5)
         assert found[2] == "none" if j == 2 else number(found[2]) == pytest.approx(y, abs=6e-5)
     assert "the column is only in new" in said
     page.mouse.move(*spot(page, 2, 1))
-    assert "not compared" in page.locator("regard-map .here").inner_text()
-    assert "the row is only in new" in page.locator("regard-map .here").inner_text()
+    assert "the row is only in new" in says(page.locator("regard-map .here"), "not compared").inner_text()
 
 
 def test_all_components_follow_from_one_map_to_the_other_and_to_the_difference(opened):
     this, other = recorded(FIRST, 0), recorded(SECOND, 1)
     page = opened(this, beside=other, names=("new", "old"))
     page.mouse.click(*spot(page, 3, 4))
+    eventually(page, lambda: choice(page)["locked"])
     site, head = choice(page)["site"], choice(page)["head"]
     x, y, d = expected(this, other, site, head, 3, 4)
     for name, side, value in (("new", "this", x), ("old", "other", y), ("new − old", "difference", d)):
         page.get_by_role("button", name=name, exact=True).click()
-        assert choice(page)["side"] == side
+        eventually(page, lambda: choice(page)["side"], side)
         word = page.locator("regard-text p span", has_text="sat / stood")
         near = pytest.approx(value, abs=6e-5)
         eventually(page, lambda: told(page), near)
@@ -150,13 +150,14 @@ def test_all_components_follow_from_one_map_to_the_other_and_to_the_difference(o
     page.locator("regard-map canvas").focus()
     for side in ("this", "other", "difference"):
         page.keyboard.press("d")
-        assert choice(page)["side"] == side
+        eventually(page, lambda: choice(page)["side"], side)
 
 
 def test_the_legend_is_centred_at_zero_and_colours_have_signs(opened):
     w = torch.tensor([[[0.9, 0.1], [0.5, 0.5]]])
     a, b = StoredMap((1,), w), StoredMap((1,), w.flip(-1))
     page = opened(a, beside=b)
+    drawn(page)
     scale = page.locator("regard-map .legend .scale").inner_text().split()
     assert scale == ["−0.8000", "0", "+0.8000"]
     shade = page.evaluate(
@@ -174,11 +175,10 @@ def test_heads_stand_in_the_order_of_their_change(opened):
     w = torch.rand(5, 6, 6).softmax(-1)
     moved = torch.tensor([0.1, 0.9, 0.0, 0.5, 0.3])[:, None, None]
     page = opened(StoredMap((5,), w), beside=StoredMap((5,), (1 - moved) * w + moved * torch.eye(6)))
-    places = page.evaluate(
-        "document.querySelector('regard-page').shadowRoot.querySelector('regard-heads').places.map(p => p.head)"
-    )
-    assert places == [1, 3, 4, 0, 2] and choice(page)["head"] == 1
-    assert "% elsewhere" in page.locator("regard-heads p").inner_text()
+    order = "document.querySelector('regard-page').shadowRoot.querySelector('regard-heads').places.map(p => p.head)"
+    eventually(page, lambda: page.evaluate(order), [1, 3, 4, 0, 2])
+    assert choice(page)["head"] == 1
+    says(page.locator("regard-heads p"), "% elsewhere")
 
 
 def test_large_maps_are_compared_from_cells_down_to_single_weights(opened, monkeypatch):
@@ -192,7 +192,7 @@ def test_large_maps_are_compared_from_cells_down_to_single_weights(opened, monke
     other.rows = other.columns = words[3:]
     page = opened(this, beside=other)
     until(page, "both?.single")
-    assert "farthest from 0 this − other of" in page.locator("regard-map .legend").first.inner_text()
+    says(page.locator("regard-map .legend"), "farthest from 0 this − other of")
     whole = this.weights()[0, 0]
     d = whole.clone()
     d[3:, 3:] -= other.weights()[0, 0]
@@ -206,8 +206,10 @@ def test_large_maps_are_compared_from_cells_down_to_single_weights(opened, monke
     for _ in range(20):
         page.mouse.wheel(0, -240)
     until(page, "view.scale === 44")
+    drawn(page)
     page.mouse.move(*spot(page, 599, 301))
-    assert told(page) == pytest.approx(float(d[599, 301]), abs=6e-5)
+    eventually(page, lambda: choice(page)["row"], 599)
+    eventually(page, lambda: told(page), pytest.approx(float(d[599, 301]), abs=6e-5))
 
 
 def test_hostile_names_of_sides_and_tokens_stay_text(opened):

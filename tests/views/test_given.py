@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import average_precision_score
-from tests.views.driving import choice, eventually
+from tests.views.driving import choice, eventually, says
 
 import regard
 from regard.core.stored_maps import StoredMap
@@ -77,13 +77,12 @@ def test_the_front_end_measures_overlap_as_scikit_learn_does():
 def test_marks_stand_beside_the_weights_with_their_overlap(opened):
     amap = marked()
     page = opened(amap, rationale=MARKS)
-    page.locator("regard-text .marked").wait_for()
-    on = page.locator("regard-text .marked span.on").all_inner_texts()
-    assert on == ["<i>gripping</i>", "dull", "scenes"]
+    on = page.locator("regard-text .marked span.on")
+    eventually(page, on.all_inner_texts, ["<i>gripping</i>", "dull", "scenes"])
     for mean in (False, True):
         if mean:
             page.locator("regard-text label", has_text="mean of all rows").locator("input").check()
-            page.locator("regard-text .both small", has_text="on average").wait_for()
+            says(page.locator("regard-text .both"), "on average")
         w = amap.weights()[choice(page)["head"]]
         weights = (w.mean(0) if mean else w[choice(page)["row"]]).double().numpy()
         said = page.locator("regard-text .note").inner_text()
@@ -111,6 +110,6 @@ def test_heads_are_sorted_by_the_importance_that_was_given(opened):
     page.locator("regard-heads select").select_option("importance")
     order = "document.querySelector('regard-page').shadowRoot.querySelector('regard-heads').places.map(p => p.head)"
     eventually(page, lambda: page.evaluate(order), [1, 3, 0, 2])
-    assert "importance" in page.locator("regard-heads p").inner_text()
+    says(page.locator("regard-heads p"), "importance")
     plain = opened(StoredMap((4,), torch.rand(4, 5, 5).softmax(-1)))
     assert plain.locator("regard-heads option[value=importance], regard-heads option[value=change]").count() == 0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.views.driving import COPIED, choice, number, until
+from tests.views.driving import COPIED, choice, drawn, eventually, number, says, until
 
 import regard
 from regard.views import Picture
@@ -29,7 +29,7 @@ def shown(opened):
     def show(amap, scheme="light", **how):
         page = opened(amap, scheme, image=picture(**how))
         until(page, "ready", IMAGE)
-        page.wait_for_timeout(100)
+        drawn(page)
         return page
 
     return show
@@ -63,20 +63,21 @@ def test_the_first_token_is_the_query_and_a_click_makes_a_patch_it(shown):
     assert choice(page)["row"] == 0
     page.mouse.move(*spot(page, 25, 15))
     head = choice(page)["head"]
-    assert page.locator("regard-image .here").inner_text().startswith("token 0 attends to patch 2, 3:")
+    says(page.locator("regard-image .here"), "token 0 attends to patch 2, 3:")
     assert told(page) == pytest.approx(float(amap.weights()[0, head, 0, 7]), abs=6e-5)
     page.mouse.click(*spot(page, 35, 25))
     page.mouse.move(*spot(page, 5, 5))
-    assert (choice(page)["row"], choice(page)["column"], choice(page)["locked"]) == (12, 1, True)
-    assert told(page) == pytest.approx(float(amap.weights()[0, head, 12, 1]), abs=6e-5)
+    held = ("row", "column", "locked")
+    eventually(page, lambda: [choice(page)[name] for name in held], [12, 1, True])
+    eventually(page, lambda: told(page), pytest.approx(float(amap.weights()[0, head, 12, 1]), abs=6e-5))
     page.mouse.move(*spot(page, 43, 5))  # unseen: nothing is there
+    drawn(page)
     assert choice(page)["column"] == 1
 
 
 def test_a_patch_is_as_bright_as_its_weight_and_no_pixel_is_between_two(shown):
     amap = looked(heads=1)
     page = shown(amap)
-    page.mouse.move(5, 5)
     w = amap.weights()[0, 0, 0, 1:]
     middles = [(10 * c + 5, 10 * r + 7) for r in range(3) for c in range(4)]
     inside = [(10 * c + 2, 10 * r + 3) for r in range(3) for c in range(4)]
@@ -87,9 +88,8 @@ def test_a_patch_is_as_bright_as_its_weight_and_no_pixel_is_between_two(shown):
     assert red[best] == red.max() and red[least] == red.min() and red[best] > red[least] + 60
     assert len({tuple(x) for x in colours(page, [(43, 5), (5, 32), (44, 33)])}) == 1  # what no patch covers
     page.locator("regard-image label", has_text="smoothed").locator("input").check()
-    page.wait_for_timeout(100)
-    assert "only the centres are weights" in page.locator("regard-image .note").inner_text()
-    assert colours(page, inside) != seen
+    says(page.locator("regard-image .note"), "only the centres are weights")
+    eventually(page, lambda: colours(page, inside) != seen)
 
 
 def test_the_share_of_tokens_that_stand_for_no_patch_is_said(shown):
@@ -111,8 +111,7 @@ def test_boxes_have_their_share_beside_their_area_and_names_are_text(shown):
     assert page.locator("regard-image img").count() == 0
     with_marks = colours(page, [(15, 6)])
     page.locator("regard-image label", has_text="boxes and fixations").locator("input").uncheck()
-    page.wait_for_timeout(100)
-    assert colours(page, [(15, 6)]) != with_marks
+    eventually(page, lambda: colours(page, [(15, 6)]) != with_marks)
 
 
 def test_keys_move_over_patches_and_choose_the_query(shown):
@@ -122,13 +121,12 @@ def test_keys_move_over_patches_and_choose_the_query(shown):
     page.locator("regard-image canvas").focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowDown"):
         page.keyboard.press(key)
-    assert choice(page)["column"] == 10
+    eventually(page, lambda: choice(page)["column"], 10)
     page.keyboard.press("Enter")
-    assert choice(page)["row"] == 10
-    said = page.locator("regard-image [aria-live]").inner_text()
-    assert said.startswith("patch 3, 2 attends to patch 3, 2:")
+    eventually(page, lambda: choice(page)["row"], 10)
+    says(page.locator("regard-image [aria-live]"), "patch 3, 2 attends to patch 3, 2:")
     page.keyboard.press("Home")
-    assert choice(page)["row"] == 0
+    eventually(page, lambda: choice(page)["row"], 0)
 
 
 def test_who_attends_to_a_patch_can_be_asked_too(shown):
@@ -137,8 +135,8 @@ def test_who_attends_to_a_patch_can_be_asked_too(shown):
     page.locator("regard-image select[aria-label^=What]").select_option("column")
     page.mouse.click(*spot(page, 15, 15))
     page.mouse.move(*spot(page, 5, 5))
-    assert (choice(page)["row"], choice(page)["column"]) == (1, 6)
-    assert told(page) == pytest.approx(float(amap.weights()[0, 0, 1, 6]), abs=6e-5)
+    eventually(page, lambda: (choice(page)["row"], choice(page)["column"]), (1, 6))
+    eventually(page, lambda: told(page), pytest.approx(float(amap.weights()[0, 0, 1, 6]), abs=6e-5))
 
 
 def test_words_that_look_at_a_picture_choose_by_the_map_and_a_site_without_patches_says_so(opened):
@@ -150,12 +148,10 @@ def test_words_that_look_at_a_picture_choose_by_the_map_and_a_site_without_patch
     page = opened(rec, image=Picture(np.zeros((30, 40), np.uint8), grid=GRID, skip=0))
     until(page, "ready", IMAGE)
     page.evaluate("document.querySelector('regard-page').store.choose({ site: 0, row: 2 })")
-    page.wait_for_timeout(100)
+    drawn(page)
     page.mouse.click(*spot(page, 15, 25))
-    assert (choice(page)["row"], choice(page)["column"]) == (2, 9)
+    eventually(page, lambda: (choice(page)["row"], choice(page)["column"]), (2, 9))
     page.evaluate("document.querySelector('regard-page').store.choose({ site: 1 })")
-    page.wait_for_timeout(100)
-    assert "fewer than the picture's 3 × 4 patches" in page.locator("regard-image .note").inner_text()
+    says(page.locator("regard-image .note"), "fewer than the picture's 3 × 4 patches")
     page.evaluate("document.querySelector('regard-page').store.choose({ site: 0 })")
-    page.wait_for_timeout(150)
-    assert page.locator("regard-image canvas").is_visible()
+    eventually(page, page.locator("regard-image canvas").is_visible)

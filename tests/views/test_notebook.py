@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.views.driving import eventually
 from tests.views.jupyter import serving
 
 import regard
@@ -188,18 +189,14 @@ def test_jupyterlab_shows_a_record_to_point_at_python_reads_the_choice_and_nbcon
             page.mouse.click(*page.evaluate(SPOT, [1, 3, 5]))
             for key in ("ArrowDown", "0", "0", "d", "d"):  # keys of the map, and of no notebook
                 page.keyboard.press(key)
-            page.wait_for_timeout(600)
-            assert cells.count() == 3 and "#" not in page.url
             cells.nth(2).locator(".cm-content").click()
-            page.keyboard.press("Shift+Enter")
+            assert cells.count() == 3 and "#" not in page.url
+            page.keyboard.press("Shift+Enter")  # at once: what was chosen is known to Python all the same
             said = cells.nth(2).locator(".jp-OutputArea-output").inner_text()
             site = list(rec.maps)[page.evaluate("document.querySelectorAll('regard-page')[1].store.choice.site")]
             assert re.fullmatch(rf"chosen \('{re.escape(site)}', \d, 4, 5, True\)", said.strip())
             page.keyboard.press("Control+s")
-            for _ in range(600):
-                if (room / "book.ipynb").read_text().count('"image/png": "') == 2:
-                    break
-                page.wait_for_timeout(100)
+            eventually(page, lambda: (room / "book.ipynb").read_text().count('"image/png": "'), 2)
         finally:
             print((room / "log").read_text()[-3000:])  # told where the test fails
             browser.close()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.views.driving import MAP, eventually, spot, until
+from tests.views.driving import MAP, choice, drawn, eventually, says, spot, until
 
 import regard
 from regard.core.stored_maps import StoredMap
@@ -46,11 +46,12 @@ def test_what_may_not_meet_is_hatched_and_told_in_every_form(opened, monkeypatch
     page = opened(amap)
     if form == "cells":
         until(page, "head?.pairs")
-    assert "may not meet" in page.locator("regard-map .bar").inner_text()
+    says(page.locator("regard-map .bar"), "may not meet")
     page.mouse.move(*spot(page, 2, n - 2))
-    assert "they may not meet" in page.locator("regard-map .here").inner_text()
+    says(page.locator("regard-map .here"), "they may not meet")
     page.mouse.move(*spot(page, n - 2, 2))
-    assert "may not" not in page.locator("regard-map .here").inner_text()
+    eventually(page, lambda: (choice(page)["row"], choice(page)["column"]), (n - 2, 2))
+    eventually(page, page.locator("regard-map .here").inner_text, lambda said: "may not" not in said)
     read = f"""() => {{ const c = {MAP}.picture, copy = document.createElement('canvas');
         copy.width = c.width; copy.height = c.height;
         const g = copy.getContext('2d', {{ willReadFrequently: true }});
@@ -64,4 +65,5 @@ def test_what_may_not_meet_is_hatched_and_told_in_every_form(opened, monkeypatch
 
 def test_a_map_without_a_structure_has_no_hatching(opened):
     page = opened(StoredMap((1,), torch.eye(5)[None]))
+    drawn(page)
     assert "may not" not in page.locator("regard-map .bar").inner_text()

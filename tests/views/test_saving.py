@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
-from tests.views.driving import choice, spot, until
+from tests.views.driving import choice, drawn, eventually, says, spot, until
 
 import regard
 from regard.core.stored_maps import StoredMap
@@ -51,8 +51,10 @@ def test_a_table_of_a_part_has_that_part_alone_and_one_of_too_much_says_so(opene
     page = opened(regard.attend(q, q, q).map)
     until(page, "head?.pairs")
     page.locator("regard-map .savers button", has_text="CSV").click()
-    assert "1,440,000 weights are in sight" in page.locator("regard-map [role=status]").inner_text()
+    says(page.locator("regard-map [role=status]"), "1,440,000 weights are in sight")
+    drawn(page)
     page.mouse.click(*spot(page, 700, 300))
+    eventually(page, lambda: choice(page)["locked"])
     page.locator("regard-map canvas").focus()
     page.keyboard.press("Enter")
     until(page, "view.scale === 44")
@@ -79,16 +81,17 @@ def test_pictures_are_png_of_what_is_drawn(opened):
     w = torch.zeros(1, 2, 2)
     w[0, 0, 0] = w[0, 1, 1] = 1
     page = opened(StoredMap((1,), w))
+    drawn(page)
     for part in ("map", "lines"):
         made = saved(page, part, "PNG")
         assert made[:8] == b"\x89PNG\r\n\x1a\n"
     made = saved(page, "map", "PNG")
     size = int.from_bytes(made[16:20], "big"), int.from_bytes(made[20:24], "big")
-    drawn = page.evaluate(
+    canvas = page.evaluate(
         "(() => { const c = document.querySelector('regard-page').shadowRoot.querySelector('regard-map')"
         ".shadowRoot.querySelector('canvas'); return [c.width, c.height]; })()"
     )
-    assert list(size) == drawn
+    assert list(size) == canvas
     shades = page.evaluate(
         """async (bytes) => { const b = await createImageBitmap(new Blob([new Uint8Array(bytes)], {type: 'image/png'}));
         const c = document.createElement('canvas'); c.width = b.width; c.height = b.height;
@@ -105,6 +108,8 @@ def test_pictures_are_png_of_what_is_drawn(opened):
 def test_lines_and_text_are_drawings_with_names_as_text(opened):
     page = opened(map_of(HOSTILE))
     page.mouse.click(*spot(page, 4, 2))
+    eventually(page, lambda: (choice(page)["row"], choice(page)["locked"]), (4, True))
+    drawn(page)
     lines = ElementTree.fromstring(saved(page, "lines", "SVG"))
     names = [x.text for x in lines.iter(f"{SVG}text")]
     assert names[:2] == HOSTILE[:2] and names[2].startswith("</text><scr")

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 import torch
-from tests.views.driving import choice, eventually, number
+from tests.views.driving import choice, eventually, number, says
 
 import regard
 from regard.views.bundle import joined
@@ -80,8 +80,8 @@ def test_each_step_shows_what_the_new_token_attended_to(opened):
     for step, row in enumerate(rows):
         wanted = torch.nn.functional.pad(row.mean(0), (0, 7 - row.shape[-1]))
         eventually(page, lambda: weights_shown(page), pytest.approx(wanted.tolist(), abs=6e-5))
-        said = page.locator("regard-steps .now").inner_text()
-        assert said == f"step {step + 1} of 4: wrote {'…' if step == 3 else f'“{WROTE[step].strip()}”'}"
+        wrote = "…" if step == 3 else f"“{WROTE[step].strip()}”"
+        eventually(page, page.locator("regard-steps .now").inner_text, f"step {step + 1} of 4: wrote {wrote}")
         assert choice(page)["row"] == 3 + step  # shared with the map, the lines and the text
         new = page.locator("regard-steps span.new")
         assert (new.inner_text() == WROTE[step].strip()) if step < 3 else new.count() == 0
@@ -94,29 +94,35 @@ def test_each_step_shows_what_the_new_token_attended_to(opened):
 
 def test_steps_play_pause_slide_and_go_where_a_token_is_clicked(opened):
     page = opened(generated()[0])
+    row = lambda: choice(page)["row"]  # noqa: E731
     page.locator("regard-steps p.running span", has_text="mat").click()
-    assert choice(page)["row"] == 4
+    eventually(page, row, 4)
     play = page.locator("regard-steps button.play")
-    page.clock.install()  # time goes on when it is told to
+    page.clock.install(time=0)
+    page.clock.pause_at(3600)  # from here on time goes on when it is told to, and else never
     play.click()
-    for row in (5, 6, 6):
+    pressed = lambda: play.get_attribute("aria-pressed")  # noqa: E731
+    eventually(page, pressed, "true")
+    for at in (5, 6, 6):
         page.clock.run_for(800)
-        assert choice(page)["row"] == row
-    assert play.get_attribute("aria-pressed") == "false"  # the end
+        eventually(page, row, at)
+    eventually(page, pressed, "false")  # the end
     play.click()
+    eventually(page, pressed, "true")
     page.clock.run_for(800)
-    assert play.get_attribute("aria-pressed") == "true" and choice(page)["row"] == 4  # from the beginning
+    eventually(page, lambda: (pressed(), row()), ("true", 4))  # from the beginning
     play.click()
+    eventually(page, pressed, "false")
     page.clock.run_for(5000)
-    assert play.get_attribute("aria-pressed") == "false" and choice(page)["row"] == 4
+    assert (pressed(), row()) == ("false", 4)
     page.locator("regard-steps input[type=range]").fill("0")
-    assert choice(page)["row"] == 3
+    eventually(page, row, 3)
     page.locator("regard-steps .steps").focus()
     for _ in range(9):
         page.keyboard.press("ArrowRight")
-    assert choice(page)["row"] == 6
+    eventually(page, row, 6)
     page.keyboard.press("Home")
-    assert choice(page)["row"] == 3
+    eventually(page, row, 3)
 
 
 def test_cross_attention_is_shown_on_the_source_and_what_was_written_stands_below(opened):
@@ -131,10 +137,10 @@ def test_cross_attention_is_shown_on_the_source_and_what_was_written_stands_belo
     steps = [amap for name, amap in rec.maps.items() if "EncDec" in name]
     wanted = steps[1].weights()[0, :, 0].mean(0).tolist()
     eventually(page, lambda: weights_shown(page), pytest.approx(wanted, abs=6e-5))
-    assert page.locator("regard-steps .written span.new").inner_text() == "t1"
+    eventually(page, page.locator("regard-steps .written span.new").inner_text, "t1")
     once = next(i for i, name in enumerate(names) if name.startswith("encoder"))
     page.locator("regard-page select[aria-label=Site]").select_option(str(once))
-    assert page.locator("regard-steps small").inner_text().startswith("This site ran once")
+    says(page.locator("regard-steps small"), "This site ran once")
 
 
 def test_a_page_without_a_generation_has_no_steps(opened):

@@ -28,14 +28,19 @@ export function render({ model, el }: { model: Model; el: HTMLElement }): () => 
   el.addEventListener("keydown", (event) => event.stopPropagation());
   let timer = 0;
   const tell = () => {
+    if (!timer) return;
     clearTimeout(timer);
-    timer = setTimeout(() => {
-      model.set("chosen", store.choice);
-      model.save_changes();
-    }, QUIET);
+    timer = 0;
+    model.set("chosen", store.choice);
+    model.save_changes();
   };
+  const later = () => {
+    clearTimeout(timer);
+    timer = setTimeout(tell, QUIET);
+  };
+  for (const left of ["pointerleave", "focusout"]) el.addEventListener(left, tell); // before a cell that reads it can run
   const told = () => store.choose(model.get("chosen"));
-  store.addEventListener("choice", tell);
+  store.addEventListener("choice", later);
   model.on("change:chosen", told);
   const asked = model.get("chosen");
   if (Object.keys(asked).length) store.choose(asked);

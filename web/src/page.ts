@@ -22,12 +22,14 @@ export function addressed(hash: string): number[] | null {
 }
 
 /** Where a page opens: the head that looks hardest at other tokens than the first, the last and its neighbours; of two
- * maps, the head and the weight that changed most; of a generation, a row that wrote. */
+ * maps, the head and the weight that changed most; of a generation, a row that wrote. What somebody chose meanwhile stays. */
 export async function start(store: Store, hash: string): Promise<void> {
   const asked = addressed(hash);
   if (asked) return store.choose({ site: asked[0], head: asked[1], row: asked[2], column: asked[3], locked: true });
   let most = -1;
   let best = { site: 0, head: 0 };
+  const taken = () => store.choice.locked || store.choice.site !== best.site || store.choice.head !== best.head;
+  if (taken()) return;
   const generated = store.data.sites.some((site) => site.steps);
   store.data.sites.forEach((site, s) => (!generated || site.steps) &&
     site.numbers.forEach((numbers, head) => {
@@ -40,8 +42,9 @@ export async function start(store: Store, hash: string): Promise<void> {
   const row = Math.max(first, Math.floor(site.n / 2));
   store.choose({ ...best, row, column: Math.min(row, site.m - 1) });
   const head = await store.head(best.head, best.site);
-  if (head instanceof EdgeHead) return store.choose(store.choice.locked ? {} : head.graph.opening());
-  if (store.data.about.image?.skip && !store.choice.locked) return store.choose({ row: 0 });
+  if (taken()) return;
+  if (head instanceof EdgeHead) return store.choose(head.graph.opening());
+  if (store.data.about.image?.skip) return store.choose({ row: 0 });
   if (!head.dense) return;
   let top = 0;
   const place = { row: store.choice.row, column: store.choice.column };
@@ -53,7 +56,7 @@ export async function start(store: Store, hash: string): Promise<void> {
         [place.row, place.column] = [i, j];
       }
     }
-  if (!store.choice.locked) store.choose(place);
+  store.choose(place);
 }
 
 export class RegardPage extends LitElement {

@@ -7,6 +7,7 @@ import time
 import pytest
 import torch
 from tests.small_models import saved
+from tests.views.driving import drawn, eventually, says
 from tests.views.server.conftest import TOKEN, WORDS
 from torch.nn import functional as F
 
@@ -32,8 +33,9 @@ def show(browser, address):
     """The application in a browser that says nothing on the console."""
     said, pages = [], []
 
-    def open_at(token: str = TOKEN, quiet: bool = True):
+    def open_at(token: str = TOKEN, quiet: bool = True, before=lambda page: None):
         page = browser.new_page(viewport={"width": 1300, "height": 1000})
+        before(page)
         if quiet:
             page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
@@ -51,24 +53,13 @@ def show(browser, address):
     assert said == []
 
 
-def until(locator, text: str):
-    """Until it says something."""
-    for _ in range(2400):
-        if locator.count() and text in locator.first.inner_text():
-            return locator.first
-        time.sleep(0.025)
-    return pytest.fail(
-        f"It never said {text!r}: {locator.first.inner_text() if locator.count() else 'it is not there'}"
-    )
-
-
 def read(page, text: str = TEXT):
     """Type a text and see it."""
-    until(page.locator("regard-live h2"), "What small-bert reads")
+    says(page.locator("regard-live h2"), "What small-bert reads")
     page.locator("regard-live textarea").fill(text)
     page.get_by_role("button", name="See", exact=True).click()
-    until(page.locator("regard-text .running"), text.split()[-1])
-    until(page.locator("regard-map .here"), "attends to")
+    says(page.locator("regard-text .running"), text.split()[-1])
+    says(page.locator("regard-map .here"), "attends to")
     return page
 
 
@@ -81,84 +72,84 @@ def sentence(desk, *changes):
 
 def test_the_address_with_its_token_opens_and_the_token_leaves_the_address(show, address):
     page = show()
-    until(page.locator("regard-live h2"), "What small-bert reads")
+    says(page.locator("regard-live h2"), "What small-bert reads")
     assert page.url == f"{address}/"
     page.reload()  # the cookie lets in
-    until(page.locator("regard-live h2"), "What small-bert reads")
+    says(page.locator("regard-live h2"), "What small-bert reads")
     assert page.evaluate("document.cookie") == "", "scripts cannot read it"
 
 
 def test_a_wrong_token_shows_a_plain_page_that_says_what_to_do(show):
     page = show("wrong", quiet=False)
-    assert "needs its key" in page.locator("h1").inner_text()
-    assert "regard serve" in page.locator("p").inner_text()
+    says(page.locator("h1"), "needs its key")
+    says(page.locator("p"), "regard serve")
 
 
 def test_a_record_of_the_folder_is_browsed_to_and_shows_its_weights(show, folder):
     page = show()
     page.get_by_role("button", name="Open …").click()
-    until(page.locator("regard-shelf ul"), "inner/small.regard")
+    says(page.locator("regard-shelf ul"), "inner/small.regard")
     page.locator("regard-shelf li button", has_text="run.regard").click()
     record = page.locator(".about + regard-page")
-    until(record.locator("regard-map .here"), "attends to")
+    says(record.locator("regard-map .here"), "attends to")
     record.locator("regard-map canvas").focus()
     for key in ("PageUp", "Home", "ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
-    here = until(record.locator("regard-map .here"), "“keeper” (2) attends to “the” (1)")
+    here = says(record.locator("regard-map .here"), "“keeper” (2) attends to “the” (1)")
     choice = record.evaluate("x => x.store.choice")
     rec = regard.load(folder / "run.regard")
     expected = float(list(rec.maps.values())[choice["site"]].weights()[0, choice["head"], 2, 1])
     assert float(here.locator("b").inner_text().replace("−", "-")) == pytest.approx(expected, abs=6e-5)
-    assert WORDS[3] in record.locator("regard-text .running").inner_text(), "a script is text"
+    says(record.locator("regard-text .running"), WORDS[3])  # a script is text
 
 
 def test_double_clicking_a_token_shows_the_new_output_beside_the_old(show, desk):
     page = read(show())
     before = sentence(desk)
-    until(page.locator("regard-told table"), f"{float(before.norm()):.4f}")
+    says(page.locator("regard-told table"), f"{float(before.norm()):.4f}")
     page.locator("regard-text .running span", has_text="cat").dblclick()
-    until(page.locator("regard-live .changes"), "“cat” (2) masked")
+    says(page.locator("regard-live .changes"), "“cat” (2) masked")
     after = sentence(desk, MaskTokens([2]))
     near = float(F.cosine_similarity(before, after, dim=0))
-    until(page.locator("regard-told .says"), f"{near:.4f}")
+    says(page.locator("regard-told .says"), f"{near:.4f}")
     table = page.locator("regard-told table").inner_text()
     assert f"{float(before.norm()):.4f}" in table and f"{float(after.norm()):.4f}" in table
-    assert page.locator("regard-text .running span.gone").inner_text() == "cat"
+    eventually(page, page.locator("regard-text .running span.gone").inner_text, "cat")
     shown = page.locator("regard-page .sides button[aria-pressed=true]")
-    assert shown.inner_text() == "changed − before"
+    eventually(page, shown.inner_text, "changed − before")
     page.locator("regard-page .sides button", has_text="changed").first.click()
     page.locator("regard-map canvas").focus()
     for key in ("Home", "ArrowRight", "ArrowRight"):
         page.keyboard.press(key)
-    here = until(page.locator("regard-map .here"), "attends to “cat” (2)")
-    assert here.locator("b").inner_text() == "none" and "before 0." in here.inner_text()
+    here = says(page.locator("regard-map .here"), "attends to “cat” (2)")
+    eventually(page, here.locator("b").inner_text, "none")
+    assert "before 0." in here.inner_text()
     page.get_by_role("button", name="Reset").click()
     page.locator("regard-live .changes").wait_for(state="detached")
-    until(page.locator("regard-map .here"), "attends to")
-    assert page.locator("regard-page .sides").count() == 0
+    says(page.locator("regard-map .here"), "attends to")
+    eventually(page, page.locator("regard-page .sides").count, 0)
 
 
 def test_double_clicking_a_head_makes_it_uniform_and_changes_stack(show):
     page = read(show())
     heads = page.locator("regard-heads canvas")
-    places = page.locator("regard-heads").evaluate(
-        "x => x.places.map(p => [p.x + x.side / 2, p.y + x.side / 2, p.site, p.head])"
-    )
+    grid = "x => x.places.map(p => [p.x + x.side / 2, p.y + x.side / 2, p.site, p.head])"
+    places = eventually(page, lambda: page.locator("regard-heads").evaluate(grid), lambda found: len(found) == 4)
     x, y = next(place for *place, site, head in places if (site, head) == (1, 0))
     heads.dblclick(position={"x": x, "y": y})
-    until(page.locator("regard-live .changes"), "head 1.0 uniform")
+    says(page.locator("regard-live .changes"), "head 1.0 uniform")
     page.locator("regard-page .sides button", has_text="changed").first.click()
     page.locator("regard-page select[aria-label=Site]").select_option("1")
     page.locator("regard-page select[aria-label=Head]").select_option("0")
-    here = until(page.locator("regard-map .here"), "attends to")
-    until(page.locator("regard-map .here b"), "0.1250")  # eight tokens
-    assert "changed 0.1250" in here.inner_text()
+    here = says(page.locator("regard-map .here"), "attends to")
+    says(page.locator("regard-map .here b"), "0.1250")  # eight tokens
+    says(here, "changed 0.1250")
     page.locator("regard-lines canvas").dblclick(position={"x": 40, "y": 26 + 3.5 * 21})
-    until(page.locator("regard-live .changes"), "“sat” (3) masked")
-    until(page.locator("regard-map .here b"), "0.1429")  # seven are left
+    says(page.locator("regard-live .changes"), "“sat” (3) masked")
+    says(page.locator("regard-map .here b"), "0.1429")  # seven are left
     page.get_by_role("button", name="Undo").click()
-    until(page.locator("regard-map .here b"), "0.1250")
-    assert "sat" not in page.locator("regard-live .changes").inner_text()
+    says(page.locator("regard-map .here b"), "0.1250")
+    eventually(page, page.locator("regard-live .changes").inner_text, lambda said: "sat" not in said)
 
 
 def test_what_is_chosen_can_be_changed_without_a_pointer(show):
@@ -167,14 +158,14 @@ def test_what_is_chosen_can_be_changed_without_a_pointer(show):
     for key in ("PageUp", "Home", "ArrowRight"):
         page.keyboard.press(key)
     page.get_by_role("button", name="mask “a”").press("Enter")
-    until(page.locator("regard-live .changes"), "“a” (1) masked")
+    says(page.locator("regard-live .changes"), "“a” (1) masked")
 
 
 def test_an_export_reads_back_as_what_was_seen(show, tmp_path, browser):
     page = read(show())
     page.locator("regard-text .running span", has_text="cat").dblclick()
-    until(page.locator("regard-live .changes"), "masked")
-    until(page.locator("regard-page .sides"), "changed")
+    says(page.locator("regard-live .changes"), "masked")
+    says(page.locator("regard-page .sides"), "changed")
     page.locator("summary", has_text="Export").click()
     with page.expect_download() as coming:
         page.get_by_role("button", name="Page in one file").click()
@@ -193,18 +184,21 @@ def test_an_export_reads_back_as_what_was_seen(show, tmp_path, browser):
 
 def test_something_slow_is_cancelled_while_the_page_goes_on(show, desk):
     page = read(show())
-    hooks = [module.register_forward_pre_hook(lambda *_: time.sleep(0.2)) for module in desk.live.model.modules()]
+
+    def held(*_):  # as slow as somebody is who says that it need not go on
+        next(job for job in desk.jobs.active() if job.says.startswith("Reading"))._stop.wait(60)
+
+    hook = desk.live.model.register_forward_pre_hook(held)
     page.locator("regard-live textarea").fill("a cat sat. a cat sat.")
     page.get_by_role("button", name="See", exact=True).click()
-    until(page.locator("regard-app .job"), "Reading")
+    says(page.locator("regard-app .job"), "Reading")
     page.get_by_role("button", name="Open …").click()
-    until(page.locator("regard-shelf ul"), "run.regard")
+    says(page.locator("regard-shelf ul"), "run.regard")
     page.get_by_role("button", name="Live: small-bert").click()
     page.get_by_role("button", name="Cancel").click()
-    until(page.locator("regard-live .hint.bad"), "Stopped.")
-    for hook in hooks:
-        hook.remove()
-    assert desk.jobs.active() == []
+    says(page.locator("regard-live .hint.bad"), "Stopped.")
+    hook.remove()
+    eventually(page, desk.jobs.active, [])
     assert "script" in page.locator("regard-text .running").inner_text(), "the old picture stays"
     read(page, "a sat cat")
 
@@ -212,10 +206,10 @@ def test_something_slow_is_cancelled_while_the_page_goes_on(show, desk):
 @pytest.mark.parametrize("text", ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)> a"])
 def test_a_text_that_is_html_is_text(show, text):
     page = show()
-    until(page.locator("regard-live h2"), "What small-bert reads")
+    says(page.locator("regard-live h2"), "What small-bert reads")
     page.locator("regard-live textarea").fill(text)
     page.get_by_role("button", name="See", exact=True).click()
-    until(page.locator("regard-text .running"), "<")
+    says(page.locator("regard-text .running"), "<")
     assert page.locator("regard-page img").count() == 0
 
 
@@ -227,12 +221,12 @@ def test_who_opens_the_shelf_before_anything_is_known_stays_there_and_is_told_wh
     page.get_by_role("button", name="Open …").click()
     (tmp_path / "bad.regard").write_bytes(b"PK\x03\x04" + bytes(100))
     page.locator("input[type=file]").set_input_files(tmp_path / "bad.regard")
-    until(page.locator("regard-app .problem"), "it is a zip archive")
+    says(page.locator("regard-app .problem"), "it is a zip archive")
     for route in held:
         route.continue_()
-    until(page.locator("nav"), "Live: small-bert")
+    says(page.locator("nav"), "Live: small-bert")
     assert page.locator("regard-shelf").is_visible()
-    until(page.locator("regard-app .problem"), "it is a zip archive")
+    says(page.locator("regard-app .problem"), "it is a zip archive")
     page.close()
 
 
@@ -241,8 +235,54 @@ def test_a_record_is_sent_and_one_that_is_none_is_refused_with_its_sentence(show
     page.get_by_role("button", name="Open …").click()
     (tmp_path / "bad.regard").write_bytes(b"PK\x03\x04" + bytes(100))
     page.locator("input[type=file]").set_input_files(tmp_path / "bad.regard")
-    until(page.locator("regard-app .problem"), "bad.regard cannot be read as a record: it is a zip archive")
+    says(page.locator("regard-app .problem"), "bad.regard cannot be read as a record: it is a zip archive")
     (tmp_path / "mine.regard").write_bytes((folder / "run.regard").read_bytes())
     page.locator("input[type=file]").set_input_files(tmp_path / "mine.regard")
-    until(page.locator(".about + regard-page").locator("regard-map .here"), "attends to")
-    assert page.get_by_role("button", name="mine.regard", exact=True).get_attribute("aria-pressed") == "true"
+    says(page.locator(".about + regard-page").locator("regard-map .here"), "attends to")
+    mine = page.get_by_role("button", name="mine.regard", exact=True)
+    eventually(page, lambda: mine.get_attribute("aria-pressed"), "true")
+
+
+def holding(page, which):
+    """Answers that do not come before they are let go: those of which this is so."""
+    held = []
+    page.route(re.compile(r"/api/views/\w+/sites/\d+$"), lambda route: held.append(route) if which(route.request.url)
+               else route.continue_())  # fmt: skip
+    return held
+
+
+def test_what_is_chosen_before_a_record_is_wholly_there_stays_chosen(show):
+    page = show()
+    held = holding(page, lambda _: True)
+    page.get_by_role("button", name="Open …").click()
+    page.locator("regard-shelf li button", has_text="run.regard").click()
+    record = page.locator(".about + regard-page")
+    says(record.locator("regard-map .here"), "attends to")
+    record.locator("regard-map canvas").focus()
+    for key in ("PageUp", "Home", "ArrowDown", "ArrowRight", "h"):
+        page.keyboard.press(key)
+    eventually(page, lambda: len(held), 4)  # of this record, and of the text that is read at the start
+    before = record.evaluate("x => x.store.choice")
+    for route in held:
+        route.continue_()
+    says(record.locator("regard-heads p"), "entropy")
+    drawn(page, ".about + regard-page")
+    assert record.evaluate("x => x.store.choice") == before
+    assert [before[name] for name in ("head", "row", "column", "locked")] == [1, 1, 1, True]
+
+
+def test_a_reading_that_comes_late_does_not_replace_the_one_that_was_asked_for_after_it(show):
+    views = []
+
+    def first(url):
+        views.append(url.split("/")[-3])
+        return views[-1] == views[0]
+
+    page = show(before=lambda page: setattr(page, "held", holding(page, first)))
+    eventually(page, lambda: len(page.held) > 0)
+    read(page)
+    with page.expect_request(lambda ask: ask.method == "DELETE" and views[0] in ask.url):  # it is left
+        for route in page.held:
+            route.continue_()
+    drawn(page, "regard-page")
+    says(page.locator("regard-text .running"), TEXT.split()[-1])

@@ -79,7 +79,7 @@ export class RegardLive extends LitElement {
         if (ask === this.asked) this.dispatchEvent(new CustomEvent("busy", { detail: job, bubbles: true, composed: true }));
         if (job?.notes.length) this.problem = job.notes.join(" ");
       });
-      if (ask === this.asked) await this.show(read, text);
+      if (ask === this.asked) await this.show(read, text, changes, ask);
     } catch (problem) {
       if (ask !== this.asked) return;
       if (!(problem instanceof Refused || problem instanceof Stopped)) throw problem;
@@ -87,20 +87,22 @@ export class RegardLive extends LitElement {
     }
   }
 
-  private async show(read: Read, text: string): Promise<void> {
-    const old = this.store;
+  private async show(read: Read, text: string, changes: Change[], ask: number): Promise<void> {
     const store = new Store(await dataOf(read.seen, (problem) => (this.problem = problem)));
     const { data } = store;
     const sites = data.sites.map((x) => x.site);
-    for (const { token, site, head } of this.changes)
+    for (const { token, site, head } of changes)
       if (token !== undefined) store.marks.tokens.add(token);
       else store.marks.heads.add(`${sites.indexOf(site!)}.${head}`);
+    if (!this.store || this.seen !== text) {
+      if (!data.sites.some((site) => site.large)) await Promise.all(data.sites.map((_, s) => data.glance(s)));
+      await start(store, "");
+    }
+    if (ask !== this.asked) return leave(read.seen.view, data); // something else was asked for meanwhile
+    const old = this.store;
     if (old && this.seen === text) {
       const { side } = old.data.about.beside && data.about.beside ? old.choice : store.choice; // a first change is shown as the difference
       store.choose({ ...old.choice, side });
-    } else {
-      if (!data.sites.some((site) => site.large)) await Promise.all(data.sites.map((_, s) => data.glance(s)));
-      await start(store, "");
     }
     store.addEventListener("choice", () => this.requestUpdate());
     if (old && this.read) leave(this.read.seen.view, old.data);
