@@ -4,6 +4,6 @@ import pytest
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Of pairs in fp32: a few dozen places are many tiles then, and a few are not sixty-four in the interpreter."""
-    launches = pytest.importorskip("regard.backends.triton_dense_launch")
+    call = pytest.importorskip("regard.backends.triton_dense_call")
     for turn in ("forward", "backward", "once"):
-        monkeypatch.setitem(launches.TILES, ("fp32 pair", turn), (32, 32, 4, 2, None))
+        monkeypatch.setitem(call.TILES, ("fp32 pair", turn), (32, 32, 4, 2, None))

@@ -14,6 +14,7 @@ from regard.core.scores import Additive, GATv2, Gaussian, QueryFree, ScaledDot
 
 pytest.importorskip("triton")
 
+from regard.backends import triton_dense_call as call
 from regard.backends import triton_dense_launch as launches
 from regard.backends.triton_ranges import CHANGING
 
@@ -100,9 +101,9 @@ def test_pairs_hand_their_gradient_to_both_sides_in_one_walk_or_in_two(score, sm
     head. Where the tables would be too large, each side walks by itself."""
     asked, programs = launches.programs_once, []
     monkeypatch.setattr(launches, "programs_once", lambda *call: programs.append(asked(*call)) or programs[-1])
-    monkeypatch.setattr(launches, "AT_ONCE", 4)
+    monkeypatch.setattr(call, "AT_ONCE", 4)
     for room in (1 << 16, 0):
-        monkeypatch.setattr(launches, "ROOMY", room)
+        monkeypatch.setattr(call, "ROOMY", room)
         close(*pair(score, "softmax", Causal("end"), 40, 70))
     assert programs == [2, 0]
 

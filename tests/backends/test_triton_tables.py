@@ -6,7 +6,7 @@ import torch
 pytest.importorskip("triton")
 
 from regard.backends.ranges import NO_BOUND, Ranges
-from regard.backends.triton_dense_launch import SOFTMAX, SPARSEMAX, Call
+from regard.backends.triton_dense_call import SOFTMAX, SPARSEMAX, Call
 from regard.backends.triton_tables import LEAKY, TANH, Tables, in_parts
 
 BLOCK = 128

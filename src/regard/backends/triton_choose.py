@@ -85,7 +85,7 @@ def _call(
     lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None, left: int, right: int,
     heads: int, core: int, scale: float, linear: float, bent: float,
 ) -> Any:  # fmt: skip
-    from .triton_dense_launch import SOFTMAX, Call
+    from .triton_dense_call import SOFTMAX, Call
 
     a, b = a.contiguous(), b.contiguous()
     ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)

@@ -171,7 +171,7 @@ def _call(
     seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
     align: int, alpha: float, bias: float | None, narrow: float, dropout: float, trains: bool,
 ) -> Any:  # fmt: skip
-    from .triton_dense_launch import Call
+    from .triton_dense_call import Call
 
     a, b, v = (x.contiguous() for x in (a, b, v))
     ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)

@@ -1,135 +1,31 @@
-"""Launches of the dense kernels: sizes of tiles, and the gradients of what scores are made of."""
+"""Launches of the dense kernels, and the gradients of what scores are made of."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from .ranges import Ranges
 from .spans import keys_spans
 from .triton_choose_kernel import choose_kernel
-from .triton_dense import side_of
 from .triton_dense_backward import pull_kernel
+from .triton_dense_call import (
+    SIGMOID,
+    SOFTMAX,
+    Call,
+    given,
+    live_shape,
+    noise_of,
+    or_other,
+    programs_once,
+    rows_shape,
+    sizes_of,
+    where,
+)
 from .triton_dense_forward import known_kernel, softmax_kernel
-from .triton_launch import INTERPRETED
 from .triton_live import listed
 from .triton_pairs import HELD
-from .triton_tables import DOT, LOG2E, TANH, Tables, in_parts, padded
+from .triton_tables import DOT, LOG2E, TANH, Tables, in_parts
 from .triton_threshold_launch import find_tau
-
-SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
-AT_ONCE = 132 * 16  # warps that an H200 runs, where a thread has 128 registers
-ROOMY = 1 << 30
-
-
-@dataclass(eq=False)
-class Call:
-    """One call over g = batch x heads of queries: a (g, n, d), all contiguous.
-
-    `group` heads of queries share one of keys: b (g / group, m, d), v (g / group, m, d_v).
-    """
-
-    a: Tensor
-    b: Tensor
-    v: Tensor
-    readout: Tensor | None  # (g, d), of a pair
-    key_bias: Tensor | None  # (g / group, m) fp32
-    row_bias: Tensor | None  # (g, n) fp32
-    ranges: Ranges
-    heads: int
-    core: int
-    scale: float  # of a dot
-    linear: float  # pairs: act(x) = linear x + bent |x|
-    bent: float
-    align: int
-    alpha: float
-    bias: float | None  # of a sigmoid
-    low: Tensor | None  # (g, n) int32: the first key of each row, and the one after the last
-    high: Tensor | None
-    centre: Tensor | None  # (g, n) fp32: of a bell over the keys, 1 / (2 width^2) = narrow
-    narrow: float
-    seed: Tensor | None = None  # of dropout
-    dropout: float = 0.0
-    trains: bool = True  # whether a gradient will be asked for
-
-    @property
-    def group(self) -> int:
-        return self.a.shape[0] // max(1, self.b.shape[0]) or 1
-
-    @property
-    def unit(self) -> float:
-        """Scores of a softmax and a sigmoid are kept in base 2."""
-        return LOG2E if self.align <= SIGMOID else 1.0
-
-    @property
-    def power(self) -> float:
-        return 1 / (self.alpha - 1) if self.align > SIGMOID else 1.0
-
-
-def sizes_of(call: Call, tables: Tables, backward: bool) -> dict[str, Any]:
-    """What kernels are compiled for. fp32 is three parts of 8 bits, six products: as exact as fp32, on tensor cores."""
-    d_v = call.v.shape[2]
-    return {
-        "CORE": call.core, "D": call.a.shape[2], "DP": tables.dp, "WIDTH": tables.width,
-        **_tiles(call, "backward" if backward else "forward"),
-        "OWNED": tables.own is not None, "BIASED": tables.keys is not None,
-        "PADDED": call.ranges.lengths is not None, "KEPT": call.ranges.keep is not None,
-        "SPANNED": call.low is not None,
-        "PRECISION": "bf16x6" if call.v.dtype == torch.float32 else "ieee", "INTERPRETED": INTERPRETED,
-    } | ({"DVW": d_v} if backward else {"DV": d_v}) | {"DVP": padded(d_v, call.v.dtype == torch.float32)}  # fmt: skip
-
-
-# Rows and columns of a tile, warps, stages, registers of a thread (None: as many as it likes); measured on an H200.
-# Tiles of sparse alignments are square, since both sides of the backward share the list of those that hold weights.
-TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
-    ("dot", "forward"): (128, 64, 8, 3, None),
-    ("sigmoid", "forward"): (128, 64, 4, 4, None),  # of a dot
-    ("dot", "backward"): (64, 64, 4, 3, None),
-    ("dot", "sparse"): (64, 64, 4, 3, None),
-    ("wide dot", "forward"): (64, 64, 4, 2, None),  # heads over 64, or fp32
-    ("wide dot", "backward"): (64, 64, 4, 2, None),
-    ("wide dot", "sparse"): (64, 64, 4, 2, None),
-    ("pair", "forward"): (64, 128, 8, 2, 128),
-    ("widest pair", "forward"): (64, 64, 8, 2, 128),  # values over 128
-    ("pair", "backward"): (32, 64, 4, 2, 128),
-    ("pair", "once"): (64, 64, 8, 2, 128),  # both sides of the backward in one walk
-    ("pair", "sparse"): (64, 64, 8, 2, 128),
-    ("fp32 pair", "forward"): (32, 64, 4, 2, 128),
-    ("fp32 pair", "backward"): (32, 64, 4, 2, 128),
-    ("fp32 pair", "once"): (64, 64, 8, 2, 128),
-    ("fp32 pair", "sparse"): (64, 64, 8, 2, 128),
-}
-
-
-def _tiles(call: Call, turn: str) -> dict[str, int]:
-    full, backward = call.v.dtype == torch.float32, turn != "forward"
-    if side_of(call.a, call.v) == 32:
-        rows, columns, warps, stages, registers = 32, 32, 4, 1, None
-    else:
-        wide = full or max(call.a.shape[2], call.v.shape[2]) > 64
-        core = ("wide dot" if wide else "dot") if call.core == DOT else "fp32 pair" if full else "pair"
-        turn = "sparse" if call.align > SIGMOID else turn
-        if core == "pair" and turn == "forward" and call.v.shape[2] > 128:
-            core = "widest pair"
-        if core == "dot" and turn == "forward" and call.align == SIGMOID:
-            core = "sigmoid"
-        rows, columns, warps, stages, registers = TILES[core, turn]
-    held = rows * padded(call.a.shape[2]) // (32 * HELD.value)  # more warps would share what a thread sums for itself
-    if call.core != DOT and backward and held < warps:
-        warps, registers = max(1, held), None
-    made = {"BM": rows, "BN": columns, "num_warps": warps, "num_stages": stages}
-    return made if registers is None else made | {"maxnreg": registers}
-
-
-def _where(call: Call) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
-    """left and right; the scale; heads, how many share keys, and the strides of a key mask."""
-    ranges, n, m = call.ranges, call.a.shape[1], call.b.shape[1]
-    left, right = (max(-(1 << 30), min(x, n + m)) for x in (ranges.left, ranges.right))
-    keep = ranges.keep
-    keep_b = 0 if keep is None or keep.shape[0] == 1 else keep.stride(0)
-    keep_h = 0 if keep is None or keep.shape[1] == 1 else keep.stride(1)
-    return (left, right), call.scale * call.unit, (call.heads, call.group, keep_b, keep_h)
 
 
 def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -147,7 +43,7 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     if not (out.numel() and call.b.shape[1]):
         return out.zero_(), tau.fill_(float("inf")), live, rows.zero_()
     tables = Tables(call, False)
-    sizes = sizes_of(call, tables, False)
+    sizes = sizes_of(call, tables, "forward")
     grid, vectors, marks, numbers = handed = given(call, tables, sizes)
     seed, dropped = noise_of(call), call.seed is not None
     if align == SOFTMAX:
@@ -168,47 +64,19 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return out, tau, live, rows
 
 
-def rows_shape(call: Call) -> tuple[int, ...]:
-    if call.align == SOFTMAX:
-        return 2 if call.v.dtype == torch.float32 else 1, *call.a.shape[:2]
-    return (*call.a.shape[:2], call.v.shape[2]) if call.align > SIGMOID and call.trains else (0,)
-
-
-def noise_of(call: Call) -> Tensor:
-    """The seed of dropout's stream, where there is one."""
-    return call.a if call.seed is None else call.seed + 1
-
-
-def given(call: Call, tables: Tables, sizes: dict[str, Any]) -> tuple[Any, ...]:
-    """Grid, vectors, marks and numbers of a forward kernel."""
-    a, (g, n, _), m = call.a, call.a.shape, call.b.shape[1]
-    (left, right), scale, strides = _where(call)
-    bounds = (tables.own, tables.keys, call.ranges.lengths, call.ranges.keep, call.low, call.high)
-    marks = (tables.readout, tables.modes, *(or_other(x, a) for x in bounds))
-    numbers = (n, m, left, right, scale, *strides, *tables.strides)
-    return (-(-n // sizes["BM"]), g), (a, call.b, *tables.across), marks, numbers
-
-
 def choose(call: Call, seed: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """The key of each row (g, n) int32, log sum exp of its scores and their entropy, (g, n) fp32."""
     tables, (g, n, _) = Tables(call, False), call.a.shape
     index = torch.full((g, n), -1, dtype=torch.int32, device=call.a.device)
     tau, entropy = (torch.full((g, n), x, device=index.device) for x in (float("inf"), 0.0))
     if index.numel():
-        sizes = sizes_of(call, tables, False)
+        sizes = sizes_of(call, tables, "forward")
         sizes = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
         grid, vectors, marks, numbers = given(call, tables, sizes)
         choose_kernel[grid](
             *vectors, *marks, or_other(seed, call.a), index, tau, entropy, *numbers, SAMPLED=seed is not None, **sizes
         )
     return index, tau / LOG2E, entropy / LOG2E
-
-
-def live_shape(call: Call) -> tuple[int, ...]:
-    if call.align <= SIGMOID:
-        return (0,)
-    side = side_of(call.a, call.v)
-    return call.a.shape[0], -(-call.a.shape[1] // side), -(-call.b.shape[1] // side)
 
 
 def backward(
@@ -224,10 +92,8 @@ def backward(
         parts = (a, b, v, call.readout, call.key_bias, call.row_bias, call.centre)
         return [None if x is None else torch.zeros_like(x) for x in parts]
     tables = Tables(call, True)
-    sizes = sizes_of(call, tables, True)
     programs = programs_once(call, tables) if chosen is None else 0
-    if programs:
-        sizes = {name: size for name, size in sizes.items() if name != "maxnreg"} | _tiles(call, "once")
+    sizes = sizes_of(call, tables, "once" if programs else "backward")
     together = call.core != DOT and call.group > 1  # summed in memory, head by head
     summed = call.core != DOT or call.key_bias is not None or call.row_bias is not None
     da, dv = torch.empty_like(a), torch.empty_like(v)
@@ -256,7 +122,7 @@ def backward(
         others = tau.new_empty((programs, b.shape[0], sizes["BM"] // HELD.value, sizes["BN"], tables.dp))
         if call.align != SIGMOID:
             delta = (dout.float() * mean).sum(-1)
-    (left, right), scale, strides = _where(call)
+    (left, right), scale, strides = where(call)
     bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
     own, keys, seed = tables.own, tables.keys, noise_of(call)
     most = programs or -(-max(n, m) // sizes["BM"])
@@ -306,26 +172,3 @@ def backward(
     dkeys = None if call.key_bias is None else by_key if call.group == 1 else shared.sum(1)
     dcentre = None if call.centre is None else 2 * call.narrow * moved
     return [da, db.to(b.dtype), dv, dreadout, dkeys, None if call.row_bias is None else by_row, dcentre]
-
-
-def programs_once(call: Call, tables: Tables) -> int:
-    """Programs of a head of keys that hand pairs' gradients to both sides in one walk; 0: each side walks by itself.
-
-    Each has a table for all queries of its heads, ROOMY bytes in all at most. Where a quarter of that is enough there
-    is one for each block of keys; else as many as run at once, launched again for the blocks that are left.
-    """
-    summed = call.linear != 0 or call.row_bias is not None  # over keys: by the queries' side alone, unless it is 0
-    if call.core == DOT or (summed and call.align == SIGMOID) or call.centre is not None:
-        return 0
-    tiles = _tiles(call, "once")
-    table = 4 * call.a.shape[0] * tables.strides[0] * tables.dp
-    programs = blocks = -(-call.b.shape[1] // tiles["BM"])
-    if 4 * blocks * table > ROOMY:
-        launches = -(-blocks // max(1, AT_ONCE // tiles["num_warps"] // call.b.shape[0]))
-        programs = -(-blocks // launches)
-    return programs if programs * table <= ROOMY else 0
-
-
-def or_other(x: Tensor | None, other: Tensor) -> Tensor:
-    """A kernel wants a pointer even where it reads nothing."""
-    return other if x is None else x

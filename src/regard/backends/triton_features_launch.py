@@ -8,7 +8,7 @@ import triton
 from torch import Tensor
 
 from .ranges import Ranges
-from .triton_dense_launch import LOG2E, or_other
+from .triton_dense_call import LOG2E, or_other
 from .triton_features_kernels import features_kernel, features_pull_kernel
 
 TANH = 0

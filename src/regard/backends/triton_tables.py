@@ -21,7 +21,7 @@ from .triton_launch import launched
 from .triton_pairs import PAD
 
 if TYPE_CHECKING:
-    from .triton_dense_launch import Call
+    from .triton_dense_call import Call
 
 DOT, TANH, LEAKY, ABS = range(4)
 LOG2E = 1.4426950408889634

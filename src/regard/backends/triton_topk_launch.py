@@ -5,7 +5,7 @@ import triton
 from torch import Tensor
 
 from .ranges import NO_BOUND, Ranges
-from .triton_dense_launch import SPARSEMAX, Call, given, sizes_of
+from .triton_dense_call import SPARSEMAX, Call, given, sizes_of
 from .triton_tables import DOT, Tables, padded
 from .triton_threshold_launch import rooms_of
 from .triton_topk_kernels import average_kernel, key_kernel, row_kernel, select_kernel
@@ -29,7 +29,7 @@ def best(
     call = Call(a, b, b.new_empty((b.shape[0], b.shape[1], 1)), readout, key_bias, None, ranges, heads, core, scale,
                 linear, bent, SPARSEMAX, 2.0, None, low, high, None, 0.0)  # fmt: skip
     tables = Tables(call, False)
-    sizes = {name: size for name, size in sizes_of(call, tables, False).items() if name not in ("DV", "DVP")}
+    sizes = {name: size for name, size in sizes_of(call, tables, "forward").items() if name not in ("DV", "DVP")}
     sizes["num_warps"] = 8  # rooms take registers beside the scores
     grid, vectors, marks, numbers = given(call, tables, sizes)
     room = triton.next_power_of_2(k + sizes["BN"])

@@ -1,0 +1,179 @@
+"""A call of the dense kernels: what they are compiled for, the sizes of their tiles, and what all of them are given."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .ranges import Ranges
+from .triton_dense import side_of
+from .triton_launch import INTERPRETED
+from .triton_pairs import HELD
+from .triton_tables import DOT, LOG2E, Tables, padded
+
+SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
+AT_ONCE = 132 * 16  # warps that an H200 runs, where a thread has 128 registers
+ROOMY = 1 << 30
+
+
+@dataclass(eq=False)
+class Call:
+    """One call over g = batch x heads of queries: a (g, n, d), all contiguous.
+
+    `group` heads of queries share one of keys: b (g / group, m, d), v (g / group, m, d_v).
+    """
+
+    a: Tensor
+    b: Tensor
+    v: Tensor
+    readout: Tensor | None  # (g, d), of a pair
+    key_bias: Tensor | None  # (g / group, m) fp32
+    row_bias: Tensor | None  # (g, n) fp32
+    ranges: Ranges
+    heads: int
+    core: int
+    scale: float  # of a dot
+    linear: float  # pairs: act(x) = linear x + bent |x|
+    bent: float
+    align: int
+    alpha: float
+    bias: float | None  # of a sigmoid
+    low: Tensor | None  # (g, n) int32: the first key of each row, and the one after the last
+    high: Tensor | None
+    centre: Tensor | None  # (g, n) fp32: of a bell over the keys, 1 / (2 width^2) = narrow
+    narrow: float
+    seed: Tensor | None = None  # of dropout
+    dropout: float = 0.0
+    trains: bool = True  # whether a gradient will be asked for
+
+    @property
+    def group(self) -> int:
+        return self.a.shape[0] // max(1, self.b.shape[0]) or 1
+
+    @property
+    def unit(self) -> float:
+        """Scores of a softmax and a sigmoid are kept in base 2."""
+        return LOG2E if self.align <= SIGMOID else 1.0
+
+    @property
+    def power(self) -> float:
+        return 1 / (self.alpha - 1) if self.align > SIGMOID else 1.0
+
+
+def sizes_of(call: Call, tables: Tables, turn: str) -> dict[str, Any]:
+    """What kernels are compiled for, forward, backward or once (both sides of it in one walk).
+
+    fp32 is three parts of 8 bits, six products: as exact as fp32, on tensor cores.
+    """
+    d_v, full = call.v.shape[2], call.v.dtype == torch.float32
+    return {
+        "CORE": call.core, "D": call.a.shape[2], "DP": tables.dp, "WIDTH": tables.width, **_tiles(call, turn),
+        "OWNED": tables.own is not None, "BIASED": tables.keys is not None,
+        "PADDED": call.ranges.lengths is not None, "KEPT": call.ranges.keep is not None,
+        "SPANNED": call.low is not None, "PRECISION": "bf16x6" if full else "ieee", "INTERPRETED": INTERPRETED,
+        "DV" if turn == "forward" else "DVW": d_v, "DVP": padded(d_v, full),
+    }  # fmt: skip
+
+
+# Rows and columns of a tile, warps, stages, registers of a thread (None: as many as it likes); measured on an H200.
+# Tiles of sparse alignments are square, since both sides of the backward share the list of those that hold weights.
+TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
+    ("dot", "forward"): (128, 64, 8, 3, None),
+    ("sigmoid", "forward"): (128, 64, 4, 4, None),  # of a dot
+    ("dot", "backward"): (64, 64, 4, 3, None),
+    ("dot", "sparse"): (64, 64, 4, 3, None),
+    ("wide dot", "forward"): (64, 64, 4, 2, None),  # heads over 64, or fp32
+    ("wide dot", "backward"): (64, 64, 4, 2, None),
+    ("wide dot", "sparse"): (64, 64, 4, 2, None),
+    ("pair", "forward"): (64, 128, 8, 2, 128),
+    ("widest pair", "forward"): (64, 64, 8, 2, 128),  # values over 128
+    ("pair", "backward"): (32, 64, 4, 2, 128),
+    ("pair", "once"): (64, 64, 8, 2, 128),  # both sides of the backward in one walk
+    ("pair", "sparse"): (64, 64, 8, 2, 128),
+    ("fp32 pair", "forward"): (32, 64, 4, 2, 128),
+    ("fp32 pair", "backward"): (32, 64, 4, 2, 128),
+    ("fp32 pair", "once"): (64, 64, 8, 2, 128),
+    ("fp32 pair", "sparse"): (64, 64, 8, 2, 128),
+}
+
+
+def _tiles(call: Call, turn: str) -> dict[str, int]:
+    full, backward = call.v.dtype == torch.float32, turn != "forward"
+    if side_of(call.a, call.v) == 32:
+        rows, columns, warps, stages, registers = 32, 32, 4, 1, None
+    else:
+        wide = full or max(call.a.shape[2], call.v.shape[2]) > 64
+        core = ("wide dot" if wide else "dot") if call.core == DOT else "fp32 pair" if full else "pair"
+        turn = "sparse" if call.align > SIGMOID else turn
+        if core == "pair" and turn == "forward" and call.v.shape[2] > 128:
+            core = "widest pair"
+        if core == "dot" and turn == "forward" and call.align == SIGMOID:
+            core = "sigmoid"
+        rows, columns, warps, stages, registers = TILES[core, turn]
+    held = rows * padded(call.a.shape[2]) // (32 * HELD.value)  # more warps would share what a thread sums for itself
+    if call.core != DOT and backward and held < warps:
+        warps, registers = max(1, held), None
+    made = {"BM": rows, "BN": columns, "num_warps": warps, "num_stages": stages}
+    return made if registers is None else made | {"maxnreg": registers}
+
+
+def where(call: Call) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
+    """left and right; the scale; heads, how many share keys, and the strides of a key mask."""
+    ranges, n, m = call.ranges, call.a.shape[1], call.b.shape[1]
+    left, right = (max(-(1 << 30), min(x, n + m)) for x in (ranges.left, ranges.right))
+    keep = ranges.keep
+    keep_b = 0 if keep is None or keep.shape[0] == 1 else keep.stride(0)
+    keep_h = 0 if keep is None or keep.shape[1] == 1 else keep.stride(1)
+    return (left, right), call.scale * call.unit, (call.heads, call.group, keep_b, keep_h)
+
+
+def rows_shape(call: Call) -> tuple[int, ...]:
+    if call.align == SOFTMAX:
+        return 2 if call.v.dtype == torch.float32 else 1, *call.a.shape[:2]
+    return (*call.a.shape[:2], call.v.shape[2]) if call.align > SIGMOID and call.trains else (0,)
+
+
+def noise_of(call: Call) -> Tensor:
+    """The seed of dropout's stream, where there is one."""
+    return call.a if call.seed is None else call.seed + 1
+
+
+def given(call: Call, tables: Tables, sizes: dict[str, Any]) -> tuple[Any, ...]:
+    """Grid, vectors, marks and numbers of a forward kernel."""
+    a, (g, n, _), m = call.a, call.a.shape, call.b.shape[1]
+    (left, right), scale, strides = where(call)
+    bounds = (tables.own, tables.keys, call.ranges.lengths, call.ranges.keep, call.low, call.high)
+    marks = (tables.readout, tables.modes, *(or_other(x, a) for x in bounds))
+    numbers = (n, m, left, right, scale, *strides, *tables.strides)
+    return (-(-n // sizes["BM"]), g), (a, call.b, *tables.across), marks, numbers
+
+
+def live_shape(call: Call) -> tuple[int, ...]:
+    if call.align <= SIGMOID:
+        return (0,)
+    side = side_of(call.a, call.v)
+    return call.a.shape[0], -(-call.a.shape[1] // side), -(-call.b.shape[1] // side)
+
+
+def programs_once(call: Call, tables: Tables) -> int:
+    """Programs of a head of keys that hand pairs' gradients to both sides in one walk; 0: each side walks by itself.
+
+    Each has a table for all queries of its heads, ROOMY bytes in all at most. Where a quarter of that is enough there
+    is one for each block of keys; else as many as run at once, launched again for the blocks that are left.
+    """
+    summed = call.linear != 0 or call.row_bias is not None  # over keys: by the queries' side alone, unless it is 0
+    if call.core == DOT or (summed and call.align == SIGMOID) or call.centre is not None:
+        return 0
+    tiles = _tiles(call, "once")
+    table = 4 * call.a.shape[0] * tables.strides[0] * tables.dp
+    programs = blocks = -(-call.b.shape[1] // tiles["BM"])
+    if 4 * blocks * table > ROOMY:
+        launches = -(-blocks // max(1, AT_ONCE // tiles["num_warps"] // call.b.shape[0]))
+        programs = -(-blocks // launches)
+    return programs if programs * table <= ROOMY else 0
+
+
+def or_other(x: Tensor | None, other: Tensor) -> Tensor:
+    """A kernel wants a pointer even where it reads nothing."""
+    return other if x is None else x
