@@ -30,7 +30,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = [item for item in items if any(item.get_closest_marker(name) for name in unasked)]
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in left]
+        gone = set(left)
+        items[:] = [item for item in items if item not in gone]
 
 
 @pytest.fixture(autouse=True)

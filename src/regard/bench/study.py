@@ -3,6 +3,8 @@
 import tempfile
 import time
 
+from rich.console import Console
+
 from ..studies import Study
 from ..studies.runner import Watch
 from ..studies.running import run
@@ -14,7 +16,7 @@ WAITS = 50  # milliseconds of a trial that two workers should share
 
 def overhead(workers: int = 2) -> list[Result]:
     """Wall time of 200 trials that do nothing, divided by 200; starting the workers is in it."""
-    seconds = _seconds(workers, {})
+    seconds = _seconds(workers, {}, "doing nothing")
     took = 1000 * seconds / TRIALS
     made = Result(f"a trial that does nothing, {workers} workers", "ms", took, None, "", "under 50 ms", took < 50)
     made.notes = {"trials": TRIALS, "seconds": seconds}
@@ -25,7 +27,7 @@ def throughput() -> list[Result]:
     """Trials a second by two workers and by one, each trial waiting; and each computing, which needs two free cores."""
     made = []
     for says, options in (("waiting", {"milliseconds": WAITS}), ("computing", {"work": WAITS})):
-        one, two = (_seconds(workers, options) for workers in (1, 2))
+        one, two = (_seconds(workers, options, f"{WAITS} ms of {says}") for workers in (1, 2))
         gain = one / two
         result = Result(f"two workers, {WAITS} ms of {says}", "times one worker", gain, None, "", "at least 1.8",
                         gain >= 1.8)  # fmt: skip
@@ -34,8 +36,9 @@ def throughput() -> list[Result]:
     return made
 
 
-def _seconds(workers: int, options: dict[str, int]) -> float:
+def _seconds(workers: int, options: dict[str, int], says: str) -> float:
     """From the first trial that begins to the end of the last."""
+    Console(stderr=True).print(f"[dim]{TRIALS} trials by {workers} worker{'s' * (workers > 1)}, each {says}[/dim]")
     task = {"task": "trivial", "options": options}
     given = {"name": "bench", "tasks": [task], "variants": list("abcd"), "seeds": TRIALS // 4}
     study = Study.model_validate(given)
@@ -50,4 +53,4 @@ def _seconds(workers: int, options: dict[str, int]) -> float:
 
 
 def main(json: bool = False) -> None:
-    show("What a study costs", overhead() + throughput(), json)
+    show("study", overhead() + throughput(), json)

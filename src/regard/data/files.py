@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 LIMIT = 2**30  # bytes that one file may unpack to
+WHENCE = "Nothing is downloaded; 'Where the data lie' (docs/train/data.md) says where each file comes from."
 
 
 class MissingData(FileNotFoundError):
@@ -20,11 +21,11 @@ def data_file(name: str, folder: "str | Path | None" = None) -> Path:
     root = folder if folder is not None else os.environ.get("REGARD_DATA")
     if not root:
         raise MissingData(f"{name} is looked for in the folder of data sets, and none is named: set REGARD_DATA to the "
-                          f"folder in which {name} lies, or pass folder=.")  # fmt: skip
+                          f"folder in which {name} lies (in Python also folder=). {WHENCE}")  # fmt: skip
     path = Path(root) / name
     if not path.is_file():
         where = "folder" if folder is not None else "REGARD_DATA"
-        raise MissingData(f"There is no {name} in {where}={str(root)!r}: name the folder in which it lies.")
+        raise MissingData(f"There is no {name} in {where}={str(root)!r}: name the folder in which it lies. {WHENCE}")
     return path
 
 
