@@ -5,7 +5,7 @@
 # make test-exhaustive  the whole product of the oracle (ten hours of a core)
 # make test-ray  studies on a Ray cluster of two nodes, all on this machine (installs ray)
 # make coverage  which lines of core and backends the tests run
-# make mutations  break the code on purpose, place by place: some test must notice each (an hour)
+# make mutations  break the code on purpose, place by place: some test must notice each (ten minutes of a core)
 # make check  style, formatting, types; where npm is there, the front end's too
 # make web    build the front end into the package (needs Node 20; nothing else does)
 # make docs   build the site into site/
