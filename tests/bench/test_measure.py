@@ -5,6 +5,7 @@ import time
 
 import torch
 
+from regard.bench import measure
 from regard.bench.measure import Result, by_turns, peak_memory, show
 
 
@@ -14,10 +15,15 @@ def test_by_turns_calls_both_sides_equally_often_and_drops_the_warm_up():
     assert calls == ["ours", "ours", "peer", "peer"] * 4
 
 
-def test_peak_memory_sees_a_tensor_that_lives_only_while_the_callable_runs():
+def test_peak_memory_sees_a_tensor_that_lives_only_while_the_callable_runs(monkeypatch):
+    samples, resident = [], measure._resident
+    monkeypatch.setattr(measure, "_resident", lambda: samples.append(resident()) or samples[-1])
+
     def run() -> None:
         held = torch.ones(32 * 2**20)  # 128 MiB
-        time.sleep(0.05)
+        before = len(samples)
+        while len(samples) < before + 2:  # one of them began while it was there
+            time.sleep(0.001)
         del held
 
     _, extra = peak_memory(run)

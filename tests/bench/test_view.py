@@ -21,7 +21,7 @@ document.querySelector('b').addEventListener('mousemove', () => wait(300));</scr
 def test_the_first_draw_and_the_pointer_are_timed_from_when_they_were_asked_to_what_was_seen(tmp_path):
     file = tmp_path / "slow.html"
     file.write_text(SLOW)
-    seen = view.seen(OnePage("slow", file, "document.querySelector('i') !== null", ELEMENTS % "b"), limit=60)
+    seen = view.seen(OnePage("slow", file, "document.querySelector('i') !== null", ELEMENTS % "b"))
     assert (seen.bytes, seen.why) == (len(SLOW), "")
     assert seen.draw >= 0.4 and len(seen.points) == 1 and seen.points[0] >= 300
 
@@ -41,5 +41,5 @@ def test_a_page_that_asks_the_network_gets_its_scripts_from_a_folder_or_nothing(
     file.write_text(
         f"<!doctype html><body><script src='{far}'></script><script src='https://example.org/x.js'></script>"
     )
-    seen = view.seen(OnePage("asks", file, "document.querySelector('i') !== null", "[]"), tmp_path, limit=60)
+    seen = view.seen(OnePage("asks", file, "document.querySelector('i') !== null", "[]"), tmp_path)
     assert seen.why == "" and seen.asked == [far, "https://example.org/x.js"]

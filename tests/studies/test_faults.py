@@ -138,6 +138,7 @@ def test_a_killed_runner_leaves_no_worker_and_the_next_runs_exactly_what_is_miss
     made, where = study(seeds=30, seconds=0.02), tmp_path / "store.sqlite"
     one = runner(made, tmp_path, where)
     done(where, 8)
+    one.send_signal(signal.SIGSTOP)  # so that it is not at its end before its workers are counted
     workers = children(one.pid)
     one.kill()
     one.wait()
