@@ -77,6 +77,20 @@ def test_a_table_of_two_maps_has_both_and_the_difference(opened):
     assert float(found[0, 1][2]) == pytest.approx(x[0][1], abs=1e-6)
 
 
+def test_what_is_saved_is_what_was_chosen_even_before_it_is_there(opened):
+    amap = map_of(["a", "b", "c"])
+    page = opened(amap)
+    other = 1 - choice(page)["head"]
+    with page.expect_download() as caught:
+        page.locator("regard-map .savers button", has_text="CSV").evaluate(
+            f"button => {{ document.querySelector('regard-page').store.choose({{ head: {other} }}); button.click(); }}"
+        )
+    with open(caught.value.path(), newline="") as file:
+        lines = list(csv.reader(file))[1:]
+    assert caught.value.suggested_filename.endswith(f".{other}-map.csv")
+    assert [float(line[4]) for line in lines] == pytest.approx(amap.weights()[other].flatten().tolist(), rel=2e-6)
+
+
 def test_pictures_are_png_of_what_is_drawn(opened):
     w = torch.zeros(1, 2, 2)
     w[0, 0, 0] = w[0, 1, 1] = 1

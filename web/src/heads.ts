@@ -5,7 +5,7 @@ import { diverging, palette, RAMPS } from "./colour";
 import type { HeadNumbers, SiteAbout } from "./data";
 import type { Side } from "./difference";
 import { Part } from "./part";
-import { fileName, savePicture, saver } from "./saving";
+import { fileName, savePicture } from "./saving";
 import type { Choice } from "./store";
 import { FONT, inks, isDark, sharpen, theme } from "./theme";
 
@@ -81,7 +81,7 @@ export class RegardHeads extends Part {
 
   protected begun(): void {
     this.order = this.store!.data.about.beside ? "change" : "layer";
-    void this.load();
+    this.loading = this.load();
   }
 
   private async load(): Promise<void> {
@@ -114,12 +114,12 @@ export class RegardHeads extends Part {
   }
 
   protected chosen(before: Choice): void {
-    if (before.side !== this.store!.choice.side) void this.load();
+    if (before.side !== this.store!.choice.side) this.loading = this.load();
     this.requestUpdate();
   }
 
   protected draw(): void {
-    if (this.inked !== isDark()) return void this.load();
+    if (this.inked !== isDark()) return void (this.loading = this.load());
     const { sites } = this.store!.data;
     const colours = inks(this);
     const width = Math.floor(this.clientWidth) - 12;
@@ -214,7 +214,7 @@ export class RegardHeads extends Part {
       <div class="bar"><label>Sort by <select aria-label="Sort heads by" @change=${(e: Event) => (this.order = (e.target as HTMLSelectElement).value as Order)}>
         ${ORDERS.filter((o) => o.value === "layer" || sites.some((s) => s.numbers.some((x) => typeof x[o.value as keyof HeadNumbers] === "number"))).map((o) =>
           html`<option value=${o.value} ?selected=${o.value === this.order} title=${o.title}>${o.label}</option>`)}</select></label>
-        ${saver({ PNG: () => savePicture(this.canvas(), inks(this).raised, fileName(this.store!, "heads", "png")) }, "the heads")}</div>
+        ${this.saver({ PNG: () => savePicture(this.canvas(), inks(this).raised, fileName(this.store!, "heads", "png")) }, "the heads")}</div>
       <div class="all"><canvas tabindex="0" role="application" aria-label="All heads in small: arrows choose one."
         @pointermove=${(e: PointerEvent) => (this.over = this.at(e) ?? null)} @pointerleave=${() => (this.over = null)}
         @click=${(e: MouseEvent) => { const p = this.at(e); if (p) this.store!.choose({ site: p.site, head: p.head }); }} @keydown=${this.onKey}

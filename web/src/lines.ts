@@ -6,7 +6,7 @@ import type { Head } from "./head";
 import { inSight, strongest } from "./layout";
 import { labelled, shortened } from "./names";
 import { Part } from "./part";
-import { fileName, savePicture, saver, saveText } from "./saving";
+import { fileName, savePicture, saveText } from "./saving";
 import type { Choice } from "./store";
 import { SvgPen, type Pen } from "./svg";
 import { FONT, inks, sharpen, theme } from "./theme";
@@ -41,14 +41,14 @@ export class RegardLines extends Part {
 
   protected begun(): void {
     this.heads = [this.store!.choice.head];
-    void this.load();
+    this.loading = this.load();
   }
 
   protected chosen(before: Choice): void {
     const now = this.store!.choice;
     if (this.another(before)) {
       if (now.site !== before.site || now.head !== before.head) this.heads = [now.head];
-      void this.load();
+      this.loading = this.load();
     } else if (now.row !== before.row && this.over === null) this.reveal(now.row);
     this.requestUpdate();
   }
@@ -201,7 +201,7 @@ export class RegardLines extends Part {
   private toggle(head: number): void {
     const on = this.heads.includes(head);
     this.heads = on ? this.heads.filter((x) => x !== head) : [...this.heads, head];
-    if (!on) void this.load();
+    if (!on) this.loading = this.load();
   }
 
   private readonly onKey = (event: KeyboardEvent): void => {
@@ -225,7 +225,7 @@ export class RegardLines extends Part {
       })}</span>
       <label>Mass <input type="range" min="0.3" max="1" step="0.05" .value=${String(this.mass)} aria-label="Share of each row's mass that has lines"
         @input=${(e: Event) => (this.mass = Number((e.target as HTMLInputElement).value))}> ${Math.round(100 * this.mass)} %</label>
-      ${saver({ PNG: () => savePicture(this.canvas(), dark, fileName(this.store!, "lines", "png")), SVG: this.saveDrawing }, "the lines")}</div>
+      ${this.saver({ PNG: () => savePicture(this.canvas(), dark, fileName(this.store!, "lines", "png")), SVG: this.saveDrawing }, "the lines")}</div>
       <div class="scroll" @scroll=${() => this.later()}><div style=${`height:${Math.max(site.n, site.m) * LINE + 30}px`}>
         <canvas tabindex="0" role="application" aria-label="Lines from each token to those it attends to. Up and down choose a row."
           @pointermove=${(e: PointerEvent) => { const i = this.row(e); if (i !== this.over) this.over = i; if (i !== null && !this.store!.choice.locked) this.store!.choose({ row: i }); }}

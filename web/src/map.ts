@@ -12,7 +12,7 @@ import { legend, legendStyle } from "./legend";
 import { levelFor, massThresholds } from "./levels";
 import { paint, topInSight, topOf, type Shows } from "./picture";
 import { Part } from "./part";
-import { fileName, savePicture, saver, saveText } from "./saving";
+import { fileName, savePicture, saveText } from "./saving";
 import { sentence } from "./sentence";
 import type { Choice } from "./store";
 import { inWindow, MOST, table } from "./table";
@@ -73,13 +73,13 @@ export class RegardMap extends Part {
   `];
 
   protected begun(): void {
-    void this.load(true);
+    this.loading = this.load(true);
   }
 
   protected chosen(before: Choice): void {
     if (this.another(before)) {
       const [a, b] = [this.store!.data.sites[before.site], this.store!.site];
-      void this.load(a.n !== b.n || a.m !== b.m);
+      this.loading = this.load(a.n !== b.n || a.m !== b.m);
     } else {
       if (this.sink === "chosen" && this.wide() >= 0) this.stale = true;
       this.requestUpdate();
@@ -279,7 +279,7 @@ export class RegardMap extends Part {
             @input=${(e: Event) => (this.mass = Number((e.target as HTMLInputElement).value))}> ${Math.round(100 * this.mass)} %</label>
         <label title="The darkest colour is the largest weight in sight, not of the whole head"><input type="checkbox" .checked=${this.local}
           @change=${(e: Event) => (this.local = (e.target as HTMLInputElement).checked)}> scale to what is in sight</label>
-        ${saver({ PNG: () => savePicture(this.canvas(), inks(this).raised, fileName(this.store!, "map", "png")), CSV: this.saveTable }, "what is in sight")}
+        ${this.saver({ PNG: () => savePicture(this.canvas(), inks(this).raised, fileName(this.store!, "map", "png")), CSV: this.saveTable }, "what is in sight")}
         <span><button aria-label="Zoom out" @click=${() => this.zoom(1 / 1.6)}>−</button>
           <button aria-label="Zoom in" @click=${() => this.zoom(1.6)}>+</button>
           <button @click=${() => this.zoom(0)}>Whole</button></span>

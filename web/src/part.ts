@@ -1,11 +1,13 @@
 /** What every component has: the shared choice, and drawing once a frame. */
 
-import { LitElement } from "lit";
+import { LitElement, type TemplateResult } from "lit";
+import { savers } from "./saving";
 import type { Act, Store } from "./store";
 
 export abstract class Part extends LitElement {
   static override properties = { store: { attribute: false } };
   declare store: Store | null;
+  protected loading: Promise<void> = Promise.resolve(); // what was asked for last
   private frame = 0;
   private watch: ResizeObserver | null = null;
   private readonly listen = (event: Event) => this.chosen((event as CustomEvent).detail);
@@ -58,6 +60,16 @@ export abstract class Part extends LitElement {
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
       if (this.isConnected && this.store && this.clientWidth > 0) this.draw();
+    });
+  }
+
+  /** Buttons that save what is chosen, once it is loaded and drawn: never what was chosen before. */
+  protected saver(kinds: Record<string, () => void>, what: string): TemplateResult {
+    return savers(kinds, what, async (run) => {
+      for (let last; last !== this.loading; await last) last = this.loading;
+      await this.updateComplete;
+      this.draw();
+      run();
     });
   }
 

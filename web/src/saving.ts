@@ -35,7 +35,8 @@ export function saveText(text: string, type: string, name: string): void {
   save(new Blob([text], { type: `${type};charset=utf-8` }), name);
 }
 
-export function saver(kinds: Record<string, () => void>, what: string): TemplateResult {
+/** A button for each kind of file; `soon` calls what it is given when there is something to save. */
+export function savers(kinds: Record<string, () => void>, what: string, soon: (run: () => void) => Promise<void>): TemplateResult {
   return html`<span class="savers" role="group" aria-label=${`Save ${what}`}>${Object.entries(kinds).map(([kind, run]) =>
-    html`<button title=${`Save ${what} as ${kind}`} @click=${run}>${kind}</button>`)}</span>`;
+    html`<button title=${`Save ${what} as ${kind}`} @click=${() => void soon(run)}>${kind}</button>`)}</span>`;
 }

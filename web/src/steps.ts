@@ -6,7 +6,7 @@ import type { SiteAbout } from "./data";
 import { strongest } from "./layout";
 import { columnName, same, shown, told } from "./names";
 import { Part } from "./part";
-import { fileName, saver, saveText } from "./saving";
+import { fileName, saveText } from "./saving";
 import { largest, running, shade, shading } from "./shading";
 import type { Choice } from "./store";
 import { drawnText } from "./svg";
@@ -45,7 +45,7 @@ export class RegardSteps extends Part {
   `];
 
   protected begun(): void {
-    void this.load();
+    this.loading = this.load();
   }
 
   override disconnectedCallback(): void {
@@ -54,7 +54,7 @@ export class RegardSteps extends Part {
   }
 
   protected chosen(before: Choice): void {
-    if (this.another(before)) void this.load();
+    if (this.another(before)) this.loading = this.load();
     else this.requestUpdate();
   }
 
@@ -121,7 +121,7 @@ export class RegardSteps extends Part {
     const name = steps.written[step];
     const check = (key: "mean" | "without") => (e: Event) => {
       this[key] = (e.target as HTMLInputElement).checked;
-      if (key === "mean") void this.load();
+      if (key === "mean") this.loading = this.load();
     };
     return html`<div class="steps" tabindex="0" role="group" aria-label="Generation step by step: left and right go a step, space plays." @keydown=${this.onKey}>
       <div class="bar"><button class="play" aria-pressed=${this.playing} @click=${() => this.play(!this.playing)}>${this.playing ? "❚❚ Pause" : "▶ Play"}</button>
@@ -150,7 +150,7 @@ export class RegardSteps extends Part {
       }))}
       ${own ? nothing : html`<div class="written">${running(names.map((x) => x ?? "…"), 0, names.length, (t) => ({
         kind: t === step ? "new" : t > step ? "later" : "", told: "", style: "", chosen: jump(t) }))}</div>`}
-      <div class="bar best"><span>${best.map(({ j, w }) => `${told(columnName(site, j), j)} ${written(w)}`).join(" · ")}</span>${saver({ SVG: () => this.saveDrawing(step) }, "this step")}</div>`;
+      <div class="bar best"><span>${best.map(({ j, w }) => `${told(columnName(site, j), j)} ${written(w)}`).join(" · ")}</span>${this.saver({ SVG: () => this.saveDrawing(step) }, "this step")}</div>`;
   }
 
   private saveDrawing(step: number): void {

@@ -6,7 +6,7 @@ import type { Head } from "./head";
 import { same } from "./names";
 import { marksOf, overlap, type Overlap } from "./overlap";
 import { Part } from "./part";
-import { fileName, saver, saveText } from "./saving";
+import { fileName, saveText } from "./saving";
 import { largest, running, shade, shading } from "./shading";
 import type { Choice } from "./store";
 import { drawnText } from "./svg";
@@ -34,11 +34,11 @@ export class RegardText extends Part {
   `];
 
   protected begun(): void {
-    void this.load();
+    this.loading = this.load();
   }
 
   protected chosen(before: Choice): void {
-    if (this.another(before)) void this.load();
+    if (this.another(before)) this.loading = this.load();
     else this.requestUpdate();
   }
 
@@ -93,7 +93,7 @@ export class RegardText extends Part {
       <div class="bar"><small>Strongest: ${written(top)}</small><label><input type="checkbox" .checked=${this.without}
         @change=${(e: Event) => (this.without = (e.target as HTMLInputElement).checked)}> without the first token</label>
         ${marks ? html`<label><input type="checkbox" .checked=${this.mean} @change=${(e: Event) => (this.mean = (e.target as HTMLInputElement).checked)}> mean of all rows</label>` : nothing}
-        ${saver({ SVG: this.saveDrawing }, "the text")}</div>
+        ${this.saver({ SVG: this.saveDrawing }, "the text")}</div>
       ${marks ? this.beside(text, marks, running(site.columns, from, to, (j) => ({ kind: marks[j] ? "on" : "", told: marks[j] ? "marked" : "", style: "", chosen: chosen(j) })), overlap(weights, marks)) : text}`;
   }
 
