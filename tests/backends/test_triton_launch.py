@@ -105,3 +105,10 @@ def test_memory_that_is_not_aligned_is_left_to_triton(seen):
     for x in (X, X[1:], X[1:], X):
         kernel[1,](x, 7, 3, Y, 0.5, SIDE=32, KEYS=False)
     assert seen.asked == 3 and len(seen.given) == 1 and len(seen.kinds) == 2
+
+
+def test_a_tensor_that_lies_elsewhere_is_left_to_triton_which_says_so(seen):
+    kernel = Launched(seen)
+    for y in (Y, Y, torch.empty(64, device="meta"), Y):
+        kernel[1,](X, 7, 3, y, 0.5, SIDE=32, KEYS=False)
+    assert seen.asked == 2 and len(seen.given) == 2

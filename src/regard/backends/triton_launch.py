@@ -41,8 +41,8 @@ class Launched:
     def _launch(self, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
         tensors_of, numbers_of, special_of, in_order = self.places or self._sort(arguments)
         tensors, numbers = tensors_of(arguments), numbers_of(arguments)
-        device = tensors[0].get_device()
-        if device != torch.cuda.current_device():
+        devices, device = {x.device for x in tensors}, tensors[0].get_device()
+        if device >= 0 and device != torch.cuda.current_device():
             with torch.cuda.device(device):
                 return self._launch(grid, arguments, constants)
         pointers = [x.data_ptr() for x in tensors]
@@ -50,7 +50,7 @@ class Launched:
         key = device, *[x.dtype for x in tensors], *map(type, numbers), *special, *constants.items()
         found = self.ready.get(key)
         small = max(numbers, default=0) < LARGE and min(numbers, default=0) >= -LARGE
-        usual = small and reduce(or_, pointers) % APART == 0
+        usual = small and reduce(or_, pointers) % APART == 0 and len(devices) == 1
         if found is not None and usual:
             compiled, last = found
             compiled[(*grid, 1, 1)[:3]](*in_order((*pointers, *numbers)), *last)
