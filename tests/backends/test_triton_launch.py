@@ -107,8 +107,10 @@ def test_memory_that_is_not_aligned_is_left_to_triton(seen):
     assert seen.asked == 3 and len(seen.given) == 1 and len(seen.kinds) == 2
 
 
-def test_a_tensor_that_lies_elsewhere_is_left_to_triton_which_says_so(seen):
-    kernel = Launched(seen)
-    for y in (Y, Y, torch.empty(64, device="meta"), Y):
+def test_a_tensor_that_lies_elsewhere_is_left_to_triton_which_says_so(seen, monkeypatch):
+    kernel, stray = Launched(seen), torch.zeros(64)
+    monkeypatch.setattr(torch.Tensor, "get_device", lambda x: -1 if x is stray else 0)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    for y in (Y, Y, stray, Y):
         kernel[1,](X, 7, 3, y, 0.5, SIDE=32, KEYS=False)
     assert seen.asked == 2 and len(seen.given) == 2

@@ -41,7 +41,7 @@ class Launched:
     def _launch(self, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
         tensors_of, numbers_of, special_of, in_order = self.places or self._sort(arguments)
         tensors, numbers = tensors_of(arguments), numbers_of(arguments)
-        devices, device = {x.device for x in tensors}, tensors[0].get_device()
+        devices, device = set(map(Tensor.get_device, tensors)), tensors[0].get_device()
         if device >= 0 and device != torch.cuda.current_device():
             with torch.cuda.device(device):
                 return self._launch(grid, arguments, constants)
