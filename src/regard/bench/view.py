@@ -53,6 +53,11 @@ class Seen:
     asked: list[str] = field(default_factory=list)
     why: str = ""
 
+    def __str__(self) -> str:
+        drawn = "never drawn" if self.draw is None else f"first draw {self.draw:.2f} s"
+        pointing = f", pointing {statistics.median(self.points):.0f} ms" if self.points else ""
+        return f"{self.name}: {self.bytes / 1e6:.1f} MB, {drawn}{pointing}{self.why and f' ({self.why})'}"
+
 
 @contextmanager
 def opened(file: Path, drawn: str, scripts: Path | None = None, asked: list[str] | None = None) -> Iterator[Any]:
@@ -226,7 +231,8 @@ def long_map(room: Path, tell: Callable[[str], None], n: int = 32_768) -> list[R
             if tab.evaluate(f"{MAP}.view.y") == before:
                 raise OSError("The map was dragged and did not move: its frames say nothing.")
     size = file.stat().st_size / 1e6
-    tell(f"  {size:.0f} MB, first draw {draw:.2f} s, longest frames {longest}")
+    frames = ", ".join(f"{title} {took:.0f} ms" for title, took in longest.items())
+    tell(f"  {size:.0f} MB, first draw {draw:.2f} s, longest frames: {frames}")
     opens = Result(f"{n} tokens: first draw", "s", draw, None, "-", "at most 2 s", draw <= 2, {"file_mb": size})
     worst = max(longest.values())
     pans = Result(f"{n} tokens: longest frame while panning", "ms", worst, None, "-", "at most 100 ms", worst <= 100)
@@ -251,7 +257,7 @@ def large_graph(room: Path, tell: Callable[[str], None], nodes: int = 5000, edge
             points.append(told(tab, "answered"))
         longest = panned(tab, x0, y0)
     pointing = statistics.median(points)
-    tell(f"  first draw {draw:.2f} s, pointing {points}, longest frame {longest:.0f} ms")
+    tell(f"  first draw {draw:.2f} s, pointing {pointing:.0f} ms, longest frame {longest:.0f} ms")
     what = f"graph of {nodes:,} nodes and {edges:,} edges"
     return [
         Result(f"{what}: first draw", "s", draw, None, "-", "-", None,
