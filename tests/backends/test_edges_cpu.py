@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from itertools import product
 
 import pytest
@@ -316,6 +317,16 @@ def test_without_numba_chunked_takes_it(monkeypatch):
     plan = regard.plan(heads_first(q), heads_first(k), heads_first(v), "gat", over=over)
     assert plan.backend == "chunked"
     assert plan.refusals["edges-cpu"] == ["numba is not installed: pip install 'regard[cpu]'."]
+
+
+@pytest.mark.parametrize("edges, told", [(400, 0), (10_000, 1)])
+def test_many_edges_without_numba_are_told_with_what_to_install(monkeypatch, edges, told):
+    monkeypatch.setattr(edges_cpu, "HAS_NUMBA", False)
+    x, ends = torch.randn(2, 50, 4), torch.randint(0, 50, (2, edges))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        attend(x, x, x, "gat", over=Edges(ends))
+    assert ["pip install 'regard[cpu]'" in str(one.message) for one in said] == [True] * told
 
 
 def test_second_derivatives_and_vmap_are_refused():

@@ -74,12 +74,25 @@ def test_a_cancelled_study_is_told_as_such_and_resumed(file):
 
 
 def test_what_is_missing_is_an_exit_status_and_a_sentence(file):
-    file.write_text('name = "bad"\ntasks = ["no_such_module:task"]\nvariants = ["a", "b"]\nseeds = 1\n')
+    file.write_text('name = "bad"\ntasks = ["math:sqrt"]\nvariants = ["a", "b"]\nseeds = 1\n')
     said = call("run", file, "--workers", 1)
     assert said.exit_code == 1
-    assert "Missing: no_such_module:task, a, seed 0: ModuleNotFoundError" in said.output
+    assert "math:sqrt: a, seed 0 failed for the last time: TypeError" in said.output
+    assert "Missing: math:sqrt, a, seed 0: TypeError" in said.output
     assert "3 seeds" not in said.output and "Nothing that this study finds can be called significant" in said.output
-    assert "failed: ModuleNotFoundError" in call("status", file).output
+    assert "failed: TypeError" in call("status", file).output
+
+
+@pytest.mark.parametrize("task, says", [
+    ('"no_such_module:task"', "No module named 'no_such_module'"),
+    ('{ task = "gat", options = { data = "cora" } }', "set REGARD_DATA"),
+])  # fmt: skip
+def test_what_no_attempt_would_find_stops_a_study_at_once_and_it_goes_on_later(file, monkeypatch, task, says):
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+    file.write_text(f'name = "bad"\ntasks = [{task}]\nvariants = ["mean"]\nseeds = 2\n')
+    said = call("run", file, "--workers", 1)
+    assert said.exit_code and says in said.output and "then `regard study resume`" in said.output
+    assert "0 done, 0 running, 2 waiting, 0 failed\n" in call("status", file).output
 
 
 @pytest.mark.parametrize("change, options, told", [

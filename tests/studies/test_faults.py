@@ -184,7 +184,7 @@ def test_a_study_that_is_done_runs_nothing_and_one_that_grew_runs_only_what_is_n
 def test_a_cancelled_study_stops_and_goes_on_when_it_is_resumed(tmp_path):
     made, other = study(seconds=0.05), store_of(tmp_path, create=True)
 
-    def ended_one(slot, claim, how, seconds):
+    def ended_one(slot, claim, how, seconds, why):
         other.cancel("one")
 
     found = run(made, tmp_path, workers=1, watch=Watch(ended=ended_one), beat=0.05)
@@ -210,7 +210,7 @@ def test_a_full_disk_stops_the_study_and_costs_no_attempt(tmp_path):
 def test_a_disk_that_is_full_for_the_store_too_loses_nothing_that_was_done(small_disk):
     made, ended, filler = study("writing", 5), [], small_disk / "filler"
 
-    def fill(slot, claim, how, seconds):
+    def fill(slot, claim, how, seconds, why):
         ended.append(how)
         if len(ended) == 4:
             with pytest.raises(OSError, match="space"), filler.open("wb", buffering=0) as file:
@@ -237,7 +237,7 @@ def test_a_store_that_goes_away_for_a_while_is_waited_for(tmp_path):
     store.add(made.name, made.plain(), made.jobs())
     gone = []
 
-    def ended_one(slot, claim, how, seconds):
+    def ended_one(slot, claim, how, seconds, why):
         if len(gone) < 2 and claim.seed in (2, 5) and claim.variant == "a":
             path.rename(tmp_path / "away")
             store.engine.dispose()  # who asks for it now finds nothing
@@ -260,7 +260,7 @@ def test_a_server_that_is_killed_and_started_again_loses_nothing(server, tmp_pat
     store.close()
     restarted = []
 
-    def ended_one(slot, claim, how, seconds):
+    def ended_one(slot, claim, how, seconds, why):
         if not restarted and claim.seed == 3:
             restarted.append(True)
             server.stop()

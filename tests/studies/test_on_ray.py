@@ -38,7 +38,7 @@ def test_a_node_that_is_killed_costs_its_trials_alone_and_the_table_is_that_of_t
     made, nodes = cluster
     done, killed = [], []
 
-    def ended(slot, claim, how, seconds):
+    def ended(slot, claim, how, seconds, why):
         done.append(how)
         if done.count("done") == 8 and not killed:
             killed.append(True)

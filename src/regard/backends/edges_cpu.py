@@ -7,6 +7,7 @@ and numba's threading layers are never used: they are not safe to call from seve
 starts threads of its own; numba itself asks for spawn.
 """
 
+import warnings
 from importlib.util import find_spec
 from typing import Any
 
@@ -24,6 +25,8 @@ from .edges_launch import ACTS, Call, Inputs, Settings, by_source
 from .operator import operator
 
 HAS_NUMBA = find_spec("numba") is not None  # looked for, not imported
+NO_NUMBA = "numba is not installed: pip install 'regard[cpu]'."
+MANY = 10_000  # edges, of which others take long
 
 
 class EdgesCpu:
@@ -37,7 +40,7 @@ class EdgesCpu:
         if plan.q.device.type != "cpu":
             found.append(f"It runs on a CPU, and q is on {plan.q.device}.")
         elif not HAS_NUMBA:
-            found.append("numba is not installed: pip install 'regard[cpu]'.")
+            found.append(NO_NUMBA)
         if plan.over is not graph:
             found.append("It runs a graph alone, not a graph & another structure.")
         if _align_of(plan) is None:
@@ -47,8 +50,10 @@ class EdgesCpu:
             )
         if not torch.compiler.is_compiling() and _transformed(plan):
             found.append(_NO_FUNC)
-        if not found:
+        if not found or found == [NO_NUMBA]:
             found += _score_refusals(plan)
+        if found == [NO_NUMBA] and graph.source.numel() >= MANY and not torch.compiler.is_compiling():
+            warnings.warn(f"So many edges take several times as long without a kernel: {NO_NUMBA}", stacklevel=4)
         return found
 
     def passes(self, plan: Plan) -> bool:

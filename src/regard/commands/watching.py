@@ -39,14 +39,14 @@ def watched(console: Console, name: str, total: int, slots: int | None, quiet: b
             if slot in bars:
                 progress.update(bars[slot], completed=round(100 * share), note=note)
 
-        def ended(slot: int, claim: Claim, how: str, seconds: float) -> None:
+        def ended(slot: int, claim: Claim, how: str, seconds: float, why: str) -> None:
             if slot in bars:
                 progress.remove_task(bars.pop(slot))
             if how == "done":
                 clock.add(seconds)
                 progress.advance(whole)
             else:
-                progress.console.print(_trouble(claim, how), highlight=False)
+                progress.console.print(_trouble(claim, how, why), highlight=False)
 
         def counted(counts: dict[str, int]) -> None:
             progress.update(whole, completed=counts["done"], note=clock.says(counts["waiting"] + counts["running"]))
@@ -75,9 +75,9 @@ def _log(console: Console, name: str, total: int, quiet: bool) -> Watch:
     last = [-1]
     began = time.monotonic()
 
-    def ended(slot: int, claim: Claim, how: str, seconds: float) -> None:
+    def ended(slot: int, claim: Claim, how: str, seconds: float, why: str) -> None:
         if how != "done":
-            console.print(_trouble(claim, how), highlight=False, soft_wrap=True)
+            console.print(_trouble(claim, how, why), highlight=False, soft_wrap=True)
 
     def counted(counts: dict[str, int]) -> None:
         tenth = 10 * counts["done"] // max(1, total)
@@ -89,5 +89,6 @@ def _log(console: Console, name: str, total: int, quiet: bool) -> Watch:
     return Watch(ended=ended, counted=counted)
 
 
-def _trouble(claim: Claim, how: str) -> str:
-    return f"{claim.task}: {claim.variant}, seed {claim.seed} {TROUBLE.get(how, how)}."
+def _trouble(claim: Claim, how: str, why: str) -> str:
+    said = f"{claim.task}: {claim.variant}, seed {claim.seed} {TROUBLE.get(how, how)}"
+    return f"{said}: {why.splitlines()[0]}" if why else f"{said}."

@@ -15,6 +15,8 @@ WHENCE = "Nothing is downloaded; 'Where the data lie' (docs/train/data.md) says 
 class MissingData(FileNotFoundError):
     """A data set is not where it was looked for."""
 
+    wanting = True  # a study stops at it: no other attempt would find it
+
 
 def data_file(name: str, folder: "str | Path | None" = None) -> Path:
     """The path of a data file in the folder given, or in the one that REGARD_DATA names."""

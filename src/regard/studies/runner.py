@@ -23,13 +23,17 @@ class DiskFull(OSError):
     """No trial can go on until there is room."""
 
 
+class Wanting(OSError):
+    """A package or a data set is missing, and no other attempt would find it."""
+
+
 @dataclass
 class Watch:
     """What a runner tells those who watch; each does nothing unless given."""
 
     started: Callable[[int, Claim], None] = lambda slot, claim: None
     told: Callable[[int, float, str], None] = lambda slot, share, note: None
-    ended: Callable[[int, Claim, str, float], None] = lambda slot, claim, how, seconds: None
+    ended: Callable[[int, Claim, str, float, str], None] = lambda slot, claim, how, seconds, why: None
     counted: Callable[[dict[str, int]], None] = lambda counts: None
 
 
@@ -114,22 +118,27 @@ class Runner:
             self.shares[claim.token] = (float(event.data["share"]), str(event.data["note"]))
             self.watch.told(event.slot, float(event.data["share"]), str(event.data["note"]))
             return
+        why = str(event.data.get("error", ""))
         if event.kind == "lost":
             how = self.store.lose(claim, str(event.data["why"]))
             how = "lost" if how == "waiting" else how
         elif event.data.get("full"):
             self._drop(event.slot)
-            self.store.release(claim, event.data["error"])
-            raise DiskFull(f"The disk is full ({event.data['error']}). What is done is kept: make room, then `regard "
-                           "study resume`.")  # fmt: skip
+            self.store.release(claim, why)
+            raise DiskFull(f"The disk is full ({why}). What is done is kept: make room, then `regard study resume`.")
+        elif event.data.get("wanting"):
+            self._drop(event.slot)
+            self.store.release(claim, why)
+            raise Wanting(f"{claim.task} cannot run here. {why.partition(': ')[2].rstrip('.')}. What is done is kept: "
+                          "put that right, then `regard study resume`.")  # fmt: skip
         elif "error" in event.data:
-            how = self.store.fail(claim, f"{event.data['error']}\n{event.data['trace']}", self.retries)
+            how = self.store.fail(claim, f"{why}\n{event.data['trace']}", self.retries)
             how = "again" if how == "waiting" else how
         else:
             how = "done" if self.store.finish(claim, event.data) else "taken"
         seconds = time.monotonic() - self.began[event.slot]
         self._drop(event.slot)
-        self.watch.ended(event.slot, claim, how, seconds)
+        self.watch.ended(event.slot, claim, how, seconds, why)
 
     def _drop(self, slot: int) -> None:
         self.shares.pop(self.held.pop(slot).token, None)

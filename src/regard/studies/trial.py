@@ -63,7 +63,9 @@ def run(job: Job, tell: Callable[[float, str], None] = lambda share, note: None)
         found = tidy(function(job["variant"], job["seed"], setting))
     except Exception as problem:
         full = isinstance(problem, OSError) and problem.errno in FULL
-        return {"error": f"{type(problem).__name__}: {problem}", "trace": traceback.format_exc()[-8000:], "full": full}
+        wanting = isinstance(problem, ModuleNotFoundError) or getattr(problem, "wanting", False)
+        return {"error": f"{type(problem).__name__}: {problem}", "trace": traceback.format_exc()[-8000:], "full": full,
+                "wanting": wanting}  # fmt: skip
     return {"seconds": time.perf_counter() - began} | found | {"peak": peak_memory(), "versions": versions(),
                                                                "hardware": hardware(job["threads"])}  # fmt: skip
 
