@@ -7,7 +7,7 @@ key. Beside it a row keeps log sum exp s and the entropy of the distribution tha
 import triton
 import triton.language as tl
 
-from .triton_dense_forward import block_of, row_side, tile
+from .triton_dense_tile import block_of, row_side, tile
 from .triton_launch import launched
 from .triton_noise import uniform
 from .triton_ranges import CHANGING, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of

@@ -10,7 +10,6 @@ Where several heads of queries share keys, a program of keys walks over those he
 import triton
 import triton.language as tl
 
-from .triton_dense_forward import LN2, LOG2E, bell, tile
 from .triton_dense_parts import (
     average,
     averaged_parts,
@@ -27,6 +26,7 @@ from .triton_dense_parts import (
     rows_of,
     weights,
 )
+from .triton_dense_tile import LN2, LOG2E, bell, tile
 from .triton_launch import launched
 from .triton_noise import or_dropped, uniform
 from .triton_pairs import HELD, add_others, pull_pairs, through
