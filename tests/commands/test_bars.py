@@ -1,6 +1,11 @@
-"""What is said while something takes long, where stderr is a file: a line for each stage, and no bar."""
+"""What is said while something takes long: a bar in a terminal; a line for each stage where stderr is a file."""
 
+import io
 import re
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress
 
 from regard.commands import bars
 
@@ -44,3 +49,39 @@ def test_words_in_square_brackets_are_printed_as_they_are(capsys):
     with bars.telling("[CLS] and [/bold]"):
         pass
     assert lines(capsys) == ["[CLS] and [/bold]"]
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A terminal whose clock is set by hand, and the progress that is shown in it."""
+    made = Terminal()
+    console = Console(file=made.text, force_terminal=True, width=80, get_time=lambda: made.now)
+    monkeypatch.setattr(bars, "Console", lambda stderr: console)
+    monkeypatch.setattr(bars, "Progress", lambda *columns, **how: made.keep(Progress(*columns, **how)))
+    return made
+
+
+class Terminal:
+    def __init__(self):
+        self.text, self.now, self.progress = io.StringIO(), 0.0, None
+
+    def keep(self, progress):
+        self.progress = progress
+        return progress
+
+
+def test_the_clock_goes_on_behind_an_epoch_that_is_full(terminal):
+    with bars.telling() as tell:
+        tell("additive, epoch 1", 9, 9)
+        terminal.now = 75.0
+        tell("additive, epoch 2", 1, 9)
+        terminal.progress.refresh()
+        assert "0:01:15" in terminal.text.getvalue()
+
+
+def test_a_stage_of_unknown_length_does_not_keep_the_length_of_the_one_before(terminal):
+    with bars.telling() as tell:
+        tell("additive, epoch 1", 3, 9)
+        assert terminal.progress.tasks[0].percentage == pytest.approx(100 / 3)
+        tell("trivial baselines")
+        assert terminal.progress.tasks[0].total is None

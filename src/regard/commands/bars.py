@@ -4,9 +4,11 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 OFTEN = 30.0  # seconds, after which a long stage is heard of again
 WITHIN = re.compile(r", epoch \d|: \d+ of \d")  # what follows is no stage of its own
@@ -27,7 +29,7 @@ def counting() -> Iterator[Callable[..., None]]:
 
         yield line
         return
-    with _progress(console, MofNCompleteColumn()) as progress:
+    with _progress(console, MofNCompleteColumn(), TimeElapsedColumn()) as progress:
         bars = {}
 
         def count(thing: str, done: int, of: int, words: str = "") -> None:
@@ -50,11 +52,12 @@ def telling(beginning: str = "loading") -> Iterator[Callable[..., None]]:
         log.stage(beginning)
         yield lambda description, done=0, of=None, numbers="": log.stage(description, numbers)
         return
-    with _progress(console, TextColumn("{task.fields[numbers]}")) as progress:
+    with _progress(console, TextColumn("{task.fields[numbers]}"), Clock()) as progress:
         bar = progress.add_task(beginning, total=None, numbers="")
 
-        def tell(description: str, done: int = 0, of: int | None = None, numbers: str = "") -> None:
-            progress.update(bar, description=description, completed=done, total=of, numbers=numbers)
+        def tell(description: str, done: float = 0, of: int | None = None, numbers: str = "") -> None:
+            progress.tasks[0].total = of  # update() would take None for: as before
+            progress.update(bar, description=description, completed=done, numbers=numbers)
 
         yield tell
 
@@ -79,9 +82,16 @@ class Log:
             self.line(f"{description}  {numbers}".rstrip())
 
 
-def _progress(console: Console, between: ProgressColumn) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), between, TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True)
+class Clock(ProgressColumn):
+    """The time since the bar began. Rich's own stops for good where the bar is full for the first time, as it is at the
+    end of every epoch."""
+
+    def render(self, task: Task) -> Text:
+        return Text(str(timedelta(seconds=int(task.elapsed or 0))), style="progress.elapsed")
+
+
+def _progress(console: Console, *behind: ProgressColumn) -> Progress:
+    return Progress(TextColumn("{task.description}"), BarColumn(), *behind, console=console, transient=True)
 
 
 def numbers_of(numbers: dict[str, float]) -> str:

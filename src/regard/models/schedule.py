@@ -42,6 +42,10 @@ class Training:
             return self.rate * math.sqrt(max(1, self.warmup) / (step + 1))
         return self.rate
 
+    def share(self, epoch: int, step: int, steps: int) -> float:
+        """How much of all epochs is done after so many steps of this one, counted from 1."""
+        return (epoch - 1 + step / steps) / self.epochs
+
 
 @dataclass
 class Trained:

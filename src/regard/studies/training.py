@@ -31,7 +31,7 @@ def trained(experiment: Experiment, task: Task, variant: str, seed: int, setting
     how = replace(usual, epochs=epochs, patience=epochs)  # no early stop: every variant spends the same
 
     def hear(epoch: int, step: int, steps: int, numbers: dict[str, float]) -> None:
-        setting.tell((epoch - 1 + step / steps) / epochs, f"epoch {epoch} of {epochs}")
+        setting.tell(how.share(epoch, step, steps), f"epoch {epoch} of {epochs}")
 
     fabric_of(setting.device, setting.devices, setting.precision)  # loads it, which is no part of what a variant takes
     began = time.perf_counter()

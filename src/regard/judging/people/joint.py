@@ -1,7 +1,8 @@
 """Does it help a classifier of sentences to look as readers do? Attention taught by the reading of other sentences."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from ...models.tasks.texts import bag_of_words
 from ...models.trainer import Trainer, Training
 from ..finding import Finding
 from ..fixations import rank_correlation
+from ..hearing import Epochs, Hear, epochs_of, nobody
 from ..intervals import estimate, stream
 from .reading import bare
 
@@ -41,7 +43,7 @@ class Classifying:
 def judge_joint(
     task: Task, readings: Sequence[Reading], *, ways: Sequence[str] = WAYS, seeds: int = 3, held: int = 500,
     how: Classifying | None = None, seed: int = 0, resamples: int = 1000, out: "Path | None" = None,
-    hear: Callable[[str], None] = lambda what: None,
+    hear: Hear = nobody,
 ) -> list[Finding]:  # fmt: skip
     """Accuracy of a BiLSTM with attention that is also taught where readers look, on sentences of another text.
 
@@ -50,7 +52,8 @@ def judge_joint(
     accuracy, its gain over the classifier that was taught nothing, sentence by sentence, and how attention correlates
     with the reading times of `held` sentences that nobody was taught with. Barrett et al. 2018.
 
-    out: a folder for checkpoints: a run that was stopped goes on.
+    out    a folder for checkpoints: a run that was stopped goes on
+    hear   is told what is under way, and how many classifiers of how many are taught
     """
     strange = [way for way in ways if way not in WAYS]
     if strange or ways[:1] != (*WAYS[:1],):
@@ -63,14 +66,15 @@ def judge_joint(
     rest, kept = ([readings[i] for i in some] for some in (order[held:], order[:held]))
     right: dict[str, list[np.ndarray]] = {}
     agrees: dict[str, list[list[float]]] = {}
-    for way in ways:
-        for one in range(seed, seed + seeds):
-            hear(f"{way}, seed {one}")
-            train = [_unmarked(x) for x in task.train] + as_read(rest, task.words, way, one)
-            folder = None if out is None else out / f"{way.replace(' ', '-')}-of-{len(task.train)}-seed-{one}"
-            model = _taught(task, train, one, how, way, folder)
-            right.setdefault(way, []).append(_right(model, task.test, how.device))
-            agrees.setdefault(way, []).append(_agreement(model, kept, task.words, how.device))
+    for done, (way, one) in enumerate(product(ways, range(seed, seed + seeds))):
+        hear(f"taught {way}, seed {one}", done, len(ways) * seeds)
+        epochs = epochs_of(hear, f"taught {way}, seed {one}", done, len(ways) * seeds, how.training)
+        train = [_unmarked(x) for x in task.train] + as_read(rest, task.words, way, one)
+        folder = None if out is None else out / f"{way.replace(' ', '-')}-of-{len(task.train)}-seed-{one}"
+        model = _taught(task, train, one, how, way, folder, epochs)
+        right.setdefault(way, []).append(_right(model, task.test, how.device))
+        agrees.setdefault(way, []).append(_agreement(model, kept, task.words, how.device))
+    hear("bag of words", 0, None)
     bag = bag_of_words(task.train, task.test)
     return _findings({way: np.array(some) for way, some in right.items()},
                      {way: np.array(some) for way, some in agrees.items()}, bag, seed, resamples)  # fmt: skip
@@ -93,14 +97,14 @@ def as_read(readings: Sequence[Reading], words: Vocabulary, way: str, seed: int)
     return made
 
 
-def _taught(task: Task, train: list[Example], seed: int, how: Classifying, way: str, folder: "Path | None"
-            ) -> TaskModel:  # fmt: skip
+def _taught(task: Task, train: list[Example], seed: int, how: Classifying, way: str, folder: "Path | None",
+            epochs: Epochs) -> TaskModel:  # fmt: skip
     assert task.words is not None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = text_classifier(len(task.words), task.classes, dim=how.dim, width=how.dim)
     objective = Classification(supervise=0.0 if way == "nothing" else how.weight)
-    Trainer(how.training, how.device, folder=folder).fit(model, objective, train, task.val, seed)
+    Trainer(how.training, how.device, folder=folder, hear=epochs).fit(model, objective, train, task.val, seed)
     return model.to(how.device).eval()
 
 

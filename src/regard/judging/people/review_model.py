@@ -16,6 +16,7 @@ from ...models.objectives import Classification
 from ...models.task_model import TaskModel
 from ...models.trainer import Trainer, Training
 from ..adapter import Adapter
+from ..hearing import Epochs
 from ..inputs import Instance
 from ..looks import Look
 from .encoder import Encoder
@@ -45,14 +46,14 @@ def examples(reviews: Sequence[Review], vectors: Sequence[Tensor]) -> list[Examp
     ]
 
 
-def taught(train: Sequence[Example], val: Sequence[Example], seed: int, how: Judging, folder: "Path | None" = None
-           ) -> TaskModel:  # fmt: skip
+def taught(train: Sequence[Example], val: Sequence[Example], seed: int, how: Judging, folder: "Path | None" = None,
+           epochs: "Epochs | None" = None) -> TaskModel:  # fmt: skip
     """A reader of the best epoch by validation accuracy; with a folder, a run that was stopped goes on."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = reader(train[0].inputs.shape[1])
     objective = Classification(supervise=how.supervise)
-    Trainer(how.training, how.device, folder=folder).fit(model, objective, train, val, seed)
+    Trainer(how.training, how.device, folder=folder, hear=epochs).fit(model, objective, train, val, seed)
     return model.to(how.device).eval()
 
 

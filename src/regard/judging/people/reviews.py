@@ -1,6 +1,8 @@
 """ERASER Movies: does attention lie on the reasons that people named, is it needed, and does teaching it help?"""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from ...models.tasks.experiment import answers
 from ..adapter import Adapter
 from ..faithfulness import erased_by
 from ..finding import Finding
+from ..hearing import Hear, epochs_of, nobody, part_of
 from ..importance import attention, gradient
 from ..intervals import estimate, known, stream
 from ..overlap import auprc, macro_f1, macro_span_f1, span_counts, spans, token_counts, top_marks
@@ -23,7 +26,6 @@ from .kept import vectors_of
 from .review_model import Judging, adapter_of, examples, taught
 
 TEST = "reviews"
-Hear = Callable[[str], None]
 PUBLISHED = {  # DeYoung et al. 2020, attention of BERT + LSTM; and a rerun of their code by others
     "AUPRC": {"BERT, published": 0.417, "BERT, rerun": 0.463, "random, published": 0.259},
     "comprehensiveness": {"BERT, published": 0.129, "BERT, rerun": 0.223, "random, published": 0.058},
@@ -34,7 +36,7 @@ PUBLISHED = {  # DeYoung et al. 2020, attention of BERT + LSTM; and a rerun of t
 def judge_reviews(
     encoder: Encoder, reviews: Mapping[str, Sequence[Review]], *, supervise: Sequence[float] = (0.0, 0.1, 1.0),
     seeds: int = 3, learn: int = 0, erase: int = 100, how: Judging | None = None, seed: int = 0, resamples: int = 1000,
-    out: "Path | None" = None, hear: Hear = lambda what: None,
+    out: "Path | None" = None, hear: Hear = nobody,
 ) -> list[Finding]:  # fmt: skip
     """Readers that were taught where to look, and some that were not, each from several seeds.
 
@@ -47,6 +49,7 @@ def judge_reviews(
     supervise   weights of the loss on attention; 0 is the reader that was not taught, and comes first
     learn       how many training reviews are learned from, spread evenly; 0 for all
     out         a folder for vectors and checkpoints: a run that was stopped goes on
+    hear        is told what is under way, and how many reviews or readers of how many are done
     """
     if not supervise or supervise[0] != 0.0 or len(set(supervise)) != len(supervise):
         raise ValueError(f"judge_reviews(supervise={tuple(supervise)}): expected 0 first and other weights after it.")
@@ -54,28 +57,32 @@ def judge_reviews(
     parts = {name: list(some) for name, some in reviews.items()}
     data = {}
     for name, some in parts.items():
-        hear(f"vectors of {name}")
+        hear(_vectors(name), 0, len(some))
         kept = None if out is None else out / "vectors"
-        data[name] = examples(some, vectors_of(encoder, [one.words for one in some], name, kept, _counting(hear, name)))
+        vectors = vectors_of(encoder, [one.words for one in some], name, kept, partial(hear, _vectors(name)))
+        data[name] = examples(some, vectors)
     chosen = _evenly(len(parts["train"]), learn)
     train = [data["train"][place] for place in chosen]
     runs: dict[float, list[TaskModel]] = {}
-    for weight in supervise:
-        for one in range(seed, seed + seeds):
-            hear(f"supervise {weight}, seed {one}")
-            recipe = Judging(weight, how.training, how.device)
-            folder = None if out is None else out / f"supervise-{weight}-of-{len(train)}-seed-{one}"
-            runs.setdefault(weight, []).append(taught(train, data["val"], one, recipe, folder))
-    hear("bag of words")
+    for done, (weight, one) in enumerate(product(supervise, range(seed, seed + seeds))):
+        hear(f"{_named(weight)}, seed {one}", done, len(supervise) * seeds)
+        epochs = epochs_of(hear, f"{_named(weight)}, seed {one}", done, len(supervise) * seeds, how.training)
+        recipe = Judging(weight, how.training, how.device)
+        folder = None if out is None else out / f"supervise-{weight}-of-{len(train)}-seed-{one}"
+        runs.setdefault(weight, []).append(taught(train, data["val"], one, recipe, folder, epochs))
+    hear("bag of words", 0, None)
     bag = bag_accuracy([parts["train"][place] for place in chosen], parts["test"])
     made = _accuracies(runs, data["test"], bag, how.device, seed, resamples)
-    hear("marks")
+    hear("attention beside what people marked", 0, None)
     made += _overlaps(runs, encoder, parts["test"], data["test"], seed, resamples)
     places = _evenly(len(parts["test"]), erase) if erase else []
-    for weight in supervise if places else ():
-        hear(f"erasing words, supervise {weight}")
+    for done, weight in enumerate(supervise if places else ()):
         texts, vectors = [parts["test"][i] for i in places], [data["test"][i].inputs for i in places]
-        made += _erasures(adapter_of(encoder, runs[weight][0], texts, vectors), _named(weight), seed, resamples)
+        adapter = adapter_of(encoder, runs[weight][0], texts, vectors)
+        whole = part_of(hear, done * len(places), len(supervise) * len(places))
+        adapter.hear = partial(whole, f"words erased, {_named(weight)}")
+        adapter.hear(0, len(places))
+        made += _erasures(adapter, _named(weight), seed, resamples)
     return made
 
 
@@ -88,8 +95,8 @@ def bag_accuracy(train: Sequence[Review], test: Sequence[Review]) -> float:
     return bag_of_words(*both)
 
 
-def _counting(hear: Hear, name: str) -> Callable[[int, int], None]:
-    return lambda done, of: hear(f"vectors of {name}: {done} of {of}")
+def _vectors(name: str) -> str:
+    return f"vectors of the words, {name}"
 
 
 def _evenly(count: int, wanted: int) -> list[int]:

@@ -1,7 +1,6 @@
 """A model whose only answer is where it looks: attention over patches of a photograph, taught by fixations."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from ...models.objectives import Looking
 from ...models.tasks.experiment import answers
 from ...models.trainer import Trainer, Training
 from ...nn.attend import Attend
+from ..hearing import Epochs
 
 
 class Gaze(nn.Module):
@@ -70,12 +70,12 @@ def folds(count: int, parts: int, seed: int) -> list[np.ndarray]:
 
 
 def foreseen(
-    seen: np.ndarray, looked: np.ndarray, held: ArrayLike, seed: int, how: Taught, folder: "Path | None" = None
+    seen: np.ndarray, looked: np.ndarray, held: ArrayLike, seed: int, how: Taught, epochs: "Epochs | None" = None
 ) -> np.ndarray:
     """Weights (held, rows, columns) on photographs that were held out, by a model of all the others.
 
     seen (N, channels, rows, columns), looked (N, rows, columns) the share of looks in each patch. An eighth of the
-    others chooses the epoch; the rest and their mirror images teach. folder: a run that was stopped goes on from there.
+    others chooses the epoch; the rest and their mirror images teach. epochs: hears of each step.
     """
     held = np.asarray(held)
     outside = np.setdiff1d(np.arange(len(seen)), held)
@@ -95,7 +95,7 @@ def foreseen(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Gaze(seen.shape[1], prior)
-    Trainer(how.training, how.device, folder=folder).fit(
+    Trainer(how.training, how.device, hear=epochs).fit(
         model, Looking(), train, [example(place) for place in chosen], seed
     )
     made = np.zeros((len(held), *looked.shape[1:]))

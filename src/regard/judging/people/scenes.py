@@ -1,7 +1,8 @@
 """Where people look on photographs: taught attention beside the centre, low-level contrast, and other people."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from ...data.eyes import Scene
 from ...recording.files.writing import write_whole
 from ..finding import Finding
 from ..fixations import MEASURES, centre_bias, count_map, fixation_map
+from ..hearing import Hear, epochs_of, nobody, part_of
 from ..intervals import estimate, known, mean
 from .photographs import CELL, channels, contrast, patches, spectral_residual
 from .scene_model import Taught, folds, foreseen
@@ -19,7 +21,6 @@ FINE = 4  # pixels a side of a cell in which maps are compared
 BLUR = 10  # pixels: about one degree of sight
 FLOOR = 0.01  # of every map is spread evenly, so that no divergence is without limit
 NAMES = ("NSS", "AUC-Judd", "CC", "divergence from people")
-Hear = Callable[[str], None]
 
 
 class Looks:
@@ -74,7 +75,7 @@ def finer(weights: np.ndarray) -> np.ndarray:
 
 def judge_scenes(
     scenes: Sequence[Scene], *, parts: int = 5, seeds: int = 3, seed: int = 0, resamples: int = 1000,
-    how: "dict[str, Taught] | None" = None, out: "Path | None" = None, hear: Hear = lambda what: None,
+    how: "dict[str, Taught] | None" = None, out: "Path | None" = None, hear: Hear = nobody,
 ) -> list[Finding]:  # fmt: skip
     """Attention over patches taught by fixations, judged on photographs that it never saw, beside what is trivial.
 
@@ -83,30 +84,31 @@ def judge_scenes(
     over seeds and photographs, crossed. Beside: the centre, where people look on other photographs, contrast, spectral
     residual, and *people*, the other observers of the photograph.
 
-    how   the models that are taught, by name; one that begins from where people look and one that does not, unless told
-    out   a folder for what was foreseen: what is there is not taught again
+    how    the models that are taught, by name; unless told, one begins from where people look, one does not
+    out    a folder for what was foreseen: what is there is not taught again
+    hear   is told what is under way, and how many models of how many are taught
     """
     if not scenes:
         raise ValueError("judge_scenes(scenes) is empty: expected photographs with fixations, as scenes() has them.")
     how = {"taught attention": Taught(), "taught attention, picture alone": Taught(prior=False)} if how is None else how
-    hear("fixations")
+    hear("fixations", 0, None)
     looks = [Looks(scene) for scene in scenes]
     looked = np.stack([share_of(look.all) for look in looks])
-    hear("channels of the photographs")
+    hear("channels of the photographs", 0, None)
     pictures = [scene.pixels() for scene in scenes]
     seen = np.stack([channels(picture) for picture in pictures])
     beside = {name: np.array([look.measured(finer(one)) for look, one in zip(looks, some, strict=True)])
               for name, some in _trivial(pictures, seen, looked).items()}  # fmt: skip
-    hear("people among themselves")
+    hear("people among themselves", 0, None)
     beside["people"] = np.array([look.ceiling() for look in looks])
-    taught = {}
-    for name, recipe in how.items():
-        rows = []
-        for one in range(seeds):
-            weights = _foreseen(name, recipe, seen, looked, parts, seed + one, out, hear)
-            rows.append([look.measured(finer(map_)) for look, map_ in zip(looks, weights, strict=True)])
-        taught[name] = np.array(rows)
-    return _findings(taught, beside, seed, resamples)
+    rows: dict[str, list[list[list[float]]]] = {}
+    for done, (name, one) in enumerate(product(how, range(seeds))):
+        whole = part_of(hear, done * parts, len(how) * seeds * parts)
+        weights = _foreseen(name, how[name], seen, looked, parts, seed + one, out, whole)
+        rows.setdefault(name, []).append(
+            [look.measured(finer(map_)) for look, map_ in zip(looks, weights, strict=True)]
+        )
+    return _findings({name: np.array(some) for name, some in rows.items()}, beside, seed, resamples)
 
 
 def share_of(fine: np.ndarray) -> np.ndarray:
@@ -131,7 +133,8 @@ def _foreseen(name: str, how: Taught, seen: np.ndarray, looked: np.ndarray, part
     """Weights of all photographs, each by a model that was not taught with it."""
     made = np.zeros_like(looked)
     for place, held in enumerate(folds(len(looked), parts, seed)):
-        hear(f"{name}, seed {seed}, part {place + 1} of {parts}")
+        said = f"{name}, seed {seed}, part {place + 1} of {parts}"
+        hear(said, place, parts)
         file = None if out is None else out / f"{name.replace(', ', '-').replace(' ', '-')}-{seed}-{place}.json"
         if file is not None and file.is_file():
             kept = json.loads(file.read_text(encoding="utf-8"))
@@ -139,7 +142,7 @@ def _foreseen(name: str, how: Taught, seen: np.ndarray, looked: np.ndarray, part
                 raise ValueError(f"{file} was made from other photographs or by another recipe: name another folder.")
             made[held] = np.array(kept["weights"]).reshape(len(held), *looked.shape[1:])
             continue
-        made[held] = foreseen(seen, looked, held, seed, how)
+        made[held] = foreseen(seen, looked, held, seed, how, epochs_of(hear, said, place, parts, how.training))
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             kept = {"held": held.tolist(), "how": repr(how), "weights": made[held].round(9).flatten().tolist()}
