@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 from torch.library import Library, infer_schema
 
 from ..core.errors import Refused
@@ -53,7 +54,7 @@ class Operator:
         """backward(ctx, *gradients of the outputs) -> a gradient for each argument, a list for a list."""
         call, function, lists = self.call, self.function, self.lists
 
-        class Differentiable(torch.autograd.Function):
+        class Differentiable(Function):
             @staticmethod
             def forward(ctx: Any, run: Callable[..., Any], lengths: list[int | None] | None, *flat: Any) -> Any:
                 arguments = flat if lengths is None else _folded(lengths, flat)
@@ -76,7 +77,9 @@ class Operator:
             # Nobody listens between the dispatcher and the function: it is called as it is.
             run = function if _alone() and PLAIN.issuperset(map(type, tensors)) else call
             if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
-                return Differentiable.apply(run, lengths, *flat)
+                # Function.apply looks for transforms in every argument; there is none to find
+                apply = Differentiable.apply if _transformed() is not None else super(Function, Differentiable).apply
+                return apply(run, lengths, *flat)
             with torch._C._AutoDispatchBelowAutograd():
                 return run(*arguments)
 

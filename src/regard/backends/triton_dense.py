@@ -19,7 +19,6 @@ from ..core.registry import Ran
 from ..core.scores.score import Lowered
 from .chunked import few
 from .operator import operator
-from .ranges import NO_BOUND, Ranges
 from .spans import moves, spannable, spans_of
 from .triton_choose import choose
 from .triton_here import unable
@@ -165,20 +164,6 @@ def side_of(a: Tensor, v: Tensor) -> int:
     return 32 if a.dtype == torch.float32 and max(a.shape[-1], v.shape[-1]) > 128 else 64
 
 
-def _call(
-    a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
-    centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
-    seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
-    align: int, alpha: float, bias: float | None, narrow: float, dropout: float, trains: bool,
-) -> Any:  # fmt: skip
-    from .triton_dense_call import Call
-
-    a, b, v = (x.contiguous() for x in (a, b, v))
-    ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
-    return Call(a, b, v, readout, key_bias, row_bias, ranges, heads, core, scale, linear, bent, align, alpha, bias, low,
-                high, centre, narrow, seed, dropout, trains)  # fmt: skip
-
-
 @operator("dense_triton")
 def dense_op(
     a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
@@ -190,11 +175,13 @@ def dense_op(
 
     b and v have as many heads as a, or a divisor of their number.
     """
-    from .triton_dense_launch import forward
+    from .triton_dense_launch import run
 
-    return forward(_call(a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, seed, left, right,
-                         heads, core, scale, linear, bent, align, alpha, bias, narrow, dropout,
-                         trains))  # fmt: skip
+    out, tau, live, rows = run(
+        a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, seed, left, right, heads, core, scale,
+        linear, bent, align, alpha, bias, narrow, dropout, trains,
+    )  # fmt: skip
+    return out, tau, live, rows
 
 
 @dense_op.register_fake
@@ -206,7 +193,7 @@ def _(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     g, n = a.shape[0], a.shape[1]
     side = side_of(a, v)
-    live = (g, (n + side - 1) // side, (b.shape[1] + side - 1) // side) if align > 1 else (0,)
+    live = g * ((n + side - 1) // side) * ((b.shape[1] + side - 1) // side) if align > 1 else 0
     tau = v.new_empty((g, n), dtype=torch.float32)
     exact = 2 if v.dtype == torch.float32 else 1
     rows = (exact, g, n) if align == 0 else (g, n, v.shape[2]) if align > 1 and trains else (0,)
@@ -221,19 +208,18 @@ def backward_op(
     align: int, alpha: float, bias: float | None, narrow: float, dropout: float, trains: bool, out: Tensor, tau: Tensor,
     live: Tensor, rows: Tensor, dout: Tensor,
 ) -> list[Tensor]:  # fmt: skip
-    """Gradients of a, b, v, readout, key_bias, row_bias and centre; an empty tensor where there is none."""
-    from .triton_dense_launch import backward
+    """Gradients of those of a, b, v, readout, key_bias, row_bias and centre that there are."""
+    from .triton_dense_launch import run_back
 
-    call = _call(a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, seed, left, right, heads,
-                 core, scale, linear, bent, align, alpha, bias, narrow, dropout, trains)  # fmt: skip
-    given = (a, b, v, readout, key_bias, row_bias, centre)
-    found = backward(call, out, tau, live, rows, dout)
-    return [a.new_empty(0) if x is None or y is None else y.to(x.dtype) for x, y in zip(given, found, strict=True)]
+    return run_back(
+        a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, seed, left, right, heads, core, scale,
+        linear, bent, align, alpha, bias, narrow, dropout, trains, out, tau, live, rows, dout,
+    )  # fmt: skip
 
 
 @backward_op.register_fake
 def _(*given: Any) -> list[Tensor]:
-    return [given[0].new_empty(0) if x is None else x.new_empty(x.shape) for x in given[:7]]
+    return [x.new_empty(x.shape) for x in given[:7] if x is not None]
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -245,8 +231,8 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
 
 def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
     tensors, results = ctx.saved_tensors[:12], ctx.saved_tensors[12:]
-    found = backward_op(*tensors, *ctx.numbers, *results, dout)
-    grads = [None if x is None else y for x, y in zip(tensors[:7], found, strict=True)]
+    found = iter(backward_op(*tensors, *ctx.numbers, *results, dout))
+    grads = [None if x is None else next(found) for x in tensors[:7]]
     return *grads, *[None] * (5 + len(ctx.numbers))
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .ranges import Ranges
 from .triton_dense import side_of
+from .triton_here import roomy
 from .triton_launch import INTERPRETED
 from .triton_pairs import HELD
 from .triton_tables import DOT, LOG2E, Tables, padded
@@ -80,20 +81,25 @@ def sizes_of(call: Call, tables: Tables, turn: str) -> dict[str, Any]:
 # Tiles of sparse alignments are square, since both sides of the backward share the list of those that hold weights.
 TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
     ("dot", "forward"): (128, 64, 8, 3, None),
+    ("biased dot", "forward"): (128, 64, 8, 4, 128),  # of a softmax: more registers would leave one block alone
     ("sigmoid", "forward"): (128, 64, 4, 4, None),  # of a dot
     ("dot", "backward"): (64, 64, 4, 3, None),
     ("dot", "sparse"): (64, 64, 4, 3, None),
-    ("wide dot", "forward"): (64, 64, 4, 2, None),  # heads over 64, or fp32
+    ("wide dot", "forward"): (128, 64, 8, 3, None),  # heads over 64
+    ("widest dot", "forward"): (64, 64, 4, 2, None),  # heads over 128, or a GPU with little shared memory
     ("wide dot", "backward"): (64, 64, 4, 2, None),
     ("wide dot", "sparse"): (64, 64, 4, 2, None),
+    ("fp32 dot", "forward"): (64, 64, 4, 2, None),
+    ("fp32 dot", "backward"): (64, 64, 4, 2, None),
+    ("fp32 dot", "sparse"): (64, 64, 4, 2, None),
     ("pair", "forward"): (64, 128, 8, 2, 128),
     ("widest pair", "forward"): (64, 64, 8, 2, 128),  # values over 128
     ("pair", "backward"): (32, 64, 4, 2, 128),
-    ("pair", "once"): (64, 64, 8, 2, 128),  # both sides of the backward in one walk
+    ("pair", "once"): (32, 64, 4, 2, 128),  # both sides of the backward in one walk
     ("pair", "sparse"): (64, 64, 8, 2, 128),
     ("fp32 pair", "forward"): (32, 64, 4, 2, 128),
     ("fp32 pair", "backward"): (32, 64, 4, 2, 128),
-    ("fp32 pair", "once"): (64, 64, 8, 2, 128),
+    ("fp32 pair", "once"): (32, 64, 4, 2, 128),
     ("fp32 pair", "sparse"): (64, 64, 8, 2, 128),
 }
 
@@ -103,13 +109,17 @@ def _tiles(call: Call, turn: str) -> dict[str, int]:
     if side_of(call.a, call.v) == 32:
         rows, columns, warps, stages, registers = 32, 32, 4, 1, None
     else:
-        wide = full or max(call.a.shape[2], call.v.shape[2]) > 64
-        core = ("wide dot" if wide else "dot") if call.core == DOT else "fp32 pair" if full else "pair"
-        turn = "sparse" if call.align > SIGMOID else turn
+        core, width = "dot" if call.core == DOT else "pair", max(call.a.shape[2], call.v.shape[2])
+        if full:
+            core = f"fp32 {core}"
+        elif core == "dot" and width > 64:
+            core = "wide dot" if backward or (width <= 128 and roomy(call.a.device)) else "widest dot"
+        if call.align > SIGMOID:
+            core, turn = core.replace("widest", "wide"), "sparse"
         if core == "pair" and turn == "forward" and call.v.shape[2] > 128:
             core = "widest pair"
-        if core == "dot" and turn == "forward" and call.align == SIGMOID:
-            core = "sigmoid"
+        if core == "dot" and turn == "forward":
+            core = "sigmoid" if call.align == SIGMOID else "dot" if call.key_bias is None else "biased dot"
         rows, columns, warps, stages, registers = TILES[core, turn]
     held = rows * padded(call.a.shape[2]) // (32 * HELD.value)  # more warps would share what a thread sums for itself
     if call.core != DOT and backward and held < warps:
@@ -149,11 +159,13 @@ def given(call: Call, tables: Tables, sizes: dict[str, Any]) -> tuple[Any, ...]:
     return (-(-n // sizes["BM"]), g), (a, call.b, *tables.across), marks, numbers
 
 
-def live_shape(call: Call) -> tuple[int, ...]:
+def tiles_count(call: Call) -> int:
+    """Of a sparse alignment, whether each holds weights is kept: of all heads in one row, since an axis that is now and
+    then 1 long would be compiled for anew."""
     if call.align <= SIGMOID:
-        return (0,)
+        return 0
     side = side_of(call.a, call.v)
-    return call.a.shape[0], -(-call.a.shape[1] // side), -(-call.b.shape[1] // side)
+    return call.a.shape[0] * -(-call.a.shape[1] // side) * -(-call.b.shape[1] // side)
 
 
 def programs_once(call: Call, tables: Tables) -> int:

@@ -1,11 +1,14 @@
 """Launches of the dense kernels, and the gradients of what scores are made of."""
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from .ranges import NO_BOUND, Ranges
 from .spans import keys_spans
+from .triton_again import again, fresh
 from .triton_choose_kernel import choose_kernel
 from .triton_dense_backward import pull_kernel
 from .triton_dense_call import (
@@ -13,12 +16,12 @@ from .triton_dense_call import (
     SOFTMAX,
     Call,
     given,
-    live_shape,
     noise_of,
     or_other,
     programs_once,
     rows_shape,
     sizes_of,
+    tiles_count,
     where,
 )
 from .triton_dense_forward import known_kernel, softmax_kernel
@@ -26,6 +29,31 @@ from .triton_live import listed
 from .triton_pairs import HELD
 from .triton_tables import DOT, LOG2E, TANH, Tables, in_parts
 from .triton_threshold_launch import find_tau
+
+
+def _call(
+    a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
+    centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
+    seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
+    align: int, alpha: float, bias: float | None, narrow: float, dropout: float, trains: bool,
+) -> Call:  # fmt: skip
+    a, b, v = (x.contiguous() for x in (a, b, v))
+    ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
+    return Call(a, b, v, readout, key_bias, row_bias, ranges, heads, core, scale, linear, bent, align, alpha, bias, low,
+                high, centre, narrow, seed, dropout, trains)  # fmt: skip
+
+
+@again
+def run(*given: Any) -> list[Tensor]:
+    """What `dense_op` says, of its arguments."""
+    return list(forward(_call(*given)))
+
+
+@again
+def run_back(*given: Any) -> list[Tensor]:
+    """What `dense_triton_backward` says, of its arguments."""
+    found = zip(given[:7], backward(_call(*given[:-5]), *given[-5:]), strict=True)
+    return [y.to(x.dtype) for x, y in found if x is not None and y is not None]
 
 
 def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -36,10 +64,9 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     values weighted by slopes.
     """
     a, align, (g, n, _) = call.a, call.align, call.a.shape
-    out = call.v.new_empty((g, n, call.v.shape[2]))
-    tau = torch.empty((g, n), dtype=torch.float32, device=a.device)
-    live = torch.empty(live_shape(call), dtype=torch.int8, device=a.device)
-    rows = torch.empty(rows_shape(call), dtype=torch.float32, device=a.device)
+    out = fresh((g, n, call.v.shape[2]), a.device, call.v.dtype)
+    tau = fresh((g, n), a.device)
+    live, rows = fresh(tiles_count(call), a.device, torch.int8), fresh(rows_shape(call), a.device)
     if not (out.numel() and call.b.shape[1]):
         return out.zero_(), tau.fill_(float("inf")), live, rows.zero_()
     tables = Tables(call, False)
@@ -96,20 +123,20 @@ def backward(
     sizes = sizes_of(call, tables, "once" if programs else "backward")
     together = call.core != DOT and call.group > 1  # summed in memory, head by head
     summed = call.core != DOT or call.key_bias is not None or call.row_bias is not None
-    da, dv = torch.empty_like(a), torch.empty_like(v)
-    db = torch.empty_like(b, dtype=torch.float32 if together else b.dtype)
+    da, dv = fresh(a.shape, a.device, a.dtype), fresh(v.shape, a.device, v.dtype)
+    db = fresh(b.shape, a.device, torch.float32 if together else b.dtype)
     # A normalised row's ds sum to 0, and are not summed: what fp32 leaves of the sum is error alone.
     zero = call.align != SIGMOID and chosen is None
     by_row = by_key = moved = reads = scratch = tau  # kernels want a pointer even where they write nothing
     delta, read = chosen, call.core != DOT
     if summed:
-        by_row, by_key = torch.zeros_like(tau) if zero else torch.empty_like(tau), tau.new_empty((g, m))
+        by_row, by_key = fresh((g, n), a.device, zero=zero), fresh((g, m), a.device)
     if call.centre is not None:
-        moved = torch.empty_like(tau)
+        moved = fresh((g, n), a.device)
     if delta is None:
-        delta = torch.empty_like(tau)
+        delta = fresh((g, n), a.device)
     if read:
-        reads = tau.new_empty((g, -(-(m if programs else n) // sizes["BM"]), tables.dp))
+        reads = fresh((g, -(-(m if programs else n) // sizes["BM"]), tables.dp), a.device)
     readout = call.readout.float().contiguous() if read and call.readout is not None else a
     normed = call.align == SOFTMAX and chosen is None and rows.shape[0] == 2
     t, norm = (rows[0], rows[-1]) if call.align == SOFTMAX and chosen is None else (tau, tau)
@@ -118,8 +145,8 @@ def backward(
         mean = forward(replace(call, trains=True))[3]
     totals = others = tau
     if programs:
-        totals = tau.new_zeros((programs, g, tables.strides[0], tables.dp))
-        others = tau.new_empty((programs, b.shape[0], sizes["BM"] // HELD.value, sizes["BN"], tables.dp))
+        totals = fresh((programs, g, tables.strides[0], tables.dp), a.device, zero=True)
+        others = fresh((programs, b.shape[0], sizes["BM"] // HELD.value, sizes["BN"], tables.dp), a.device)
         if call.align != SIGMOID:
             delta = (dout.float() * mean).sum(-1)
     (left, right), scale, strides = where(call)
@@ -127,7 +154,7 @@ def backward(
     own, keys, seed = tables.own, tables.keys, noise_of(call)
     most = programs or -(-max(n, m) // sizes["BM"])
     if read:
-        scratch = tau.new_empty((g, most, sizes["BM"], sizes["BN"]))
+        scratch = fresh((g, most, sizes["BM"], sizes["BN"]), a.device)
     lengths, keep = or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a)
     spans = ((call.low, call.high),) * 2
     if call.low is not None and call.high is not None:

@@ -49,19 +49,21 @@ def averaged_parts(
 ):  # fmt: skip
     """acc + (p v)^T in fp32: of p (rows, columns) and of v three parts in bfloat16, six products, the smallest first.
 
-    The parts of v lie in memory already: what they are made of does not pass through registers.
+    The parts of v lie in memory already: what they are made of does not pass through registers. The products of a tile
+    are summed apart from acc: a tensor core cuts off what a sum has no bits for, always towards 0, and of all keys that
+    would come together.
     """
     p1, p2, p3 = tl.trans(p1), tl.trans(p2), tl.trans(p3)
     v = tl.trans(rows_of(V + 2 * parts, j, total, D, DP, WHOLE))
-    acc += product(v, p1, "ieee", INTERPRETED)
+    found = product(v, p1, "ieee", INTERPRETED)
     v = tl.trans(rows_of(V + parts, j, total, D, DP, WHOLE))
-    acc += product(v, p2, "ieee", INTERPRETED)
-    acc += product(v, p1, "ieee", INTERPRETED)
+    found += product(v, p2, "ieee", INTERPRETED)
+    found += product(v, p1, "ieee", INTERPRETED)
     v = tl.trans(rows_of(V, j, total, D, DP, WHOLE))
-    acc += product(v, p3, "ieee", INTERPRETED)
-    acc += product(v, p2, "ieee", INTERPRETED)
-    acc += product(v, p1, "ieee", INTERPRETED)
-    return acc
+    found += product(v, p3, "ieee", INTERPRETED)
+    found += product(v, p2, "ieee", INTERPRETED)
+    found += product(v, p1, "ieee", INTERPRETED)
+    return acc + found
 
 
 @triton.jit

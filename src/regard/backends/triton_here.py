@@ -26,6 +26,16 @@ def unable(device: torch.device) -> str | None:
     return None
 
 
+def roomy(device: torch.device) -> bool:
+    """Whether a block may have the shared memory of a data centre's GPU, 160 KiB or more."""
+    return device.type != "cuda" or _shared(torch.cuda.current_device() if device.index is None else device.index)
+
+
+@cache
+def _shared(index: int) -> bool:
+    return int(torch.cuda.get_device_properties(index).shared_memory_per_block_optin) >= 160 << 10
+
+
 @cache
 def capability(index: int) -> tuple[int, int]:
     return torch.cuda.get_device_capability(index)

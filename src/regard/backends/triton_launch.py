@@ -5,6 +5,7 @@ and asks the driver about each pointer: with seventy arguments that is longer th
 a call whose arguments are of known types goes to the compiled kernel at once, with pointers that are numbers.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import itemgetter, or_
@@ -16,6 +17,7 @@ from torch import Tensor
 
 INTERPRETED = triton.knobs.runtime.interpret  # known when kernels are made
 LARGE = 1 << 31  # a whole number that is of another type to Triton
+current = threading.local()  # .tape: what writes launches down (triton_again)
 APART = 16  # memory and numbers that are multiples of it have code of their own, and so has the number 1
 
 
@@ -54,10 +56,14 @@ class Launched:
         if found is not None and usual:
             compiled, last = found
             compiled[(*grid, 1, 1)[:3]](*in_order((*pointers, *numbers)), *last)
-            return None
-        compiled = self.kernel[grid](*arguments, **constants)
-        if usual:
-            self.ready[key] = compiled, [constants[each.name] for each in self.kernel.params if each.is_constexpr]
+        else:
+            compiled = self.kernel[grid](*arguments, **constants)
+            last = [constants[each.name] for each in self.kernel.params if each.is_constexpr]
+            if usual:
+                self.ready[key] = compiled, last
+        tape = getattr(current, "tape", None)
+        if tape is not None:
+            tape.launch(compiled, (*grid, 1, 1)[:3], arguments, last, usual)
         return None
 
     def _sort(self, arguments: tuple[Any, ...]) -> tuple[Callable[[Any], Sequence[Any]], ...]:

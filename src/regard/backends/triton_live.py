@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .triton_again import fresh
 from .triton_dense import side_of
 from .triton_launch import launched
 from .triton_ranges import CHANGING, length_of, tiles_of
@@ -64,11 +65,10 @@ def listed(call: Any, live: Tensor, bounds: tuple[int, int], keys: bool) -> tupl
     """The lists of all blocks of queries, or of keys, and their counts; anything where nothing is sparse."""
     if not live.numel():
         return live, live
-    g, queries, others = live.shape
-    n, m, lengths = call.a.shape[1], call.b.shape[1], call.ranges.lengths
-    blocks, side = others if keys else queries, side_of(call.a, call.v)
-    table = torch.empty(live.numel(), dtype=torch.int16, device=live.device)
-    counts = torch.empty((g, blocks, 2), dtype=torch.int32, device=live.device)
+    (g, n, _), m, lengths, side = call.a.shape, call.b.shape[1], call.ranges.lengths, side_of(call.a, call.v)
+    blocks = -(-(m if keys else n) // side)
+    table = fresh(live.numel(), live.device, torch.int16)
+    counts = fresh((g, blocks, 2), live.device, torch.int32)
     list_kernel[(blocks, g)](
         live, table, counts, live if lengths is None else lengths, n, m, *bounds, call.heads, SIDE=side,
         PADDED=lengths is not None, SPLIT=call.ranges.keep is None and call.low is None, KEYS=keys, SOME=128,

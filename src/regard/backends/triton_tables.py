@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .triton_again import fresh
 from .triton_launch import launched
 from .triton_pairs import PAD
 
@@ -177,10 +178,28 @@ def parts_kernel(V, PARTS, size, SOME: tl.constexpr):
 
 def in_parts(v: Tensor) -> Tensor:
     """fp32 as three tables of bfloat16, of which tensor cores make products as exact as fp32."""
-    parts = torch.empty((3, *v.shape), dtype=torch.bfloat16, device=v.device)
+    parts = fresh((3, *v.shape), v.device, torch.bfloat16)
     if v.numel():
         parts_kernel[(triton.cdiv(v.numel(), 2048),)](v, parts, v.numel(), SOME=2048)
     return parts
+
+
+@launched
+@triton.jit(do_not_specialize=FOLLOWING)
+def unit_kernel(X, OUT, n, group, unit, SOME: tl.constexpr):
+    """OUT (g, n) = unit X (g / group, n)"""
+    at, g = tl.program_id(0) * SOME + tl.arange(0, SOME), tl.program_id(1).to(tl.int64)
+    x = tl.load(X + g // group * n + at, mask=at < n, other=0.0).to(tl.float32)
+    tl.store(OUT + g * n + at, x * unit, mask=at < n)
+
+
+def in_unit(x: Tensor, unit: float, group: int) -> Tensor:
+    """A bias (g / group, n) in the unit of scores, for each of the heads that share it: (g, n) fp32."""
+    g, n = x.shape[0] * group, x.shape[1]
+    out = fresh((g, n), x.device)
+    if out.numel():
+        unit_kernel[triton.cdiv(n, 1024), g](x.contiguous(), out, n, group, float(unit), SOME=1024)
+    return out
 
 
 class Tables:
@@ -201,17 +220,16 @@ class Tables:
             self._pairs(call, backward)
             return
         if call.row_bias is not None:
-            self.own = (call.row_bias.float() * call.unit).contiguous()
+            self.own = in_unit(call.row_bias, call.unit, 1)
         if call.key_bias is not None:
-            keys = call.key_bias.float()
-            self.keys = ((keys.repeat_interleave(call.group, 0) if call.group > 1 else keys) * call.unit).contiguous()
+            self.keys = in_unit(call.key_bias, call.unit, call.group)
 
     def _pairs(self, call: "Call", backward: bool) -> None:
         a, b = call.a, call.b
         (g, n, d), (shared, m, _) = a.shape, b.shape
 
         def made(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-            return torch.empty(shape, dtype=dtype, device=a.device)
+            return fresh(shape, a.device, dtype)
 
         x, y = self.strides = tuple(-(-places // PAD.value) * PAD.value for places in (n, m))
         self.across = made(g, self.width * x), made(shared, self.width * y)

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .triton_again import fresh
 from .triton_live import listed
 from .triton_slots import slots_kernel
 from .triton_tables import DOT
@@ -20,16 +21,16 @@ REGISTERS = 128  # of a thread in 16 bits: four blocks run beside each other
 def find_tau(
     call: Any, sizes: dict[str, Any], given: tuple[Any, ...], tau: Tensor, live: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Fills tau (g, n) and live (g, blocks, tiles). Lists of live tiles of each block of queries, and their counts."""
+    """Fills tau (g, n) and live, of (g, blocks, tiles). Lists of live tiles of each block of queries, their counts."""
     grid, vectors, marks, numbers = given
     sizes = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
     if call.core not in SLOTTED or sizes["BM"] < 64:  # wide heads in fp32 have no registers left for slots
-        rooms = rooms_of(live.shape[0], grid[0] * sizes["BM"], ROOM, live.device)
+        rooms = rooms_of(grid[1], grid[0] * sizes["BM"], ROOM, live.device)
         threshold_kernel[grid](*vectors, *marks, tau, live, *rooms, *numbers, call.power, ALIGN=call.align, STEPS=STEPS,
                                ROOM=ROOM, FEW=16, **sizes)  # fmt: skip
         return listed(call, live, numbers[2:4], False)
-    table = torch.empty(live.numel(), dtype=torch.int16, device=live.device)
-    counts = torch.empty((*live.shape[:2], 2), dtype=torch.int32, device=live.device)
+    table = fresh(live.numel(), live.device, torch.int16)
+    counts = fresh((grid[1], grid[0], 2), live.device, torch.int32)
     plain = not (sizes["OWNED"] or sizes["BIASED"]) and call.scale > 0
     if call.v.dtype != torch.float32:
         sizes |= {"maxnreg": REGISTERS}
@@ -40,5 +41,4 @@ def find_tau(
 
 def rooms_of(g: int, rows: int, room: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Room for scores of each row, how many it holds, and a bound."""
-    made = torch.empty((g, rows, room), dtype=torch.float32, device=device)
-    return made, torch.empty((g, rows), dtype=torch.int32, device=device), made.new_empty((g, rows))
+    return fresh((g, rows, room), device), fresh((g, rows), device, torch.int32), fresh((g, rows), device)

@@ -1,0 +1,135 @@
+"""Calls that cost the processor little: what one call allocates and launches is written down, and done again.
+
+To work out the arguments of launches takes the processor longer than a GPU takes for a small problem, and they follow
+from the shapes of the tensors and the numbers of a call alone. The second call of a kind is written down on a tape; the
+later ones allocate what it allocated and launch what it launched, with addresses of their own.
+
+A tape holds what `fresh` gave and what `Launched` launched. A function whose kernels read, or that returns, what
+anything else made is not written down: it runs as it is.
+"""
+
+from collections.abc import Callable
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .triton_launch import APART, INTERPRETED, current
+
+MOST = 4096  # kinds of calls that are kept
+Place = tuple[int, int]  # a tensor's number (those given, then those made), and bytes from its start
+
+
+class Tape:
+    """What one call did. None of its tensors is kept when it ends."""
+
+    def __init__(self) -> None:
+        self.tensors: list[Tensor] = []
+        self.made: list[tuple[Any, torch.dtype, bool]] = []
+        self.launches: list[tuple[Any, tuple[int, ...], list[Any], list[tuple[int, Place]]]] = []
+        self.returned: list[int] = []
+        self.usual = True  # so far
+        self.whole = False  # a call that failed is not played
+
+    def written(self, function: Callable[..., list[Tensor]], arguments: tuple[Any, ...]) -> list[Tensor]:
+        """Runs a call and writes it down."""
+        # One tensor that is given twice is two here: a later call may give two.
+        apart = [x.detach() if isinstance(x, Tensor) else x for x in arguments]
+        self.tensors = [x for x in apart if isinstance(x, Tensor)]
+        before, current.tape = getattr(current, "tape", None), self
+        try:
+            results = function(*apart)
+        finally:
+            current.tape = before
+        numbers = {id(x): number for number, x in enumerate(self.tensors)}
+        self.returned = [numbers.get(id(x), -1) for x in results]
+        self.whole = self.usual and bool(self.launches) and -1 not in self.returned
+        self.tensors = []
+        for _, _, template, places in self.launches:
+            for at, _ in places:
+                template[at] = None
+        return results
+
+    def fresh(self, x: Tensor, zero: bool) -> None:
+        self.made.append((tuple(x.shape), x.dtype, zero))
+        self.tensors.append(x)
+
+    def launch(
+        self, compiled: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: list[Any], usual: bool
+    ) -> None:
+        self.usual = self.usual and usual
+        places = [(at, self.place(x)) for at, x in enumerate(arguments) if isinstance(x, Tensor)]
+        self.launches.append((compiled, grid, [*arguments, *constants], places))
+
+    def place(self, x: Tensor) -> Place:
+        """Which tensor x is, or the only one that it is a part of."""
+        for number, one in enumerate(self.tensors):
+            if x is one:
+                return number, 0
+        start = x.untyped_storage().data_ptr()
+        owners = [i for i, one in enumerate(self.tensors) if one.untyped_storage().data_ptr() == start]
+        if len(owners) == 1:
+            return owners[0], x.data_ptr() - self.tensors[owners[0]].data_ptr()
+        self.usual = False
+        return -1, 0
+
+    def play(self, given: list[Tensor]) -> list[Tensor] | None:
+        """The same with other tensors; None where they are not aligned, for which kernels are compiled apart."""
+        device = given[0].device
+        make = (torch.empty, torch.zeros)
+        tensors = given + [make[zero](shape, dtype=dtype, device=device) for shape, dtype, zero in self.made]
+        pointers = [x.data_ptr() for x in tensors]
+        if reduce(or_, pointers) % APART:
+            return None
+        for compiled, grid, template, places in self.launches:
+            arguments = template.copy()
+            for at, (number, offset) in places:
+                arguments[at] = pointers[number] + offset
+            compiled[grid](*arguments)
+        return [tensors[number] for number in self.returned]
+
+
+class Again:
+    """A function of tensors, numbers and None, by position, that gives tensors and looks into none of them."""
+
+    def __init__(self, function: Callable[..., list[Tensor]]):
+        self.function = function
+        self.tapes: dict[tuple[Any, ...], Tape | None] = {}  # None: met once
+
+    def __call__(self, *arguments: Any) -> list[Tensor]:
+        given = [x for x in arguments if isinstance(x, Tensor)]
+        kind = (*[(x.shape, x.stride(), x.dtype, x.get_device()) if isinstance(x, Tensor) else x for x in arguments],
+                *map(type, arguments))  # fmt: skip
+        if kind not in self.tapes:
+            if len(self.tapes) >= MOST:
+                self.tapes.clear()
+            self.tapes[kind] = None
+            return self.function(*arguments)
+        tape = self.tapes[kind]
+        if tape is None:
+            tape = self.tapes[kind] = Tape()
+            return tape.written(self.function, arguments)
+        found = tape.play(given) if tape.whole and _current(given[0].get_device()) else None
+        return self.function(*arguments) if found is None else found
+
+
+def _current(device: int) -> bool:
+    return device < 0 or device == torch.cuda.current_device()
+
+
+def again(function: Callable[..., Any]) -> Callable[..., Any]:
+    """@again over a function that launches kernels."""
+    return function if INTERPRETED else Again(function)
+
+
+def fresh(
+    shape: "int | tuple[int, ...]", device: torch.device, dtype: torch.dtype = torch.float32, zero: bool = False
+) -> Tensor:
+    """Memory that a call makes: nothing in it yet, or zeros."""
+    x = (torch.zeros if zero else torch.empty)(shape, dtype=dtype, device=device)
+    tape = getattr(current, "tape", None)
+    if tape is not None:
+        tape.fresh(x, zero)
+    return x

@@ -1,0 +1,226 @@
+"""Calls that are written down and done again give what the function gives, and nothing else is done again."""
+
+import ctypes
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+import triton.language as tl
+from triton.runtime.jit import JITFunction
+
+from regard.backends import triton_again
+from regard.backends.triton_again import Again, fresh
+from regard.backends.triton_launch import Launched
+
+
+def sample_kernel(X, Y, OUT, n, scale, ADDED: tl.constexpr):
+    """OUT[:n] = scale X[:n] + Y[:n] + ADDED"""
+
+
+class OnCpu:
+    """A kernel that runs here: by tensors where Triton would compile it, by addresses once it is compiled."""
+
+    def __init__(self):
+        self.params = JITFunction(sample_kernel).params
+        self.asked = self.ran = 0
+
+    def __getitem__(self, grid):
+        def compile(x, y, out, n, scale, ADDED):
+            self.asked += 1
+            self._run(x.data_ptr(), y.data_ptr(), out.data_ptr(), n, scale, ADDED)
+            return Compiled(self)
+
+        return compile
+
+    def _run(self, x, y, out, n, scale, added):
+        self.ran += 1
+        x, y, out = (np.ctypeslib.as_array((ctypes.c_float * n).from_address(at)) for at in (x, y, out))
+        out[:] = scale * x + y + added
+
+
+class Compiled:
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def __getitem__(self, grid):
+        return self.kernel._run
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: -1)  # what tensors of a CPU say
+    return Launched(OnCpu())
+
+
+def drawn(*shape):
+    return torch.rand(*shape)
+
+
+def chain(kernel, seen):
+    """2 x + y + 1, times 3, plus y's second half twice; into memory that was full of zeros. seen: calls of the body."""
+
+    def function(x, y, scale, missing):
+        seen.append(1)
+        n = x.numel()
+        middle, out, half = fresh(x.shape, x.device), fresh(x.shape, x.device, zero=True), fresh(n // 2, x.device)
+        kernel[1,](x, y, middle, n, scale, ADDED=1)
+        kernel[1,](middle, out, out, n, 3.0, ADDED=0)
+        kernel[1,](y[n // 2 :], y[n // 2 :], half, n // 2, 1.0, ADDED=0)
+        return [out, half]
+
+    return Again(function)
+
+
+def expected(x, y, scale):
+    return [3 * (scale * x + y + 1), 2 * y[x.numel() // 2 :]]
+
+
+def close(found, true):
+    for mine, other in zip(found, true, strict=True):
+        torch.testing.assert_close(mine, other)
+
+
+def test_every_call_gives_what_the_function_gives_with_its_own_tensors(kernel):
+    seen = []
+    run = chain(kernel, seen)
+    for _ in range(5):
+        x, y = drawn(64), drawn(64)
+        close(run(x, y, 2.0, None), expected(x, y, 2.0))
+    assert len(seen) == 2  # met, and written down
+    results = [run(x, y, 2.0, None) for _ in range(2)]
+    assert results[0][0].data_ptr() != results[1][0].data_ptr()
+
+
+def test_a_tensor_given_twice_is_written_down_as_two(kernel):
+    run = chain(kernel, [])
+    x, y = drawn(64), drawn(64)
+    for one, other in ((x, x), (x, x), (x, y), (y, x), (x, x)):
+        close(run(one, other, 2.0, None), expected(one, other, 2.0))
+
+
+def test_parts_of_one_memory_are_told_apart(kernel):
+    seen = []
+    run = chain(kernel, seen)
+    both = drawn(128)
+    for x, y in ((both[:64], both[64:]), (both[:64], both[64:]), (drawn(64), drawn(64)), (both[64:], both[:64])):
+        close(run(x, y, 2.0, None), expected(x, y, 2.0))
+    assert len(seen) == 4  # whose part `y[32:]` is cannot be said where both lie in one memory
+
+
+@pytest.mark.parametrize("other", [
+    lambda x, y: (x, y, 1.0, None), lambda x, y: (x, y, 1, None), lambda x, y: (x, y, True, None),
+    lambda x, y: (x, y, 3.0, None), lambda x, y: (x[:32], y[:32], 2.0, None), lambda x, y: (x, y, 2.0, 0),
+])  # fmt: skip
+def test_another_kind_of_call_is_not_the_one_that_was_written_down(kernel, other):
+    seen = []
+    run = chain(kernel, seen)
+    x, y = drawn(64), drawn(64)
+    for _ in range(3):
+        run(x, y, 2.0, None)
+    given = other(x, y)
+    close(run(*given), expected(*given[:3]))
+    assert len(seen) == 3
+
+
+def test_strides_are_part_of_the_kind(kernel):
+    def function(x):
+        out = fresh(x.shape, x.device)
+        flat = x.contiguous()
+        kernel[1,](flat, flat, out, x.numel(), 0.0, ADDED=0)
+        return [out]
+
+    run = Again(function)
+    for x in (drawn(8, 8), drawn(8, 8), drawn(8, 8).mT, drawn(8, 8).mT, drawn(8, 8).mT, drawn(8, 8)):
+        close(run(x), [x])
+
+
+def test_what_torch_computes_in_between_is_never_left_out(kernel):
+    seen = []
+
+    def function(x):
+        seen.append(1)
+        out = fresh(x.shape, x.device)
+        kernel[1,](x.square(), x, out, x.numel(), 1.0, ADDED=0)
+        return [out]
+
+    run = Again(function)
+    for count in range(1, 5):
+        x = drawn(64)
+        close(run(x), [x.square() + x])
+        assert len(seen) == count
+
+
+@pytest.mark.parametrize("made", [lambda out: out[:32], lambda out: out * 2, lambda out: out.view(8, 8)])
+def test_results_that_are_not_the_memory_itself_are_made_by_the_function(kernel, made):
+    def function(x):
+        out = fresh(x.shape, x.device)
+        kernel[1,](x, x, out, x.numel(), 0.0, ADDED=0)
+        return [made(out)]
+
+    run = Again(function)
+    for _ in range(4):
+        x = drawn(64)
+        close(run(x), [made(x)])
+
+
+def test_a_call_without_a_launch_is_not_done_again():
+    run = Again(lambda x: [fresh(x.shape, x.device).copy_(x)])
+    for _ in range(4):
+        x = drawn(64)
+        close(run(x), [x])
+
+
+def test_memory_that_starts_anywhere_is_left_to_the_function(kernel):
+    seen = []
+    run = chain(kernel, seen)
+    for _ in range(3):
+        run(drawn(64), drawn(64), 2.0, None)
+    x, y = drawn(65)[1:], drawn(64)
+    assert x.data_ptr() % 16
+    close(run(x, y, 2.0, None), expected(x, y, 2.0))
+    assert len(seen) == 3
+
+
+def test_a_call_that_fails_while_it_is_written_down_is_not_done_again(kernel):
+    fails = []
+
+    def function(x):
+        out = fresh(x.shape, x.device)
+        kernel[1,](x, x, out, x.numel(), 0.0, ADDED=0)
+        if fails:
+            raise MemoryError
+        return [out]
+
+    run = Again(function)
+    run(drawn(64))
+    fails.append(1)
+    with pytest.raises(MemoryError):
+        run(drawn(64))
+    fails.clear()
+    for _ in range(3):
+        x = drawn(64)
+        close(run(x), [x])
+    assert not getattr(triton_again.current, "tape", None)
+
+
+def test_nothing_that_was_given_or_made_is_kept(kernel):
+    run = chain(kernel, [])
+    for _ in range(3):
+        given = [drawn(64), drawn(64)]
+        results = run(*given, 2.0, None)
+        kept = [weakref.ref(x) for x in given + results]
+        del given, results
+        assert [x() for x in kept] == [None] * 4
+
+
+def test_kinds_that_are_kept_are_bounded(kernel, monkeypatch):
+    monkeypatch.setattr(triton_again, "MOST", 4)
+    run = chain(kernel, [])
+    for n in (16, 32, 48, 64, 80, 96, 16, 16, 16):
+        x, y = drawn(n), drawn(n)
+        close(run(x, y, 2.0, None), expected(x, y, 2.0))
+        assert len(run.tapes) <= 4
