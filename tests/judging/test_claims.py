@@ -3,6 +3,7 @@
 import importlib
 import json
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,8 @@ from pytest import approx
 from typer.testing import CliRunner
 
 pytest.importorskip("sklearn")
+
+from tests.judging.heard import Heard
 
 from regard.cli import app
 from regard.data import csbm
@@ -86,7 +89,9 @@ def short(monkeypatch):
 
 
 @pytest.mark.parametrize("name", CLAIMS)
-def test_each_claim_prints_tables_and_leaves_a_figure_and_findings(name, short, tmp_path):
+def test_each_claim_prints_tables_and_leaves_a_figure_and_findings(name, short, tmp_path, monkeypatch):
+    heard = Heard()
+    monkeypatch.setattr("regard.commands.claims.telling", lambda: nullcontext(heard))
     ran = CliRunner().invoke(app, ["claims", name, "--small", "--seeds", "2", "--json", "-o", str(tmp_path / "out")])
     assert ran.exit_code == 0, ran.output
     (found,) = json.loads(ran.stdout)
@@ -96,6 +101,9 @@ def test_each_claim_prints_tables_and_leaves_a_figure_and_findings(name, short, 
     assert "2 seeds" in found["caution"] and not replace(Claim.from_dict(found), seeds=5).caution
     missing = {"hetero": 4, "interpret": 1}.get(name, 0)  # three graphs and ACM; benzene
     assert len(found["left_out"]) == missing and all("REGARD_DATA" in x or "ACM" in x for x in found["left_out"])
+    (stages,) = {of for _, _, of in heard}
+    begun = [done for _, done, _ in heard]
+    assert begun[0] == 0 and begun[-1] < stages and begun == sorted(set(begun))
     for panel in found["panels"]:
         assert all(len(curve) == len(panel["x"]) for curve in panel["curves"].values())
 

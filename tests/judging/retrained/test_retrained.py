@@ -158,8 +158,8 @@ def selection_truths(kind):
 
 
 class ChoosesByTest(Retraining):
-    def _fit(self, model, objective, parts, seed):
-        return super()._fit(model, objective, {**parts, "val": parts["test"]}, seed)
+    def _fit(self, model, objective, parts, seed, told):
+        return super()._fit(model, objective, {**parts, "val": parts["test"]}, seed, told)
 
 
 def test_the_test_part_decides_nothing():

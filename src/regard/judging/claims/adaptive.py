@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import torch
@@ -12,7 +13,8 @@ from ...data import Lookup, csbm, dictionary_lookup
 from ...models.stacked import Stacked
 from ...nn.graph import GATConv, GATv2Conv
 from ..edge_importance import by_rivals
-from .claim import Claim, Curve, Panel, Tell, apart, over_seeds
+from ..hearing import Hear, nobody
+from .claim import Claim, Curve, Panel, apart, over_seeds
 from .networks import RECIPE, SAYS, trained
 
 TEST = "claims: adaptive weights"
@@ -23,23 +25,23 @@ WORDS = (3, 5, 10)
 STEPS = 300
 
 
-def adaptive(small: bool = False, seeds: int = 5, tell: Tell = lambda _: None) -> Claim:
+def adaptive(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
     """CSBM by how far the classes are apart, edges that help and edges that do not; DictionaryLookup by size."""
     signals = (0.5, 1.5, 3.0) if small else SIGNALS
     right: dict[tuple[float, str], list[list[float]]] = {}
     within: dict[tuple[float, str], list[list[float]]] = {}
-    for same in (0.75, 0.5):
-        for signal in signals:
-            tell(f"CSBM, {same:.0%} of the edges within a class, signal {signal:g}")
-            for kind in KINDS:
-                ran = [_csbm(kind, same, signal, seed) for seed in range(seeds)]
-                right.setdefault((same, kind), []).append([one[0] for one in ran])
-                within.setdefault((same, kind), []).append([one[1] for one in ran])
-    panels = [_accuracy(right, same, signals) for same in (0.75, 0.5)] + [_within(within, signals)]
     words = WORDS[:2] if small else WORDS
+    stages = 2 * len(signals) + len(words)
+    for done, (same, signal) in enumerate(product((0.75, 0.5), signals)):
+        hear(f"CSBM, {same:.0%} of the edges within a class, signal {signal:g}", done, stages)
+        for kind in KINDS:
+            ran = [_csbm(kind, same, signal, seed) for seed in range(seeds)]
+            right.setdefault((same, kind), []).append([one[0] for one in ran])
+            within.setdefault((same, kind), []).append([one[1] for one in ran])
+    panels = [_accuracy(right, same, signals) for same in (0.75, 0.5)] + [_within(within, signals)]
     found: dict[str, list[list[tuple[float, float, float]]]] = {}
-    for k in words:
-        tell(f"DictionaryLookup of {k} words")
+    for done, k in enumerate(words, 2 * len(signals)):
+        hear(f"DictionaryLookup of {k} words", done, stages)
         for kind in ("gat", "gatv2"):
             found.setdefault(kind, []).append([lookup(kind, k, seed) for seed in range(seeds)])
     panels += _lookups(found, words)

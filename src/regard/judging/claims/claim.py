@@ -1,6 +1,6 @@
 """A claim put to the test: what is said, what was measured, and the plain answer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from ..finding import Better, Finding
 from ..intervals import estimate
 
-Tell = Callable[[str], None]
 RESAMPLES = 1000
 FEW = 5  # seeds; the interval of fewer misses more than a fifth of their variance
 

@@ -11,7 +11,8 @@ from ...models.related import Related
 from ...models.training import Recipe, fit
 from ...models.typed import TYPED
 from ...models.typed_accuracy import typed_accuracies
-from .claim import Claim, Curve, Panel, Tell, apart, over_seeds
+from ..hearing import Hear, nobody
+from .claim import Claim, Curve, Panel, apart, over_seeds
 from .networks import SAYS, trained
 
 TEST = "claims: heterogeneity"
@@ -28,14 +29,16 @@ BY_RELATION = {
 }  # fmt: skip
 
 
-def hetero(small: bool = False, seeds: int = 5, tell: Tell = lambda _: None) -> Claim:
+def hetero(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
     """Heterophilous graphs by their splits; two planted relations by how much one of them tells; ACM by types."""
     left, within = list[str](), dict[str, float]()
     by_graph: dict[str, dict[str, list[float]]] = {}
-    for name in GRAPHS[:3] if small else GRAPHS:
+    graphs, agrees = (GRAPHS[:3], AGREE[1::2]) if small else (GRAPHS, AGREE)
+    stages = len(graphs) * seeds + len(agrees) + (not small)
+    for place, name in enumerate(graphs):
         try:
             for split in range(seeds):
-                tell(f"{name}, split {split + 1} of {seeds}")
+                hear(f"{name}, split {split + 1} of {seeds}", place * seeds + split, stages)
                 task = heterophilous(name, split % 10)
                 within[name] = round(agreement(task), 3)
                 for kind in KINDS:
@@ -44,10 +47,9 @@ def hetero(small: bool = False, seeds: int = 5, tell: Tell = lambda _: None) -> 
         except MissingData as problem:
             left.append(f"{name}: {problem}")
     panels = [_heterophilous(by_graph)] if by_graph else []
-    agrees = AGREE[1::2] if small else AGREE
     table: dict[str, list[list[tuple[float, float, float]]]] = {}
-    for agree in agrees:
-        tell(f"two relations, one of which agrees in {agree:.0%}")
+    for done, agree in enumerate(agrees, len(graphs) * seeds):
+        hear(f"two relations, one of which agrees in {agree:.0%}", done, stages)
         for kind in RELATED:
             table.setdefault(kind, []).append([related(kind, agree, seed) for seed in range(seeds)])
     panels += _relations(table, agrees)
@@ -57,7 +59,7 @@ def hetero(small: bool = False, seeds: int = 5, tell: Tell = lambda _: None) -> 
     else:
         try:
             papers = acm()
-            tell("ACM")
+            hear("ACM", stages - 1, stages)
             typed = {one.kind: [run.test for run in one.runs] for one in typed_accuracies(papers, range(seeds), TYPES)}
             panels.append(_acm(typed))
         except MissingData as problem:

@@ -12,9 +12,10 @@ from ..adapter import Adapter
 from ..edge_importance import chance_of_nodes, degree_of_nodes, degree_of_units, layers_of
 from ..fidelity import kept_and_gone
 from ..ground_truth import areas, of_nodes, taus
+from ..hearing import Hear, nobody
 from ..importance import Importance, chance
 from ..on_graph import on_graphs
-from .claim import Claim, Curve, Panel, Tell, over_seeds
+from .claim import Claim, Curve, Panel, over_seeds
 
 TEST = "claims: interpretability"
 SAYS = "The weights show why: what is looked at is the reason for the prediction."
@@ -28,15 +29,15 @@ MOTIFS = {True: 600, False: 2000}  # how many are learned from, small or not
 GRAPHS = {True: 100, False: 500}  # how many are judged
 
 
-def interpret(small: bool = False, seeds: int = 5, tell: Tell = lambda _: None) -> Claim:
+def interpret(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
     """Ground-truth AUC on nodes and edges, and fidelity by share: attention, GAtt, gradient, degree and chance."""
     names = ("motifs", "benzene") if small else tuple(TRAINING)
     made: dict[str, list[dict[str, np.ndarray]]] = {}
     left, accuracy = list[str](), dict[str, list[float]]()
-    for name in names:
+    for place, name in enumerate(names):
         try:
             for seed in range(seeds):
-                tell(f"{name}, seed {seed + 1} of {seeds}")
+                hear(f"{name}, seed {seed + 1} of {seeds}", place * seeds + seed, len(names) * seeds)
                 model, task, right = trained(name, seed, small)
                 accuracy.setdefault(name, []).append(right)
                 made.setdefault(name, []).append(measured(model, task, GRAPHS[small]))

@@ -9,8 +9,9 @@ from torch import Tensor
 from ...data import NodeTask, csbm, far
 from ...models.stacked import Stacked
 from ...models.training import Recipe
+from ..hearing import Hear, nobody
 from ..smoothing import dirichlet, influence, mad, spread
-from .claim import Claim, Curve, Panel, Tell, apart, over_seeds
+from .claim import Claim, Curve, Panel, apart, over_seeds
 from .networks import SAYS, trained
 
 TEST = "claims: long range and over-smoothing"
@@ -24,12 +25,14 @@ RECIPE = Recipe(dropout=0.0, rate=0.005, decay=0.0, patience=40, epochs=150)
 DEEP = Recipe(dropout=0.0, rate=0.005, decay=5e-4, patience=30, epochs=100)
 
 
-def reach(small: bool = False, seeds: int = 5, tell: Tell = lambda _: None) -> Claim:
+def reach(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
     """A planted distance for range; influence by distance; spread, Dirichlet energy, MAD and accuracy by depth."""
     distances = (2, 4, 6) if small else DISTANCES
     right: dict[str, list[list[float]]] = {}
-    for distance in distances:
-        tell(f"an answer {distance} edges away")
+    depths = (2, 8) if small else DEPTHS[1:]
+    stages = len(distances) + 1 + len(depths)
+    for done, distance in enumerate(distances):
+        hear(f"an answer {distance} edges away", done, stages)
         for kind in KINDS:
             right.setdefault(f"{SAYS[kind]}, as many layers", []).append(
                 [_far(kind, distance, distance, seed) for seed in range(seeds)])  # fmt: skip
@@ -38,13 +41,12 @@ def reach(small: bool = False, seeds: int = 5, tell: Tell = lambda _: None) -> C
         )
         right.setdefault("GAT, 1 layer over all pairs", []).append(
             [_far("gat", distance, 1, seed, pairs=True) for seed in range(seeds)])  # fmt: skip
+    hear("influence by distance, smoothing of fresh networks", len(distances), stages)
     panels = [_ranges(right, distances), _influences(seeds)]
-    depths = (2, 8) if small else DEPTHS[1:]
-    tell("smoothing of fresh networks")
     panels += _fresh(seeds, DEPTHS)
     deep: dict[str, list[list[tuple[float, float]]]] = {}
-    for depth in depths:
-        tell(f"trained networks of {depth} layers")
+    for done, depth in enumerate(depths, len(distances) + 1):
+        hear(f"trained networks of {depth} layers", done, stages)
         for kind in KINDS:
             deep.setdefault(SAYS[kind], []).append([_deep(kind, depth, seed) for seed in range(seeds)])
         for name, kind in (("GAT, residual", "gat"), ("mean, residual", "mean")):

@@ -1,21 +1,21 @@
 """What was found on SST beside what was published: findings over seeds, with intervals over seeds and instances."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ..finding import Finding
+from ..hearing import Hear, nobody
 from ..intervals import estimate, known, mean, median
 from .guides import guides
 from .on_sst import measured, retraining
 from .reading import Read
 from .retraining import Retraining
 from .seeds import seed_variance
-from .trained_adversary import trained_adversary
+from .trained_adversary import STRENGTHS, trained_adversary
 from .uniform import uniform_retraining
 
-Tell = Callable[[str], None]
 CLASSES = ("negative", "positive")
 # Jain & Wallace 2019, from the result files of their code: mean tau by predicted class, median of the divergence
 TAU = {("additive", "gradient"): (0.34, 0.36), ("additive", "leave one out"): (0.27, 0.32),
@@ -30,7 +30,7 @@ STEPS = ("weights", "uniform", "dot", "random", "seeds", "guides", "adversary")
 
 def reproduce(
     folder: Path, *, seeds: int = 8, steps: Sequence[str] = STEPS, every: int = 1, device: str = "cpu",
-    tell: Tell = lambda _: None, seed: int = 0,
+    hear: Hear = nobody, seed: int = 0,
 ) -> list[Finding]:  # fmt: skip
     """Everything that was published about the weights of SST's model, again; a folder that is there goes on.
 
@@ -40,18 +40,22 @@ def reproduce(
             random     tau of additive attention on random vectors
             seeds, guides, adversary   as the judges of those names
     every   the adversary judges every so manieth test sentence
+    hear    is told which model is made, and how many of how many are done
     """
     strange = [one for one in steps if one not in STEPS]
     if strange:
         raise ValueError(f"reproduce(steps={strange[0]!r}): expected some of {', '.join(STEPS)}.")
+    made = Made(hear, models_of(steps, seeds))
     main = retraining("minilm", folder, device)
+    main.hear = made
 
-    def models(some: Retraining, attention: str, count: int = seeds, often: int = 0) -> list[Read]:
-        made = []
-        for one in range(count):
-            made.append(some.trained(attention, one, also=measured(some.task, often, seed)))
-            tell(f"{attention} weights, {some.folder.name if some.folder else ''} vectors, seed {one}")
-        return made
+    def models(some: Retraining, attention: str, often: int = 0) -> list[Read]:
+        read = [some.trained(attention, one, also=measured(some.task, often, seed)) for one in range(seeds)]
+        judged = len(some.task.test[::often]) if often else 0
+        if any(len(one.more.get("far", ())) != judged for one in read):
+            raise ValueError(f"{some.folder} was made with another number of sentences for the adversary than "
+                             f"every={often} has: give that one again, or name another folder.")  # fmt: skip
+        return read
 
     found: list[Finding] = []
     if {"weights", "uniform", "seeds", "guides", "adversary"} & set(steps):
@@ -64,6 +68,7 @@ def reproduce(
         found += correlations(models(main, "dot"), "dot", "MiniLM's vectors", seed)
     if "random" in steps:
         other = retraining("random", folder, device)
+        other.hear = lambda model, share: made(f"random vectors, {model}", share)
         found += correlations(models(other, "additive"), "additive", "random vectors", seed)
     if "seeds" in steps and seeds > 1:
         found += seed_variance(main, seeds=seeds, seed=seed)
@@ -72,6 +77,27 @@ def reproduce(
     if "adversary" in steps:
         found += trained_adversary(main, others=seeds - 1, seed=seed)
     return [_beside(one) for one in found]
+
+
+def models_of(steps: Sequence[str], seeds: int) -> int:
+    """How many models the steps take, each counted once however many steps look at it."""
+    adversaries = (seeds if "guides" in steps else 0) + (len(STRENGTHS) if "adversary" in steps else 0)
+    shared = "guides" in steps and "adversary" in steps  # the adversary of the base seed that guides
+    uniform = seeds if "uniform" in steps else 1 if "adversary" in steps else 0
+    guided = 4 * seeds if "guides" in steps else 0
+    base = seeds if set(steps) - {"dot", "random"} else 0
+    return base + uniform + adversaries - shared + guided + seeds * (("dot" in steps) + ("random" in steps))
+
+
+class Made:
+    """Models as they are made, for one bar over all of them; one that is read again was counted."""
+
+    def __init__(self, hear: Hear, of: int):
+        self.hear, self.of, self.shares = hear, of, dict[str, float]()
+
+    def __call__(self, model: str, share: float) -> None:
+        self.shares[model] = max(share, self.shares.get(model, 0.0))
+        self.hear(model, sum(self.shares.values()), self.of)
 
 
 def correlations(read: Sequence[Read], attention: str, vectors: str, seed: int = 0) -> list[Finding]:

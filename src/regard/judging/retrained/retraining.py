@@ -31,6 +31,7 @@ class Retraining:
                same without anything but attention that joins the units
     objective  what is learned, and what is looked at while choosing
     folder     where what was read of each model is kept; one that is there is not trained again
+    hear       is told which model is made, and how much of it is done, 0 to 1
 
     An epoch is chosen by the validation part alone. The test part is read once, afterwards.
     """
@@ -43,6 +44,7 @@ class Retraining:
     earliest: int = 1
     device: str = "cpu"
     folder: Path | None = None
+    hear: Callable[[str, float], None] = lambda model, share: None
 
     @property
     def labels(self) -> np.ndarray:
@@ -52,7 +54,7 @@ class Retraining:
     def trained(self, attention: str = "additive", seed: int = 0, *, context: bool = True, also: Also | None = None
                 ) -> Read:  # fmt: skip
         """A model with attention of its own. also(model): what else is measured of it, kept in `more`."""
-        name = f"{attention}{'' if context else '-alone'}-{seed}"
+        name = f"{attention}{'' if context else ' alone'}"
         return self._read(name, lambda: self.build(attention, context), self.objective(), self._parts(), seed, also)
 
     def guided(self, name: str, guide: "Mapping[str, Sequence[np.ndarray]]", seed: int = 0) -> Read:
@@ -60,7 +62,7 @@ class Retraining:
         parts = {part: [replace(one, gold=torch.as_tensor(np.asarray(w), dtype=torch.float32))
                         for one, w in zip(some, guide[part], strict=True)]
                  for part, some in self._parts().items()}  # fmt: skip
-        return self._read(f"guided by {name}-{seed}", lambda: self.build("given", False), self.objective(), parts, seed)
+        return self._read(f"guided by {name}", lambda: self.build("given", False), self.objective(), parts, seed)
 
     def adversary(self, base: Read, strength: float, seed: int = 0, attention: str = "additive") -> Read:
         """A model that says what `base` says and looks elsewhere: L = TVD(y, y_b) - strength KL(a, a_b)."""
@@ -71,7 +73,7 @@ class Retraining:
             said.append(torch.as_tensor(base.said[part]))
             first += len(some)
         objective = Against(torch.cat(said), strength)
-        name = f"adversary of {attention} at {strength:g}-{seed}"
+        name = f"adversary of {attention} at {strength:g}"
         return self._read(name, lambda: self.build(attention, True), objective, parts, seed)
 
     def _parts(self) -> dict[str, Sequence[Example]]:
@@ -79,23 +81,30 @@ class Retraining:
 
     def _read(self, name: str, build: Callable[[], nn.Module], objective: Objective, parts: Examples, seed: int,
               also: Also | None = None) -> Read:  # fmt: skip
-        file = None if self.folder is None else self.folder / f"{name.replace(' ', '-')}.npz"
+        file = None if self.folder is None else self.folder / f"{name.replace(' ', '-')}-{seed}.npz"
+        told = f"{name}, seed {seed}"
         if file is not None and file.is_file():
+            self.hear(told, 1.0)
             return Read.load(file)
+        self.hear(told, 0.0)
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             model = build()
-        kept = self._fit(model, objective, parts, seed)
+        kept = self._fit(model, objective, parts, seed, told)
         said, weights = {}, {}
         for part, some in parts.items():
             said[part], weights[part] = self._look(model, some)
         made = Read(said, weights, kept, {} if also is None else dict(also(model)))
         if file is not None:
             made.save(file)
+        self.hear(told, 1.0)
         return made
 
-    def _fit(self, model: nn.Module, objective: Objective, parts: Examples, seed: int) -> int:
-        trainer = Trainer(self.training, self.device, optimise=self.optimise, earliest=self.earliest,
+    def _fit(self, model: nn.Module, objective: Objective, parts: Examples, seed: int, told: str) -> int:
+        def hear(epoch: int, step: int, steps: int, numbers: dict[str, float]) -> None:
+            self.hear(told, self.training.share(epoch, step, steps))
+
+        trainer = Trainer(self.training, self.device, optimise=self.optimise, earliest=self.earliest, hear=hear,
                           together=len(parts["val"]))  # fmt: skip
         return trainer.fit(model, objective, parts["train"], parts["val"], seed).kept
 
