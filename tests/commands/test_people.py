@@ -54,9 +54,10 @@ def test_a_baseline_stands_once_as_a_row_of_its_own_or_as_the_finding_that_it_is
         return Finding(name=name, value=value, interval=(value - 0.1, value + 0.1), n=30, says="So.", better="higher",
                        unit="NSS", baselines=beside)  # fmt: skip
 
-    beside = {"chance": 0.0, "where people look on all other photographs": 1.41}
-    _print([made("NSS, taught attention", 1.67, beside),
-            made("NSS, where people look on all other photographs", 1.41, {"chance": 0.0}),
+    beside = {"chance": 0.0, "other photographs": 1.41}
+    _print([made("NSS: taught attention", 1.67, beside),
+            made("NSS: other photographs", 1.41, {"chance": 0.0}),
             made("gain", 0.25, {"chance": 0.0, "nothing": 0.125})], "scenes", json=False)  # fmt: skip
     said = " ".join(capsys.readouterr().out.split())
     assert said.count("1.410") == 1 and said.count("chance") == 1 and "nothing 0.125" in said
+    assert "scenes: NSS, higher is better" in said

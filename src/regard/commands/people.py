@@ -29,8 +29,9 @@ def _print(findings: Sequence[Any], title: str, json: bool) -> None:
         typer.echo(to_json(findings))
         return
     console = Console()
-    for unit in dict.fromkeys(one.unit for one in findings):
-        console.print(_table([one for one in findings if one.unit == unit], f"{title}: {unit}"))
+    for unit, better in dict.fromkeys((one.unit, one.better) for one in findings):
+        some = [one for one in findings if (one.unit, one.better) == (unit, better)]
+        console.print(_table(some, f"{title}: {unit}" + f", {better} is better" * (better != "neither")))
 
 
 def _table(some: Sequence[Any], title: str) -> Table:
@@ -41,7 +42,7 @@ def _table(some: Sequence[Any], title: str) -> Table:
         for name, value in one.baselines.items():
             values.setdefault(name, []).append(value)
     shared = {name: found[0] for name, found in values.items() if len(found) == len(some) > 1 and len(set(found)) == 1}
-    listed = {name for name in values if any(one.name.endswith(f", {name}") for one in some)}
+    listed = {name for name in values if any(one.name.endswith((f", {name}", f": {name}")) for one in some)}
     own = not values.keys() <= shared.keys() | listed
     table = Table(title=title)
     table.add_column("")

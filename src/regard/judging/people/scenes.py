@@ -97,9 +97,11 @@ def judge_scenes(
     hear("channels of the photographs", 0, None)
     pictures = [scene.pixels() for scene in scenes]
     seen = np.stack([channels(picture) for picture in pictures])
-    beside = {name: np.array([look.measured(finer(one)) for look, one in zip(looks, some, strict=True)])
-              for name, some in _trivial(pictures, seen, looked).items()}  # fmt: skip
-    hear("people among themselves", 0, None)
+    trivial, beside = _trivial(pictures, seen, looked), {}
+    for done, (name, some) in enumerate(trivial.items()):
+        hear(f"measuring {name}", done, len(trivial) + 1)
+        beside[name] = np.array([look.measured(finer(one)) for look, one in zip(looks, some, strict=True)])
+    hear("measuring people among themselves", len(trivial), len(trivial) + 1)
     beside["people"] = np.array([look.ceiling() for look in looks])
     rows: dict[str, list[list[list[float]]]] = {}
     for done, (name, one) in enumerate(product(how, range(seeds))):

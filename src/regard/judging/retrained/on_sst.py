@@ -7,7 +7,7 @@ than five words. Eight epochs at most, of which the best by the area under the R
 the first. Training ends two epochs after the best.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.scores import QueryFree
+from ...data.batch import Example
 from ...data.sst import sst
 from ...data.task import Task
 from ...data.vocabulary import SPECIAL, Vocabulary
@@ -103,15 +104,24 @@ def optimiser(model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.Adam(groups, lr=TRAINING.rate, eps=1e-8 / BATCH, amsgrad=True, fused=True)
 
 
-def measured(task: Task, every: int = 0, seed: int = 0) -> Callable[[nn.Module], dict[str, np.ndarray]]:
+def measured(
+    task: Task, every: int = 0, seed: int = 0, hear: Callable[[str], None] = lambda now: None
+) -> Callable[[nn.Module], dict[str, np.ndarray]]:
     """What Jain & Wallace measure of a model on test sentences, all words counted: tau and p (n, 5), and with `every`
     above 0 the adversary's largest divergence within 0.05 and 0.01 on every so manieth sentence."""
 
+    def adapter(model: nn.Module, test: Sequence[Example], what: str) -> Adapter:
+        made = Adapter(model, test)
+        made.hear = lambda done, of: hear(f"{what}: {done} of {of} sentences")
+        return made
+
     def of(model: nn.Module) -> dict[str, np.ndarray]:
-        tau, p = taus(Adapter(model, task.test), ends=True, seed=seed)
+        hear("gradients and leave one out")
+        tau, p = taus(adapter(model, task.test, "gradients and leave one out"), ends=True, seed=seed)
         made = {"tau": tau, "p": p}
         if every:
-            found = seek(Adapter(model, task.test[::every]), seed=seed)
+            hear("adversary")
+            found = seek(adapter(model, task.test[::every], "adversary"), seed=seed)
             made |= {"far": found.best(KEPT), "far tight": found.best(OPTIMISED), "limit": found.limit,
                      "random": np.where(found.start_moved <= KEPT, found.start, 0.0).max(1)}  # fmt: skip
         return made

@@ -1,6 +1,7 @@
 """What was found on SST beside what was published: findings over seeds, with intervals over seeds and instances."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,10 @@ def reproduce(
     main.hear = made
 
     def models(some: Retraining, attention: str, often: int = 0) -> list[Read]:
-        read = [some.trained(attention, one, also=measured(some.task, often, seed)) for one in range(seeds)]
+        read = []
+        for one in range(seeds):
+            also = measured(some.task, often, seed, partial(some.hear, f"{attention}, seed {one}", 1.0))
+            read.append(some.trained(attention, one, also=also))
         judged = len(some.task.test[::often]) if often else 0
         if any(len(one.more.get("far", ())) != judged for one in read):
             raise ValueError(f"{some.folder} was made with another number of sentences for the adversary than "
@@ -68,7 +72,7 @@ def reproduce(
         found += correlations(models(main, "dot"), "dot", "MiniLM's vectors", seed)
     if "random" in steps:
         other = retraining("random", folder, device)
-        other.hear = lambda model, share: made(f"random vectors, {model}", share)
+        other.hear = lambda model, share, now: made(f"random vectors, {model}", share, now)
         found += correlations(models(other, "additive"), "additive", "random vectors", seed)
     if "seeds" in steps and seeds > 1:
         found += seed_variance(main, seeds=seeds, seed=seed)
@@ -95,9 +99,9 @@ class Made:
     def __init__(self, hear: Hear, of: int):
         self.hear, self.of, self.shares = hear, of, dict[str, float]()
 
-    def __call__(self, model: str, share: float) -> None:
+    def __call__(self, model: str, share: float, now: str) -> None:
         self.shares[model] = max(share, self.shares.get(model, 0.0))
-        self.hear(model, sum(self.shares.values()), self.of)
+        self.hear(f"{model}, {now}" if now else model, sum(self.shares.values()), self.of)
 
 
 def correlations(read: Sequence[Read], attention: str, vectors: str, seed: int = 0) -> list[Finding]:
