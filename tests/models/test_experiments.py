@@ -52,7 +52,9 @@ def test_an_experiment_runs_from_its_data_to_its_table(name, tmp_path, monkeypat
     if name not in PLANTED and not os.environ.get("REGARD_DATA"):
         pytest.skip("REGARD_DATA names no folder of data sets.")
     experiment = tiny(name)
-    found = compare(experiment, out=tmp_path)
+    said = []
+    found = compare(experiment, out=tmp_path, hear=lambda what, *_: said.append(what))
+    assert said[0].endswith(f", seed 0, epoch 1 of {experiment.training.epochs}")
     assert len(found.rows) == 1 + len(experiment.beside)
     for row in [*found.rows, *found.baselines]:
         assert all(math.isfinite(value) for measure in experiment.measures for value in row.values(measure))

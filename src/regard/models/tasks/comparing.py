@@ -89,7 +89,7 @@ def compare(experiment: Experiment, attention: "str | Sequence[str]" = "", seeds
 
             def step(epoch: int, at: int, of: int, numbers: dict[str, float], name: str = name,
                      seed: int = seed) -> None:  # fmt: skip
-                hear(f"{name}, seed {seed}, epoch {epoch}", at, of, numbers)
+                hear(f"{name}, seed {seed}, epoch {epoch} of {experiment.training.epochs}", at, of, numbers)
 
             trainer = Trainer(experiment.training, device, devices, precision, folder, board, step)
             ran = run(experiment, task, name, seed, trainer)
