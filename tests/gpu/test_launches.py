@@ -72,3 +72,29 @@ def test_memory_that_starts_anywhere_is_read_right():
     moved = [torch.empty(x.numel() + 1, device="cuda", dtype=x.dtype)[1:].view_as(x).copy_(x.detach()) for x in given]
     assert any(x.data_ptr() % 16 for x in moved)
     same(both(*(x.requires_grad_() for x in moved[:3]), moved[3]), expected)
+
+
+@pytest.mark.parametrize("align", ["softmax", "sigmoid", "sparsemax", "entmax15"])
+def test_calls_that_are_done_again_give_the_bits_of_calls_that_are_not(align, monkeypatch):
+    from regard.backends import triton_dense_launch as launches
+
+    for each in (launches.run, launches.run_back):
+        each.tapes.clear()
+    found = [both(*made(seed), align) for seed in range(4)]
+    assert all(tape.whole for each in (launches.run, launches.run_back) for tape in each.tapes.values())
+    for name in ("run", "run_back"):
+        monkeypatch.setattr(launches, name, getattr(launches, name).function)
+    for seed, results in enumerate(found):
+        same(results, both(*made(seed), align))
+
+
+def test_one_tensor_for_queries_keys_and_values_is_done_again_right():
+    for seed in range(4):
+        q, k, v, dout = made(seed)
+        expected = both(q, k, v, dout)
+        x = q.detach().clone().requires_grad_()
+        out = attend(x, x, x, "scaled_dot", "entmax15", Causal(), backend="triton-dense").out
+        apart = both(*(q.detach().clone().requires_grad_() for _ in range(3)), dout)
+        assert torch.equal(out, apart[0])
+        torch.testing.assert_close(torch.autograd.grad(out, x, dout)[0], sum(apart[1:]))
+        same(both(q, k, v, dout), expected)

@@ -30,7 +30,7 @@ from .triton_dense_tile import LN2, LOG2E, bell, tile
 from .triton_launch import launched
 from .triton_noise import or_dropped, uniform
 from .triton_pairs import HELD, add_others, pull_pairs, through
-from .triton_ranges import CHANGING, length_of, narrowed, span_of, tiles_of, turn_of, turns_of
+from .triton_ranges import CHANGING, length_of, narrowed, span_of, tiles_of, turn_of, turns_of, within
 
 
 @triton.jit
@@ -118,12 +118,13 @@ def row_of(TAU, DELTA, i, n, ALIGN: tl.constexpr, CHOSEN: tl.constexpr, WHOLE: t
 @triton.jit
 def _pull_head(
     g, x, XL, xo, mode, dx, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS, LENGTHS, KEEP,
-    LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed, dropout,
-    heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
-    WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
-    BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, BELL: tl.constexpr,
-    DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr, ALIGN: tl.constexpr,
-    KEYS: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, part, reach, left, right, scale, narrow, seed,
+    dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr,
+    DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
+    BELL: tl.constexpr, DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr,
+    ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What a block receives of the g-th head of queries: vectors, readout, values, and the sums of ds."""
     batch, head = g // heads, g % heads
@@ -144,7 +145,7 @@ def _pull_head(
     KEEP += batch * keep_b + head * keep_h
     TAU, DELTA, NORM, CENTRE = TAU + g * n, DELTA + g * n, NORM + g * n, CENTRE + g * n
     block = g * tl.cdiv(own_total, BM) + i0 // BM
-    TOTALS += ((tl.program_id(0) * heads_own * group + g) if BOTH else 0) * stride_y * DP
+    TOTALS += (((tl.program_id(0) * heads_own * group + g) - part) * reach if BOTH else 0) * DP
     LIST, COUNTS = LIST + block * tl.cdiv(other_total, BN), COUNTS + block * 2
     own = tl.zeros([BM], tl.float32)
     if OWNED:
@@ -168,6 +169,8 @@ def _pull_head(
     start, inner, outer, stop = tiles_of(i0, rows, columns, before, after, BM, BN, KEPT)
     low, high = span_of(LOW + g * own_total, HIGH + g * own_total, i, own_total, SPANNED)
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, real, columns, BN, SPANNED)
+    if BOTH:
+        start, inner, outer, stop = within(start, inner, outer, stop, part * reach, (part + 1) * reach, BN)
     sums, moved, read = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32), tl.zeros([DP, BM // HELD], tl.float32)
     whole, total = turns_of(start, inner, outer, stop, COUNTS, BN, ALIGN > 1)
     for turn in range(whole):
@@ -189,10 +192,11 @@ def _pull_head(
             ALIGN, KEYS, READ, BOTH, False, PRECISION, INTERPRETED,
         )  # fmt: skip
     if SUMMED:
-        tl.store(SUMS + g * own_total + i, sums, mask=real)
+        tl.store(SUMS + (part * heads_own * group + g) * own_total + i, sums, mask=real)
     if BELL and not KEYS:
         tl.store(MOVED + g * n + i, moved, mask=real)
     if READ:
+        block += part * heads_own * group * tl.cdiv(own_total, BM)
         tl.store(READS + block * DP + tl.arange(0, DP), tl.sum(read, 1))
     return dx, dv, sums
 
@@ -201,13 +205,13 @@ def _pull_head(
 @triton.jit(do_not_specialize=CHANGING)
 def pull_kernel(
     X, Y, XT, YT, XL, YL, R, READOUT, MODES, OWN, BIAS, XO, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS, LENGTHS, KEEP,
-    LOW, HIGH, SEED, CENTRE, DS, OTHERS, TOTALS, DX, DV, SUMS, READS, MOVED, first, n, m, left, right, scale, narrow,
-    dropout, bend, linear, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr,
-    DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
-    BELL: tl.constexpr, DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr,
-    ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, GROUPED: tl.constexpr,
-    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    LOW, HIGH, SEED, CENTRE, DS, OTHERS, TOTALS, DX, DV, SUMS, READS, MOVED, first, n, m, parts, reach, left, right,
+    scale, narrow, dropout, bend, linear, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr,
+    D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr,
+    SPANNED: tl.constexpr, BELL: tl.constexpr, DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr,
+    CHOSEN: tl.constexpr, ALIGN: tl.constexpr, KEYS: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr,
+    GROUPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """XO and YO are the gradients of the outputs on the queries' side and the values on the keys' side. MEAN is the
     output, or what stands for it in a sparse alignment: its product with XO is DELTA, which the queries' side writes.
@@ -216,13 +220,17 @@ def pull_kernel(
     before the first belong to other launches.
 
     BOTH, of pairs: the other side receives as well, since the slope of a pair is the same for both. TOTALS (programs of
-    a head, heads of queries, stride_y, DP) += what it receives; a program adds to its own, so nobody waits and the
-    result is the same each time.
+    a head, heads of queries, reach, DP) += what it receives; a program adds to its own, so nobody waits and the result
+    is the same each time. It walks over one of `parts` of the other side, `reach` places long; what its own side
+    receives of each part lies behind that of the part before.
     """
     at = tl.program_id(1).to(tl.int64)  # a head of the own side
     seed = tl.load(SEED) if DROPPED else 0
     own_total = m if KEYS else n
-    i0 = (first + tl.num_programs(0) - 1 - tl.program_id(0)) * BM
+    part, turn, turns = 0, tl.program_id(0), tl.num_programs(0)
+    if BOTH:
+        part, turn, turns = turn % parts, turn // parts, turns // parts
+    i0 = (first + turns - 1 - turn) * BM
     i = i0 + tl.arange(0, BM)
     mode = 0
     x = 0.0
@@ -238,16 +246,17 @@ def pull_kernel(
     if CORE == 0 or PRECISION != "bf16x6":  # else it is in parts, which stay in memory
         xo = rows_of(xo, i, own_total, DVW, DVP, False)
     dx, dv = pulls(CORE, BM, DP), averages(CORE, BM, DVP)
-    DX += at * own_total * D
+    lies = part * tl.num_programs(1) + at  # of all heads of one part after the other
+    DX += lies * own_total * D
     if KEYS and GROUPED:
         for member in range(group):
             g = at * group + member
             dx, dv, sums = _pull_head(
                 g, x, XL, xo, mode, dx, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS,
-                LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, left, right, scale,
-                narrow, seed, dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW,
-                DVP, BM, BN, OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS,
-                READ, BOTH, PRECISION, INTERPRETED,
+                LENGTHS, KEEP, LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, part, reach, left,
+                right, scale, narrow, seed, dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D,
+                DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED,
+                CHOSEN, ALIGN, KEYS, READ, BOTH, PRECISION, INTERPRETED,
             )  # fmt: skip
             if CORE > 0:  # each head has a readout of its own: what it adds is added in memory, registers are full
                 dx = received(dx, sums, READOUT + g * D, bend, linear, D, DP, BM, CORE)
@@ -258,12 +267,12 @@ def pull_kernel(
     else:
         dx, dv, sums = _pull_head(
             at, x, XL, xo, mode, dx, dv, Y, XT, YT, YL, R, OWN, BIAS, YO, TAU, DELTA, NORM, MEAN, LIST, COUNTS, LENGTHS,
-            KEEP, LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, left, right, scale, narrow, seed,
-            dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN,
-            OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ, BOTH,
-            PRECISION, INTERPRETED,
+            KEEP, LOW, HIGH, CENTRE, DS, OTHERS, TOTALS, SUMS, READS, MOVED, i0, n, m, part, reach, left, right, scale,
+            narrow, seed, dropout, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE, D, DP, WIDTH, DVW,
+            DVP, BM, BN, OWNED, BIASED, PADDED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN, ALIGN, KEYS, READ,
+            BOTH, PRECISION, INTERPRETED,
         )  # fmt: skip
         dx = received(dx, sums, READOUT + at * D, bend, linear, D, DP, BM, CORE)
         put_pulls(DX, i0, own_total, dx, D, DP, BM, CORE, False)
     if KEYS:
-        put_averages(DV + at * m * DVW, i, m, dv, DVW, DVP, CORE)
+        put_averages(DV + lies * m * DVW, i, m, dv, DVW, DVP, CORE)

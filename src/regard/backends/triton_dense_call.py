@@ -82,7 +82,7 @@ def sizes_of(call: Call, tables: Tables, turn: str) -> dict[str, Any]:
 TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
     ("dot", "forward"): (128, 64, 8, 3, None),
     ("biased dot", "forward"): (128, 64, 8, 4, 128),  # of a softmax: more registers would leave one block alone
-    ("sigmoid", "forward"): (128, 64, 4, 4, None),  # of a dot
+    ("sigmoid", "forward"): (128, 64, 4, 3, None),  # of a dot
     ("dot", "backward"): (64, 64, 4, 3, None),
     ("dot", "sparse"): (64, 64, 4, 3, None),
     ("wide dot", "forward"): (128, 64, 8, 3, None),  # heads over 64
@@ -168,22 +168,28 @@ def tiles_count(call: Call) -> int:
     return call.a.shape[0] * -(-call.a.shape[1] // side) * -(-call.b.shape[1] // side)
 
 
-def programs_once(call: Call, tables: Tables) -> int:
-    """Programs of a head of keys that hand pairs' gradients to both sides in one walk; 0: each side walks by itself.
+def once(call: Call, tables: Tables) -> tuple[int, int, int]:
+    """How pairs' gradients are handed to both sides in one walk: programs of a head of keys that run at a time, each as
+    often as there are parts of the queries, and how long a part is. 0: each side walks by itself.
 
-    Each has a table for all queries of its heads, ROOMY bytes in all at most. Where a quarter of that is enough there
-    is one for each block of keys; else as many as run at once, launched again for the blocks that are left.
+    Each program has a table for the queries of its part, of all its heads. Where tables for all blocks of keys are
+    small, they run at a time and there is one part; else as many as a GPU runs, launched again for the blocks left.
     """
     summed = call.linear != 0 or call.row_bias is not None  # over keys: by the queries' side alone, unless it is 0
     if call.core == DOT or (summed and call.align == SIGMOID) or call.centre is not None:
-        return 0
-    tiles = _tiles(call, "once")
-    table = 4 * call.a.shape[0] * tables.strides[0] * tables.dp
-    programs = blocks = -(-call.b.shape[1] // tiles["BM"])
-    if 4 * blocks * table > ROOMY:
-        launches = -(-blocks // max(1, AT_ONCE // tiles["num_warps"] // call.b.shape[0]))
-        programs = -(-blocks // launches)
-    return programs if programs * table <= ROOMY else 0
+        return 0, 1, 0
+    tiles, places = _tiles(call, "once"), tables.strides[0]
+    row, blocks = 4 * call.a.shape[0] * tables.dp, -(-call.b.shape[1] // tiles["BM"])
+    if blocks * row * places <= ROOMY // 4:
+        return blocks, 1, places
+    at_once, parts = max(1, AT_ONCE // tiles["num_warps"] // call.b.shape[0]), 1
+    if call.align <= SIGMOID:  # lists of the tiles that hold weights are of all queries
+        parts = min(-(-at_once * row * places // (3 * ROOMY // 8)), places // tiles["BN"])
+    reach = -(-places // (parts * tiles["BN"])) * tiles["BN"]
+    parts = -(-places // reach)
+    launches = -(-blocks // max(1, at_once // parts))
+    programs = -(-blocks // launches)
+    return (programs, parts, reach) if programs * parts * row * reach <= ROOMY else (0, 1, 0)
 
 
 def or_other(x: Tensor | None, other: Tensor) -> Tensor:

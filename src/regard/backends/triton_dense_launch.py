@@ -17,8 +17,8 @@ from .triton_dense_call import (
     Call,
     given,
     noise_of,
+    once,
     or_other,
-    programs_once,
     rows_shape,
     sizes_of,
     tiles_count,
@@ -116,27 +116,32 @@ def backward(
     a, b, v, dout = call.a, call.b, call.v, dout.contiguous()
     (g, n, d), m = a.shape, b.shape[1]
     if not (out.numel() and m):
-        parts = (a, b, v, call.readout, call.key_bias, call.row_bias, call.centre)
-        return [None if x is None else torch.zeros_like(x) for x in parts]
+        given = (a, b, v, call.readout, call.key_bias, call.row_bias, call.centre)
+        return [None if x is None else torch.zeros_like(x) for x in given]
     tables = Tables(call, True)
-    programs = programs_once(call, tables) if chosen is None else 0
+    programs, parts, reach = once(call, tables) if chosen is None else (0, 1, 0)
     sizes = sizes_of(call, tables, "once" if programs else "backward")
     together = call.core != DOT and call.group > 1  # summed in memory, head by head
     summed = call.core != DOT or call.key_bias is not None or call.row_bias is not None
-    da, dv = fresh(a.shape, a.device, a.dtype), fresh(v.shape, a.device, v.dtype)
-    db = fresh(b.shape, a.device, torch.float32 if together else b.dtype)
+    da, db, dv = (
+        fresh(a.shape, a.device, a.dtype),
+        *(
+            fresh((parts, *x.shape) if parts > 1 else x.shape, a.device, torch.float32 if many else x.dtype)
+            for x, many in ((b, together or parts > 1), (v, parts > 1))
+        ),
+    )
     # A normalised row's ds sum to 0, and are not summed: what fp32 leaves of the sum is error alone.
     zero = call.align != SIGMOID and chosen is None
     by_row = by_key = moved = reads = scratch = tau  # kernels want a pointer even where they write nothing
     delta, read = chosen, call.core != DOT
     if summed:
-        by_row, by_key = fresh((g, n), a.device, zero=zero), fresh((g, m), a.device)
+        by_row, by_key = fresh((g, n), a.device, zero=zero), fresh((parts * g, m), a.device)
     if call.centre is not None:
         moved = fresh((g, n), a.device)
     if delta is None:
         delta = fresh((g, n), a.device)
     if read:
-        reads = fresh((g, -(-(m if programs else n) // sizes["BM"]), tables.dp), a.device)
+        reads = fresh((parts, g, -(-(m if programs else n) // sizes["BM"]), tables.dp), a.device)
     readout = call.readout.float().contiguous() if read and call.readout is not None else a
     normed = call.align == SOFTMAX and chosen is None and rows.shape[0] == 2
     t, norm = (rows[0], rows[-1]) if call.align == SOFTMAX and chosen is None else (tau, tau)
@@ -145,8 +150,8 @@ def backward(
         mean = forward(replace(call, trains=True))[3]
     totals = others = tau
     if programs:
-        totals = fresh((programs, g, tables.strides[0], tables.dp), a.device, zero=True)
-        others = fresh((programs, b.shape[0], sizes["BM"] // HELD.value, sizes["BN"], tables.dp), a.device)
+        totals = fresh((programs, parts, g, reach, tables.dp), a.device, zero=True)
+        others = fresh((programs, parts, b.shape[0], sizes["BM"] // HELD.value, sizes["BN"], tables.dp), a.device)
         if call.align != SIGMOID:
             delta = (dout.float() * mean).sum(-1)
     (left, right), scale, strides = where(call)
@@ -154,7 +159,7 @@ def backward(
     own, keys, seed = tables.own, tables.keys, noise_of(call)
     most = programs or -(-max(n, m) // sizes["BM"])
     if read:
-        scratch = fresh((g, most, sizes["BM"], sizes["BN"]), a.device)
+        scratch = fresh((g, most, parts, sizes["BM"], sizes["BN"]), a.device)
     lengths, keep = or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a)
     spans = ((call.low, call.high),) * 2
     if call.low is not None and call.high is not None:
@@ -170,24 +175,27 @@ def backward(
         lists = listed(call, live, (left, right), side == 1)
         blocks = -(-x.shape[1] // sizes["BM"])
         for first in range(0, blocks, most):
-            pull_kernel[min(most, blocks - first), x.shape[0]](
+            pull_kernel[min(most, blocks - first) * parts, x.shape[0]](
                 x, y, *both[0], *both[1], tables.readout, readout, tables.modes,
                 or_other((own, keys)[side], a), or_other((keys, own)[side], a), *both[2], t, delta, norm, mean, *lists,
                 lengths, keep, *(or_other(x, a) for x in spans[side]), seed, or_other(call.centre, a), scratch, others,
-                totals, (da, db)[side], dv, (by_row, by_key)[side], reads, moved, first, n, m, left, right, scale,
-                call.narrow * LOG2E, call.dropout, bend, linear, *strides, *lines, call.power,
+                totals, (da, db)[side], dv, (by_row, by_key)[side], reads, moved, first, n, m, parts, reach, left,
+                right, scale, call.narrow * LOG2E, call.dropout, bend, linear, *strides, *lines, call.power,
                 BELL=call.centre is not None, CHOSEN=chosen is not None, ALIGN=call.align, KEYS=side == 1,
                 READ=read and (side == 0 or programs > 0), BOTH=programs > 0, GROUPED=call.group > 1,
                 DROPPED=call.seed is not None, NORMED=normed, SUMMED=summed and (side == 1 or not zero),
                 **sizes,
             )  # fmt: skip
     if programs:
-        da = (totals.sum(0)[:, :n, :d] * (bend * readout)[:, None]).to(a.dtype)
+        total = totals.sum(0).transpose(0, 1).flatten(1, 2)
+        da = (total[:, :n, :d] * (bend * readout)[:, None]).to(a.dtype)
+    if parts > 1:
+        db, dv, by_key = db.sum(0), dv.sum(0).to(v.dtype), by_key.view(parts, g, m).sum(0)
     shared = by_key.view(b.shape[0], call.group, m) if summed else by_key  # of each head that shares a key
     dreadout = None
     if read:
         assert call.readout is not None
-        total = reads.sum(1)[:, :d]
+        total = reads.sum((0, 2))[:, :d]
         if call.core == TANH:
             dreadout = 2 * total
         else:

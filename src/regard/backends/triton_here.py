@@ -2,6 +2,7 @@
 
 from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 
@@ -33,7 +34,8 @@ def roomy(device: torch.device) -> bool:
 
 @cache
 def _shared(index: int) -> bool:
-    return int(torch.cuda.get_device_properties(index).shared_memory_per_block_optin) >= 160 << 10
+    properties: Any = torch.cuda.get_device_properties(index)  # its stub does not name all of them
+    return int(properties.shared_memory_per_block_optin) >= 160 << 10
 
 
 @cache

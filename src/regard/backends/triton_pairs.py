@@ -218,17 +218,21 @@ def _pull_pairs(
     DS += tl.arange(0, GROUPS)[None, :, None] * HELD + tl.arange(0, HELD)[None, None, :]
     Y += first * DP + own_features(DP)  # within a head
     OTHERS += tl.reshape(tl.arange(0, GROUPS), [1, GROUPS]) * DP + tl.reshape(tl.arange(0, DP), [DP, 1])
-    for _ in range(0, BN, 2):
-        d1, d2, y1, y2 = tl.load(DS), tl.load(DS + BM), tl.load(Y), tl.load(Y + DP)
+    d1, y1, y2 = tl.load(DS), tl.load(Y), tl.load(Y + DP)
+    for j in range(0, BN, 2):  # what is read is used a place later: nobody waits for it
+        ahead = tl.where(j < BN - 2, 2, 0)
+        Y += ahead * DP
+        d2, y3, y4 = tl.load(DS + BM), tl.load(Y), tl.load(Y + DP)
         acc, read, other = _pull_one(acc, read, x, d1, y1, CORE, MODE, READ, BOTH, INTERPRETED)
         if BOTH:
             tl.store(OTHERS, other)
+        DS += ahead * BM
+        d1 = tl.load(DS)
         acc, read, other = _pull_one(acc, read, x, d2, y2, CORE, MODE, READ, BOTH, INTERPRETED)
         if BOTH:
             tl.store(OTHERS + GROUPS * DP, other)
             OTHERS += 2 * GROUPS * DP
-        DS += 2 * BM
-        Y += 2 * DP
+        y1, y2 = y3, y4
     return acc, read
 
 

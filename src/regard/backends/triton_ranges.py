@@ -8,7 +8,8 @@ import triton
 import triton.language as tl
 
 # Numbers that follow the lengths of a call, or the place that is read: kernels are not compiled anew for them.
-CHANGING = ("n", "m", "left", "right", "keep_b", "keep_h", "first_head", "heads", "rows", "columns", "top", "first")
+CHANGING = ("n", "m", "left", "right", "keep_b", "keep_h", "first_head", "heads", "rows", "columns", "top", "first",
+            "parts", "reach")  # fmt: skip
 
 
 @triton.jit
@@ -44,6 +45,16 @@ def narrowed(start, inner, outer, stop, low, high, real, m, BN: tl.constexpr, SP
         if outer <= inner:
             inner, outer = start, start
     return start, inner, outer, stop
+
+
+@triton.jit
+def within(start, inner, outer, stop, first, last, BN: tl.constexpr):
+    """Those of a block's tiles that lie from first to last, both at the start of a tile: said again, since loads in
+    fours are made where it is known."""
+    start = tl.multiple_of(tl.minimum(tl.maximum(start, first), last), BN)
+    inner = tl.multiple_of(tl.minimum(tl.maximum(inner, first), last), BN)
+    outer = tl.multiple_of(tl.minimum(tl.maximum(outer, first), last), BN)
+    return start, inner, outer, tl.minimum(tl.maximum(stop, first), last)
 
 
 @triton.jit
