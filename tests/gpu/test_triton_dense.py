@@ -127,3 +127,5 @@ def test_auto_takes_the_kernels_where_no_library_has_one_and_pairs_are_many():
     assert chosen(256, Additive(64, 64, 64, heads=2, features=True).cuda()) == "triton-features"
     assert chosen(256) == "sdpa" and chosen(16, score) == "reference"
     assert chosen(256, "scaled_dot", "entmax15", dtype=torch.float64) == "chunked"
+    assert chosen(256, "gaussian") == "sdpa" == chosen(8, "gaussian", dtype=torch.bfloat16)
+    assert chosen(256, "gaussian", dtype=torch.bfloat16) == "triton-dense"  # in 16 bits its bias would be three columns

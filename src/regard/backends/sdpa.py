@@ -15,6 +15,10 @@ from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.scores import Dot as DotScore
 from ..core.structures import Causal, Full, Mask, Padding
+from .chunked import few
+from .triton_dense import TritonDense
+
+HALF = (torch.float16, torch.bfloat16)
 
 
 class Sdpa:
@@ -48,7 +52,10 @@ class Sdpa:
         return why
 
     def passes(self, plan: Plan) -> bool:
-        return False
+        """A bias of keys in 16 bits makes heads so much wider that kernels which add it take half the time."""
+        if plan.q.device.type != "cuda" or plan.q.dtype not in HALF or few(plan) or _plain(plan):
+            return False
+        return plan.problem.score.key_bias is not None and not TritonDense().refusals(plan)
 
     def run(self, plan: Plan) -> Ran:
         plan.replayable = not plan.dropout
@@ -117,7 +124,7 @@ def _with_bias(q: Tensor, k: Tensor, bias: Tensor, scale: float) -> tuple[Tensor
     """q' . k' * scale = q . k * scale + bias, exactly enough: 24 bits of the bias survive in 16-bit types."""
     bias = bias / scale
     parts = []
-    for _ in range(3 if q.dtype in (torch.float16, torch.bfloat16) else 1):
+    for _ in range(3 if q.dtype in HALF else 1):
         part = bias.to(q.dtype)
         parts.append(part)
         bias = bias - part.to(bias.dtype)

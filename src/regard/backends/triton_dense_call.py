@@ -16,6 +16,7 @@ from .triton_tables import DOT, LOG2E, Tables, padded
 SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
 AT_ONCE = 132 * 16  # warps that an H200 runs, where a thread has 128 registers
 ROOMY = 1 << 30
+NARROW = 2048  # tiles of fewer rows look at fewer keys that a window leaves out
 
 
 @dataclass(eq=False)
@@ -82,6 +83,7 @@ def sizes_of(call: Call, tables: Tables, turn: str) -> dict[str, Any]:
 TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
     ("dot", "forward"): (128, 64, 8, 3, None),
     ("biased dot", "forward"): (128, 64, 8, 4, 128),  # of a softmax: more registers would leave one block alone
+    ("narrow dot", "forward"): (64, 64, 4, 3, 128),  # of a softmax over windows up to NARROW
     ("sigmoid", "forward"): (128, 64, 4, 3, None),  # of a dot
     ("dot", "backward"): (64, 64, 4, 3, None),
     ("dot", "sparse"): (64, 64, 4, 3, None),
@@ -104,25 +106,32 @@ TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
 }
 
 
+def _kind(call: Call, turn: str) -> tuple[str, str]:
+    """Whose tiles a call has."""
+    sparse, width = call.align > SIGMOID, max(call.a.shape[2], call.v.shape[2])
+    forward, turn = turn == "forward" and not sparse, "sparse" if sparse else turn
+    if call.v.dtype == torch.float32:
+        return "fp32 dot" if call.core == DOT else "fp32 pair", turn
+    if call.core != DOT:
+        return "widest pair" if forward and call.v.shape[2] > 128 else "pair", turn
+    if width > 64:
+        return "widest dot" if forward and (width > 128 or not roomy(call.a.device)) else "wide dot", turn
+    if not forward:
+        return "dot", turn
+    if call.align == SIGMOID:
+        return "sigmoid", turn
+    if call.ranges.left + call.ranges.right < NARROW:
+        return "narrow dot", turn
+    return "dot" if call.key_bias is None else "biased dot", turn
+
+
 def _tiles(call: Call, turn: str) -> dict[str, int]:
-    full, backward = call.v.dtype == torch.float32, turn != "forward"
     if side_of(call.a, call.v) == 32:
         rows, columns, warps, stages, registers = 32, 32, 4, 1, None
     else:
-        core, width = "dot" if call.core == DOT else "pair", max(call.a.shape[2], call.v.shape[2])
-        if full:
-            core = f"fp32 {core}"
-        elif core == "dot" and width > 64:
-            core = "wide dot" if backward or (width <= 128 and roomy(call.a.device)) else "widest dot"
-        if call.align > SIGMOID:
-            core, turn = core.replace("widest", "wide"), "sparse"
-        if core == "pair" and turn == "forward" and call.v.shape[2] > 128:
-            core = "widest pair"
-        if core == "dot" and turn == "forward":
-            core = "sigmoid" if call.align == SIGMOID else "dot" if call.key_bias is None else "biased dot"
-        rows, columns, warps, stages, registers = TILES[core, turn]
+        rows, columns, warps, stages, registers = TILES[_kind(call, turn)]
     held = rows * padded(call.a.shape[2]) // (32 * HELD.value)  # more warps would share what a thread sums for itself
-    if call.core != DOT and backward and held < warps:
+    if call.core != DOT and turn != "forward" and held < warps:
         warps, registers = max(1, held), None
     made = {"BM": rows, "BN": columns, "num_warps": warps, "num_stages": stages}
     return made if registers is None else made | {"maxnreg": registers}
