@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 pytest.importorskip("sklearn")
 
 from tests.judging.heard import Heard
+from tests.views.test_claims import CLAIM
 
 from regard.cli import app
 from regard.data import csbm
@@ -106,6 +107,19 @@ def test_each_claim_prints_tables_and_leaves_a_figure_and_findings(name, short, 
     assert begun[0] == 0 and begun[-1] < stages and begun == sorted(set(begun))
     for panel in found["panels"]:
         assert all(len(curve) == len(panel["x"]) for curve in panel["curves"].values())
+
+
+def test_a_claim_is_written_before_the_next_begins_and_where_is_told(tmp_path, monkeypatch):
+    def stopped(*_):
+        raise ValueError("The second claim was stopped.")
+
+    monkeypatch.setattr("regard.judging.claims.CLAIMS", {"range": lambda *_: CLAIM, "hetero": stopped})
+    ran = CliRunner().invoke(app, ["claims", "range", "-o", str(tmp_path / "one")])
+    assert ran.exit_code == 0 and "By depth · accuracy" in ran.output and "- It does not." in ran.output
+    assert f"Written to {tmp_path / 'one'}: range.json, .md, .png." in ran.output
+    ran = CliRunner().invoke(app, ["claims", "-o", str(tmp_path / "all")])
+    assert ran.exit_code == 1 and "was stopped" in ran.output
+    assert sorted(made.name for made in (tmp_path / "all").iterdir()) == ["range.json", "range.md", "range.png"]
 
 
 def test_a_file_is_no_folder(tmp_path):

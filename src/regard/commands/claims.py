@@ -49,15 +49,17 @@ def claims(
         found = []
         with telling() as tell:
             for name in names:
-                found.append(CLAIMS[name](small, seeds, lambda said, *far, name=name: tell(f"{name}: {said}", *far)))
+                claim = CLAIMS[name](small, seeds, lambda said, *far, name=name: tell(f"{name}: {said}", *far))
+                found.append(claim)
+                if out is not None:  # at once: what comes next may be stopped
+                    out.mkdir(parents=True, exist_ok=True)
+                    write(writing.dumps(claim.as_dict(), indent=1, allow_nan=False), out / f"{name}.json")
+                    write(claim_markdown(claim), out / f"{name}.md")
+                    claim_figure(claim, out / f"{name}.png")
+        if json:
+            typer.echo(writing.dumps([claim.as_dict() for claim in found], indent=1, allow_nan=False))
+            return
         for claim in found:
-            if out is not None:
-                out.mkdir(parents=True, exist_ok=True)
-                write(writing.dumps(claim.as_dict(), indent=1, allow_nan=False), out / f"{claim.name}.json")
-                write(claim_markdown(claim), out / f"{claim.name}.md")
-                claim_figure(claim, out / f"{claim.name}.png")
-            if json:
-                continue
             console.print(f"\n[bold]{claim.name}[/bold]: it is said: {claim.says}", highlight=False)
             for table in claim_tables(claim):
                 console.print(table)
@@ -65,5 +67,5 @@ def claims(
                 console.print(f"- {sentence}", highlight=False)
             for sentence in claim.left_out:
                 console.print(f"- left out: {sentence}", highlight=False)
-        if json:
-            typer.echo(writing.dumps([claim.as_dict() for claim in found], indent=1, allow_nan=False))
+        if out is not None:
+            typer.echo(f"Written to {out}: {', '.join(f'{name}.json, .md, .png' for name in names)}.")

@@ -72,7 +72,7 @@ def claim_tables(claim: "Claim") -> "list[Table]":
 
     made = []
     for panel in claim.panels:
-        table = Table(title=f"{panel.title}: {panel.y}", title_justify="left")
+        table = Table(title=f"{panel.title} · {panel.y}", title_justify="left")
         table.add_column(panel.along)
         for curve in panel.curves:
             table.add_column(curve.name, justify="right", overflow="fold")

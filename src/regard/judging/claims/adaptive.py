@@ -157,12 +157,15 @@ def _answer(right: dict[tuple[float, str], list[list[float]]], within: dict[tupl
         by_signal: dict[str, list[str]] = {"above": [], "below": [], "not told apart from": []}
         for signal, gat, mean in zip(signals, right[same, "gatv2"], right[same, "mean"], strict=True):
             by_signal[apart(gat, mean)].append(f"{signal:g}")
-        best = ", ".join(f"{SAYS[max(KINDS, key=lambda kind: np.mean(right[same, kind][at]))]} at {signal:g}"
-                         for at, signal in enumerate(signals))  # fmt: skip
+        best: dict[str, list[str]] = {}
+        for at, signal in enumerate(signals):
+            means = {kind: float(np.mean(right[same, kind][at])) for kind in KINDS}
+            best.setdefault(SAYS[max(means, key=means.__getitem__)], []).append(f"{signal:g}")
+        highest = "; ".join(f"{who} at {', '.join(x)}" for who, x in best.items())
         told = "; ".join(f"{how} it at signal {', '.join(x)}" for how, x in by_signal.items() if x)
         said.append(
             f"CSBM, {same:.0%} of the edges within a class: GATv2 beside the plain mean of the neighbours is {told}. "
-            f"The highest: {best}."
+            f"The highest: {highest}."
         )
     low, high = (np.nanmean(within[0.75, "gatv2"][at]) for at in (0, -1))
     static = np.nanmean(within[0.75, "gat"][-1])
