@@ -1,6 +1,7 @@
 """Claims as figures and tables: what is printed is what was found."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -32,6 +33,9 @@ def test_tables_have_a_row_for_each_place_and_a_column_for_each_curve():
     table = claim_tables(CLAIM)[0]
     assert table.row_count == 2 and [str(column.header) for column in table.columns] == ["layers", "GAT", "mean"]
     assert list(table.columns[2].cells) == ["0.50", "-"]
+    assert table.title == "By depth · accuracy"
+    same = replace(CLAIM, panels=(replace(NAMES, title="Fresh networks: accuracy"),))
+    assert claim_tables(same)[0].title == "Fresh networks: accuracy"  # not said twice
     page = claim_markdown(CLAIM)
     assert "| 1 | 0.50 [0.40, 0.70] | 0.50 |\n| 4 | 0.25 [0.20, 0.30] | - |\n\nRead it well." in page
     assert page.count("**By graph**") == 2 and "| cora |" in page and page.endswith("\n\n- It does not.\n")

@@ -31,7 +31,7 @@ def sst(
     steps: Annotated[
         str, typer.Option(help="all, or some of weights, uniform, dot, random, seeds, guides, adversary, with commas.")
     ] = "all",
-    every: Annotated[int, typer.Option(min=1, help="The adversary judges every so manieth test sentence.")] = 1,
+    every: Annotated[int, typer.Option(min=1, help="4: the adversary judges one test sentence in 4.")] = 1,
     device: Device = "cpu",
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:

@@ -19,7 +19,7 @@ from .switch import Switch
 
 @dataclass(frozen=True)
 class Site:
-    """The module that attended, by its path in the model, and the how manieth time it did (from 0)."""
+    """The module that attended, by its path in the model, and which of its times this was (from 0)."""
 
     path: str
     call: int = 0

@@ -72,7 +72,8 @@ def claim_tables(claim: "Claim") -> "list[Table]":
 
     made = []
     for panel in claim.panels:
-        table = Table(title=f"{panel.title} · {panel.y}", title_justify="left")
+        title = panel.title if panel.title.endswith(panel.y) else f"{panel.title} · {panel.y}"
+        table = Table(title=title, title_justify="left")
         table.add_column(panel.along)
         for curve in panel.curves:
             table.add_column(curve.name, justify="right", overflow="fold")

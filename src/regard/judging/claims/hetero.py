@@ -55,7 +55,7 @@ def hetero(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
     panels += _relations(table, agrees)
     typed: dict[str, list[float]] = {}
     if small:
-        left.append("ACM: left out in the small setting (minutes a network); `regard train acm` runs it alone.")
+        left.append("ACM: not in the small setting (minutes a network); `regard train acm` runs it alone.")
     else:
         try:
             papers = acm()

@@ -108,7 +108,7 @@ def measured(
     task: Task, every: int = 0, seed: int = 0, hear: Callable[[str], None] = lambda now: None
 ) -> Callable[[nn.Module], dict[str, np.ndarray]]:
     """What Jain & Wallace measure of a model on test sentences, all words counted: tau and p (n, 5), and with `every`
-    above 0 the adversary's largest divergence within 0.05 and 0.01 on every so manieth sentence."""
+    above 0 the adversary's largest divergence within 0.05 and 0.01 on every `every`-th sentence."""
 
     def adapter(model: nn.Module, test: Sequence[Example], what: str) -> Adapter:
         made = Adapter(model, test)

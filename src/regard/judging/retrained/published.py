@@ -40,7 +40,7 @@ def reproduce(
             dot        tau of dot attention
             random     tau of additive attention on random vectors
             seeds, guides, adversary   as the judges of those names
-    every   the adversary judges every so manieth test sentence
+    every   4 for an adversary that judges one test sentence in four; 1 for all
     hear    is told which model is made, and how many of how many are done
     """
     strange = [one for one in steps if one not in STEPS]

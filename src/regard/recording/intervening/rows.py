@@ -111,7 +111,7 @@ def permuted(weights: Tensor, keep: Tensor | None, seed: "int | Tensor") -> Tens
             continue
         some = keep.expand(weights.shape)[:, :, rows]
         drawn = draw.masked_fill_(~some, 2.0).argsort(-1)  # the allowed keys first, in a drawn order
-        rank = (some.cumsum(-1) - 1).clamp_min_(0)  # the how manieth allowed key each is
+        rank = (some.cumsum(-1) - 1).clamp_min_(0)  # which of the allowed keys each is, counted from 0
         made.append(band.gather(-1, drawn.gather(-1, rank)).masked_fill(~some, 0.0))
     return torch.cat(made, -2) if made else weights
 
