@@ -79,6 +79,14 @@ def test_the_clock_goes_on_behind_an_epoch_that_is_full(terminal):
         assert "0:01:15" in terminal.text.getvalue()
 
 
+def test_words_that_are_too_long_for_the_terminal_leave_the_clock_whole(terminal):
+    with bars.telling() as tell:
+        terminal.now = 75.0
+        tell("taught attention, picture alone, " * 4, 3, 9, "loss 0.1234")
+        terminal.progress.refresh()
+        assert "0:01:15" in terminal.text.getvalue()
+
+
 def test_a_stage_of_unknown_length_does_not_keep_the_length_of_the_one_before(terminal):
     with bars.telling() as tell:
         tell("additive, epoch 1", 3, 9)

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 OFTEN = 30.0  # seconds, after which a long stage is heard of again
+BESIDE = 18  # columns for a short bar and the clock: words too long for the terminal are cut, these are not
 WITHIN = re.compile(r", epoch \d|: \d+ of \d")  # what follows is no stage of its own
 
 
@@ -57,7 +58,9 @@ def telling(beginning: str = "loading") -> Iterator[Callable[..., None]]:
 
         def tell(description: str, done: float = 0, of: int | None = None, numbers: str = "") -> None:
             progress.tasks[0].total = of  # update() would take None for: as before
-            progress.update(bar, description=description, completed=done, numbers=numbers)
+            room = max(20, console.width - len(numbers) - BESIDE)
+            words = description if len(description) <= room else f"{description[: room - 1]}…"
+            progress.update(bar, description=words, completed=done, numbers=numbers)
 
         yield tell
 

@@ -21,6 +21,6 @@ def epochs_of(hear: Hear, what: str, done: int, of: int, training: Training) -> 
     """For a trainer: after `done` models of so many, this one counts by the share of its epochs."""
 
     def step(epoch: int, at: int, steps: int, numbers: dict[str, float]) -> None:
-        hear(f"{what}, epoch {epoch} of {training.epochs}", done + training.share(epoch, at, steps), of)
+        hear(what, done + training.share(epoch, at, steps), of)
 
     return step

@@ -112,12 +112,12 @@ def measured(
 
     def adapter(model: nn.Module, test: Sequence[Example], what: str) -> Adapter:
         made = Adapter(model, test)
-        made.hear = lambda done, of: hear(f"{what}: {done} of {of} sentences")
+        made.hear = lambda done, of: hear(f"{what}: {done} of {of}")
         return made
 
     def of(model: nn.Module) -> dict[str, np.ndarray]:
-        hear("gradients and leave one out")
-        tau, p = taus(adapter(model, task.test, "gradients and leave one out"), ends=True, seed=seed)
+        hear("tau")
+        tau, p = taus(adapter(model, task.test, "tau"), ends=True, seed=seed)
         made = {"tau": tau, "p": p}
         if every:
             hear("adversary")
