@@ -1,5 +1,7 @@
 """Every part of the dense benchmark, small and on a CPU: both sides compute the same, and what is told follows."""
 
+import weakref
+
 import pytest
 import torch
 from entmax import entmax15
@@ -121,6 +123,27 @@ def test_what_cannot_be_kept_in_a_graph_is_told_and_the_other_side_is_timed():
     refused = {"peer_graph_refused": "RuntimeError: it waits for the card"}
     assert pair.kernels(FORWARD) == {"graph_ms": 1.0} | refused
     assert pair.kernels(BOTH)["graph_ms"] == 2.0 and pair.kernels(BACKWARD)["graph_ms"] == 1.0  # both, less forward
+
+
+def test_no_forward_is_kept_for_its_gradient_while_a_graph_is_recorded():
+    """Its nodes belong to the stream outside, which may not wait for a recording: that failed, and so did all after."""
+    made = []
+
+    class Kept(Setting):
+        def graph(self, run):
+            assert not [out for out in made if out() is not None]
+            return run
+
+    def run():
+        out = leaf * 2
+        made.append(weakref.ref(out))
+        return out
+
+    leaf = torch.randn(3, 4, requires_grad=True)
+    call = (*(torch.randn(1, 1, 4, 4) for _ in range(3)),)
+    for way in (FORWARD, BACKWARD, BOTH):
+        found = Pair(Kept("cpu"), "x", run, lambda: leaf * 2, "peer", call, [leaf]).measured(way, Bar())
+        assert "graph_ms" in found.notes
 
 
 def test_without_a_gpu_it_says_so():

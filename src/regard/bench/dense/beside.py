@@ -130,6 +130,7 @@ class Pair:
     def measured(self, way: str, bar: Bar, memory: bool = False, graph: bool = False) -> Result:
         """One row: agreement, times, what one call takes with the processor's part, memory, the bound."""
         apart = self.apart(way)
+        inside = {} if graph else self.kernels(way)  # before a gradient keeps its forward, which no graph may meet
         mine, theirs = (None if run is None else _way(run, way, self.leaves) for run in (self.ours, self.peer))
         assert mine is not None
         extra = self.setting.memory(mine) if memory or bar.mib is not None else None
@@ -143,8 +144,7 @@ class Pair:
             notes["extra_mib"] = extra
         if graph:
             mine, theirs = self.setting.graph(mine), None if theirs is None else self.setting.graph(theirs)
-        else:
-            notes |= self.kernels(way)
+        notes |= inside
         took = self.setting.times(*(run for run in (mine, theirs) if run is not None))
         other = took[1] if theirs is not None else None
         if "bound_ms" in notes and took[0] > 0:
