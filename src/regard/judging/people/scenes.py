@@ -94,9 +94,12 @@ def judge_scenes(
     hear("fixations", 0, None)
     looks = [Looks(scene) for scene in scenes]
     looked = np.stack([share_of(look.all) for look in looks])
-    hear("channels of the photographs", 0, None)
-    pictures = [scene.pixels() for scene in scenes]
-    seen = np.stack([channels(picture) for picture in pictures])
+    pictures, found = [], []
+    for done, scene in enumerate(scenes):
+        hear("channels of the photographs", done, len(scenes))
+        pictures.append(scene.pixels())
+        found.append(channels(pictures[-1]))
+    seen = np.stack(found)
     trivial, beside = _trivial(pictures, seen, looked), {}
     for done, (name, some) in enumerate(trivial.items()):
         hear(f"measuring {name}", done, len(trivial) + 1)
