@@ -78,9 +78,9 @@ LONG = {  # why those of the others are not
     "study": "trials start processes of their own: tests/commands/test_study.py runs a smaller study",
     "train": "minutes: tests/commands/test_tasks.py trains on retrieval, tests/models on the rest",
     "bench": "minutes on a machine that nobody else uses",
-    "claims": "minutes",
+    "claims": "minutes: tests/judging/test_claims.py runs them with next to no training",
     "people": "minutes, and data sets",
-    "reproduce": "an hour, and a data set",
+    "reproduce": "an hour, and a data set: tests/judging/retrained runs it on a few sentences",
 }
 
 
