@@ -71,16 +71,29 @@ def product_of_parts(
     X, i, own_total, own_parts, Y, j, other_total, other_parts, D: tl.constexpr, DP: tl.constexpr, WHOLE: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """(x y^T)^T in fp32, of tables in three parts."""
-    x1 = tl.trans(rows_of(X, i, own_total, D, DP, False))
-    x2 = tl.trans(rows_of(X + own_parts, i, own_total, D, DP, False))
-    x3 = tl.trans(rows_of(X + 2 * own_parts, i, own_total, D, DP, False))
-    y = rows_of(Y + 2 * other_parts, j, other_total, D, DP, WHOLE)
+    """(x y^T)^T in fp32, of tables in three parts; a tensor core sums 64 columns at most, as in `averaged_parts`."""
+    SOME: tl.constexpr = min(DP, 64)
+    found = _product_of_some(X, i, own_total, own_parts, Y, j, other_total, other_parts, 0, D, SOME, WHOLE, INTERPRETED)
+    for first in tl.static_range(SOME, DP, SOME):
+        found += _product_of_some(X, i, own_total, own_parts, Y, j, other_total, other_parts, first, D, SOME, WHOLE,
+                                  INTERPRETED)  # fmt: skip
+    return found
+
+
+@triton.jit
+def _product_of_some(
+    X, i, own_total, own_parts, Y, j, other_total, other_parts, first: tl.constexpr, D: tl.constexpr,
+    SOME: tl.constexpr, WHOLE: tl.constexpr, INTERPRETED: tl.constexpr,
+):  # fmt: skip
+    x1 = tl.trans(columns_of(X, i, own_total, first, D, SOME, False))
+    x2 = tl.trans(columns_of(X + own_parts, i, own_total, first, D, SOME, False))
+    x3 = tl.trans(columns_of(X + 2 * own_parts, i, own_total, first, D, SOME, False))
+    y = columns_of(Y + 2 * other_parts, j, other_total, first, D, SOME, WHOLE)
     found = product(y, x1, "ieee", INTERPRETED)
-    y = rows_of(Y + other_parts, j, other_total, D, DP, WHOLE)
+    y = columns_of(Y + other_parts, j, other_total, first, D, SOME, WHOLE)
     found += product(y, x2, "ieee", INTERPRETED)
     found += product(y, x1, "ieee", INTERPRETED)
-    y = rows_of(Y, j, other_total, D, DP, WHOLE)
+    y = columns_of(Y, j, other_total, first, D, SOME, WHOLE)
     found += product(y, x3, "ieee", INTERPRETED)
     found += product(y, x2, "ieee", INTERPRETED)
     found += product(y, x1, "ieee", INTERPRETED)
@@ -119,9 +132,17 @@ def put_averages(base, i, count, acc, D: tl.constexpr, DP: tl.constexpr, CORE: t
 @triton.jit
 def rows_of(base, i, count, D: tl.constexpr, DP: tl.constexpr, WHOLE: tl.constexpr):
     """(rows, DP) of a contiguous table (count, D); 0 beyond it. WHOLE: every row is there."""
-    d = tl.arange(0, DP)
+    return columns_of(base, i, count, 0, D, DP, WHOLE)
+
+
+@triton.jit
+def columns_of(
+    base, i, count, first: tl.constexpr, D: tl.constexpr, SOME: tl.constexpr, WHOLE: tl.constexpr
+):  # fmt: skip
+    """(rows, SOME) of it, from the first column on."""
+    d = first + tl.arange(0, SOME)
     at = base + i.to(tl.int64)[:, None] * D + d[None, :]
-    if WHOLE and D == DP:
+    if WHOLE and first + SOME <= D:
         return tl.load(at)
     else:
         return tl.load(at, mask=(i < count)[:, None] & (d < D)[None, :], other=0.0)
