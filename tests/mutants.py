@@ -98,7 +98,7 @@ MUTANTS = [
            "ds = ds - g * (terms - p * terms.sum(-1, keepdim=True))", "ds = ds - g * terms",
            f"{BACKENDS}/test_sampling.py -k entropy_and_log_probability"),
     Mutant("sdpa holds a key's bias in one column", "backends/sdpa.py",
-           "range(3 if q.dtype in (torch.float16, torch.bfloat16) else 1)", "range(1)", f"{BACKENDS}/test_sdpa.py"),
+           "range(3 if q.dtype in HALF else 1)", "range(1)", f"{BACKENDS}/test_sdpa.py"),
     Mutant("sdpa takes causality from the wrong end", "backends/sdpa.py",
            'return None, not (over.align == "end" and plan.n == 1)', "return None, True", f"{BACKENDS}/test_sdpa.py"),
     Mutant("linear counts a block's own keys twice", "backends/linear.py",

@@ -7,11 +7,15 @@ from torch.testing import assert_close
 
 from regard import record
 
+# In fp64: in fp32 the slow path itself is 1e-5 from the truth on some processors, and what it hands from layer to layer
+# is not what the fast one does.
+NEAR = 1e-10
 TEXT = "The attention of a model is what it looks at, or so it is said."
 
 
 def test_minilm():
     model, tokenizer = foreign.minilm()
+    model.double()
     inputs = tokenizer([TEXT, "Short."], padding=True, return_tensors="pt")
     with torch.no_grad():
         bare = model(**inputs)
@@ -19,11 +23,11 @@ def test_minilm():
             out = model(**inputs)
     assert torch.equal(bare[0], out[0]) and not rec.missed and len(rec.maps) == 6
     for amap, expected in zip(rec.maps.values(), foreign.eager_weights(model, dict(inputs)), strict=True):
-        assert_close(amap.weights(), expected, atol=1e-5, rtol=0)
+        assert_close(amap.weights(), expected, atol=NEAR, rtol=0)
 
 
 def test_smollm2_generates():
-    model = foreign.smollm2()
+    model = foreign.smollm2()  # its slow path takes softmax in fp32, whatever the model is in
     ids = torch.tensor([[504, 3575, 282, 4649, 314]])  # "The capital of France is": reading its tokenizer takes 6 s
     prompt = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     options = {"max_new_tokens": 3, "do_sample": False}
@@ -44,7 +48,7 @@ def test_smollm2_generates():
 
 
 def test_rxnmapper():
-    model = foreign.rxnmapper()
+    model = foreign.rxnmapper().double()
     ids = torch.randint(5, model.config.vocab_size, (2, 20), generator=torch.Generator().manual_seed(0))
     keep = foreign.padding(2, 20)
     inputs = {"input_ids": ids, "attention_mask": keep}
@@ -56,7 +60,7 @@ def test_rxnmapper():
     expected = foreign.eager_weights(model, inputs)
     assert len(rec.maps) == len(expected) == model.config.num_hidden_layers  # one shared layer, called again and again
     for amap, theirs in zip(rec.maps.values(), expected, strict=True):
-        assert_close(amap.weights(), theirs, atol=1e-5, rtol=0)
+        assert_close(amap.weights(), theirs, atol=NEAR, rtol=0)
 
 
 def test_anarcii():
