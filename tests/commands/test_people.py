@@ -4,6 +4,7 @@ import gzip
 import json
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 pytest.importorskip("scipy")
@@ -11,7 +12,9 @@ pytest.importorskip("scipy")
 from tests.small_models import saved
 
 from regard.cli import app
-from regard.judging.finding import from_json
+from regard.commands.findings import leave
+from regard.commands.people import _tables
+from regard.judging.finding import Finding, from_json
 
 
 @pytest.fixture
@@ -47,17 +50,50 @@ def test_missing_data_is_a_sentence(command, tmp_path, monkeypatch):
 
 
 def test_a_baseline_stands_once_as_a_row_of_its_own_or_as_the_finding_that_it_is(capsys):
-    from regard.commands.people import _print
-    from regard.judging.finding import Finding
-
     def made(name, value, beside):
         return Finding(name=name, value=value, interval=(value - 0.1, value + 0.1), n=30, says="So.", better="higher",
                        unit="NSS", baselines=beside)  # fmt: skip
 
     beside = {"chance": 0.0, "other photographs": 1.41}
-    _print([made("NSS: taught attention", 1.67, beside),
-            made("NSS: other photographs", 1.41, {"chance": 0.0}),
-            made("gain", 0.25, {"chance": 0.0, "nothing": 0.125})], "scenes", json=False)  # fmt: skip
+    found = [made("NSS: taught attention", 1.67, beside),
+             made("NSS: other photographs", 1.41, {"chance": 0.0}),
+             made("gain", 0.25, {"chance": 0.0, "nothing": 0.125})]  # fmt: skip
+    leave(found, _tables(found, "scenes"), json=False, out=None)
     said = " ".join(capsys.readouterr().out.split())
     assert said.count("1.410") == 1 and said.count("chance") == 1 and "nothing 0.125" in said
     assert "scenes: NSS, higher is better" in said
+
+
+def of_unit(unit, value=0.5, n=4):
+    return Finding(name=f"{unit}, not taught", value=value, says="So.", better="higher", n=n, unit=unit)
+
+
+@pytest.fixture
+def judged(monkeypatch):
+    """`regard people movies` without its data and its minutes: what it finds can be changed."""
+    found = [of_unit("accuracy", n=200), of_unit("AUPRC", n=199), of_unit("comprehensiveness", n=100)]
+    monkeypatch.setattr("regard.data.reviews", lambda: {"test": range(200)})
+    monkeypatch.setattr("regard.recording.models.load_model", lambda name: (torch.nn.Identity(), None))
+    monkeypatch.setattr("regard.judging.people.encoder.Encoder", lambda *_: None)
+    monkeypatch.setattr("regard.judging.people.reviews.judge_reviews", lambda *_, **__: found)
+    return found
+
+
+def test_findings_are_kept_beside_what_they_took_and_where_is_told(judged, tmp_path):
+    out = tmp_path / "movies"
+    printed = CliRunner().invoke(app, ["people", "movies", "--out", str(out), "--json"])
+    assert printed.exit_code == 0 and from_json(printed.stdout) == judged
+    assert (out / "findings.json").read_text() + "\n" == printed.stdout
+    judged[0] = of_unit("accuracy", 0.75)
+    again = CliRunner().invoke(app, ["people", "movies", "--out", str(out)])
+    assert f"Written to {out / 'findings.json'}." in again.stdout and "Written" not in printed.stdout
+    assert from_json((out / "findings.json").read_text()) == judged  # of the last run
+    (tmp_path / "file").touch()
+    refused = CliRunner().invoke(app, ["people", "movies", "--out", str(tmp_path / "file")])
+    assert refused.exit_code == 1 and "is a file; name a folder" in refused.output
+
+
+def test_a_table_tells_of_how_many_seeds_and_reviews_it_is(judged):
+    said = CliRunner().invoke(app, ["people", "movies", "--seeds", "3"], env={"COLUMNS": "120"}).stdout
+    for title in ("200 reviews, 3 seeds: accuracy", "200 reviews, 3 seeds: AUPRC", "100 reviews, 1 seed: comprehens"):
+        assert title in said

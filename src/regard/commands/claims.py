@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from .bars import telling
-from .telling import extra, stop, told
+from .telling import check_folder, extra, told
 
 
 class Which(StrEnum):
@@ -38,8 +38,7 @@ def claims(
 
     Example:  regard claims adaptive --small -o claims
     """
-    if out is not None and out.exists() and not out.is_dir():
-        stop(f"--out {out} is a file; name a folder.")
+    check_folder(out)
     console = Console()
     with extra("test"), told():
         from regard.judging.claims import CLAIMS

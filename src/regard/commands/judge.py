@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from .bars import telling
-from .telling import Device, extra, stop, told
+from .telling import Device, check_folder, extra, going_on, stop, told
 
 if TYPE_CHECKING:
     from regard.judging.report import Report
@@ -55,11 +55,10 @@ def judge(
 
     Example:  regard judge runs --data sst --limit 300 -o report
     """
-    if out.exists() and not out.is_dir():
-        stop(f"--out {out} is a file; name a folder.")
+    check_folder(out)
     if out.suffix in (".html", ".json", ".jsonl") and not out.exists():
         stop(f"--out {out}: name a folder, such as {out.stem}/. Its report.html is one file that can be sent alone.")
-    with extra("judge"), told():
+    with extra("judge"), told(), going_on(kept=not again):
         from regard.judging.battery import chosen
         from regard.judging.judge import judge as run
         from regard.judging.looks import Look

@@ -1,16 +1,16 @@
 """regard people: attention beside people, on real data."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from .bars import counting, telling
+from .findings import leave
 from .listing import Listing
-from .telling import Device, extra, told
+from .telling import Device, check_folder, extra, going_on, told
 
 app = typer.Typer(
     cls=Listing,
@@ -22,16 +22,10 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print the findings as JSON instead of a table.")]
 
 
-def _print(findings: Sequence[Any], title: str, json: bool) -> None:
-    from regard.judging.finding import to_json
-
-    if json:
-        typer.echo(to_json(findings))
-        return
-    console = Console()
+def _tables(findings: Sequence[Any], title: str) -> Iterator[Table]:
     for unit, better in dict.fromkeys((one.unit, one.better) for one in findings):
         some = [one for one in findings if (one.unit, one.better) == (unit, better)]
-        console.print(_table(some, f"{title}: {unit}" + f", {better} is better" * (better != "neither")))
+        yield _table(some, f"{title}: {unit}" + f", {better} is better" * (better != "neither"))
 
 
 def _table(some: Sequence[Any], title: str) -> Table:
@@ -62,6 +56,10 @@ def _table(some: Sequence[Any], title: str) -> Table:
     return table
 
 
+def _times(seeds: int) -> str:
+    return f"{seeds} seed{'s' * (seeds > 1)}"
+
+
 def _said(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.3f}"
 
@@ -89,7 +87,7 @@ def reading(
         with counting() as count:
             found = judge_reading(network.to(device), tokenizer, readings,
                                   hear=lambda done, of: count(f"{model} reads", done, of))  # fmt: skip
-    _print(found, f"{len(readings)} sentences, {model}", json)
+        leave(found, _tables(found, f"{len(readings)} sentences, {model}"), json, None)
 
 
 @app.command("scenes")
@@ -100,7 +98,9 @@ def scenes(
     parts: Annotated[int, typer.Option(min=2, help="Parts of which each is foreseen by a model of the others.")] = 5,
     photographs: Annotated[int, typer.Option(min=0, help="Only the first so many; 0 for all.")] = 0,
     device: Device = "cpu",
-    out: Annotated[Path | None, typer.Option(help="A folder for what was foreseen; a stopped run goes on.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for findings and what was foreseen; stopped runs go on.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Photographs: can attention learn where people look?
@@ -110,7 +110,8 @@ def scenes(
 
     Example:  regard people scenes --seeds 1 --out scenes
     """
-    with extra("train"), told():
+    check_folder(out)
+    with extra("train"), told(), going_on(kept=out is not None):
         from regard.data import scenes as load
         from regard.judging.people.scene_model import Taught
         from regard.judging.people.scenes import judge_scenes
@@ -121,7 +122,7 @@ def scenes(
         with telling() as tell:
             found = judge_scenes(some, parts=parts, seeds=seeds, how=how, out=out,
                                  hear=tell)  # fmt: skip
-    _print(found, f"{len(some)} photographs, {seeds} seed{'s' * (seeds > 1)}", json)
+        leave(found, _tables(found, f"{len(some)} photographs, {_times(seeds)}"), json, out)
 
 
 @app.command("movies")
@@ -137,7 +138,7 @@ def movies(
     ] = "minilm",
     device: Device = "cpu",
     out: Annotated[
-        Path | None, typer.Option(help="A folder for vectors and checkpoints; a stopped run goes on.")
+        Path | None, typer.Option(help="A folder for findings, vectors and checkpoints; stopped runs go on.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -149,7 +150,8 @@ def movies(
 
     Example:  regard people movies --seeds 3 --out movies
     """
-    with extra("train"), told():
+    check_folder(out)
+    with extra("train"), told(), going_on(kept=out is not None):
         from regard.data import reviews
         from regard.judging.people.encoder import Encoder
         from regard.judging.people.review_model import Judging
@@ -163,7 +165,17 @@ def movies(
             found = judge_reviews(Encoder(network.to(device), tokenizer), parts, supervise=weights, seeds=seeds,
                                   learn=learn, erase=erase, how=Judging(device=device), out=out,
                                   hear=tell)  # fmt: skip
-    _print(found, f"{len(parts['test'])} reviews, {seeds} seed{'s' * (seeds > 1)}", json)
+        leave(found, _review_tables(found, len(parts["test"]), seeds), json, out)
+
+
+def _review_tables(found: Sequence[Any], reviews: int, seeds: int) -> Iterator[Table]:
+    """Words are erased for one seed alone, and in some of the reviews."""
+    from regard.judging.people.reviews import ERASED
+
+    erased = [one for one in found if one.unit in ERASED]
+    yield from _tables([one for one in found if one not in erased], f"{reviews} reviews, {_times(seeds)}")
+    if erased:
+        yield from _tables(erased, f"{erased[0].n} reviews, {_times(1)}")
 
 
 @app.command("sst")
@@ -173,7 +185,7 @@ def sst(
     readings: Annotated[int, typer.Option(min=0, help="Sentences that were read, the first so many; 0 for all.")] = 0,
     weight: Annotated[float, typer.Option(min=0, help="Weight of the loss on attention.")] = 1.0,
     device: Device = "cpu",
-    out: Annotated[Path | None, typer.Option(help="A folder for checkpoints; a stopped run goes on.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A folder for findings and checkpoints; stopped runs go on.")] = None,
     json: Json = False,
 ) -> None:
     """SST taught by GECO: does it help to look as readers do?
@@ -184,7 +196,8 @@ def sst(
 
     Example:  regard people sst --learn 1000 --readings 1500
     """
-    with extra("train"), told():
+    check_folder(out)
+    with extra("train"), told(), going_on(kept=out is not None):
         from regard.data import geco
         from regard.data import sst as load
         from regard.judging.people.joint import Classifying, judge_joint
@@ -197,4 +210,4 @@ def sst(
             found = judge_joint(task, read, seeds=seeds, out=out, held=min(500, len(read) // 3),
                                 how=Classifying(weight=weight, device=device),
                                 hear=tell)  # fmt: skip
-    _print(found, f"{len(task.train)} sentences to learn from, {seeds} seed{'s' * (seeds > 1)}", json)
+        leave(found, _tables(found, f"{len(task.train)} sentences to learn from, {_times(seeds)}"), json, out)

@@ -1,16 +1,16 @@
 """regard reproduce: published judgements of attention, made again."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from .bars import telling
+from .findings import leave
 from .listing import Listing
-from .telling import Device, extra, stop, told
+from .telling import Device, check_folder, extra, going_on, stop, told
 
 if TYPE_CHECKING:
     from regard.judging.finding import Finding
@@ -49,27 +49,21 @@ def sst(
 
     Example:  regard reproduce sst --seeds 8 --out sst-again
     """
-    if out.exists() and not out.is_dir():
-        stop(f"--out {out} is a file; name a folder.")
-    with extra("judge"), told():
-        from regard.judging.finding import to_json
+    check_folder(out)
+    with extra("judge"), told(), going_on():
         from regard.judging.retrained.published import STEPS, reproduce
-        from regard.recording.files.writing import write_whole
 
         chosen = STEPS if steps == "all" else tuple(one.strip() for one in steps.split(","))
         if seeds == 1 and "seeds" in chosen and steps != "all":
             stop("--steps seeds compares seeds with each other: it needs --seeds 2 or more.")
         with telling() as tell:
             found = reproduce(out, seeds=seeds, steps=chosen, every=every, device=device, hear=tell)
-        text = to_json(found)
-        write_whole(out / "findings.json", [text.encode()])
-        if json:
-            typer.echo(text)
-            return
-        for test in dict.fromkeys(one.test for one in found):
-            some = [one for one in found if one.test == test]
-            Console().print(_table(some, f"{test}: SST over {seeds} seed{'s' * (seeds > 1)}"))
-        typer.echo(f"Written to {out / 'findings.json'}.")
+        leave(found, _tables(found, f"SST over {seeds} seed{'s' * (seeds > 1)}"), json, out)
+
+
+def _tables(found: "Sequence[Finding]", title: str) -> Iterator[Table]:
+    for test in dict.fromkeys(one.test for one in found):
+        yield _table([one for one in found if one.test == test], f"{test}: {title}")
 
 
 def _table(findings: "Sequence[Finding]", title: str) -> Table:

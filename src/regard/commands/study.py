@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from .listing import Listing
-from .telling import extra, stop, told
+from .telling import extra, going_on, stop, told
 
 if TYPE_CHECKING:
     from regard.studies import Results, Study
@@ -91,12 +91,9 @@ def _run(study: "Study", out: Path | None, store: str | None, workers: int | Non
     if not quiet:
         console.print(_foretold(study), highlight=False, soft_wrap=True)
     slots = workers or max(1, cores() // study.threads)
-    with watched(console, study.name, len(study.jobs()), slots, quiet) as watch:
-        try:
-            found = run_study(study, folder, store=store, workers=workers, engine=engine, address=address, watch=watch,
-                              again=again)  # fmt: skip
-        except KeyboardInterrupt:
-            stop(f"stopped. What is done is kept; go on with: regard study resume {folder}")
+    with going_on(), watched(console, study.name, len(study.jobs()), slots, quiet) as watch:
+        found = run_study(study, folder, store=store, workers=workers, engine=engine, address=address, watch=watch,
+                          again=again)  # fmt: skip
     _show(found, json)
     if found.missing:
         raise typer.Exit(1)

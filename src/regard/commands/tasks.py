@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from .bars import numbers_of, telling
-from .telling import Device, extra, stop, told
+from .telling import Device, check_folder, extra, going_on, stop, told
 from .train import app
 from .train_tables import comparison_tables
 
@@ -46,9 +46,8 @@ def _run(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Train with a bar on stderr, then tables or JSON on stdout. These options are those of every task."""
-    if out is not None and out.exists() and not out.is_dir():
-        stop(f"--out {out} is a file; name a folder.")
-    with extra("train"), told():
+    check_folder(out)
+    with extra("train"), told(), going_on(kept=out is not None):
         from regard.models.tasks.comparing import compare
 
         try:

@@ -1,4 +1,4 @@
-"""What all commands share: a problem that a user can put right becomes a sentence; where they run."""
+"""What all commands share: a problem that a user can put right becomes a sentence, and so does Ctrl-C; a device."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +24,17 @@ def told() -> Iterator[None]:
         yield
     except (OSError, ValueError, NoModel) as problem:
         stop(str(problem))
+
+
+@contextmanager
+def going_on(kept: bool = True) -> Iterator[None]:
+    """Ctrl-C on a command that keeps what is done is answered with what comes of it; the exit status stays 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if kept:
+            Console(stderr=True).print("Stopped; the same command goes on from what is kept.", highlight=False)
+        raise
 
 
 @contextmanager
@@ -55,6 +66,12 @@ def there(device: str) -> str:
 
 
 Device = Annotated[str, typer.Option(help="Where to run: cpu, cuda, cuda:1.", callback=there)]
+
+
+def check_folder(out: Path | None) -> None:
+    """Before anything that takes long."""
+    if out is not None and out.exists() and not out.is_dir():
+        stop(f"--out {out} is a file; name a folder.")
 
 
 def check_place(out: Path) -> None:

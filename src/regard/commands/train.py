@@ -12,7 +12,7 @@ from rich.console import Console
 
 from .bars import counting, numbers_of, telling
 from .listing import Listing
-from .telling import Device, extra, stop, told
+from .telling import Device, check_folder, extra, stop, told
 from .train_tables import accuracy_table, beside_the_paper, on_validation
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def gat(
 
     Example:  regard train gat --data cora --seeds 20
     """
-    if out is not None and out.exists() and not out.is_dir():
-        stop(f"--out {out} is a file; name a folder.")
+    check_folder(out)
     with told():
         from regard.data import planetoid
         from regard.models.accuracy import SAYS, accuracies

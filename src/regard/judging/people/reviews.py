@@ -16,7 +16,7 @@ from ...models.task_model import TaskModel
 from ...models.tasks.experiment import answers
 from ..adapter import Adapter
 from ..faithfulness import erased_by
-from ..finding import Finding
+from ..finding import Better, Finding
 from ..hearing import Hear, epochs_of, nobody, part_of
 from ..importance import attention, gradient
 from ..intervals import estimate, known, stream
@@ -31,6 +31,7 @@ PUBLISHED = {  # DeYoung et al. 2020, attention of BERT + LSTM; and a rerun of t
     "comprehensiveness": {"BERT, published": 0.129, "BERT, rerun": 0.223, "random, published": 0.058},
     "sufficiency": {"BERT, published": 0.097, "BERT, rerun": 0.141, "random, published": 0.330},
 }
+ERASED: dict[str, Better] = {"comprehensiveness": "higher", "sufficiency": "lower"}  # of one seed
 
 
 def judge_reviews(
@@ -187,10 +188,10 @@ def _erasures(adapter: Adapter, name: str, seed: int, resamples: int) -> list[Fi
     measures = {"attention": attention, "gradient": gradient}
     tables = erased_by(adapter, measures, seed=seed, draws=1, flips=False)
     made = []
-    for column, what, better in ((0, "comprehensiveness", "higher"), (1, "sufficiency", "lower")):
+    for column, (what, better) in enumerate(ERASED.items()):
         beside = {of: known(table[:, column]) for of, table in tables.items() if of != "attention"}
         found = estimate(tables["attention"][:, column], seed=seed, resamples=resamples)
         says = f"Attention's {what} is {found.value:.3f}, that of random words {beside['random']:.3f}."
-        made.append(Finding.of(found, name=f"{what}, {name}", says=says, better=better, test=TEST, unit=what,  # type: ignore[arg-type]
+        made.append(Finding.of(found, name=f"{what}, {name}", says=says, better=better, test=TEST, unit=what,
                                baselines=beside | PUBLISHED[what]))  # fmt: skip
     return made

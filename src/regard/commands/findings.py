@@ -1,0 +1,31 @@
+"""What was found, as commands leave it: tables or JSON on stdout, and the same JSON in the folder that was named."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from regard.judging.finding import Finding
+
+
+def leave(findings: "Sequence[Finding]", tables: Iterable[Table], json: bool, out: Path | None) -> None:
+    """In out/findings.json, where one is named, it replaces what a run before has left."""
+    from regard.judging.finding import to_json
+    from regard.recording.files.writing import write_whole
+
+    text = to_json(findings)
+    if out is not None:  # before anything is printed: what took long is not lost with a pipe that was closed
+        out.mkdir(parents=True, exist_ok=True)
+        write_whole(out / "findings.json", [text.encode()])
+    if json:
+        typer.echo(text)
+    else:
+        console = Console()
+        for table in tables:
+            console.print(table)
+    if out is not None:
+        typer.echo(f"Written to {out / 'findings.json'}.", err=json)
