@@ -13,7 +13,7 @@ import triton.language as tl
 from triton.runtime.jit import JITFunction
 
 from regard.backends import triton_again
-from regard.backends.triton_again import Again, fresh
+from regard.backends.triton_again import Again, did, fresh
 from regard.backends.triton_launch import Launched
 
 
@@ -151,6 +151,44 @@ def test_what_torch_computes_in_between_is_never_left_out(kernel):
     for count in range(1, 5):
         x = drawn(64)
         close(run(x), [x.square() + x])
+        assert len(seen) == count
+
+
+def test_what_torch_computes_and_says_so_is_computed_again(kernel):
+    """Before a launch, from what a launch wrote, and where it gives back what it was given."""
+    seen = []
+
+    def function(x, power):
+        seen.append(1)
+        out = fresh(x.shape, x.device)
+        same = did(torch.Tensor.contiguous, x)
+        kernel[1,](did(torch.pow, same, power), x, out, x.numel(), 1.0, ADDED=0)
+        return [did(torch.sum, out), out]
+
+    run = Again(function)
+    for _ in range(5):
+        x = drawn(64)
+        true = x.pow(3) + x
+        close(run(x, 3), [true.sum(), true])
+    assert len(seen) == 2
+    for _ in range(3):
+        close(run(x, 2), [(x.square() + x).sum(), x.square() + x])
+
+
+@pytest.mark.parametrize("hidden", [lambda x: did(torch.neg, x.square()), lambda x: did(torch.neg, x[:64])])
+def test_what_is_computed_from_what_nobody_told_of_is_never_left_out(kernel, hidden):
+    seen = []
+
+    def function(x):
+        seen.append(1)
+        out = fresh(64, x.device)
+        kernel[1,](hidden(x), x, out, 64, 1.0, ADDED=0)
+        return [out]
+
+    run = Again(function)
+    for count in range(1, 5):
+        x = drawn(80)
+        close(run(x), [hidden(x)[:64] + x[:64]])
         assert len(seen) == count
 
 

@@ -4,14 +4,14 @@ To work out the arguments of launches takes the processor longer than a GPU take
 from the shapes of the tensors and the numbers of a call alone. The second call of a kind is written down on a tape; the
 later ones allocate what it allocated and launch what it launched, with addresses of their own.
 
-A tape holds what `fresh` gave and what `Launched` launched. A function whose kernels read, or that returns, what
-anything else made is not written down: it runs as it is.
+A tape holds what `fresh` gave, what `Launched` launched and what `did` computed. A function whose kernels read, or that
+returns, what anything else made is not written down: it runs as it is.
 """
 
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,7 +19,25 @@ from torch import Tensor
 from .triton_launch import APART, INTERPRETED, current
 
 MOST = 4096  # kinds of calls that are kept
-Place = tuple[int, int]  # a tensor's number (those given, then those made), and bytes from its start
+Place = tuple[int, int]  # a tensor's number, in the order in which a call meets them, and bytes from its start
+
+
+class Launch(NamedTuple):
+    """A kernel on a grid; places are those of its arguments that are tensors."""
+
+    kernel: Any
+    grid: tuple[int, ...]
+    arguments: list[Any]
+    places: list[tuple[int, Place]]
+
+
+class Step(NamedTuple):
+    """What torch computes; places are those of the arguments that are tensors, `found` is the result's number."""
+
+    function: Callable[..., Tensor]
+    arguments: list[Any]
+    places: list[tuple[int, int]]
+    found: int
 
 
 class Tape:
@@ -27,8 +45,9 @@ class Tape:
 
     def __init__(self) -> None:
         self.tensors: list[Tensor] = []
-        self.made: list[tuple[Any, torch.dtype, bool]] = []
-        self.launches: list[tuple[Any, tuple[int, ...], list[Any], list[tuple[int, Place]]]] = []
+        self.made: list[tuple[int, Any, torch.dtype, bool]] = []
+        self.steps: list[Launch | Step] = []
+        self.count = 0
         self.returned: list[int] = []
         self.usual = True  # so far
         self.whole = False  # a call that failed is not played
@@ -43,52 +62,72 @@ class Tape:
             results = function(*apart)
         finally:
             current.tape = before
-        numbers = {id(x): number for number, x in enumerate(self.tensors)}
-        self.returned = [numbers.get(id(x), -1) for x in results]
-        self.whole = self.usual and bool(self.launches) and -1 not in self.returned
-        self.tensors = []
-        for _, _, template, places in self.launches:
-            for at, _ in places:
-                template[at] = None
+        self.returned = [self.number(x) for x in results]
+        launched = any(isinstance(step, Launch) for step in self.steps)
+        self.whole, self.count, self.tensors = self.usual and launched, len(self.tensors), []
         return results
 
     def fresh(self, x: Tensor, zero: bool) -> None:
-        self.made.append((tuple(x.shape), x.dtype, zero))
+        self.made.append((len(self.tensors), tuple(x.shape), x.dtype, zero))
         self.tensors.append(x)
+
+    def did(self, function: Callable[..., Tensor], given: tuple[Any, ...], found: Tensor) -> None:
+        if not any(found is x for x in given):  # else nothing was done
+            places = [(at, self.number(x)) for at, x in enumerate(given) if isinstance(x, Tensor)]
+            self.steps.append(Step(function, _blank(given, places), places, len(self.tensors)))
+            self.tensors.append(found)
 
     def launch(
         self, compiled: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: list[Any], usual: bool
     ) -> None:
         self.usual = self.usual and usual
         places = [(at, self.place(x)) for at, x in enumerate(arguments) if isinstance(x, Tensor)]
-        self.launches.append((compiled, grid, [*arguments, *constants], places))
+        self.steps.append(Launch(compiled, grid, _blank((*arguments, *constants), places), places))
+
+    def number(self, x: Tensor) -> int:
+        found = next((number for number, one in enumerate(self.tensors) if x is one), -1)
+        self.usual = self.usual and found >= 0
+        return found
 
     def place(self, x: Tensor) -> Place:
         """Which tensor x is, or the only one that it is a part of."""
-        for number, one in enumerate(self.tensors):
-            if x is one:
-                return number, 0
         start = x.untyped_storage().data_ptr()
         owners = [i for i, one in enumerate(self.tensors) if one.untyped_storage().data_ptr() == start]
         if len(owners) == 1:
             return owners[0], x.data_ptr() - self.tensors[owners[0]].data_ptr()
-        self.usual = False
-        return -1, 0
+        return self.number(x), 0
 
     def play(self, given: list[Tensor]) -> list[Tensor] | None:
         """The same with other tensors; None where they are not aligned, for which kernels are compiled apart."""
-        device = given[0].device
-        make = (torch.empty, torch.zeros)
-        tensors = given + [make[zero](shape, dtype=dtype, device=device) for shape, dtype, zero in self.made]
-        pointers = [x.data_ptr() for x in tensors]
+        pointers = [x.data_ptr() for x in given]
         if reduce(or_, pointers) % APART:
             return None
-        for compiled, grid, template, places in self.launches:
-            arguments = template.copy()
-            for at, (number, offset) in places:
-                arguments[at] = pointers[number] + offset
-            compiled[grid](*arguments)
+        device, more = given[0].device, [0] * (self.count - len(given))
+        tensors: list[Any] = given + more
+        pointers += more
+        for number, shape, dtype, zero in self.made:
+            tensors[number] = x = (torch.zeros if zero else torch.empty)(shape, dtype=dtype, device=device)
+            pointers[number] = x.data_ptr()
+        for step in self.steps:
+            arguments = step.arguments.copy()
+            if isinstance(step, Launch):
+                for at, (number, offset) in step.places:
+                    arguments[at] = pointers[number] + offset
+                step.kernel[step.grid](*arguments)
+            else:
+                for at, number in step.places:
+                    arguments[at] = tensors[number]
+                tensors[step.found] = x = step.function(*arguments)
+                pointers[step.found] = x.data_ptr()
         return [tensors[number] for number in self.returned]
+
+
+def _blank(arguments: tuple[Any, ...], places: "list[tuple[int, Any]]") -> list[Any]:
+    """Arguments without the tensors."""
+    found = list(arguments)
+    for at, _ in places:
+        found[at] = None
+    return found
 
 
 class Again:
@@ -133,3 +172,12 @@ def fresh(
     if tape is not None:
         tape.fresh(x, zero)
     return x
+
+
+def did(function: Callable[..., Tensor], *given: Any) -> Tensor:
+    """function(*given), which torch computes from tensors and numbers: no tensor may hide in the function."""
+    found = function(*given)
+    tape = getattr(current, "tape", None)
+    if tape is not None:
+        tape.did(function, given, found)
+    return found

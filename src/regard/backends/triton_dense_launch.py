@@ -8,7 +8,7 @@ from torch import Tensor
 
 from .ranges import NO_BOUND, Ranges
 from .spans import keys_spans
-from .triton_again import again, fresh
+from .triton_again import again, did, fresh
 from .triton_choose_kernel import choose_kernel
 from .triton_dense_backward import pull_kernel
 from .triton_dense_call import (
@@ -53,7 +53,7 @@ def run(*given: Any) -> list[Tensor]:
 def run_back(*given: Any) -> list[Tensor]:
     """What `dense_triton_backward` says, of its arguments."""
     found = zip(given[:7], backward(_call(*given[:-5]), *given[-5:]), strict=True)
-    return [y.to(x.dtype) for x, y in found if x is not None and y is not None]
+    return [did(_as, y, x.dtype) for x, y in found if x is not None and y is not None]
 
 
 def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -123,13 +123,10 @@ def backward(
     sizes = sizes_of(call, tables, "once" if programs else "backward")
     together = call.core != DOT and call.group > 1  # summed in memory, head by head
     summed = call.core != DOT or call.key_bias is not None or call.row_bias is not None
-    da, db, dv = (
-        fresh(a.shape, a.device, a.dtype),
-        *(
-            fresh((parts, *x.shape) if parts > 1 else x.shape, a.device, torch.float32 if many else x.dtype)
-            for x, many in ((b, together or parts > 1), (v, parts > 1))
-        ),
-    )
+    full, many = torch.float32, parts * b.shape[0]
+    da = fresh(a.shape, a.device, a.dtype)
+    db = fresh((many, *b.shape[1:]), a.device, full if together or parts > 1 else b.dtype)
+    dv = fresh((many, *v.shape[1:]), a.device, full if parts > 1 else v.dtype)
     # A normalised row's ds sum to 0, and are not summed: what fp32 leaves of the sum is error alone.
     zero = call.align != SIGMOID and chosen is None
     by_row = by_key = moved = reads = scratch = tau  # kernels want a pointer even where they write nothing
@@ -142,7 +139,7 @@ def backward(
         delta = fresh((g, n), a.device)
     if read:
         reads = fresh((parts, g, -(-(m if programs else n) // sizes["BM"]), tables.dp), a.device)
-    readout = call.readout.float().contiguous() if read and call.readout is not None else a
+    readout = did(_as, call.readout, full) if read and call.readout is not None else a
     normed = call.align == SOFTMAX and chosen is None and rows.shape[0] == 2
     t, norm = (rows[0], rows[-1]) if call.align == SOFTMAX and chosen is None else (tau, tau)
     mean = rows if call.align > SIGMOID else out
@@ -153,7 +150,7 @@ def backward(
         totals = fresh((programs, parts, g, reach, tables.dp), a.device, zero=True)
         others = fresh((programs, parts, b.shape[0], sizes["BM"] // HELD.value, sizes["BN"], tables.dp), a.device)
         if call.align != SIGMOID:
-            delta = (dout.float() * mean).sum(-1)
+            delta = did(_products, dout, mean)
     (left, right), scale, strides = where(call)
     bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
     own, keys, seed = tables.own, tables.keys, noise_of(call)
@@ -165,7 +162,7 @@ def backward(
     if call.low is not None and call.high is not None:
         spans = (call.low, call.high), keys_spans(call.low, call.high, m)
     values = (dout, v)
-    if call.core != DOT and v.dtype == torch.float32:
+    if call.core != DOT and v.dtype == full:
         values = in_parts(dout), in_parts(v)
     for side in (1,) if programs else (0, 1):
         x, y = (a, b)[side], (b, a)[side]
@@ -187,23 +184,54 @@ def backward(
                 **sizes,
             )  # fmt: skip
     if programs:
-        total = totals.sum(0).transpose(0, 1).flatten(1, 2)
-        da = (total[:, :n, :d] * (bend * readout)[:, None]).to(a.dtype)
+        da = did(_received, totals, readout, n, bend, a.dtype)
     if parts > 1:
-        db, dv, by_key = db.sum(0), dv.sum(0).to(v.dtype), by_key.view(parts, g, m).sum(0)
-    shared = by_key.view(b.shape[0], call.group, m) if summed else by_key  # of each head that shares a key
-    dreadout = None
-    if read:
-        assert call.readout is not None
-        total = reads.sum((0, 2))[:, :d]
-        if call.core == TANH:
-            dreadout = 2 * total
-        else:
-            sums = torch.einsum("kmd,khm->khd", b.float(), shared).flatten(0, 1)
-            if not (zero or programs):
-                sums += torch.einsum("gnd,gn->gd", a.float(), by_row)
-            dreadout = call.bent * total + call.linear * sums
-        dreadout = dreadout.to(call.readout.dtype)
-    dkeys = None if call.key_bias is None else by_key if call.group == 1 else shared.sum(1)
-    dcentre = None if call.centre is None else 2 * call.narrow * moved
-    return [da, db.to(b.dtype), dv, dreadout, dkeys, None if call.row_bias is None else by_row, dcentre]
+        db, dv, by_key = did(_added, db, parts), did(_added, dv, parts), did(_added, by_key, parts)
+    dreadout = dkeys = dcentre = None
+    if call.core == TANH:
+        dreadout = did(_read, reads, d, 2.0)
+    elif read:
+        sums = did(_summed, a, b, by_row, by_key, not (zero or programs))
+        dreadout = did(_read, reads, d, call.bent, call.linear, sums)
+    if call.key_bias is not None:
+        dkeys = by_key if call.group == 1 else did(_shared, by_key, call.group)
+    if call.centre is not None:
+        dcentre = did(torch.mul, moved, 2 * call.narrow)
+    return [da, db, dv, dreadout, dkeys, None if call.row_bias is None else by_row, dcentre]
+
+
+def _as(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return x.to(dtype).contiguous()
+
+
+def _products(x: Tensor, y: Tensor) -> Tensor:
+    return (x.float() * y).sum(-1)
+
+
+def _received(totals: Tensor, readout: Tensor, n: int, bend: float, dtype: torch.dtype) -> Tensor:
+    """What queries receive, from the tables of all programs (programs, parts, g, reach, padded width)."""
+    total = totals.sum(0).transpose(0, 1).flatten(1, 2)[:, :n, : readout.shape[1]]
+    return (total * (bend * readout)[:, None]).to(dtype)
+
+
+def _added(x: Tensor, parts: int) -> Tensor:
+    """What the parts of the other side gave, together."""
+    return x.unflatten(0, (parts, -1)).sum(0)
+
+
+def _shared(x: Tensor, group: int) -> Tensor:
+    """Of the heads that share keys together, from (g, m)."""
+    return x.unflatten(0, (-1, group)).sum(1)
+
+
+def _read(reads: Tensor, d: int, bent: float, linear: float = 0.0, sums: Tensor | None = None) -> Tensor:
+    """The gradient of a readout (g, d), from what blocks read (parts, g, blocks, padded width)."""
+    total = bent * reads.sum((0, 2))[:, :d]
+    return total if sums is None else total + linear * sums
+
+
+def _summed(a: Tensor, b: Tensor, by_row: Tensor, by_key: Tensor, rows_too: bool) -> Tensor:
+    """Vectors weighted by the sums of ds, for each head of queries: (g, d)."""
+    shared = by_key.view(b.shape[0], -1, b.shape[1])  # of each head that shares a key
+    sums = torch.einsum("kmd,khm->khd", b.float(), shared).flatten(0, 1)
+    return sums + torch.einsum("gnd,gn->gd", a.float(), by_row) if rows_too else sums
