@@ -70,6 +70,13 @@ def understood(words):
     command.make_context(" ".join(words), [], resilient_parsing=False)
 
 
+@pytest.mark.parametrize("path", TREE, ids=" ".join)
+def test_nothing_of_a_help_is_cut_and_no_choice_is_broken_in_80_columns(path):
+    said = called(*path[1:], "--help")[1]
+    assert "…" not in said and max(map(len, said.splitlines())) <= 80
+    assert not re.search(r"<\w+\|[^>\s]*\s", said), "A list of choices goes on in the next line."
+
+
 QUICK = ("taxonomy", "record", "info", "show", "look")  # their examples are run, one after the other, in one folder
 LONG = {  # why those of the others are not
     "demo": "it trains models: tests/demo runs it with fewer seeds",

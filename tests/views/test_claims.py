@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from regard.judging import Finding
 from regard.judging.claims import Claim, Curve, Panel
-from regard.views.claims import cell, claim_figure, claim_markdown, claim_tables, draw_panel
+from regard.views.claims import cell, claim_figure, claim_markdown, claim_sheets, draw_panel
 
 
 def found(value, low=None, high=None):
@@ -26,16 +26,20 @@ CLAIM = Claim("range", "It sees far.", ("It does not.",), (NUMBERS, NAMES, NAMES
 
 def test_a_cell_has_its_interval_and_what_is_missing_is_a_dash():
     assert cell(found(0.5, 0.4, 0.7)) == "0.50 [0.40, 0.70]" and cell(found(0.5)) == "0.50"
-    assert cell(None) == cell(found(None)) == "-" and cell(found(0.0004)) == "4e-04" and cell(found(0.0)) == "0.00"
+    assert cell(None) == cell(found(None)) == "-" and cell(found(0.0)) == "0.00"
+
+
+def test_small_numbers_are_plain_decimals_or_said_to_be_smaller_than_one():
+    assert cell(found(0.0096)) == "0.01" and cell(found(-0.0064)) == "-0.006" and cell(found(0.0001)) == "0.0001"
+    assert cell(found(4e-5, -4e-5, 0.0004)) == "<0.0001 [>-0.0001, 0.0004]" and cell(found(1e-17)) == "0.00"
 
 
 def test_tables_have_a_row_for_each_place_and_a_column_for_each_curve():
-    table = claim_tables(CLAIM)[0]
-    assert table.row_count == 2 and [str(column.header) for column in table.columns] == ["layers", "GAT", "mean"]
-    assert list(table.columns[2].cells) == ["0.50", "-"]
-    assert table.title == "By depth · accuracy"
+    sheet = claim_sheets(CLAIM)[0]
+    assert sheet.columns == ("layers", "GAT", "mean") and [row[2] for row in sheet.rows] == ["0.50", "-"]
+    assert sheet.title == "By depth · accuracy"
     same = replace(CLAIM, panels=(replace(NAMES, title="Fresh networks: accuracy"),))
-    assert claim_tables(same)[0].title == "Fresh networks: accuracy"  # not said twice
+    assert claim_sheets(same)[0].title == "Fresh networks: accuracy"  # not said twice
     page = claim_markdown(CLAIM)
     assert "| 1 | 0.50 [0.40, 0.70] | 0.50 |\n| 4 | 0.25 [0.20, 0.30] | - |\n\nRead it well." in page
     assert page.count("**By graph**") == 2 and "| cora |" in page and page.endswith("\n\n- It does not.\n")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from .bars import telling
 from .telling import check_folder, extra, told
@@ -21,7 +20,9 @@ class Which(StrEnum):
 
 
 def claims(
-    which: Annotated[Which, typer.Argument(help="One of the four, or all of them.")] = Which.all,
+    which: Annotated[
+        Which, typer.Argument(show_choices=False, help="adaptive, interpret, range, hetero, or all.")
+    ] = Which.all,
     small: Annotated[bool, typer.Option("--small", help="A setting for a CPU, done in minutes.")] = False,
     seeds: Annotated[int, typer.Option(min=2, help="How often each network is trained.")] = 5,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
@@ -39,11 +40,12 @@ def claims(
     Example:  regard claims adaptive --small -o claims
     """
     check_folder(out)
-    console = Console()
     with extra("test"), told():
         from regard.judging.claims import CLAIMS
-        from regard.views.claims import claim_figure, claim_markdown, claim_tables
+        from regard.views.claims import claim_figure, claim_markdown, claim_sheets
         from regard.views.page import write
+
+        from .sheets import paper, table_of, with_whole_cells
 
         names = list(CLAIMS) if which is Which.all else [which.value]
         found = []
@@ -59,10 +61,13 @@ def claims(
         if json:
             typer.echo(writing.dumps([claim.as_dict() for claim in found], indent=1, allow_nan=False))
             return
+        console = paper()
         for claim in found:
             console.print(f"\n[bold]{claim.name}[/bold]: it is said: {claim.says}", highlight=False)
-            for table in claim_tables(claim):
-                console.print(table)
+            for sheet in claim_sheets(claim):
+                for part in with_whole_cells(sheet, console.width):
+                    console.print(table_of(part, console.width), highlight=False)
+                    console.print()
             for sentence in filter(None, (*claim.answer, claim.caution)):
                 console.print(f"- {sentence}", highlight=False)
             for sentence in claim.left_out:

@@ -43,9 +43,17 @@ def record(
     file: TextFile = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="The record file.")] = Path("run.regard"),
     keep: Annotated[
-        Keep, typer.Option(help="Queries and keys (exact), weights, the largest of each row, statistics.")
+        Keep,
+        typer.Option(
+            metavar="<what>", help="qk: queries and keys (exact); weights; topk: the largest of each row; stats."
+        ),
     ] = Keep.qk,
-    dtype: Annotated[Kept, typer.Option(help="Down-cast what is kept; the error is measured.")] = Kept.model,
+    dtype: Annotated[
+        Kept,
+        typer.Option(
+            metavar="<type>", help="As the model has it; or float32, bfloat16, float16, and the error is measured."
+        ),
+    ] = Kept.model,
     sites: Sites = "*",
     generate: Generate = 0,
     trust_remote_code: Trust = False,
@@ -131,7 +139,7 @@ def serve(
     folder: Annotated[Path, typer.Option(help="The folder whose records can be opened; nothing outside it.")] = Path(),
     host: Annotated[str, typer.Option(help="Where to listen; unless told, this machine alone.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: one that is free.")] = 0,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
     trust_remote_code: Trust = False,
 ) -> None:
     """Open records and a live model in the browser; change them.
@@ -151,7 +159,16 @@ def serve(
             else:
                 console.print(f"[yellow]{escape(sentence)}[/yellow]", highlight=False)
 
-        run(records or [], folder, model, trust=trust_remote_code, host=host, port=port, browser=browser, tell=tell)
+        run(
+            records or [],
+            folder,
+            model,
+            trust=trust_remote_code,
+            host=host,
+            port=port,
+            browser=not no_browser,
+            tell=tell,
+        )
 
 
 def _recorded(

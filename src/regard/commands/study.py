@@ -245,14 +245,13 @@ def _collected(what: Path, out: Path | None, store: str | None) -> "Results":
 
 
 def _show(results: "Results", json: bool) -> None:
+    from .sheets import paper
     from .study_tables import told as sentences
 
     if json:
         typer.echo(results.to_json(1))
         return
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=400)  # a pipe gets whole lines
+    console = paper()
     for one in sentences(results, console.width):
         console.print(one, highlight=False, soft_wrap=isinstance(one, str))
         if not isinstance(one, str):

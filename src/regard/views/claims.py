@@ -4,11 +4,11 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..studies.report import Sheet, markdown
 from .plotting import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from rich.table import Table
 
     from ..judging.claims.claim import Claim, Panel
 
@@ -66,36 +66,23 @@ def draw_panel(panel: "Panel", ax: "Axes") -> None:
     ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))  # over no curve
 
 
-def claim_tables(claim: "Claim") -> "list[Table]":
-    """A table for each panel: rows along its axis, a column a curve, value [low, high]."""
-    from rich.table import Table
-
+def claim_sheets(claim: "Claim") -> list[Sheet]:
+    """A sheet for each panel: rows along its axis, a column a curve, value [low, high]."""
     made = []
     for panel in claim.panels:
         title = panel.title if panel.title.endswith(panel.y) else f"{panel.title} · {panel.y}"
-        table = Table(title=title, title_justify="left")
-        table.add_column(panel.along)
-        for curve in panel.curves:
-            table.add_column(curve.name, justify="right", overflow="fold")
-        for place, x in enumerate(panel.x):
-            table.add_row(
-                x if isinstance(x, str) else f"{x:g}", *(cell(curve.findings[place]) for curve in panel.curves)
-            )
-        made.append(table)
+        rows = tuple((x if isinstance(x, str) else f"{x:g}", *(cell(curve.findings[place]) for curve in panel.curves))
+                     for place, x in enumerate(panel.x))  # fmt: skip
+        made.append(Sheet(title, (panel.along, *(curve.name for curve in panel.curves)), rows))
     return made
 
 
 def claim_markdown(claim: "Claim") -> str:
     """The same tables for a page, with the claim before them and the answer behind."""
     parts = [f"It is said: {claim.says}"]
-    for panel in claim.panels:
-        head = [name.replace("|", "\\|") for name in (panel.along, *(curve.name for curve in panel.curves))]
-        rows = [[str(x) if isinstance(x, str) else f"{x:g}", *(cell(curve.findings[at]) for curve in panel.curves)]
-                for at, x in enumerate(panel.x)]  # fmt: skip
-        lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
-        parts.append(
-            f"**{panel.title}** ({panel.y})\n\n" + "\n".join(lines) + (f"\n\n{panel.note}" if panel.note else "")
-        )
+    for panel, sheet in zip(claim.panels, claim_sheets(claim), strict=True):
+        note = f"\n{panel.note}" if panel.note else ""
+        parts.append(f"**{panel.title}** ({panel.y})\n\n{markdown(sheet)}{note}".rstrip())
     parts.append("\n".join(f"- {sentence}" for sentence in (*claim.answer, claim.caution) if sentence))
     return "\n\n".join(parts) + "\n"
 
@@ -111,4 +98,9 @@ def cell(finding: Any) -> str:
 
 
 def _short(value: float) -> str:
-    return f"{value:.2f}" if abs(value) >= 0.01 or value == 0 else f"{value:.0e}"
+    """Two decimals, or one digit where those are 0. What is below 0.0001 is told as such: JSON has its digits."""
+    if abs(value) < 1e-15:  # what rounding left of 0
+        return "0.00"
+    if abs(value) < 0.0001:
+        return "<0.0001" if value > 0 else ">-0.0001"
+    return f"{value:.2f}" if abs(value) >= 0.01 else f"{value:.1g}"
