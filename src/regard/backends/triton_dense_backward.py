@@ -18,15 +18,14 @@ from .triton_dense_parts import (
     parted,
     product,
     product_of_parts,
-    pulled,
     pulls,
     put_averages,
     put_pulls,
     received,
     rows_of,
-    weights,
 )
 from .triton_dense_tile import LN2, LOG2E, bell, tile
+from .triton_dense_weights import pulled, weights
 from .triton_launch import launched
 from .triton_noise import or_dropped, uniform
 from .triton_pairs import HELD, add_others, pull_pairs, through

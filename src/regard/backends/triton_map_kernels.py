@@ -9,7 +9,7 @@ Numbers that change from read to read are not specialised: no length and no plac
 import triton
 import triton.language as tl
 
-from .triton_dense_parts import weights
+from .triton_dense_weights import weights
 from .triton_launch import launched
 from .triton_ranges import CHANGING, allowed, length_of, partial_tile, partial_tiles, tiles_of
 

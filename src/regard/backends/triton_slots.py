@@ -9,8 +9,8 @@ rows that are not there yet, meet the marked tiles alone. No walk has a branch, 
 import triton
 import triton.language as tl
 
-from .triton_dense_parts import slopes, stepped
 from .triton_dense_tile import block_of, row_side, tile
+from .triton_dense_weights import slopes, stepped
 from .triton_launch import launched
 from .triton_live import list_tiles
 from .triton_ranges import CHANGING, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of, turn_of

@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 
 from .triton_collect import put_above
-from .triton_dense_parts import moments, slopes, stepped, weights
 from .triton_dense_tile import block_of, row_side, tile
+from .triton_dense_weights import moments, slopes, stepped, weights
 from .triton_launch import launched
 from .triton_ranges import CHANGING, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of
 
