@@ -130,24 +130,27 @@ def _blank(arguments: tuple[Any, ...], places: "list[tuple[int, Any]]") -> list[
     return found
 
 
+MET = Tape()  # of a kind of calls that has been met once
+
+
 class Again:
     """A function of tensors, numbers and None, by position, that gives tensors and looks into none of them."""
 
     def __init__(self, function: Callable[..., list[Tensor]]):
         self.function = function
-        self.tapes: dict[tuple[Any, ...], Tape | None] = {}  # None: met once
+        self.tapes: dict[tuple[Any, ...], Tape] = {}
 
     def __call__(self, *arguments: Any) -> list[Tensor]:
         given = [x for x in arguments if isinstance(x, Tensor)]
         kind = (*[(x.shape, x.stride(), x.dtype, x.get_device()) if isinstance(x, Tensor) else x for x in arguments],
                 *map(type, arguments))  # fmt: skip
-        if kind not in self.tapes:
+        tape = self.tapes.get(kind)  # asked once: another thread may forget all kinds meanwhile
+        if tape is None:
             if len(self.tapes) >= MOST:
                 self.tapes.clear()
-            self.tapes[kind] = None
+            self.tapes[kind] = MET
             return self.function(*arguments)
-        tape = self.tapes[kind]
-        if tape is None:
+        if tape is MET:
             tape = self.tapes[kind] = Tape()
             return tape.written(self.function, arguments)
         found = tape.play(given) if tape.whole and _current(given[0].get_device()) else None

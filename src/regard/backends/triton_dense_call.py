@@ -67,7 +67,7 @@ class Call:
 def sizes_of(call: Call, tables: Tables, turn: str) -> dict[str, Any]:
     """What kernels are compiled for, forward, backward or once (both sides of it in one walk).
 
-    fp32 is three parts of 8 bits, six products: as exact as fp32, on tensor cores.
+    fp32 is three parts of 8 bits, six products on tensor cores: as exact as fp32 but for what those cut off.
     """
     d_v, full = call.v.shape[2], call.v.dtype == torch.float32
     return {

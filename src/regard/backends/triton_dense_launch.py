@@ -123,10 +123,10 @@ def backward(
     sizes = sizes_of(call, tables, "once" if programs else "backward")
     together = call.core != DOT and call.group > 1  # summed in memory, head by head
     summed = call.core != DOT or call.key_bias is not None or call.row_bias is not None
-    full, many = torch.float32, parts * b.shape[0]
+    many = parts * b.shape[0]
     da = fresh(a.shape, a.device, a.dtype)
-    db = fresh((many, *b.shape[1:]), a.device, full if together or parts > 1 else b.dtype)
-    dv = fresh((many, *v.shape[1:]), a.device, full if parts > 1 else v.dtype)
+    db = fresh((many, *b.shape[1:]), a.device, torch.float32 if together or parts > 1 else b.dtype)
+    dv = fresh((many, *v.shape[1:]), a.device, torch.float32 if parts > 1 else v.dtype)
     # A normalised row's ds sum to 0, and are not summed: what fp32 leaves of the sum is error alone.
     zero = call.align != SIGMOID and chosen is None
     by_row = by_key = moved = reads = scratch = tau  # kernels want a pointer even where they write nothing
@@ -139,7 +139,7 @@ def backward(
         delta = fresh((g, n), a.device)
     if read:
         reads = fresh((parts, g, -(-(m if programs else n) // sizes["BM"]), tables.dp), a.device)
-    readout = did(_as, call.readout, full) if read and call.readout is not None else a
+    readout = did(_as, call.readout, torch.float32) if read and call.readout is not None else a
     normed = call.align == SOFTMAX and chosen is None and rows.shape[0] == 2
     t, norm = (rows[0], rows[-1]) if call.align == SOFTMAX and chosen is None else (tau, tau)
     mean = rows if call.align > SIGMOID else out
@@ -162,7 +162,7 @@ def backward(
     if call.low is not None and call.high is not None:
         spans = (call.low, call.high), keys_spans(call.low, call.high, m)
     values = (dout, v)
-    if call.core != DOT and v.dtype == full:
+    if call.core != DOT and v.dtype == torch.float32:
         values = in_parts(dout), in_parts(v)
     for side in (1,) if programs else (0, 1):
         x, y = (a, b)[side], (b, a)[side]
