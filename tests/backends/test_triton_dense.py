@@ -4,19 +4,23 @@ import math
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from regard import Causal, Edges, Entmax, Mask, Padding, Segments, Sigmoid, SoftCap, Window, attend, plan
 from regard.backends.spans import keys_spans
 from regard.backends.triton_dense import TritonDense, unfit
 from regard.core.alignments import LocalPredictive
+from regard.core.cores import Dot
 from regard.core.plan import make_plan
-from regard.core.scores import Additive, GATv2, Gaussian, QueryFree, ScaledDot
+from regard.core.scores import Additive, GATv2, Gaussian, QueryFree, ScaledDot, Score
+from regard.core.scores.score import Lowered, flat
 
 pytest.importorskip("triton")
 
 from regard.backends import triton_dense_call as call
 from regard.backends import triton_dense_launch as launches
 from regard.backends.triton_ranges import CHANGING
+from regard.backends.triton_tables import in_columns
 
 HEADS, WIDTH, VALUES, KEYS = 1, 6, 5, 37  # small: the interpreter takes a millisecond for each line of a kernel
 SCORES = {
@@ -184,6 +188,55 @@ def test_sixteen_bits():
     for score in ("dot", "tanh"):
         true, mine = pair(score, "softmax", Causal("end"), KEYS, dtype=torch.bfloat16)
         close(true, mine, ulps=4)
+
+
+@pytest.mark.parametrize("where", STRUCTURES)
+@pytest.mark.parametrize("score", ["gaussian", "of keys"])
+def test_a_bias_of_keys_in_sixteen_bits_is_added_by_the_product(score, where):
+    n, over = STRUCTURES[where]
+    true, mine = pair(score, "softmax", over, n, dtype=torch.bfloat16)
+    close(true, mine, ulps=4)
+
+
+def test_columns_of_a_bias_are_as_exact_as_fp32_and_say_what_is_endless():
+    bias = torch.randn(3, 200, generator=torch.Generator().manual_seed(0)) * torch.logspace(-6, 6, 200)
+    bias[0, 3], bias[1, 7] = -float("inf"), 0.0
+    columns = in_columns(bias, 3.0).double()
+    assert_close(columns[:, :-1, :3].sum(-1), 3.0 * bias.double(), rtol=2**-23, atol=0)
+    assert not columns[:, :-1, 3:].any()
+    assert columns[:, -1].tolist() == [[1.0] * 3 + [0.0] * 13] * 3
+
+
+def test_a_key_whose_bias_is_endless_has_no_weight_whether_one_or_all():
+    q, k, v = (torch.randn(1, 1, n, 16).bfloat16() for n in (5, 70, 70))
+    for closed in ([3, 69], range(70)):
+        bias = torch.zeros(1, 70)
+        bias[0, list(closed)] = -float("inf")
+
+        class Closing(Score):
+            def forward(self, q, k):
+                return (q @ k.mT).float() / 4 + bias
+
+            def lower(self, q, k):
+                return Lowered(Dot(flat(q), flat(k), 0.25), bias)
+
+        true = attend(q, k, v, Closing(), backend="reference").out
+        out = TritonDense().run(make_plan(q, k, v, Closing())).out
+        assert_close(out, true, rtol=0, atol=0.02)
+
+
+def test_heads_that_share_keys_share_their_bias():
+    torch.manual_seed(0)
+    given = [torch.randn(2, heads, n, 16).bfloat16() for heads, n in ((4, 33), (2, 40), (2, 40))]
+    found = []
+    for kind in (torch.float64, torch.bfloat16):
+        leaves = [x.to(kind).requires_grad_() for x in given]
+        if kind == torch.float64:
+            out = attend(*leaves, Gaussian(1.5), backend="reference").out
+        else:
+            out = TritonDense().run(make_plan(*leaves, Gaussian(1.5))).out
+        found.append([out, *torch.autograd.grad(out, leaves, torch.ones_like(out))])
+    close(*found, ulps=4)
 
 
 def test_empty_rows_are_zero_and_tau_is_infinite():

@@ -24,7 +24,7 @@ from .triton_dense_parts import (
     received,
     rows_of,
 )
-from .triton_dense_tile import LN2, LOG2E, bell, tile
+from .triton_dense_tile import LN2, LOG2E, bell, bias_of, ones_for, tile
 from .triton_dense_weights import pulled, weights
 from .triton_launch import launched
 from .triton_noise import or_dropped, uniform
@@ -36,7 +36,7 @@ from .triton_ranges import CHANGING, length_of, narrowed, span_of, tiles_of, tur
 def _tile_pull(
     x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, XL, xo, YO, own_parts, other_parts, tau, delta, norm,
     TAU, DELTA, NORM, DS, OTHERS, TOTALS, dx, read, dv, sums, moved, i0, first, rows, columns, other_total, before,
-    after, scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power, CORE: tl.constexpr,
+    after, scale, narrow, seed, dropout, head, batch, ones, stride_x, stride_y, n, m, power, CORE: tl.constexpr,
     D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DVW: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr,
     BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
     BELL: tl.constexpr, DROPPED: tl.constexpr, NORMED: tl.constexpr, SUMMED: tl.constexpr, CHOSEN: tl.constexpr,
@@ -47,7 +47,7 @@ def _tile_pull(
     i, j = i0 + tl.arange(0, BM), first + tl.arange(0, BN)
     s = tile(x, XT, YT, Y, R, mode, own, BIAS, KEEP, low, high, i0, first, rows, columns, other_total, before,
              after, scale, stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED or (KEPT and KEYS), BIASED,
-             KEPT and not KEYS, SPANNED, WHOLE, PRECISION, INTERPRETED)  # fmt: skip
+             KEPT and not KEYS, SPANNED, WHOLE, PRECISION, INTERPRETED, ones)  # fmt: skip
     if CORE > 0 and PRECISION == "bf16x6":
         dw = tl.trans(product_of_parts(xo, i, m if KEYS else n, own_parts, YO, j, other_total, other_parts, DVW, DVP,
                                        WHOLE, INTERPRETED))  # fmt: skip
@@ -140,7 +140,9 @@ def _pull_head(
     own_parts = heads_own * own_total * DVW  # from one part of XO to the next, and of YO
     other_parts = (heads_own * group if KEYS else heads_own // group) * other_total * DVW
     YT, YL, R = YT + other * WIDTH * stride_y, YL + other * stride_y * DP, R + g * (WIDTH + 1)
-    Y, YO, BIAS = Y + other * other_total * D, YO + other * other_total * DVW, BIAS + g * other_total
+    Y, YO = Y + other * other_total * D, YO + other * other_total * DVW
+    BIAS = bias_of(BIAS, g, other, other_total, BIASED)
+    ones = ones_for(BIAS, other_total, BM, BIASED)
     KEEP += batch * keep_b + head * keep_h
     TAU, DELTA, NORM, CENTRE = TAU + g * n, DELTA + g * n, NORM + g * n, CENTRE + g * n
     block = g * tl.cdiv(own_total, BM) + i0 // BM
@@ -177,18 +179,18 @@ def _pull_head(
         dx, read, dv, sums, moved = _tile_pull(
             x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, XL, xo, YO, own_parts, other_parts, tau,
             delta, norm, TAU, DELTA, NORM, DS, OTHERS, TOTALS, dx, read, dv, sums, moved, i0, first, rows, columns,
-            other_total, before, after, scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power,
-            CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN,
-            ALIGN, KEYS, READ, BOTH, True, PRECISION, INTERPRETED,
+            other_total, before, after, scale, narrow, seed, dropout, head, batch, ones, stride_x, stride_y, n, m,
+            power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED,
+            CHOSEN, ALIGN, KEYS, READ, BOTH, True, PRECISION, INTERPRETED,
         )  # fmt: skip
     for turn in range(whole, total):
         first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, False)
         dx, read, dv, sums, moved = _tile_pull(
             x, XT, YT, Y, YL, R, mode, own, BIAS, KEEP, low, high, CENTRE, XL, xo, YO, own_parts, other_parts, tau,
             delta, norm, TAU, DELTA, NORM, DS, OTHERS, TOTALS, dx, read, dv, sums, moved, i0, first, rows, columns,
-            other_total, before, after, scale, narrow, seed, dropout, head, batch, stride_x, stride_y, n, m, power,
-            CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED, CHOSEN,
-            ALIGN, KEYS, READ, BOTH, False, PRECISION, INTERPRETED,
+            other_total, before, after, scale, narrow, seed, dropout, head, batch, ones, stride_x, stride_y, n, m,
+            power, CORE, D, DP, WIDTH, DVW, DVP, BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, NORMED, SUMMED,
+            CHOSEN, ALIGN, KEYS, READ, BOTH, False, PRECISION, INTERPRETED,
         )  # fmt: skip
     if SUMMED:
         tl.store(SUMS + (part * heads_own * group + g) * own_total + i, sums, mask=real)

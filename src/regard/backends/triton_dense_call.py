@@ -65,14 +65,14 @@ class Call:
 
 
 def sizes_of(call: Call, tables: Tables, turn: str) -> dict[str, Any]:
-    """What kernels are compiled for, forward, backward or once (both sides of it in one walk).
+    """What kernels are compiled for: forward, backward (of queries), keys (theirs), once (both in one walk).
 
     fp32 is three parts of 8 bits, six products on tensor cores: as exact as fp32 but for what those cut off.
     """
     d_v, full = call.v.shape[2], call.v.dtype == torch.float32
     return {
         "CORE": call.core, "D": call.a.shape[2], "DP": tables.dp, "WIDTH": tables.width, **_tiles(call, turn),
-        "OWNED": tables.own is not None, "BIASED": tables.keys is not None,
+        "OWNED": tables.own is not None, "BIASED": tables.biased,
         "PADDED": call.ranges.lengths is not None, "KEPT": call.ranges.keep is not None,
         "SPANNED": call.low is not None, "PRECISION": "bf16x6" if full else "ieee", "INTERPRETED": INTERPRETED,
         "DV" if turn == "forward" else "DVW": d_v, "DVP": padded(d_v, full),
@@ -83,17 +83,31 @@ def sizes_of(call: Call, tables: Tables, turn: str) -> dict[str, Any]:
 # Tiles of sparse alignments are square, since both sides of the backward share the list of those that hold weights.
 TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
     ("dot", "forward"): (128, 64, 8, 3, None),
-    ("biased dot", "forward"): (128, 64, 8, 4, 128),  # of a softmax: more registers would leave one block alone
-    ("narrow dot", "forward"): (64, 64, 4, 3, 128),  # of a softmax over windows up to NARROW
-    ("sigmoid", "forward"): (128, 64, 4, 3, None),  # of a dot
     ("dot", "backward"): (64, 64, 4, 3, None),
+    ("dot", "keys"): (64, 128, 4, 2, 255),
+    ("biased dot", "forward"): (128, 64, 8, 3, None),  # of a softmax, with columns
+    ("biased dot", "backward"): (128, 64, 8, 3, 128),
+    ("biased dot", "keys"): (64, 128, 4, 2, 255),
+    ("narrow dot", "forward"): (64, 64, 4, 3, 128),  # of a softmax over windows up to NARROW
+    ("narrow dot", "backward"): (64, 64, 4, 3, None),
+    ("narrow dot", "keys"): (64, 64, 4, 3, None),
+    ("sigmoid", "forward"): (128, 64, 4, 3, None),  # of a dot
+    ("sigmoid", "backward"): (64, 64, 4, 3, None),
+    ("sigmoid", "keys"): (64, 128, 4, 2, 255),
     ("dot", "sparse"): (64, 64, 4, 3, None),
     ("wide dot", "forward"): (128, 64, 8, 3, None),  # heads over 64
+    ("wide dot", "backward"): (128, 32, 8, 3, 128),
+    ("wide dot", "keys"): (64, 64, 4, 2, None),
+    ("wide sigmoid", "forward"): (128, 32, 8, 3, 128),
+    ("wide sigmoid", "backward"): (128, 32, 8, 3, 128),
+    ("wide sigmoid", "keys"): (64, 32, 4, 4, None),
     ("widest dot", "forward"): (64, 64, 4, 2, None),  # heads over 128, or a GPU with little shared memory
-    ("wide dot", "backward"): (64, 64, 4, 2, None),
+    ("widest dot", "backward"): (64, 64, 4, 2, None),
+    ("widest dot", "keys"): (64, 64, 4, 2, None),
     ("wide dot", "sparse"): (64, 64, 4, 2, None),
     ("fp32 dot", "forward"): (64, 64, 4, 2, None),
     ("fp32 dot", "backward"): (64, 64, 4, 2, None),
+    ("fp32 dot", "keys"): (64, 64, 4, 2, None),
     ("fp32 dot", "sparse"): (64, 64, 4, 2, None),
     ("pair", "forward"): (64, 128, 8, 2, 128),
     ("widest pair", "forward"): (64, 64, 8, 2, 128),  # values over 128
@@ -110,17 +124,19 @@ TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
 def _kind(call: Call, turn: str) -> tuple[str, str]:
     """Whose tiles a call has."""
     sparse, width = call.align > SIGMOID, max(call.a.shape[2], call.v.shape[2])
-    forward, turn = turn == "forward" and not sparse, "sparse" if sparse else turn
+    turn = "sparse" if sparse else turn
     if call.v.dtype == torch.float32:
         return "fp32 dot" if call.core == DOT else "fp32 pair", turn
     if call.core != DOT:
-        return "widest pair" if forward and call.v.shape[2] > 128 else "pair", turn
-    if width > 64:
-        return "widest dot" if forward and (width > 128 or not roomy(call.a.device)) else "wide dot", turn
-    if not forward:
-        return "dot", turn
+        return "widest pair" if turn == "forward" and call.v.shape[2] > 128 else "pair", turn
+    if sparse:
+        return "wide dot" if width > 64 else "dot", turn
+    if width > 128 or (width > 64 and not roomy(call.a.device)):
+        return "widest dot", turn
     if call.align == SIGMOID:
-        return "sigmoid", turn
+        return "wide sigmoid" if width > 64 else "sigmoid", turn
+    if width > 64:
+        return "wide dot", turn
     if call.ranges.left + call.ranges.right < NARROW:
         return "narrow dot", turn
     return "dot" if call.key_bias is None else "biased dot", turn
@@ -163,7 +179,8 @@ def given(call: Call, tables: Tables, sizes: dict[str, Any]) -> tuple[Any, ...]:
     """Grid, vectors, marks and numbers of a forward kernel."""
     a, (g, n, _), m = call.a, call.a.shape, call.b.shape[1]
     (left, right), scale, strides = where(call)
-    bounds = (tables.own, tables.keys, call.ranges.lengths, call.ranges.keep, call.low, call.high)
+    bias = tables.keys if tables.columns is None else tables.columns
+    bounds = (tables.own, bias, call.ranges.lengths, call.ranges.keep, call.low, call.high)
     marks = (tables.readout, tables.modes, *(or_other(x, a) for x in bounds))
     numbers = (n, m, left, right, scale, *strides, *tables.strides)
     return (-(-n // sizes["BM"]), g), (a, call.b, *tables.across), marks, numbers

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from .triton_dense_parts import average, averaged_parts, averages, parted, product, put_averages, rows_of, times
-from .triton_dense_tile import LN2, LOG2E, bell, block_of, opened, row_side, tile
+from .triton_dense_tile import LN2, LOG2E, bell, bias_of, block_of, ones_for, opened, row_side, tile, with_columns
 from .triton_dense_weights import slopes, weights
 from .triton_launch import launched
 from .triton_noise import or_dropped, uniform
@@ -72,7 +72,7 @@ def _soften(
 @triton.jit
 def _soft_tile(
     x, XT, YT, Y, V, R, mode, row, own, BIAS, KEEP, low, high, centre, top, sums, acc, i0, first, rows, columns, total,
-    parts, left, right, before, after, narrow, seed, dropout, head, batch, CORE: tl.constexpr, D: tl.constexpr,
+    parts, left, right, before, after, narrow, seed, dropout, head, batch, ones, CORE: tl.constexpr, D: tl.constexpr,
     DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, T: tl.constexpr, BM: tl.constexpr,
     BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
     BELL: tl.constexpr, DROPPED: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
@@ -80,7 +80,10 @@ def _soft_tile(
     """One more tile of a softmax. Pairs stay in patches, as they are computed, until they are weights."""
     if CORE == 0:
         y = rows_of(Y, first + tl.arange(0, BN), total, D, DP, WHOLE)
-        s = product(x, tl.trans(y), PRECISION, INTERPRETED) * before
+        s = product(x, tl.trans(y), PRECISION, INTERPRETED)
+        if BIASED == 2:
+            s = with_columns(s, ones, BIAS, first, total, BN, WHOLE, INTERPRETED)
+        s *= before
     else:
         s = pair_scores(XT, YT, R, mode, i0, first, WIDTH, CORE, T, BM, BN, INTERPRETED)
     s = opened(s, row, own, BIAS, KEEP, low, high, first, rows, columns, total, left, right, CORE > 0, BN, OWNED,
@@ -103,7 +106,8 @@ def softmax_kernel(
     SPANNED: tl.constexpr, BELL: tl.constexpr, DROPPED: tl.constexpr, PLAIN: tl.constexpr, NORMED: tl.constexpr,
     PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """PLAIN: nothing is added to the product, and its scale is positive. T: rows of a thread's patch of pairs (`flat`).
+    """PLAIN: nothing is added to the product times its scale, which is positive. BIASED: keys are, 1 by numbers, 2 by
+    columns. T: rows of a thread's patch of pairs (`flat`).
 
     ROWS (2, g, n): NORMED, the largest score and the reciprocal of the sum relative to it, which are the weights' to
     the last bit; else tau. All in base 2.
@@ -121,7 +125,9 @@ def softmax_kernel(
         row = i0 + places_in(BM, T)
     x, mode, own = row_side(A, MODES + shared, OWN, g, row, n, CORE, D, DP, OWNED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * (WIDTH + 1)
-    B, V, BIAS, KEEP = B + shared * m * D, V + shared * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
+    B, V, KEEP = B + shared * m * D, V + shared * m * DV, KEEP + batch * keep_b + head * keep_h
+    BIAS = bias_of(BIAS, g, shared, m, BIASED)
+    ones = ones_for(BIAS, m, BM, BIASED)
     sums = row.to(tl.float32) * 0.0
     top = sums - float("inf")
     centre = tl.zeros([BM], tl.float32)
@@ -135,15 +141,15 @@ def softmax_kernel(
     for first in range(inner, outer, BN):
         top, sums, acc = _soft_tile(
             x, AT, BT, B, V, R, mode, row, own, BIAS, KEEP, low, high, centre, top, sums, acc, i0, first, n, length, m,
-            parts, left, right, before, after, narrow, seed, dropout, head, batch, CORE, D, DP, WIDTH, DV, DVP, T, BM,
-            BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, True, PRECISION, INTERPRETED,
+            parts, left, right, before, after, narrow, seed, dropout, head, batch, ones, CORE, D, DP, WIDTH, DV, DVP, T,
+            BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, True, PRECISION, INTERPRETED,
         )  # fmt: skip
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
         top, sums, acc = _soft_tile(
             x, AT, BT, B, V, R, mode, row, own, BIAS, KEEP, low, high, centre, top, sums, acc, i0, first, n, length, m,
-            parts, left, right, before, after, narrow, seed, dropout, head, batch, CORE, D, DP, WIDTH, DV, DVP, T, BM,
-            BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, False, PRECISION, INTERPRETED,
+            parts, left, right, before, after, narrow, seed, dropout, head, batch, ones, CORE, D, DP, WIDTH, DV, DVP, T,
+            BM, BN, OWNED, BIASED, KEPT, SPANNED, BELL, DROPPED, False, PRECISION, INTERPRETED,
         )  # fmt: skip
     if CORE > 0:
         top, sums = row_of_places(top, BM), row_of_places(sums, BM)

@@ -69,7 +69,7 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     live, rows = fresh(tiles_count(call), a.device, torch.int8), fresh(rows_shape(call), a.device)
     if not (out.numel() and call.b.shape[1]):
         return out.zero_(), tau.fill_(float("inf")), live, rows.zero_()
-    tables = Tables(call, False)
+    tables = Tables(call, False, align == SOFTMAX)
     sizes = sizes_of(call, tables, "forward")
     grid, vectors, marks, numbers = handed = given(call, tables, sizes)
     seed, dropped = noise_of(call), call.seed is not None
@@ -78,7 +78,7 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         softmax_kernel[grid](
             *vectors, v, *marks, seed, or_other(call.centre, a), out, tau, rows, *numbers[:5], call.dropout,
             call.narrow * LOG2E, *numbers[5:], BELL=call.centre is not None, DROPPED=dropped,
-            PLAIN=call.core == DOT and not (sizes["OWNED"] or sizes["BIASED"]) and call.scale > 0,
+            PLAIN=call.core == DOT and not sizes["OWNED"] and sizes["BIASED"] != 1 and call.scale > 0,
             NORMED=rows.shape[0] == 2, T=8 if sizes["BM"] * sizes["BN"] >= 1024 * sizes["num_warps"] else 4, **sizes,
         )  # fmt: skip
         return out, tau, live, rows
@@ -118,7 +118,7 @@ def backward(
     if not (out.numel() and m):
         given = (a, b, v, call.readout, call.key_bias, call.row_bias, call.centre)
         return [None if x is None else torch.zeros_like(x) for x in given]
-    tables = Tables(call, True)
+    tables = Tables(call, True, call.align == SOFTMAX and chosen is None)
     programs, parts, reach = once(call, tables) if chosen is None else (0, 1, 0)
     sizes = sizes_of(call, tables, "once" if programs else "backward")
     together = call.core != DOT and call.group > 1  # summed in memory, head by head
@@ -154,9 +154,8 @@ def backward(
     (left, right), scale, strides = where(call)
     bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
     own, keys, seed = tables.own, tables.keys, noise_of(call)
-    most = programs or -(-max(n, m) // sizes["BM"])
     if read:
-        scratch = fresh((g, most, parts, sizes["BM"], sizes["BN"]), a.device)
+        scratch = fresh((g, programs or -(-max(n, m) // sizes["BM"]), parts, sizes["BM"], sizes["BN"]), a.device)
     lengths, keep = or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a)
     spans = ((call.low, call.high),) * 2
     if call.low is not None and call.high is not None:
@@ -166,15 +165,18 @@ def backward(
         values = in_parts(dout), in_parts(v)
     for side in (1,) if programs else (0, 1):
         x, y = (a, b)[side], (b, a)[side]
+        if side == 1 and call.core == DOT:
+            sizes = sizes_of(call, tables, "keys")
         both = [pair if side == 0 else pair[::-1] for pair in (tables.across, tables.along, values)]
         lines = tables.strides if side == 0 else tables.strides[::-1]
-        sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": (keys, own)[side] is not None}
+        bias = (keys if tables.columns is None else tables.columns, own)[side]
+        sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": tables.biased if side == 0 else own is not None}
         lists = listed(call, live, (left, right), side == 1)
         blocks = -(-x.shape[1] // sizes["BM"])
-        for first in range(0, blocks, most):
-            pull_kernel[min(most, blocks - first) * parts, x.shape[0]](
+        for first in range(0, blocks, programs or blocks):
+            pull_kernel[min(programs or blocks, blocks - first) * parts, x.shape[0]](
                 x, y, *both[0], *both[1], tables.readout, readout, tables.modes,
-                or_other((own, keys)[side], a), or_other((keys, own)[side], a), *both[2], t, delta, norm, mean, *lists,
+                or_other((own, keys)[side], a), or_other(bias, a), *both[2], t, delta, norm, mean, *lists,
                 lengths, keep, *(or_other(x, a) for x in spans[side]), seed, or_other(call.centre, a), scratch, others,
                 totals, (da, db)[side], dv, (by_row, by_key)[side], reads, moved, first, n, m, parts, reach, left,
                 right, scale, call.narrow * LOG2E, call.dropout, bend, linear, *strides, *lines, call.power,

@@ -9,6 +9,7 @@ from .triton_ranges import allowed
 
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
+WIDE = tl.constexpr(16)  # columns that a tensor core takes at once
 
 
 @triton.jit
@@ -24,7 +25,7 @@ def tile(
     x, XT, YT, Y, R, mode, own, BIAS, KEEP, low, high, i0, first, rows, columns, total, left, right, scale, stride_x,
     stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr,
     BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
-    WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr, ones=0.0,
 ):  # fmt: skip
     """Scores (BM, BN) of one tile, -inf where a pair is closed. `own` (BM,) is added to each row, BIAS to each column.
 
@@ -32,7 +33,10 @@ def tile(
     """
     if CORE == 0:
         y = rows_of(Y, first + tl.arange(0, BN), total, D, DP, WHOLE)
-        s = product(x, tl.trans(y), PRECISION, INTERPRETED) * scale
+        s = product(x, tl.trans(y), PRECISION, INTERPRETED)
+        if BIASED == 2:
+            s = with_columns(s, ones, BIAS, first, total, BN, WHOLE, INTERPRETED)
+        s *= scale
     else:
         s = flat(pair_scores(XT, YT, R, mode, i0, first, WIDTH, CORE, 4, BM, BN, INTERPRETED), BM, BN)
     return opened(s, i0 + tl.arange(0, BM), own, BIAS, KEEP, low, high, first, rows, columns, total, left, right, False,
@@ -49,7 +53,7 @@ def opened(
     j = first + (places_in(BN, 4) if DEEP else tl.arange(0, BN))
     if OWNED:
         s += beside(own, DEEP)
-    if BIASED:
+    if BIASED == 1:
         s += above(numbers_of(BIAS, j, total, 0.0, WHOLE), DEEP)
     if not WHOLE:
         may = allowed(beside(i, DEEP), above(j, DEEP), rows, columns, left, right)
@@ -59,6 +63,38 @@ def opened(
             may = may & (above(j, DEEP) >= beside(low, DEEP)) & (above(j, DEEP) < beside(high, DEEP))
         s = tl.where(may, s, -float("inf"))
     return s
+
+
+@triton.jit
+def bias_of(BIAS, g, shared, m, BIASED: tl.constexpr):
+    """Where a head's biases of keys begin: numbers (g, m), or columns (heads of keys, m + 1, WIDE)."""
+    if BIASED == 2:
+        return BIAS + shared * (m + 1) * WIDE
+    else:
+        return BIAS + g * m
+
+
+@triton.jit
+def ones_for(BIAS, m, BM: tl.constexpr, BIASED: tl.constexpr):
+    """What the columns of keys are multiplied with. It is read from memory: made in registers, it would keep tensor
+    cores waiting, since those of a product may not be written to while it runs."""
+    if BIASED == 2:
+        return tl.load(BIAS + m * WIDE + tl.zeros([BM, 1], tl.int32) + tl.arange(0, WIDE)[None, :])
+    else:
+        return 0.0
+
+
+@triton.jit
+def with_columns(
+    s, ones, COLUMNS, first, total, BN: tl.constexpr, WHOLE: tl.constexpr, INTERPRETED: tl.constexpr
+):  # fmt: skip
+    """Products with a bias of each key, which tensor cores add: a number a pair would be read, and added, by each
+    thread."""
+    columns = tl.trans(rows_of(COLUMNS, first + tl.arange(0, BN), total, WIDE, WIDE, WHOLE))
+    if INTERPRETED:
+        return s + product(ones, columns, "ieee", INTERPRETED)
+    else:
+        return tl.dot(ones, columns, s)
 
 
 @triton.jit

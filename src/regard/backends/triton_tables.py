@@ -202,10 +202,36 @@ def in_unit(x: Tensor, unit: float, group: int) -> Tensor:
     return out
 
 
-class Tables:
-    """What kernels read besides the tensors of a call."""
+@launched
+@triton.jit(do_not_specialize=FOLLOWING)
+def columns_kernel(X, OUT, m, share, SOME: tl.constexpr, WIDE: tl.constexpr):
+    """OUT (g, m + 1, WIDE) = three parts of share X (g, m), then zeros; what they are multiplied with in the last."""
+    j, g = tl.program_id(0) * SOME + tl.arange(0, SOME), tl.program_id(1).to(tl.int64)
+    x = tl.load(X + g * m + j, mask=j < m, other=0.0).to(tl.float32) * share
+    endless = tl.abs(x) == float("inf")
+    x1 = x.to(tl.bfloat16)
+    rest = tl.where(endless, 0.0, x - x1.to(tl.float32))
+    x2 = rest.to(tl.bfloat16)
+    x3 = (rest - x2.to(tl.float32)).to(tl.bfloat16)
+    d = tl.arange(0, WIDE)[None, :]
+    parts = tl.where(d == 0, x1[:, None], tl.where(d == 1, x2[:, None], tl.where(d == 2, x3[:, None], 0.0)))
+    parts = tl.where((j == m)[:, None], tl.where(d < 3, 1.0, 0.0), parts)
+    tl.store(OUT + (g * (m + 1) + j)[:, None] * WIDE + d, parts.to(tl.bfloat16), mask=(j <= m)[:, None])
 
-    def __init__(self, call: "Call", backward: bool):
+
+def in_columns(x: Tensor, share: float) -> Tensor:
+    """A bias of keys (g, m), times share, as columns that a product adds to the scores: (g, m + 1, 16) bfloat16."""
+    g, m = x.shape
+    out = fresh((g, m + 1, 16), x.device, torch.bfloat16)
+    if g:
+        columns_kernel[triton.cdiv(m + 1, 128), g](x.contiguous(), out, m, float(share), SOME=128, WIDE=16)
+    return out
+
+
+class Tables:
+    """What kernels read besides the tensors of a call. columns: products may add the bias of keys."""
+
+    def __init__(self, call: "Call", backward: bool, columns: bool = False):
         a, b = call.a, call.b
         d = a.shape[2]
         self.width = max(4, -(-d // 4) * 4)
@@ -216,13 +242,23 @@ class Tables:
         self.strides = 0, 0  # of tables that a dot has not: kernels are not compiled for its lengths
         self.own: Tensor | None = None
         self.keys: Tensor | None = None
+        self.columns: Tensor | None = None
         if call.core != DOT:
             self._pairs(call, backward)
             return
         if call.row_bias is not None:
             self.own = in_unit(call.row_bias, call.unit, 1)
-        if call.key_bias is not None:
+        if call.key_bias is None:
+            return
+        if columns and call.scale > 0 and call.v.dtype != torch.float32:
+            self.columns = in_columns(call.key_bias, 1 / call.scale)
+        if backward or self.columns is None:
             self.keys = in_unit(call.key_bias, call.unit, call.group)
+
+    @property
+    def biased(self) -> int:
+        """How keys are biased, seen from queries: 0 not, 1 by numbers, 2 by columns."""
+        return 2 if self.columns is not None else int(self.keys is not None)
 
     def _pairs(self, call: "Call", backward: bool) -> None:
         a, b = call.a, call.b

@@ -1,7 +1,7 @@
 """Scores from likeness: cosine, distances, content with sharpness, trilinear, and a kernel in linear time."""
 
 import math
-from typing import Self
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,34 @@ from .score import Lowered, Score, flat, wide
 def _unit(x: Tensor, eps: float) -> Tensor:
     norm = wide(x).norm(dim=-1, keepdim=True).clamp_min(eps)
     return (wide(x) / norm).to(x.dtype)
+
+
+class _Squared(torch.autograd.Function):
+    """Of 16 bits: one pass over x, and two for its gradient; squares of a copy in fp32 take three and five."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return torch.linalg.vector_norm(x, dim=-1, dtype=torch.float32).square()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:  # type: ignore[override]
+        (x,) = ctx.saved_tensors
+        return (x * (2 * grad).unsqueeze(-1)).to(x.dtype)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:  # type: ignore[override]
+        (x,) = ctx.saved_tensors
+        return 2 * (wide(x) * tangent).sum(-1)
+
+
+def _squared(x: Tensor) -> Tensor:
+    """|x|^2 of each vector, in fp32 or better."""
+    plain = torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
+    if plain or x.dtype.itemsize > 2:  # a compiler joins these by itself, and knows no Function with a jvp
+        return wide(x).square().sum(-1)
+    return _Squared.apply(x)  # type: ignore[no-any-return]
 
 
 def _before_softplus(x: float) -> float:
@@ -137,7 +165,7 @@ class Gaussian(Score, name="gaussian", page="similarity"):
         a, b = (q, k) if scale != 1.0 else (self._scaled(q), self._scaled(k))
         if self.by_feature:
             return Lowered(Pair(flat(a), -flat(b), None, "negative_half_square"))
-        return Lowered(DotCore(flat(a), flat(b), scale), (wide(b).square().sum(-1) * (-0.5 * scale)).flatten(0, 1))
+        return Lowered(DotCore(flat(a), flat(b), scale), (_squared(b) * (-0.5 * scale)).flatten(0, 1))
 
     def _scale(self, q: Tensor) -> float:
         """Of the dot product and the squares, where vectors are left as they are: not divided, and not rounded again.
@@ -150,7 +178,7 @@ class Gaussian(Score, name="gaussian", page="similarity"):
     def row_bias(self, q: Tensor) -> Tensor | None:
         scale = self._scale(q)
         a = q if scale != 1.0 else self._scaled(q)
-        return None if self.by_feature else wide(a).square().sum(-1) * (-0.5 * scale)
+        return None if self.by_feature else _squared(a) * (-0.5 * scale)
 
 
 class Laplace(Score, name="laplace", page="similarity"):
