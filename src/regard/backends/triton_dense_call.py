@@ -85,7 +85,7 @@ TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
     ("dot", "forward"): (128, 64, 8, 3, None),
     ("dot", "backward"): (64, 64, 4, 3, None),
     ("dot", "keys"): (64, 128, 4, 2, 255),
-    ("biased dot", "forward"): (128, 64, 8, 3, None),  # of a softmax, with columns
+    ("biased dot", "forward"): (128, 64, 8, 3, 128),  # of a softmax: more registers would leave one block alone
     ("biased dot", "backward"): (128, 64, 8, 3, 128),
     ("biased dot", "keys"): (64, 128, 4, 2, 255),
     ("narrow dot", "forward"): (64, 64, 4, 3, 128),  # of a softmax over windows up to NARROW
@@ -207,7 +207,7 @@ def once(call: Call, tables: Tables) -> tuple[int, int, int]:
         return 0, 1, 0
     tiles, places = _tiles(call, "once"), tables.strides[0]
     row, blocks = 4 * call.a.shape[0] * tables.dp, -(-call.b.shape[1] // tiles["BM"])
-    if blocks * row * places <= ROOMY // 4:
+    if blocks * row * places <= ROOMY // 16:
         return blocks, 1, places
     at_once, parts = max(1, AT_ONCE // tiles["num_warps"] // call.b.shape[0]), 1
     if call.align <= SIGMOID:  # lists of the tiles that hold weights are of all queries
