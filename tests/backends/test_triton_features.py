@@ -14,6 +14,8 @@ from regard.nn.query.directional import one_sided
 
 pytest.importorskip("triton")
 
+from regard.backends import triton_features_launch as launch
+
 HEADS, WIDTH, KEYS = 1, 5, 21  # small: the interpreter takes a millisecond for each line of a kernel
 
 
@@ -82,6 +84,13 @@ def test_outputs_and_gradients_are_the_reference(score):
 def test_every_structure(where):
     n, over = STRUCTURES[where]
     close(*pair("disa", over, n))
+
+
+def test_programs_of_many_rows_where_there_are_programs_enough(monkeypatch):
+    """A GPU is kept busy by small ones else; keys of either side may be many."""
+    for busy in (1, 1 << 30):
+        monkeypatch.setattr(launch, "BUSY", busy)
+        close(*pair("product", Causal("end"), 40, 70))
 
 
 @pytest.mark.parametrize("score", ["tanh", "product"])

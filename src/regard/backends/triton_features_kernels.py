@@ -22,6 +22,8 @@ from .triton_launch import launched
 from .triton_pairs import one_plus, reciprocal
 from .triton_ranges import CHANGING, length_of
 
+AT_A_TIME = tl.constexpr(4)  # keys, whose lines are read before the first of them is used
+
 
 @triton.jit
 def _z(x, y, JOIN: tl.constexpr):
@@ -109,7 +111,7 @@ def _weigh(
     KEPT: tl.constexpr, BOUNDED: tl.constexpr, EXACT: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     less, lost = sums, sums
-    for j in range(start, stop):
+    for j in tl.range(start, stop, loop_unroll_factor=AT_A_TIME):
         s = _score(x, _line(B, j, f, F, 0.0), factor, linear, bent, KIND, MODE, JOIN, INTERPRETED)
         if BIASED:
             s += _line(BIAS, j, f, F, 0.0)
@@ -176,7 +178,7 @@ def _pull(
     JOIN: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, KEYS: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """own is dout of rows, or v of keys; OTHER the table of the other one."""
-    for j in range(start, stop):
+    for j in tl.range(start, stop, loop_unroll_factor=AT_A_TIME):
         y, other = _line(Y, j, f, F, 0.0), _line(OTHER, j, f, F, 0.0).to(tl.float32)
         s = _score(x, y, factor, linear, bent, KIND, MODE, JOIN, INTERPRETED)
         may = _may(i, j, left, right, KEEP, KEPT and not KEYS)

@@ -12,6 +12,7 @@ from .triton_dense_call import LOG2E, or_other
 from .triton_features_kernels import features_kernel, features_pull_kernel
 
 TANH = 0
+BUSY = 512  # programs of four warps that leave no multiprocessor of an H200 without work
 BOUND = 60.0  # scores between 0 and -2 BOUND in base 2 need no largest one to stay finite
 
 
@@ -51,24 +52,24 @@ class Call:
         a, b = (torch.where(near[:, None, None], x.exp2(), x) for x in exponents)
         return a, b, torch.where(near, 0, 2).int()
 
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What every kernel is given after its tensors, and its constants."""
+    def arguments(self, places: int) -> tuple[tuple[int, int, int], tuple[Any, ...], dict[str, Any]]:
+        """The grid over so many places, what every kernel is given after its tensors, and its constants."""
         n, m, keep = self.a.shape[1], self.b.shape[1], self.ranges.keep
         left, right = (max(-(1 << 30), min(x, n + m)) for x in (self.ranges.left, self.ranges.right))
         keep_b = 0 if keep is None or keep.shape[0] == 1 else keep.stride(0)
         keep_h = 0 if keep is None or keep.shape[1] == 1 else keep.stride(1)
         numbers = (n, m, left, right, self.factor * self.unit, self.linear, self.bent, self.heads, keep_b, keep_h)
-        features = self.a.shape[2]
+        heads, features = self.a.shape[0], self.a.shape[2]
         block = min(64, max(16, triton.next_power_of_2(features)))
+        blocks, rows = triton.cdiv(features, block), 2048 // block
+        if triton.cdiv(places, rows) * blocks * heads < BUSY:
+            rows //= 8
         constants = {
-            "F": features, "BM": 2048 // block, "BF": block, "KIND": self.kind, "JOIN": self.join,
+            "F": features, "BM": rows, "BF": block, "KIND": self.kind, "JOIN": self.join,
             "BIASED": self.bias is not None, "PADDED": self.ranges.lengths is not None, "KEPT": keep is not None,
             "INTERPRETED": triton.knobs.runtime.interpret, "num_warps": 4,
         }  # fmt: skip
-        return numbers, constants
-
-    def grid(self, places: int, constants: dict[str, Any]) -> tuple[int, int, int]:
-        return triton.cdiv(places, constants["BM"]), triton.cdiv(self.a.shape[2], constants["BF"]), self.a.shape[0]
+        return (triton.cdiv(places, rows), blocks, heads), numbers, constants
 
     @property
     def marks(self) -> tuple[Tensor, Tensor]:
@@ -82,8 +83,8 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
     sums = torch.ones_like(top)
     if out.numel():
         a, b, modes = call.tables()
-        numbers, constants = call.arguments()
-        features_kernel[call.grid(call.a.shape[1], constants)](
+        grid, numbers, constants = call.arguments(call.a.shape[1])
+        features_kernel[grid](
             a, b, call.v, _bias(call), modes, *call.marks, out, top, sums, *numbers, BOUNDED=call.bounded,
             EXACT=call.v.dtype == torch.float32, **constants,
         )  # fmt: skip
@@ -96,12 +97,12 @@ def backward(call: Call, out: Tensor, top: Tensor, sums: Tensor, dout: Tensor) -
     dv, dbias = torch.zeros_like(call.v), None if call.bias is None else torch.zeros_like(db)
     if da.numel() and db.numel():
         a, b, modes = call.tables()
-        numbers, constants = call.arguments()
         dout, bias = dout.contiguous(), _bias(call)
         delta, share = dout.float() * out.float(), sums.reciprocal()
         for keys in (False, True):
             x, y, own, other = (b, a, call.v, dout) if keys else (a, b, dout, call.v)
-            features_pull_kernel[call.grid(x.shape[1], constants)](
+            grid, numbers, constants = call.arguments(x.shape[1])
+            features_pull_kernel[grid](
                 x, y, own, other, bias, top, share, delta, modes, *call.marks, db if keys else da, dv, or_other(dbias,
                 dv), *numbers, KEYS=keys, **constants,
             )  # fmt: skip
