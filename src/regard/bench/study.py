@@ -5,6 +5,7 @@ import time
 
 from rich.console import Console
 
+from ..core.words import count_of
 from ..studies import Study
 from ..studies.runner import Watch
 from ..studies.running import run
@@ -38,7 +39,7 @@ def throughput() -> list[Result]:
 
 def _seconds(workers: int, options: dict[str, int], says: str) -> float:
     """From the first trial that begins to the end of the last."""
-    Console(stderr=True).print(f"[dim]{TRIALS} trials by {workers} worker{'s' * (workers > 1)}, each {says}[/dim]")
+    Console(stderr=True).print(f"[dim]{TRIALS} trials by {count_of(workers, 'worker')}, each {says}[/dim]")
     task = {"task": "trivial", "options": options}
     given = {"name": "bench", "tasks": [task], "variants": list("abcd"), "seeds": TRIALS // 4}
     study = Study.model_validate(given)

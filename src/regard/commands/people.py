@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from regard.core.words import count_of
+
 from .bars import counting, telling
 from .findings import leave
 from .listing import Listing
@@ -54,10 +56,6 @@ def _table(some: Sequence[Any], title: str) -> Table:
     for name, value in shared.items():
         table.add_row(name, _said(value))
     return table
-
-
-def _times(seeds: int) -> str:
-    return f"{seeds} seed{'s' * (seeds > 1)}"
 
 
 def _said(value: float | None) -> str:
@@ -122,7 +120,7 @@ def scenes(
         with telling() as tell:
             found = judge_scenes(some, parts=parts, seeds=seeds, how=how, out=out,
                                  hear=tell)  # fmt: skip
-        leave(found, _tables(found, f"{len(some)} photographs, {_times(seeds)}"), json, out)
+        leave(found, _tables(found, f"{len(some)} photographs, {count_of(seeds, 'seed')}"), json, out)
 
 
 @app.command("movies")
@@ -173,9 +171,9 @@ def _review_tables(found: Sequence[Any], reviews: int, seeds: int) -> Iterator[T
     from regard.judging.people.reviews import ERASED
 
     erased = [one for one in found if one.unit in ERASED]
-    yield from _tables([one for one in found if one not in erased], f"{reviews} reviews, {_times(seeds)}")
+    yield from _tables([one for one in found if one not in erased], f"{reviews} reviews, {count_of(seeds, 'seed')}")
     if erased:
-        yield from _tables(erased, f"{erased[0].n} reviews, {_times(1)}")
+        yield from _tables(erased, f"{erased[0].n} reviews, {count_of(1, 'seed')}")
 
 
 @app.command("sst")
@@ -210,4 +208,4 @@ def sst(
             found = judge_joint(task, read, seeds=seeds, out=out, held=min(500, len(read) // 3),
                                 how=Classifying(weight=weight, device=device),
                                 hear=tell)  # fmt: skip
-        leave(found, _tables(found, f"{len(task.train)} sentences to learn from, {_times(seeds)}"), json, out)
+        leave(found, _tables(found, f"{len(task.train)} sentences to learn from, {count_of(seeds, 'seed')}"), json, out)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from regard.core.words import count_of
+
 from .bars import telling
 from .findings import leave
 from .listing import Listing
@@ -58,7 +60,7 @@ def sst(
             stop("--steps seeds compares seeds with each other: it needs --seeds 2 or more.")
         with telling() as tell:
             found = reproduce(out, seeds=seeds, steps=chosen, every=every, device=device, hear=tell)
-        leave(found, _tables(found, f"SST over {seeds} seed{'s' * (seeds > 1)}"), json, out)
+        leave(found, _tables(found, f"SST over {count_of(seeds, 'seed')}"), json, out)
 
 
 def _tables(found: "Sequence[Finding]", title: str) -> Iterator[Table]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from regard.core.words import count_of
+
 from .bars import counting, numbers_of, telling
 from .listing import Listing
 from .telling import Device, check_folder, extra, stop, told
@@ -63,7 +65,7 @@ def gat(
             found = _counted(partial(accuracies, out=out), task, seeds, SAYS, ("gat",) if alone else tuple(SAYS))
         except RuntimeError as problem:  # a device that is not there
             stop(str(problem))
-        title = f"{task.name}: test accuracy in %, {seeds} seed{'s' * (seeds > 1)}, public split"
+        title = f"{task.name}: test accuracy in %, {count_of(seeds, 'seed')}, public split"
         if not _as_json(json, data.value, seeds, found):
             Console().print(accuracy_table(title, found, SAYS, "the paper's", beside_the_paper))
 
@@ -94,7 +96,7 @@ def acm_networks(
             stop(f"--kind {unknown}: expected one of {', '.join(says)}.")
         task = acm(labels)
         found = _counted(typed_accuracies, task, seeds, says, kind or tuple(says))
-        title = f"{task.name}: test accuracy in %, {seeds} seed{'s' * (seeds > 1)}, one recipe for all"
+        title = f"{task.name}: test accuracy in %, {count_of(seeds, 'seed')}, one recipe for all"
         if not _as_json(json, task.name, seeds, found):
             Console().print(accuracy_table(title, found, says, "validation", on_validation))
             Console().print(NOT_COMPARABLE, highlight=False)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from regard.core.words import count_of
+
 if TYPE_CHECKING:
     from regard.models.accuracy import Accuracy
     from regard.models.tasks.comparing import Comparison
@@ -42,7 +44,7 @@ def comparison_tables(found: "Comparison") -> list[Table]:
     """Numbers by measure; and the main number by length of the input, where that was asked."""
     measures, seeds = found.experiment.measures, len(found.rows[0].results)
     small = ", small setting" if found.experiment.small else ""
-    table = Table(title=f"{found.task}: test, {seeds} seed{'s' * (seeds > 1)}{small}")
+    table = Table(title=f"{found.task}: test, {count_of(seeds, 'seed')}{small}")
     table.add_column("attention", overflow="fold")
     for measure in measures.values():
         table.add_column(measure.says, justify="right")

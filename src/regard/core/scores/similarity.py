@@ -29,12 +29,12 @@ class _Squared(torch.autograd.Function):
         return torch.linalg.vector_norm(x, dim=-1, dtype=torch.float32).square()
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
         return (x * (2 * grad).unsqueeze(-1)).to(x.dtype)
 
     @staticmethod
-    def jvp(ctx: Any, tangent: Tensor) -> Tensor:  # type: ignore[override]
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
         return 2 * (wide(x) * tangent).sum(-1)
 
@@ -44,7 +44,7 @@ def _squared(x: Tensor) -> Tensor:
     plain = torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
     if plain or x.dtype.itemsize > 2:  # a compiler joins these by itself, and knows no Function with a jvp
         return wide(x).square().sum(-1)
-    return _Squared.apply(x)  # type: ignore[no-any-return]
+    return _Squared.apply(x)
 
 
 def _before_softplus(x: float) -> float:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from ...core.words import count_of
 from ...models.tasks.experiment import Measure
 from ..results import Results
 from ..statistics import Comparison, seeds_for, smallest_p
@@ -31,9 +32,9 @@ def says(one: Comparison, measure: Measure) -> str:
         size = number(abs(one.difference.value or 0.0), measure)
         return (f"{one.variant} is {one.verdict} than {one.baseline} on {one.task} by {size} ({measure.says}"
                 f"{_ends(one, measure)}); significant, p {_is(one.adjusted)} after Holm's correction for "
-                f"{_count(one.comparisons, 'comparison')}, {one.seeds} seeds.")  # fmt: skip
+                f"{count_of(one.comparisons, 'comparison')}, {one.seeds} seeds.")  # fmt: skip
     signed = number(one.difference.value, measure, True)  # no word tells the direction, so the sign of the table does
-    seen = (f"in the mean of {_count(one.seeds, 'seed')} the difference is {signed} ({measure.says}"
+    seen = (f"in the mean of {count_of(one.seeds, 'seed')} the difference is {signed} ({measure.says}"
             f"{_ends(one, measure, True)})")  # fmt: skip
     if one.verdict == "not tested":
         return f"{where}: {seen}; this metric was not tested."
@@ -101,7 +102,3 @@ def _share(more: float) -> str:
 def _is(p: float) -> str:
     said = probability(p)
     return said if said.startswith("<") else f"= {said}"
-
-
-def _count(n: int, word: str) -> str:
-    return f"{n} {word}{'s' * (n != 1)}"

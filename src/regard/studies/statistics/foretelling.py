@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from ...core.words import count_of
 from .power import smallest_effect
 from .sign_flip import seeds_for, smallest_p
 
@@ -30,7 +31,7 @@ class Foretold:
 
     @property
     def says(self) -> str:
-        count = f"{_count(self.seeds, 'seed')} and {_count(self.comparisons, 'comparison')} with the baseline"
+        count = f"{count_of(self.seeds, 'seed')} and {count_of(self.comparisons, 'comparison')} with the baseline"
         least = f"{count}: the smallest p after Holm's correction is {_small(self.smallest)}"
         if not self.reachable:
             more = "compare fewer variants" if self.needed is None else f"it takes {self.needed} seeds"
@@ -47,10 +48,6 @@ def foretell(seeds: int, comparisons: int, alpha: float = 0.05) -> Foretold:
     least = smallest_p(seeds, comparisons)
     return Foretold(seeds, comparisons, alpha, least, least <= alpha, seeds_for(comparisons, alpha),
                     smallest_effect(seeds, comparisons, alpha))  # fmt: skip
-
-
-def _count(n: int, word: str) -> str:
-    return f"{n} {word}{'s' * (n != 1)}"
 
 
 def _small(p: float) -> str:
