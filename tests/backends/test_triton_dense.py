@@ -210,15 +210,15 @@ def test_columns_of_a_bias_are_as_exact_as_fp32_and_say_what_is_endless():
 class Closing(Score):
     """A dot product with a bias of keys that was given."""
 
-    def __init__(self, bias):
+    def __init__(self, bias, scale=0.25):
         super().__init__()
-        self.bias = bias
+        self.bias, self.scale = bias, scale
 
     def forward(self, q, k):
-        return (q @ k.mT).float() / 4 + self.bias
+        return (q.float() @ k.float().mT) * self.scale + self.bias
 
     def lower(self, q, k):
-        return Lowered(Dot(flat(q), flat(k), 0.25), self.bias)
+        return Lowered(Dot(flat(q), flat(k), self.scale), self.bias)
 
 
 @pytest.mark.parametrize("closed", [[3, 69], list(range(70))])
@@ -228,6 +228,16 @@ def test_a_key_whose_bias_is_endless_has_no_weight_whether_some_or_all(closed):
     bias[0, closed] = -float("inf")
     out = TritonDense().run(make_plan(q, k, v, Closing(bias))).out
     assert_close(out, attend(q, k, v, Closing(bias), backend="reference").out, rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize("scale", [-0.25, 0.0, 1e-40, 1e-6, 1e6])
+def test_a_bias_beside_a_product_of_any_scale(scale):
+    """Columns are divided by it: where that cannot be, numbers are added."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 1, n, 16).bfloat16() for n in (5, 40, 40))
+    score = Closing(torch.randn(1, 40), scale)
+    out = TritonDense().run(make_plan(q, k, v, score)).out
+    assert_close(out, attend(q, k, v, score, backend="reference").out, rtol=0, atol=0.02)
 
 
 def test_heads_that_share_keys_share_their_bias():

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 DOT, TANH, LEAKY, ABS = range(4)
 LOG2E = 1.4426950408889634
+SMALLEST = 2.0**-60  # scale that a bias is divided by: beyond it quotients may be endless
 PARTS = 32  # of a head, whose largest numbers are found apart
 NEAR, FAR = tl.constexpr(14.0), tl.constexpr(43.0)  # bounds of |x| + |y|, and of either
 LIFT, LEAST = tl.constexpr(2.0**-31), tl.constexpr(2.0**-22)  # 2^-FADED
@@ -250,7 +251,7 @@ class Tables:
             self.own = in_unit(call.row_bias, call.unit, 1)
         if call.key_bias is None:
             return
-        if columns and call.scale > 0 and call.v.dtype != torch.float32:
+        if columns and call.scale > SMALLEST and call.v.dtype != torch.float32:
             self.columns = in_columns(call.key_bias, 1 / call.scale)
         if backward or self.columns is None:
             self.keys = in_unit(call.key_bias, call.unit, call.group)
