@@ -19,8 +19,8 @@ pytest.importorskip("triton")
 
 from regard.backends import triton_dense_call as call
 from regard.backends import triton_dense_launch as launches
+from regard.backends.triton_bias import in_columns
 from regard.backends.triton_ranges import CHANGING
-from regard.backends.triton_tables import in_columns
 
 HEADS, WIDTH, VALUES, KEYS = 1, 6, 5, 37  # small: the interpreter takes a millisecond for each line of a kernel
 SCORES = {
@@ -205,9 +205,9 @@ def test_a_bias_of_keys_in_sixteen_bits_is_added_by_the_product(score, where):
 
 def test_columns_of_a_bias_are_as_exact_as_fp32_and_say_what_is_endless():
     bias = torch.randn(3, 200, generator=torch.Generator().manual_seed(0)) * torch.logspace(-6, 6, 200)
-    bias[0, 3], bias[1, 7] = -float("inf"), 0.0
+    bias[0, 3], bias[1, 7], bias[2, 9] = -float("inf"), 0.0, 3.4e38
     columns = in_columns(bias, 3.0).double()
-    assert_close(columns[:, :-1, :3].sum(-1), 3.0 * bias.double(), rtol=2**-23, atol=0)
+    assert_close(columns[:, :-1, :3].sum(-1), (3.0 * bias).double(), rtol=2**-23, atol=0)
     assert not columns[:, :-1, 3:].any()
     assert columns[:, -1].tolist() == [[1.0] * 3 + [0.0] * 13] * 3
 

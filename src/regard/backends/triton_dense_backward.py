@@ -10,6 +10,7 @@ Where several heads of queries share keys, a program of keys walks over those he
 import triton
 import triton.language as tl
 
+from .triton_bias import bias_of, ones_for
 from .triton_dense_parts import (
     average,
     averaged_parts,
@@ -24,7 +25,7 @@ from .triton_dense_parts import (
     received,
     rows_of,
 )
-from .triton_dense_tile import LN2, LOG2E, bell, bias_of, ones_for, tile
+from .triton_dense_tile import LN2, LOG2E, bell, tile
 from .triton_dense_weights import pulled, weights
 from .triton_launch import launched
 from .triton_noise import or_dropped, uniform

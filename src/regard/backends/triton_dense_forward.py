@@ -7,8 +7,9 @@ sparse alignments from `triton_slots` and `triton_threshold`.
 import triton
 import triton.language as tl
 
+from .triton_bias import bias_of, ones_for, with_columns
 from .triton_dense_parts import average, averaged_parts, averages, parted, product, put_averages, rows_of, times
-from .triton_dense_tile import LN2, LOG2E, bell, bias_of, block_of, ones_for, opened, row_side, tile, with_columns
+from .triton_dense_tile import LN2, LOG2E, bell, block_of, opened, row_side, tile
 from .triton_dense_weights import slopes, weights
 from .triton_launch import launched
 from .triton_noise import or_dropped, uniform

@@ -3,13 +3,13 @@
 import triton
 import triton.language as tl
 
+from .triton_bias import with_columns
 from .triton_dense_parts import numbers_of, product, rows_of
 from .triton_pairs import above, beside, flat, pair_scores, places_in
 from .triton_ranges import allowed
 
 LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
-WIDE = tl.constexpr(16)  # columns that a tensor core takes at once
 
 
 @triton.jit
@@ -63,38 +63,6 @@ def opened(
             may = may & (above(j, DEEP) >= beside(low, DEEP)) & (above(j, DEEP) < beside(high, DEEP))
         s = tl.where(may, s, -float("inf"))
     return s
-
-
-@triton.jit
-def bias_of(BIAS, g, shared, m, BIASED: tl.constexpr):
-    """Where a head's biases of keys begin: numbers (g, m), or columns (heads of keys, m + 1, WIDE)."""
-    if BIASED == 2:
-        return BIAS + shared * (m + 1) * WIDE
-    else:
-        return BIAS + g * m
-
-
-@triton.jit
-def ones_for(BIAS, m, BM: tl.constexpr, BIASED: tl.constexpr):
-    """What the columns of keys are multiplied with. It is read from memory: made in registers, it would keep tensor
-    cores waiting, since those of a product may not be written to while it runs."""
-    if BIASED == 2:
-        return tl.load(BIAS + m * WIDE + tl.zeros([BM, 1], tl.int32) + tl.arange(0, WIDE)[None, :])
-    else:
-        return 0.0
-
-
-@triton.jit
-def with_columns(
-    s, ones, COLUMNS, first, total, BN: tl.constexpr, WHOLE: tl.constexpr, INTERPRETED: tl.constexpr
-):  # fmt: skip
-    """Products with a bias of each key, which tensor cores add: a number a pair would be read, and added, by each
-    thread."""
-    columns = tl.trans(rows_of(COLUMNS, first + tl.arange(0, BN), total, WIDE, WIDE, WHOLE))
-    if INTERPRETED:
-        return s + product(ones, columns, "ieee", INTERPRETED)
-    else:
-        return tl.dot(ones, columns, s)
 
 
 @triton.jit

@@ -18,6 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from .triton_again import fresh
+from .triton_bias import SMALLEST, in_columns, in_unit
 from .triton_launch import launched
 from .triton_pairs import PAD
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 DOT, TANH, LEAKY, ABS = range(4)
 LOG2E = 1.4426950408889634
-SMALLEST = 2.0**-60  # scale that a bias is divided by: beyond it quotients may be endless
 PARTS = 32  # of a head, whose largest numbers are found apart
 NEAR, FAR = tl.constexpr(14.0), tl.constexpr(43.0)  # bounds of |x| + |y|, and of either
 LIFT, LEAST = tl.constexpr(2.0**-31), tl.constexpr(2.0**-22)  # 2^-FADED
@@ -183,50 +183,6 @@ def in_parts(v: Tensor) -> Tensor:
     if v.numel():
         parts_kernel[(triton.cdiv(v.numel(), 2048),)](v, parts, v.numel(), SOME=2048)
     return parts
-
-
-@launched
-@triton.jit(do_not_specialize=FOLLOWING)
-def unit_kernel(X, OUT, n, group, unit, SOME: tl.constexpr):
-    """OUT (g, n) = unit X (g / group, n)"""
-    at, g = tl.program_id(0) * SOME + tl.arange(0, SOME), tl.program_id(1).to(tl.int64)
-    x = tl.load(X + g // group * n + at, mask=at < n, other=0.0).to(tl.float32)
-    tl.store(OUT + g * n + at, x * unit, mask=at < n)
-
-
-def in_unit(x: Tensor, unit: float, group: int) -> Tensor:
-    """A bias (g / group, n) in the unit of scores, for each of the heads that share it: (g, n) fp32."""
-    g, n = x.shape[0] * group, x.shape[1]
-    out = fresh((g, n), x.device)
-    if out.numel():
-        unit_kernel[triton.cdiv(n, 1024), g](x.contiguous(), out, n, group, float(unit), SOME=1024)
-    return out
-
-
-@launched
-@triton.jit(do_not_specialize=FOLLOWING)
-def columns_kernel(X, OUT, m, share, SOME: tl.constexpr, WIDE: tl.constexpr):
-    """OUT (g, m + 1, WIDE) = three parts of share X (g, m), then zeros; what they are multiplied with in the last."""
-    j, g = tl.program_id(0) * SOME + tl.arange(0, SOME), tl.program_id(1).to(tl.int64)
-    x = tl.load(X + g * m + j, mask=j < m, other=0.0).to(tl.float32) * share
-    endless = tl.abs(x) == float("inf")
-    x1 = x.to(tl.bfloat16)
-    rest = tl.where(endless, 0.0, x - x1.to(tl.float32))
-    x2 = rest.to(tl.bfloat16)
-    x3 = (rest - x2.to(tl.float32)).to(tl.bfloat16)
-    d = tl.arange(0, WIDE)[None, :]
-    parts = tl.where(d == 0, x1[:, None], tl.where(d == 1, x2[:, None], tl.where(d == 2, x3[:, None], 0.0)))
-    parts = tl.where((j == m)[:, None], tl.where(d < 3, 1.0, 0.0), parts)
-    tl.store(OUT + (g * (m + 1) + j)[:, None] * WIDE + d, parts.to(tl.bfloat16), mask=(j <= m)[:, None])
-
-
-def in_columns(x: Tensor, share: float) -> Tensor:
-    """A bias of keys (g, m), times share, as columns that a product adds to the scores: (g, m + 1, 16) bfloat16."""
-    g, m = x.shape
-    out = fresh((g, m + 1, 16), x.device, torch.bfloat16)
-    if g:
-        columns_kernel[triton.cdiv(m + 1, 128), g](x.contiguous(), out, m, float(share), SOME=128, WIDE=16)
-    return out
 
 
 class Tables:
