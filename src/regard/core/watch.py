@@ -26,32 +26,37 @@ def watch(source: "Plan | Problem") -> Watched:
     """Tensors that a later in-place change would make this map lie about."""
     named: list[tuple[str, Tensor]] = []
     if isinstance(source, Problem):
-        named += _tensors(source, "")
+        _collect(source, "", named)
     else:
-        named += [("q", source.q), ("k", source.k), *_tensors(source.edge_key, "over.key")]
+        named += [("q", source.q), ("k", source.k)]
+        _collect(source.edge_key, "over.key", named)
         if source.lowered:  # projections are made; biases, tables and read-outs may be the parameters themselves
-            named += _tensors(source.problem, "")
+            _collect(source.problem, "", named)
         else:
-            named += _tensors(source.over, "over")
+            _collect(source.over, "over", named)
             named += _of_module(source.score, "score") + _of_module(source.align, "align")
     return tuple([(name, x, x._version) for name, x in named if not x.is_inference()])
 
 
-def _tensors(value: Any, path: str) -> list[tuple[str, Tensor]]:
-    """The tensors of a plan's part, each with where it stands."""
+def _collect(value: Any, path: str, named: list[tuple[str, Tensor]]) -> None:
+    """The tensors of a plan's part, each with where it stands. This runs in every call: a list for each part, of which
+    most are constants, took longer than all the rest of it."""
     if isinstance(value, Tensor):
-        return [(_NAMED.get(path, path), value)]
-    if isinstance(value, Spec):
-        parts = [(name, part) for name, part in value.fields_of() if type(part) not in _PLAIN]
-        return [found for name, part in parts for found in _tensors(part, f"{path}.{name}".strip("."))]
-    if isinstance(value, tuple):
-        return [found for part in value for found in _tensors(part, path)]
-    if isinstance(value, Opaque):
-        return [("q", value.a), ("k", value.b), *_of_module(value.score, "score"), *_tensors(value.edge, "over.key")]
-    return []
+        named.append((_NAMED.get(path, path), value))
+    elif isinstance(value, Spec):
+        for name in value.kept:
+            part = getattr(value, name)
+            if type(part) not in _PLAIN:
+                _collect(part, f"{path}.{name}" if path else name, named)
+    elif isinstance(value, tuple):
+        for part in value:
+            _collect(part, path, named)
+    elif isinstance(value, Opaque):
+        named += [("q", value.a), ("k", value.b), *_of_module(value.score, "score")]
+        _collect(value.edge, "over.key", named)
 
 
-_PLAIN = (type(None), bool, int, float, str)  # most of what a plan is made of: not asked twice
+_PLAIN = frozenset((type(None), bool, int, float, str))  # most of what a plan is made of: not asked twice
 _NAMED = {"score.core.a": "q", "score.core.b": "k"}
 
 
