@@ -148,7 +148,7 @@ def test_no_forward_is_kept_for_its_gradient_while_a_graph_is_recorded():
 
 def test_without_a_gpu_it_says_so():
     if torch.cuda.is_available():
-        pytest.skip("There is a GPU here.")
+        pytest.skip("There is a GPU here: what is said without one is not.")
     with pytest.raises(OSError, match="no CUDA device"):
         main("entmax")
     with pytest.raises(ValueError, match="--parts enmtax: expected additive"):

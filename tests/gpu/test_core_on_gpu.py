@@ -25,7 +25,7 @@ from regard import (
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, and this machine has none"),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="This machine has no CUDA device."),
 ]
 B, H, N, M, D = 2, 4, 5, 7, 6
 

@@ -10,7 +10,7 @@ from regard.nn import EdgeGATConv, GATConv, GATv2Conv, HGTConv, RGATConv, Simple
 DEVICE = "cuda"
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, and this machine has none"),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="This machine has no CUDA device."),
 ]
 N, E, F, D, R = 30, 200, 6, 3, 4
 METADATA = (

@@ -5,7 +5,10 @@ import torch
 
 from regard import Causal, attend
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="This machine has no CUDA device."),
+]
 
 
 def both(q, k, v, dout, align="entmax15"):

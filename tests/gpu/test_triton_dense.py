@@ -7,7 +7,10 @@ from regard import Causal, Mask, Padding, Segments, Window, attend, plan
 from regard.core.alignments import LocalPredictive
 from regard.core.scores import Additive, GATv2, Gaussian, ScaledDot
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="This machine has no CUDA device."),
+]
 
 SCORES = {
     "dot": lambda d: ScaledDot(),

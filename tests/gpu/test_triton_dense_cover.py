@@ -14,7 +14,10 @@ from torch._dynamo.utils import counters
 from regard import Causal, Entmax, Mask, Padding, Segments, Sigmoid, TopK, Window, attend
 from regard.core.scores import GAT, Additive, Cosine, GATv2, Gaussian, General, Laplace, ScaledDot, Trilinear
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="This machine has no CUDA device."),
+]
 
 FACTORS = {
     "score": {

@@ -9,7 +9,7 @@ from regard import GAT, Edges, TopK, attend
 DEVICE = "cuda"
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, and this machine has none"),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="This machine has no CUDA device."),
 ]
 
 

@@ -7,7 +7,10 @@ from tests.gpu.test_triton_dense import structure, within_twice
 from regard import SoftCap, attend
 from regard.core.scores import Additive, Dot, Gaussian
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="This machine has no CUDA device."),
+]
 
 SCORES = {
     "tanh": lambda d: Additive(d, d, d, heads=3, features=True),

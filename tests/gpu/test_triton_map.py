@@ -7,7 +7,10 @@ from regard import Causal, Mask, Padding, Window, attend
 from regard.backends.triton_map import read_of
 from regard.bench.dense.beside import kernels_compiled
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="This machine has no CUDA device."),
+]
 
 
 def structures(m):

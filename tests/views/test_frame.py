@@ -53,7 +53,7 @@ def test_words_of_a_title_and_of_facts_are_letters_and_a_body_is_left_as_it_is()
     assert "<footer" not in framed("a", "b")
 
 
-@pytest.mark.skipif(not THEME.exists(), reason="the sources of the front end are not here")
+@pytest.mark.skipif(not THEME.exists(), reason="The sources of the front end are not in an installed package.")
 def test_the_colours_of_pages_are_those_of_the_components():
     def colours(text):
         light, dark = text.split("@media (prefers-color-scheme: dark)")[:2]

@@ -179,8 +179,7 @@ def given(call: Call, tables: Tables, sizes: dict[str, Any]) -> tuple[Any, ...]:
     """Grid, vectors, marks and numbers of a forward kernel."""
     a, (g, n, _), m = call.a, call.a.shape, call.b.shape[1]
     (left, right), scale, strides = where(call)
-    bias = tables.keys if tables.columns is None else tables.columns
-    bounds = (tables.own, bias, call.ranges.lengths, call.ranges.keep, call.low, call.high)
+    bounds = (tables.own, tables.bias, call.ranges.lengths, call.ranges.keep, call.low, call.high)
     marks = (tables.readout, tables.modes, *(or_other(x, a) for x in bounds))
     numbers = (n, m, left, right, scale, *strides, *tables.strides)
     return (-(-n // sizes["BM"]), g), (a, call.b, *tables.across), marks, numbers

@@ -169,17 +169,16 @@ def backward(
             sizes = sizes_of(call, tables, "keys")
         both = [pair if side == 0 else pair[::-1] for pair in (tables.across, tables.along, values)]
         lines = tables.strides if side == 0 else tables.strides[::-1]
-        bias = (keys if tables.columns is None else tables.columns, own)[side]
         sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": tables.biased if side == 0 else own is not None}
         lists = listed(call, live, (left, right), side == 1)
         blocks = -(-x.shape[1] // sizes["BM"])
         for first in range(0, blocks, programs or blocks):
             pull_kernel[min(programs or blocks, blocks - first) * parts, x.shape[0]](
                 x, y, *both[0], *both[1], tables.readout, readout, tables.modes,
-                or_other((own, keys)[side], a), or_other(bias, a), *both[2], t, delta, norm, mean, *lists,
-                lengths, keep, *(or_other(x, a) for x in spans[side]), seed, or_other(call.centre, a), scratch, others,
-                totals, (da, db)[side], dv, (by_row, by_key)[side], reads, moved, first, n, m, parts, reach, left,
-                right, scale, call.narrow * LOG2E, call.dropout, bend, linear, *strides, *lines, call.power,
+                or_other((own, keys)[side], a), or_other((tables.bias, own)[side], a), *both[2], t, delta, norm, mean,
+                *lists, lengths, keep, *(or_other(x, a) for x in spans[side]), seed, or_other(call.centre, a), scratch,
+                others, totals, (da, db)[side], dv, (by_row, by_key)[side], reads, moved, first, n, m, parts, reach,
+                left, right, scale, call.narrow * LOG2E, call.dropout, bend, linear, *strides, *lines, call.power,
                 BELL=call.centre is not None, CHOSEN=chosen is not None, ALIGN=call.align, KEYS=side == 1,
                 READ=read and (side == 0 or programs > 0), BOTH=programs > 0, GROUPED=call.group > 1,
                 DROPPED=call.seed is not None, NORMED=normed, SUMMED=summed and (side == 1 or not zero),

@@ -217,6 +217,11 @@ class Tables:
         """How keys are biased, seen from queries: 0 not, 1 by numbers, 2 by columns."""
         return 2 if self.columns is not None else int(self.keys is not None)
 
+    @property
+    def bias(self) -> Tensor | None:
+        """That bias."""
+        return self.keys if self.columns is None else self.columns
+
     def _pairs(self, call: "Call", backward: bool) -> None:
         a, b = call.a, call.b
         (g, n, d), (shared, m, _) = a.shape, b.shape

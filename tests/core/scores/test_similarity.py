@@ -197,3 +197,5 @@ def test_squares_of_sixteen_bits_are_those_of_fp32_with_their_gradients() -> Non
         along = torch.autograd.forward_ad.unpack_dual(_squared(dual)).tangent
     assert_close(along, 2 * x.float().sum(-1), rtol=1e-5, atol=1e-4)
     assert_close(torch.func.vmap(_squared)(x), out.detach(), rtol=1e-6, atol=0)
+    assert_close(torch.func.grad(lambda x: (_squared(x) * pull).sum())(x), first.detach())
+    assert_close(torch.func.jvp(_squared, (x,), (torch.ones_like(x),))[1], along)

@@ -22,11 +22,16 @@ def _unit(x: Tensor, eps: float) -> Tensor:
 class _Squared(torch.autograd.Function):
     """Of 16 bits: one pass over x, and two for its gradient; squares of a copy in fp32 take three and five."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.save_for_forward(x)
+    def forward(x: Tensor) -> Tensor:
         return torch.linalg.vector_norm(x, dim=-1, dtype=torch.float32).square()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
@@ -41,8 +46,7 @@ class _Squared(torch.autograd.Function):
 
 def _squared(x: Tensor) -> Tensor:
     """|x|^2 of each vector, in fp32 or better."""
-    plain = torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None
-    if plain or x.dtype.itemsize > 2:  # a compiler joins these by itself, and knows no Function with a jvp
+    if x.dtype.itemsize > 2 or torch.compiler.is_compiling():  # which joins these by itself, and knows no jvp
         return wide(x).square().sum(-1)
     return _Squared.apply(x)
 
