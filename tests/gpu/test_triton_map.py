@@ -3,9 +3,11 @@
 import pytest
 import torch
 
-from regard import Causal, Mask, Padding, Window, attend
-from regard.backends.triton_map import read_of
+from regard import Causal, Entmax, Mask, Padding, Segments, SoftCap, TopK, Window, attend, scores
+from regard.backends.triton_map_read import read_of
 from regard.bench.dense.beside import kernels_compiled
+from regard.core import registry
+from regard.core.alignments import Gumbel, Hard, LocalPredictive
 
 pytestmark = [
     pytest.mark.gpu,
@@ -19,6 +21,7 @@ def structures(m):
         "causal": Causal("end"),
         "window": Causal("end") & Window(100, 7, align="end"),
         "padded": Padding(torch.tensor([m, m // 3], device="cuda")),
+        "segments": Segments(torch.arange(m, device="cuda") // 90) & Causal(),
         "keys": Causal("end") & Mask(keep=(torch.arange(m, device="cuda") > 50)[None, None, None]),
     }
 
@@ -37,7 +40,7 @@ def test_cells_are_those_of_the_weights(where, n, m, d, dtype):
     over = structures(m)[where]
     for cell in (8, 32, 128):
         amap = attend(q, k, k, over=over).map
-        assert read_of(amap.live, amap.slab) is not None
+        assert read_of(amap.live, amap.slab, amap.state) is not None
         mine, true = (x.pyramid(cell)[0] for x in (amap, exact(q, k, "softmax", over)))
         for name in ("mass", "peak", "count"):
             near(getattr(mine, name), getattr(true, name))
@@ -58,6 +61,52 @@ def test_statistics_tiles_and_what_is_found_are_those_of_the_weights(align, wher
     mine.pyramid(16)
     threshold = float(w.max()) / 2
     assert torch.equal(mine.find(threshold).where, (w > threshold).nonzero())
+
+
+CASES = [
+    (lambda: scores.Additive(48, heads=3), "softmax", "causal"),
+    (lambda: scores.Additive(48, heads=3), "sigmoid", "padded"),
+    (lambda: scores.Additive(48, heads=3), "entmax15", "window"),
+    (lambda: scores.Additive(48, heads=3), TopK(5), "full"),
+    (lambda: scores.Additive(48, width=70, heads=3, activation="leaky_relu"), Entmax(1.3), "keys"),
+    (lambda: scores.Additive(48, heads=3, activation="relu"), "relu", "segments"),
+    (lambda: "laplace", "softmax", "segments"),
+    (lambda: "laplace", Hard(), "causal"),
+    (lambda: "gaussian", LocalPredictive(20), "padded"),
+    (lambda: "gaussian", Gumbel(0.5), "full"),
+    (lambda: scores.ScaledDot() | SoftCap(2.0), Gumbel(0.5, straight_through=True), "keys"),
+    (lambda: "scaled_dot", Entmax(1.4, learned=True, heads=3), "window"),
+    (lambda: "scaled_dot", Entmax(2.5), "full"),
+    (lambda: "scaled_dot", "uniform", "keys"),
+    (lambda: scores.Additive(features=True), "softmax", "causal"),
+    (lambda: scores.Additive(activation="identity", features=True) | SoftCap(5.0), "softmax", "padded"),
+    (lambda: scores.Dot(features=True), "sigmoid", "window"),
+    (lambda: scores.QueryFree(48, heads=3, features=48), "softmax", "keys"),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("score, align, where", CASES)
+def test_every_score_and_alignment_is_read_as_its_bands(score, align, where, dtype, monkeypatch):
+    torch.manual_seed(0)
+    q, k = (torch.randn(2, 3, 257, 48, device="cuda", dtype=dtype) for _ in range(2))
+    score, over = score(), structures(257)[where]
+    score = score.cuda() if isinstance(score, torch.nn.Module) else score
+    align = align.cuda() if isinstance(align, torch.nn.Module) else align
+    made = attend(q, k, k, score, align, over, sample=isinstance(align, (Hard, Gumbel)), seed=3).map
+    assert read_of(made.live, made.slab, made.state) is not None
+    mine = readings(made)
+    monkeypatch.setattr(registry, "readers", [])
+    made._pyramid = None
+    for one, other in zip(mine, readings(made), strict=True):
+        near(one, other)
+
+
+def readings(amap):
+    level = amap.pyramid(16)[0]
+    found = amap.find(0.02)
+    read = [level.mass, level.peak, level.count, amap.entropy(), amap.mass()]
+    return [*read, amap.tile(slice(100, 250), slice(3, 190)), found.where, found.weight]
 
 
 def near(mine, true):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..core.structures import Causal, Full, Mask, Padding, Structure, Window, shift_of
+from ..core.structures import Causal, Chosen, Full, Mask, Padding, Structure, Window, shift_of
 
 NO_BOUND = 1 << 30
 
@@ -34,6 +34,8 @@ def ranges_of(structure: Structure, n: int, m: int) -> Ranges | None:
             found = found._replace(lengths=part.lengths)
         elif isinstance(part, Mask) and part.keep.shape[2] == 1 and found.keep is None:
             found = found._replace(keep=part.keep[:, :, 0].expand(-1, -1, m).to(torch.uint8).contiguous())
+        elif isinstance(part, Chosen) and found.keep is None:
+            found = found._replace(keep=part.selected.view(-1, part.heads, m).to(torch.uint8).contiguous())
         else:
             return None
     return found

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..core.plan import Plan
-from ..core.structures import And, Around, Full, Segments
+from ..core.structures import And, Around, Full, Segments, Structure
 from .ranges import NO_BOUND, Ranges, ranges_of
 
 
@@ -37,7 +37,7 @@ class Spans:
 
 def spannable(plan: Plan) -> bool:
     """Whether the structure is ranges, with one kind of stretches at most."""
-    special, ranges = _parted(plan)
+    special, ranges = _parted(plan.over, plan.n, plan.m)
     if ranges is None or len(special) > 1:
         return False
     bounded = min(ranges.left, ranges.right) < NO_BOUND
@@ -54,13 +54,13 @@ def spannable(plan: Plan) -> bool:
 
 def moves(plan: Plan) -> bool:
     """Whether rows or keys change places."""
-    special, _ = _parted(plan)
+    special, _ = _parted(plan.over, plan.n, plan.m)
     return bool(special) and (isinstance(special[0], Around) or any(_order(x) is not None for x in _ids(special[0])))
 
 
 def spans_of(plan: Plan) -> Spans:
     """A spannable plan's structure as ranges and stretches."""
-    special, ranges = _parted(plan)
+    special, ranges = _parted(plan.over, plan.n, plan.m)
     assert ranges is not None
     if not special:
         return Spans(ranges)
@@ -73,19 +73,56 @@ def spans_of(plan: Plan) -> Spans:
     by_row, by_key = (_by_head(_order(x), plan) for x in (ids, keys))
     ids, keys = (x.expand(plan.batch, -1).repeat_interleave(plan.heads, 0) for x in (ids, keys))
     ids, keys = _gathered(ids, by_row).contiguous(), _gathered(keys, by_key).contiguous()
-    low, high = (torch.searchsorted(keys, ids, right=side).int() for side in (False, True))
+    low, high = _sought(keys, ids)
     if by_key is not None and (ranges.lengths is not None or ranges.keep is not None):
         ranges = _keys_moved(ranges, by_key, plan)
     return Spans(ranges, low, high, by_row, by_key)
 
 
-def _parted(plan: Plan) -> "tuple[list[Segments | Around], Ranges | None]":
-    parts = plan.over.parts()
+def stretches_of(
+    structure: Structure, batch: int, heads: int, n: int, m: int
+) -> tuple[Ranges, Tensor | None, Tensor | None] | None:
+    """Ranges and the stretches of rows that stay where they are, (batch x heads, n) int32 each; None where a structure
+    is nothing of the kind, or segments of keys are out of order."""
+    special, ranges = _parted(structure, n, m)
+    if ranges is None:
+        return None
+    low = high = None
+    for part in special:
+        found = _around(part, m) if isinstance(part, Around) else _segment(part, batch, heads)
+        if found is None:
+            return None
+        low = found[0] if low is None else torch.maximum(low, found[0])
+        high = found[1] if high is None else torch.minimum(high, found[1])
+    return ranges, low, high
+
+
+def _around(part: Around, m: int) -> tuple[Tensor, Tensor]:
+    middle = part.centre.floor().int()
+    return (middle - part.reach).clamp_min(0), (middle + part.reach + 1).clamp_max(m)
+
+
+def _segment(part: Segments, batch: int, heads: int) -> tuple[Tensor, Tensor] | None:
+    ids, keys = _ids(part)
+    if _order(keys) is not None:
+        return None
+    ids, keys = (x.expand(batch, -1).repeat_interleave(heads, 0) for x in (ids, keys))
+    return _sought(keys, ids)
+
+
+def _sought(keys: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the keys of each row's segment begin and end, of keys in order."""
+    low, high = (torch.searchsorted(keys, ids, right=side).int() for side in (False, True))
+    return low, high
+
+
+def _parted(structure: Structure, n: int, m: int) -> "tuple[list[Segments | Around], Ranges | None]":
+    parts = structure.parts()
     if not any(isinstance(part, (Segments, Around)) for part in parts):
-        return [], ranges_of(plan.over, plan.n, plan.m)
+        return [], ranges_of(structure, n, m)
     special = [part for part in parts if isinstance(part, (Segments, Around))]
     rest = [part for part in parts if not isinstance(part, (Segments, Around))]
-    return special, ranges_of(And(tuple(rest)) if rest else Full(), plan.n, plan.m)
+    return special, ranges_of(And(tuple(rest)) if rest else Full(), n, m)
 
 
 def _ids(segments: Segments) -> tuple[Tensor, Tensor]:

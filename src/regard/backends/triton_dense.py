@@ -56,13 +56,13 @@ class TritonDense(OnCuda):
         score, v = _shared(plan, type(plan.align) is Hard or spans.keys is not None)
         core = score.core
         assert isinstance(core, (Dot, Pair))
-        linear, bent, number = _bend(core)
+        linear, bent, number = bend_of(core)
         align, alpha, bias = _aligned(plan)
         readout = None
         if isinstance(core, Pair):
             assert core.readout is not None
-            readout = core.readout if isinstance(core.readout, Tensor) else core.a.new_full(
-                (core.a.shape[0], core.a.shape[2]), core.readout)  # fmt: skip
+            readout = core.readout if isinstance(core.readout, Tensor) else torch.full(
+                (core.a.shape[0], core.a.shape[2]), core.readout, device=core.a.device)  # fmt: skip
         parts = (number, core.scale if isinstance(core, Dot) else 1.0, linear, bent, readout)
         if type(plan.align) is Hard:
             return choose(plan, spans, parts)
@@ -126,7 +126,7 @@ def unfit_call(plan: Plan) -> list[str]:
 def _unfit_score(score: Lowered, d_v: int) -> list[str]:
     core, why = score.core, []
     plain = isinstance(core, Dot) or (
-        isinstance(core, Pair) and core.features is None and core.join == "add" and _bend(core)[2] >= 0
+        isinstance(core, Pair) and core.features is None and core.join == "add" and bend_of(core)[2] >= 0
     )
     if not plain or score.features is not None:
         return [f"It scores by a dot product or a pair with tanh, leaky ReLU or |x|; this is {core}."]
@@ -137,7 +137,7 @@ def _unfit_score(score: Lowered, d_v: int) -> list[str]:
     return why
 
 
-def _bend(core: Any) -> tuple[float, float, int]:
+def bend_of(core: Any) -> tuple[float, float, int]:
     if isinstance(core, Dot):
         return 0.0, 0.0, 0
     if core.act == "tanh":

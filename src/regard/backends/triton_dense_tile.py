@@ -21,6 +21,23 @@ def block_of(n, heads, BM: tl.constexpr):
 
 
 @triton.jit
+def products(
+    x, XT, YT, Y, R, mode, COLUMNS, i0, first, total, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
+    WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BIASED: tl.constexpr, WHOLE: tl.constexpr,
+    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr, ones=0.0,
+):  # fmt: skip
+    """What vectors x and those from `first` on say of each other, (BM, BN): a dot's without its scale."""
+    if CORE == 0:
+        y = rows_of(Y, first + tl.arange(0, BN), total, D, DP, WHOLE)
+        s = product(x, tl.trans(y), PRECISION, INTERPRETED)
+        if BIASED == 2:
+            s = with_columns(s, ones, COLUMNS, first, total, BN, WHOLE, INTERPRETED)
+        return s
+    else:
+        return flat(pair_scores(XT, YT, R, mode, i0, first, WIDTH, CORE, 4, BM, BN, INTERPRETED), BM, BN)
+
+
+@triton.jit
 def tile(
     x, XT, YT, Y, R, mode, own, BIAS, KEEP, low, high, i0, first, rows, columns, total, left, right, scale, stride_x,
     stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr,
@@ -31,14 +48,10 @@ def tile(
 
     rows and columns bound what may be seen, total is the length of the table Y.
     """
+    s = products(x, XT, YT, Y, R, mode, BIAS, i0, first, total, CORE, D, DP, WIDTH, BM, BN, BIASED, WHOLE, PRECISION,
+                 INTERPRETED, ones)  # fmt: skip
     if CORE == 0:
-        y = rows_of(Y, first + tl.arange(0, BN), total, D, DP, WHOLE)
-        s = product(x, tl.trans(y), PRECISION, INTERPRETED)
-        if BIASED == 2:
-            s = with_columns(s, ones, BIAS, first, total, BN, WHOLE, INTERPRETED)
         s *= scale
-    else:
-        s = flat(pair_scores(XT, YT, R, mode, i0, first, WIDTH, CORE, 4, BM, BN, INTERPRETED), BM, BN)
     return opened(s, i0 + tl.arange(0, BM), own, BIAS, KEEP, low, high, first, rows, columns, total, left, right, False,
                   BN, OWNED, BIASED, KEPT, SPANNED, WHOLE)  # fmt: skip
 
@@ -56,13 +69,23 @@ def opened(
     if BIASED == 1:
         s += above(numbers_of(BIAS, j, total, 0.0, WHOLE), DEEP)
     if not WHOLE:
-        may = allowed(beside(i, DEEP), above(j, DEEP), rows, columns, left, right)
-        if KEPT:
-            may = may & above(tl.load(KEEP + j, mask=j < total, other=0) > 0, DEEP)
-        if SPANNED:
-            may = may & (above(j, DEEP) >= beside(low, DEEP)) & (above(j, DEEP) < beside(high, DEEP))
+        may = meeting(beside(i, DEEP), above(j, DEEP), KEEP, beside(low, DEEP), beside(high, DEEP), rows, columns,
+                      total, left, right, KEPT, SPANNED)  # fmt: skip
         s = tl.where(may, s, -float("inf"))
     return s
+
+
+@triton.jit
+def meeting(
+    i, j, KEEP, low, high, rows, columns, total, left, right, KEPT: tl.constexpr, SPANNED: tl.constexpr
+):  # fmt: skip
+    """Which pairs of i and j, beside each other, may meet: within ranges, the keys' mask and the stretch of i."""
+    may = allowed(i, j, rows, columns, left, right)
+    if KEPT:
+        may = may & (tl.load(KEEP + j, mask=j < total, other=0) > 0)
+    if SPANNED:
+        may = may & (j >= low) & (j < high)
+    return may
 
 
 @triton.jit

@@ -1,6 +1,7 @@
 """Launches of what is read off a map: one description of the map, one function for each reading."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -8,149 +9,186 @@ import triton
 from torch import Tensor
 
 from .ranges import Ranges
-from .triton_map_kernels import cells_kernel, entropy_kernel, mass_kernel, tau_kernel, weights_kernel
+from .triton_dense_call import or_other
+from .triton_launch import INTERPRETED
+from .triton_map_kernels import CELLS, ENTROPY, NOTHING, keys_kernel, rows_kernel, tile_kernel
+from .triton_tables import DOT, LOG2E, Tables
 
-LOG2E = 1.4426950408889634
-WARPS, STAGES = 4, 3
+STAGES = 3
 ROOM = 160 * 1024  # bytes of shared memory that tiles of vectors may take
-SMALL = 64  # rows and columns of a tile whose weights are written
+SMALL = 64  # rows and columns of a tile whose weights are written, or of pairs
 
 
 @dataclass(eq=False)
 class Read:
-    """Some heads of a map: s = scale a . b + bias_j + own_i, w = f(s - tau). a (g, n, d), b (g, m, d)."""
+    """Some heads of a map, or each of their features: w = share_i bell_ij f(s - tau), a (g, n, d), b (g, m, d)."""
 
     a: Tensor
     b: Tensor
-    scale: float
-    bias: Tensor | None  # (g, m) fp32
-    own: Tensor | None  # (g, n) fp32
+    readout: Tensor | None  # (g, d), of a pair
+    key_bias: Tensor | None  # (g, m)
+    row_bias: Tensor | None  # (g, n)
+    core: int  # of `triton_tables`
+    scale: float  # of a dot
+    linear: float  # pairs: act(x) = linear x + bent |x|
+    bent: float
+    cap: float | None  # of scores
     ranges: Ranges
+    low: Tensor | None  # (heads here, n) int32: the first key of each row, and the one after the last
+    high: Tensor | None
     first_head: int  # of the whole map's
     heads: int
-    align: int  # 0 softmax, 1 sigmoid, 2 sparsemax, 3 entmax 1.5, 4 entmax
-    power: float  # 1 / (alpha - 1)
-    before: tuple[Any, ...] | None = None  # what was given to a kernel the last time, and its tau
+    features: int
+    align: int  # 0 softmax, 1 sigmoid, 2 sparsemax and ReLU, 3 entmax 1.5, 4 entmax
+    power: Tensor | None  # (heads here,): 1 / (alpha - 1) of an entmax
+    cool: float  # 1 / temperature of a softmax
+    seed: Tensor | None  # of a soft draw's noise
+    tau: Tensor | None  # (g, n)
+    share: Tensor | None  # (g, n): what the weights of each row are multiplied with
+    centre: Tensor | None  # (heads here, n): of a bell over the keys, 1 / (2 width^2) = narrow
+    narrow: float
+    index: Tensor | None  # (g, n, picks) int32: keys that alone have weights
+    picked: int  # 0 all, 1 those of the index, 2 those with a weight of one
+
+    group = 1  # heads of queries that share one of keys
 
     @property
     def unit(self) -> float:
         """Scores of a softmax and a sigmoid are kept in base 2."""
-        return LOG2E if self.align <= 1 else 1.0
+        return LOG2E * self.cool if self.align <= 1 else 1.0
+
+    @cached_property
+    def tables(self) -> Tables:
+        return Tables(self, False)
 
     @property
     def side(self) -> int:
-        """Rows and columns of a tile: 128 of up to 128 numbers of 16 bits, fewer of longer ones."""
-        return 128 * 256 // max(256, self.across)
+        """Rows and columns of a tile: 128 of up to 128 numbers of 16 bits, fewer of longer ones, of pairs, and where
+        weights take more than f: registers are few."""
+        more = (self.cap, self.seed, self.centre, self.index, self.power)
+        if self.core != DOT:
+            return SMALL
+        side = 128 * 256 // max(256, self.across)
+        return side if all(x is None for x in more) else min(side, SMALL)
 
     @property
     def across(self) -> int:
         """Bytes of a vector, as it is padded."""
-        return self.padded * self.a.element_size()
-
-    @property
-    def padded(self) -> int:
-        return max(16, int(triton.next_power_of_2(self.a.shape[2])))
+        return self.tables.dp * self.a.element_size()
 
     def stages(self, side: int) -> int:
         """Tiles that are read ahead, within the shared memory; 0 where not even one fits."""
-        return max(0, min(STAGES, ROOM // (side * self.across) - 1))
+        return 1 if self.core != DOT else max(0, min(STAGES, ROOM // (side * self.across) - 1))
 
     def tiles(self, side: int) -> dict[str, int]:
-        return {"BM": side, "BN": side, "num_warps": WARPS, "num_stages": self.stages(side)}
+        made = {"BM": side, "BN": side, "num_warps": 4, "num_stages": self.stages(side)}
+        if self.core == DOT or side < SMALL:
+            return made
+        return made | {"num_warps": side // 8, "maxnreg": 128}
 
     def empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.empty((self.a.shape[0], *shape), dtype=dtype, device=self.a.device)
 
-    def given(self, tau: Tensor | None) -> tuple[tuple[Tensor, ...], tuple[float, ...], dict[str, Any]]:
-        """Tensors, numbers and sizes of a kernel."""
-        if self.before is None or self.before[0] is not tau:
-            self.before = (tau, self._given(tau))
-        found: tuple[tuple[Tensor, ...], tuple[float, ...], dict[str, Any]] = self.before[1]
-        return found
+    @cached_property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """What kernels are given; the last five are known of rows."""
+        tables, ranges = self.tables, self.ranges
+        marks = (tables.own, tables.keys, ranges.lengths, ranges.keep, self.low, self.high, self.seed, self.tau,
+                 self.share, self.centre, self.index, self.power)  # fmt: skip
+        return (self.a, self.b, *tables.across, tables.readout, tables.modes, *(or_other(x, self.a) for x in marks))
 
-    def _given(self, tau: Tensor | None) -> tuple[tuple[Tensor, ...], tuple[float, ...], dict[str, Any]]:
-        a, b, ranges = self.a, self.b, self.ranges
-        n, m, d = a.shape[1], b.shape[1], a.shape[2]
-        left, right = (max(-(1 << 30), min(x, n + m)) for x in (ranges.left, ranges.right))
-        keep = ranges.keep
+    @cached_property
+    def numbers(self) -> tuple[float, ...]:
+        """What follows the lengths of a reading."""
+        n, m, keep = self.a.shape[1], self.b.shape[1], self.ranges.keep
+        left, right = (max(-(1 << 30), min(x, n + m)) for x in (self.ranges.left, self.ranges.right))
         keep_b = 0 if keep is None or keep.shape[0] == 1 else keep.stride(0)
         keep_h = 0 if keep is None or keep.shape[1] == 1 else keep.stride(1)
-        tensors = (a, b, *(a if x is None else x for x in (self.bias, self.own, tau, ranges.lengths, keep)))
-        numbers = (left, right, self.scale * self.unit, self.unit, self.power, self.first_head, self.heads, keep_b,
-                   keep_h)  # fmt: skip
-        sizes = {"D": d, "DP": self.padded, "ALIGN": self.align, "BIASED": self.bias is not None,
-                 "OWNED": self.own is not None, "PADDED": ranges.lengths is not None, "KEPT": keep is not None,
-                 "WIDE": triton.knobs.runtime.interpret}  # fmt: skip
-        return tensors, numbers, sizes
+        cap = 1.0 if self.cap is None else self.cap * self.unit
+        return (left, right, self.scale * self.unit, cap, self.cool, LOG2E * self.narrow, self.first_head, self.heads,
+                self.features, keep_b, keep_h, *self.tables.strides)  # fmt: skip
+
+    @cached_property
+    def sizes(self) -> dict[str, Any]:
+        tables = self.tables
+        return {
+            "CORE": self.core, "D": self.a.shape[2], "DP": tables.dp, "WIDTH": tables.width, "ALIGN": self.align,
+            "PICKED": self.picked, "PICKS": 1 if self.index is None else self.index.shape[2],
+            "OWNED": tables.own is not None, "BIASED": tables.keys is not None,
+            "PADDED": self.ranges.lengths is not None, "KEPT": self.ranges.keep is not None,
+            "SPANNED": self.low is not None, "SHARED": self.share is not None, "BELL": self.centre is not None,
+            "CAPPED": self.cap is not None, "SAMPLED": self.seed is not None,
+            "PRECISION": "bf16x6" if self.a.dtype == torch.float32 else "ieee", "INTERPRETED": INTERPRETED,
+        }  # fmt: skip
+
+    @property
+    def plain(self) -> bool:
+        """Whether scores are products alone."""
+        added = (self.tables.own, self.tables.keys, self.cap, self.seed)
+        return self.core == DOT and all(x is None for x in added)
 
 
 def tau_of(read: Read) -> Tensor:
     """(g, n): log sum exp of a softmax's scores; +inf for an empty row."""
-    n, m = read.a.shape[1], read.b.shape[1]
-    tau = read.empty(n)
-    (a, b, bias, _, _, lengths, keep), numbers, sizes = read.given(None)
-    sizes = {name: size for name, size in sizes.items() if name not in ("ALIGN", "OWNED")}
-    tau_kernel[triton.cdiv(n, read.side), tau.shape[0]](
-        a, b, bias, tau, lengths, keep, n, m, *numbers[:4], *numbers[5:], **read.tiles(read.side), **sizes
-    )
-    return tau if read.own is None else tau + read.own
+    tau = read.empty(read.a.shape[1])
+    _rows(read, NOTHING.value, tau, tau, tau, (0, 0), 1, read.side)
+    return tau
 
 
-def cells_of(read: Read, tau: Tensor, cell: int) -> tuple[Tensor, Tensor, Tensor]:
-    """mass and peak (g, rows, columns) in fp32, count in int64."""
-    n, m = read.a.shape[1], read.b.shape[1]
-    rows, columns = -(-n // cell), -(-m // cell)
-    mass, peak = (read.empty(rows, columns).zero_() for _ in range(2))
-    count = read.empty(rows, columns, dtype=torch.int32).zero_()
-    tensors, numbers, sizes = read.given(tau)
-    side = max(cell, read.side)
-    cells_kernel[triton.cdiv(n, side), mass.shape[0]](
-        *tensors, mass, peak, count, n, m, rows, columns, *numbers, C=cell, **read.tiles(side), **sizes
-    )
-    return mass, peak, count.long()
-
-
-def entropy_of(read: Read, tau: Tensor) -> Tensor:
+def entropy_of(read: Read) -> Tensor:
     """(g, n)"""
-    n, m, entropy = read.a.shape[1], read.b.shape[1], read.empty(read.a.shape[1])
-    tensors, numbers, sizes = read.given(tau)
-    entropy_kernel[triton.cdiv(n, read.side), entropy.shape[0]](
-        *tensors, entropy, n, m, *numbers, **read.tiles(read.side), **sizes
-    )
+    entropy = read.empty(read.a.shape[1])
+    _rows(read, ENTROPY.value, entropy, entropy, entropy, (0, 0), 1, read.side)
     return entropy
 
 
-def mass_of(read: Read, tau: Tensor) -> Tensor:
+def cells_of(read: Read, cell: int) -> tuple[Tensor, Tensor, Tensor]:
+    """mass and peak (g, rows, columns) in fp32, count in int64."""
+    rows, columns = -(-read.a.shape[1] // cell), -(-read.b.shape[1] // cell)
+    mass, peak = (read.empty(rows, columns).zero_() for _ in range(2))
+    count = read.empty(rows, columns, dtype=torch.int32).zero_()
+    _rows(read, CELLS.value, mass, peak, count, (rows, columns), cell, max(cell, read.side))
+    return mass, peak, count.long()
+
+
+def _rows(
+    read: Read, what: int, out: Tensor, peak: Tensor, count: Tensor, cells: tuple[int, int], cell: int, side: int
+) -> None:
+    n, m = read.a.shape[1], read.b.shape[1]
+    tensors = read.tensors if read.tau is not None else (*read.tensors[:-5], out, *read.tensors[-4:])
+    rows_kernel[triton.cdiv(n, side), out.shape[0]](
+        *tensors, out, peak, count, n, m, *cells, *read.numbers, C=cell, WHAT=what, PLAIN=read.plain,
+        **read.tiles(side), **read.sizes,
+    )  # fmt: skip
+
+
+def mass_of(read: Read) -> Tensor:
     """(g, m)"""
     n, m, mass = read.a.shape[1], read.b.shape[1], read.empty(read.b.shape[1])
-    tensors, numbers, sizes = read.given(tau)
-    mass_kernel[triton.cdiv(m, read.side), mass.shape[0]](
-        *tensors, mass, n, m, *numbers, **read.tiles(read.side), **sizes
+    keys_kernel[triton.cdiv(m, read.side), mass.shape[0]](
+        *read.tensors, mass, n, m, *read.numbers, **read.tiles(read.side), **read.sizes
     )
     return mass
 
 
-def band_of(read: Read, tau: Tensor, rows: slice, cols: slice) -> Tensor:
+def band_of(read: Read, rows: slice, cols: slice) -> Tensor:
     """The weights of some rows and columns, (g, r, c)."""
-    high, wide = rows.stop - rows.start, cols.stop - cols.start
-    made = read.empty(high, wide)
+    made = read.empty(rows.stop - rows.start, cols.stop - cols.start)
     if made.numel():
-        tensors, numbers, sizes = read.given(tau)
-        weights_kernel[-(-high // SMALL) * -(-wide // SMALL), made.shape[0]](
-            *tensors, tensors[0], made, read.a.shape[1], read.b.shape[1], high, wide, rows.start, cols.start, *numbers,
-            C=0, **read.tiles(SMALL), **sizes,
+        high, wide = (-(-part.stop // SMALL) - part.start // SMALL for part in (rows, cols))
+        tile_kernel[high * wide, made.shape[0]](
+            *read.tensors, read.a, made, read.a.shape[1], read.b.shape[1], *made.shape[1:], rows.start, cols.start,
+            *read.numbers, C=0, **read.tiles(SMALL), **read.sizes,
         )  # fmt: skip
     return made
 
 
-def within(read: Read, tau: Tensor, places: Tensor, cell: int) -> Tensor:
+def within(read: Read, places: Tensor, cell: int) -> Tensor:
     """The weights of some cells, (count, cell, cell); places (count, 3) int64 are their head, row and column."""
     made = torch.empty((places.shape[0], cell, cell), dtype=torch.float32, device=places.device)
     if made.numel():
-        tensors, numbers, sizes = read.given(tau)
-        side = max(16, cell)
-        weights_kernel[(places.shape[0],)](
-            *tensors, places.contiguous(), made, read.a.shape[1], read.b.shape[1], cell, cell, 0, 0, *numbers, C=cell,
-            **read.tiles(side), **sizes,
+        tile_kernel[(places.shape[0],)](
+            *read.tensors, places.contiguous(), made, read.a.shape[1], read.b.shape[1], cell, cell, 0, 0, *read.numbers,
+            C=cell, **read.tiles(max(16, cell)), **read.sizes,
         )  # fmt: skip
     return made

@@ -10,7 +10,7 @@ keeps the product of four such numbers finite and above 0. A readout less than 2
 fraction is a constant, which is taken out of the row's.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 import triton
@@ -21,9 +21,6 @@ from .triton_again import fresh
 from .triton_bias import SMALLEST, in_columns, in_unit
 from .triton_launch import launched
 from .triton_pairs import PAD
-
-if TYPE_CHECKING:
-    from .triton_dense_call import Call
 
 DOT, TANH, LEAKY, ABS = range(4)
 LOG2E = 1.4426950408889634
@@ -185,10 +182,30 @@ def in_parts(v: Tensor) -> Tensor:
     return parts
 
 
+class Scored(Protocol):
+    """What tables are made of: a (g, n, d), b (g / group, m, d)."""
+
+    a: Tensor
+    b: Tensor
+    readout: Tensor | None  # (g, d), of a pair
+    key_bias: Tensor | None  # (g / group, m)
+    row_bias: Tensor | None  # (g, n)
+    core: int
+    scale: float
+    linear: float
+    bent: float
+
+    @property
+    def group(self) -> int: ...
+
+    @property
+    def unit(self) -> float: ...
+
+
 class Tables:
     """What kernels read besides the tensors of a call. columns: products may add the bias of keys."""
 
-    def __init__(self, call: "Call", backward: bool, columns: bool = False):
+    def __init__(self, call: Scored, backward: bool, columns: bool = False):
         a, b = call.a, call.b
         d = a.shape[2]
         self.width = max(4, -(-d // 4) * 4)
@@ -207,7 +224,7 @@ class Tables:
             self.own = in_unit(call.row_bias, call.unit, 1)
         if call.key_bias is None:
             return
-        if columns and call.scale > SMALLEST and call.v.dtype != torch.float32:
+        if columns and call.scale > SMALLEST:
             self.columns = in_columns(call.key_bias, 1 / call.scale)
         if backward or self.columns is None:
             self.keys = in_unit(call.key_bias, call.unit, call.group)
@@ -222,7 +239,7 @@ class Tables:
         """That bias."""
         return self.keys if self.columns is None else self.columns
 
-    def _pairs(self, call: "Call", backward: bool) -> None:
+    def _pairs(self, call: Scored, backward: bool) -> None:
         a, b = call.a, call.b
         (g, n, d), (shared, m, _) = a.shape, b.shape
 

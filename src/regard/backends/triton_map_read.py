@@ -1,0 +1,162 @@
+"""A map as its kernels read it: its score as dot products or pairs, its alignment as f(s - tau) and what else is known
+of a row."""
+
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..core.alignments import (
+    Entmax,
+    Gumbel,
+    Hard,
+    Local,
+    LocalPredictive,
+    Reinforced,
+    ReLU,
+    RowState,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+    TopK,
+    Uniform,
+)
+from ..core.cores import Dot, Pair
+from ..core.scores import SoftCap
+from .spans import stretches_of
+from .triton_dense import MOST_HEADS, WIDEST, bend_of
+
+if TYPE_CHECKING:
+    from ..core.blocks import Problem
+
+ROOMY = 1 << 29  # numbers of vectors that are repeated for each feature
+
+
+@functools.cache
+def launches() -> Any:
+    """Its module, which imports Triton."""
+    from . import triton_map_launch
+
+    return triton_map_launch
+
+
+def read_of(problem: "Problem", slab: slice, state: RowState | None = None) -> Any:
+    """Some heads of a map as its kernels read them; None where they cannot. Without a state, tau is to be found."""
+    align, score = problem.align, problem.score
+    kind, scored = _function(problem), _scored(problem, slab)
+    if kind is None or scored is None or (state is None and not (kind.plain and score.sink is None)):
+        return None
+    batch, n, m = problem.g // max(1, problem.heads), problem.n, problem.m
+    found = stretches_of(problem.structure, batch, problem.heads, n, m)
+    heads, features = slab.stop - slab.start, score.features or 1
+    if found is None or heads * features > MOST_HEADS or not n or not m or not heads:
+        return None
+    ranges, low, high = found
+    cap = score.modifiers[0].cap if score.modifiers and align.uses_scores else None
+    bell, (tau, index, share) = problem.factor, (None, None, None) if state is None else state
+    if kind.picked and (tau is None or index is None):
+        return None
+    picks = index.shape[-1] if index is not None and tau is not None and index.ndim > tau.ndim else 1
+
+    def here(x: Tensor | None, *shape: int) -> Tensor | None:
+        return None if x is None else x.detach()[slab].reshape(-1, *shape or x.shape[1:]).contiguous()
+
+    return launches().Read(
+        *scored, cap, ranges, here(low), here(high), slab.start, problem.heads, features, kind.number,
+        here(kind.power), kind.cool, problem.seed if kind.drawn else None, here(tau, n), here(share, n),
+        None if bell is None else here(bell.centre.float()), 0.0 if bell is None else 0.5 / bell.width**2,
+        here(index, n, picks) if kind.picked else None, kind.picked,
+    )  # fmt: skip
+
+
+class Function(NamedTuple):
+    """An alignment in the kernels."""
+
+    number: int
+    power: Tensor | None = None  # (g,): 1 / (alpha - 1) of an entmax
+    picked: int = 0
+    cool: float = 1.0
+    drawn: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether tau is a log sum exp and all of the state."""
+        return self.number == 0 and not self.picked
+
+
+def _function(problem: "Problem") -> Function | None:
+    align = problem.align
+    if type(align) in (Softmax, Local, LocalPredictive, Reinforced, Uniform):
+        return Function(0)
+    if type(align) is Sigmoid:
+        return Function(1)
+    if type(align) is ReLU:
+        return Function(2)
+    if type(align) in (Entmax, Sparsemax) and isinstance(align, Entmax):
+        alpha = problem.alpha
+        if alpha is None and align.fixed in (1.5, 2.0):
+            return Function(2 if align.fixed == 2.0 else 3)
+        alpha = torch.full((problem.g,), align.fixed, device=problem.device) if alpha is None else alpha.float()
+        return Function(4, 1 / (alpha - 1))
+    if type(align) is TopK:
+        return Function(0, picked=1)
+    if type(align) is Hard:
+        return Function(0, picked=2)
+    if isinstance(align, Gumbel) and type(align) is Gumbel:
+        drawn = problem.sample and problem.seed is not None
+        return Function(0, picked=2 if align.straight_through else 0, cool=1 / align.temperature, drawn=drawn)
+    return None
+
+
+def _scored(problem: "Problem", slab: slice) -> tuple[Any, ...] | None:
+    """a, b, readout, biases of keys and rows, the core's number, scale, linear, bent: each feature a head."""
+    score, features = problem.score, problem.score.features or 1
+    core, known = score.core, all(type(each) is SoftCap for each in score.modifiers) and len(score.modifiers) < 2
+    if core.a.dtype == torch.float64:
+        return None
+    if not problem.align.uses_scores:
+        a, b = (core.a.new_zeros((features * (slab.stop - slab.start), places, 1), dtype=torch.bfloat16)
+                for places in (problem.n, problem.m))  # fmt: skip
+        return a, b, None, None, None, 0, 1.0, 0.0, 0.0
+    if not isinstance(core, (Dot, Pair)) or core.edge is not None or not known:
+        return None
+
+    def each(x: Tensor) -> Tensor:
+        return x.detach()[slab].repeat_interleave(features, 0) if score.features else x.detach()[slab]
+
+    def apart(x: Tensor) -> Tensor:
+        return x.detach()[slab].mT.flatten(0, 1)[..., None]
+
+    key_bias, row_bias = score.key_bias, score.row_bias
+    if key_bias is not None:
+        key_bias = key_bias.detach()[slab].flatten(0, 1) if key_bias.ndim == 3 else each(key_bias)
+    row_bias = None if row_bias is None else each(row_bias)
+    biases = tuple(None if x is None else x.float().contiguous() for x in (key_bias, row_bias))
+    readout, scale, (linear, bent, number) = None, 1.0, bend_of(core)
+    by_unit = isinstance(core, Pair) and core.readout is None
+    if isinstance(core, Pair) and core.join == "mul":
+        if not by_unit or core.act != "identity":
+            return None
+        number = 0
+    repeated = (problem.n + problem.m) * core.a[slab, :1].numel() * features
+    if number < 0 or (features > 1 and not by_unit and repeated > ROOMY):
+        return None
+    a, b = (apart(x) if by_unit else each(x) for x in (core.a, core.b))
+    if number:
+        assert isinstance(core, Pair)
+        if isinstance(core.readout, Tensor):
+            readout = core.readout.detach()[slab]
+            readout = readout.mT.flatten(0, 1) if readout.ndim == 3 else readout
+        else:
+            weight = 1.0 if core.readout is None else core.readout
+            readout = torch.full((a.shape[0], a.shape[2]), weight, device=a.device)
+    elif isinstance(core, Dot):
+        scale = core.scale
+        if not core.a.shape[2]:  # biases alone
+            a, b = (x.new_zeros((*x.shape[:2], 1)) for x in (a, b))
+    if scale <= 0:  # the kernels take the largest of the products before they scale them
+        a, scale = (a * 0, 1.0) if scale == 0 else (-a, -scale)
+    if not 0 < a.shape[2] <= WIDEST:
+        return None
+    return a.contiguous(), b.contiguous(), readout, *biases, number, scale, linear, bent
