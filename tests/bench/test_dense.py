@@ -31,7 +31,7 @@ SMALL = {
     "best": {"n": 40, "heads": 2, "d": 16, "k": 5},
     "shared": {"n": 20, "heads": 4, "group": 2, "d": 16},
     "features": {"size": (1, 2, 12), "d": 8},
-    "pyramids": {"n": 70, "heads": 2, "d": 16, "side": 16},
+    "pyramids": {"n": 70, "heads": 2, "d": 16, "side": 16, "pairs": 20},
 }
 
 

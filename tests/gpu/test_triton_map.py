@@ -98,19 +98,27 @@ def test_every_score_and_alignment_is_read_as_its_bands(score, align, where, dty
     mine = readings(made)
     monkeypatch.setattr(registry, "readers", [])
     made._pyramid = None
+    steep = isinstance(align, Entmax) and align.fixed > 2  # at tau
     for one, other in zip(mine, readings(made), strict=True):
-        near(one, other)
+        near(one, other, 3e-4 if steep else 3e-5)
+
+
+def between(w):
+    """A threshold that no weight is near to: in the widest gap among the largest thousand."""
+    top = w.flatten().topk(1000).values.unique()
+    widest = (top[1:] / top[:-1]).argmax()
+    return float(top[widest] * top[widest + 1]) ** 0.5
 
 
 def readings(amap):
     level = amap.pyramid(16)[0]
-    found = amap.find(0.02)
+    found = amap.find(between(amap.weights()))
     read = [level.mass, level.peak, level.count, amap.entropy(), amap.mass()]
     return [*read, amap.tile(slice(100, 250), slice(3, 190)), found.where, found.weight]
 
 
-def near(mine, true):
-    torch.testing.assert_close(mine.double(), true.double(), atol=3e-5, rtol=3e-5)
+def near(mine, true, tolerance=3e-5):
+    torch.testing.assert_close(mine.double(), true.double(), atol=tolerance, rtol=tolerance)
 
 
 def test_reading_places_and_lengths_compiles_each_kernel_once():
@@ -121,7 +129,7 @@ def test_reading_places_and_lengths_compiles_each_kernel_once():
             for start in (0, 1, 16, 300):
                 amap.tile(slice(start, start + 200), slice(start + 5, start + 261))
             amap.pyramid(32)
-    assert len(names) == len(set(names)) == 3
+    assert sorted(names) == ["rows_kernel", "rows_kernel", "tile_kernel"]  # of tau and of cells
 
 
 def test_the_same_bits_twice():

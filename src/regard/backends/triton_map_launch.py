@@ -80,11 +80,11 @@ class Read:
         """Tiles that are read ahead, within the shared memory; 0 where not even one fits."""
         return 1 if self.core != DOT else max(0, min(STAGES, ROOM // (side * self.across) - 1))
 
-    def tiles(self, side: int) -> dict[str, int]:
+    def tiles(self, side: int, walks: bool = True) -> dict[str, int]:
         made = {"BM": side, "BN": side, "num_warps": 4, "num_stages": self.stages(side)}
         if self.core == DOT or side < SMALL:
             return made
-        return made | {"num_warps": side // 8, "maxnreg": 128}
+        return made | {"num_warps": side // 8} | ({"maxnreg": 128} if walks else {})
 
     def empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.empty((self.a.shape[0], *shape), dtype=dtype, device=self.a.device)
@@ -178,7 +178,7 @@ def band_of(read: Read, rows: slice, cols: slice) -> Tensor:
         high, wide = (-(-part.stop // SMALL) - part.start // SMALL for part in (rows, cols))
         tile_kernel[high * wide, made.shape[0]](
             *read.tensors, read.a, made, read.a.shape[1], read.b.shape[1], *made.shape[1:], rows.start, cols.start,
-            *read.numbers, C=0, **read.tiles(SMALL), **read.sizes,
+            *read.numbers, C=0, **read.tiles(SMALL, False), **read.sizes,
         )  # fmt: skip
     return made
 
@@ -189,6 +189,6 @@ def within(read: Read, places: Tensor, cell: int) -> Tensor:
     if made.numel():
         tile_kernel[(places.shape[0],)](
             *read.tensors, places.contiguous(), made, read.a.shape[1], read.b.shape[1], cell, cell, 0, 0, *read.numbers,
-            C=cell, **read.tiles(max(16, cell)), **read.sizes,
+            C=cell, **read.tiles(max(16, cell), False), **read.sizes,
         )  # fmt: skip
     return made

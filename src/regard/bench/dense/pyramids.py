@@ -1,6 +1,7 @@
 """A long map seen whole: its pyramid, what can be read off it, and one tile, beside SDPA's forward."""
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -11,12 +12,16 @@ from ...core.alignments import RowState
 from ...core.bounds import rates_of
 from ...core.lazy_maps import LazyMap
 from ...core.plan import plan
+from ...core.pyramid import default_cell
+from ...core.scores import Additive
 from ..measure import Result
 from .beside import NEAR, Bar, Disagree, Setting
 
 
-def pyramids(setting: Setting, n: int = 131072, heads: int = 12, d: int = 64, side: int = 256) -> Iterator[Result]:
-    """the pyramid, the statistics and a tile of a long map beside SDPA's forward"""
+def pyramids(
+    setting: Setting, n: int = 131072, heads: int = 12, d: int = 64, side: int = 256, pairs: int = 4096
+) -> Iterator[Result]:
+    """the pyramid, the statistics and a tile of a long map beside SDPA's forward, a pyramid of additive scores"""
     with torch.no_grad():
         q, k, v = (x.detach() for x in setting.made(*[(1, heads, n, d)] * 3))
         made = plan(q, k, v, "scaled_dot", "softmax", None, backend="sdpa")
@@ -40,6 +45,30 @@ def pyramids(setting: Setting, n: int = 131072, heads: int = 12, d: int = 64, si
             yield Result(f"{name} {where}", "ms", mine, theirs, "SDPA forward", str(bar), bar.held(mine, theirs), notes)
         yield _search(setting, known(), where)
         yield _tile(setting, known()[0, heads - 1], q[0, -1], k[0, -1], tau[-1], side)
+        yield _additive(setting, pairs, d)
+
+
+def _additive(setting: Setting, n: int, d: int, heads: int = 8) -> Result:
+    """A map of which no product of matrices is the score, beside the attention that it is of."""
+    q, k, v = (x.detach() for x in setting.made(*[(1, heads, n, d)] * 3))
+    score = Additive(d, heads=heads).to(setting.device, q.dtype)
+    call = (q, k, v, score, "softmax", None)
+    amap = setting.attended(*call).map
+    assert isinstance(amap, LazyMap)
+    cell = default_cell(n, n)
+
+    def run() -> Any:
+        amap._pyramid = None
+        return amap.pyramid()
+
+    w = deepcopy(score).float()(q[:, :, :cell].float(), k.float()).softmax(-1)
+    cells = F.pad(w, (0, -n % cell)).unflatten(-1, (-1, cell))
+    _near("additive pyramid", run()[0].mass[:, :, 0], cells.sum((2, 4)))
+    mine, theirs = setting.times(run, lambda: setting.attend(*call))
+    notes = {"single_ms": setting.single(run), "extra_mib": setting.memory(run)}
+    where = f"(1, {heads}, {n}, {d}) bfloat16"
+    return Result(f"pyramid of additive scores from tau {where}", "ms", mine, theirs, "the same attention forward",
+                  "none", None, notes)  # fmt: skip
 
 
 def _least(q: Tensor, n: int, heads: int, d: int) -> float | None:
