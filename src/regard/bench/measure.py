@@ -53,7 +53,8 @@ def gpu_times(*runs: Callable[[], Any], repeats: int = 5, least: float = 20.0) -
     """Median milliseconds a call of each, by turns.
 
     A turn launches calls for at least so many milliseconds and waits once: a GPU that wakes up for one short call runs
-    at a low clock, and what the processor does before a launch is hidden behind the call before, as it is in a model.
+    at a low clock, and what the processor does before a launch is hidden behind the call before, as it is in a model;
+    so each turn begins with a call that is not counted.
     """
     for run in runs:
         _gpu_turn(run, 1)  # compiles
@@ -69,6 +70,7 @@ def _gpu_turn(run: Callable[[], Any], calls: int) -> float:
     """Milliseconds a call of one turn."""
     first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda.synchronize()
+    run()
     first.record()
     for _ in range(calls):
         run()
