@@ -17,10 +17,11 @@ from ..core.registry import Ran
 from ..core.scores import SoftCap
 from ..core.scores.score import Lowered
 from .operator import operator
-from .ranges import NO_BOUND, Ranges, ranges_of
+from .ranges import ranges_of
 from .triton_dense import OnCuda, unfit_call
 
 LOG2E = 1.4426950408889634
+BOUND = 60.0  # of scores in base 2
 # act(x) = linear x + bent |x|; kind 1 has the slope of the negative side at 0, kind 2 has 0 there
 KINDS = {"identity": (1, 1.0, 0.0), "relu": (1, 0.5, 0.5), "abs": (2, 0.0, 1.0), "negative_abs": (2, 0.0, -1.0),
          "negative_half_square": (3, 0.0, 0.0)}  # fmt: skip
@@ -37,15 +38,13 @@ class TritonFeatures(OnCuda):
         score, ranges = problem.score, ranges_of(plan.over, plan.n, plan.m)
         core = score.core
         assert isinstance(core, Pair) and ranges is not None
-        a, b, kind, factor, linear, bent = _bent(core, score)
         bias = score.key_bias
         if bias is not None:
-            bias = bias.mT if bias.ndim == 3 else bias[..., None].expand(-1, -1, a.shape[-1])
-        out, top, sums = features_op(
-            a, b, plan.v_by_head.flatten(0, 1), bias, ranges.lengths, ranges.keep, ranges.left, ranges.right,
-            problem.heads, kind, int(core.join == "mul"), factor, linear, bent,
+            bias = bias.mT if bias.ndim == 3 else bias[..., None].expand(-1, -1, core.a.shape[-1])
+        out, tau, _ = features_op(
+            core.a, core.b, plan.v_by_head.flatten(0, 1), bias, ranges.lengths, ranges.keep, ranges.left, ranges.right,
+            problem.heads, *_bent(core, score),
         )  # fmt: skip
-        tau = top / LOG2E + factor + sums.log() if kind == 0 else top + sums.log()
         return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau.mT))
 
 
@@ -73,79 +72,84 @@ def unfit(plan: Plan) -> list[str]:
     return [] if not capped or score.key_bias is None else ["It has no bias of keys under a SoftCap."]
 
 
-def _bent(core: Pair, score: Lowered) -> tuple[Tensor, Tensor, int, float, float, float]:
-    """a, b, and s = factor h(a, b): h is tanh (kind 0), linear z + bent |z| or -z^2/2."""
+def _bent(core: Pair, score: Lowered) -> tuple[int, int, float, float, float, float]:
+    """Kind, join, and the numbers of s = factor h(steep z): h is tanh (kind 0), linear z + bent |z| or -z^2/2."""
+    join = int(core.join == "mul")
     if score.modifiers:  # c tanh((a + b) / c)
         cap = score.modifiers[0].cap
         assert isinstance(cap, float)
-        return core.a / cap, core.b / cap, 0, cap, 0.0, 0.0
+        return 0, join, cap, 1 / cap, 0.0, 0.0
     if core.act == "tanh":
-        return core.a, core.b, 0, 1.0, 0.0, 0.0
+        return 0, join, 1.0, 1.0, 0.0, 0.0
     if core.act == "leaky_relu":
-        return core.a, core.b, 1, 1.0, (1 + core.slope) / 2, (1 - core.slope) / 2
+        return 1, join, 1.0, 1.0, (1 + core.slope) / 2, (1 - core.slope) / 2
     kind, linear, bent = KINDS[core.act]
-    return core.a, core.b, kind, 1.0, linear, bent
+    return kind, join, 1.0, 1.0, linear, bent
 
 
-def _call(
-    a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None, left: int,
-    right: int, heads: int, kind: int, join: int, factor: float, linear: float, bent: float,
-) -> Any:  # fmt: skip
-    from .triton_features_launch import Call
+def bounded(kind: int, factor: float, bias: Tensor | None) -> bool:
+    """Whether scores lie between 0 and -2 BOUND in base 2: they need no largest one to stay finite."""
+    return kind == 0 and bias is None and 0 <= factor * LOG2E <= BOUND
 
-    a, b, v = (x.contiguous() for x in (a, b, v))
-    ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
-    return Call(a, b, v, bias, ranges, heads, kind, join, factor, linear, bent)
+
+def rows_shape(a: Tensor, kind: int, factor: float, bias: Tensor | None) -> tuple[int, ...]:
+    return 1 if bounded(kind, factor, bias) else 2, *a.shape
 
 
 @operator("features_triton")
 def features_op(
     a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None, left: int,
-    right: int, heads: int, kind: int, join: int, factor: float, linear: float, bent: float,
+    right: int, heads: int, kind: int, join: int, factor: float, steep: float, linear: float, bent: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """out, top and sums, (g, n, F) each: weights are exp(s - top) / sums."""
-    from .triton_features_launch import forward
+    """out and tau, (g, n, F); what the backward asks of rows (triton_features_kernels)."""
+    from .triton_features_launch import run
 
-    return forward(_call(a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, linear, bent))
+    out, tau, rows = run(
+        a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, steep, linear, bent
+    )  # fmt: skip
+    return out, tau, rows
 
 
 @features_op.register_fake
-def _(a: Tensor, b: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    top, sums = (v.new_empty(a.shape, dtype=torch.float32) for _ in range(2))
-    return v.new_empty(a.shape), top, sums
+def _(
+    a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None, left: int,
+    right: int, heads: int, kind: int, join: int, factor: float, *rest: Any,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    tau = v.new_empty(a.shape, dtype=torch.float32)
+    return v.new_empty(a.shape), tau, tau.new_empty(rows_shape(a, kind, factor, bias))
 
 
 @operator("features_triton_backward")
 def backward_op(
     a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None, left: int,
-    right: int, heads: int, kind: int, join: int, factor: float, linear: float, bent: float, out: Tensor, top: Tensor,
-    sums: Tensor, dout: Tensor,
+    right: int, heads: int, kind: int, join: int, factor: float, steep: float, linear: float, bent: float, out: Tensor,
+    rows: Tensor, dout: Tensor,
 ) -> list[Tensor]:  # fmt: skip
-    """Gradients of a, b, v and bias; an empty tensor where there is none."""
-    from .triton_features_launch import backward
+    """Gradients of those of a, b, v and bias that there are."""
+    from .triton_features_launch import run_back
 
-    call = _call(a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, linear, bent)
-    given = (a, b, v, bias)
-    found = backward(call, out, top, sums, dout)
-    return [a.new_empty(0) if x is None or y is None else y.to(x.dtype) for x, y in zip(given, found, strict=True)]
+    return run_back(
+        a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, steep, linear, bent, out, rows, dout
+    )  # fmt: skip
 
 
 @backward_op.register_fake
-def _(a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, *rest: Any) -> list[Tensor]:
-    return [a.new_empty(0) if x is None else x.new_empty(x.shape) for x in (a, b, v, bias)]
+def _(*given: Any) -> list[Tensor]:
+    return [x.new_empty(x.shape) for x in given[:4] if x is not None]
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    out, _, rows = output
     ctx.numbers = inputs[6:]
-    ctx.save_for_backward(*inputs[:6], *output)
+    ctx.save_for_backward(*inputs[:6], out, rows)
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
 
 def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
     tensors, results = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
-    found = backward_op(*tensors, *ctx.numbers, *results, dout)
-    grads = [None if x is None else y for x, y in zip(tensors[:4], found, strict=True)]
+    found = iter(backward_op(*tensors, *ctx.numbers, *results, dout))
+    grads = [None if x is None else next(found) for x in tensors[:4]]
     return *grads, None, None, *[None] * len(ctx.numbers)
 
 

@@ -4,249 +4,200 @@
 
 A program has a block of rows and of features and walks over the keys, one after the other: there is no product of
 matrices to be had, so the time is that of the exponentials. The backward is the same walk twice, by blocks of rows and
-by blocks of keys, so every sum has one owner and one order.
-
-KIND   0 = tanh, from tables of exp(2x) (of x in base 2 where the head's MODE is 2): h = -2 r / (1 + exp(2 (x + y))),
-           which is r tanh but for a constant; 1 = linear z + bent |z| with the slope of the negative side at 0;
-           2 = the same, slope 0 at 0; 3 = -z^2 / 2
-JOIN   0 = z is x + y, 1 = z is x y (KIND > 0)
-
-Scores of tanh are in base 2, their `factor` holds log2(e). Others are in their own unit and differences of them are
-turned into base 2, so that a large score is not rounded once more.
+by blocks of keys, so every sum has one owner and one order. A thread has one feature of many rows: what it reads of a
+key, and makes of it, serves them all. `triton_features_parts` says what KIND, JOIN and WALK are.
 """
 
 import triton
 import triton.language as tl
 
+from .triton_features_parts import (
+    LOG2E,
+    bias_of,
+    features_of,
+    is_near,
+    line,
+    may_see,
+    more,
+    place_of,
+    power,
+    score,
+    side,
+    slope,
+    turns_of,
+)
 from .triton_launch import launched
-from .triton_pairs import one_plus, reciprocal
-from .triton_ranges import CHANGING, length_of
+from .triton_ranges import CHANGING, length_of, tiles_of
 
 AT_A_TIME = tl.constexpr(4)  # keys, whose lines are read before the first of them is used
-
-
-@triton.jit
-def _z(x, y, JOIN: tl.constexpr):
-    if JOIN == 0:
-        return x + y
-    else:
-        return x * y
-
-
-@triton.jit
-def _score(x, y, factor, linear, bent, KIND: tl.constexpr, MODE: tl.constexpr, JOIN: tl.constexpr,
-           INTERPRETED: tl.constexpr):  # fmt: skip
-    if KIND == 0:
-        return reciprocal(one_plus(x, y, MODE), INTERPRETED) * (-2.0 * factor)
-    elif KIND == 3:
-        z = _z(x, y, JOIN)
-        return z * z * (-0.5 * factor)
-    else:
-        z = _z(x, y, JOIN)
-        return (linear * z + bent * tl.abs(z)) * factor
-
-
-@triton.jit
-def _slope(x, y, linear, bent, KIND: tl.constexpr, MODE: tl.constexpr, JOIN: tl.constexpr, INTERPRETED: tl.constexpr):
-    """h'(z), times y where z is x y; of tanh 4 (r - r^2) with r = 1 / (1 + exp(2z))."""
-    if KIND == 0:
-        r = reciprocal(one_plus(x, y, MODE), INTERPRETED)
-        return 4.0 * (r - r * r)
-    else:
-        z = _z(x, y, JOIN)
-        if KIND == 3:
-            slope = -z
-        else:
-            below = -bent if KIND == 1 else bent * 0.0
-            slope = linear + tl.where(z > 0, bent, tl.where(z < 0, -bent, below))
-        return slope if JOIN == 0 else slope * y
-
-
-@triton.jit
-def _power(s, KIND: tl.constexpr):
-    """exp of a difference of scores."""
-    if KIND == 0:
-        return tl.exp2(s)
-    else:
-        return tl.exp2(s * 1.4426950408889634)
-
-
-@triton.jit
-def _more(total, lost, x, EXACT: tl.constexpr):
-    """total + x; EXACT: with what rounding loses kept beside it (Kahan's sum)."""
-    if EXACT:
-        x -= lost
-        larger = total + x
-        return larger, (larger - total) - x
-    else:
-        return total + x, lost
-
-
-@triton.jit
-def _line(base, j, f, F: tl.constexpr, other):
-    """(1, BF): one place of a head's table (places, F)."""
-    return tl.load(base + j * F + f, mask=f < F, other=other)[None, :]
-
-
-@triton.jit
-def _span(i0, m, left, right, BM: tl.constexpr):
-    """The places that any of a block of rows may see."""
-    start = tl.minimum(m, tl.maximum(0, i0 - left))
-    return start, tl.maximum(start, tl.minimum(m, i0 + BM + right))
-
-
-@triton.jit
-def _may(i, j, left, right, KEEP, KEPT: tl.constexpr):
-    """(BM, 1): the rows that may see place j."""
-    may = (j >= i - left) & (j <= i + right)
-    if KEPT:
-        may = may & (tl.load(KEEP + j) > 0)
-    return may[:, None]
+FOLLOWING = (*CHANGING, "bias_g", "bias_j", "bias_f")  # for which nothing is compiled anew
 
 
 @triton.jit
 def _weigh(
-    top, sums, acc, x, B, V, BIAS, KEEP, i, f, start, stop, left, right, factor, linear, bent,
-    F: tl.constexpr, KIND: tl.constexpr, MODE: tl.constexpr, JOIN: tl.constexpr, BIASED: tl.constexpr,
-    KEPT: tl.constexpr, BOUNDED: tl.constexpr, EXACT: tl.constexpr, INTERPRETED: tl.constexpr,
+    top, sums, less, acc, lost, x, B, V, BIAS, KEEP, i, f, start, inner, outer, stop, near, left, right, factor,
+    twice, linear, bent, bias_j, bias_f, F: tl.constexpr, KIND: tl.constexpr, JOIN: tl.constexpr, BIASED: tl.constexpr,
+    KEPT: tl.constexpr, BOUNDED: tl.constexpr, EXACT: tl.constexpr, WALK: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    less, lost = sums, sums
-    for j in tl.range(start, stop, loop_unroll_factor=AT_A_TIME):
-        s = _score(x, _line(B, j, f, F, 0.0), factor, linear, bent, KIND, MODE, JOIN, INTERPRETED)
+    NEAR: tl.constexpr = KIND == 0 and WALK < 2
+    x = side(x, twice, NEAR)
+    for turn in tl.range(0, turns_of(start, inner, outer, stop, near, WALK), loop_unroll_factor=AT_A_TIME):
+        j = place_of(turn, start, inner, outer, WALK)
+        y, v = side(line(B, j, f, F), twice, NEAR), line(V, j, f, F).to(tl.float32)
+        s = score(x, y, factor, twice, linear, bent, KIND, NEAR, JOIN, INTERPRETED)
         if BIASED:
-            s += _line(BIAS, j, f, F, 0.0)
-        s = tl.where(_may(i, j, left, right, KEEP, KEPT), s, -float("inf"))
-        v = _line(V, j, f, F, 0.0).to(tl.float32)
+            s += bias_of(BIAS + j * bias_j + f * bias_f, f < F, KIND)
+        if WALK > 0:
+            s = tl.where(may_see(i, j, left, right, KEEP, KEPT), s, -float("inf"))
         if BOUNDED:
             w = tl.exp2(s)
         else:
             higher = tl.maximum(top, s)
             safe = tl.where(higher == -float("inf"), 0.0, higher)
             # One of two exponents is 0: one exponential serves both.
-            gap = _power(tl.minimum(top, s) - safe, KIND)
+            gap = power(tl.minimum(top, s) - safe, KIND)
             rises = s > top
             fade, w = tl.where(rises, gap, 1.0), tl.where(rises, 1.0, gap)
             sums, acc, top = sums * fade, acc * fade, higher
             if EXACT:
                 less, lost = less * fade, lost * fade
-        sums, less = _more(sums, less, w, EXACT)
-        acc, lost = _more(acc, lost, w * v, EXACT)
-    return top, sums, acc
+        sums, less = more(sums, less, w, EXACT)
+        acc, lost = more(acc, lost, w * v, EXACT)
+    return top, sums, less, acc, lost
 
 
 @launched
-@triton.jit(do_not_specialize=CHANGING)
+@triton.jit(do_not_specialize=FOLLOWING)
 def features_kernel(
-    A, B, V, BIAS, MODES, LENGTHS, KEEP, OUT, TOP, SUMS, n, m, left, right, factor, linear, bent, heads, keep_b, keep_h,
-    F: tl.constexpr, BM: tl.constexpr, BF: tl.constexpr, KIND: tl.constexpr, JOIN: tl.constexpr,
+    A, B, V, BIAS, LENGTHS, KEEP, OUT, TAU, ROWS, n, m, left, right, factor, twice, linear, bent, heads, keep_b, keep_h,
+    bias_g, bias_j, bias_f, F: tl.constexpr, BM: tl.constexpr, BF: tl.constexpr, KIND: tl.constexpr, JOIN: tl.constexpr,
     BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, BOUNDED: tl.constexpr, EXACT: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """out, and TOP and SUMS, (g, n, F) each: w = exp(s - top) / sums. A row that sees nobody has +inf and 1."""
+    """out and TAU, (g, n, F): w = exp(s - tau). ROWS (2 or, BOUNDED, 1, g, n, F): w = exp(s - top) share, to the last
+    bit; share, then top. A row that sees nobody has a tau and a top of +inf and a share of 0."""
     g = tl.program_id(2).to(tl.int64)
-    i0, f = tl.program_id(0) * BM, tl.program_id(1) * BF + tl.arange(0, BF)
-    i = i0 + tl.arange(0, BM)
+    i0, f = tl.program_id(0) * BM, features_of(BF)
+    i = i0 + tl.arange(0, BM)[None, :]
     length = length_of(LENGTHS, g // heads, m, PADDED)
-    B, V, BIAS = B + g * m * F, V + g * m * F, BIAS + g * m * F
+    B, V, BIAS = B + g * m * F, V + g * m * F, BIAS + g * bias_g
     KEEP += g // heads * keep_b + g % heads * keep_h
-    at = (g * n + i.to(tl.int64))[:, None] * F + f[None, :]
-    real = (i < n)[:, None] & (f < F)[None, :]
+    A, OUT, TAU, ROWS = A + g * n * F, OUT + g * n * F, TAU + g * n * F, ROWS + g * n * F
+    at = i * F + f
+    real = (i < n) & (f < F)
     x = tl.load(A + at, mask=real, other=0.0)
-    top = tl.full([BM, BF], 0.0 if BOUNDED else -float("inf"), tl.float32)
-    sums, acc = tl.zeros([BM, BF], tl.float32), tl.zeros([BM, BF], tl.float32)
-    start, stop = _span(i0, length, left, right, BM)
-    mode = tl.load(MODES + g) if KIND == 0 else 0
-    if mode == 0:
-        top, sums, acc = _weigh(top, sums, acc, x, B, V, BIAS, KEEP, i, f, start, stop, left, right,
-                                factor, linear, bent, F, KIND, 0, JOIN, BIASED, KEPT, BOUNDED, EXACT,
-                                INTERPRETED)  # fmt: skip
-    elif KIND == 0:
-        top, sums, acc = _weigh(top, sums, acc, x, B, V, BIAS, KEEP, i, f, start, stop, left, right,
-                                factor, linear, bent, F, KIND, 2, JOIN, BIASED, KEPT, BOUNDED, EXACT,
-                                INTERPRETED)  # fmt: skip
+    top = tl.full([BF, BM], 0.0 if BOUNDED else -float("inf"), tl.float32)
+    sums = tl.zeros([BF, BM], tl.float32)
+    less, acc, lost = sums, sums, sums
+    start, inner, outer, stop = tiles_of(i0, i0 + BM, length, left, right, BM, 1, KEPT)
+    near = is_near(x, twice, KIND)
+    for walk in tl.static_range(3 if KIND == 0 else 2):
+        top, sums, less, acc, lost = _weigh(
+            top, sums, less, acc, lost, x, B, V, BIAS, KEEP, i, f, start, inner, outer, stop, near, left, right,
+            factor, twice, linear, bent, bias_j, bias_f, F, KIND, JOIN, BIASED, KEPT, BOUNDED, EXACT, walk,
+            INTERPRETED)  # fmt: skip
     full = sums > 0
     sums = tl.where(full, sums, 1.0)
     tl.store(OUT + at, (acc / sums).to(OUT.dtype.element_ty), mask=real)
-    tl.store(TOP + at, tl.where(full, top, float("inf")), mask=real)
-    tl.store(SUMS + at, sums, mask=real)
+    scale = (top + factor) / LOG2E if KIND == 0 else top
+    tl.store(TAU + at, tl.where(full, scale + tl.log(sums), float("inf")), mask=real)
+    tl.store(ROWS + at, tl.where(full, 1.0 / sums, 0.0), mask=real)
+    if not BOUNDED:
+        tl.store(ROWS + tl.num_programs(2).to(tl.int64) * n * F + at, tl.where(full, top, float("inf")), mask=real)
 
 
 @triton.jit
 def _pull(
-    dx, dv, ds_sum, x, own, Y, OTHER, BIAS, TOP, SHARE, DELTA, KEEP, i, f, start, stop, bias, top, share,
-    delta, left, right, factor, linear, bent, F: tl.constexpr, KIND: tl.constexpr, MODE: tl.constexpr,
-    JOIN: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, KEYS: tl.constexpr, INTERPRETED: tl.constexpr,
+    dx, dv, ds_sum, x, own, Y, OTHER, BIAS, OUT, SHARE, TOP, KEEP, i, f, start, inner, outer, stop, near, bias, out,
+    share, top, left, right, factor, twice, linear, bent, bias_j, bias_f, F: tl.constexpr, KIND: tl.constexpr,
+    JOIN: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, BOUNDED: tl.constexpr, KEYS: tl.constexpr,
+    WALK: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """own is dout of rows, or v of keys; OTHER the table of the other one."""
-    for j in tl.range(start, stop, loop_unroll_factor=AT_A_TIME):
-        y, other = _line(Y, j, f, F, 0.0), _line(OTHER, j, f, F, 0.0).to(tl.float32)
-        s = _score(x, y, factor, linear, bent, KIND, MODE, JOIN, INTERPRETED)
-        may = _may(i, j, left, right, KEEP, KEPT and not KEYS)
+    """own is v of keys (KEYS), OTHER the table of dout, or else of v. ds = w dout (v - out); rows leave out dout."""
+    NEAR: tl.constexpr = KIND == 0 and WALK < 2
+    x = side(x, twice, NEAR)
+    for turn in tl.range(0, turns_of(start, inner, outer, stop, near, WALK), loop_unroll_factor=AT_A_TIME):
+        j = place_of(turn, start, inner, outer, WALK)
+        y, other = side(line(Y, j, f, F), twice, NEAR), line(OTHER, j, f, F).to(tl.float32)
+        s = score(x, y, factor, twice, linear, bent, KIND, NEAR, JOIN, INTERPRETED)
         if KEYS:
-            s += bias - _line(TOP, j, f, F, float("inf"))
-            w = tl.where(may, _power(s, KIND) * _line(SHARE, j, f, F, 0.0), 0.0)
-            ds = w * (own * other - _line(DELTA, j, f, F, 0.0))
-        else:
+            out, share = line(OUT, j, f, F).to(tl.float32), line(SHARE, j, f, F)
+            if not BOUNDED:
+                top = line(TOP, j, f, F)
+        elif BIASED:
+            bias = bias_of(BIAS + j * bias_j + f * bias_f, f < F, KIND)
+        if BIASED:
+            s += bias
+        w = power(s if BOUNDED else s - top, KIND) * share
+        if WALK > 0:
+            w = tl.where(may_see(i, j, left, right, KEEP, KEPT and not KEYS), w, 0.0)
+        if KEYS:
+            w *= other
+            dv += w
+            ds = w * (own - out)
             if BIASED:
-                s += _line(BIAS, j, f, F, 0.0)
-            w = tl.where(may, _power(s - top, KIND) * share, 0.0)
-            ds = w * (own * other - delta)
-        dx += ds * _slope(x, y, linear, bent, KIND, MODE, JOIN, INTERPRETED)
-        if KEYS:
-            dv += w * other
-            ds_sum += ds
+                ds_sum += ds
+        else:
+            ds = w * (other - out)
+        dx += ds * slope(x, y, twice, linear, bent, KIND, NEAR, JOIN, INTERPRETED)
     return dx, dv, ds_sum
 
 
 @launched
-@triton.jit(do_not_specialize=CHANGING)
+@triton.jit(do_not_specialize=FOLLOWING)
 def features_pull_kernel(
-    X, Y, OWN, OTHER, BIAS, TOP, SHARE, DELTA, MODES, LENGTHS, KEEP, DX, DV, DBIAS, n, m, left, right, factor, linear,
-    bent, heads, keep_b, keep_h, F: tl.constexpr, BM: tl.constexpr, BF: tl.constexpr, KIND: tl.constexpr,
-    JOIN: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, KEYS: tl.constexpr,
-    INTERPRETED: tl.constexpr,
+    X, Y, OWN, OTHER, BIAS, OUT, ROWS, LENGTHS, KEEP, DX, DV, DBIAS, n, m, left, right, factor, twice, linear, bent,
+    heads, keep_b, keep_h, bias_g, bias_j, bias_f, gain, F: tl.constexpr, BM: tl.constexpr, BF: tl.constexpr,
+    KIND: tl.constexpr, JOIN: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr,
+    BOUNDED: tl.constexpr, KEYS: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
-    """What a block of rows (KEYS: of keys, which also have dv and the sums of ds) is handed back. SHARE is 1 / sums."""
+    """What a block of rows (KEYS: of keys, which also have dv and the sums of ds) is handed back, each number once.
+
+    gain: of s, by which a slope is multiplied.
+    """
     g = tl.program_id(2).to(tl.int64)
-    i0, f = tl.program_id(0) * BM, tl.program_id(1) * BF + tl.arange(0, BF)
-    i = i0 + tl.arange(0, BM)
+    i0, f = tl.program_id(0) * BM, features_of(BF)
+    i = i0 + tl.arange(0, BM)[None, :]
     length = length_of(LENGTHS, g // heads, m, PADDED)
     count = m if KEYS else n
     total = n if KEYS else m
     KEEP += g // heads * keep_b + g % heads * keep_h
-    at = (g * count + i.to(tl.int64))[:, None] * F + f[None, :]
-    real = (i < count)[:, None] & (f < F)[None, :]
-    x, own = tl.load(X + at, mask=real, other=0.0), tl.load(OWN + at, mask=real, other=0.0).to(tl.float32)
-    Y, OTHER = Y + g * total * F, OTHER + g * total * F
-    bias = tl.zeros([BM, BF], tl.float32)
+    own_head, other_head = g * count * F, g * total * F
+    X, OWN, Y, OTHER, BIAS = X + own_head, OWN + own_head, Y + other_head, OTHER + other_head, BIAS + g * bias_g
+    DX, DV, DBIAS = DX + own_head, DV + own_head, DBIAS + own_head
+    OUT, ROWS = OUT + g * n * F, ROWS + g * n * F
+    at = i * F + f
+    real = (i < count) & (f < F)
+    x = tl.load(X + at, mask=real, other=0.0)
+    TOP = ROWS + tl.num_programs(2).to(tl.int64) * n * F
+    dx = tl.zeros([BF, BM], tl.float32)
+    dv, ds, own, bias, out, share, top = dx, dx, dx, dx, dx, dx, dx
     if KEYS:
-        TOP, SHARE, DELTA = TOP + g * n * F, SHARE + g * n * F, DELTA + g * n * F
-        top, share, delta = bias, bias, bias
+        own = tl.load(OWN + at, mask=real, other=0.0).to(tl.float32)
+        out, share, top = tl.zeros([BF, 1], tl.float32), tl.zeros([BF, 1], tl.float32), tl.zeros([BF, 1], tl.float32)
         if BIASED:
-            bias = tl.load(BIAS + at, mask=real, other=0.0)
-        start, stop = _span(i0, n, right, left, BM)
+            bias = bias_of(BIAS + i * bias_j + f * bias_f, real, KIND)
+        start, inner, outer, stop = tiles_of(i0, i0 + BM, n, right, left, BM, 1, False)
         left, right = right, left
         sees = i < length
         if KEPT:
             sees = sees & (tl.load(KEEP + i, mask=i < m, other=0) > 0)
     else:
-        top, share = tl.load(TOP + at, mask=real, other=float("inf")), tl.load(SHARE + at, mask=real, other=0.0)
-        delta = tl.load(DELTA + at, mask=real, other=0.0)
-        BIAS += g * m * F
-        start, stop = _span(i0, length, left, right, BM)
+        out, share = tl.load(OUT + at, mask=real, other=0.0).to(tl.float32), tl.load(ROWS + at, mask=real, other=0.0)
+        if not BOUNDED:
+            top = tl.load(TOP + at, mask=real, other=float("inf"))
+        start, inner, outer, stop = tiles_of(i0, i0 + BM, length, left, right, BM, 1, KEPT)
         sees = i < n
-    dx, dv, ds = tl.zeros([BM, BF], tl.float32), tl.zeros([BM, BF], tl.float32), tl.zeros([BM, BF], tl.float32)
-    mode = tl.load(MODES + g) if KIND == 0 else 0
-    if mode == 0:
-        dx, dv, ds = _pull(dx, dv, ds, x, own, Y, OTHER, BIAS, TOP, SHARE, DELTA, KEEP, i, f, start, stop,
-                           bias, top, share, delta, left, right, factor, linear, bent, F, KIND, 0, JOIN, BIASED, KEPT,
-                           KEYS, INTERPRETED)  # fmt: skip
-    elif KIND == 0:
-        dx, dv, ds = _pull(dx, dv, ds, x, own, Y, OTHER, BIAS, TOP, SHARE, DELTA, KEEP, i, f, start, stop,
-                           bias, top, share, delta, left, right, factor, linear, bent, F, KIND, 2, JOIN, BIASED, KEPT,
-                           KEYS, INTERPRETED)  # fmt: skip
-    tl.store(DX + at, tl.where(sees[:, None], dx, 0.0), mask=real)
+    near = is_near(x, twice, KIND)
+    for walk in tl.static_range(3 if KIND == 0 else 2):
+        dx, dv, ds = _pull(
+            dx, dv, ds, x, own, Y, OTHER, BIAS, OUT, ROWS, TOP, KEEP, i, f, start, inner, outer, stop, near, bias, out,
+            share, top, left, right, factor, twice, linear, bent, bias_j, bias_f, F, KIND, JOIN, BIASED, KEPT, BOUNDED,
+            KEYS, walk, INTERPRETED)  # fmt: skip
+    if not KEYS:
+        dx *= tl.load(OWN + at, mask=real, other=0.0).to(tl.float32)  # now: it would be held through the walk
+    tl.store(DX + at, tl.where(sees, dx * gain, 0.0).to(DX.dtype.element_ty), mask=real)
     if KEYS:
-        tl.store(DV + at, tl.where(sees[:, None], dv, 0.0).to(DV.dtype.element_ty), mask=real)
+        tl.store(DV + at, tl.where(sees, dv, 0.0).to(DV.dtype.element_ty), mask=real)
         if BIASED:
-            tl.store(DBIAS + at, tl.where(sees[:, None], ds, 0.0), mask=real)
+            tl.store(DBIAS + at, tl.where(sees, ds, 0.0).to(DBIAS.dtype.element_ty), mask=real)

@@ -41,9 +41,11 @@ class Dot(Score, name="dot"):
         return key
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
+        scale = self.scale(q)
         if self.by_feature:
-            return Lowered(Pair(flat(q) * self.scale(q), flat(k), None, act="identity", join="mul"))
-        return Lowered(DotCore(flat(q), flat(k), self.scale(q)))
+            a = flat(q) if scale == 1.0 else flat(q) * scale
+            return Lowered(Pair(a, flat(k), None, act="identity", join="mul"))
+        return Lowered(DotCore(flat(q), flat(k), scale))
 
 
 class ScaledDot(Dot, name="scaled_dot", page="dot"):
