@@ -47,3 +47,41 @@ def test_errors_are_within_twice_the_references(score, where, dtype):
 def test_the_same_bits_twice():
     one, two = (outcome("disa", "causal", torch.bfloat16, "triton-features") for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=["bf16", "fp32"])
+@pytest.mark.parametrize("size", [5.0, 40.0, 1e4])
+def test_sums_of_huge_numbers_that_nearly_cancel_are_within_twice_the_references(size, dtype):
+    """Their exponentials are 0 and infinity on a GPU too, and the product of these is neither."""
+
+    def outcome(kind, backend):
+        torch.manual_seed(0)
+        away = size * torch.randn(1, 1, 1, 64).round()
+        q, k, v = (torch.randn(1, 2, 130, 64) + part for part in (away, -away, 0.0))
+        q, k, v = (x.bfloat16().to(kind).cuda().requires_grad_() for x in (q, k, v))
+        out = attend(q, k, v, Additive(features=True), backend=backend).out
+        return [out.detach(), *torch.autograd.grad(out, (q, k, v), torch.randn(out.shape).bfloat16().to(kind).cuda())]
+
+    within_twice(outcome(torch.float64, "reference"), outcome(dtype, "reference"), outcome(dtype, "triton-features"),
+                 dtype)  # fmt: skip
+
+
+@pytest.mark.parametrize("score", ["disa", "product"])
+def test_calls_that_are_done_again_give_the_bits_of_calls_that_are_not(score, monkeypatch):
+    from regard.backends import triton_features_launch as launches
+
+    def both(seed):
+        torch.manual_seed(seed)
+        q, k, v = (torch.randn(1, 3, 200, 64, device="cuda", requires_grad=True) for _ in range(3))
+        out = attend(q, k, v, made, backend="triton-features").out
+        return [out, *torch.autograd.grad(out, (q, k, v), torch.randn_like(out))]
+
+    made = SCORES[score](64).cuda()
+    for each in (launches.run, launches.run_back):
+        each.tapes.clear()
+    found = [both(seed) for seed in range(4)]
+    assert all(tape.whole for each in (launches.run, launches.run_back) for tape in each.tapes.values())
+    for name in ("run", "run_back"):
+        monkeypatch.setattr(launches, name, getattr(launches, name).function)
+    for seed, results in enumerate(found):
+        assert all(torch.equal(x, y) for x, y in zip(results, both(seed), strict=True))

@@ -53,7 +53,8 @@ class Call:
         constants = {
             "F": features, "BM": rows, "BF": block, "KIND": self.kind, "JOIN": self.join, "BIASED": bias is not None,
             "PADDED": self.ranges.lengths is not None, "KEPT": keep is not None,
-            "BOUNDED": bounded(self.kind, self.factor, bias), "INTERPRETED": INTERPRETED, "num_warps": 4, "maxnreg": REGISTERS,
+            "BOUNDED": bounded(self.kind, self.factor, bias), "INTERPRETED": INTERPRETED,
+            "num_warps": 4, "maxnreg": REGISTERS,
         }  # fmt: skip
         return (triton.cdiv(places, rows), blocks, heads), numbers, constants
 
