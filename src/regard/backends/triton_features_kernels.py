@@ -46,7 +46,7 @@ def _weigh(
         y, v = side(line(B, j, f, F), twice, NEAR), line(V, j, f, F).to(tl.float32)
         s = score(x, y, factor, twice, linear, bent, KIND, NEAR, JOIN, INTERPRETED)
         if BIASED:
-            s += bias_of(BIAS + j * bias_j + f * bias_f, f < F, KIND)
+            s += bias_of(BIAS, j, f, bias_j, bias_f, f < F, KIND)
         if WALK > 0:
             s = tl.where(may_see(i, j, left, right, KEEP, KEPT), s, -float("inf"))
         if BOUNDED:
@@ -82,8 +82,9 @@ def features_kernel(
     length = length_of(LENGTHS, g // heads, m, PADDED)
     B, V, BIAS = B + g * m * F, V + g * m * F, BIAS + g * bias_g
     KEEP += g // heads * keep_b + g % heads * keep_h
-    A, OUT, TAU, ROWS = A + g * n * F, OUT + g * n * F, TAU + g * n * F, ROWS + g * n * F
-    at = i * F + f
+    first = (g * n + i0) * F
+    A, OUT, TAU, ROWS = A + first, OUT + first, TAU + first, ROWS + first
+    at = (i - i0) * F + f
     real = (i < n) & (f < F)
     x = tl.load(A + at, mask=real, other=0.0)
     top = tl.full([BF, BM], 0.0 if BOUNDED else -float("inf"), tl.float32)
@@ -125,7 +126,7 @@ def _pull(
             if not BOUNDED:
                 top = line(TOP, j, f, F)
         elif BIASED:
-            bias = bias_of(BIAS + j * bias_j + f * bias_f, f < F, KIND)
+            bias = bias_of(BIAS, j, f, bias_j, bias_f, f < F, KIND)
         if BIASED:
             s += bias
         w = power(s if BOUNDED else s - top, KIND) * share
@@ -162,11 +163,12 @@ def features_pull_kernel(
     count = m if KEYS else n
     total = n if KEYS else m
     KEEP += g // heads * keep_b + g % heads * keep_h
-    own_head, other_head = g * count * F, g * total * F
-    X, OWN, Y, OTHER, BIAS = X + own_head, OWN + own_head, Y + other_head, OTHER + other_head, BIAS + g * bias_g
-    DX, DV, DBIAS = DX + own_head, DV + own_head, DBIAS + own_head
-    OUT, ROWS = OUT + g * n * F, ROWS + g * n * F
-    at = i * F + f
+    first = (g * count + i0) * F
+    X, OWN, DX, DV, DBIAS = X + first, OWN + first, DX + first, DV + first, DBIAS + first
+    Y, OTHER, BIAS = Y + g * total * F, OTHER + g * total * F, BIAS + g * bias_g
+    rows = g * n * F if KEYS else first  # of tables of queries
+    OUT, ROWS = OUT + rows, ROWS + rows
+    at = (i - i0) * F + f
     real = (i < count) & (f < F)
     x = tl.load(X + at, mask=real, other=0.0)
     TOP = ROWS + tl.num_programs(2).to(tl.int64) * n * F
@@ -176,7 +178,7 @@ def features_pull_kernel(
         own = tl.load(OWN + at, mask=real, other=0.0).to(tl.float32)
         out, share, top = tl.zeros([BF, 1], tl.float32), tl.zeros([BF, 1], tl.float32), tl.zeros([BF, 1], tl.float32)
         if BIASED:
-            bias = bias_of(BIAS + i * bias_j + f * bias_f, real, KIND)
+            bias = bias_of(BIAS, i, f, bias_j, bias_f, real, KIND)
         start, inner, outer, stop = tiles_of(i0, i0 + BM, n, right, left, BM, 1, False)
         left, right = right, left
         sees = i < length

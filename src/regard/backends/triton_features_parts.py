@@ -116,13 +116,14 @@ def features_of(BF: tl.constexpr):
 @triton.jit
 def line(base, j, f, F: tl.constexpr):
     """(BF, 1): one place of a head's table (places, F)."""
-    return tl.load(base + j * F + f, mask=f < F, other=0.0)
+    return tl.load(base + j.to(tl.int64) * F + f, mask=f < F, other=0.0)
 
 
 @triton.jit
-def bias_of(at, real, KIND: tl.constexpr):
+def bias_of(BIAS, j, f, bias_j, bias_f, real, KIND: tl.constexpr):
     """A bias of keys in the unit of scores."""
-    bias = tl.load(at, mask=real, other=0.0).to(tl.float32)
+    at = j.to(tl.int64) * bias_j + f.to(tl.int64) * bias_f
+    bias = tl.load(BIAS + at, mask=real, other=0.0).to(tl.float32)
     return bias * LOG2E if KIND == 0 else bias
 
 
