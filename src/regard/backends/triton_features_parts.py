@@ -34,6 +34,7 @@ def side(x, twice, NEAR: tl.constexpr):
 
 @triton.jit
 def is_near(x, twice, KIND: tl.constexpr):
+    """Whether a block's own numbers are; scores that take no exponential always are."""
     if KIND == 0:
         return tl.max(tl.abs(x.to(tl.float32) * twice)) <= NEAREST
     else:
