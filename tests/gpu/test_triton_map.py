@@ -76,7 +76,6 @@ CASES = [
     (lambda: "gaussian", Gumbel(0.5), "full"),
     (lambda: scores.ScaledDot() | SoftCap(2.0), Gumbel(0.5, straight_through=True), "keys"),
     (lambda: "scaled_dot", Entmax(1.4, learned=True, heads=3), "window"),
-    (lambda: "scaled_dot", Entmax(2.5), "full"),
     (lambda: "scaled_dot", "uniform", "keys"),
     (lambda: scores.Additive(features=True), "softmax", "causal"),
     (lambda: scores.Additive(activation="identity", features=True) | SoftCap(5.0), "softmax", "padded"),
@@ -98,14 +97,15 @@ def test_every_score_and_alignment_is_read_as_its_bands(score, align, where, dty
     mine = readings(made)
     monkeypatch.setattr(registry, "readers", [])
     made._pyramid = None
-    steep = isinstance(align, Entmax) and align.fixed > 2  # at tau
     for one, other in zip(mine, readings(made), strict=True):
-        near(one, other, 3e-4 if steep else 3e-5)
+        near(one, other)
 
 
 def between(w):
     """A threshold that no weight is near to: in the widest gap among the largest thousand."""
     top = w.flatten().topk(1000).values.unique()
+    if len(top) == 1:  # weights of 0 and 1
+        return float(top) / 2
     widest = (top[1:] / top[:-1]).argmax()
     return float(top[widest] * top[widest + 1]) ** 0.5
 

@@ -91,7 +91,7 @@ TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
     ("narrow dot", "forward"): (64, 64, 4, 3, 128),  # of a softmax over windows up to NARROW
     ("narrow dot", "backward"): (64, 64, 4, 3, None),
     ("narrow dot", "keys"): (64, 64, 4, 3, None),
-    ("sigmoid", "forward"): (128, 64, 8, 3, 128),  # of a dot, two tiles a turn
+    ("sigmoid", "forward"): (128, 64, 4, 3, None),  # of a dot
     ("sigmoid", "backward"): (64, 64, 4, 3, None),
     ("sigmoid", "keys"): (64, 128, 4, 2, 255),
     ("dot", "sparse"): (64, 64, 4, 3, None),
@@ -140,11 +140,6 @@ def _kind(call: Call, turn: str) -> tuple[str, str]:
     if call.ranges.left + call.ranges.right < NARROW:
         return "narrow dot", turn
     return "dot" if call.key_bias is None else "biased dot", turn
-
-
-def two_a_turn(call: Call) -> bool:
-    """Whether a sigmoid's walk takes two tiles a turn: where registers allow it, a tenth of its time."""
-    return _kind(call, "forward")[0] == "sigmoid"
 
 
 def _tiles(call: Call, turn: str) -> dict[str, int]:

@@ -9,7 +9,7 @@ import triton.language as tl
 
 from .triton_bias import bias_of, ones_for, with_columns
 from .triton_dense_parts import average, averaged_parts, averages, parted, product, put_averages, rows_of, times
-from .triton_dense_tile import LN2, LOG2E, bell, block_of, opened, products, row_side, tile
+from .triton_dense_tile import LN2, LOG2E, bell, block_of, opened, row_side, tile
 from .triton_dense_weights import slopes, weights
 from .triton_launch import launched
 from .triton_noise import or_dropped, uniform
@@ -189,13 +189,13 @@ def known_kernel(
     D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr,
     BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr,
     SPANNED: tl.constexpr, ALIGN: tl.constexpr, COUNTED: tl.constexpr, TRAINS: tl.constexpr,
-    DROPPED: tl.constexpr, TWO: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
+    DROPPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """out = sum_j f(s - tau) v_j. A sigmoid's tau is the logarithm of how many keys a row sees (COUNTED), or `offset`;
     that of sparse alignments is known, and the tiles that hold weights are listed.
 
     MEAN (g, n, DV), where a sparse alignment TRAINS: sum_j f'(s - tau) v_j over the sum of f', which the gradient of a
-    row takes out. TWO tiles a turn: the product of one runs while the weights of the other are computed.
+    row takes out.
     """
     g, batch, head, i0, i = block_of(n, heads, BM)
     seed = tl.load(SEED) if DROPPED else 0
@@ -219,27 +219,7 @@ def known_kernel(
         tau = tl.load(TAU + g * n + i, mask=i < n, other=float("inf"))[:, None]
     acc, mean, slope = averages(CORE, BM, DVP), averages(CORE, BM, DVP), tl.zeros([BM], tl.float32)
     whole, total = turns_of(start, inner, outer, stop, COUNTS, BN, ALIGN > 1)
-    alone = 0
-    if TWO:
-        alone = whole // 2 * 2
-        for turn in range(0, alone, 2):
-            first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, True)
-            second = turn_of(turn + 1, whole, start, inner, outer, LIST, BN, ALIGN > 1, True)
-            s = products(x, AT, BT, B, R, mode, BIAS, i0, first, m, CORE, D, DP, WIDTH, BM, BN, BIASED, True, PRECISION,
-                         INTERPRETED)  # fmt: skip
-            more = products(x, AT, BT, B, R, mode, BIAS, i0, second, m, CORE, D, DP, WIDTH, BM, BN, BIASED, True,
-                            PRECISION, INTERPRETED)  # fmt: skip
-            s = opened(s * scale, i, own, BIAS, KEEP, low, high, first, n, length, m, left, right, False, BN, OWNED,
-                       BIASED, KEPT, SPANNED, True)  # fmt: skip
-            factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
-            acc, mean, slope = _add(acc, mean, slope, s, tau, power, factor, V, first, m, CORE, DV, DVP, BN, ALIGN,
-                                    TRAINS, True, PRECISION, INTERPRETED)  # fmt: skip
-            more = opened(more * scale, i, own, BIAS, KEEP, low, high, second, n, length, m, left, right, False, BN,
-                          OWNED, BIASED, KEPT, SPANNED, True)  # fmt: skip
-            factor = factors(i, second, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
-            acc, mean, slope = _add(acc, mean, slope, more, tau, power, factor, V, second, m, CORE, DV, DVP, BN, ALIGN,
-                                    TRAINS, True, PRECISION, INTERPRETED)  # fmt: skip
-    for turn in range(alone, whole):
+    for turn in range(whole):
         first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, True)
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
                  stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,

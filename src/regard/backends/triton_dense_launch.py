@@ -22,7 +22,6 @@ from .triton_dense_call import (
     rows_shape,
     sizes_of,
     tiles_count,
-    two_a_turn,
     where,
 )
 from .triton_dense_forward import known_kernel, softmax_kernel
@@ -87,7 +86,7 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     known_kernel[grid](
         *vectors, call.v, *marks, seed, out, tau, *lists, rows,
         *numbers[:5], call.dropout, -(call.bias or 0.0), *numbers[5:], call.power, ALIGN=align,
-        COUNTED=call.bias is None, TRAINS=rows.numel() > 0, DROPPED=dropped, TWO=two_a_turn(call), **sizes,
+        COUNTED=call.bias is None, TRAINS=rows.numel() > 0, DROPPED=dropped, **sizes,
     )  # fmt: skip
     return out, tau, live, rows
 

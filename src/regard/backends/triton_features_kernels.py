@@ -109,10 +109,10 @@ def features_kernel(
 
 @triton.jit
 def _pull(
-    dx, dv, ds_sum, x, own, Y, OTHER, BIAS, OUT, SHARE, TOP, KEEP, i, f, start, inner, outer, stop, near, bias, out,
-    share, top, left, right, factor, twice, linear, bent, bias_j, bias_f, F: tl.constexpr, KIND: tl.constexpr,
-    JOIN: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, BOUNDED: tl.constexpr, KEYS: tl.constexpr,
-    WALK: tl.constexpr, INTERPRETED: tl.constexpr,
+    dx, dv, ds_sum, less, lost, gone, x, own, Y, OTHER, BIAS, OUT, SHARE, TOP, KEEP, i, f, start, inner, outer, stop,
+    near, bias, out, share, top, left, right, factor, twice, linear, bent, bias_j, bias_f, F: tl.constexpr,
+    KIND: tl.constexpr, JOIN: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, BOUNDED: tl.constexpr,
+    EXACT: tl.constexpr, KEYS: tl.constexpr, WALK: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """own is v of keys (KEYS), OTHER the table of dout, or else of v. ds = w dout (v - out); rows leave out dout."""
     NEAR: tl.constexpr = KIND == 0 and WALK < 2
@@ -134,14 +134,15 @@ def _pull(
             w = tl.where(may_see(i, j, left, right, KEEP, KEPT and not KEYS), w, 0.0)
         if KEYS:
             w *= other
-            dv += w
+            dv, lost = more(dv, lost, w, EXACT)
             ds = w * (own - out)
             if BIASED:
-                ds_sum += ds
+                ds_sum, gone = more(ds_sum, gone, ds, EXACT)
         else:
             ds = w * (other - out)
-        dx += ds * slope(x, y, twice, linear, bent, KIND, NEAR, JOIN, INTERPRETED)
-    return dx, dv, ds_sum
+        bend = slope(x, y, twice, linear, bent, KIND, NEAR, JOIN, INTERPRETED)
+        dx, less = more(dx, less, ds * bend, EXACT)
+    return dx, dv, ds_sum, less, lost, gone
 
 
 @launched
@@ -150,7 +151,7 @@ def features_pull_kernel(
     X, Y, OWN, OTHER, BIAS, OUT, ROWS, LENGTHS, KEEP, DX, DV, DBIAS, n, m, left, right, factor, twice, linear, bent,
     heads, keep_b, keep_h, bias_g, bias_j, bias_f, gain, F: tl.constexpr, BM: tl.constexpr, BF: tl.constexpr,
     KIND: tl.constexpr, JOIN: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr,
-    BOUNDED: tl.constexpr, KEYS: tl.constexpr, INTERPRETED: tl.constexpr,
+    BOUNDED: tl.constexpr, EXACT: tl.constexpr, KEYS: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """What a block of rows (KEYS: of keys, which also have dv and the sums of ds) is handed back, each number once.
 
@@ -173,7 +174,8 @@ def features_pull_kernel(
     x = tl.load(X + at, mask=real, other=0.0)
     TOP = ROWS + tl.num_programs(2).to(tl.int64) * n * F
     dx = tl.zeros([BF, BM], tl.float32)
-    dv, ds, own, bias, out, share, top = dx, dx, dx, dx, dx, dx, dx
+    dv, ds, less, lost, gone = dx, dx, dx, dx, dx
+    own, bias, out, share, top = dx, dx, dx, dx, dx
     if KEYS:
         own = tl.load(OWN + at, mask=real, other=0.0).to(tl.float32)
         out, share, top = tl.zeros([BF, 1], tl.float32), tl.zeros([BF, 1], tl.float32), tl.zeros([BF, 1], tl.float32)
@@ -192,10 +194,10 @@ def features_pull_kernel(
         sees = i < n
     near = is_near(x, twice, KIND)
     for walk in tl.static_range(3 if KIND == 0 else 2):
-        dx, dv, ds = _pull(
-            dx, dv, ds, x, own, Y, OTHER, BIAS, OUT, ROWS, TOP, KEEP, i, f, start, inner, outer, stop, near, bias, out,
-            share, top, left, right, factor, twice, linear, bent, bias_j, bias_f, F, KIND, JOIN, BIASED, KEPT, BOUNDED,
-            KEYS, walk, INTERPRETED)  # fmt: skip
+        dx, dv, ds, less, lost, gone = _pull(
+            dx, dv, ds, less, lost, gone, x, own, Y, OTHER, BIAS, OUT, ROWS, TOP, KEEP, i, f, start, inner, outer, stop,
+            near, bias, out, share, top, left, right, factor, twice, linear, bent, bias_j, bias_f, F, KIND, JOIN,
+            BIASED, KEPT, BOUNDED, EXACT, KEYS, walk, INTERPRETED)  # fmt: skip
     if not KEYS:
         dx *= tl.load(OWN + at, mask=real, other=0.0).to(tl.float32)  # now: it would be held through the walk
     tl.store(DX + at, tl.where(sees, dx * gain, 0.0).to(DX.dtype.element_ty), mask=real)

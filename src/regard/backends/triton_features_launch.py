@@ -16,7 +16,7 @@ from .triton_launch import INTERPRETED
 
 TANH = 0
 BUSY = 512  # programs of four warps that leave no multiprocessor of an H200 without work
-REGISTERS = 168  # of a thread: three such programs a multiprocessor; walks over places that all see spill nothing
+REGISTERS = 128  # of a thread: four such programs a multiprocessor
 
 
 @dataclass(eq=False)
@@ -49,12 +49,12 @@ class Call:
         block = min(64, max(16, triton.next_power_of_2(features)))
         blocks, rows = triton.cdiv(features, block), 2048 // block
         if triton.cdiv(places, rows) * blocks * heads < BUSY:
-            rows //= 8
+            rows //= 4
         constants = {
             "F": features, "BM": rows, "BF": block, "KIND": self.kind, "JOIN": self.join, "BIASED": bias is not None,
             "PADDED": self.ranges.lengths is not None, "KEPT": keep is not None,
             "BOUNDED": bounded(self.kind, self.factor, bias), "INTERPRETED": INTERPRETED,
-            "num_warps": 4, "maxnreg": REGISTERS,
+            "EXACT": self.v.dtype == torch.float32, "num_warps": 4, "maxnreg": REGISTERS,
         }  # fmt: skip
         return (triton.cdiv(places, rows), blocks, heads), numbers, constants
 
@@ -86,8 +86,7 @@ def run(*given: Any) -> list[Tensor]:
     if out.numel():
         grid, numbers, constants = call.arguments(a.shape[1])
         features_kernel[grid](
-            a, call.b, v, or_other(call.bias, a), *call.marks, out, tau, rows, *numbers,
-            EXACT=v.dtype == torch.float32, **constants,
+            a, call.b, v, or_other(call.bias, a), *call.marks, out, tau, rows, *numbers, **constants
         )  # fmt: skip
     return [out, tau, rows]
 
