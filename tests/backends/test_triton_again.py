@@ -36,7 +36,7 @@ class OnCpu:
 
         return compile
 
-    def _run(self, x, y, out, n, scale, added):
+    def _run(self, x, y, out, n, scale, added, stream=None):
         self.ran += 1
         x, y, out = (np.ctypeslib.as_array((ctypes.c_float * n).from_address(at)) for at in (x, y, out))
         out[:] = scale * x + y + added
@@ -93,6 +93,25 @@ def test_every_call_gives_what_the_function_gives_with_its_own_tensors(kernel):
     assert len(seen) == 2  # met, and written down
     results = [run(x, y, 2.0, None) for _ in range(2)]
     assert results[0][0].data_ptr() != results[1][0].data_ptr()
+
+
+def test_what_kernels_alone_meet_shares_one_memory(kernel, monkeypatch):
+    def function(x, y):
+        n = x.numel()
+        one, two, out = (fresh(size, x.device) for size in (n, 2 * n + 1, n))
+        kernel[1,](x, y, one, n, 1.0, ADDED=0)
+        kernel[1,](y, y, two[n:], n, 1.0, ADDED=0)
+        kernel[1,](one, two[n:], out, n, 1.0, ADDED=0)
+        return [out]
+
+    again, made, empty = Again(function), [], torch.empty
+    for _ in range(5):
+        x, y = drawn(32), drawn(32)
+        monkeypatch.setattr(torch, "empty", lambda *a, **k: made.append(a[0]) or empty(*a, **k))
+        found = again(x, y)
+        monkeypatch.setattr(torch, "empty", empty)
+        close(found, [x + 3 * y])
+    assert made[-2:] == [512 + 512, (32,)]
 
 
 def test_a_tensor_given_twice_is_written_down_as_two(kernel):

@@ -19,14 +19,14 @@ from torch import Tensor
 from .triton_launch import APART, INTERPRETED, current
 
 MOST = 4096  # kinds of calls that are kept
+TOGETHER = 512  # bytes of which parts of a memory take whole numbers, as those of torch do
 Place = tuple[int, int]  # a tensor's number, in the order in which a call meets them, and bytes from its start
 
 
 class Launch(NamedTuple):
-    """A kernel on a grid; places are those of its arguments that are tensors."""
+    """A kernel on its grid; places are those of its arguments that are tensors."""
 
-    kernel: Any
-    grid: tuple[int, ...]
+    run: Callable[..., Any]
     arguments: list[Any]
     places: list[tuple[int, Place]]
 
@@ -46,6 +46,8 @@ class Tape:
     def __init__(self) -> None:
         self.tensors: list[Tensor] = []
         self.made: list[tuple[int, Any, torch.dtype, bool]] = []
+        self.parts: list[Place] = []  # of one memory, what kernels alone meet: numbers, and bytes from its start
+        self.room = 0  # bytes of it
         self.steps: list[Launch | Step] = []
         self.count = 0
         self.returned: list[int] = []
@@ -64,8 +66,19 @@ class Tape:
             current.tape = before
         self.returned = [self.number(x) for x in results]
         launched = any(isinstance(step, Launch) for step in self.steps)
+        self._share()
         self.whole, self.count, self.tensors = self.usual and launched, len(self.tensors), []
         return results
+
+    def _share(self) -> None:
+        """Gives what kernels alone meet one memory: to allocate takes the processor as long as to launch."""
+        met = {number for step in self.steps if isinstance(step, Step) for _, number in step.places}
+        apart = [each for each in self.made if each[0] in met or each[0] in self.returned or each[3]]
+        for each in self.made:
+            if each not in apart:
+                self.parts.append((each[0], self.room))
+                self.room += -(-self.tensors[each[0]].nbytes // TOGETHER) * TOGETHER
+        self.made = apart
 
     def fresh(self, x: Tensor, zero: bool) -> None:
         self.made.append((len(self.tensors), tuple(x.shape), x.dtype, zero))
@@ -82,7 +95,7 @@ class Tape:
     ) -> None:
         self.usual = self.usual and usual
         places = [(at, self.place(x)) for at, x in enumerate(arguments) if isinstance(x, Tensor)]
-        self.steps.append(Launch(compiled, grid, _blank((*arguments, *constants), places), places))
+        self.steps.append(Launch(compiled[grid], _blank((*arguments, *constants), places), places))
 
     def number(self, x: Tensor) -> int:
         found = next((number for number, one in enumerate(self.tensors) if x is one), -1)
@@ -105,6 +118,12 @@ class Tape:
         device, more = given[0].device, [0] * (self.count - len(given))
         tensors: list[Any] = given + more
         pointers += more
+        stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+        if self.room:
+            memory = torch.empty(self.room, dtype=torch.uint8, device=device)
+            start = memory.data_ptr()
+            for number, offset in self.parts:
+                pointers[number] = start + offset
         for number, shape, dtype, zero in self.made:
             tensors[number] = x = (torch.zeros if zero else torch.empty)(shape, dtype=dtype, device=device)
             pointers[number] = x.data_ptr()
@@ -113,7 +132,7 @@ class Tape:
             if isinstance(step, Launch):
                 for at, (number, offset) in step.places:
                     arguments[at] = pointers[number] + offset
-                step.kernel[step.grid](*arguments)
+                step.run(*arguments, stream=stream)
             else:
                 for at, number in step.places:
                     arguments[at] = tensors[number]
