@@ -147,7 +147,7 @@ class Compiled:
         self.like = [(x.dtype, x.numel()) if isinstance(x, torch.Tensor) else None for x in arguments]
 
     def __getitem__(self, grid):
-        def run(*given):
+        def run(*given, stream=None):
             numbers, constants = given[: len(self.like)], given[len(self.like) :]
             tensors = [x if like is None else at(x, *like) for x, like in zip(numbers, self.like, strict=True)]
             self.made.kernel[grid](*tensors, **dict(zip(self.names, constants, strict=True)))
