@@ -14,7 +14,7 @@ from triton.runtime.jit import JITFunction
 
 from regard.backends import triton_again
 from regard.backends.triton_again import Again, did, fresh
-from regard.backends.triton_launch import Launched
+from regard.backends.triton_launch import Held, Launched
 
 
 def sample_kernel(X, Y, OUT, n, scale, ADDED: tl.constexpr):
@@ -290,3 +290,23 @@ def test_kinds_that_are_kept_are_bounded(kernel, monkeypatch):
         x, y = drawn(n), drawn(n)
         close(run(x, y, 2.0, None), expected(x, y, 2.0))
         assert len(run.tapes) <= 4
+
+
+def test_a_held_kernel_is_asked_for_once_and_writes_each_result(kernel):
+    x, y = drawn(32), drawn(32)
+    held = Held(kernel, (x, y), {"ADDED": 1})
+    for n, scale in ((32, 2.0), (16, 3.0), (5, 0.5)):
+        out = torch.zeros(32)
+        held((1, 1, 1), out, (n, scale))
+        torch.testing.assert_close(out[:n], (scale * x + y + 1)[:n])
+        assert not out[n:].any()
+    assert kernel.kernel.asked == 1 and kernel.kernel.ran == 3
+
+
+def test_a_held_kernel_leaves_memory_that_starts_anywhere_to_the_launch(kernel):
+    x, y, out = drawn(32), drawn(32), torch.zeros(33)[1:]
+    held = Held(kernel, (x, y), {"ADDED": 0})
+    for _ in range(2):
+        held((1, 1, 1), out, (32, 1.0))
+    torch.testing.assert_close(out, x + y)
+    assert kernel.kernel.asked == 2

@@ -37,7 +37,7 @@ class Spans:
 
 def spannable(plan: Plan) -> bool:
     """Whether the structure is ranges, with one kind of stretches at most."""
-    special, ranges = _parted(plan.over, plan.n, plan.m)
+    special, ranges = _of(plan)
     if ranges is None or len(special) > 1:
         return False
     bounded = min(ranges.left, ranges.right) < NO_BOUND
@@ -54,13 +54,13 @@ def spannable(plan: Plan) -> bool:
 
 def moves(plan: Plan) -> bool:
     """Whether rows or keys change places."""
-    special, _ = _parted(plan.over, plan.n, plan.m)
+    special, _ = _of(plan)
     return bool(special) and (isinstance(special[0], Around) or any(_order(x) is not None for x in _ids(special[0])))
 
 
 def spans_of(plan: Plan) -> Spans:
     """A spannable plan's structure as ranges and stretches."""
-    special, ranges = _parted(plan.over, plan.n, plan.m)
+    special, ranges = _of(plan)
     assert ranges is not None
     if not special:
         return Spans(ranges)
@@ -114,6 +114,14 @@ def _sought(keys: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Where the keys of each row's segment begin and end, of keys in order."""
     low, high = (torch.searchsorted(keys, ids, right=side).int() for side in (False, True))
     return low, high
+
+
+def _of(plan: Plan) -> "tuple[list[Segments | Around], Ranges | None]":
+    """Asked before a plan runs, and again when it does."""
+    found: tuple[list[Segments | Around], Ranges | None] | None = plan.kept.get("parted")
+    if found is None:
+        found = plan.kept["parted"] = _parted(plan.over, plan.n, plan.m)
+    return found
 
 
 def _parted(structure: Structure, n: int, m: int) -> "tuple[list[Segments | Around], Ranges | None]":

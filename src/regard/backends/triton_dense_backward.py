@@ -49,6 +49,12 @@ def _tile_pull(
     s = tile(x, XT, YT, Y, R, mode, own, BIAS, KEEP, low, high, i0, first, rows, columns, other_total, before,
              after, scale, stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED or (KEPT and KEYS), BIASED,
              KEPT and not KEYS, SPANNED, WHOLE, PRECISION, INTERPRETED, ones)  # fmt: skip
+    if KEYS:
+        t, mean = row_of(TAU, DELTA, j, n, ALIGN, CHOSEN, WHOLE)
+        t, mean = t[None, :], mean[None, :]
+    else:
+        t, mean = tau[:, None], delta[:, None]
+    w = weights(s, t, power, ALIGN, INTERPRETED, WHOLE)
     if CORE > 0 and PRECISION == "bf16x6":
         dw = tl.trans(product_of_parts(xo, i, m if KEYS else n, own_parts, YO, j, other_total, other_parts, DVW, DVP,
                                        WHOLE, INTERPRETED))  # fmt: skip
@@ -58,12 +64,6 @@ def _tile_pull(
     if CORE > 0:
         tl.debug_barrier()  # the tile before has been read
         dw = through(DS, dw, BM, BN)
-    if KEYS:
-        t, mean = row_of(TAU, DELTA, j, n, ALIGN, CHOSEN, WHOLE)
-        t, mean = t[None, :], mean[None, :]
-    else:
-        t, mean = tau[:, None], delta[:, None]
-    w = weights(s, t, power, ALIGN, INTERPRETED, WHOLE)
     if NORMED:
         w *= numbers_of(NORM, j, n, 1.0, WHOLE)[None, :] if KEYS else norm[:, None]
     if CHOSEN:  # no values: dw is the entropy's gradient, and so is the pull of -log p

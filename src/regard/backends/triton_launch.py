@@ -37,10 +37,11 @@ class Launched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.kernel, name)
 
-    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., Any]:
         return lambda *arguments, **constants: self._launch(grid, arguments, constants)
 
-    def _launch(self, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
+    def _launch(self, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: dict[str, Any]) -> Any:
+        """Launches; what is compiled and its constants, where these serve other addresses and numbers too."""
         tensors_of, numbers_of, special_of, in_order = self.places or self._sort(arguments)
         tensors, numbers = tensors_of(arguments), numbers_of(arguments)
         devices, device = set(map(Tensor.get_device, tensors)), tensors[0].get_device()
@@ -64,7 +65,7 @@ class Launched:
         tape = getattr(current, "tape", None)
         if tape is not None:
             tape.launch(compiled, (*grid, 1, 1)[:3], arguments, last, usual)
-        return None
+        return (compiled, last) if usual else None
 
     def _sort(self, arguments: tuple[Any, ...]) -> tuple[Callable[[Any], Sequence[Any]], ...]:
         """Readers of the tensors, the numbers and those of them that Triton looks into; and one that puts them back."""
@@ -74,6 +75,24 @@ class Launched:
         after = sorted(range(len(arguments)), key=(tensors + numbers).__getitem__)
         self.places = tuple(map(_reader, (tensors, numbers, special, after)))
         return self.places
+
+
+class Held:
+    """A kernel over tensors and constants that stay the same, launched for other results: kernel(*tensors, result,
+    *numbers). Nothing may be compiled for the numbers that change."""
+
+    def __init__(self, kernel: Any, tensors: Sequence[Tensor], constants: dict[str, Any]):
+        self.kernel, self.tensors, self.constants = kernel, tensors, constants
+        self.found: Any = None
+        self.pointers = [x.data_ptr() for x in tensors]
+
+    def __call__(self, grid: tuple[int, int, int], result: Tensor, numbers: Sequence[float]) -> None:
+        at, device = result.data_ptr(), result.get_device()
+        if self.found is None or at % APART or (device >= 0 and device != torch.cuda.current_device()):
+            self.found = self.kernel[grid](*self.tensors, result, *numbers, **self.constants)
+        else:
+            compiled, last = self.found
+            compiled[grid](*self.pointers, at, *numbers, *last)
 
 
 def _reader(places: list[int]) -> Callable[[Any], Sequence[Any]]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .ranges import Ranges
 from .triton_dense_call import or_other
-from .triton_launch import INTERPRETED
+from .triton_launch import INTERPRETED, Held
 from .triton_map_kernels import CELLS, ENTROPY, NOTHING, keys_kernel, rows_kernel, tile_kernel
 from .triton_tables import DOT, LOG2E, Tables
 
@@ -121,6 +121,11 @@ class Read:
             "PRECISION": "bf16x6" if self.a.dtype == torch.float32 else "ieee", "INTERPRETED": INTERPRETED,
         }  # fmt: skip
 
+    @cached_property
+    def tile(self) -> Held:
+        """What writes weights of a tile: held, since a small one takes a GPU less than the processor."""
+        return Held(tile_kernel, (*self.tensors, self.a), {"C": 0, **self.tiles(SMALL, False), **self.sizes})
+
     @property
     def plain(self) -> bool:
         """Whether scores are products alone."""
@@ -176,10 +181,9 @@ def band_of(read: Read, rows: slice, cols: slice) -> Tensor:
     made = read.empty(rows.stop - rows.start, cols.stop - cols.start)
     if made.numel():
         high, wide = (-(-part.stop // SMALL) - part.start // SMALL for part in (rows, cols))
-        tile_kernel[high * wide, made.shape[0]](
-            *read.tensors, read.a, made, read.a.shape[1], read.b.shape[1], *made.shape[1:], rows.start, cols.start,
-            *read.numbers, C=0, **read.tiles(SMALL, False), **read.sizes,
-        )  # fmt: skip
+        g, r, c = made.shape
+        numbers = (read.a.shape[1], read.b.shape[1], r, c, rows.start, cols.start, *read.numbers)
+        read.tile((high * wide, g, 1), made, numbers)
     return made
 
 

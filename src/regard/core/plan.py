@@ -1,6 +1,7 @@
 """The plan: one call of attention, checked and lowered to its normal form; it prints what will run and why."""
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -76,6 +77,7 @@ class Plan:
         self.backend = ""
         self.before: Tensor | None = None
         self.replayable = True  # whether dropout can be drawn again for a map
+        self.kept: dict[str, Any] = {}  # what a backend found out when it was asked whether it runs this
 
     def _close_padding(self, over: Structure) -> None:
         """Keys that nobody may see become 0, so that not even NaN leaks from them."""
