@@ -18,6 +18,16 @@ class Ranges(NamedTuple):
     lengths: Tensor | None = None  # (B,)
     keep: Tensor | None = None  # (B or 1, H or 1, m) uint8
 
+    def numbers(self, n: int, m: int) -> tuple[int, int, int, int]:
+        """left and right as kernels take them, of n rows and m keys; strides of the mask over items and heads."""
+        left, right = (max(-NO_BOUND, min(x, n + m)) for x in (self.left, self.right))
+        by_item, by_head = (0, 0) if self.keep is None else self.keep.stride()[:2]
+        if self.keep is not None and self.keep.shape[0] == 1:
+            by_item = 0
+        if self.keep is not None and self.keep.shape[1] == 1:
+            by_head = 0
+        return left, right, by_item, by_head
+
 
 def ranges_of(structure: Structure, n: int, m: int) -> Ranges | None:
     """A structure as ranges; None where it is none."""

@@ -156,11 +156,7 @@ def _tiles(call: Call, turn: str) -> dict[str, int]:
 
 def where(call: Call) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
     """left and right; the scale; heads, how many share keys, and the strides of a key mask."""
-    ranges, n, m = call.ranges, call.a.shape[1], call.b.shape[1]
-    left, right = (max(-(1 << 30), min(x, n + m)) for x in (ranges.left, ranges.right))
-    keep = ranges.keep
-    keep_b = 0 if keep is None or keep.shape[0] == 1 else keep.stride(0)
-    keep_h = 0 if keep is None or keep.shape[1] == 1 else keep.stride(1)
+    left, right, keep_b, keep_h = call.ranges.numbers(call.a.shape[1], call.b.shape[1])
     return (left, right), call.scale * call.unit, (call.heads, call.group, keep_b, keep_h)
 
 

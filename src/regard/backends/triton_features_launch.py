@@ -38,10 +38,8 @@ class Call:
 
     def arguments(self, places: int) -> tuple[tuple[int, int, int], tuple[Any, ...], dict[str, Any]]:
         """The grid over so many places, what every kernel is given after its tensors, and its constants."""
-        n, m, keep, bias = self.a.shape[1], self.b.shape[1], self.ranges.keep, self.bias
-        left, right = (max(-(1 << 30), min(x, n + m)) for x in (self.ranges.left, self.ranges.right))
-        keep_b = 0 if keep is None or keep.shape[0] == 1 else keep.stride(0)
-        keep_h = 0 if keep is None or keep.shape[1] == 1 else keep.stride(1)
+        n, m, bias = self.a.shape[1], self.b.shape[1], self.bias
+        left, right, keep_b, keep_h = self.ranges.numbers(n, m)
         unit = LOG2E if self.kind == TANH else 1.0  # scores of tanh are in base 2
         numbers = (n, m, left, right, self.factor * unit, 2 * LOG2E * self.steep, self.linear, self.bent, self.heads,
                    keep_b, keep_h, *((0, 0, 0) if bias is None else bias.stride()))  # fmt: skip
@@ -52,7 +50,7 @@ class Call:
             rows //= 4
         constants = {
             "F": features, "BM": rows, "BF": block, "KIND": self.kind, "JOIN": self.join, "BIASED": bias is not None,
-            "PADDED": self.ranges.lengths is not None, "KEPT": keep is not None,
+            "PADDED": self.ranges.lengths is not None, "KEPT": self.ranges.keep is not None,
             "BOUNDED": bounded(self.kind, self.factor, bias), "INTERPRETED": INTERPRETED,
             "EXACT": self.v.dtype == torch.float32, "num_warps": 4, "maxnreg": REGISTERS,
         }  # fmt: skip

@@ -81,6 +81,7 @@ class Read:
         return 1 if self.core != DOT else max(0, min(STAGES, ROOM // (side * self.across) - 1))
 
     def tiles(self, side: int, walks: bool = True) -> dict[str, int]:
+        """How a kernel is cut; one that walks runs faster beside another of its kind, with half of the registers."""
         made = {"BM": side, "BN": side, "num_warps": 4, "num_stages": self.stages(side)}
         if self.core == DOT or side < SMALL:
             return made
@@ -91,7 +92,7 @@ class Read:
 
     @cached_property
     def tensors(self) -> tuple[Tensor, ...]:
-        """What kernels are given; the last five are known of rows."""
+        """What kernels are given; the last five are known of rows, tau the first of them."""
         tables, ranges = self.tables, self.ranges
         marks = (tables.own, tables.keys, ranges.lengths, ranges.keep, self.low, self.high, self.seed, self.tau,
                  self.share, self.centre, self.index, self.power)  # fmt: skip
@@ -100,10 +101,7 @@ class Read:
     @cached_property
     def numbers(self) -> tuple[float, ...]:
         """What follows the lengths of a reading."""
-        n, m, keep = self.a.shape[1], self.b.shape[1], self.ranges.keep
-        left, right = (max(-(1 << 30), min(x, n + m)) for x in (self.ranges.left, self.ranges.right))
-        keep_b = 0 if keep is None or keep.shape[0] == 1 else keep.stride(0)
-        keep_h = 0 if keep is None or keep.shape[1] == 1 else keep.stride(1)
+        left, right, keep_b, keep_h = self.ranges.numbers(self.a.shape[1], self.b.shape[1])
         cap = 1.0 if self.cap is None else self.cap * self.unit
         return (left, right, self.scale * self.unit, cap, self.cool, LOG2E * self.narrow, self.first_head, self.heads,
                 self.features, keep_b, keep_h, *self.tables.strides)  # fmt: skip

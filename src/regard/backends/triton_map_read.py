@@ -112,51 +112,55 @@ def _function(problem: "Problem") -> Function | None:
 def _scored(problem: "Problem", slab: slice) -> tuple[Any, ...] | None:
     """a, b, readout, biases of keys and rows, the core's number, scale, linear, bent: each feature a head."""
     score, features = problem.score, problem.score.features or 1
-    core, known = score.core, all(type(each) is SoftCap for each in score.modifiers) and len(score.modifiers) < 2
+    core, heads = score.core, slab.stop - slab.start
     if core.a.dtype == torch.float64:
         return None
     if not problem.align.uses_scores:
-        a, b = (core.a.new_zeros((features * (slab.stop - slab.start), places, 1), dtype=torch.bfloat16)
-                for places in (problem.n, problem.m))  # fmt: skip
-        return a, b, None, None, None, 0, 1.0, 0.0, 0.0
-    if not isinstance(core, (Dot, Pair)) or core.edge is not None or not known:
+        zeros = [core.a.new_zeros((features * heads, places, 1)) for places in (problem.n, problem.m)]
+        return *zeros, None, None, None, 0, 1.0, 0.0, 0.0
+    capped = not score.modifiers or (len(score.modifiers) == 1 and type(score.modifiers[0]) is SoftCap)
+    if not isinstance(core, (Dot, Pair)) or core.edge is not None or not capped:
         return None
-
-    def each(x: Tensor) -> Tensor:
-        return x.detach()[slab].repeat_interleave(features, 0) if score.features else x.detach()[slab]
-
-    def apart(x: Tensor) -> Tensor:
-        return x.detach()[slab].mT.flatten(0, 1)[..., None]
-
+    found = _vectors(core, slab, features)
+    if found is None or not 0 < found[0].shape[2] <= WIDEST:
+        return None
     key_bias, row_bias = score.key_bias, score.row_bias
     if key_bias is not None:
-        key_bias = key_bias.detach()[slab].flatten(0, 1) if key_bias.ndim == 3 else each(key_bias)
-    row_bias = None if row_bias is None else each(row_bias)
-    biases = tuple(None if x is None else x.float().contiguous() for x in (key_bias, row_bias))
-    readout, scale, (linear, bent, number) = None, 1.0, bend_of(core)
-    by_unit = isinstance(core, Pair) and core.readout is None
-    if isinstance(core, Pair) and core.join == "mul":
-        if not by_unit or core.act != "identity":
-            return None
-        number = 0
-    repeated = (problem.n + problem.m) * core.a[slab, :1].numel() * features
-    if number < 0 or (features > 1 and not by_unit and repeated > ROOMY):
+        key_bias = key_bias.detach()[slab].flatten(0, 1) if key_bias.ndim == 3 else _each(key_bias, slab, features)
+    row_bias = None if row_bias is None else _each(row_bias, slab, features)
+    a, b, readout, *numbers = found
+    return a, b, readout, *(None if x is None else x.float().contiguous() for x in (key_bias, row_bias)), *numbers
+
+
+def _each(x: Tensor, slab: slice, features: int) -> Tensor:
+    """What a head has, for each of its features."""
+    return x.detach()[slab] if features == 1 else x.detach()[slab].repeat_interleave(features, 0)
+
+
+def _vectors(
+    core: Dot | Pair, slab: slice, features: int
+) -> tuple[Tensor, Tensor, Tensor | None, int, float, float, float] | None:
+    """a, b and readout of some heads and their features, number, scale, linear and bent."""
+    linear, bent, number = bend_of(core)
+    if isinstance(core, Pair) and core.readout is None:  # each hidden number is a feature: a vector of one
+        a, b = (x.detach()[slab].mT.flatten(0, 1)[..., None].contiguous() for x in (core.a, core.b))
+        if core.join == "mul":
+            return (a, b, None, 0, 1.0, 0.0, 0.0) if core.act == "identity" else None
+        return None if number < 0 else (a, b, torch.ones_like(a[:, 0], dtype=torch.float32), number, 1.0, linear, bent)
+    repeated = features * (core.a[slab].numel() + core.b[slab].numel())
+    if number < 0 or (features > 1 and repeated > ROOMY) or (isinstance(core, Pair) and core.join == "mul"):
         return None
-    a, b = (apart(x) if by_unit else each(x) for x in (core.a, core.b))
-    if number:
-        assert isinstance(core, Pair)
+    a, b = (_each(x, slab, features).contiguous() for x in (core.a, core.b))
+    if isinstance(core, Pair):
         if isinstance(core.readout, Tensor):
             readout = core.readout.detach()[slab]
             readout = readout.mT.flatten(0, 1) if readout.ndim == 3 else readout
         else:
-            weight = 1.0 if core.readout is None else core.readout
-            readout = torch.full((a.shape[0], a.shape[2]), weight, device=a.device)
-    elif isinstance(core, Dot):
-        scale = core.scale
-        if not core.a.shape[2]:  # biases alone
-            a, b = (x.new_zeros((*x.shape[:2], 1)) for x in (a, b))
-    if scale <= 0:  # the kernels take the largest of the products before they scale them
-        a, scale = (a * 0, 1.0) if scale == 0 else (-a, -scale)
-    if not 0 < a.shape[2] <= WIDEST:
-        return None
-    return a.contiguous(), b.contiguous(), readout, *biases, number, scale, linear, bent
+            assert core.readout is not None
+            readout = torch.full((a.shape[0], a.shape[2]), core.readout, device=a.device)
+        return a, b, readout, number, 1.0, linear, bent
+    if not core.scale or not a.shape[2]:  # biases alone
+        return a.new_zeros((*a.shape[:2], 1)), b.new_zeros((*b.shape[:2], 1)), None, 0, 1.0, 0.0, 0.0
+    if core.scale < 0:  # the kernels take the largest of the products before they scale them
+        return -a, b, None, 0, -core.scale, 0.0, 0.0
+    return a, b, None, 0, core.scale, 0.0, 0.0
