@@ -129,6 +129,23 @@ SPOT = """([which, i, j]) => {
     return [box.x + f.left + (j + .5 - v.x) * v.scale, box.y + f.upper + (i + .5 - v.y) * v.scale * v.tall]; }"""
 
 
+CHOICE = "which => document.querySelectorAll('regard-page')[which].store.choice"
+
+
+def pointed_at(page, which: int, i: int, j: int) -> None:
+    """Moves the pointer to a pair of a map until the page has said twice that it is there: a notebook that lays itself
+    out moves what it shows."""
+    seen = 0
+    for _ in range(300):
+        page.mouse.move(*page.evaluate(SPOT, [which, i, j]))
+        page.wait_for_timeout(100)
+        choice = page.evaluate(CHOICE, which)
+        seen = seen + 1 if (choice["row"], choice["column"]) == (i, j) else 0
+        if seen == 2:
+            return
+    pytest.fail(f"Page {which} never said that the pointer is at ({i}, {j}), but {choice}.")
+
+
 def close_what_it_says(dialog) -> None:
     """A busy JupyterLab may say something before it lets anyone work: told where the test fails, and closed."""
     print("JupyterLab says:", dialog.inner_text())
@@ -176,24 +193,24 @@ def test_jupyterlab_shows_a_record_to_point_at_python_reads_the_choice_and_nbcon
                 page.wait_for_function(f"document.querySelectorAll('regard-page')[{which}].shadowRoot"
                                        ".querySelector('regard-map')?.ready === true")  # fmt: skip
             rec = made()
-            page.evaluate(SPOT, [0, 8, 2])
-            page.mouse.move(*page.evaluate(SPOT, [0, 8, 2]))
+            pointed_at(page, 0, 8, 2)
             first = page.locator("regard-page").nth(0)
             first.locator(".here", has_text="“it” (8) attends to “keeper” (2):").wait_for()
-            chosen = page.evaluate("document.querySelectorAll('regard-page')[0].store.choice")
+            chosen = page.evaluate(CHOICE, 0)
             weight = list(rec.maps.values())[chosen["site"]].weights()[0, chosen["head"], 8, 2]
             assert float(first.locator(".here b").inner_text().replace("−", "-")) == pytest.approx(
                 float(weight), rel=6e-3
             )
-            page.evaluate(SPOT, [1, 3, 5])
-            page.mouse.click(*page.evaluate(SPOT, [1, 3, 5]))
+            pointed_at(page, 1, 3, 5)
+            page.mouse.down()
+            page.mouse.up()
             for key in ("ArrowDown", "0", "0", "d", "d"):  # keys of the map, and of no notebook
                 page.keyboard.press(key)
             cells.nth(2).locator(".cm-content").click()
             assert cells.count() == 3 and "#" not in page.url
             page.keyboard.press("Shift+Enter")  # at once: what was chosen is known to Python all the same
             said = cells.nth(2).locator(".jp-OutputArea-output").inner_text()
-            site = list(rec.maps)[page.evaluate("document.querySelectorAll('regard-page')[1].store.choice.site")]
+            site = list(rec.maps)[page.evaluate(CHOICE, 1)["site"]]
             assert re.fullmatch(rf"chosen \('{re.escape(site)}', \d, 4, 5, True\)", said.strip())
             page.keyboard.press("Control+s")
             eventually(page, lambda: (room / "book.ipynb").read_text().count('"image/png": "'), 2)
