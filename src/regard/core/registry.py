@@ -60,19 +60,20 @@ class Reader(Protocol):
     """A faster way to read lazy maps than their bands; None for what it does not know. g counts a map's heads."""
 
     def tau(self, problem: "Problem") -> Tensor | None:
-        """(g, n) of every head, where that is all of the row state."""
+        """(g, [F,] n) of every head, where that is all of the row state."""
 
     def cells(self, amap: "LazyMap", cell: int) -> tuple[Tensor, Tensor, Tensor] | None:
-        """mass, peak and count of the finest level of a pyramid, (g, rows of cells, columns of cells)."""
+        """mass, peak and count of the finest level of a pyramid, (g, [F,] rows of cells, columns of cells); count
+        has no feature axis."""
 
     def entropy(self, amap: "LazyMap") -> Tensor | None:
-        """(g, n)"""
+        """(g, [F,] n)"""
 
     def mass(self, amap: "LazyMap") -> Tensor | None:
-        """(g, m)"""
+        """(g, [F,] m)"""
 
     def band(self, amap: "LazyMap", rows: slice, cols: slice) -> Tensor | None:
-        """The weights of some rows and columns, (g, r, c)."""
+        """The weights of some rows and columns, (g, [F,] r, c)."""
 
     def within(self, amap: "LazyMap", places: Tensor, cell: int) -> Tensor | None:
         """The weights of some cells, (count, cell, cell); places (count, 3) are their head, row and column."""
