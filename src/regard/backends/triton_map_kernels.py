@@ -12,7 +12,7 @@ import triton.language as tl
 from .triton_dense_parts import rows_of
 from .triton_dense_tile import LN2
 from .triton_launch import launched
-from .triton_map_tile import head_of, known_of, opened_of, places_of, scores_of, terms_of, weights_of
+from .triton_map_tile import head_of, known_of, of_head, opened_of, places_of, scores_of, terms_of, weights_of
 from .triton_ranges import CHANGING, narrowed, partial_tile, partial_tiles, tiles_of
 
 NOTHING, ENTROPY, CELLS = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)  # what weights of rows are read for
@@ -66,13 +66,10 @@ def rows_kernel(
     i0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM
     own, batch, head, length, kept = head_of(g, first_head, heads, features, LENGTHS, m, keep_b, keep_h, PADDED)
     i = i0 + tl.arange(0, BM)
-    x, mode = 0.0, 0
+    x = 0.0
     if CORE == 0:
         x = rows_of(A + g * n * D, i, n, D, DP, False)
-    elif CORE == 1:
-        mode = tl.load(MODES + g)
-    seed = tl.load(SEED) if SAMPLED else 0
-    power = tl.load(POWER + own) if ALIGN == 4 else 1.0
+    mode, seed, power = of_head(MODES, SEED, POWER, g, own, CORE, ALIGN, SAMPLED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, BIAS, KEEP, INDEX = B + g * m * D, BIAS + g * m, KEEP + kept, INDEX + g * n * PICKS
     tau, added, share, centre, low, high = known_of(TAU, OWN, SHARE, CENTRE, LOW, HIGH, g * n, own * n, i[:, None], n,
@@ -143,13 +140,10 @@ def keys_kernel(
     g = tl.program_id(1).to(tl.int64)
     j0 = tl.program_id(0) * BM
     own, batch, head, length, kept = head_of(g, first_head, heads, features, LENGTHS, m, keep_b, keep_h, PADDED)
-    x, mode = 0.0, 0
+    x = 0.0
     if CORE == 0:
         x = rows_of(B + g * m * D, j0 + tl.arange(0, BM), m, D, DP, False)
-    elif CORE == 1:
-        mode = tl.load(MODES + g)
-    seed = tl.load(SEED) if SAMPLED else 0
-    power = tl.load(POWER + own) if ALIGN == 4 else 1.0
+    mode, seed, power = of_head(MODES, SEED, POWER, g, own, CORE, ALIGN, SAMPLED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * (WIDTH + 1)
     A, BIAS, KEEP, INDEX = A + g * n * D, BIAS + g * m, KEEP + kept, INDEX + g * n * PICKS
     start, inner, outer, stop = tiles_of(j0, length, n, right, left, BM, BN, KEPT or SPANNED)
@@ -207,13 +201,10 @@ def tile_kernel(
         high_end, wide_end = top + rows, first + columns
         at, line = g * rows * columns, columns
     own, batch, head, length, kept = head_of(g, first_head, heads, features, LENGTHS, m, keep_b, keep_h, PADDED)
-    x, mode = 0.0, 0
+    x = 0.0
     if CORE == 0:
         x = rows_of(A + g * n * D, i0 + tl.arange(0, BM), n, D, DP, False)
-    elif CORE == 1:
-        mode = tl.load(MODES + g)
-    seed = tl.load(SEED) if SAMPLED else 0
-    power = tl.load(POWER + own) if ALIGN == 4 else 1.0
+    mode, seed, power = of_head(MODES, SEED, POWER, g, own, CORE, ALIGN, SAMPLED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, BIAS, KEEP, INDEX = B + g * m * D, BIAS + g * m, KEEP + kept, INDEX + g * n * PICKS
     i, j = places_of(i0, j0, BM, BN, False)

@@ -24,6 +24,17 @@ def head_of(g, first_head, heads, features, LENGTHS, m, keep_b, keep_h, PADDED: 
 
 
 @triton.jit
+def of_head(
+    MODES, SEED, POWER, g, own, CORE: tl.constexpr, ALIGN: tl.constexpr, SAMPLED: tl.constexpr
+):  # fmt: skip
+    """Of a head: the mode of tanh, the seed of its noise, the power of an entmax; 0 or 1 where there is none."""
+    mode = tl.load(MODES + g) if CORE == 1 else 0
+    seed = tl.load(SEED) if SAMPLED else 0
+    power = tl.load(POWER + own) if ALIGN == 4 else 1.0
+    return mode, seed, power
+
+
+@triton.jit
 def places_of(own, other, BM: tl.constexpr, BN: tl.constexpr, KEYS: tl.constexpr):
     """Rows i and keys j of a tile, beside each other."""
     if KEYS:
