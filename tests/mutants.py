@@ -227,4 +227,7 @@ MUTANTS = [
     Mutant("a failed trial is tried for ever", "studies/store.py",
            'status = "failed" if most is not None and before >= most else "waiting"', 'status = "waiting"',
            "tests/studies/test_store.py -k 'error_is_kept or takes_every'"),
+    Mutant("a runner ends while a trial waits", "studies/runner.py",
+           'if not (counts["running"] or counts["waiting"]):', 'if not counts["running"]:',
+           "tests/studies/test_faults.py -k about_to_claim"),
 ]  # fmt: skip

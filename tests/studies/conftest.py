@@ -66,12 +66,9 @@ def server(tmp_path_factory):
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def where(request, tmp_path):
-    """A fresh store: the path of a file, or the URL of a server."""
-    if request.param == "sqlite":
-        return str(tmp_path / "store.sqlite")
-    server = request.getfixturevalue("server")
+@pytest.fixture
+def on_server(server):
+    """The URL of a server whose store is empty."""
     import sqlalchemy as sa
 
     from regard.studies.store import Store
@@ -82,6 +79,14 @@ def where(request, tmp_path):
             connection.execute(sa.text(f"DELETE FROM {table}"))
     store.close()
     return server.url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def where(request, tmp_path):
+    """A fresh store: the path of a file, or the URL of a server."""
+    if request.param == "sqlite":
+        return str(tmp_path / "store.sqlite")
+    return request.getfixturevalue("on_server")
 
 
 @pytest.fixture

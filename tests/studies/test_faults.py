@@ -11,6 +11,7 @@ import threading
 import time
 
 import pytest
+import sqlalchemy as sa
 from tests.studies.tasks_of_tests import value
 
 from regard.studies import Study
@@ -169,6 +170,31 @@ def test_two_runners_share_a_store_without_running_anything_twice(where, tmp_pat
         one.join()
     assert len(found) == 2 and all(is_that_of_a_quiet_run(one, made) for one in found.values())
     assert attempts(where) == ["done"] * 30
+
+
+def test_a_runner_waits_for_a_trial_that_another_is_about_to_claim(on_server, tmp_path, monkeypatch):
+    """A row that another transaction holds is passed over, and counts as waiting until that one is over."""
+    made, found, refused, claim = study(seeds=1), {}, [], Store.claim
+
+    def counted(store, *given):
+        got = claim(store, *given)
+        if got is None:
+            refused.append(given)
+        return got
+
+    monkeypatch.setattr(Store, "claim", counted)
+    store = Store(on_server)
+    store.add(made.name, made.plain(), made.jobs())
+    with store.engine.connect() as other:
+        other.execute(sa.text("SELECT id FROM regard_trials ORDER BY id DESC LIMIT 1 FOR UPDATE"))
+        thread = threading.Thread(target=lambda: found.update(table=run(made, tmp_path, store=on_server, workers=1)))
+        thread.start()
+        while len(refused) < 2 and thread.is_alive():  # once refused, it asks again
+            time.sleep(0.005)
+        other.rollback()
+    thread.join()
+    store.close()
+    assert is_that_of_a_quiet_run(found["table"], made)
 
 
 def test_a_study_that_is_done_runs_nothing_and_one_that_grew_runs_only_what_is_new(tmp_path):

@@ -74,8 +74,9 @@ class Runner:
                     self.watch.counted(self.store.counts(self.study))
                 more = self._fill(me)
                 if not self.held and not more:
-                    if not self.store.counts(self.study)["running"]:
-                        self.watch.counted(self.store.counts(self.study))
+                    counts = self.store.counts(self.study)
+                    if not (counts["running"] or counts["waiting"]):  # what another is about to claim still waits
+                        self.watch.counted(counts)
                         return True
                     time.sleep(min(0.2, self.beat))  # others have the rest
                     continue
