@@ -7,7 +7,9 @@ added in order; pieces are joined into chunks of about equal cost which threads 
 takes which chunk changes nothing, so results are the same bits for any number of threads. A chunk runs in batches of
 about BATCH edges: the ends and the ids of a batch are listed first, so that scores, exponentials and dropout are long
 loops even where rows are short, and nothing is allocated for a row. Rows of tables are handled as lines, by vector
-instructions of our own: the compiler cannot know that two tables do not overlap. Rows are prefetched some edges ahead.
+instructions of our own: the compiler cannot know that two tables do not overlap. One instruction handles all heads of
+an edge: a function that is handed tables counts their owners, inlined or not, which costs more than eight narrow heads.
+Rows are prefetched some edges ahead.
 Backward: along the sources, weights are computed again from tau; one gather for a narrow pair (GAT), and a second pass
 along the targets for the others.
 
@@ -42,7 +44,7 @@ LANES = 8  # values of a vector
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 kernel = njit(nogil=True, cache=True, fastmath=_FAST)  # called from Python
 part = njit(nogil=True, fastmath=_FAST)  # called from kernels; a call costs more than an edge: one for a batch
-small = njit(nogil=True, fastmath=_FAST, inline="always")  # called for an edge
+small = njit(nogil=True, fastmath=_FAST, inline="always")  # called for an edge, where that is much work
 exact = njit(nogil=True, fastmath=False)  # what must not be reordered; unsaid, the caller's would hold
 
 f32 = np.float32
@@ -198,16 +200,20 @@ def _data(context: Any, builder: Any, kind: Any, table: Any) -> Any:
 
 def _set_line(build: Callable[..., Any], context: Any, builder: Any, signature: Any, args: Any) -> Any:
     tables = [_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4)]
-    starts, numbers = [args[k] for k in (1, 3, 5)], args[7:]
+    _build_line(build, builder, tables, [args[k] for k in (1, 3, 5)], args[6], args[7:])
+    return context.get_dummy_value()
 
+
+def _build_line(
+    build: Callable[..., Any], builder: Any, tables: list[Any], starts: list[Any], count: Any, numbers: list[Any]
+) -> None:
     def body(place: Any, lanes: int) -> None:
         where = [builder.add(start, place) for start in starts]
         values = [_load(builder, table, at, lanes) for table, at in zip(tables, where, strict=True)]
         made = build(builder, *values, *(_spread(builder, number, lanes) for number in numbers))
         _store(builder, made, tables[0], where[0], lanes)
 
-    _stretch(builder, args[6], body)
-    return context.get_dummy_value()
+    _stretch(builder, count, body)
 
 
 def _line(build: Callable[..., Any]) -> Any:
@@ -221,13 +227,24 @@ def _line(build: Callable[..., Any]) -> Any:
     return made
 
 
-def _bent_line(build: Callable[..., Any]) -> Any:
-    """The same with a second number u."""
+def _by_head(build: Callable[..., Any]) -> Any:
+    """The same for each head in turn, n values each; s is weights[w + head], and u one number for all."""
 
     @instruction
-    def made(typing: Any, out: Any, o: Any, x: Any, p: Any, y: Any, q: Any, n: Any, s: Any, u: Any) -> Any:
+    def made(
+        typing: Any, out: Any, o: Any, x: Any, p: Any, y: Any, q: Any, weights: Any, w: Any, heads: Any, n: Any, u: Any
+    ) -> Any:
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            *tables, numbers = (_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4, 6))
+            with cgutils.for_range(builder, args[8]) as head:
+                weight = _load(builder, numbers, builder.add(args[7], head.index), 1)
+                shift = builder.mul(head.index, args[9])
+                starts = [builder.add(args[k], shift) for k in (1, 3, 5)]
+                _build_line(build, builder, tables, starts, args[9], [weight, args[10]])
+            return context.get_dummy_value()
+
         i = types.intp
-        return types.void(out, i, x, i, y, i, i, out.dtype, out.dtype), partial(_set_line, build)
+        return types.void(out, i, x, i, y, i, weights, i, i, i, out.dtype), code
 
     return made
 
@@ -263,79 +280,106 @@ class _Sum:
         return _plus(b, _plus(b, first, second), one)
 
 
-def _total(build: Callable[..., Any]) -> Any:
-    """An instruction that gives the sum of build(builder, x, y, z, s) over n values of three tables."""
+def _totals(build: Callable[..., Any]) -> Any:
+    """An instruction that sets out[o + head] to scale times the sum of build(builder, x, y, z, u, s) over n values."""
 
     @instruction
-    def made(typing: Any, x: Any, p: Any, y: Any, q: Any, z: Any, r: Any, n: Any, s: Any) -> Any:
+    def made(
+        typing: Any, out: Any, o: Any, x: Any, p: Any, y: Any, q: Any, z: Any, r: Any, u: Any, t: Any, heads: Any,
+        n: Any, s: Any, scale: Any,
+    ) -> Any:  # fmt: skip
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            tables = [_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4)]
-            total = _Sum(builder, tables[0].type.pointee)
+            into, *tables = (_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4, 6, 8))
+            width = args[11]
+            with cgutils.for_range(builder, args[10]) as head:
+                shift = builder.mul(head.index, width)
+                starts, total = [builder.add(args[k], shift) for k in (3, 5, 7, 9)], _Sum(builder, into.type.pointee)
 
-            def body(place: Any, lanes: int) -> None:
-                where = [builder.add(args[k], place) for k in (1, 3, 5)]
-                values = [_load(builder, t, w, lanes) for t, w in zip(tables, where, strict=True)]
-                total.add(build(builder, *values, _spread(builder, args[7], lanes)), lanes)
+                def body(place: Any, lanes: int) -> None:
+                    where = [builder.add(start, place) for start in starts]
+                    values = [_load(builder, t, w, lanes) for t, w in zip(tables, where, strict=True)]
+                    total.add(build(builder, *values, _spread(builder, args[12], lanes)), lanes)
 
-            _stretch(builder, args[6], body)
-            return total.total()
+                _stretch(builder, width, body)
+                _store(builder, _times(builder, args[13], total.total()), into, builder.add(args[1], head.index), 1)
+            return context.get_dummy_value()
 
         i = types.intp
-        return x.dtype(x, i, y, i, z, i, i, x.dtype), code
+        return types.void(out, i, x, i, y, i, z, i, u, i, i, i, out.dtype, out.dtype), code
 
     return made
 
 
+def _four(builder: Any, first: Any, head: Any, heads: Any) -> list[Any]:
+    """Places of a head's numbers of four edges, one after another from `first`."""
+    start = builder.add(first, head)
+    return [builder.add(start, builder.mul(heads, ir.Constant(start.type, k))) for k in range(4)]
+
+
 @instruction
-def _add_four(typing: Any, out: Any, o: Any, x: Any, p: Any, q: Any, r: Any, s: Any, n: Any, weights: Any) -> Any:
-    """out[o : o + n] += weights[0] x[p : p + n] + weights[1] x[q : q + n] + ..."""
+def _add_four(
+    typing: Any, out: Any, o: Any, x: Any, p: Any, q: Any, r: Any, s: Any, weights: Any, w: Any, heads: Any, n: Any
+) -> Any:
+    """out[o : o + n] += weights[w] x[p : p + n] + weights[w + heads] x[q : q + n] + ..., for each head in turn."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        into, table = (_data(context, builder, signature.args[k], args[k]) for k in (0, 2))
-        four = cgutils.unpack_tuple(builder, args[8], 4)
+        into, table, numbers = (_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 7))
+        heads, width = args[9:]
+        with cgutils.for_range(builder, heads) as head:
+            shift = builder.mul(head.index, width)
+            out, *starts = (builder.add(args[k], shift) for k in (1, 3, 4, 5, 6))
+            four = [_load(builder, numbers, at, 1) for at in _four(builder, args[8], head.index, heads)]
 
-        def body(place: Any, lanes: int) -> None:
-            where = builder.add(args[1], place)
-            total = _load(builder, into, where, lanes)
-            for start, weight in zip(args[3:7], four, strict=True):
-                value = _load(builder, table, builder.add(start, place), lanes)
-                product = builder.fmul(value, _spread(builder, weight, lanes), flags=_FLAGS)
-                total = builder.fadd(total, product, flags=_FLAGS)
-            _store(builder, total, into, where, lanes)
+            def body(place: Any, lanes: int) -> None:
+                where = builder.add(out, place)
+                total = _load(builder, into, where, lanes)
+                for start, weight in zip(starts, four, strict=True):
+                    value = _load(builder, table, builder.add(start, place), lanes)
+                    total = _plus(builder, total, _times(builder, value, _spread(builder, weight, lanes)))
+                _store(builder, total, into, where, lanes)
 
-        _stretch(builder, args[7], body)
+            _stretch(builder, width, body)
         return context.get_dummy_value()
 
     i = types.intp
-    return types.void(out, i, x, i, i, i, i, i, types.UniTuple(out.dtype, 4)), code
+    return types.void(out, i, x, i, i, i, i, weights, i, i, i), code
 
 
 @instruction
 def _pull_four(
-    typing: Any, out: Any, o: Any, y: Any, k: Any, x: Any, p: Any, q: Any, r: Any, s: Any, n: Any, weights: Any
-) -> Any:
-    """`_add_four`, and <y[k : k + n], x[p : p + n]> and so on, so that each row is read once."""
+    typing: Any, out: Any, o: Any, y: Any, k: Any, x: Any, p: Any, q: Any, r: Any, s: Any, weights: Any, w: Any,
+    dots: Any, heads: Any, n: Any,
+) -> Any:  # fmt: skip
+    """`_add_four`, and dots[w] = <y[k : k + n], x[p : p + n]> and so on, so that each row is read once."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        into, line, table = (_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4))
-        four = cgutils.unpack_tuple(builder, args[10], 4)
-        sums = [_Sum(builder, into.type.pointee) for _ in range(4)]
+        tables = (_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4, 9, 11))
+        into, line, table, numbers, found = tables
+        heads, width = args[12:]
+        with cgutils.for_range(builder, heads) as head:
+            shift = builder.mul(head.index, width)
+            out, mine, *starts = (builder.add(args[k], shift) for k in (1, 3, 5, 6, 7, 8))
+            places = _four(builder, args[10], head.index, heads)
+            four = [_load(builder, numbers, at, 1) for at in places]
+            sums = [_Sum(builder, into.type.pointee) for _ in range(4)]
 
-        def body(place: Any, lanes: int) -> None:
-            where = builder.add(args[1], place)
-            total = _load(builder, into, where, lanes)
-            one = _load(builder, line, builder.add(args[3], place), lanes)
-            for start, weight, dot in zip(args[5:9], four, sums, strict=True):
-                value = _load(builder, table, builder.add(start, place), lanes)
-                total = _plus(builder, total, _times(builder, value, _spread(builder, weight, lanes)))
-                dot.add(_times(builder, value, one), lanes)
-            _store(builder, total, into, where, lanes)
+            def body(place: Any, lanes: int) -> None:
+                where = builder.add(out, place)
+                total = _load(builder, into, where, lanes)
+                one = _load(builder, line, builder.add(mine, place), lanes)
+                for start, weight, dot in zip(starts, four, sums, strict=True):
+                    value = _load(builder, table, builder.add(start, place), lanes)
+                    total = _plus(builder, total, _times(builder, value, _spread(builder, weight, lanes)))
+                    dot.add(_times(builder, value, one), lanes)
+                _store(builder, total, into, where, lanes)
 
-        _stretch(builder, args[9], body)
-        return context.make_tuple(builder, signature.return_type, [dot.total() for dot in sums])
+            _stretch(builder, width, body)
+            for at, dot in zip(places, sums, strict=True):
+                _store(builder, dot.total(), found, at, 1)
+        return context.get_dummy_value()
 
-    i, kind = types.intp, types.UniTuple(out.dtype, 4)
-    return kind(out, i, y, i, x, i, i, i, i, i, kind), code
+    i = types.intp
+    return types.void(out, i, y, i, x, i, i, i, i, weights, i, dots, i, i), code
 
 
 def _zero(x: Any) -> Any:
@@ -371,14 +415,49 @@ line_times = _line(lambda b, out, x, y, s: _times(b, out, x))  # out *= x
 line_copy = _line(lambda b, out, x, y, s: x)
 line_fill = _line(lambda b, out, x, y, s: s)
 line_scaled = _line(lambda b, out, x, y, s: _times(b, x, s))  # out = s x
-line_add_scaled = _line(lambda b, out, x, y, s: _plus(b, out, _times(b, x, s)))  # out += s x
-line_set_product = _line(lambda b, out, x, y, s: _times(b, _times(b, x, y), s))  # out = s x y
 line_add_product = _line(lambda b, out, x, y, s: _plus(b, out, _times(b, _times(b, x, y), s)))  # out += s x y
 line_most = _line(lambda b, out, x, y, s: b.select(b.fcmp_ordered("<=", x, out), out, x))  # the larger; NaN is largest
-line_bends = _bent_line(lambda b, out, x, y, s, u: _plus(b, out, _times(b, s, _bent(b, _plus(b, x, y), u))))
-line_slopes = _bent_line(lambda b, out, x, y, s, u: _plus(b, out, _steep(b, _plus(b, x, y), s, u)))
-total_product = _total(lambda b, x, y, z, s: _times(b, x, y))  # <x, y>
-total_bent = _total(lambda b, x, y, z, s: _times(b, z, _bent(b, _plus(b, x, y), s)))  # <z, LeakyReLU(x + y)>
+heads_scaled = _by_head(lambda b, out, x, y, s, u: _times(b, x, s))  # out = s x
+heads_add_scaled = _by_head(lambda b, out, x, y, s, u: _plus(b, out, _times(b, x, s)))  # out += s x
+heads_set_product = _by_head(lambda b, out, x, y, s, u: _times(b, _times(b, x, y), s))  # out = s x y
+heads_add_product = _by_head(lambda b, out, x, y, s, u: _plus(b, out, _times(b, _times(b, x, y), s)))  # out += s x y
+heads_slopes = _by_head(lambda b, out, x, y, s, u: _plus(b, out, _steep(b, _plus(b, x, y), s, u)))
+totals_product = _totals(lambda b, x, y, z, u, s: _times(b, x, y))  # <x, y>
+totals_of_sum = _totals(lambda b, x, y, z, u, s: _times(b, x, _plus(b, y, u)))  # <x, y + u>
+totals_of_product = _totals(lambda b, x, y, z, u, s: _times(b, x, _times(b, y, u)))  # <x, y u>
+totals_bent = _totals(lambda b, x, y, z, u, s: _times(b, z, _bent(b, _plus(b, x, y), s)))  # <z, LeakyReLU(x + y)>
+totals_bent_sum = _totals(lambda b, x, y, z, u, s: _times(b, z, _bent(b, _plus(b, x, _plus(b, y, u)), s)))
+totals_bent_product = _totals(lambda b, x, y, z, u, s: _times(b, z, _bent(b, _plus(b, x, _times(b, y, u)), s)))
+
+
+@instruction
+def heads_bend(
+    typing: Any, out: Any, o: Any, read: Any, r: Any, x: Any, p: Any, y: Any, q: Any, weights: Any, w: Any, heads: Any,
+    n: Any, slope: Any,
+) -> Any:  # fmt: skip
+    """out += s LeakyReLU'(x + y) and read += s LeakyReLU(x + y) for each head, s = weights[w + head]."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        into, reads, *pair, numbers = (_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4, 6, 8))
+        width = args[11]
+        with cgutils.for_range(builder, args[10]) as head:
+            number = _load(builder, numbers, builder.add(args[9], head.index), 1)
+            shift = builder.mul(head.index, width)
+            starts = [builder.add(args[k], shift) for k in (1, 3, 5, 7)]
+
+            def body(place: Any, lanes: int) -> None:
+                where = [builder.add(start, place) for start in starts]
+                total = _plus(builder, *(_load(builder, t, at, lanes) for t, at in zip(pair, where[2:], strict=True)))
+                weight, bent = (_spread(builder, x, lanes) for x in (number, args[12]))
+                made = _steep(builder, total, weight, bent), _times(builder, weight, _bent(builder, total, bent))
+                for table, at, more in zip((into, reads), where, made, strict=False):
+                    _store(builder, _plus(builder, _load(builder, table, at, lanes), more), table, at, lanes)
+
+            _stretch(builder, width, body)
+        return context.get_dummy_value()
+
+    i = types.intp
+    return types.void(out, i, read, i, x, i, y, i, weights, i, i, i, out.dtype), code
 
 
 _LOG2E, _ROUND = f32(1.4426950408889634), f32(12582912.0)  # 1.5 * 2^23: adding it rounds to a whole number
@@ -530,28 +609,6 @@ def _listed(plan, p, end, graph, how, ends):
 # ---- scores, weights, sums ----
 
 
-@small
-def _joined(b, j, key, x, wide, how, line):
-    """line = the key of a source with what its edge adds."""
-    if how.join == ADD:
-        line_sum(line, 0, b, j, key, x, wide, _ZERO)
-    else:
-        line_product(line, 0, b, j, key, x, wide, _ZERO)
-
-
-@small
-def _score(a, i, b, j, readout, r, width, how):
-    """One score from width values at a's place i and b's place j."""
-    if how.kind == DOT:
-        return how.scale * total_product(a, i, b, j, a, i, width, _ZERO)
-    if how.act == LEAKY:
-        return total_bent(a, i, b, j, readout, r, width, how.slope)
-    x, y, z, total = a.reshape(a.size), b.reshape(b.size), readout.reshape(readout.size), _ZERO
-    for d in range(width):
-        total += z[r + d] * tanh(x[i + d] + y[j + d])
-    return total
-
-
 @part
 def _scores(ends, count, t, how, turned, raw, buffer, line):
     """buffer[e, h] = the score of an edge; raw[e, h] = a + b of a narrow pair. turned: rows are sources."""
@@ -583,24 +640,51 @@ def _scores(ends, count, t, how, turned, raw, buffer, line):
             for e in range(count):
                 line_times(buffer, e * heads, readout, 0, readout, 0, heads, _ZERO)
         return
+    if how.kind == PAIR and how.act == TANH:
+        _tanh_scores(ends, count, t, how, buffer, line)
+        return
     wide = a.shape[1]
-    width = wide // heads
+    width, zero, scale, slope = wide // heads, _ZERO, how.scale, how.slope
     for e in range(count):
         if e + AHEAD < count:
             if turned:
                 prefetch(a, ends[0, e + AHEAD])
             else:
                 prefetch(b, ends[1, e + AHEAD])
-        i, j = ends[0, e] * wide, ends[1, e] * wide
-        if how.join:
-            _joined(b, j, key, ends[3, e] * wide, wide, how, line)
-            for h in range(heads):
-                k = h * width
-                buffer[e, h] = _score(a, i + k, line, k, readout, k, width, how)
+        o, i, j, x = e * heads, ends[0, e] * wide, ends[1, e] * wide, ends[3, e] * wide
+        if how.kind == DOT:
+            if how.join == 0:
+                totals_product(buffer, o, a, i, b, j, a, i, a, i, heads, width, zero, scale)
+            elif how.join == ADD:
+                totals_of_sum(buffer, o, a, i, b, j, a, i, key, x, heads, width, zero, scale)
+            else:
+                totals_of_product(buffer, o, a, i, b, j, a, i, key, x, heads, width, zero, scale)
+        elif how.join == 0:
+            totals_bent(buffer, o, a, i, b, j, readout, 0, a, i, heads, width, slope, _ONE)
+        elif how.join == ADD:
+            totals_bent_sum(buffer, o, a, i, b, j, readout, 0, key, x, heads, width, slope, _ONE)
         else:
-            for h in range(heads):
-                k = h * width
-                buffer[e, h] = _score(a, i + k, b, j + k, readout, k, width, how)
+            totals_bent_product(buffer, o, a, i, b, j, readout, 0, key, x, heads, width, slope, _ONE)
+
+
+@part
+def _tanh_scores(ends, count, t, how, buffer, line):
+    """The same of a pair with a tanh."""
+    a, b, key, heads, wide = t.a, t.b, t.key, how.heads, t.a.shape[1]
+    other, width = line if how.join else b, wide // heads
+    x, y, z = a.reshape(a.size), other.reshape(other.size), t.readout.reshape(t.readout.size)
+    for e in range(count):
+        i, j = ends[0, e] * wide, ends[1, e] * wide
+        if how.join == ADD:
+            line_sum(line, 0, b, j, key, ends[3, e] * wide, wide, _ZERO)
+        elif how.join == MUL:
+            line_product(line, 0, b, j, key, ends[3, e] * wide, wide, _ZERO)
+        j = 0 if how.join else j
+        for h in range(heads):
+            total = _ZERO
+            for d in range(h * width, h * width + width):
+                total += z[d] * tanh(x[i + d] + y[j + d])
+            buffer[e, h] = total
 
 
 @part
@@ -808,18 +892,13 @@ def _add(plan, p, q, place, out, table, index, count, weight, shift, heads):
             for ahead in range(e + AHEAD, min(e + AHEAD + 4, count)):
                 prefetch(table, index[ahead])
             x, y, z, u = index[e] * wide, index[e + 1] * wide, index[e + 2] * wide, index[e + 3] * wide
-            for h in range(heads):
-                k = h * width
-                four = (weight[w, h], weight[w + 1, h], weight[w + 2, h], weight[w + 3, h])
-                _add_four(out, o + k, table, x + k, y + k, z + k, u + k, width, four)
+            _add_four(out, o, table, x, y, z, u, weight, w * heads, heads, width)
             w += 4
         for e in range(fours, hi):
             if e + AHEAD < count:
                 prefetch(table, index[e + AHEAD])
             x = index[e] * wide
-            for h in range(heads):
-                k = h * width
-                line_add_scaled(out, o + k, table, x + k, table, x + k, width, weight[w, h])
+            heads_add_scaled(out, o, table, x, table, x, weight, w * heads, heads, width, _ZERO)
             w += 1
 
 
@@ -836,19 +915,13 @@ def _pull(plan, p, q, place, out, v, dout, targets, count, weight, dw, heads):
             for ahead in range(e + AHEAD, min(e + AHEAD + 4, count)):
                 prefetch(dout, targets[ahead])
             x, y, z, u = targets[e] * wide, targets[e + 1] * wide, targets[e + 2] * wide, targets[e + 3] * wide
-            for h in range(heads):
-                k = h * width
-                four = (weight[e, h], weight[e + 1, h], weight[e + 2, h], weight[e + 3, h])
-                got = _pull_four(out, o + k, v, j + k, dout, x + k, y + k, z + k, u + k, width, four)
-                dw[e, h], dw[e + 1, h], dw[e + 2, h], dw[e + 3, h] = got
+            _pull_four(out, o, v, j, dout, x, y, z, u, weight, e * heads, dw, heads, width)
         for e in range(fours, hi):
             if e + AHEAD < count:
                 prefetch(dout, targets[e + AHEAD])
-            x = targets[e] * wide
-            for h in range(heads):
-                k = h * width
-                line_add_scaled(out, o + k, dout, x + k, dout, x + k, width, weight[e, h])
-                dw[e, h] = total_product(v, j + k, dout, x + k, dout, x, width, _ZERO)
+            x, k = targets[e] * wide, e * heads
+            heads_add_scaled(out, o, dout, x, dout, x, weight, k, heads, width, _ZERO)
+            totals_product(dw, k, v, j, dout, x, v, j, v, j, heads, width, _ZERO, _ONE)
 
 
 @part
@@ -968,28 +1041,25 @@ def _pulled(ends, count, t, how, dout, dw):
             prefetch(v, ends[1, e + AHEAD])
             if how.adds:
                 prefetch(value, ends[3, e + AHEAD])
-        i, j = ends[0, e] * wide, ends[1, e] * wide
-        for h in range(heads):
-            k = h * width
-            total = total_product(dout, i + k, v, j + k, dout, i, width, _ZERO)
-            if how.adds:
-                total += total_product(dout, i + k, value, ends[3, e] * wide + k, dout, i, width, _ZERO)
-            dw[e, h] = total
+        o, i, j, x = e * heads, ends[0, e] * wide, ends[1, e] * wide, ends[3, e] * wide
+        if how.adds:
+            totals_of_sum(dw, o, dout, i, v, j, dout, i, value, x, heads, width, _ZERO, _ONE)
+        else:
+            totals_product(dw, o, dout, i, v, j, dout, i, dout, i, heads, width, _ZERO, _ONE)
 
 
 @part
 def _value_gradient(ends, count, value, dout, weight, dw, dvalue, heads):
     """What the values of edges add to dw, and their gradient."""
     wide = dout.shape[1]
-    width = wide // heads
+    width, more = wide // heads, np.empty((1, heads), dw.dtype)
     for e in range(count):
         if e + AHEAD < count:
             prefetch(value, ends[3, e + AHEAD])
-        i, x = ends[0, e] * wide, ends[3, e] * wide
-        for h in range(heads):
-            k = h * width
-            dw[e, h] += total_product(dout, i + k, value, x + k, dout, i, width, _ZERO)
-            line_scaled(dvalue, x + k, dout, i + k, dout, i, width, weight[e, h])
+        o, i, x = e * heads, ends[0, e] * wide, ends[3, e] * wide
+        totals_product(more, 0, dout, i, value, x, dout, i, dout, i, heads, width, _ZERO, _ONE)
+        line_add(dw, o, more, 0, more, 0, heads, _ZERO)
+        heads_scaled(dvalue, x, dout, i, dout, i, weight, o, heads, width, _ZERO)
 
 
 @part
@@ -1050,13 +1120,13 @@ def row_dots(c, rows, dout, out, tau, dtau, how, stats):
     heads, wide = how.heads, out.shape[1]
     width, soft = wide // heads, how.align == SOFTMAX or how.align == TOPK
     for i in range(c * rows, min((c + 1) * rows, out.shape[0])):
-        for h in range(heads):
-            k, mean = i * wide + h * width, _ZERO
-            if soft:
-                mean = total_product(dout, k, out, k, out, k, width, _ZERO)
-                if dtau.shape[0]:
-                    mean -= dtau[i, h]  # d tau = sum p ds
-            stats[i, 0, h], stats[i, 1, h] = tau[i, h], mean
+        k, at = i * wide, 2 * i * heads
+        line_copy(stats, at, tau, i * heads, tau, i * heads, heads, _ZERO)
+        line_fill(stats, at + heads, stats, at, stats, at, heads, _ZERO)
+        if soft:
+            totals_product(stats, at + heads, dout, k, out, k, out, k, out, k, heads, width, _ZERO, _ONE)
+            if dtau.shape[0]:  # d tau = sum p ds
+                line_less(stats, at + heads, dtau, i * heads, dtau, i * heads, heads, _ZERO)
 
 
 @kernel
@@ -1125,6 +1195,7 @@ def _key_gradient(plan, p, q, ends, count, t, how, ds, db, dkey, dread, c, line)
     first, last, place, targets = plan.first, plan.last, plan.place, ends[0]
     heads, deep, hi = how.heads, b.shape[1], 0
     width, read = deep // heads, c * deep
+    into, other = (dkey, line) if how.join else (db, b)
     if how.kind == DOT:
         flat = ds.reshape(ds.size)
         for k in range(count * heads):
@@ -1150,24 +1221,29 @@ def _key_gradient(plan, p, q, ends, count, t, how, ds, db, dkey, dread, c, line)
             if e + AHEAD < count:
                 prefetch(a, ends[0, e + AHEAD])
             if how.kind == DOT:
-                for h in range(heads):
-                    k = h * width
-                    if how.join == ADD:
-                        line_scaled(dkey, x + k, a, i + k, a, i, width, ds[e, h])
-                    else:
-                        line_add_product(db, at + k, a, i + k, key, x + k, width, ds[e, h])
-                        line_set_product(dkey, x + k, a, i + k, b, j + k, width, ds[e, h])
-            elif how.join == 0:
-                _bend(a, i, b, j, ds, e, how, width, db, at, dread, read, how.reads)
-            else:
-                _joined(b, j, key, x, deep, how, line)
-                line_fill(dkey, x, dkey, x, dkey, x, deep, _ZERO)
-                _bend(a, i, line, 0, ds, e, how, width, dkey, x, dread, read, how.reads)
                 if how.join == ADD:
-                    line_add(db, at, dkey, x, dkey, x, deep, _ZERO)
+                    heads_scaled(dkey, x, a, i, a, i, ds, g, heads, width, _ZERO)
                 else:
-                    line_add_product(db, at, dkey, x, key, x, deep, _ONE)
-                    line_times(dkey, x, b, j, b, j, deep, _ZERO)
+                    heads_add_product(db, at, a, i, key, x, ds, g, heads, width, _ZERO)
+                    heads_set_product(dkey, x, a, i, b, j, ds, g, heads, width, _ZERO)
+                continue
+            if how.join == ADD:
+                line_sum(line, 0, b, j, key, x, deep, _ZERO)
+            elif how.join == MUL:
+                line_product(line, 0, b, j, key, x, deep, _ZERO)
+            if how.join:
+                line_fill(dkey, x, dkey, x, dkey, x, deep, _ZERO)
+            y, o = (0, x) if how.join else (j, at)
+            if how.act == TANH:
+                _bend(a, i, other, y, ds, e, how, width, into, o, dread, read, how.reads)
+            else:
+                heads_bend(into, o, dread, read, a, i, other, y, ds, g, heads, width, how.slope)
+            if how.join == ADD:
+                line_add(db, at, dkey, x, dkey, x, deep, _ZERO)
+            elif how.join == MUL:
+                line_add_product(db, at, dkey, x, key, x, deep, _ONE)
+                line_times(dkey, x, b, j, b, j, deep, _ZERO)
+            if how.join:
                 line_times(dkey, x, readout, 0, readout, 0, deep, _ZERO)
         if how.kind == PAIR and not how.narrow:
             line_times(db, at, readout, 0, readout, 0, deep, _ZERO)
@@ -1175,15 +1251,10 @@ def _key_gradient(plan, p, q, ends, count, t, how, ds, db, dkey, dread, c, line)
 
 @small
 def _bend(a, i, b, j, ds, e, how, width, into, at, dread, read, reads):
-    """into += ds act'(a + b), less the factor r; dread += ds act(a + b) where `reads`."""
+    """A pair with a tanh: into += ds tanh'(a + b), less the factor r; dread += ds tanh(a + b) where `reads`."""
+    x, y, z, r = a.reshape(a.size), b.reshape(b.size), into.reshape(into.size), dread.reshape(dread.size)
     for h in range(how.heads):
         k, g = h * width, ds[e, h]
-        if how.act == LEAKY:
-            line_slopes(into, at + k, a, i + k, b, j + k, width, g, how.slope)
-            if reads:
-                line_bends(dread, read + k, a, i + k, b, j + k, width, g, how.slope)
-            continue
-        x, y, z, r = a.reshape(a.size), b.reshape(b.size), into.reshape(into.size), dread.reshape(dread.size)
         for d in range(k, k + width):
             value = tanh(x[i + d] + y[j + d])
             z[at + d] += g * (_ONE - value * value)
@@ -1206,7 +1277,7 @@ def by_target(c, cuts, plan, graph, t, how, ds, da):
                 line_add(da, at, ds, e * heads, ds, 0, heads, _ZERO)
         return
     ends, line, nothing = np.empty((4, room), np.int64), np.empty((1, deep), ds.dtype), np.empty((1, 0), ds.dtype)
-    sources, names = ends[1], ends[3]
+    sources, names, other = ends[1], ends[3], line if how.join else b
     p = cuts[c]
     while p < cuts[c + 1]:
         q, count = _listed(plan, p, cuts[c + 1], graph, how, ends)
@@ -1223,20 +1294,22 @@ def by_target(c, cuts, plan, graph, t, how, ds, da):
                 if how.join == MUL:
                     for e in range(lo, hi):
                         j, x = ends[1, e] * deep, ends[3, e] * deep
-                        for h in range(heads):
-                            k = h * width
-                            line_add_product(da, at + k, b, j + k, key, x + k, width, ds[mine + e, h])
+                        heads_add_product(da, at, b, j, key, x, ds, (mine + e) * heads, heads, width, _ZERO)
                 line_scaled(da, at, da, at, da, at, deep, how.scale)
                 continue
             for e in range(lo, hi):
                 if e + AHEAD < count:
                     prefetch(b, ends[1, e + AHEAD])
-                j = ends[1, e] * deep
-                if how.join:
-                    _joined(b, j, key, ends[3, e] * deep, deep, how, line)
-                    _bend(a, i, line, 0, ds, mine + e, how, width, da, at, nothing, 0, False)
+                j, x = ends[1, e] * deep, ends[3, e] * deep
+                if how.join == ADD:
+                    line_sum(line, 0, b, j, key, x, deep, _ZERO)
+                elif how.join == MUL:
+                    line_product(line, 0, b, j, key, x, deep, _ZERO)
+                j = 0 if how.join else j
+                if how.act == TANH:
+                    _bend(a, i, other, j, ds, mine + e, how, width, da, at, nothing, 0, False)
                 else:
-                    _bend(a, i, b, j, ds, mine + e, how, width, da, at, nothing, 0, False)
+                    heads_slopes(da, at, a, i, other, j, ds, (mine + e) * heads, heads, width, how.slope)
             line_times(da, at, readout, 0, readout, 0, deep, _ZERO)
         p = q
 
