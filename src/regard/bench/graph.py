@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from .. import nn as ours
 from .cora import training_steps
-from .measure import Result, peak_memory, show
+from .measure import Result, by_turns, peak_memory, show
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ CORA = Size("cora size", 2708, 10556, 8, 8)
 ARXIV = Size("arxiv size", 169_343, 2_315_598, 8, 32)
 PRODUCTS = Size("products size", 2_449_029, 61_859_140, 4, 32)
 HUBS = Size("products size, hubs are sources", 2_449_029, 61_859_140, 4, 32, transposed=True)
+SHORT = 300.0  # milliseconds; on a CPU, shorter steps are measured by turns with the peer's, many times
 LAYERS = ("GATConv", "GATv2Conv", "TransformerConv")
 GATHERS = {
     "GATConv": (1, 1),
@@ -103,10 +105,12 @@ def _layer(
     if rate is not None:
         bound = _gather_bytes(name, size, x.element_size()) / rate * 1e3
         result.notes |= {"gather_bound_ms": bound, "fraction_of_bound": bound / ms}
-    if (
-        peers and dtype == torch.float32
-    ):  # compiled in bf16, torch_geometric 2.8 on torch 2.11 dies by a misaligned address
-        result.notes |= _peers(name, mine, x, edge_index, options, size, gpu)
+    if peers and dtype == torch.float32:  # compiled in bf16, torch_geometric 2.8 on torch 2.11 dies by a bad address
+        peer = _peer_of(name, mine, x, options, size)
+        result.notes |= {"pyg": "not installed"} if peer is None else _peers(peer, x, edge_index, gpu)
+        if not gpu and peer is not None and ms < SHORT:
+            both = partial(_step, mine, x, edge_index), partial(_step, peer, x, edge_index)
+            result.ours, result.notes["pyg_eager_ms"] = (1e3 * seconds for seconds in by_turns(*both, 15, calls=5))
         known = [v for k, v in result.notes.items() if k.startswith("pyg") and k.endswith("_ms") and v is not None]
         result.peer, result.peer_name = (
             (min(known), "torch_geometric, the faster form") if known else (None, "torch_geometric")
@@ -124,15 +128,18 @@ def _layer(
     return result
 
 
-def _peers(
-    name: str, mine: Any, x: Tensor, edge_index: Tensor, options: dict[str, Any], size: Size, gpu: bool
-) -> dict[str, Any]:
+def _peer_of(name: str, mine: Any, x: Tensor, options: dict[str, Any], size: Size) -> Any:
+    """torch_geometric's layer with the same weights, or None."""
     try:
         import torch_geometric.nn as theirs
     except ModuleNotFoundError:
-        return {"pyg": "not installed"}
+        return None
     layer = getattr(theirs, name)(x.shape[1], size.width, heads=size.heads, **options).to(x.device, x.dtype)
     layer.load_state_dict(mine.state_dict())
+    return layer
+
+
+def _peers(layer: Any, x: Tensor, edge_index: Tensor, gpu: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for form, run in (("eager", layer), ("compiled", torch.compile(layer, dynamic=False) if gpu else None)):
         if run is None:
