@@ -10,9 +10,13 @@ import torch
 pytest.importorskip("triton")
 
 import triton.language as tl
+from torch.utils._python_dispatch import TorchDispatchMode
+from triton import knobs
 from triton.runtime.jit import JITFunction
 
+from regard import Refused
 from regard.backends import triton_again
+from regard.backends.operator import gradients, operator
 from regard.backends.triton_again import Again, did, fresh
 from regard.backends.triton_launch import Held, Launched
 
@@ -43,11 +47,18 @@ class OnCpu:
 
 
 class Compiled:
+    """Launched by Triton's Python, which tells those who listen, or by what it calls in the end."""
+
+    function = packed_metadata = None
+
     def __init__(self, kernel):
         self.kernel = kernel
 
     def __getitem__(self, grid):
         return self.kernel._run
+
+    def run(self, x, y, z, stream, function, metadata, told, enter, leave, *arguments):
+        self.kernel._run(*arguments, stream)
 
 
 @pytest.fixture
@@ -278,7 +289,7 @@ def test_nothing_that_was_given_or_made_is_kept(kernel):
     for _ in range(3):
         given = [drawn(64), drawn(64)]
         results = run(*given, 2.0, None)
-        kept = [weakref.ref(x) for x in given + results]
+        kept = [weakref.ref(x) for x in (*given, *results)]
         del given, results
         assert [x() for x in kept] == [None] * 4
 
@@ -310,3 +321,144 @@ def test_a_held_kernel_leaves_memory_that_starts_anywhere_to_the_launch(kernel):
         held((1, 1, 1), out, (32, 1.0))
     torch.testing.assert_close(out, x + y)
     assert kernel.kernel.asked == 2
+
+
+class Scaled:
+    """The operator scale x + y, whose gradients are kernels too. bodies: calls of each that were not done again."""
+
+    made = 0
+
+    def __init__(self, kernel):
+        Scaled.made += 1
+        self.bodies = {"forward": 0, "backward": 0}
+
+        def forward(x, y, scale):
+            self.bodies["forward"] += 1
+            out = fresh(tuple(x.shape), x.device)
+            kernel[1,](x, y, out, x.numel(), scale, ADDED=0)
+            return (out,)
+
+        def backward(x, y, scale, out, dout):
+            self.bodies["backward"] += 1
+            dout, found = did(torch.Tensor.contiguous, dout), [fresh(tuple(x.shape), x.device) for _ in (x, y)]
+            for dx, factor in zip(found, (scale, 1.0), strict=True):
+                kernel[1,](dout, dout, dx, x.numel(), factor - 1, ADDED=0)
+            return found
+
+        self.run = Again(forward)
+        self.run.gradient = self.back = Again(backward)
+        run, back = self.run, self.back
+
+        @operator(f"test_scaled_{Scaled.made}")
+        def scaled(x: torch.Tensor, y: torch.Tensor, scale: float) -> tuple[torch.Tensor]:
+            return run(x, y, scale)
+
+        @operator(f"test_scaled_{Scaled.made}_backward")
+        def scaled_back(
+            x: torch.Tensor, y: torch.Tensor, scale: float, out: torch.Tensor, dout: torch.Tensor
+        ) -> list[torch.Tensor]:
+            return list(back(x, y, scale, out, dout))
+
+        def setup(ctx, inputs, output):
+            ctx.numbers, ctx.tape = inputs[2:], getattr(output, "tape", None)
+            ctx.save_for_backward(*inputs[:2], *output)
+
+        scaled.register_autograd(lambda ctx, dout: (*gradients(ctx, scaled_back, 2, dout)[1], None), setup)
+        scaled_back.once_differentiable("test")
+        self.op = scaled
+
+    def check(self, dout=None, given=None, scale=3.0):
+        x, y = given or (drawn(8, 4).requires_grad_(), drawn(8, 4).requires_grad_())
+        (out,) = self.op(x, y, scale)
+        torch.testing.assert_close(out.detach(), (scale * x + y).detach())
+        dout = drawn(8, 4) if dout is None else dout
+        close(torch.autograd.grad(out, (x, y), dout), [scale * dout, dout])
+
+
+@pytest.fixture
+def scaled(kernel):
+    return Scaled(kernel)
+
+
+def test_the_gradient_of_a_call_that_is_done_again_is_done_again_unasked(scaled, monkeypatch):
+    for _ in range(4):
+        scaled.check()
+    assert scaled.bodies == {"forward": 2, "backward": 2}
+    monkeypatch.setattr(scaled.back, "tapes", None)  # nobody looks there
+    for _ in range(3):
+        scaled.check()
+    assert scaled.bodies == {"forward": 2, "backward": 2}
+
+
+def test_a_gradient_of_other_strides_or_of_memory_that_starts_anywhere_is_asked_about(scaled):
+    for _ in range(5):
+        scaled.check()
+    for dout, bodies in ((drawn(4, 8).mT, 4), (drawn(1, 1).expand(8, 4), 6), (drawn(33)[1:].view(8, 4), 8)):
+        for _ in range(2):
+            scaled.check(dout)
+        assert scaled.bodies["backward"] == bodies
+    scaled.check()
+    assert scaled.bodies["backward"] == 8
+
+
+def test_a_call_of_another_kind_has_a_gradient_of_its_own(scaled):
+    for scale in (3.0, 5.0):
+        for _ in range(5):
+            scaled.check(scale=scale)
+    for _ in range(5):
+        x, y = drawn(4, 8).mT.requires_grad_(), drawn(4, 8).mT.requires_grad_()
+        out, dout = scaled.op(x.contiguous(), y.contiguous(), 2.0)[0], drawn(8, 4)
+        close(torch.autograd.grad(out, (x, y), dout), [2 * dout, dout])
+
+
+def test_tensors_that_hooks_kept_elsewhere_may_come_back_with_other_strides(scaled):
+    """As torch.autograd.graph.save_on_cpu gives them back: equal, and laid out anew."""
+    for _ in range(5):
+        scaled.check()
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x.clone(), lambda x: x.mT.contiguous().mT):
+        scaled.check()
+    assert scaled.bodies == {"forward": 2, "backward": 3}
+
+
+def test_a_second_derivative_is_refused_where_a_first_is_done_again(scaled):
+    for _ in range(5):
+        scaled.check()
+    x, y = drawn(8, 4).requires_grad_(), drawn(8, 4)
+    (dx,) = torch.autograd.grad(scaled.op(x, y, 3.0)[0].square().sum(), x, create_graph=True)
+    with pytest.raises(Refused, match="second derivative"):
+        torch.autograd.grad(dx.sum(), x)
+
+
+def test_who_listens_to_operators_hears_gradients_that_could_be_done_unasked(scaled):
+    for _ in range(5):
+        scaled.check()
+    names = []
+
+    class Listens(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            names.append(function.__name__)
+            return function(*args, **(kwargs or {}))
+
+    x, y, dout = drawn(8, 4).requires_grad_(), drawn(8, 4).requires_grad_(), drawn(8, 4)
+    (out,) = scaled.op(x, y, 3.0)
+    with Listens():
+        close(torch.autograd.grad(out, (x, y), dout), [3 * dout, dout])
+    assert any(name.startswith("test_scaled") for name in names)
+
+
+def test_who_listens_to_launches_hears_those_that_are_done_again(scaled, monkeypatch):
+    heard = []
+    for _ in range(5):
+        scaled.check()
+    monkeypatch.setattr(
+        Compiled, "__getitem__", lambda self, grid: lambda *a, **k: heard.append(grid) or self.kernel._run(*a, **k)
+    )
+    scaled.check()
+    assert not heard
+    hooks = knobs.runtime.launch_enter_hook
+    hooks.add(print)
+    try:
+        scaled.check()
+    finally:
+        hooks.remove(print)
+    assert heard == [(1, 1, 1)] * 3

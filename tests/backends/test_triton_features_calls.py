@@ -1,19 +1,15 @@
 """Calls of the feature-wise kernels: what they are given as it is, what they write, and calls that are done again."""
 
-import ctypes
-
 import pytest
 import torch
 
 pytest.importorskip("triton")
 
-from triton.runtime.jit import JITFunction
+from tests.backends.addressed import addressed
 
 from regard import Mask, Padding, SoftCap, Window, attend
 from regard.backends import triton_features_launch as launch
-from regard.backends.triton_again import Again
 from regard.backends.triton_features import KINDS, TritonFeatures, features_op
-from regard.backends.triton_launch import Launched
 from regard.core.plan import make_plan
 from regard.core.scores import Additive, Dot
 
@@ -127,46 +123,10 @@ def test_gradients_under_a_cap_are_the_references(cap):
         torch.testing.assert_close(x, y, rtol=1e-5, atol=1e-5)
 
 
-class Interpreted:
-    """A kernel as `Launched` wants it: asked with tensors it is compiled, and then it is run with addresses."""
-
-    def __init__(self, kernel):
-        self.kernel, self.params = kernel, JITFunction(kernel.fn).params
-
-    def __getitem__(self, grid):
-        def compile(*arguments, **constants):
-            self.kernel[grid](*arguments, **constants)
-            return Compiled(self, arguments)
-
-        return compile
-
-
-class Compiled:
-    def __init__(self, made, arguments):
-        self.made, self.names = made, [each.name for each in made.params if each.is_constexpr]
-        self.like = [(x.dtype, x.numel()) if isinstance(x, torch.Tensor) else None for x in arguments]
-
-    def __getitem__(self, grid):
-        def run(*given, stream=None):
-            numbers, constants = given[: len(self.like)], given[len(self.like) :]
-            tensors = [x if like is None else at(x, *like) for x, like in zip(numbers, self.like, strict=True)]
-            self.made.kernel[grid](*tensors, **dict(zip(self.names, constants, strict=True)))
-
-        return run
-
-
-def at(address, dtype, numel):
-    """The memory there, as a tensor."""
-    return torch.frombuffer((ctypes.c_byte * (numel * dtype.itemsize)).from_address(address), dtype=dtype)
-
-
 @pytest.mark.parametrize("numbers", [capped(5.0), PRODUCT], ids=["DiSA", "product"])
 def test_calls_that_are_done_again_give_what_their_own_tensors_give(numbers, monkeypatch):
     plain = launch.run, launch.run_back
-    run, run_back = (Again(x) for x in plain)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: -1)  # what tensors of a CPU say
-    for name in ("features_kernel", "features_pull_kernel"):
-        monkeypatch.setattr(launch, name, Launched(Interpreted(getattr(launch, name))))
+    run, run_back = addressed(monkeypatch, launch)
     results = []
     for _ in range(4):
         a, b, v = (torch.randn(2, places, 8) for places in (4, 6, 6))
@@ -180,3 +140,21 @@ def test_calls_that_are_done_again_give_what_their_own_tensors_give(numbers, mon
         assert all(torch.equal(x, y) for x, y in zip(results[-1], wanted, strict=True))
     assert all(tape.whole for each in (run, run_back) for tape in each.tapes.values())
     assert not torch.equal(results[2][0], results[3][0])
+
+
+@pytest.mark.parametrize(
+    "score", [lambda: Dot(features=True), lambda: Additive(features=True)], ids=["product", "tanh"]
+)
+def test_a_gradient_that_is_done_again_is_that_of_its_own_tensors(score, monkeypatch):
+    run, back = addressed(monkeypatch, launch)
+    for count in range(5):
+        q, k, v = (torch.randn(1, 2, 6, 4).requires_grad_() for _ in range(3))
+        pull = torch.randn(1, 2, 6, 4)
+        if count == 4:
+            monkeypatch.setattr(back, "tapes", None)  # nobody looks there any more
+        out = TritonFeatures().run(make_plan(q, k, v, score(), "softmax", None)).out
+        true = attend(q, k, v, score(), backend="reference").out
+        pairs = zip(*(torch.autograd.grad(x, (q, k, v), pull) for x in (out, true)), strict=True)
+        for mine, right in ((out, true), *pairs):
+            torch.testing.assert_close(mine, right, rtol=1e-5, atol=1e-5)
+    assert all(tape.whole for tape in run.tapes.values())

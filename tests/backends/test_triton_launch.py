@@ -11,9 +11,10 @@ pytest.importorskip("triton")
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import make_backend
+from triton.compiler.compiler import CompiledKernel
 from triton.runtime.jit import JITFunction, create_function_from_signature
 
-from regard.backends.triton_launch import Launched
+from regard.backends.triton_launch import Bare, Launched, heard
 
 
 def sample_kernel(X, n, step, Y, scale, SIDE: tl.constexpr, KEYS: tl.constexpr):
@@ -114,3 +115,19 @@ def test_a_tensor_that_lies_elsewhere_is_left_to_triton_which_says_so(seen, monk
     for y in (Y, Y, stray, Y):
         kernel[1,](X, 7, 3, y, 0.5, SIDE=32, KEYS=False)
     assert seen.asked == 2 and len(seen.given) == 2
+
+
+def test_a_bare_launch_is_tritons_own_without_those_who_listen():
+    """Triton's way from a compiled kernel to the launcher, which may change with its version."""
+    given = []
+    compiled = object.__new__(CompiledKernel)
+    compiled.module = compiled.function = compiled.src = object()
+    compiled.name, compiled.packed_metadata, compiled._run = "sample", ("packed",), lambda *given_: given.append(given_)
+    compiled[5, 6, 1](70, 0.5, stream=9)
+    Bare(compiled, (5, 6, 1)).launch(9, [70, 0.5], told=False)
+    theirs, ours = given
+    told = slice(6, 9)  # what is told of a launch, and to whom, before and after it
+    assert ours[told] == (None, None, None) and len(theirs[told]) == 3
+    assert ours[:6] + ours[9:] == theirs[:6] + theirs[9:]
+    assert not heard()
+    compiled.module = None  # nothing to unload

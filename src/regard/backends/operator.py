@@ -4,7 +4,7 @@ torch.library.custom_op does the same for about 100 microseconds a call and 130 
 than a small problem takes. Here the schema is read off the function as there, but autograd is a plain Function.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -66,6 +66,8 @@ class Operator:
 
             @staticmethod
             def backward(ctx: Any, *grads: Any) -> Any:
+                if not lists:
+                    return None, None, *backward(ctx, *grads)
                 found: list[Any] = [None, None]
                 for grad in backward(ctx, *grads):
                     found += grad if isinstance(grad, list) else [grad]
@@ -89,6 +91,22 @@ class Operator:
     def once_differentiable(self, backend: str) -> None:
         """For the operator of a gradient: asked for its own gradient, it says which backend has one."""
         self.register_autograd(no_second_derivative(backend))
+
+
+def gradients(ctx: Any, backward: Operator, count: int, dout: Tensor) -> tuple[tuple[Any, ...], Sequence[Tensor]]:
+    """What a forward kept, and backward(the first `count` of it, ctx.numbers, the rest of it, dout).
+
+    Where the forward was done again from a tape (triton_again), its gradient is done again without being asked about.
+    """
+    kept, tape = ctx.saved_tensors, ctx.tape
+    known = tape is not None and not torch.is_grad_enabled() and _alone() and type(dout) is Tensor
+    found = tape.follow([x for x in (*kept, dout) if x is not None]) if known else None
+    if found is None:
+        arguments = (*kept[:count], *ctx.numbers, *kept[count:], dout)
+        found = backward(*arguments)
+        if known:
+            tape.learn(arguments)
+    return kept, found
 
 
 def no_second_derivative(backend: str) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ A tape holds what `fresh` gave, what `Launched` launched and what `did` computed
 returns, what anything else made is not written down: it runs as it is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .triton_launch import APART, INTERPRETED, current
+from .triton_launch import APART, INTERPRETED, Bare, current, heard
 
 MOST = 4096  # kinds of calls that are kept
 TOGETHER = 512  # bytes of which parts of a memory take whole numbers, as those of torch do
@@ -26,7 +26,7 @@ Place = tuple[int, int]  # a tensor's number, in the order in which a call meets
 class Launch(NamedTuple):
     """A kernel on its grid; places are those of its arguments that are tensors."""
 
-    run: Callable[..., Any]
+    kernel: Bare
     arguments: list[Any]
     places: list[tuple[int, Place]]
 
@@ -40,10 +40,18 @@ class Step(NamedTuple):
     found: int
 
 
+class Found(tuple[Tensor, ...]):
+    """What a call gave that was done again, and what it was written on."""
+
+    tape: "Tape"
+
+
 class Tape:
     """What one call did. None of its tensors is kept when it ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, gradient: "Again | None" = None) -> None:
+        self.gradient = gradient  # what may follow
+        self.after: tuple[Tape, list[tuple[int, ...]]] | None = None  # its tape, and the strides of its tensors
         self.tensors: list[Tensor] = []
         self.made: list[tuple[int, Any, torch.dtype, bool]] = []
         self.parts: list[Place] = []  # of one memory, what kernels alone meet: numbers, and bytes from its start
@@ -54,7 +62,9 @@ class Tape:
         self.usual = True  # so far
         self.whole = False  # a call that failed is not played
 
-    def written(self, function: Callable[..., list[Tensor]], arguments: tuple[Any, ...]) -> list[Tensor]:
+    def written(
+        self, function: Callable[..., Sequence[Tensor]], arguments: tuple[Any, ...]
+    ) -> Sequence[Tensor]:  # fmt: skip
         """Runs a call and writes it down."""
         # One tensor that is given twice is two here: a later call may give two.
         apart = [x.detach() if isinstance(x, Tensor) else x for x in arguments]
@@ -95,7 +105,7 @@ class Tape:
     ) -> None:
         self.usual = self.usual and usual
         places = [(at, self.place(x)) for at, x in enumerate(arguments) if isinstance(x, Tensor)]
-        self.steps.append(Launch(compiled[grid], _blank((*arguments, *constants), places), places))
+        self.steps.append(Launch(Bare(compiled, grid), _blank((*arguments, *constants), places), places))
 
     def number(self, x: Tensor) -> int:
         found = next((number for number, one in enumerate(self.tensors) if x is one), -1)
@@ -110,12 +120,13 @@ class Tape:
             return owners[0], x.data_ptr() - self.tensors[owners[0]].data_ptr()
         return self.number(x), 0
 
-    def play(self, given: list[Tensor]) -> list[Tensor] | None:
-        """The same with other tensors; None where they are not aligned, for which kernels are compiled apart."""
-        pointers = [x.data_ptr() for x in given]
-        if reduce(or_, pointers) % APART:
+    def play(self, given: list[Tensor]) -> Found | None:
+        """The same with other tensors; None where they are not aligned, for which kernels are compiled apart, or lie on
+        a device that is not current."""
+        pointers, device = [x.data_ptr() for x in given], given[0].device
+        if not self.whole or reduce(or_, pointers) % APART or not _current(device):
             return None
-        device, more = given[0].device, [0] * (self.count - len(given))
+        more = [0] * (self.count - len(given))
         tensors: list[Any] = given + more
         pointers += more
         stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
@@ -127,18 +138,34 @@ class Tape:
         for number, shape, dtype, zero in self.made:
             tensors[number] = x = (torch.zeros if zero else torch.empty)(shape, dtype=dtype, device=device)
             pointers[number] = x.data_ptr()
+        told = heard()
         for step in self.steps:
             arguments = step.arguments.copy()
             if isinstance(step, Launch):
                 for at, (number, offset) in step.places:
                     arguments[at] = pointers[number] + offset
-                step.run(*arguments, stream=stream)
+                step.kernel.launch(stream, arguments, told)
             else:
                 for at, number in step.places:
                     arguments[at] = tensors[number]
                 tensors[step.found] = x = step.function(*arguments)
                 pointers[step.found] = x.data_ptr()
-        return [tensors[number] for number in self.returned]
+        found = Found([tensors[number] for number in self.returned])
+        found.tape = self
+        return found
+
+    def follow(self, given: list[Tensor]) -> Found | None:
+        """The gradient of this call: of its tensors, of what it gave and of one like the first of that. Where strides
+        are those that are known, so is its kind, and need not be asked. None where it is not known."""
+        if self.after is None or [x.stride() for x in given] != self.after[1]:
+            return None
+        return self.after[0].play(given)
+
+    def learn(self, arguments: tuple[Any, ...]) -> None:
+        """The gradient of this call is the one with these arguments."""
+        found = None if self.gradient is None else self.gradient.tapes.get(_kind(arguments))
+        if found is not None and found.whole:
+            self.after = found, [x.stride() for x in arguments if isinstance(x, Tensor)]
 
 
 def _blank(arguments: tuple[Any, ...], places: "list[tuple[int, Any]]") -> list[Any]:
@@ -155,14 +182,13 @@ MET = Tape()  # of a kind of calls that has been met once
 class Again:
     """A function of tensors, numbers and None, by position, that gives tensors and looks into none of them."""
 
-    def __init__(self, function: Callable[..., list[Tensor]]):
+    def __init__(self, function: Callable[..., Sequence[Tensor]]):
         self.function = function
         self.tapes: dict[tuple[Any, ...], Tape] = {}
+        self.gradient: Again | None = None
 
-    def __call__(self, *arguments: Any) -> list[Tensor]:
-        given = [x for x in arguments if isinstance(x, Tensor)]
-        kind = (*[(x.shape, x.stride(), x.dtype, x.get_device()) if isinstance(x, Tensor) else x for x in arguments],
-                *map(type, arguments))  # fmt: skip
+    def __call__(self, *arguments: Any) -> Sequence[Tensor]:
+        kind = _kind(arguments)
         tape = self.tapes.get(kind)  # asked once: another thread may forget all kinds meanwhile
         if tape is None:
             if len(self.tapes) >= MOST:
@@ -170,19 +196,37 @@ class Again:
             self.tapes[kind] = MET
             return self.function(*arguments)
         if tape is MET:
-            tape = self.tapes[kind] = Tape()
+            tape = self.tapes[kind] = Tape(self.gradient)
             return tape.written(self.function, arguments)
-        found = tape.play(given) if tape.whole and _current(given[0].get_device()) else None
+        found = tape.play([x for x in arguments if isinstance(x, Tensor)])
         return self.function(*arguments) if found is None else found
 
 
-def _current(device: int) -> bool:
-    return device < 0 or device == torch.cuda.current_device()
+def _kind(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a call allocates and launches follows from this."""
+    return (*[(x.shape, x.stride(), x.dtype, x.get_device()) if isinstance(x, Tensor) else x for x in arguments],
+            *map(type, arguments))  # fmt: skip
+
+
+def _current(device: torch.device) -> bool:
+    return device.type != "cuda" or device.index == torch.cuda.current_device()
 
 
 def again(function: Callable[..., Any]) -> Callable[..., Any]:
     """@again over a function that launches kernels."""
     return function if INTERPRETED else Again(function)
+
+
+def gradient_of(forward: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """@gradient_of(run) over a function of run's arguments, those of its results that are kept, and their gradient."""
+
+    def made(function: Callable[..., Any]) -> Callable[..., Any]:
+        found = again(function)
+        if isinstance(forward, Again) and isinstance(found, Again):
+            forward.gradient = found
+        return found
+
+    return made
 
 
 def fresh(

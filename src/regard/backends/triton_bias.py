@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .triton_again import fresh
+from .triton_again import did, fresh
 from .triton_dense_parts import product, rows_of
 from .triton_launch import launched
 
@@ -33,7 +33,7 @@ def in_unit(x: Tensor, unit: float, group: int) -> Tensor:
     g, n = x.shape[0] * group, x.shape[1]
     out = fresh((g, n), x.device)
     if out.numel():
-        unit_kernel[triton.cdiv(n, 1024), g](x.contiguous(), out, n, group, float(unit), SOME=1024)
+        unit_kernel[triton.cdiv(n, 1024), g](did(Tensor.contiguous, x), out, n, group, float(unit), SOME=1024)
     return out
 
 
@@ -59,7 +59,7 @@ def in_columns(x: Tensor, share: float) -> Tensor:
     g, m = x.shape
     out = fresh((g, m + 1, WIDE.value), x.device, torch.bfloat16)
     if g:
-        columns_kernel[triton.cdiv(m + 1, 128), g](x.contiguous(), out, m, float(share), SOME=128)
+        columns_kernel[triton.cdiv(m + 1, 128), g](did(Tensor.contiguous, x), out, m, float(share), SOME=128)
     return out
 
 

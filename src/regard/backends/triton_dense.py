@@ -18,7 +18,7 @@ from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.scores.score import Lowered
 from .chunked import few
-from .operator import operator
+from .operator import gradients, operator
 from .spans import moves, spannable, spans_of
 from .triton_choose import choose
 from .triton_here import unable
@@ -177,11 +177,11 @@ def dense_op(
     """
     from .triton_dense_launch import run
 
-    out, tau, live, rows = run(
+    found: tuple[Tensor, Tensor, Tensor, Tensor] = run(
         a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, seed, left, right, heads, core, scale,
         linear, bent, align, alpha, bias, narrow, dropout, trains,
     )  # fmt: skip
-    return out, tau, live, rows
+    return found
 
 
 @dense_op.register_fake
@@ -211,10 +211,10 @@ def backward_op(
     """Gradients of those of a, b, v, readout, key_bias, row_bias and centre that there are."""
     from .triton_dense_launch import run_back
 
-    return run_back(
+    return list(run_back(
         a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, seed, left, right, heads, core, scale,
         linear, bent, align, alpha, bias, narrow, dropout, trains, out, tau, live, rows, dout,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 @backward_op.register_fake
@@ -227,11 +227,12 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
     ctx.save_for_backward(*tensors, *output)
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
+    ctx.tape = getattr(output, "tape", None)  # of a call that was done again
 
 
 def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
-    tensors, results = ctx.saved_tensors[:12], ctx.saved_tensors[12:]
-    found = iter(backward_op(*tensors, *ctx.numbers, *results, dout))
+    tensors, pulled = gradients(ctx, backward_op, 12, dout)
+    found = iter(pulled)
     grads = [None if x is None else next(found) for x in tensors[:7]]
     return *grads, *[None] * (5 + len(ctx.numbers))
 

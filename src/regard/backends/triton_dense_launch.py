@@ -8,7 +8,7 @@ from torch import Tensor
 
 from .ranges import NO_BOUND, Ranges
 from .spans import keys_spans
-from .triton_again import again, did, fresh
+from .triton_again import again, did, fresh, gradient_of
 from .triton_choose_kernel import choose_kernel
 from .triton_dense_backward import pull_kernel
 from .triton_dense_call import (
@@ -37,19 +37,19 @@ def _call(
     seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
     align: int, alpha: float, bias: float | None, narrow: float, dropout: float, trains: bool,
 ) -> Call:  # fmt: skip
-    a, b, v = (x.contiguous() for x in (a, b, v))
+    a, b, v = (did(Tensor.contiguous, x) for x in (a, b, v))
     ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
     return Call(a, b, v, readout, key_bias, row_bias, ranges, heads, core, scale, linear, bent, align, alpha, bias, low,
                 high, centre, narrow, seed, dropout, trains)  # fmt: skip
 
 
 @again
-def run(*given: Any) -> list[Tensor]:
+def run(*given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What `dense_op` says, of its arguments."""
-    return list(forward(_call(*given)))
+    return forward(_call(*given))
 
 
-@again
+@gradient_of(run)
 def run_back(*given: Any) -> list[Tensor]:
     """What `dense_triton_backward` says, of its arguments."""
     found = zip(given[:7], backward(_call(*given[:-5]), *given[-5:]), strict=True)
@@ -113,7 +113,7 @@ def backward(
 
     chosen (g, n): of a drawn key, what its row takes out of -log p times dout, the gradient of the entropy.
     """
-    a, b, v, dout = call.a, call.b, call.v, dout.contiguous()
+    a, b, v, dout = call.a, call.b, call.v, did(Tensor.contiguous, dout)
     (g, n, d), m = a.shape, b.shape[1]
     if not (out.numel() and m):
         given = (a, b, v, call.readout, call.key_bias, call.row_bias, call.centre)

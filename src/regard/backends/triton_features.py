@@ -16,7 +16,7 @@ from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.scores import SoftCap
 from ..core.scores.score import Lowered
-from .operator import operator
+from .operator import gradients, operator
 from .ranges import ranges_of
 from .triton_dense import OnCuda, unfit_call
 
@@ -104,10 +104,10 @@ def features_op(
     """out and tau, (g, n, F); what the backward asks of rows (triton_features_kernels)."""
     from .triton_features_launch import run
 
-    out, tau, rows = run(
+    found: tuple[Tensor, Tensor, Tensor] = run(
         a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, steep, linear, bent
     )  # fmt: skip
-    return out, tau, rows
+    return found
 
 
 @features_op.register_fake
@@ -128,9 +128,9 @@ def backward_op(
     """Gradients of those of a, b, v and bias that there are."""
     from .triton_features_launch import run_back
 
-    return run_back(
+    return list(run_back(
         a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, steep, linear, bent, out, rows, dout
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 @backward_op.register_fake
@@ -144,11 +144,12 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> Non
     ctx.save_for_backward(*inputs[:6], out, rows)
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
+    ctx.tape = getattr(output, "tape", None)  # of a call that was done again
 
 
 def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
-    tensors, results = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
-    found = iter(backward_op(*tensors, *ctx.numbers, *results, dout))
+    tensors, pulled = gradients(ctx, backward_op, 6, dout)
+    found = iter(pulled)
     grads = [None if x is None else next(found) for x in tensors[:4]]
     return *grads, None, None, *[None] * len(ctx.numbers)
 

@@ -8,7 +8,7 @@ import triton
 from torch import Tensor
 
 from .ranges import NO_BOUND, Ranges
-from .triton_again import again, did, fresh
+from .triton_again import again, did, fresh, gradient_of
 from .triton_dense_call import LOG2E, or_other
 from .triton_features import bounded, rows_shape
 from .triton_features_kernels import features_kernel, features_pull_kernel
@@ -75,7 +75,7 @@ def _call(
 
 
 @again
-def run(*given: Any) -> list[Tensor]:
+def run(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
     """What `features_op` says, of its arguments."""
     call = _call(*given)
     a, v = call.a, call.v
@@ -86,10 +86,10 @@ def run(*given: Any) -> list[Tensor]:
         features_kernel[grid](
             a, call.b, v, or_other(call.bias, a), *call.marks, out, tau, rows, *numbers, **constants
         )  # fmt: skip
-    return [out, tau, rows]
+    return out, tau, rows
 
 
-@again
+@gradient_of(run)
 def run_back(*given: Any) -> list[Tensor]:
     """What `features_triton_backward` says, of its arguments."""
     call, (out, rows, dout) = _call(*given[:-3]), given[-3:]

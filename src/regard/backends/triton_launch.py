@@ -15,7 +15,8 @@ import torch
 import triton
 from torch import Tensor
 
-INTERPRETED = triton.knobs.runtime.interpret  # known when kernels are made
+RUNTIME = triton.knobs.runtime
+INTERPRETED = RUNTIME.interpret  # known when kernels are made
 LARGE = 1 << 31  # a whole number that is of another type to Triton
 current = threading.local()  # .tape: what writes launches down (triton_again)
 APART = 16  # memory and numbers that are multiples of it have code of their own, and so has the number 1
@@ -24,6 +25,26 @@ APART = 16  # memory and numbers that are multiples of it have code of their own
 def launched(kernel: Any) -> Any:
     """@launched over @triton.jit: kernel[grid](*arguments, **constants), on the device of the tensors."""
     return kernel if INTERPRETED else Launched(kernel)
+
+
+def heard() -> bool:
+    """Whether somebody, a profiler say, wants to be told of launches."""
+    return any(getattr(hook, "calls", hook) for hook in (RUNTIME.launch_enter_hook, RUNTIME.launch_exit_hook))
+
+
+class Bare:
+    """A compiled kernel on its grid. Triton calls five functions of Python around a launch, most of them for those who
+    listen to it; where nobody does, this is the one that launches."""
+
+    def __init__(self, compiled: Any, grid: tuple[int, ...]):
+        self.compiled, self.grid = compiled, grid
+        self.run, self.with_handles = compiled.run, (compiled.function, compiled.packed_metadata, None, None, None)
+
+    def launch(self, stream: int, arguments: Sequence[Any], told: bool) -> None:
+        if told:
+            self.compiled[self.grid](*arguments, stream=stream)
+        else:
+            self.run(*self.grid, stream, *self.with_handles, *arguments)
 
 
 class Launched:

@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .triton_again import fresh
+from .triton_again import did, fresh
 from .triton_bias import SMALLEST, in_columns, in_unit
 from .triton_launch import launched
 from .triton_pairs import PAD
@@ -259,7 +259,7 @@ class Tables:
         if not g:
             return
         assert call.readout is not None
-        bounds = [None if z is None else z.contiguous() for z in (call.row_bias, call.key_bias)]
+        bounds = [None if z is None else did(Tensor.contiguous, z) for z in (call.row_bias, call.key_bias)]
         marks = [a if z is None else z for z in bounds]
         tops = made(g + shared, PARTS) if call.core == TANH else a
         if call.core == TANH:
@@ -268,9 +268,9 @@ class Tables:
         sizes: dict[str, Any] = {"CORE": call.core, "D": d, "DP": self.dp, "WIDTH": self.width, "PLACES": places}
         blocks = max(1, max(x, y) // places)
         tables_kernel[((g + shared) * blocks,)](
-            a, b, call.readout.contiguous(), *marks, tops, self.modes, self.readout, *self.across, *self.along,
-            a if self.own is None else self.own, a if self.keys is None else self.keys, n, m, x, y, blocks, g,
-            call.group, float(call.linear), float(call.bent), call.unit, ROWED=bounds[0] is not None,
+            a, b, did(Tensor.contiguous, call.readout), *marks, tops, self.modes, self.readout, *self.across,
+            *self.along, a if self.own is None else self.own, a if self.keys is None else self.keys, n, m, x, y, blocks,
+            g, call.group, float(call.linear), float(call.bent), call.unit, ROWED=bounds[0] is not None,
             KEYED=bounds[1] is not None, OWNED=self.own is not None, BIASED=self.keys is not None, BACKWARD=backward,
             PARTS=PARTS, **sizes,
         )  # fmt: skip
