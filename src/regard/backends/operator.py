@@ -13,9 +13,9 @@ from torch.autograd import Function
 from torch.library import Library, infer_schema
 
 from ..core.errors import Refused
+from ..core.functions import applied, transformed
 
 _library = Library("regard", "FRAGMENT")
-_transformed = torch._C._functorch.peek_interpreter_stack  # vmap and its like stand above autograd
 PLAIN = {Tensor, torch.nn.Parameter}
 
 
@@ -38,7 +38,7 @@ class Operator:
 
     def __call__(self, *arguments: Any) -> Any:
         """The dispatcher would ask the entry first, which costs as much as all that it does: eager calls go there."""
-        if self.entry is None or torch.compiler.is_compiling() or _transformed() is not None:
+        if self.entry is None or torch.compiler.is_compiling() or transformed() is not None:
             return self.call(*arguments)
         return self.entry(*arguments)
 
@@ -79,9 +79,7 @@ class Operator:
             # Nobody listens between the dispatcher and the function: it is called as it is.
             run = function if _alone() and PLAIN.issuperset(map(type, tensors)) else call
             if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
-                # Function.apply looks for transforms in every argument; there is none to find
-                apply = Differentiable.apply if _transformed() is not None else super(Function, Differentiable).apply
-                return apply(run, lengths, *flat)
+                return applied(Differentiable, run, lengths, *flat)
             with torch._C._AutoDispatchBelowAutograd():
                 return run(*arguments)
 

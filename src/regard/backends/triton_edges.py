@@ -6,6 +6,7 @@ The operators are registered here without importing Triton; kernels and launches
 lists of a graph are made once and remembered for as long as its tensors live.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -159,18 +160,14 @@ def _twins(plan: Plan) -> bool:
     return as_it_is and key is not None and value is not None and key.x is value.x
 
 
-def _call(
-    a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, key: Tensor | None, value: Tensor | None,
-    graph: list[Tensor], seed: Tensor | None, kind: int, act: int, join: int, scale: float, slope: float,
-    dropout: float, item: int,
-) -> Any:  # fmt: skip
-    from .triton_edges_launch import Call
+def _graph(graph: list[Tensor], m: int) -> tuple[Any, ...]:
+    """A graph both ways, and the ids of its edges, as `triton_edges_run` wants them."""
+    from .triton_edges_run import of_graph
     from .triton_edges_work import Graph
 
     start, source, edge = graph
-    m = b.shape[0]
-    both_ways = remembered((start, source), ("triton-edges", m), lambda: Graph.of(start, source, m))
-    return Call(both_ways, edge, a, b, v, r, key, value, seed, kind, act, join, scale, slope, dropout, item)
+    made = remembered((start, source), ("triton-edges", m), lambda: of_graph(Graph.of(start, source, m)))
+    return *made, edge
 
 
 @operator("edges_triton")
@@ -183,14 +180,13 @@ def edges_op(
 
     v is None where the keys are the values. graph: start, source, edge.
     """
-    call = _call(a, b, v, r, key, value, graph, seed, kind, act, join, scale, slope, dropout, item)
-    if align == "softmax":
-        from .triton_edges_launch import forward
+    from .triton_edges_run import run
 
-        return *forward(call), a.new_empty((a.shape[0], a.shape[1], 0), dtype=torch.int32)
-    from .triton_edges_aligned_launch import forward as forward_aligned
-
-    return forward_aligned(call, align, bias, top)
+    found: tuple[Tensor, Tensor, Tensor] = run(
+        align, None if math.isnan(bias) else bias, top, *_graph(graph, b.shape[0]), a, b, v, r, key, value, seed, kind,
+        act, join, scale, slope, dropout, item,
+    )  # fmt: skip
+    return found
 
 
 @edges_op.register_fake
@@ -216,14 +212,12 @@ def backward_op(
     dropout: float, item: int, align: str, out: Tensor, state: Tensor, dout: Tensor,
 ) -> list[Tensor]:  # fmt: skip
     """Gradients of a, b, v, r, key and value; an empty tensor where there is none (v shared with b, no readout)."""
-    call = _call(a, b, v, r, key, value, graph, seed, kind, act, join, scale, slope, dropout, item)
-    if align == "softmax":
-        from .triton_edges_launch import backward
+    from .triton_edges_run import run_back
 
-        return backward(call, out, state, dout)
-    from .triton_edges_aligned_launch import backward as backward_aligned
-
-    return backward_aligned(call, align, state, dout)
+    return list(run_back(
+        align, *_graph(graph, b.shape[0]), a, b, v, r, key, value, seed, kind, act, join, scale, slope, dropout, item,
+        out, state, dout,
+    ))  # fmt: skip
 
 
 @backward_op.register_fake

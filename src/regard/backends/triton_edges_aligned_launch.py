@@ -1,6 +1,5 @@
 """Launching attention over edges through the weights of each edge: every alignment but softmax."""
 
-import math
 from typing import Any
 
 import torch
@@ -8,18 +7,19 @@ from torch import Tensor
 
 from . import triton_edges_aligned as kernels
 from . import triton_edges_weights as by_row
+from .triton_again import did
 from .triton_edges_launch import Call, add_parts, strided, target_pass
 
 ALIGNS = {"sigmoid": 0, "relu": 1, "uniform": 2, "sparsemax": 3, "entmax": 4, "top_k": 5}
 
 
-def forward(call: Call, align: str, bias: float, top: int) -> tuple[Tensor, Tensor, Tensor]:
+def forward(call: Call, align: str, bias: float | None, top: int) -> tuple[Tensor, Tensor, Tensor]:
     """out (n, H, DV), the weights (E, H) in target order, before dropout, and the ids (n, H, k) that top-k chose."""
     v, n, size, graph = call.values, call.a.shape[0], call.sizes, call.graph
     work, room = graph.by_target, min(top, call.edges)
-    out = torch.empty((n, size["H"], size["DV"]), dtype=v.dtype, device=v.device)
+    out = call.fresh(n, size["H"], size["DV"], dtype=v.dtype)
     weights = call.fresh(call.edges, size["H"])
-    index = torch.full((n, size["H"], room), -1, dtype=torch.int32, device=v.device)
+    index = did(_no_ids, v, n, size["H"], room)
     if n == 0:
         return out, weights, index
     if align != "uniform":
@@ -28,8 +28,7 @@ def forward(call: Call, align: str, bias: float, top: int) -> tuple[Tensor, Tens
             **call.scored, **call.widths("D"), **_numbers_or(call, call.forward_config),
         )  # fmt: skip
     by_rows(
-        by_row.weights_kernel, call, align, call.edge, weights, index, 0.0 if math.isnan(bias) else bias, top, room,
-        COUNTED=math.isnan(bias),
+        by_row.weights_kernel, call, align, call.edge, weights, index, bias or 0.0, top, room, COUNTED=bias is None,
     )  # fmt: skip
     part = call.fresh(work.slots * size["HP"] * size["DVP"])
     kernels.aggregate_kernel[(work.items.shape[0],)](
@@ -55,7 +54,7 @@ def backward(call: Call, align: str, weights: Tensor, dout: Tensor) -> list[Tens
         )  # fmt: skip
         add_parts(call, work.hubs, dv, part)
     if not scores:
-        db, dkey = (_zeros(call, x) for x in (call.b, call.key))
+        db, dkey = (call.zeros(x) for x in (call.b, call.key))
         da, dr = target_pass(call, None)
         return [da, db, dv, dr, dkey, dvalue]
     by_rows(by_row.row_gradient_kernel, call, align, weights, ds)
@@ -86,5 +85,5 @@ def _numbers_or(call: Call, config: dict[str, int]) -> dict[str, int]:
     return {"BE": max(8, 256 // call.sizes["HP"]), "num_warps": 1} if call.kind == 0 else config
 
 
-def _zeros(call: Call, x: Tensor | None) -> Tensor:
-    return call.fresh(0) if x is None else torch.zeros(x.shape, dtype=x.dtype, device=x.device)
+def _no_ids(v: Tensor, n: int, heads: int, room: int) -> Tensor:
+    return torch.full((n, heads, room), -1, dtype=torch.int32, device=v.device)

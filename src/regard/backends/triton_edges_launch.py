@@ -8,6 +8,7 @@ import torch
 import triton
 from torch import Tensor
 
+from .triton_again import did, fresh
 from .triton_edges_backward import delta_kernel, source_kernel, source_merge_kernel, sum_kernel, target_kernel
 from .triton_edges_forward import forward_kernel, merge_kernel
 from .triton_edges_work import Graph
@@ -88,16 +89,19 @@ class Call:
     def chance(self) -> tuple[Any, ...]:
         return self.dropout, self.a if self.seed is None else self.seed, self.item
 
-    def fresh(self, *shape: int) -> Tensor:
-        """fp32 without a value."""
-        return torch.empty(shape, dtype=torch.float32, device=self.a.device)
+    def fresh(self, *shape: int, dtype: torch.dtype = torch.float32, zero: bool = False) -> Tensor:
+        return fresh(shape, self.a.device, dtype, zero)
 
     def like(self, x: Tensor | None) -> Tensor:
         """A contiguous gradient: nothing for no tensor, zeros where no kernel will write every row."""
         if x is None:
             return self.fresh(0)
         whole = not self.empty and (x.shape[0] == self.edges or (x is not self.key and x is not self.value))
-        return (torch.empty if whole else torch.zeros)(x.shape, dtype=x.dtype, device=x.device)
+        return self.fresh(*x.shape, dtype=x.dtype, zero=not whole)
+
+    def zeros(self, x: Tensor | None) -> Tensor:
+        """The gradient of what receives none."""
+        return self.fresh(0) if x is None else self.fresh(*x.shape, dtype=x.dtype, zero=True)
 
     def config(self, edges: int, warps: int) -> dict[str, int]:
         """Edges a step and warps, measured on an H200 at rows of 128 and 256 numbers; narrow rows take more edges."""
@@ -122,13 +126,13 @@ def strided(x: Tensor) -> tuple[Tensor, int, int]:
     return x, x.stride(0), x.stride(1)
 
 
-def forward(call: Call) -> tuple[Tensor, Tensor]:
-    """out (n, H, DV) and tau (n, H)."""
+def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
+    """out (n, H, DV), tau (n, H), and no ids (n, H, 0)."""
     v, n, size, work = call.values, call.a.shape[0], call.sizes, call.graph.by_target
-    out = torch.empty((n, size["H"], size["DV"]), dtype=v.dtype, device=v.device)  # every row has an item to write it
-    tau = call.fresh(n, size["H"])
+    out = call.fresh(n, size["H"], size["DV"], dtype=v.dtype)  # every row has an item to write it
+    tau, none = call.fresh(n, size["H"]), call.fresh(n, size["H"], 0, dtype=torch.int32)
     if n == 0:
-        return out, tau
+        return out, tau, none
     part = call.fresh(work.slots * size["HP"] * (size["DVP"] + 2))
     forward_kernel[(work.items.shape[0],)](
         work.items, call.graph.source, call.edge, *call.score_tables, *call.value_tables, out, tau, part,
@@ -137,7 +141,7 @@ def forward(call: Call) -> tuple[Tensor, Tensor]:
     )  # fmt: skip
     if work.hubs.shape[0]:
         merge_kernel[(work.hubs.shape[0],)](work.hubs, out, tau, part, **call.widths("DV"), num_warps=2)
-    return out, tau
+    return out, tau, none
 
 
 def backward(call: Call, out: Tensor, tau: Tensor, dout: Tensor) -> list[Tensor]:
@@ -171,9 +175,9 @@ def _ordered(
 def target_pass(call: Call, ds: Tensor | None) -> tuple[Tensor, Tensor]:
     """Gradients of a and r from those of the scores, (E, H) in target order; None where there is none."""
     work, size, reads = call.graph.by_target, call.sizes, call.kind == 1
-    da = call.like(call.a) if ds is not None else torch.zeros_like(call.a, memory_format=torch.contiguous_format)
     if ds is None:
-        return da, torch.zeros_like(call.r) if call.r is not None else call.fresh(0)
+        return call.zeros(call.a), call.zeros(call.r)
+    da = call.like(call.a)
     items = work.items.shape[0]
     programs = min(items, PROGRAMS) if reads else items
     dr = call.fresh(programs if reads else 0, size["H"], size["D"])
@@ -183,7 +187,7 @@ def target_pass(call: Call, ds: Tensor | None) -> tuple[Tensor, Tensor]:
         **call.scored, **call.widths("D"), **({"BE": 64, "num_warps": 1} if call.kind == 0 else call.backward_config),
     )  # fmt: skip
     add_parts(call, work.hubs, da, part)
-    return da, dr.sum(0) if call.r is not None else call.fresh(0)
+    return da, did(torch.sum, dr, 0) if call.r is not None else call.fresh(0)
 
 
 def add_parts(call: Call, hubs: Tensor, out: Tensor, part: Tensor) -> None:

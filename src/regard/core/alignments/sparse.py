@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ..cores import Grads
 from ..errors import check_heads
+from ..functions import applied
 from .alignment import NOTHING, Alignment, Known, RowState, zeroed
 
 STEPS = 24  # enough for a million equal scores; quadratic once close
@@ -198,8 +199,8 @@ def entmax(s: Tensor, keep: Tensor | None, alpha: float | Tensor) -> Tensor:
     if keep is not None:
         s = s.masked_fill(~keep, float("-inf"))
     if isinstance(alpha, Tensor):
-        return zeroed(_EntmaxFunction.apply(s, alpha, None), keep)
-    return zeroed(_EntmaxFunction.apply(s, None, alpha), keep)
+        return zeroed(applied(_EntmaxFunction, s, alpha, None), keep)
+    return zeroed(applied(_EntmaxFunction, s, None, alpha), keep)
 
 
 class Sparsemax(Entmax, name="sparsemax", page="sparse"):

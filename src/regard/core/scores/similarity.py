@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..cores import Dot as DotCore
 from ..cores import Pair
 from ..errors import check_built, check_heads
+from ..functions import applied
 from .modifiers import Activation
 from .score import Lowered, Score, flat, wide
 
@@ -48,7 +49,8 @@ def _squared(x: Tensor) -> Tensor:
     """|x|^2 of each vector, in fp32 or better."""
     if x.dtype.itemsize > 2 or torch.compiler.is_compiling():  # which joins these by itself, and knows no jvp
         return wide(x).square().sum(-1)
-    return _Squared.apply(x)
+    found: Tensor = applied(_Squared, x)
+    return found
 
 
 def _before_softplus(x: float) -> float:

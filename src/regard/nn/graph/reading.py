@@ -9,12 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...core.functions import applied
+
 
 def read_heads(x: Tensor, *vectors: Tensor) -> "tuple[Tensor, list[Tensor]]":
     """x (..., N, H C) and each a (H, C)  ->  x, and for each a (..., N, H)."""
     heads = vectors[0].shape[0]
     stacked = torch.stack(vectors).to(x.dtype)
-    x, read = _Read.apply(x, stacked)
+    x, read = applied(_Read, x, stacked, _blocks(stacked))
     return x, list(read.split(heads, -1))
 
 
@@ -29,24 +31,25 @@ class _Read(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        return x.view_as(x), x @ _blocks(vectors)
+    def forward(x: Tensor, vectors: Tensor, blocks: Tensor) -> tuple[Tensor, Tensor]:
+        return x.view_as(x), x @ blocks
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Any) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Any) -> None:
         ctx.save_for_backward(*inputs)
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        (x, vectors), (dx, dread) = ctx.saved_tensors, grads
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
+        """Of the vectors, not of their blocks: these are kept, so that they are not made again."""
+        (x, vectors, blocks), (dx, dread) = ctx.saved_tensors, grads
         if dread is None:
-            return dx, None
-        flat, back = dread.reshape(-1, dread.shape[-1]), _blocks(vectors).t()
+            return dx, None, None
+        flat, back = dread.reshape(-1, dread.shape[-1]), blocks.t()
         if dx is None:
             made = flat @ back
         else:
             made = torch.addmm(dx.reshape(-1, x.shape[-1]), flat.to(dx.dtype), back.to(dx.dtype))
         k, heads, width = vectors.shape
         by_column = (x.reshape(-1, x.shape[-1]).t() @ flat).view(heads, width, k, heads)
-        return made.view(x.shape), torch.diagonal(by_column, dim1=0, dim2=3).permute(1, 2, 0)
+        return made.view(x.shape), torch.diagonal(by_column, dim1=0, dim2=3).permute(1, 2, 0), None
