@@ -2,6 +2,7 @@
 # make test   set up the rest and run the tests
 # make test-wheel  build, install the wheel in a fresh environment, run it there (some minutes)
 # make test-gpu  the tests that need a CUDA device
+# make test-compiled  compile every Triton kernel for a GPU that is not there (twelve minutes of a core)
 # make test-exhaustive  the whole product of the oracle (ten hours of a core)
 # make test-ray  studies on a Ray cluster of two nodes, all on this machine (installs ray)
 # make coverage  which lines of core and backends the tests run
@@ -30,7 +31,7 @@ ifneq ($(wildcard ../shared/data),)
 export REGARD_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: run test test-wheel test-gpu test-exhaustive test-ray coverage mutations chromium check check-web web docs bench clean
+.PHONY: run test test-wheel test-gpu test-compiled test-exhaustive test-ray coverage mutations chromium check check-web web docs bench clean
 .DELETE_ON_ERROR:
 
 run: .venv/.demo
@@ -44,6 +45,9 @@ test-wheel: .venv/.test
 
 test-gpu: .venv/.test
 	$(BIN)/python -m pytest -m gpu tests/gpu $(ARGS)
+
+test-compiled: .venv/.test
+	$(BIN)/python tests/compile_kernels.py $(ARGS)
 
 test-exhaustive: .venv/.test
 	$(BIN)/python -m pytest -m exhaustive -n $(WORKERS) $(ARGS)

@@ -262,6 +262,22 @@ def test_memory_that_starts_anywhere_is_left_to_the_function(kernel):
     assert len(seen) == 3
 
 
+def test_memory_that_always_starts_elsewhere_is_known_too(kernel):
+    seen = []
+    run = chain(kernel, seen)
+    for _ in range(4):
+        x, y = drawn(65)[1:], drawn(64)
+        close(run(x, y, 2.0, None), expected(x, y, 2.0))
+    assert len(seen) == 2
+    for at in (2, 3, 4):  # elsewhere again, where a half of it may start otherwise
+        z = drawn(68)[at : at + 64]
+        close(run(z, y, 2.0, None), expected(z, y, 2.0))
+    assert len(seen) == 5
+    close(run(y, x, 2.0, None), expected(y, x, 2.0))
+    close(run(y, y, 2.0, None), expected(y, y, 2.0))
+    assert len(seen) == 7
+
+
 def test_a_call_that_fails_while_it_is_written_down_is_not_done_again(kernel):
     fails = []
 
@@ -320,7 +336,9 @@ def test_a_held_kernel_leaves_memory_that_starts_anywhere_to_the_launch(kernel):
     for _ in range(2):
         held((1, 1, 1), out, (32, 1.0))
     torch.testing.assert_close(out, x + y)
-    assert kernel.kernel.asked == 2
+    assert held.found is None
+    held((1, 1, 1), torch.zeros(32), (32, 1.0))
+    assert kernel.kernel.asked == 2 and held.found is not None
 
 
 class Scaled:
@@ -443,7 +461,9 @@ def test_who_listens_to_operators_hears_gradients_that_could_be_done_unasked(sca
     (out,) = scaled.op(x, y, 3.0)
     with Listens():
         close(torch.autograd.grad(out, (x, y), dout), [3 * dout, dout])
-    assert any(name.startswith("test_scaled") for name in names)
+        assert any("backward" in name for name in names)
+        scaled.check()
+    assert sum(name.startswith("test_scaled") for name in names) == 3
 
 
 def test_who_listens_to_launches_hears_those_that_are_done_again(scaled, monkeypatch):

@@ -9,8 +9,6 @@ returns, what anything else made is not written down: it runs as it is.
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import or_
 from typing import Any, NamedTuple
 
 import torch
@@ -53,6 +51,7 @@ class Tape:
         self.gradient = gradient  # what may follow
         self.after: tuple[Tape, list[tuple[int, ...]]] | None = None  # its tape, and the strides of its tensors
         self.tensors: list[Tensor] = []
+        self.starts: list[int] = []  # how far those that were given start from where a kernel may read much at once
         self.made: list[tuple[int, Any, torch.dtype, bool]] = []
         self.parts: list[Place] = []  # of one memory, what kernels alone meet: numbers, and bytes from its start
         self.room = 0  # bytes of it
@@ -69,6 +68,7 @@ class Tape:
         # One tensor that is given twice is two here: a later call may give two.
         apart = [x.detach() if isinstance(x, Tensor) else x for x in arguments]
         self.tensors = [x for x in apart if isinstance(x, Tensor)]
+        self.starts = [x.data_ptr() % APART for x in self.tensors]
         before, current.tape = getattr(current, "tape", None), self
         try:
             results = function(*apart)
@@ -121,10 +121,10 @@ class Tape:
         return self.number(x), 0
 
     def play(self, given: list[Tensor]) -> Found | None:
-        """The same with other tensors; None where they are not aligned, for which kernels are compiled apart, or lie on
+        """The same with other tensors; None where they start elsewhere, for which kernels are compiled apart, or lie on
         a device that is not current."""
         pointers, device = [x.data_ptr() for x in given], given[0].device
-        if not self.whole or reduce(or_, pointers) % APART or not _current(device):
+        if not self.whole or [x % APART for x in pointers] != self.starts or not _current(device):
             return None
         more = [0] * (self.count - len(given))
         tensors: list[Any] = given + more

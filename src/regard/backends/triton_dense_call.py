@@ -143,10 +143,9 @@ def _kind(call: Call, turn: str) -> tuple[str, str]:
 
 
 def _tiles(call: Call, turn: str) -> dict[str, int]:
+    rows, columns, warps, stages, registers = TILES[_kind(call, turn)]
     if side_of(call.a, call.v) == 32:
-        rows, columns, warps, stages, registers = 32, 32, 4, 1, None
-    else:
-        rows, columns, warps, stages, registers = TILES[_kind(call, turn)]
+        rows, columns, warps, stages, registers = 32, 32, 4, 1, 255  # said, since else the assembler takes 32 of them
     held = rows * padded(call.a.shape[2]) // (32 * HELD.value)  # more warps would share what a thread sums for itself
     if call.core != DOT and turn != "forward" and held < warps:
         warps, registers = max(1, held), None

@@ -7,8 +7,7 @@ a call whose arguments are of known types goes to the compiled kernel at once, w
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import itemgetter, or_
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -71,10 +70,11 @@ class Launched:
                 return self._launch(grid, arguments, constants)
         pointers = [x.data_ptr() for x in tensors]
         special = [2 if x == 1 else x % APART == 0 for x in special_of(arguments)]
-        key = device, *[x.dtype for x in tensors], *map(type, numbers), *special, *constants.items()
+        key = (device, *[x.dtype for x in tensors], *[x % APART == 0 for x in pointers], *map(type, numbers), *special,
+               *constants.items())  # fmt: skip
         found = self.ready.get(key)
         small = max(numbers, default=0) < LARGE and min(numbers, default=0) >= -LARGE
-        usual = small and reduce(or_, pointers) % APART == 0 and len(devices) == 1
+        usual = small and len(devices) == 1
         if found is not None and usual:
             compiled, last = found
             compiled[(*grid, 1, 1)[:3]](*in_order((*pointers, *numbers)), *last)
@@ -110,7 +110,8 @@ class Held:
     def __call__(self, grid: tuple[int, int, int], result: Tensor, numbers: Sequence[float]) -> None:
         at, device = result.data_ptr(), result.get_device()
         if self.found is None or at % APART or (device >= 0 and device != torch.cuda.current_device()):
-            self.found = self.kernel[grid](*self.tensors, result, *numbers, **self.constants)
+            found = self.kernel[grid](*self.tensors, result, *numbers, **self.constants)
+            self.found = self.found if at % APART else found  # of results that are aligned
         else:
             compiled, last = self.found
             compiled[grid](*self.pointers, at, *numbers, *last)
