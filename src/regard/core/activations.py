@@ -10,6 +10,16 @@ from torch import Tensor
 NAMES = ("tanh", "relu", "leaky_relu", "sigmoid", "identity", "abs", "negative_abs", "negative_half_square", "log")
 
 
+def _unknown(name: str) -> ValueError:
+    return ValueError(f"activation {name!r} is unknown; expected one of {', '.join(NAMES)}, or your own score class.")
+
+
+def check_activation(name: str) -> None:
+    """An error for a name that is none, before anything is computed with it."""
+    if name not in NAMES:
+        raise _unknown(name)
+
+
 def activation(x: Tensor, name: str, slope: float = 0.0) -> Tensor:
     """act(x), in place where torch can. slope belongs to leaky_relu."""
     if name == "tanh":
@@ -30,7 +40,7 @@ def activation(x: Tensor, name: str, slope: float = 0.0) -> Tensor:
         return x.square_().mul_(-0.5)
     if name == "log":
         return x.log_()
-    raise ValueError(f"activation {name!r} is unknown; expected one of {', '.join(NAMES)}, or your own score class.")
+    raise _unknown(name)
 
 
 def derivative(x: Tensor, y: Tensor, name: str, slope: float = 0.0) -> Tensor:
@@ -53,7 +63,7 @@ def derivative(x: Tensor, y: Tensor, name: str, slope: float = 0.0) -> Tensor:
         return -x
     if name == "log":
         return (1 / x).masked_fill_(x == 0, 0.0)  # log 0 = -inf closes a pair; nothing flows back through it
-    raise ValueError(f"activation {name!r} is unknown; expected one of {', '.join(NAMES)}, or your own score class.")
+    raise _unknown(name)
 
 
 def output_suffices(name: str, slope: float = 0.0) -> bool:

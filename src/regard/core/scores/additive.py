@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ..activations import activation as apply
+from ..activations import check_activation
 from ..cores import Pair
 from ..errors import check_built
 from .score import Lowered, Score, check_alike, flat, per_head
@@ -34,7 +35,7 @@ class Additive(Score, name=("additive", "concat")):
         features: int | bool | None = None,
     ):
         super().__init__()
-        apply(torch.ones(1), activation, slope)  # refuses an unknown name now
+        check_activation(activation)
         self.activation, self.slope = activation, slope
         self.sized = d_q is not None
         self.by_unit = features is True

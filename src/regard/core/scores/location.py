@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ..activations import activation as apply
+from ..activations import check_activation
 from ..cores import Dot as DotCore
 from ..errors import check_built, check_heads
 from .score import Lowered, Score, flat, no_scores, per_head, wide
@@ -59,7 +60,7 @@ class QueryFree(Score, name="query_free"):
     def __init__(self, d_k: int | None = None, width: int | None = None, heads: int = 1, activation: str = "tanh",
                  features: int | bool | None = None):  # fmt: skip
         super().__init__()
-        apply(torch.ones(1), activation)
+        check_activation(activation)
         self.by_unit, self.sized = features is True, d_k is not None
         self.activation, self.features = activation, None if features is True else features
         if d_k is None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..activations import activation, derivative
+from ..activations import activation, check_activation, derivative
 from ..cores import Grads
 from ..errors import check_heads
 from ..spec import Spec
@@ -124,7 +124,7 @@ class Activation(Modifier):
 
     def __init__(self, name: str, bias: int | None = None, slope: float = 0.2):
         super().__init__()
-        activation(torch.ones(1), name)  # refuses an unknown name now, not at the first call
+        check_activation(name)
         self.name, self.slope = name, slope
         self.bias = nn.Parameter(torch.zeros(bias)) if bias is not None else None
 
