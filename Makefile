@@ -2,7 +2,7 @@
 # make test   set up the rest and run the tests
 # make test-wheel  build, install the wheel in a fresh environment, run it there (some minutes)
 # make test-gpu  the tests that need a CUDA device
-# make test-compiled  compile every Triton kernel for a GPU that is not there (twelve minutes of a core)
+# make test-compiled  compile every Triton kernel for a GPU that is not there (twenty minutes of a core)
 # make test-exhaustive  the whole product of the oracle (ten hours of a core)
 # make test-ray  studies on a Ray cluster of two nodes, all on this machine (installs ray)
 # make coverage  which lines of core and backends the tests run

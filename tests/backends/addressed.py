@@ -19,7 +19,7 @@ class Interpreted:
 
     def __getitem__(self, grid):
         def compile(*arguments, **constants):
-            self.kernel[grid](*arguments, **constants)
+            self.kernel[grid](*arguments, **constants)  # options of the compiler among them, which it passes over
             return Compiled(self, arguments)
 
         return compile

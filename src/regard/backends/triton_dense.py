@@ -21,10 +21,11 @@ from .chunked import few
 from .operator import gradients, operator
 from .spans import moves, spannable, spans_of
 from .triton_choose import choose
-from .triton_here import unable
+from .triton_here import roomy, unable
 from .triton_topk import MOST, keep_best
 
 WIDEST = 256
+MOST_TILES = 1 << 15  # of a row: they are counted in 16 bits
 MOST_HEADS = 65535  # of a batch: the second axis of a grid
 # act(x) = linear x + bent |x|, and the number of the core in the kernels
 BENT = {"relu": (0.5, 0.5, 2), "identity": (1.0, 0.0, 2), "abs": (0.0, 1.0, 3), "negative_abs": (0.0, -1.0, 3)}
@@ -105,7 +106,14 @@ def unfit(plan: Plan) -> list[str]:
         why.append("Keys of segments out of order are chosen elsewhere: noise and choices belong to places.")
     if not why and plan.dropout and (type(plan.align) is Hard or moves(plan)):
         why.append("It drops no hard choice, and nothing where rows or keys change places, to which noise belongs.")
-    return why or _unfit_score(plan.shared, plan.v.shape[-1])
+    why = why or _unfit_score(plan.shared, plan.v.shape[-1])
+    if not why and isinstance(plan.align, Entmax):
+        core = plan.shared.core
+        most = MOST_TILES * side_of(core.a, plan.v, bend_of(core)[2])
+        if max(plan.n, plan.m) > most:
+            why.append(f"It lists the tiles that hold weights, of up to {most:,} places; these are "
+                       f"{max(plan.n, plan.m):,}.")  # fmt: skip
+    return why
 
 
 def unfit_call(plan: Plan) -> list[str]:
@@ -159,9 +167,15 @@ def _aligned(plan: Plan) -> tuple[int, float, float | None]:
     return -1, 1.0, None
 
 
-def side_of(a: Tensor, v: Tensor) -> int:
-    """Rows and columns of a tile of a sparse alignment: wide heads in fp32 leave memory for half as many."""
-    return 32 if a.dtype == torch.float32 and max(a.shape[-1], v.shape[-1]) > 128 else 64
+def side_of(a: Tensor, v: Tensor, core: int) -> int:
+    """Rows and columns of a tile of a sparse alignment, and of every tile where it is less than 64: wide heads leave
+    memory for fewer, on a GPU with little shared memory sooner."""
+    width, full = max(a.shape[-1], v.shape[-1]), a.dtype == torch.float32
+    if core or roomy(a.device):
+        return 32 if full and width > 128 else 64
+    if width > 128:
+        return 16 if full else 32
+    return 32 if full and width > 64 else 64
 
 
 @operator("dense_triton")
@@ -192,7 +206,7 @@ def _(
     align: int, alpha: float, bias: float | None, narrow: float, dropout: float, trains: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     g, n = a.shape[0], a.shape[1]
-    side = side_of(a, v)
+    side = side_of(a, v, core)
     live = g * ((n + side - 1) // side) * ((b.shape[1] + side - 1) // side) if align > 1 else 0
     tau = v.new_empty((g, n), dtype=torch.float32)
     exact = 2 if v.dtype == torch.float32 else 1

@@ -144,8 +144,10 @@ def _kind(call: Call, turn: str) -> tuple[str, str]:
 
 def _tiles(call: Call, turn: str) -> dict[str, int]:
     rows, columns, warps, stages, registers = TILES[_kind(call, turn)]
-    if side_of(call.a, call.v) == 32:
-        rows, columns, warps, stages, registers = 32, 32, 4, 1, 255  # said, since else the assembler takes 32 of them
+    side = side_of(call.a, call.v, call.core)
+    if side < 64:
+        rows, columns, warps, stages = side, side, 4, 1 if call.v.dtype == torch.float32 else 2
+        registers = 255  # said, since else the assembler takes 32 of them
     held = rows * padded(call.a.shape[2]) // (32 * HELD.value)  # more warps would share what a thread sums for itself
     if call.core != DOT and turn != "forward" and held < warps:
         warps, registers = max(1, held), None
@@ -185,7 +187,7 @@ def tiles_count(call: Call) -> int:
     then 1 long would be compiled for anew."""
     if call.align <= SIGMOID:
         return 0
-    side = side_of(call.a, call.v)
+    side = side_of(call.a, call.v, call.core)
     return call.a.shape[0] * -(-call.a.shape[1] // side) * -(-call.b.shape[1] // side)
 
 

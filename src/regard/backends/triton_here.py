@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 HAS_TRITON = find_spec("triton") is not None
+ROOMY = 160  # KiB
 LEAST = (8, 0)  # compute capability: older ones have no bfloat16, and Triton has no code for them
 
 
@@ -28,14 +29,14 @@ def unable(device: torch.device) -> str | None:
 
 
 def roomy(device: torch.device) -> bool:
-    """Whether a block may have the shared memory of a data centre's GPU, 160 KiB or more."""
+    """Whether a block may have the shared memory of a data centre's GPU."""
     return device.type != "cuda" or _shared(torch.cuda.current_device() if device.index is None else device.index)
 
 
 @cache
 def _shared(index: int) -> bool:
     properties: Any = torch.cuda.get_device_properties(index)  # its stub does not name all of them
-    return int(properties.shared_memory_per_block_optin) >= 160 << 10
+    return int(properties.shared_memory_per_block_optin) >= ROOMY << 10
 
 
 @cache

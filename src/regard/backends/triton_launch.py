@@ -18,6 +18,7 @@ RUNTIME = triton.knobs.runtime
 INTERPRETED = RUNTIME.interpret  # known when kernels are made
 LARGE = 1 << 31  # a whole number that is of another type to Triton
 current = threading.local()  # .tape: what writes launches down (triton_again)
+OPTIONS = {"enable_fp_fusion": True}  # x y + z in one instruction: Triton 3.9 warns where nobody says so, 3.10 stops
 APART = 16  # memory and numbers that are multiples of it have code of their own, and so has the number 1
 
 
@@ -79,7 +80,7 @@ class Launched:
             compiled, last = found
             compiled[(*grid, 1, 1)[:3]](*in_order((*pointers, *numbers)), *last)
         else:
-            compiled = self.kernel[grid](*arguments, **constants)
+            compiled = self.kernel[grid](*arguments, **constants, **OPTIONS)
             last = [constants[each.name] for each in self.kernel.params if each.is_constexpr]
             if usual:
                 self.ready[key] = compiled, last

@@ -65,7 +65,8 @@ def listed(call: Any, live: Tensor, bounds: tuple[int, int], keys: bool) -> tupl
     """The lists of all blocks of queries, or of keys, and their counts; anything where nothing is sparse."""
     if not live.numel():
         return live, live
-    (g, n, _), m, lengths, side = call.a.shape, call.b.shape[1], call.ranges.lengths, side_of(call.a, call.v)
+    (g, n, _), m, lengths = call.a.shape, call.b.shape[1], call.ranges.lengths
+    side = side_of(call.a, call.v, call.core)
     blocks = -(-(m if keys else n) // side)
     table = fresh(live.numel(), live.device, torch.int16)
     counts = fresh((g, blocks, 2), live.device, torch.int32)

@@ -46,7 +46,9 @@ class TritonMap:
 
     def band(self, amap: "LazyMap", rows: slice, cols: slice) -> Tensor | None:
         read = self._kept(amap)
-        return None if read is None else _by_feature(launches().band_of(read, rows, cols), amap.live)
+        if read is None or not read.stages(launches().SMALL):
+            return None
+        return _by_feature(launches().band_of(read, rows, cols), amap.live)
 
     def within(self, amap: "LazyMap", places: Tensor, cell: int) -> Tensor | None:
         read = self._kept(amap) if _whole(cell) and amap.features is None else None

@@ -10,12 +10,13 @@ from torch import Tensor
 
 from .ranges import Ranges
 from .triton_dense_call import or_other
+from .triton_here import roomy
 from .triton_launch import INTERPRETED, Held
 from .triton_map_kernels import CELLS, ENTROPY, NOTHING, keys_kernel, rows_kernel, tile_kernel
 from .triton_tables import DOT, LOG2E, Tables
 
 STAGES = 3
-ROOM = 160 * 1024  # bytes of shared memory that tiles of vectors may take
+ROOMS = 92 * 1024, 160 * 1024  # bytes of shared memory that tiles of vectors may take: of a GPU with little, or much
 SMALL = 64  # rows and columns of a tile whose weights are written, or of pairs
 
 
@@ -63,13 +64,18 @@ class Read:
 
     @property
     def side(self) -> int:
-        """Rows and columns of a tile: 128 of up to 128 numbers of 16 bits, fewer of longer ones, of pairs, and where
-        weights take more than f: registers are few."""
+        """Rows and columns of a tile: 128 of up to 128 numbers of 16 bits, fewer of longer ones, of pairs, where
+        weights take more than f, and of fp32 on a GPU with little shared memory: registers are few."""
         more = (self.cap, self.seed, self.centre, self.index, self.power)
+        side = 128 * 256 // max(256, self.across)
         if self.core != DOT:
             return SMALL
-        side = 128 * 256 // max(256, self.across)
-        return side if all(x is None for x in more) else min(side, SMALL)
+        few = any(x is not None for x in more) or (self.full and not roomy(self.a.device))
+        return min(side, SMALL) if few else side
+
+    @property
+    def full(self) -> bool:
+        return self.a.dtype == torch.float32
 
     @property
     def across(self) -> int:
@@ -78,11 +84,13 @@ class Read:
 
     def stages(self, side: int) -> int:
         """Tiles that are read ahead, within the shared memory; 0 where not even one fits."""
-        return 1 if self.core != DOT else max(0, min(STAGES, ROOM // (side * self.across) - 1))
+        return 1 if self.core != DOT else max(0, min(STAGES, ROOMS[roomy(self.a.device)] // (side * self.across) - 1))
 
     def tiles(self, side: int, walks: bool = True) -> dict[str, int]:
         """How a kernel is cut; one that walks runs faster beside another of its kind, with half of the registers."""
         made = {"BM": side, "BN": side, "num_warps": 4, "num_stages": self.stages(side)}
+        if self.core == DOT and self.full:
+            return made | {"maxnreg": 255}  # said, since else the assembler may take 32 of them
         if self.core == DOT or side < SMALL:
             return made
         return made | {"num_warps": side // 8} | ({"maxnreg": 128} if walks else {})
@@ -116,7 +124,7 @@ class Read:
             "PADDED": self.ranges.lengths is not None, "KEPT": self.ranges.keep is not None,
             "SPANNED": self.low is not None, "SHARED": self.share is not None, "BELL": self.centre is not None,
             "CAPPED": self.cap is not None, "SAMPLED": self.seed is not None,
-            "PRECISION": "bf16x6" if self.a.dtype == torch.float32 else "ieee", "INTERPRETED": INTERPRETED,
+            "PRECISION": "bf16x6" if self.full else "ieee", "INTERPRETED": INTERPRETED,
         }  # fmt: skip
 
     @cached_property
