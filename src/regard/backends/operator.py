@@ -19,9 +19,10 @@ _library = Library("regard", "FRAGMENT")
 PLAIN = {Tensor, torch.nn.Parameter}
 
 
-def _alone() -> bool:
-    """Whether no mode and no profiler would see a call pass the dispatcher."""
-    return not torch._C._len_torch_dispatch_stack() and not torch._C._autograd._profiler_enabled()
+def _plain(tensors: Sequence[Tensor]) -> bool:
+    """Whether nobody would see a call of these pass the dispatcher: no mode, no profiler, no kind of tensor."""
+    listens = torch._C._len_torch_dispatch_stack() or torch._C._autograd._profiler_enabled()
+    return not listens and PLAIN.issuperset(map(type, tensors))
 
 
 class Operator:
@@ -77,7 +78,7 @@ class Operator:
             lengths, flat = _unfolded(arguments) if lists else (None, arguments)
             tensors = [x for x in flat if isinstance(x, Tensor)]
             # Nobody listens between the dispatcher and the function: it is called as it is.
-            run = function if _alone() and PLAIN.issuperset(map(type, tensors)) else call
+            run = function if _plain(tensors) else call
             if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
                 return applied(Differentiable, run, lengths, *flat)
             with torch._C._AutoDispatchBelowAutograd():
@@ -97,8 +98,9 @@ def gradients(ctx: Any, backward: Operator, count: int, dout: Tensor) -> tuple[t
     Where the forward was done again from a tape (triton_again), its gradient is done again without being asked about.
     """
     kept, tape = ctx.saved_tensors, ctx.tape
-    known = tape is not None and not torch.is_grad_enabled() and _alone() and type(dout) is Tensor
-    found = tape.follow([x for x in (*kept, dout) if x is not None]) if known else None
+    given = [x for x in (*kept, dout) if x is not None]
+    known = tape is not None and not torch.is_grad_enabled() and _plain(given)
+    found = tape.follow(given) if known else None
     if found is None:
         arguments = (*kept[:count], *ctx.numbers, *kept[count:], dout)
         found = backward(*arguments)
