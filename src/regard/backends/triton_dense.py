@@ -21,7 +21,7 @@ from .chunked import few
 from .operator import gradients, operator
 from .spans import moves, spannable, spans_of
 from .triton_choose import choose
-from .triton_here import roomy, unable
+from .triton_here import MUCH, SOME, room, unable
 from .triton_topk import MOST, keep_best
 
 WIDEST = 256
@@ -107,7 +107,7 @@ def unfit(plan: Plan) -> list[str]:
     if not why and plan.dropout and (type(plan.align) is Hard or moves(plan)):
         why.append("It drops no hard choice, and nothing where rows or keys change places, to which noise belongs.")
     why = why or _unfit_score(plan.shared, plan.v.shape[-1])
-    if not why and isinstance(plan.align, Entmax):
+    if not why and isinstance(plan.align, Entmax) and not torch.compiler.is_compiling():
         core = plan.shared.core
         most = MOST_TILES * side_of(core.a, plan.v, bend_of(core)[2])
         if max(plan.n, plan.m) > most:
@@ -171,11 +171,10 @@ def side_of(a: Tensor, v: Tensor, core: int) -> int:
     """Rows and columns of a tile of a sparse alignment, and of every tile where it is less than 64: wide heads leave
     memory for fewer, on a GPU with little shared memory sooner."""
     width, full = max(a.shape[-1], v.shape[-1]), a.dtype == torch.float32
-    if core or roomy(a.device):
-        return 32 if full and width > 128 else 64
-    if width > 128:
-        return 16 if full else 32
-    return 32 if full and width > 64 else 64
+    has = MUCH if core else room(a.device)  # pairs take little of it
+    if full and width > 64:
+        return 16 if width > 128 and has < SOME else 32 if width > 128 or has < MUCH else 64
+    return 32 if width > 128 and has < SOME else 64
 
 
 @operator("dense_triton")

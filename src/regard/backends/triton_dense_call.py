@@ -9,7 +9,7 @@ from torch import Tensor
 from .ranges import Ranges
 from .triton_again import did
 from .triton_dense import side_of
-from .triton_here import roomy
+from .triton_here import SOME, room
 from .triton_launch import INTERPRETED
 from .triton_pairs import HELD
 from .triton_tables import DOT, LOG2E, Tables, padded
@@ -131,7 +131,7 @@ def _kind(call: Call, turn: str) -> tuple[str, str]:
         return "widest pair" if turn == "forward" and call.v.shape[2] > 128 else "pair", turn
     if sparse:
         return "wide dot" if width > 64 else "dot", turn
-    if width > 128 or (width > 64 and not roomy(call.a.device)):
+    if width > 128 or (width > 64 and room(call.a.device) < SOME):
         return "widest dot", turn
     if call.align == SIGMOID:
         return "wide sigmoid" if width > 64 else "sigmoid", turn

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 HAS_TRITON = find_spec("triton") is not None
-ROOMY = 160  # KiB
+SOME, MUCH = 160, 200  # KiB of shared memory that tiles are made for
 LEAST = (8, 0)  # compute capability: older ones have no bfloat16, and Triton has no code for them
 
 
@@ -28,15 +28,17 @@ def unable(device: torch.device) -> str | None:
     return None
 
 
-def roomy(device: torch.device) -> bool:
-    """Whether a block may have the shared memory of a data centre's GPU."""
-    return device.type != "cuda" or _shared(torch.cuda.current_device() if device.index is None else device.index)
+def room(device: torch.device) -> int:
+    """KiB of shared memory that a block may have: 227 on an H200, 163 on an A100, 99 on most others."""
+    return MUCH if device.type != "cuda" else _room(device.index)
 
 
 @cache
-def _shared(index: int) -> bool:
+def _room(index: int | None) -> int:
+    if not torch.cuda.is_available():  # traced here for a device elsewhere
+        return MUCH
     properties: Any = torch.cuda.get_device_properties(index)  # its stub does not name all of them
-    return int(properties.shared_memory_per_block_optin) >= ROOMY << 10
+    return int(properties.shared_memory_per_block_optin) >> 10
 
 
 @cache

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .ranges import Ranges
 from .triton_dense_call import or_other
-from .triton_here import roomy
+from .triton_here import SOME, room
 from .triton_launch import INTERPRETED, Held
 from .triton_map_kernels import CELLS, ENTROPY, NOTHING, keys_kernel, rows_kernel, tile_kernel
 from .triton_tables import DOT, LOG2E, Tables
@@ -70,7 +70,7 @@ class Read:
         side = 128 * 256 // max(256, self.across)
         if self.core != DOT:
             return SMALL
-        few = any(x is not None for x in more) or (self.full and not roomy(self.a.device))
+        few = any(x is not None for x in more) or (self.full and room(self.a.device) < SOME)
         return min(side, SMALL) if few else side
 
     @property
@@ -84,7 +84,11 @@ class Read:
 
     def stages(self, side: int) -> int:
         """Tiles that are read ahead, within the shared memory; 0 where not even one fits."""
-        return 1 if self.core != DOT else max(0, min(STAGES, ROOMS[roomy(self.a.device)] // (side * self.across) - 1))
+        return (
+            1
+            if self.core != DOT
+            else max(0, min(STAGES, ROOMS[room(self.a.device) >= SOME] // (side * self.across) - 1))
+        )
 
     def tiles(self, side: int, walks: bool = True) -> dict[str, int]:
         """How a kernel is cut; one that walks runs faster beside another of its kind, with half of the registers."""
