@@ -17,10 +17,12 @@ def both(q, k, v, dout, align="entmax15"):
     return [out, *torch.autograd.grad(out, (q, k, v), dout)]
 
 
-def made(seed, n=200):
+def made(seed, n=200, last=False):
+    """q, k, v and what is handed back; last: heads stand last in memory, as projections leave them."""
     torch.manual_seed(seed)
-    q, k, v = (torch.randn(1, 2, n, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
-    return q, k, v, torch.randn_like(q)
+    drawn = [torch.randn(1, n, 2, 64, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for _ in range(4)]
+    *qkv, dout = drawn if last else [x.contiguous() for x in drawn]
+    return *(x.requires_grad_() for x in qkv), dout
 
 
 def same(found, expected):
@@ -76,21 +78,47 @@ def test_memory_that_starts_anywhere_is_read_right():
     expected = both(*given)
     moved = [torch.empty(x.numel() + 1, device="cuda", dtype=x.dtype)[1:].view_as(x).copy_(x.detach()) for x in given]
     assert any(x.data_ptr() % 16 for x in moved)
-    same(both(*(x.requires_grad_() for x in moved[:3]), moved[3]), expected)
+    for _ in range(4):
+        same(both(*(x.requires_grad_() for x in moved[:3]), moved[3]), expected)
 
 
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("align", ["softmax", "sigmoid", "sparsemax", "entmax15"])
-def test_calls_that_are_done_again_give_the_bits_of_calls_that_are_not(align, monkeypatch):
+def test_calls_that_are_done_again_give_the_bits_of_calls_that_are_not(align, last, monkeypatch):
     from regard.backends import triton_dense_launch as launches
 
     for each in (launches.run, launches.run_back):
         each.tapes.clear()
-    found = [both(*made(seed), align) for seed in range(4)]
+    found = [both(*made(seed, last=last), align) for seed in range(4)]
+    assert all(tape.after for tape in launches.run.tapes.values())  # its gradient is known
     assert all(tape.whole for each in (launches.run, launches.run_back) for tape in each.tapes.values())
     for name in ("run", "run_back"):
         monkeypatch.setattr(launches, name, getattr(launches, name).function)
     for seed, results in enumerate(found):
-        same(results, both(*made(seed), align))
+        same(results, both(*made(seed, last=last), align))
+
+
+@pytest.mark.parametrize("heads", [1, 8])
+def test_layers_over_edges_that_are_done_again_give_the_bits_of_those_that_are_not(heads, monkeypatch):
+    from regard.backends import triton_edges_run as launches
+    from regard.nn import GATConv, GATv2Conv
+
+    index, pull = torch.randint(50, (2, 3000), device="cuda"), torch.randn(50, 8 * heads, device="cuda")
+    layers = [kind(16, 8, heads=heads).cuda() for kind in (GATConv, GATv2Conv)]
+
+    def step(layer, seed):
+        torch.manual_seed(seed)
+        x = torch.randn(50, 16, device="cuda", requires_grad=True)
+        out = layer(x, index)
+        return [out, *torch.autograd.grad(out, (x, *layer.parameters()), pull)]
+
+    found = [[step(layer, seed) for seed in range(4)] for layer in layers]
+    assert all(tape.whole for each in (launches.run, launches.run_back) for tape in each.tapes.values())
+    for name in ("run", "run_back"):
+        monkeypatch.setattr(launches, name, getattr(launches, name).function)
+    for layer, results in zip(layers, found, strict=True):
+        for seed, result in enumerate(results):
+            same(result, step(layer, seed))
 
 
 def test_one_memory_for_queries_keys_and_values_is_done_again_right():
