@@ -3,6 +3,9 @@
 import { SIDES } from "./difference";
 import type { Store } from "./store";
 
+/** Keys that choose a weight, be it the one that is chosen already. */
+export const PLACES = new Set(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown"]);
+
 /** zoom(factor): closer to the chosen weight, 0 for the whole. */
 export function keys(store: Store, far: number, zoom: (factor: number) => void): Record<string, () => void> {
   const { row, column, head, site, side } = store.choice;

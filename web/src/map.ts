@@ -6,7 +6,7 @@ import type { DifferenceHead } from "./difference";
 import { furnish, hatch, margins, type Frame } from "./furniture";
 import { Gestures } from "./gestures";
 import type { Head } from "./head";
-import { keys } from "./keys";
+import { PLACES, keys } from "./keys";
 import { clamped, fit, limited, revealing, zoomed, type View } from "./layout";
 import { legend, legendStyle } from "./legend";
 import { levelFor, massThresholds } from "./levels";
@@ -231,17 +231,15 @@ export class RegardMap extends Part {
   }
 
   private readonly onKey = (event: KeyboardEvent): void => {
-    const { row, column } = this.store!.choice;
     const moves = keys(this.store!, event.shiftKey ? 10 : 1, (factor) => this.zoom(factor));
     const move = moves[event.key];
     if (!move || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     move();
-    const now = this.store!.choice;
-    if (now.row !== row || now.column !== column) {
-      this.store!.choose({ locked: true }); // the pointer, resting on the map, does not take it away
-      this.look(revealing(this.view, now.row, now.column, this.frameBox));
-    }
+    if (!PLACES.has(event.key)) return;
+    const { row, column } = this.store!.choice;
+    this.store!.choose({ locked: true }); // neither the pointer, resting on the map, nor a page that opens takes it away
+    this.look(revealing(this.view, row, column, this.frameBox));
   };
 
   private readonly saveTable = (): void => {

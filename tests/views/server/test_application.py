@@ -103,6 +103,26 @@ def test_a_record_of_the_folder_is_browsed_to_and_shows_its_weights(show, folder
     says(record.locator("regard-text .running"), WORDS[3])  # a script is text
 
 
+def test_what_was_chosen_by_a_key_before_a_record_is_there_whole_stays_chosen(show):
+    """Though it was what the record opened with: its first weight."""
+    page, late = show(), []  # what is late are numbers of heads, by which a page finds where to open
+    page.route("**/api/views/*/sites/*", lambda route: late.append(route))
+    page.get_by_role("button", name="Open …").click()
+    page.locator("regard-shelf li button", has_text="run.regard").click()
+    record = page.locator(".about + regard-page")
+    says(record.locator("regard-map .here"), "attends to")
+    record.locator("regard-map canvas").focus()
+    page.keyboard.press("PageUp")
+    says(record.locator("regard-map .here"), "held")
+    for request in late:
+        request.continue_()
+    known = "x => x.store.data.sites.every((site) => site.numbers.some((head) => 'elsewhere' in head))"
+    eventually(page, lambda: record.evaluate(known))
+    page.keyboard.press("ArrowRight")
+    says(record.locator("regard-map .here"), "(0) attends to")
+    assert record.evaluate("x => [x.store.choice.row, x.store.choice.column]") == [0, 1]
+
+
 def test_double_clicking_a_token_shows_the_new_output_beside_the_old(show, desk):
     page = read(show())
     before = sentence(desk)
