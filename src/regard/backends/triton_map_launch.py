@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .ranges import Ranges
 from .triton_dense_call import or_other
-from .triton_here import SOME, room
+from .triton_here import MUCH, SOME, room
 from .triton_launch import INTERPRETED, Held
 from .triton_map_kernels import CELLS, ENTROPY, NOTHING, keys_kernel, rows_kernel, tile_kernel
 from .triton_tables import DOT, LOG2E, Tables
@@ -93,8 +93,8 @@ class Read:
     def tiles(self, side: int, walks: bool = True) -> dict[str, int]:
         """How a kernel is cut; one that walks runs faster beside another of its kind, with half of the registers."""
         made = {"BM": side, "BN": side, "num_warps": 4, "num_stages": self.stages(side)}
-        if self.core == DOT and self.full:
-            return made | {"maxnreg": 255}  # said, since else the assembler may take 32 of them
+        if self.core == DOT and self.full and room(self.a.device) < MUCH:
+            return made | {"maxnreg": 255}  # said, since else the assembler may take 40 of them
         if self.core == DOT or side < SMALL:
             return made
         return made | {"num_warps": side // 8} | ({"maxnreg": 128} if walks else {})
