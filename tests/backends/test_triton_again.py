@@ -385,8 +385,8 @@ class Scaled:
         scaled_back.once_differentiable("test")
         self.op = scaled
 
-    def check(self, dout=None, given=None, scale=3.0):
-        x, y = given or (drawn(8, 4).requires_grad_(), drawn(8, 4).requires_grad_())
+    def check(self, dout=None, scale=3.0):
+        x, y = drawn(8, 4).requires_grad_(), drawn(8, 4).requires_grad_()
         (out,) = self.op(x, y, scale)
         torch.testing.assert_close(out.detach(), (scale * x + y).detach())
         dout = drawn(8, 4) if dout is None else dout

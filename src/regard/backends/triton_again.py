@@ -61,9 +61,7 @@ class Tape:
         self.usual = True  # so far
         self.whole = False  # a call that failed is not played
 
-    def written(
-        self, function: Callable[..., Sequence[Tensor]], arguments: tuple[Any, ...]
-    ) -> Sequence[Tensor]:  # fmt: skip
+    def written(self, function: Callable[..., Sequence[Tensor]], arguments: tuple[Any, ...]) -> Sequence[Tensor]:
         """Runs a call and writes it down."""
         # One tensor that is given twice is two here: a later call may give two.
         apart = [x.detach() if isinstance(x, Tensor) else x for x in arguments]
