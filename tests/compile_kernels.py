@@ -110,7 +110,7 @@ def stand_in(arch, shared):
 def calls(n):
     """name: a call over n places, forward and backward, or a reading of a map."""
     from regard import Causal, Edges, Entmax, Padding, Segments, TopK, Window, attend, scores
-    from regard.core.alignments import Hard, LocalPredictive
+    from regard.core.alignments import Hard, LocalPredictive, Sigmoid
 
     bf16, fp32 = torch.bfloat16, torch.float32
 
@@ -168,7 +168,8 @@ def calls(n):
             found[f"map of {title} {name}"] = read("scaled_dot", align, late, dtype)
             found[f"map of tanh {title} {name}"] = read(additive(), align, Causal(), dtype)
         found[f"window {name}"] = step("scaled_dot", over=Window(30, 30), dtype=dtype)
-        found[f"gaussian {name}"] = step("gaussian", over=short, dtype=dtype)
+        for d in (64, 256):
+            found[f"gaussian {d} {name}"] = step("gaussian", over=short, d=d, d_v=d, dtype=dtype)
         found[f"trilinear {name}"] = step(lambda d: scores.Trilinear(d, heads=4), dtype=dtype)
         found[f"laplace {name}"] = step("laplace", dtype=dtype)
         found[f"segments {name}"] = step("scaled_dot", over=Segments(torch.arange(n) // 9), dtype=dtype)
@@ -190,6 +191,8 @@ def calls(n):
         found[f"edges of hubs {name}"] = layer("scaled_dot", dtype=dtype, hubs=True)
         key, value = (torch.randn(8, 400, 16, dtype=dtype) for _ in range(2))
         found[f"edges with features {name}"] = layer("scaled_dot", dtype=dtype, key=key, value=value)
+    for d in (64, 128):  # as of many keys
+        found[f"sigmoid of small weights {d} bf16"] = step("scaled_dot", Sigmoid(bias=-9.0), Causal(), d, d)
     return found
 
 

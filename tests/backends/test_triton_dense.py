@@ -1,5 +1,6 @@
 """Dense kernels by Triton's interpreter, against the reference in fp64."""
 
+import collections
 import math
 
 import pytest
@@ -373,6 +374,37 @@ def test_small_weights_of_a_sigmoid_keep_their_bits():
     v = torch.ones(1, 1, 5, 2)
     out = TritonDense().run(make_plan(q, k, v, "scaled_dot", Sigmoid(-37.0), Padding(torch.tensor([4])))).out
     torch.testing.assert_close(out, torch.full_like(out, 4 * math.exp(-37.0)), rtol=1e-5, atol=0.0)
+
+
+@pytest.mark.parametrize(("size", "bias"), [(1.0, -9.0), (5.0, -8.0)], ids=["small", "some large"])
+def test_weights_of_a_sigmoid_that_are_mostly_small_are_made_in_16_bits(size, bias, monkeypatch):
+    asked, found = launches.small_ones, []
+    monkeypatch.setattr(launches, "small_ones", lambda *given: found.append(asked(*given)) or found[-1])
+    for where in ("causal", "padded"):
+        n, over = STRUCTURES[where]
+        (true, *_), (mine, *_) = pair("dot", Sigmoid(bias), over, n, size=size, dtype=torch.bfloat16)
+        far = (mine.double() - true).abs().max() / true.abs().max()
+        assert far <= 3 * torch.finfo(torch.bfloat16).eps
+    assert found == [32, 32]
+
+
+def test_which_weights_of_a_sigmoid_are_mostly_small():
+    """By the number of keys that a row may see, or by the bias; in bfloat16, where nothing is dropped."""
+
+    def small(align="sigmoid", over=None, m=4096, dtype=torch.bfloat16, **options):
+        found = []
+        with pytest.MonkeyPatch.context() as patched:  # nothing runs
+            launched = collections.defaultdict(lambda: lambda *given, SMALL, **sizes: found.append(SMALL))
+            patched.setattr(launches, "known_kernel", launched)
+            q, k = (torch.zeros(1, 1, n, 4, dtype=dtype) for n in (2, m))
+            TritonDense().run(make_plan(q, k, k, ScaledDot(), align, over, **options))
+        return found[0]
+
+    assert small() == 32 == small(Sigmoid(-9.0), m=16)
+    assert small(m=1000) == 0 == small(Sigmoid(1.0))
+    assert small(over=Causal("end")) == 32 and small(over=Window(50, 50, align="end")) == 0
+    assert small(dtype=torch.float16) == 0 == small(dtype=torch.float32)
+    assert small(dropout=0.5, seed=1) == 0
 
 
 def test_what_it_leaves_to_others():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard import Causal, Mask, Padding, Segments, Window, attend, plan
+from regard import Causal, Mask, Padding, Segments, Sigmoid, Window, attend, plan
 from regard.core.alignments import LocalPredictive
 from regard.core.scores import Additive, GATv2, Gaussian, ScaledDot
 
@@ -61,6 +61,33 @@ def test_errors_are_within_twice_the_references(score, align, where, dtype):
     own = outcome(score, align, where, dtype, "reference")
     mine = outcome(score, align, where, dtype, "triton-dense")
     within_twice(true, own, mine, dtype)
+
+
+@pytest.mark.parametrize("d", [40, 64, 128])
+@pytest.mark.parametrize("size", [1.0, 6.0, 60.0], ids=["small", "some large", "endless"])
+def test_a_sigmoid_of_many_keys_is_the_references(size, d):
+    """Warps whose weights are all small, warps that divide, and scores whose power of two is no number."""
+    rows = []
+    for kind, backend in (
+        (torch.float64, "reference"), (torch.bfloat16, "reference"), (torch.bfloat16, "triton-dense")
+    ):  # fmt: skip
+        torch.manual_seed(0)
+        q, k, v = (torch.randn(2, 2, n, d).bfloat16().to(kind).cuda() for n in (300, 4100, 4100))
+        q = (q * size).requires_grad_()
+        k, v = k.requires_grad_(), v.requires_grad_()
+        out = attend(q, k, v, "scaled_dot", "sigmoid", Causal("end") & Padding(torch.tensor([4100, 3333])),
+                     backend=backend).out  # fmt: skip
+        pull = torch.randn(out.shape).bfloat16().to(kind).cuda()
+        rows.append([out.detach(), *torch.autograd.grad(out, [q, k, v], pull)])
+    within_twice(*rows, torch.bfloat16)
+
+
+@pytest.mark.parametrize("bias", [-9.0, 0.0], ids=["small", "any"])
+def test_what_is_no_number_stays_none_in_a_sigmoid(bias):
+    q, k, v = (torch.randn(1, 2, 300, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    k[0, 0, 77, 5] = float("nan")
+    out = attend(q, k, v, "scaled_dot", Sigmoid(bias), Causal(), backend="triton-dense").out
+    assert out[0, 0, 77:].isnan().all() and out[0, 0, :77].isfinite().all() and out[0, 1].isfinite().all()
 
 
 @pytest.mark.parametrize("score", ["dot", "tanh"])

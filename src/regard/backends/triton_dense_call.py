@@ -1,6 +1,7 @@
 """A call of the dense kernels: what they are compiled for, the sizes of their tiles, and what all of them are given."""
 
 from dataclasses import dataclass
+from math import log
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from .ranges import Ranges
 from .triton_again import did
 from .triton_dense import side_of
-from .triton_here import SOME, room
+from .triton_here import MUCH, SOME, room
 from .triton_launch import INTERPRETED
 from .triton_pairs import HELD
 from .triton_tables import DOT, LOG2E, Tables, padded
@@ -17,6 +18,7 @@ from .triton_tables import DOT, LOG2E, Tables, padded
 SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
 AT_ONCE = 132 * 16  # warps that an H200 runs, where a thread has 128 registers
 ROOMY = 1 << 30
+SMALL = 8.0  # what a sigmoid takes from scores that weights are small: as of 3,000 keys
 NARROW = 2048  # tiles of fewer rows look at fewer keys that a window leaves out
 
 
@@ -92,7 +94,8 @@ TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
     ("narrow dot", "backward"): (64, 64, 4, 3, None),
     ("narrow dot", "keys"): (64, 64, 4, 3, None),
     ("sigmoid", "forward"): (128, 64, 4, 3, None),  # of a dot
-    ("sigmoid", "backward"): (64, 64, 4, 3, None),
+    ("small sigmoid", "forward"): (128, 64, 8, 3, 128),  # whose weights are
+    ("sigmoid", "backward"): (128, 64, 8, 3, 128),
     ("sigmoid", "keys"): (64, 128, 4, 2, 255),
     ("dot", "sparse"): (64, 64, 4, 3, None),
     ("wide dot", "forward"): (128, 64, 8, 3, None),  # heads over 64
@@ -101,7 +104,10 @@ TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
     ("wide sigmoid", "forward"): (128, 32, 8, 3, 128),
     ("wide sigmoid", "backward"): (128, 32, 8, 3, 128),
     ("wide sigmoid", "keys"): (64, 32, 4, 4, None),
-    ("widest dot", "forward"): (64, 64, 4, 2, None),  # heads over 128, or a GPU with little shared memory
+    ("huge dot", "forward"): (128, 32, 8, 3, None),  # heads over 128
+    ("huge dot", "backward"): (128, 32, 8, 3, None),
+    ("huge dot", "keys"): (64, 64, 8, 2, None),
+    ("widest dot", "forward"): (64, 64, 4, 2, None),  # wide for the shared memory that there is
     ("widest dot", "backward"): (64, 64, 4, 2, None),
     ("widest dot", "keys"): (64, 64, 4, 2, None),
     ("wide dot", "sparse"): (64, 64, 4, 2, None),
@@ -131,15 +137,33 @@ def _kind(call: Call, turn: str) -> tuple[str, str]:
         return "widest pair" if turn == "forward" and call.v.shape[2] > 128 else "pair", turn
     if sparse:
         return "wide dot" if width > 64 else "dot", turn
+    if width > 128 and room(call.a.device) >= MUCH and (call.key_bias is None or turn != "backward"):  # no room beside
+        return "huge dot", turn
     if width > 128 or (width > 64 and room(call.a.device) < SOME):
         return "widest dot", turn
     if call.align == SIGMOID:
-        return "wide sigmoid" if width > 64 else "sigmoid", turn
+        if width > 64:
+            return "wide sigmoid", turn
+        return "small sigmoid" if turn == "forward" and _small(call) else "sigmoid", turn
     if width > 64:
         return "wide dot", turn
     if call.ranges.left + call.ranges.right < NARROW:
         return "narrow dot", turn
     return "dot" if call.key_bias is None else "biased dot", turn
+
+
+def _small(call: Call) -> bool:
+    """Whether most weights of a sigmoid are known to be small: of many keys, or by its bias."""
+    if call.align != SIGMOID or call.core != DOT or call.v.dtype != torch.bfloat16 or call.seed is not None:
+        return False
+    seen = min(call.b.shape[1], call.ranges.left + call.ranges.right + 1)
+    return (log(max(1, seen)) if call.bias is None else -call.bias) >= SMALL
+
+
+def small_ones(call: Call, sizes: dict[str, Any]) -> int:
+    """How many of a sigmoid's small weights a thread has at a time, 16 or 32; 0 where they are not, or fewer."""
+    each = sizes["BM"] * sizes["BN"] // (32 * sizes["num_warps"])
+    return min(32, each) if each >= 16 and _small(call) else 0
 
 
 def _tiles(call: Call, turn: str) -> dict[str, int]:

@@ -12,6 +12,7 @@ from .triton_dense_parts import average, averaged_parts, averages, parted, produ
 from .triton_dense_tile import LN2, LOG2E, bell, block_of, opened, row_side, tile
 from .triton_dense_weights import slopes, weights
 from .triton_launch import launched
+from .triton_logistic import small_logistic
 from .triton_noise import or_dropped, uniform
 from .triton_pairs import beside, deep, flat, pair_scores, places_in, row_of_places
 from .triton_ranges import (
@@ -167,13 +168,16 @@ def softmax_kernel(
 @triton.jit
 def _add(
     acc, mean, slope, s, tau, power, factor, V, first, m, CORE: tl.constexpr, DV: tl.constexpr,
-    DVP: tl.constexpr, BN: tl.constexpr, ALIGN: tl.constexpr, TRAINS: tl.constexpr,
+    DVP: tl.constexpr, BN: tl.constexpr, ALIGN: tl.constexpr, SMALL: tl.constexpr, TRAINS: tl.constexpr,
     WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """One more tile with known tau."""
     v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
-    w = weights(s, tau, power, ALIGN, INTERPRETED, WHOLE, PRECISION == "ieee")
-    acc += average(w * factor, v, CORE, PRECISION, INTERPRETED)
+    if SMALL > 0:
+        acc += average(small_logistic(s - tau, SMALL, INTERPRETED), v, CORE, PRECISION, INTERPRETED)
+    else:
+        w = weights(s, tau, power, ALIGN, INTERPRETED, WHOLE, PRECISION == "ieee")
+        acc += average(w * factor, v, CORE, PRECISION, INTERPRETED)
     if TRAINS:
         u = slopes(s, tau, power, ALIGN)
         slope += tl.sum(u, 1)
@@ -188,11 +192,12 @@ def known_kernel(
     right, scale, dropout, offset, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr,
     D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr,
     BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr,
-    SPANNED: tl.constexpr, ALIGN: tl.constexpr, COUNTED: tl.constexpr, TRAINS: tl.constexpr,
+    SPANNED: tl.constexpr, ALIGN: tl.constexpr, COUNTED: tl.constexpr, SMALL: tl.constexpr, TRAINS: tl.constexpr,
     DROPPED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
 ):  # fmt: skip
     """out = sum_j f(s - tau) v_j. A sigmoid's tau is the logarithm of how many keys a row sees (COUNTED), or `offset`;
-    that of sparse alignments is known, and the tiles that hold weights are listed.
+    that of sparse alignments is known, and the tiles that hold weights are listed. SMALL: most of a sigmoid's weights
+    are, and a thread has so many pairs of a tile; 0 where that is not known.
 
     MEAN (g, n, DV), where a sparse alignment TRAINS: sum_j f'(s - tau) v_j over the sum of f', which the gradient of a
     row takes out.
@@ -226,7 +231,7 @@ def known_kernel(
                  INTERPRETED)  # fmt: skip
         factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
         acc, mean, slope = _add(acc, mean, slope, s, tau, power, factor, V, first, m, CORE, DV, DVP, BN, ALIGN,
-                                TRAINS, True, PRECISION, INTERPRETED)  # fmt: skip
+                                SMALL, TRAINS, True, PRECISION, INTERPRETED)  # fmt: skip
     for turn in range(whole, total):
         first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, False)
         s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
@@ -234,7 +239,7 @@ def known_kernel(
                  INTERPRETED)  # fmt: skip
         factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
         acc, mean, slope = _add(acc, mean, slope, s, tau, power, factor, V, first, m, CORE, DV, DVP, BN, ALIGN,
-                                TRAINS, False, PRECISION, INTERPRETED)  # fmt: skip
+                                SMALL, TRAINS, False, PRECISION, INTERPRETED)  # fmt: skip
     put_averages(OUT + g * n * DV, i, n, acc, DV, DVP, CORE)
     if TRAINS:
         put_averages(MEAN + g * n * DV, i, n, times(mean, 1.0 / tl.where(slope > 0, slope, 1.0), CORE), DV, DVP, CORE)

@@ -21,6 +21,7 @@ from .triton_dense_call import (
     or_other,
     rows_shape,
     sizes_of,
+    small_ones,
     tiles_count,
     where,
 )
@@ -86,7 +87,7 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     known_kernel[grid](
         *vectors, call.v, *marks, seed, out, tau, *lists, rows,
         *numbers[:5], call.dropout, -(call.bias or 0.0), *numbers[5:], call.power, ALIGN=align,
-        COUNTED=call.bias is None, TRAINS=rows.numel() > 0, DROPPED=dropped, **sizes,
+        COUNTED=call.bias is None, SMALL=small_ones(call, sizes), TRAINS=rows.numel() > 0, DROPPED=dropped, **sizes,
     )  # fmt: skip
     return out, tau, live, rows
 
