@@ -13,10 +13,9 @@ from torch.autograd import Function
 from torch.library import Library, infer_schema
 
 from ..core.errors import Refused
-from ..core.functions import applied, transformed
+from ..core.functions import PLAIN, applied, transformed
 
 _library = Library("regard", "FRAGMENT")
-PLAIN = {Tensor, torch.nn.Parameter}
 
 
 def _plain(tensors: Sequence[Tensor]) -> bool:

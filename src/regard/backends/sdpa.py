@@ -5,6 +5,8 @@ three columns that hold the bias to 24 bits. Widths that differ between keys and
 torch's fused kernel takes one width and would otherwise write out all scores.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -71,17 +73,31 @@ class Sdpa:
             q, k, v, scale = core.a.unflatten(0, shape), core.b.unflatten(0, shape), plan.v_by_head, core.scale
             if score.key_bias is not None:
                 q, k = _with_bias(q, k, score.key_bias.unflatten(0, shape), scale)
-        width, d_v = q.shape[-1], v.shape[-1]
-        if width < d_v:
-            q, k = F.pad(q, (0, d_v - width)), F.pad(k, (0, d_v - width))
-        elif width > d_v:
-            v = F.pad(v, (0, width - d_v))
-        grouped = True if k.shape[1] != q.shape[1] else False  # noqa: SIM210 a plain bool, also where sizes are symbols
-        out = F.scaled_dot_product_attention(
-            q, k, v, attn_mask=keep, dropout_p=plan.dropout, is_causal=causal, scale=scale,
-            enable_gqa=grouped,
-        )  # fmt: skip
-        return Ran(out if width <= d_v else out[..., :d_v])
+        return _attended(q, k, v, keep, causal, scale, plan.dropout)
+
+    def known(self, plan: Plan) -> Callable[[Tensor, Tensor, Tensor], Ran] | None:
+        """How calls of this kind are run: dot products over all keys, or those before."""
+        keep, causal = _mask(plan)
+        if keep is not None:
+            return None
+        assert isinstance(plan.score, DotScore)
+        scale = plan.score.scale(plan.q)
+        return lambda q, k, v: _attended(q, k, v, None, causal, scale)
+
+
+def _attended(
+    q: Tensor, k: Tensor, v: Tensor, keep: Tensor | None, causal: bool, scale: float, dropout: float = 0.0
+) -> Ran:
+    width, d_v = q.shape[-1], v.shape[-1]
+    if width < d_v:
+        q, k = F.pad(q, (0, d_v - width)), F.pad(k, (0, d_v - width))
+    elif width > d_v:
+        v = F.pad(v, (0, width - d_v))
+    grouped = True if k.shape[1] != q.shape[1] else False  # noqa: SIM210 a plain bool, also where sizes are symbols
+    out = F.scaled_dot_product_attention(
+        q, k, v, attn_mask=keep, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
+    )
+    return Ran(out if width <= d_v else out[..., :d_v])
 
 
 def _plain(plan: Plan) -> bool:

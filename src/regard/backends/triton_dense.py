@@ -7,6 +7,7 @@ Operators are registered here without importing Triton; kernels and launches are
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -58,7 +59,6 @@ class TritonDense(OnCuda):
         core = score.core
         assert isinstance(core, (Dot, Pair))
         linear, bent, number = bend_of(core)
-        align, alpha, bias = _aligned(plan)
         readout = None
         if isinstance(core, Pair):
             assert core.readout is not None
@@ -76,12 +76,28 @@ class TritonDense(OnCuda):
             spans.of_rows(core.a), spans.of_keys(core.b), spans.of_keys(v.flatten(0, 1)), readout,
             spans.of_keys(score.key_bias), spans.of_rows(score.row_bias),
             None if bell is None else spans.of_rows(bell.centre), ranges.lengths, ranges.keep, spans.low, spans.high,
-            plan.seed if plan.dropout else None, ranges.left, ranges.right, plan.heads, number, parts[1], linear,
-            bent, align, alpha, bias, 0.0 if bell is None else 0.5 / bell.width**2, plan.dropout,
-            trains,
+            plan.seed if plan.dropout else None, ranges.left, ranges.right, plan.heads, *parts[:4], *_aligned(plan),
+            0.0 if bell is None else 0.5 / bell.width**2, plan.dropout, trains,
         )  # fmt: skip
         out, tau = spans.back(out), spans.back(tau)
         return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau))
+
+    def known(self, plan: Plan) -> Callable[[Tensor, Tensor, Tensor], Ran] | None:
+        """How calls of this kind are run: dot products over ranges, of alignments that know all they need."""
+        spans, core, shape = spans_of(plan), plan.shared.core, (plan.batch, plan.heads, plan.n, plan.v.shape[-1])
+        bound = (spans.low, spans.rows, spans.keys, spans.ranges.lengths, spans.ranges.keep, plan.factor)
+        simple = type(plan.align) in (Softmax, Sigmoid, Sparsemax, Entmax)
+        if not simple or not isinstance(core, Dot) or any(x is not None for x in bound):
+            return None
+        rest = (*[None] * 9, spans.ranges.left, spans.ranges.right, plan.heads, 0, core.scale, 0.0, 0.0,
+                *_aligned(plan), 0.0, 0.0)  # fmt: skip
+
+        def run(q: Tensor, k: Tensor, v: Tensor) -> Ran:
+            trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+            out, tau, _, _ = dense_op(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), *rest, trains)
+            return Ran(out.view(shape), RowState(tau))
+
+        return run
 
 
 def _shared(plan: Plan, apart: bool) -> tuple[Lowered, Tensor]:

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch.autograd import Function
 
+PLAIN = {torch.Tensor, torch.nn.Parameter}  # tensors that nobody watches from within
 transformed = torch._C._functorch.peek_interpreter_stack  # vmap and its like stand above autograd
 
 

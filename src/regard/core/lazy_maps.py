@@ -18,7 +18,7 @@ from .errors import Refused
 from .maps import AttentionMap, Strongest, _count, _lead
 from .registry import first
 from .spec import Parts, decode, encode, transform
-from .watch import unchanged, watch
+from .watch import Watched, unchanged, watch
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -28,12 +28,14 @@ class LazyMap(AttentionMap):
     """A map computed from the plan and its row state when it is read; reads are detached."""
 
     def __init__(self, source: "Plan | Problem", state: RowState | None, lead: tuple[int, ...], slab: slice,
-                 replayable: bool = True, index: Tensor | None = None):  # fmt: skip
+                 replayable: bool = True, index: Tensor | None = None, watched: Watched | None = None):  # fmt: skip
         self._source, self._state, self._index = source, state, index
         self._ready: Problem | None = None
         self.kept: tuple[Any, ...] | None = None  # what a reader made of this map
         self.replayable = replayable
-        self._watched = () if torch.compiler.is_compiling() else watch(source)
+        if watched is None:
+            watched = () if torch.compiler.is_compiling() else watch(source)
+        self._watched = watched
         super().__init__(lead, source.n, source.m, slab)
 
     @staticmethod
