@@ -173,7 +173,8 @@ def calls(n):
         found[f"trilinear {name}"] = step(lambda d: scores.Trilinear(d, heads=4), dtype=dtype)
         found[f"laplace {name}"] = step("laplace", dtype=dtype)
         found[f"segments {name}"] = step("scaled_dot", over=Segments(torch.arange(n) // 9), dtype=dtype)
-        found[f"shared keys {name}"] = step("scaled_dot", over=Causal(), dtype=dtype, shared=2)
+        for d in (64, 256):
+            found[f"shared keys {d} {name}"] = step("scaled_dot", over=Causal(), d=d, d_v=d, dtype=dtype, shared=2)
         found[f"shared keys of tanh {name}"] = step(lambda d: scores.Additive(d, d, d), dtype=dtype, shared=2)
         found[f"dropout {name}"] = step("scaled_dot", over=Causal(), dtype=dtype, dropout=0.1, seed=1)
         found[f"top-k {name}"] = step("scaled_dot", TopK(9), Causal(), dtype=dtype)

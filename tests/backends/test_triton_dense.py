@@ -407,6 +407,14 @@ def test_which_weights_of_a_sigmoid_are_mostly_small():
     assert small(dropout=0.5, seed=1) == 0
 
 
+@pytest.mark.parametrize("bias", [-9.0, 0.0], ids=["small", "any"])
+def test_what_is_no_number_stays_none_in_a_sigmoid(bias):
+    q, k, v = (torch.randn(1, 1, 9, 4).bfloat16() for _ in range(3))
+    k[0, 0, 5, 1] = float("nan")
+    out = TritonDense().run(make_plan(q, k, v, "scaled_dot", Sigmoid(bias), Causal())).out[0, 0]
+    assert out[5:].isnan().all() and out[:5].isfinite().all()
+
+
 def test_what_it_leaves_to_others():
     q = torch.randn(1, 2, 9, 4)
     others = [

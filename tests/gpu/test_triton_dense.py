@@ -75,8 +75,8 @@ def test_a_sigmoid_of_many_keys_is_the_references(size, d):
         q, k, v = (torch.randn(2, 2, n, d).bfloat16().to(kind).cuda() for n in (300, 4100, 4100))
         q = (q * size).requires_grad_()
         k, v = k.requires_grad_(), v.requires_grad_()
-        out = attend(q, k, v, "scaled_dot", "sigmoid", Causal("end") & Padding(torch.tensor([4100, 3333])),
-                     backend=backend).out  # fmt: skip
+        over = Causal("end") & Padding(torch.tensor([4100, 3333], device="cuda"))
+        out = attend(q, k, v, "scaled_dot", "sigmoid", over, backend=backend).out
         pull = torch.randn(out.shape).bfloat16().to(kind).cuda()
         rows.append([out.detach(), *torch.autograd.grad(out, [q, k, v], pull)])
     within_twice(*rows, torch.bfloat16)

@@ -22,7 +22,7 @@ def weights(
         return tl.exp2(s - tau)
     elif ALIGN == 1:
         w = logistic(tau - s, INTERPRETED, FOUR)  # nothing is subtracted: small weights keep their bits
-        return w if WHOLE else tl.where(tau - s < MOST, w, 0.0)
+        return w if WHOLE else tl.where(tau - s >= MOST, 0.0, w)  # what is no number stays none
     elif ALIGN == 2:
         return tl.maximum(s - tau, 0.0)
     elif ALIGN == 3:

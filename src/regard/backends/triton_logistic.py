@@ -16,7 +16,7 @@ def logistic(x, INTERPRETED: tl.constexpr, FOUR: tl.constexpr):
     normal number. The hardware's tanh would be one a weight, but weights of about 1 / n are what its error leaves of
     1 + tanh.
     """
-    e = tl.exp2(tl.minimum(x, MOST))
+    e = tl.exp2(tl.minimum(x, MOST, propagate_nan=tl.PropagateNan.ALL))
     if INTERPRETED:
         return 1.0 / (1.0 + e)
     elif FOUR:
