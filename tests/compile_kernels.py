@@ -176,7 +176,10 @@ def calls(n):
         for d in (64, 256):
             found[f"shared keys {d} {name}"] = step("scaled_dot", over=Causal(), d=d, d_v=d, dtype=dtype, shared=2)
         found[f"shared keys of tanh {name}"] = step(lambda d: scores.Additive(d, d, d), dtype=dtype, shared=2)
-        found[f"dropout {name}"] = step("scaled_dot", over=Causal(), dtype=dtype, dropout=0.1, seed=1)
+        for d in (64, 256):
+            found[f"dropout {d} {name}"] = step(
+                "scaled_dot", over=Causal(), d=d, d_v=d, dtype=dtype, dropout=0.1, seed=1
+            )
         found[f"top-k {name}"] = step("scaled_dot", TopK(9), Causal(), dtype=dtype)
         found[f"hard {name}"] = step("scaled_dot", Hard(), Causal(), dtype=dtype, sample=True, seed=1)
         found[f"predicted windows {name}"] = step("scaled_dot", LocalPredictive(64, heads=4).to(dtype), dtype=dtype)

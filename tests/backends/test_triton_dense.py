@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import Causal, Edges, Entmax, Mask, Padding, Segments, Sigmoid, SoftCap, Window, attend, plan
+from regard import Causal, Edges, Entmax, Mask, Padding, Segments, Sigmoid, SoftCap, TopK, Window, attend, plan
 from regard.backends.spans import keys_spans
 from regard.backends.triton_dense import TritonDense, unfit
 from regard.core.alignments import LocalPredictive
@@ -413,6 +413,40 @@ def test_what_is_no_number_stays_none_in_a_sigmoid(bias):
     k[0, 0, 5, 1] = float("nan")
     out = TritonDense().run(make_plan(q, k, v, "scaled_dot", Sigmoid(bias), Causal())).out[0, 0]
     assert out[5:].isnan().all() and out[:5].isfinite().all()
+
+
+@pytest.mark.parametrize("heads", [2, 1], ids=["heads", "shared keys"])
+@pytest.mark.parametrize("align", ["softmax", "sigmoid", "entmax 1.5"])
+@pytest.mark.parametrize("score", ["dot", "gaussian"])
+def test_a_known_kind_is_run_from_its_vectors_to_the_same_bits(score, align, heads):
+    over = Causal("end") & Window(9, 3, align="end")
+    first, second = (make_plan(*(torch.randn(2, h, n, 6).requires_grad_() for h, n in ((2, 7), (heads, 9), (heads, 9))),
+                               SCORES[score](), ALIGNMENTS[align], over) for _ in range(2))  # fmt: skip
+    run = TritonDense().known(first)
+    if score == "gaussian" and align == "sigmoid":  # which sees what rows add
+        assert run is None
+        return
+    found = []
+    for ran in (run(second.q, second.k, second.v), TritonDense().run(second)):
+        found.append(
+            [
+                ran.out,
+                ran.state.tau,
+                *torch.autograd.grad(ran.out, (second.q, second.k, second.v), torch.ones_like(ran.out)),
+            ]
+        )
+    assert all(torch.equal(x, y) for x, y in zip(*found, strict=True))
+
+
+def test_what_is_not_run_from_its_vectors_alone():
+    q = torch.randn(2, 1, 9, 6)
+    for options in (
+        {"over": Padding(torch.tensor([3, 9]))}, {"over": Segments(torch.arange(9) // 3)}, {"align": "hard"},
+        {"align": LocalPredictive(2, 6)}, {"align": TopK(3)},
+    ):  # fmt: skip
+        assert TritonDense().known(make_plan(q, q, q, **options)) is None
+    half = q.half()
+    assert TritonDense().known(make_plan(half, half, half, Gaussian(3.0))) is None  # divided by the width first
 
 
 def test_what_it_leaves_to_others():

@@ -78,7 +78,7 @@ class Sdpa:
     def known(self, plan: Plan) -> Callable[[Tensor, Tensor, Tensor], Ran] | None:
         """How calls of this kind are run: dot products over all keys, or those before."""
         keep, causal = _mask(plan)
-        if keep is not None:
+        if keep is not None or not _plain(plan):
             return None
         assert isinstance(plan.score, DotScore)
         scale = plan.score.scale(plan.q)

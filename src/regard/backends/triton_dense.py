@@ -18,6 +18,7 @@ from ..core.cores import Dot, Pair
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.scores.score import Lowered
+from ..core.scores.similarity import squared
 from .chunked import few
 from .operator import gradients, operator
 from .spans import moves, spannable, spans_of
@@ -83,18 +84,31 @@ class TritonDense(OnCuda):
         return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau))
 
     def known(self, plan: Plan) -> Callable[[Tensor, Tensor, Tensor], Ran] | None:
-        """How calls of this kind are run: dot products over ranges, of alignments that know all they need."""
-        spans, core, shape = spans_of(plan), plan.shared.core, (plan.batch, plan.heads, plan.n, plan.v.shape[-1])
-        bound = (spans.low, spans.rows, spans.keys, spans.ranges.lengths, spans.ranges.keep, plan.factor)
-        simple = type(plan.align) in (Softmax, Sigmoid, Sparsemax, Entmax)
+        """How calls of this kind are run: products of q and k as they are, a Gaussian's with the squares of keys, over
+        ranges, of alignments that hold all that they need."""
+        spans, score, shape = spans_of(plan), plan.shared, (plan.batch, plan.heads, plan.n, plan.v.shape[-1])
+        core, simple = score.core, type(plan.align) in (Softmax, Sigmoid, Sparsemax, Entmax)
+        bound = (
+            spans.low,
+            spans.rows,
+            spans.keys,
+            spans.ranges.lengths,
+            spans.ranges.keep,
+            plan.factor,
+            score.row_bias,
+        )
         if not simple or not isinstance(core, Dot) or any(x is not None for x in bound):
             return None
-        rest = (*[None] * 9, spans.ranges.left, spans.ranges.right, plan.heads, 0, core.scale, 0.0, 0.0,
+        if (core.a.data_ptr(), core.b.data_ptr()) != (plan.q.data_ptr(), plan.k.data_ptr()):  # divided by the width
+            return None
+        share = None if score.key_bias is None else -0.5 * core.scale
+        rest = (*[None] * 7, spans.ranges.left, spans.ranges.right, plan.heads, 0, core.scale, 0.0, 0.0,
                 *_aligned(plan), 0.0, 0.0)  # fmt: skip
 
         def run(q: Tensor, k: Tensor, v: Tensor) -> Ran:
             trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-            out, tau, _, _ = dense_op(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), *rest, trains)
+            bias = None if share is None else squared(k, share).flatten(0, 1)
+            out, tau, _, _ = dense_op(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), None, bias, *rest, trains)
             return Ran(out.view(shape), RowState(tau))
 
         return run

@@ -137,7 +137,8 @@ def _kind(call: Call, turn: str) -> tuple[str, str]:
         return "widest pair" if turn == "forward" and call.v.shape[2] > 128 else "pair", turn
     if sparse:
         return "wide dot" if width > 64 else "dot", turn
-    full = (turn == "backward" and call.key_bias is not None) or (turn == "keys" and call.group > 1)  # no room beside
+    beside = (call.key_bias, call.row_bias, call.seed, call.centre, call.low)  # which want shared memory too
+    full = any(x is not None for x in beside) if turn == "backward" else turn == "keys" and call.group > 1
     if width > 128 and room(call.a.device) >= MUCH and not full:
         return "huge dot", turn
     if width > 128 or (width > 64 and room(call.a.device) < SOME):

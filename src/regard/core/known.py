@@ -2,8 +2,9 @@
 somebody looks at their map.
 
 To check a call, to lower it and to choose its backend takes longer than a small problem does. A call is of a known kind
-where its score is a dot product, alignment and structure hold no tensors and are equal to those of a call before, and
-q, k and v are shaped alike. The backend that ran that one says how the next is run (its `known`, where it has one).
+where its score is a dot product or a Gaussian, alignment and structure hold no tensors and are equal to those of a call
+before, and q, k and v are shaped alike. The backend that ran that one says how the next is run (its `known`, where it
+has one).
 """
 
 from collections.abc import Callable
@@ -17,12 +18,13 @@ from .functions import PLAIN, transformed
 from .maps import _lead
 from .plan import Plan, make_plan
 from .registry import Ran, backends
-from .scores import Dot, ScaledDot, Score
+from .scores import Dot, Gaussian, ScaledDot, Score
 from .spec import Parts, Spec, encode
 from .structures import Structure
 from .watch import Watched
 
 MOST = 4096  # kinds that are kept
+NAMES = {"dot", "scaled_dot", "gaussian"}
 Kind = tuple[Any, ...]
 
 
@@ -42,7 +44,7 @@ def kind_of(
     q: Tensor, k: Tensor, v: Tensor, score: "str | Score", align: "str | Alignment", over: Structure | None,
     backend: str,
 ) -> Kind | None:  # fmt: skip
-    """What a dot product without randomness does follows from this; None where it may follow from more."""
+    """What such a call without randomness does follows from this; None where it may follow from more."""
     if type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN or q.ndim != 4:
         return None
     if q.is_meta or transformed() is not None or torch.is_autocast_enabled(q.device.type):
@@ -55,9 +57,12 @@ def kind_of(
 
 
 def _scored(score: Any, q: Tensor) -> Any:
-    """The scale of a dot product; None of every other score."""
-    if score == "scaled_dot" or score == "dot":
-        return score
+    """The scale of a dot product, the width of a Gaussian; None of every other score."""
+    if isinstance(score, str):
+        return score if score in NAMES else None
+    if type(score) is Gaussian:
+        width = score.fixed if score.raw is None and not score.by_feature else None
+        return (Gaussian, width) if type(width) is float else None
     scale = score.scale(q) if type(score) in (Dot, ScaledDot) and not score.by_feature else None
     return scale if type(scale) is float else None
 

@@ -31,7 +31,7 @@ class Ran:
 
 
 class Backend(Protocol):
-    """A way to run a plan. One that runs dot products from q, k and v alone says how by `known(plan)` (core/known)."""
+    """A way to run a plan. One that runs known kinds from q, k and v alone says how by `known(plan)` (core/known)."""
 
     name: str
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from regard import Causal, Content, Cosine, Gaussian, Laplace, LinearKernel, Mask, Padding, attend, plan
-from regard.core.scores.similarity import _squared
+from regard.core.scores.similarity import squared
 
 
 def test_cosine_is_the_product_over_both_lengths_and_ignores_the_length_of_a_key() -> None:
@@ -178,24 +178,28 @@ def test_a_pair_mask_of_a_linear_kernel_is_left_to_backends_that_form_weights() 
 
 
 def test_squares_of_sixteen_bits_are_those_of_fp32_with_their_gradients() -> None:
-    """Of any order, forward too; a vector of zeros among them."""
+    """Of any order, forward too, times any number; a vector of zeros among them."""
+
+    def thrice(x: torch.Tensor) -> torch.Tensor:
+        return squared(x, 3.0)
+
     x = torch.randn(3, 4, 40).bfloat16()
     x[0, 0] = 0.0
     pull = torch.randn(3, 4)
     true = x.double().requires_grad_()
-    grad = torch.autograd.grad(true.square().sum(-1), true, pull.double())[0]
+    grad = torch.autograd.grad(3 * true.square().sum(-1), true, pull.double())[0]
     mine = x.clone().requires_grad_()
-    out = _squared(mine)
+    out = thrice(mine)
     assert out.dtype == torch.float32
-    assert_close(out.double(), true.square().sum(-1), rtol=1e-6, atol=0)
+    assert_close(out.double(), 3 * true.square().sum(-1), rtol=1e-6, atol=0)
     (first,) = torch.autograd.grad(out, mine, pull, create_graph=True)
     assert_close(first, grad.bfloat16())
     (second,) = torch.autograd.grad(first.float().sum(), mine)
-    assert_close(second, (2 * pull)[..., None].expand(x.shape).bfloat16())
+    assert_close(second, (6 * pull)[..., None].expand(x.shape).bfloat16())
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
-        along = torch.autograd.forward_ad.unpack_dual(_squared(dual)).tangent
-    assert_close(along, 2 * x.float().sum(-1), rtol=1e-5, atol=1e-4)
-    assert_close(torch.func.vmap(_squared)(x), out.detach(), rtol=1e-6, atol=0)
-    assert_close(torch.func.grad(lambda x: (_squared(x) * pull).sum())(x), first.detach())
-    assert_close(torch.func.jvp(_squared, (x,), (torch.ones_like(x),))[1], along)
+        along = torch.autograd.forward_ad.unpack_dual(thrice(dual)).tangent
+    assert_close(along, 6 * x.float().sum(-1), rtol=1e-5, atol=3e-4)
+    assert_close(torch.func.vmap(thrice)(x), out.detach(), rtol=1e-6, atol=0)
+    assert_close(torch.func.grad(lambda x: (thrice(x) * pull).sum())(x), first.detach())
+    assert_close(torch.func.jvp(thrice, (x,), (torch.ones_like(x),))[1], along)

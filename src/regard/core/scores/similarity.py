@@ -21,35 +21,36 @@ def _unit(x: Tensor, eps: float) -> Tensor:
 
 
 class _Squared(torch.autograd.Function):
-    """Of 16 bits: one pass over x, and two for its gradient; squares of a copy in fp32 take three and five."""
+    """factor |x|^2 of 16 bits: one pass over x, and two for its gradient; a copy in fp32 would take three and five."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return torch.linalg.vector_norm(x, dim=-1, dtype=torch.float32).square()
+    def forward(x: Tensor, factor: float) -> Tensor:
+        return torch.linalg.vector_norm(x, dim=-1, dtype=torch.float32).square().mul(factor)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
+    def setup_context(ctx: Any, inputs: tuple[Tensor, float], output: Tensor) -> None:
+        x, ctx.factor = inputs
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (x,) = ctx.saved_tensors
-        return (x * (2 * grad).unsqueeze(-1)).to(x.dtype)
+        return (x * (2 * ctx.factor * grad).unsqueeze(-1)).to(x.dtype), None
 
     @staticmethod
-    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
         (x,) = ctx.saved_tensors
-        return 2 * (wide(x) * tangent).sum(-1)
+        return 2 * ctx.factor * (wide(x) * tangent).sum(-1)
 
 
-def _squared(x: Tensor) -> Tensor:
-    """|x|^2 of each vector, in fp32 or better."""
+def squared(x: Tensor, factor: float) -> Tensor:
+    """factor |x|^2 of each vector, in fp32 or better."""
     if x.dtype.itemsize > 2 or torch.compiler.is_compiling():  # which joins these by itself, and knows no jvp
-        return wide(x).square().sum(-1)
-    found: Tensor = applied(_Squared, x)
+        return wide(x).square().sum(-1) * factor
+    found: Tensor = applied(_Squared, x, factor)
     return found
 
 
@@ -171,7 +172,7 @@ class Gaussian(Score, name="gaussian", page="similarity"):
         a, b = (q, k) if scale != 1.0 else (self._scaled(q), self._scaled(k))
         if self.by_feature:
             return Lowered(Pair(flat(a), -flat(b), None, "negative_half_square"))
-        return Lowered(DotCore(flat(a), flat(b), scale), (_squared(b) * (-0.5 * scale)).flatten(0, 1))
+        return Lowered(DotCore(flat(a), flat(b), scale), squared(b, -0.5 * scale).flatten(0, 1))
 
     def _scale(self, q: Tensor) -> float:
         """Of the dot product and the squares, where vectors are left as they are: not divided, and not rounded again.
@@ -184,7 +185,7 @@ class Gaussian(Score, name="gaussian", page="similarity"):
     def row_bias(self, q: Tensor) -> Tensor | None:
         scale = self._scale(q)
         a = q if scale != 1.0 else self._scaled(q)
-        return None if self.by_feature else _squared(a) * (-0.5 * scale)
+        return None if self.by_feature else squared(a, -0.5 * scale)
 
 
 class Laplace(Score, name="laplace", page="similarity"):
