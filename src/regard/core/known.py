@@ -28,7 +28,7 @@ NAMES = {"dot", "scaled_dot", "gaussian"}
 Kind = tuple[Any, ...]
 
 
-class Known(NamedTuple):
+class Way(NamedTuple):
     """How to run a call, from q, k and v (B, H, n, d) alone; its backend, and the axes of its map."""
 
     run: Callable[[Tensor, Tensor, Tensor], Ran]
@@ -37,7 +37,7 @@ class Known(NamedTuple):
     slab: slice
 
 
-kinds: dict[Kind, Known | None] = {}  # None: of a kind that has to be planned each time
+kinds: dict[Kind, Way | None] = {}  # None: of a kind that has to be planned each time
 
 
 def kind_of(
@@ -87,7 +87,7 @@ def learn(kind: Kind, plan: Plan) -> None:
         kinds.clear()
     backend = next(backend for backend in backends() if backend.name == plan.backend)
     run = getattr(backend, "known", lambda plan: None)(plan)
-    kinds[kind] = None if run is None else Known(run, plan.backend, _lead(plan), slice(0, plan.batch * plan.heads))
+    kinds[kind] = None if run is None else Way(run, plan.backend, _lead(plan), slice(0, plan.batch * plan.heads))
 
 
 class Late:
