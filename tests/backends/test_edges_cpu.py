@@ -342,3 +342,18 @@ def test_second_derivatives_and_vmap_are_refused():
 def test_importing_regard_does_not_import_numba():
     code = "import sys, regard; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("align", ["softmax", "sigmoid", "sparsemax", "entmax15", regard.TopK(1)], ids=str)
+def test_a_node_that_sees_one_that_is_no_number_is_none_and_others_are(align):
+    """Sparse alignments ended with a division by zero."""
+    index = torch.tensor([[0, 1, 2, 3, 3, 1, 4, 0], [0, 0, 1, 1, 2, 3, 4, 4]])
+    for value in (float("nan"), float("inf")):
+        q, k, v = (torch.randn(2, 5, 4) for _ in range(3))
+        k[0, 3, 1] = value
+        q, k, v = (x.requires_grad_() for x in (q, k, v))
+        out = attend(q, k, v, "scaled_dot", align, Edges(index, (5, 5)), backend="edges-cpu").out
+        assert out[1].isfinite().all() and out[0, [0, 3, 4]].isfinite().all()
+        if value != value:
+            assert out[0, [1, 2]].isnan().all()
+        torch.autograd.grad(out.sum(), (q, k, v))

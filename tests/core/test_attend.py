@@ -6,7 +6,7 @@ from tests.core.mechanisms import built, inputs
 from torch.testing import assert_close
 
 import regard
-from regard import Attended, Causal, Padding, attend
+from regard import Attended, Causal, Entmax, Padding, TopK, attend
 
 
 def test_a_result_unpacks_into_output_and_map() -> None:
@@ -113,3 +113,17 @@ def test_meta_tensors_give_the_shape_without_a_computation() -> None:
 def test_every_public_name_is_there() -> None:
     for name in regard.__all__:
         assert getattr(regard, name) is not None
+
+
+@pytest.mark.parametrize("backend", ["reference", "chunked"])
+@pytest.mark.parametrize("score", ["scaled_dot", "additive"])
+@pytest.mark.parametrize(
+    "align", ["softmax", "sigmoid", "relu", "sparsemax", "entmax15", Entmax(1.3), Entmax(2.5), TopK(3)], ids=str
+)
+def test_a_row_that_sees_a_key_that_is_no_number_is_none_and_others_are(align, score, backend: str) -> None:
+    """Nobody looks for the cause of a number that seems right."""
+    q, k, v = (torch.randn(1, 2, 9, 4) for _ in range(3))
+    k[0, 1, 5, 2] = float("nan")
+    out = attend(q, k, v, score, align, Causal(), backend=backend).out[0]
+    assert out[1, 5:].isnan().all()
+    assert out[0].isfinite().all() and out[1, :5].isfinite().all()

@@ -689,14 +689,14 @@ def _tanh_scores(ends, count, t, how, buffer, line):
 
 @part
 def _weights(buffer, count, how):
-    """f(s - tau), in place of s - tau."""
+    """f(s - tau), in place of s - tau. What is no number stays none."""
     flat, size = buffer.reshape(buffer.size), count * how.heads
     if how.align == SPARSEMAX:
         for k in range(size):
-            flat[k] = flat[k] if flat[k] > _ZERO else _ZERO
+            flat[k] = _ZERO if flat[k] <= _ZERO else flat[k]
     elif how.align == ENTMAX:
         for k in range(size):
-            x = _HALF * (flat[k] if flat[k] > _ZERO else _ZERO)
+            x = _HALF * (_ZERO if flat[k] <= _ZERO else flat[k])
             flat[k] = x * x
     elif how.align == SIGMOID:
         for k in range(size):
@@ -723,6 +723,8 @@ def _threshold(buffer, lo, hi, h, top, how):
                 slope += rest
         if how.align == ENTMAX:
             total, slope = total / f32(4), slope * _HALF
+        if slope == _ZERO:  # of the largest score alone it is more, unless that is no number
+            return f32(np.nan)
         step = (total - _ONE) / slope
         if not step > _ZERO:
             break

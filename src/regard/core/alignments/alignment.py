@@ -98,8 +98,9 @@ class Alignment(nn.Module, Spec):
 
 
 def open_pairs(s: Tensor, keep: Tensor | None) -> Tensor:
-    """keep, less the pairs that a score closed by -inf: like s. So a row that every score closes is empty, not NaN."""
-    return s > float("-inf") if keep is None else keep & (s > float("-inf"))
+    """keep, less the pairs that a score closed by -inf: like s. So a row that every score closes is empty, not NaN; one
+    that sees a NaN is NaN."""
+    return s != float("-inf") if keep is None else keep & (s != float("-inf"))
 
 
 def masked(s: Tensor, keep: Tensor | None) -> Tensor:
@@ -118,7 +119,7 @@ def summing_to_one(w: Tensor) -> Tensor:
 
 def counted(s: Tensor) -> Tensor:
     """How many keys each row may see: (..., n), from scores that hold -inf where masked."""
-    return (s > float("-inf")).sum(-1)
+    return (s != float("-inf")).sum(-1)
 
 
 def log_sum_exp(s: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ def _is_chosen(index: Tensor, known: Known, s: Tensor) -> Tensor:
     hit = torch.zeros(s.shape, dtype=torch.bool, device=s.device)
     for slot in range(index.shape[-1]):  # k comparisons of (r, c), never an (r, c, k) tensor
         hit |= index[..., slot, None] == columns
-    return hit & (s > float("-inf"))
+    return hit & (s != float("-inf"))
 
 
 class TopK(Softmax):

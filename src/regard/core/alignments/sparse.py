@@ -25,7 +25,7 @@ def _power(x: Tensor, alpha: float | Tensor) -> Tensor:
         if alpha == 1.5:
             return (0.5 * x).clamp_min(0).square()
     base = ((alpha - 1) * x).clamp_min(0)
-    return torch.where(base > 0, base.clamp_min(torch.finfo(x.dtype).tiny) ** (1 / (alpha - 1)), 0.0)
+    return torch.where(base <= 0, 0.0, base.clamp_min(torch.finfo(x.dtype).tiny) ** (1 / (alpha - 1)))  # NaN stays NaN
 
 
 def _support(w: Tensor, alpha: float | Tensor) -> Tensor:
