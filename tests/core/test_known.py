@@ -73,7 +73,9 @@ def test_a_score_that_changes_is_followed():
     score = ScaledDot(scale=0.3)
     for _ in range(2):
         attend(q, k, v, score)
+    amap, expected = attend(q, k, v, score).map, attend(q, k, v, score, backend="reference").map.weights()
     score.fixed = 3.0
+    assert_close(amap.weights(), expected)  # of the call that was
     assert_close(attend(q, k, v, score).out, attend(q, k, v, ScaledDot(scale=3.0), backend="reference").out)
 
 

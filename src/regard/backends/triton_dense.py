@@ -87,23 +87,14 @@ class TritonDense(OnCuda):
         """How calls of this kind are run: products of q and k as they are, a Gaussian's with the squares of keys, over
         ranges, of alignments that hold all that they need."""
         spans, score, shape = spans_of(plan), plan.shared, (plan.batch, plan.heads, plan.n, plan.v.shape[-1])
-        core, simple = score.core, type(plan.align) in (Softmax, Sigmoid, Sparsemax, Entmax)
-        bound = (
-            spans.low,
-            spans.rows,
-            spans.keys,
-            spans.ranges.lengths,
-            spans.ranges.keep,
-            plan.factor,
-            score.row_bias,
-        )
+        core, ranges, simple = score.core, spans.ranges, type(plan.align) in (Softmax, Sigmoid, Sparsemax, Entmax)
+        bound = (spans.low, spans.rows, spans.keys, ranges.lengths, ranges.keep, plan.factor, score.row_bias)
         if not simple or not isinstance(core, Dot) or any(x is not None for x in bound):
             return None
         if (core.a.data_ptr(), core.b.data_ptr()) != (plan.q.data_ptr(), plan.k.data_ptr()):  # divided by the width
             return None
         share = None if score.key_bias is None else -0.5 * core.scale
-        rest = (*[None] * 7, spans.ranges.left, spans.ranges.right, plan.heads, 0, core.scale, 0.0, 0.0,
-                *_aligned(plan), 0.0, 0.0)  # fmt: skip
+        rest = (*[None] * 7, ranges.left, ranges.right, plan.heads, 0, core.scale, 0.0, 0.0, *_aligned(plan), 0.0, 0.0)
 
         def run(q: Tensor, k: Tensor, v: Tensor) -> Ran:
             trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)

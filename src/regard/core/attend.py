@@ -106,18 +106,14 @@ def attend(
         return hearers[-1](_ran, *given)
     plain = not (dropout or sample) and seed is None and state is None and not torch.compiler.is_compiling()
     kind = known.kind_of(q, k, v, score, align, over, backend) if plain else None
-    if kind is None:
-        return _ran(*given)[1]
-    again = known.kinds.get(kind, ...)
-    if again is None:
-        return _ran(*given)[1]
-    if again is ...:
-        made, attended = _ran(*given)
+    way = None if kind is None else known.kinds.get(kind)
+    if way is not None:
+        ran, late = way.run(q, k, v), known.Late(way, q, k, v, over)
+        return Attended(ran.out, LazyMap(cast(Plan, late), ran.state, way.lead, way.slab, watched=late.watched()))
+    made, attended = _ran(*given)
+    if kind is not None and kind not in known.kinds:
         known.learn(kind, made)
-        return attended
-    ran = again.run(q, k, v)
-    late = known.Late(again.backend, q, k, v, score, align, over)
-    return Attended(ran.out, LazyMap(cast(Plan, late), ran.state, again.lead, again.slab, watched=late.watched()))
+    return attended
 
 
 def _ran(

@@ -8,6 +8,7 @@ has one).
 """
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 import torch
@@ -29,12 +30,14 @@ Kind = tuple[Any, ...]
 
 
 class Way(NamedTuple):
-    """How to run a call, from q, k and v (B, H, n, d) alone; its backend, and the axes of its map."""
+    """How to run a call, from q, k and v (B, H, n, d) alone; the axes of its map, and what its plan is made of."""
 
     run: Callable[[Tensor, Tensor, Tensor], Ran]
-    backend: str
     lead: tuple[int, ...]
     slab: slice
+    backend: str
+    score: Score
+    align: Alignment
 
 
 kinds: dict[Kind, Way | None] = {}  # None: of a kind that has to be planned each time
@@ -87,26 +90,29 @@ def learn(kind: Kind, plan: Plan) -> None:
         kinds.clear()
     backend = next(backend for backend in backends() if backend.name == plan.backend)
     run = getattr(backend, "known", lambda plan: None)(plan)
-    kinds[kind] = None if run is None else Way(run, plan.backend, _lead(plan), slice(0, plan.batch * plan.heads))
+    made_of = copy(plan.score), copy(plan.align)  # as they are now
+    kinds[kind] = (
+        None if run is None else Way(run, _lead(plan), slice(0, plan.batch * plan.heads), plan.backend, *made_of)
+    )
 
 
 class Late:
     """The plan of a known call, made when something of it is asked."""
 
-    def __init__(self, backend: str, q: Tensor, k: Tensor, *given: Any):
+    def __init__(self, way: Way, q: Tensor, k: Tensor, v: Tensor, over: Structure | None):
         self.n, self.m = q.shape[-2], k.shape[-2]
-        self._given = backend, q, k, *given
+        self._given = way, q, k, v, over
 
     def __getattr__(self, name: str) -> Any:  # of what is not there yet
         if name.startswith("__") or "_given" not in self.__dict__:
             raise AttributeError(name)
-        backend, q, *given = self._given
+        way, q, k, v, over = self._given
         with torch.autocast(q.device.type, enabled=False):  # as it was
-            made = make_plan(q, *given)
-        made.backend = backend
+            made = make_plan(q, k, v, way.score, way.align, over)
+        made.backend = way.backend
         self.__dict__, self.__class__ = made.__dict__, Plan  # type: ignore[assignment]
         return getattr(self, name)
 
     def watched(self) -> Watched:
-        _, q, k, *_ = self._given
+        _, q, k, _, _ = self._given
         return tuple([(name, x, x._version) for name, x in (("q", q), ("k", k)) if not x.is_inference()])
