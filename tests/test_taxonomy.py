@@ -154,7 +154,13 @@ def test_the_command_prints_every_mechanism_with_its_class():
 def test_the_command_shows_one():
     shown = run("additive")
     assert shown.exit_code == 0
-    for part in ("General > Scoring", "aliases Bahdanau attention, Luong's concat", "v . act(W_q q_i + W_k k_j + b)", "Bahdanau et al. 2015", "regard.Additive"):
+    for part in (
+        "General > Scoring",
+        "aliases Bahdanau attention, Luong's concat",
+        "v . act(W_q q_i + W_k k_j + b)",
+        "Bahdanau et al. 2015",
+        "regard.Additive",
+    ):
         assert part in shown.stdout
 
 

@@ -342,9 +342,10 @@ def find(name: str) -> Mechanism:
     """By its name, its class or what else the field calls it; an unknown name is answered with near ones."""
     every = mechanisms()
     known = [(one.name, one) for one in every] + [(one.where.rsplit(".", 1)[1], one) for one in every]
+    known += [(alias, one) for one in every for alias in one.aliases]
     names: dict[str, Mechanism] = {}
-    for said, one in known + [(alias, one) for one in every for alias in one.aliases]:
-        names.setdefault(_plain(said), one)
+    for said, meant in known:
+        names.setdefault(_plain(said), meant)
     found = names.get(_plain(name))
     if found is None:
         close = get_close_matches(_plain(name), names, n=3, cutoff=0.6)
