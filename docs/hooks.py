@@ -61,11 +61,11 @@ def tree() -> str:
         if place[0] != before:
             parts.append(f"## {place[0]}")
             before = place[0]
-        rows = ["| page | class | formula | papers |", "|---|---|---|---|"]
+        rows = ["| page | class | formula | papers | also known as |", "|---|---|---|---|---|"]
         for one in members:
             page = one.page.removeprefix("mechanisms/") if one.page.startswith("mechanisms/") else f"../{one.page}"
             shown, kind, papers = one.name.replace("_", " "), one.where.removeprefix("regard."), "; ".join(one.papers)
-            rows.append(f"| [{shown}]({page}) | `{kind}` | `{one.short}` | {papers} |")
+            rows.append(f"| [{shown}]({page}) | `{kind}` | `{one.short}` | {papers} | {', '.join(one.aliases)} |")
         parts += [f"### {', '.join(place[1:])}", "\n".join(rows)]
     return "\n\n".join(parts)
 

@@ -1,5 +1,6 @@
 """The list of mechanisms: nothing public is missing from it, and every entry imports and says what it is."""
 
+import inspect
 import json
 
 import pytest
@@ -9,9 +10,10 @@ from typer.testing import CliRunner
 import regard
 from regard import nn
 from regard.cli import app
+from regard.commands.taxonomy import _names
 from regard.core.scores.modifiers import Modifier
 from regard.nn import graph
-from regard.taxonomy import find, mechanisms
+from regard.taxonomy import ALIASES, OPTIONS, find, mechanisms
 
 LISTED = {one.where for one in mechanisms()}
 BASES = {"Score", "Alignment", "Structure", "Modifier"}
@@ -74,6 +76,58 @@ def test_a_mechanism_is_found_by_name_and_class_whatever_the_case(asked):
 
 
 @pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("bahdanau", "additive"),
+        ("Bahdanau attention", "additive"),
+        ("luong", "general"),
+        ("bilinear", "general"),
+        ("multiplicative", "general"),
+        ("concat", "concat"),
+        ("rope", "rotary"),
+        ("gqa", "multi_head"),
+        ("MQA", "multi_head"),
+        ("sliding-window", "window"),
+        ("t5_bias", "relative_bias"),
+        ("relative position bias", "relative_bias"),
+        ("attention sink", "sink"),
+        ("soft capping", "soft_cap"),
+        ("qk_norm", "cosine"),
+        ("alpha-entmax", "entmax15"),
+        ("set transformer pooling", "attention_pooling"),
+        ("causal mask", "causal"),
+        ("varlen", "segments"),
+        ("cross-attention", "basic"),
+        ("virtual node", "global_node"),
+    ],
+)
+def test_a_mechanism_answers_to_the_names_of_the_field(asked, name):
+    assert find(asked).name == name
+
+
+def test_the_shell_completes_other_names_where_no_mechanism_begins_so():
+    assert _names("addi") == ["additive"]
+    assert _names("bahd") == ["bahdanau_attention"]
+
+
+def test_an_alias_means_one_mechanism():
+    named = [(alias, one.name) for one in mechanisms() for alias in one.aliases]
+    assert set(ALIASES) <= {one.name for one in mechanisms()}
+    assert [(alias, name, find(alias).name) for alias, name in named if find(alias).name != name] == []
+
+
+def test_a_docstring_repeats_the_aliases_of_its_class():
+    wanted: dict[type, list[str]] = {}
+    for one in mechanisms():
+        if one.name not in OPTIONS:
+            wanted.setdefault(one.kind, []).extend(one.aliases)
+    for kind, aliases in wanted.items():
+        lines = inspect.cleandoc(kind.__doc__).splitlines()
+        found = [line for line in lines if line.startswith("Also known as")]
+        assert found == ([f"Also known as: {', '.join(aliases)}."] if aliases else []), kind.__name__
+
+
+@pytest.mark.parametrize(
     ("asked", "meant"), [("addtive", "additive"), ("softmx", "softmax"), ("multihead", "multi_head")]
 )
 def test_a_slip_is_answered_with_what_was_meant(asked, meant):
@@ -100,7 +154,13 @@ def test_the_command_prints_every_mechanism_with_its_class():
 def test_the_command_shows_one():
     shown = run("additive")
     assert shown.exit_code == 0
-    for part in ("General > Scoring", "v . act(W_q q_i + W_k k_j + b)", "Bahdanau et al. 2015", "regard.Additive"):
+    for part in (
+        "General > Scoring",
+        "aliases Bahdanau attention, Luong's concat",
+        "v . act(W_q q_i + W_k k_j + b)",
+        "Bahdanau et al. 2015",
+        "regard.Additive",
+    ):
         assert part in shown.stdout
 
 
@@ -108,6 +168,7 @@ def test_the_command_speaks_json():
     rows = json.loads(run("--json").stdout)
     assert [row["name"] for row in rows] == [one.name for one in mechanisms()]
     assert json.loads(run("softmax", "--json").stdout)[0]["papers"] == ["Bahdanau et al. 2015", "Xu et al. 2015"]
+    assert json.loads(run("rope", "--json").stdout)[0]["aliases"] == ["RoPE", "rotary position embedding"]
 
 
 def test_the_command_refuses_an_unknown_name_in_a_sentence():

@@ -3,6 +3,7 @@
 An entry says where a mechanism stands, what it is called, where its class is and which page is about it. Sentence,
 formula and papers are read from the docstring of the class, so that they cannot drift from the code. A score or an
 alignment that has a name and no line here stands at the end of its kind, with the page that its class names.
+`ALIASES` has what else the field calls a mechanism: `find` answers to it, and pages and docstrings repeat it.
 The tree is that of Brauwers and Frasincar 2021 with what is ours (structures, graphs, vision) beside it.
 """
 
@@ -152,6 +153,87 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
 }  # fmt: skip
 
+# What else the field calls them: `find` ignores case, punctuation and a closing "attention".
+ALIASES: dict[str, tuple[str, ...]] = {
+    "interactive": ("IAN", "interactive attention network"),
+    "parallel": ("co-attention",),
+    "attention_flow": ("BiDAF", "bidirectional attention flow"),
+    "multi_grained": ("MGAN",),
+    "rotatory": ("LCR-Rot",),
+    "hierarchical": ("HAN", "hierarchical attention network"),
+    "multi_representational": ("DME", "CDME", "dynamic meta-embeddings"),
+    "dot": ("dot-product attention", "inner product"),
+    "scaled_dot": ("scaled dot-product attention", "SDPA", "transformer attention"),
+    "general": ("Luong attention", "bilinear", "multiplicative"),
+    "additive": ("Bahdanau attention", "Luong's concat", "MLP attention"),
+    "cosine": ("QK-norm", "query-key normalisation", "cosine similarity"),
+    "gaussian": ("RBF kernel", "Nadaraya-Watson", "kernel regression"),
+    "laplace": ("L1 distance", "Laplacian kernel"),
+    "content": ("content-based addressing", "neural Turing machine"),
+    "location": ("location-based attention",),
+    "location_aware": ("location-sensitive attention", "Chorowski attention"),
+    "query_free": ("feed-forward attention", "source2token"),
+    "learned_query": ("context vector", "seed vector"),
+    "linear_kernel": ("linear attention", "kernelised attention", "linear transformer"),
+    "gatv2": ("dynamic graph attention",),
+    "soft_cap": ("soft capping", "logit soft-capping", "tanh clipping"),
+    "clamp": ("logit clipping",),
+    "alibi": ("attention with linear biases",),
+    "relative_bias": ("relative position bias", "T5 bias", "relative positional encoding"),
+    "pair_bias": ("attention bias", "additive mask"),
+    "sink": ("attention sink", "learned sink logit", "off-by-one softmax"),
+    "rotary": ("RoPE", "rotary position embedding"),
+    "softmax": ("soft attention", "global attention"),
+    "sparsemax": ("sparse softmax",),
+    "entmax15": ("entmax", "alpha-entmax", "1.5-entmax"),
+    "top_k": ("top-k softmax", "k-NN attention", "explicit sparse attention"),
+    "hard": ("hard attention", "argmax attention"),
+    "gumbel": ("Gumbel-softmax", "concrete distribution"),
+    "local": ("local-m", "local monotonic attention"),
+    "local_predictive": ("local-p",),
+    "reinforced": ("REINFORCE", "policy-gradient attention"),
+    "monotonic": ("monotonic alignment", "online monotonic attention"),
+    "sigmoid": ("sigmoid attention",),
+    "relu": ("ReLU attention", "rectified linear attention"),
+    "uniform": ("mean pooling", "average attention"),
+    "feature_wise": ("multi-dimensional attention", "vector attention"),
+    "directional": ("DiSA",),
+    "full": ("dense attention", "bidirectional attention", "no mask"),
+    "causal": ("causal mask", "autoregressive mask", "look-ahead mask"),
+    "window": ("sliding window attention", "SWA", "banded attention", "neighbourhood attention"),
+    "padding": ("padding mask", "key padding mask"),
+    "mask": ("attention mask", "attn_mask", "boolean mask"),
+    "segments": ("packed sequences", "varlen", "document mask", "block-diagonal mask"),
+    "edges": ("message passing", "edge_index", "sparse adjacency"),
+    "basic": ("cross-attention", "encoder-decoder attention"),
+    "attention_pooling": ("pooling by a learned query", "PMA", "Set Transformer pooling"),
+    "self_attention": ("intra-attention",),
+    "structured": ("self-attentive sentence embedding",),
+    "reinforced_self_attention": ("ReSA", "ReSAN"),
+    "multi_head": ("MHA", "grouped-query attention", "GQA", "multi-query attention", "MQA"),
+    "multi_hop": ("memory network", "stacked attention network", "iterative attention"),
+    "external": ("EANet", "memory slots"),
+    "non_local": ("non-local neural network", "embedded Gaussian"),
+    "attention_free": ("AFT",),
+    "squeeze_excitation": ("SENet", "SE block"),
+    "efficient_channel": ("ECA-Net", "ECA"),
+    "convolutional_block": ("CBAM",),
+    "dual": ("DANet",),
+    "gat_conv": ("graph attention network", "GAT layer"),
+    "transformer_conv": ("UniMP",),
+    "agnn_conv": ("AGNN",),
+    "supergat_conv": ("SuperGAT",),
+    "edge_gat_conv": ("EGAT",),
+    "graph_transformer_conv": ("graph transformer",),
+    "rgat_conv": ("RGAT", "relational graph attention"),
+    "hgt_conv": ("HGT", "heterogeneous graph transformer"),
+    "han_conv": ("heterogeneous graph attention network",),
+    "simple_hgn_conv": ("Simple-HGN",),
+    "attentional_aggregation": ("global attention pooling",),
+    "sag_pooling": ("SAGPool", "self-attention graph pooling"),
+    "global_node": ("virtual node", "master node", "supernode"),
+}
+
 # What is an option of a class and so has no docstring of its own.
 OPTIONS = {
     "basic": """A query that the task gives: a decoder's state, a question.
@@ -210,6 +292,11 @@ class Mechanism:
         return "; ".join(re.sub(r"\s+", " ", line).rstrip(",;") for line in lines)
 
     @property
+    def aliases(self) -> tuple[str, ...]:
+        """What else the field calls it."""
+        return ALIASES.get(self.name, ())
+
+    @property
     def papers(self) -> list[str]:
         return list(dict.fromkeys(PAPER.findall(" ".join(" ".join(self._paragraphs()).split()))))
 
@@ -240,12 +327,25 @@ def _named(place: str) -> list[tuple[str, str, str]]:
             if name not in lines and kind.__module__.startswith("regard.core.")]  # fmt: skip
 
 
+def also_known_as(page: str) -> str:
+    """The line of names that a page from docs/ shows; "" where its mechanisms have no other names."""
+    here = [one for one in mechanisms() if one.page == page]
+    named = [one for one in here if one.aliases]
+    if not named:
+        return ""
+    alone = len({one.where for one in here}) == 1
+    parts = [("" if alone else f"**{one.name.replace('_', ' ')}**: ") + ", ".join(one.aliases) for one in named]
+    return f"Also known as: {'; '.join(parts)}."
+
+
 def find(name: str) -> Mechanism:
-    """By its name or its class, whatever the case; what is unknown is answered with what it may have meant."""
+    """By its name, its class or what else the field calls it; an unknown name is answered with near ones."""
+    every = mechanisms()
+    known = [(one.name, one) for one in every] + [(one.where.rsplit(".", 1)[1], one) for one in every]
+    known += [(alias, one) for one in every for alias in one.aliases]
     names: dict[str, Mechanism] = {}
-    for one in mechanisms():
-        for known in (one.name, one.where.rsplit(".", 1)[1]):
-            names.setdefault(_plain(known), one)
+    for said, meant in known:
+        names.setdefault(_plain(said), meant)
     found = names.get(_plain(name))
     if found is None:
         close = get_close_matches(_plain(name), names, n=3, cutoff=0.6)
@@ -256,4 +356,5 @@ def find(name: str) -> Mechanism:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    letters = re.sub(r"[^a-z0-9]", "", name.lower())
+    return letters.removesuffix("attention") or letters

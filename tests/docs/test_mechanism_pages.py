@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="the pages draw with matplotlib: pip install 'regard[demo]'")
 from PIL import Image
 
-from regard.taxonomy import mechanisms
+from regard.taxonomy import also_known_as, mechanisms
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -69,6 +69,13 @@ def test_a_page_has_its_parts(page):
     for part in ("```text\n", "```python\n", "## When it helps", "## When it fails", "## Paper", "Reference: "):
         assert part in text, f"{page.name} lacks {part.strip()}"
     assert any(block["printed"] for block in make_pictures.blocks(page)), f"{page.name} measures nothing"
+
+
+@pytest.mark.parametrize("page", sorted({one.page for one in mechanisms()}))
+def test_a_page_names_what_else_the_field_calls_its_mechanisms(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    shown = [line for line in text.splitlines() if line.startswith("Also known as")]
+    assert shown == ([also_known_as(page)] if also_known_as(page) else [])
 
 
 def test_every_page_is_that_of_a_mechanism_and_every_mechanism_has_its_page():

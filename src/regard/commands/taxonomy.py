@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 def _names(incomplete: str) -> list[str]:
     from regard.taxonomy import mechanisms
 
-    return sorted(one.name for one in mechanisms() if one.name.startswith(incomplete))
+    found = sorted(one.name for one in mechanisms() if one.name.startswith(incomplete))
+    if found:
+        return found
+    aliases = {alias.lower().replace(" ", "_") for one in mechanisms() for alias in one.aliases}
+    return sorted(alias for alias in aliases if alias.startswith(incomplete))
 
 
 def taxonomy(
     name: Annotated[
         str | None,
-        typer.Argument(help="A mechanism, such as additive; all of them unless given.", autocompletion=_names),
+        typer.Argument(help="A mechanism, by any name: additive, bahdanau, gqa.", autocompletion=_names),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a tree.")] = False,
 ) -> None:
@@ -51,7 +55,7 @@ def _print_json(found: "tuple[Mechanism, ...]") -> None:
 
     rows = [
         {"name": one.name, "place": list(one.place), "says": one.says, "formula": one.formula, "papers": one.papers,
-         "class": one.where, "page": one.page}
+         "aliases": list(one.aliases), "class": one.where, "page": one.page}
         for one in found
     ]  # fmt: skip
     typer.echo(dumps(rows, indent=2))
@@ -63,7 +67,8 @@ def _print_one(one: "Mechanism") -> None:
     console.print(Text(" > ".join(one.place), "dim"))
     console.print(Text(f"\n{one.says}\n"))
     console.print(Text("\n".join(f"    {line}" for line in one.formula.splitlines()), "cyan"))
-    console.print(Text(f"\npaper   {'; '.join(one.papers) or '-'}\nclass   {one.where}"))
+    also = f"aliases {', '.join(one.aliases)}\n" if one.aliases else ""
+    console.print(Text(f"\n{also}paper   {'; '.join(one.papers) or '-'}\nclass   {one.where}"))
 
 
 def _print_tree(found: "tuple[Mechanism, ...]") -> None:

@@ -23,6 +23,8 @@ class Edges(Structure):
 
         (i, j) for each edge j -> i
 
+    Also known as: message passing, edge_index, sparse adjacency.
+
     edge_index (2, E) int: sources first, then targets, as in torch_geometric. Directed; duplicate edges count twice.
     size = (targets, sources), taken from the queries and keys unless given. self_loops=True replaces the loops as
     torch_geometric does: each node has exactly one; the caller's own loop edge carries its weight, the added ones

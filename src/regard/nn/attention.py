@@ -33,6 +33,7 @@ class Attention(nn.Module):
     dropout           on the weights, in training mode
     rotary            True, a base (10000.0) or a Rotary: turns queries and keys by their positions
 
+    Also known as: MHA, grouped-query attention, GQA, multi-query attention, MQA.
     Vaswani et al. 2017. In training mode alignments that can draw do (Hard, Gumbel, Reinforced, Monotonic); in
     evaluation mode they are deterministic. Exchanging heads together with their columns of W_o changes nothing.
     """

@@ -27,6 +27,7 @@ class TopK(Softmax):
 
         w_ij = exp(s_ij - tau_i) if j is among the k largest scores of row i, else 0
 
+    Also known as: top-k softmax, k-NN attention, explicit sparse attention.
     s (..., n, m) -> w (..., n, m). Ties go to whichever key torch.topk takes. k >= m is softmax. Gupta et al. 2021.
     """
 
@@ -69,6 +70,7 @@ class Hard(Alignment, name="hard"):
 
         index_i ~ Categorical(softmax(s_i)),   w_ij = 1 if j = index_i else 0
 
+    Also known as: hard attention, argmax attention.
     s (..., n, m) -> one-hot w. The draw is Gumbel-max on counter-based noise, so maps and replays see the same key.
     Xu et al. 2015. No gradient reaches the scores through the weights: train with `Attended.sample.surrogate(loss)`,
     which has the log-probability s_index - log sum exp s and the entropy.
@@ -107,6 +109,7 @@ class Gumbel(Alignment, name="gumbel", page="hard"):
 
         w_i = softmax((s_i + g_i) / temperature),   g = -log(-log U)          (g = 0 unless attend(sample=True))
 
+    Also known as: Gumbel-softmax, concrete distribution.
     s (..., n, m) -> w (..., n, m). straight_through=True: the weights are one-hot at the largest, the gradient that of
     the soft weights (biased). Jang et al. 2017; Maddison et al. 2017. argmax(s + g) is distributed as softmax(s).
     """

@@ -38,6 +38,7 @@ class Local(Softmax, name="local"):
 
         w_ij = softmax over |j - i| <= window
 
+    Also known as: local-m, local monotonic attention.
     Query i stands at key i. With window >= m it is softmax; a query beyond the last key by more than the window has
     an empty row. Luong et al. 2015 (local-m).
     """
@@ -59,6 +60,7 @@ class LocalPredictive(Softmax, name="local_predictive", page="local"):
         p_i = (S - 1) sigmoid(v . tanh(W q_i)),   S = number of valid keys
         w_ij = softmax over |j - floor(p_i)| <= window  times  exp(-(j - p_i)^2 / (2 (window / 2)^2))
 
+    Also known as: local-p.
     q (..., H, n, d_q); W (H or 1, width, d_q), v (H or 1, width); without sizes W = I, v = 1 / sqrt(d).
     Not renormalised: rows sum to less than one. W and v learn through the bell alone, since a window's border has no
     gradient. Luong et al. 2015 (local-p).

@@ -11,6 +11,7 @@ class Monotonic(Alignment, name="monotonic"):
 
         p_tj = sigmoid(s_tj + noise),   q_tj = (1 - p_t,j-1) q_t,j-1 + w_t-1,j,   w_tj = p_tj q_tj,   w_0 = one-hot(0)
 
+    Also known as: monotonic alignment, online monotonic attention.
     s (..., n, m) -> w (..., n, m), rows sum to at most one (the rest never stopped). Row t needs row t - 1, so it runs
     on the reference and its map is stored. Raffel et al. 2017; noise (standard deviation) is added by
     attend(sample=True) and pushes p towards 0 and 1. Not Luong's local monotonic attention: that is `Local`.

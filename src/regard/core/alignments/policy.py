@@ -15,6 +15,7 @@ class Reinforced(Softmax, name="reinforced", free=False):
         pi_j = sigmoid(w . act(W [k_j; mean k; k_j * mean k] + b) + b'),   z_j ~ Bernoulli(pi_j),
         w_ij = softmax over {j : z_j = 1}
 
+    Also known as: REINFORCE, policy-gradient attention.
     k (..., H, m, d); W (width, 3 d). attend(sample=True) draws z, otherwise z_j = 1 where pi_j >= 1/2. The mean is over
     valid keys. Nothing selected: output 0. The selection has no gradient; train it with sample.log_prob
     (sum_j log pi(z_j), one number a head) and a reward. Shen et al. 2018 (ReSA). With pi = 1 it is softmax.

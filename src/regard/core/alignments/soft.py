@@ -14,6 +14,7 @@ class Softmax(Alignment, name="softmax"):
 
         w_ij = exp(s_ij - tau_i),   tau_i = log sum_j exp s_ij
 
+    Also known as: soft attention, global attention.
     s (..., n, m) -> w (..., n, m), rows sum to one. Bahdanau et al. 2015; Xu et al. 2015. Adding a constant to a row
     changes nothing.
     """
@@ -39,6 +40,7 @@ class Sigmoid(Alignment, name="sigmoid", page="elementwise"):
 
         w_ij = 1 / (1 + exp(-(s_ij + bias))),   bias = -log(number of keys of row i) unless given
 
+    Also known as: sigmoid attention.
     Ramapuram et al. 2024. With a fixed bias, adding a key does not change the other weights. tau_i = -bias.
     """
 
@@ -75,6 +77,7 @@ class ReLU(Alignment, name="relu", page="elementwise"):
 
         w_ij = max(s_ij, 0) / count_i
 
+    Also known as: ReLU attention, rectified linear attention.
     Wortsman et al. 2023. A row whose scores are all negative is dead: output 0, gradient 0.
     """
 
@@ -105,6 +108,8 @@ class Uniform(Alignment, name="uniform"):
     """The ablation: every allowed key weighs the same, whatever its score.
 
         w_ij = 1 / count_i
+
+    Also known as: mean pooling, average attention.
 
     Equal to softmax of constant scores; the output is the masked mean of the values. tau_i = log count_i.
     """

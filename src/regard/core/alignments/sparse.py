@@ -144,6 +144,7 @@ class Entmax(Alignment, name="entmax15", page="sparse"):
 
         w_ij = [(alpha - 1)(s_ij - tau_i)]_+ ^ (1 / (alpha - 1)),   tau_i such that the row sums to one
 
+    Also known as: entmax, alpha-entmax, 1.5-entmax.
     s (..., n, m) -> w (..., n, m). Peters et al. 2019; learned alpha (one a head, in (1, 2)): Correia et al. 2019.
     A score that lies 1 / (alpha - 1) or more under the largest gets exactly 0.
     """
@@ -208,6 +209,7 @@ class Sparsemax(Entmax, name="sparsemax", page="sparse"):
 
         w_i = argmin_p |p - s_i|^2 over the simplex = [s_i - tau_i]_+
 
+    Also known as: sparse softmax.
     Martins & Astudillo 2016. The identity on rows that already are distributions.
     """
 

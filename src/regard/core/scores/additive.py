@@ -18,6 +18,7 @@ class Additive(Score, name=("additive", "concat")):
     q (..., H, n, d_q), k (..., H, m, d_k)  ->  s (..., H, n, m) or (..., H, F, n, m)
     W_q (H or 1, w, d_q), W_k (H or 1, w, d_k), b (H or 1, w), v (H or 1, w) or (H or 1, w, F)
 
+    Also known as: Bahdanau attention, Luong's concat, MLP attention.
     Bahdanau et al. 2015; Luong's concat is the same function with [W_q | W_k] in one matrix (`from_concat`).
     With an identity activation the query cancels in the softmax: every row gets the same weights.
     Without sizes: W_q = W_k = I, b = 0, v = 1 / sqrt(d); features=True then makes each hidden unit its own score.
@@ -132,6 +133,7 @@ class GATv2(Additive, name="gatv2", page="graph_scores"):
 
     q (..., H, n, d), k (..., H, m, d)  ->  s (..., H, n, m);  a (H or 1, d), without sizes 1 / sqrt(d)
 
+    Also known as: dynamic graph attention.
     Brody et al. 2022: additive attention with LeakyReLU. Two queries may rank the same keys differently.
     """
 

@@ -13,6 +13,7 @@ class PairBias(Modifier):
 
         s'_ij = s_ij + bias_ij
 
+    Also known as: attention bias, additive mask.
     bias (..., H, n, m), up to four axes, each 1 or whole: a batch that broadcasts has one axis. Ying et al. 2021.
     """
 

@@ -16,6 +16,7 @@ class Dot(Score, name="dot"):
 
     q (..., H, n, d), k (..., H, m, d)  ->  s (..., H, n, m)
 
+    Also known as: dot-product attention, inner product.
     Luong et al. 2015. Not invariant to a common shift of queries and keys; doubling a key doubles its score.
     """
 
@@ -55,6 +56,7 @@ class ScaledDot(Dot, name="scaled_dot", page="dot"):
 
     q (..., H, n, d), k (..., H, m, d)  ->  s (..., H, n, m)
 
+    Also known as: scaled dot-product attention, SDPA, transformer attention.
     Vaswani et al. 2017. For independent unit-variance entries the score has variance 1 at every width.
     """
 

@@ -16,6 +16,7 @@ class General(Score, name="general"):
 
     q (..., H, n, d_q), k (..., H, m, d_k)  ->  s (..., H, n, m) or (..., H, F, n, m);  W (H or 1, [F,] d_k, d_q)
 
+    Also known as: Luong attention, bilinear, multiplicative.
     Luong et al. 2015. With W = I it is the dot score; it runs on the dot kernels because W q is computed first.
     """
 

@@ -17,6 +17,7 @@ class Location(Score):
 
     q (..., H, n, d_q), k only counted  ->  s (..., H, n, m);  W (H or 1, length, d_q), m <= length
 
+    Also known as: location-based attention.
     Luong et al. 2015. No gradient reaches the keys.
     """
 
@@ -51,6 +52,7 @@ class QueryFree(Score, name="query_free"):
 
     q only counted, k (..., H, m, d_k)  ->  s (..., H, n, m), equal rows
 
+    Also known as: feed-forward attention, source2token.
     The survey's eq. 33; Yang et al. 2016, Lin et al. 2017. Without sizes: W = I, w = 1 / sqrt(d); features=True then
     makes each feature of a key its own score.
     """
@@ -110,6 +112,7 @@ class LearnedQuery(QueryFree, name="learned_query", free=False, page="query_free
 
     q only counted, k (..., H, m, d_k)  ->  s (..., H, n, m), equal rows;  query (H or 1, d_k)
 
+    Also known as: context vector, seed vector.
     Brauwers and Frasincar 2021, eq. 34. It equals the dot score asked by one constant row.
     """
 
@@ -133,6 +136,7 @@ class LocationAware(Score, name="location_aware", free=False):
 
     q (..., H, n, d_q), k (..., H, m, d_k)  ->  s (..., H, n, m), query by query; width of the filters odd
 
+    Also known as: location-sensitive attention, Chorowski attention.
     Chorowski et al. 2015. Steps follow one another, so it runs on the reference and its map is stored; the first
     step sees weights that are uniform over the valid keys. With U = 0 it is the additive score.
     """

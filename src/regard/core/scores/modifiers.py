@@ -68,6 +68,7 @@ class SoftCap(Modifier):
 
         s' = cap * tanh(s / cap),   |s'| < cap
 
+    Also known as: soft capping, logit soft-capping, tanh clipping.
     Shen et al. 2018 (DiSAN); Gemma 2, 2024.
     """
 
@@ -92,6 +93,7 @@ class Clamp(Modifier):
 
         s' = min(max(s, -bound), bound)
 
+    Also known as: logit clipping.
     Dwivedi & Bresson 2020.
     """
 
@@ -169,6 +171,7 @@ class ALiBi(Modifier):
 
         s' = s - slope_h |i - j|,   slopes 2^(-8 h / H) unless given
 
+    Also known as: attention with linear biases.
     Press et al. 2022.
     """
 
@@ -212,6 +215,7 @@ class RelativeBias(Modifier):
 
         s' = s + table_h[clip(j - i, -reach, reach)]
 
+    Also known as: relative position bias, T5 bias, relative positional encoding.
     table (H, 2 reach + 1). Shaw et al. 2018, Raffel et al. 2020 (without T5's logarithmic buckets).
     """
 
@@ -259,6 +263,7 @@ class Sink(Modifier):
 
         w_i = align([s_i1, ..., s_im, logit_h]), without the last
 
+    Also known as: attention sink, learned sink logit, off-by-one softmax.
     The weights of the real keys sum to less than one. Xiao et al. 2024; gpt-oss. logits (H,)
     """
 

@@ -11,6 +11,7 @@ class Rotary(nn.Module):
 
     x (..., n, d) with d even  ->  the same shape. Halves layout (x_c with x_{c + d/2}), as in GPT-NeoX and Llama.
 
+    Also known as: RoPE, rotary position embedding.
     Su et al. 2021. rotary(q, p) . rotary(k, p') = rotary(q, p + s) . rotary(k, p' + s) for every shift s.
     """
 

@@ -66,6 +66,7 @@ class Cosine(Score, name="cosine", page="similarity"):
 
     q (..., H, n, d), k (..., H, m, d)  ->  s (..., H, n, m)
 
+    Also known as: QK-norm, query-key normalisation, cosine similarity.
     Graves et al. 2014. Rescaling a key by a positive factor changes nothing; norms are taken in fp32.
     """
 
@@ -89,6 +90,7 @@ class Content(Score, name="content", page="similarity"):
 
     q (..., H, n, d_q), k (..., H, m, d_q)  ->  s (..., H, n, m);  w (H or 1, d_q), b (H or 1,)
 
+    Also known as: content-based addressing, neural Turing machine.
     Graves et al. 2014 (neural Turing machine). beta = 0 gives uniform weights, a large beta the nearest key.
     """
 
@@ -126,6 +128,8 @@ class Gaussian(Score, name="gaussian", page="similarity"):
     """Near is alike: the logarithm of a Gaussian kernel (Nadaraya 1964, Watson 1964).
 
         s_ij = -|q_i - k_j|^2 / (2 width^2)             features=True: s_ijd = -(q_id - k_jd)^2 / (2 width^2)
+
+    Also known as: RBF kernel, Nadaraya-Watson, kernel regression.
 
     q (..., H, n, d), k (..., H, m, d)  ->  s (..., H, n, m);  width fixed, or learned (H or 1,) through softplus
 
@@ -192,6 +196,8 @@ class Laplace(Score, name="laplace", page="similarity"):
     """Near is alike, counted along the axes: the logarithm of a Laplace kernel.
 
         s_ij = -sum_d |q_id - k_jd| / width             features=True: one score a dimension, no sum
+
+    Also known as: L1 distance, Laplacian kernel.
 
     q (..., H, n, d), k (..., H, m, d)  ->  s (..., H, n, m)
 
@@ -274,6 +280,7 @@ class LinearKernel(Score, name="linear_kernel"):
 
     q (..., H, n, d), k (..., H, m, d)  ->  s (..., H, n, m)
 
+    Also known as: linear attention, kernelised attention, linear transformer.
     Katharopoulos et al. 2020. The n x m form and the associative form (backend "linear") are equal.
     """
 

@@ -16,6 +16,8 @@ class Padding(Structure):
 
         j < lengths[b] for item b
 
+    Also known as: padding mask, key padding mask.
+
     lengths (batch,) int, whole items; a shape that broadcasts to all batch axes will do.
     """
 
@@ -58,6 +60,8 @@ class Mask(Structure):
     """The pairs the user marks.
 
         keep[i, j]
+
+    Also known as: attention mask, attn_mask, boolean mask.
 
     keep (..., H, n, m) bool, or what broadcasts to it; True = may be attended. A key mask is keep[:, None, None, :].
     """

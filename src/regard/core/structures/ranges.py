@@ -32,6 +32,7 @@ class Causal(Structure):
 
         j <= i + shift,   shift = 0 (align="start") or m - n (align="end")
 
+    Also known as: causal mask, autoregressive mask, look-ahead mask.
     Vaswani et al. 2017.
     """
 
@@ -57,6 +58,7 @@ class Window(Structure):
 
         -left * dilation <= j - i <= right * dilation
 
+    Also known as: sliding window attention, SWA, banded attention, neighbourhood attention.
     With grid=(height, width) the positions are pixels of an image in row-major order and the window holds on both
     axes: a (left + 1 + right) x (left + 1 + right) neighbourhood, cut at the border. Beltagy et al. 2020.
     A side may be negative where the other is not smaller: Window(n, -1) sees what stands before, and not itself.

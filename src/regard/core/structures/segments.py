@@ -16,6 +16,8 @@ class Segments(Structure):
 
         ids[i] == key_ids[j]
 
+    Also known as: packed sequences, varlen, document mask, block-diagonal mask.
+
     Segments(ids)              packed self-attention; ids (n,) or (batch, n), any integers >= 0
     Segments(ids, key_ids=...) packed cross-attention
     Segments(ids, count=s)     pooling: query c of s attends the keys whose id is c (empty segments give 0)

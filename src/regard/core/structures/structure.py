@@ -70,6 +70,8 @@ class Full(Structure):
 
         (i, j) for all i, j
 
+    Also known as: dense attention, bidirectional attention, no mask.
+
     What is meant where no structure is given.
     """
 

@@ -26,6 +26,7 @@ class HierarchicalAttention(nn.Module):
     between   for each level but the first None or a module (x (N, S, dim), open (N, S)) -> (N, S, dim'): a GRU over
               sentences, say
 
+    Also known as: HAN, hierarchical attention network.
     Yang et al. 2016 (HAN). With a score of 0 it is the mean of the sentences' means, not the mean of all words.
     """
 

@@ -17,6 +17,7 @@ class InteractiveCoAttention(nn.Module):
     first (..., n_1, first_dim), second (..., n_2, second_dim)  ->  out (..., first_dim + second_dim)
     maps: first, second, one row each; means are over what is open
 
+    Also known as: IAN, interactive attention network.
     Ma et al. 2017 (IAN), with the activated general score. Coarse: one weight for each position. Exchanging the inputs
     together with the two scores exchanges the halves of the output.
     """

@@ -26,6 +26,7 @@ class MultiGrainedCoAttention(nn.Module):
     coarse    the score of the coarse look: "activated_general" in the survey form, "general" in mgan, unless given
     form      "survey", or "mgan" with first = sentence and second = aspect
 
+    Also known as: MGAN.
     Fan et al. 2018 (MGAN). Each quarter of the output is that of the mechanism alone with the same parameters.
     """
 

@@ -24,6 +24,7 @@ class MultiRepresentationalAttention(nn.Module):
     score     "query_free" (the survey), "dme" (linear, two units), "cdme" (a BiLSTM of two units along the sentence,
               for each embedding by itself, then linear), or any other with a learned query
 
+    Also known as: DME, CDME, dynamic meta-embeddings.
     Kiela et al. 2018 (DME, CDME); sigmoid gates: align=Sigmoid(0.0). Weights sum to one over embeddings. Where all t_e
     are equal, so is the output, whatever the weights.
     """

@@ -25,6 +25,7 @@ class ParallelCoAttention(nn.Module):
     reading   "aggregated" or "max"
     combine   "concat", or "sum" for equal widths
 
+    Also known as: co-attention.
     Lu et al. 2016; affinity and max of Seo et al. 2017. Fine: pairs are compared before anything is pooled. With a
     bilinear affinity of 0 the inputs are weighed by themselves, query-free.
     """
@@ -88,6 +89,7 @@ class AttentionFlow(nn.Module):
     first (..., n_1, dim), second (..., n_2, dim)  ->  out (..., n_1, 4 dim)
     maps: second (a row for each position of the first), first (one row)
 
+    Also known as: BiDAF, bidirectional attention flow.
     Seo et al. 2017 (BiDAF). Under softmax the part of a trilinear affinity that reads f_1 alone moves no u_i.
     """
 

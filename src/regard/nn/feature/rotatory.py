@@ -24,6 +24,7 @@ class RotatoryAttention(nn.Module):
     tied      one set of parameters for all hops
     inverse   contexts are pooled first and ask the target, whose answers ask the contexts
 
+    Also known as: LCR-Rot.
     Zheng and Xia 2018 (LCR-Rot); hops: Wallaart and Frasincar 2019. An empty context gives 0, and asked by it the
     target becomes its mean (activated general score). Exchanging left and right with their parameters exchanges halves.
     """

@@ -18,6 +18,7 @@ class AGNNConv(GraphLayer):
 
     requires_grad=False keeps beta = 1. return_map=True: (out, AttentionMap).
 
+    Also known as: AGNN.
     Thekumparampil et al. 2018. Arguments and parameters are those of torch_geometric.nn.AGNNConv. Weights do not
     depend on the lengths of the features.
     """

@@ -20,6 +20,7 @@ class AttentionalAggregation(nn.Module):
     nn        h, the identity unless given
     return_map=True: (out, AttentionMap); map.edges() is the weight of each node
 
+    Also known as: global attention pooling.
     Li et al. 2019. Arguments and parameters are those of torch_geometric.nn.AttentionalAggregation. A graph twice in
     one graph gives the same result as once.
     """

@@ -23,6 +23,7 @@ class EdgeGATConv(GraphLayer):
 
     return_map=True: (x', f', AttentionMap).
 
+    Also known as: EGAT.
     Kaminski et al. 2022. A_e = 0 makes it GATv2 with values of its own. A node without edges gets 0.
     """
 

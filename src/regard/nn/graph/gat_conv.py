@@ -28,6 +28,7 @@ class GATConv(GraphLayer):
     return_attention_weights   (out, (edge_index, weights (E, H))), torch_geometric's form, before dropout
     return_map       (out, AttentionMap): map.edges() stands on the caller's edges, map.loops on loops that were added
 
+    Also known as: graph attention network, GAT layer.
     Velickovic et al. 2018. Arguments and parameters are those of torch_geometric.nn.GATConv. Static: all targets rank
     the sources alike (without edge features).
     """

@@ -18,6 +18,7 @@ class GlobalNode(nn.Module):
     1 from a node to its global node, 2 back: for layers that know types (RGATConv, SimpleHGNConv).
     `split` takes the result apart.
 
+    Also known as: virtual node, master node, supernode.
     Gilmer et al. 2017; "global attention" by a virtual node. Any graph layer runs on what comes out.
     """
 

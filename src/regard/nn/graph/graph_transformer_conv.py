@@ -20,6 +20,7 @@ class GraphTransformerConv(GraphLayer):
     norm         "layer", "batch" or None;  residual=False leaves out the sums with the input
     return_map   adds the AttentionMap at the end
 
+    Also known as: graph transformer.
     Dwivedi & Bresson 2021. Where E e = 1 the edges change nothing; within the clamp the weights are plain softmax.
     """
 

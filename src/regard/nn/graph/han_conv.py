@@ -25,6 +25,7 @@ class HANConv(GraphLayer):
     return_semantic_attention_weights   (out_dict, {node type: beta (paths,)})
     return_map=True                     (out_dict, {edge type: AttentionMap}, {node type: beta})
 
+    Also known as: heterogeneous graph attention network.
     Wang et al. 2019. Arguments and parameters are those of torch_geometric.nn.HANConv. beta is one vector for the
     whole graph, so a mini-batch changes it; with one path it is 1.
     """

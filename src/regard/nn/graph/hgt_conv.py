@@ -35,6 +35,7 @@ class HGTConv(GraphLayer):
 
     in_channels may be -1, or a dictionary. return_map=True: (out_dict, TypedMap), whose [edge_type] is (H, E).
 
+    Also known as: HGT, heterogeneous graph transformer.
     Hu et al. 2020. Arguments and parameters are those of torch_geometric.nn.HGTConv. Weights of a node sum to 1 over
     all types of edges together; they are found by one launch, with a projection for each (node, edge type).
     """

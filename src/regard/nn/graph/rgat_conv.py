@@ -29,6 +29,7 @@ class RGATConv(GraphLayer):
     num_bases, num_blocks   W_r as a mixture of bases, or block-diagonal
     mod                     keeps the number of neighbours: "additive", "scaled", "f-additive", "f-scaled"
 
+    Also known as: RGAT, relational graph attention.
     Busbridge et al. 2019. Arguments and parameters are those of torch_geometric.nn.RGATConv. Nodes are projected once
     for each relation, edges never: no matrix is gathered for an edge. Weights of a node sum to 1 across relations, to
     the number of relations that reach it within them.

@@ -96,6 +96,7 @@ class SAGPooling(nn.Module):
     GNN          GraphConv unless given: any class called as GNN(in_channels, 1, ...), ours or torch_geometric's
     attn         features for the scores, x unless given
 
+    Also known as: SAGPool, self-attention graph pooling.
     Lee et al. 2019; Knyazev et al. 2019. Arguments and parameters are those of torch_geometric.nn.SAGPooling. The
     choice has no gradient: the scores learn through the gate alone. Equal scores keep the order of the nodes.
     """

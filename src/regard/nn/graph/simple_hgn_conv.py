@@ -25,6 +25,7 @@ class SimpleHGNConv(GraphLayer):
     return_weights     (out, weights (H, E)) after mixing
     return_map         (out, AttentionMap) of this layer's own attention, before mixing
 
+    Also known as: Simple-HGN.
     Lv et al. 2021. With beta = 0 and W_r = 0 it is GATConv without self-loops; give loops a type of their own.
     """
 

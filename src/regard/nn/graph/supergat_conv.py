@@ -40,6 +40,7 @@ class SuperGATConv(GraphLayer):
     neg_sample_ratio, edge_sample_ratio   how many non-edges and edges the second task sees in training
     neg_edge_index   non-edges of your own; else they are drawn, within the graphs that `batch` names
 
+    Also known as: SuperGAT.
     Kim & Oh 2021. Arguments and parameters are those of torch_geometric.nn.SuperGATConv. With no second task and
     a_l = a_r = 0 every neighbour counts alike.
     """

@@ -20,6 +20,7 @@ class TransformerConv(GraphLayer):
 
     root_weight=False leaves out W_1 x_i (and beta). No self-loops are added. What is returned as in GATConv.
 
+    Also known as: UniMP.
     Shi et al. 2021. Arguments and parameters are those of torch_geometric.nn.TransformerConv. A common shift of all
     keys changes nothing.
     """

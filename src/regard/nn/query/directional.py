@@ -46,6 +46,7 @@ class DirectionalSelfAttention(nn.Module):
     direction   "forward" (j < i) or "backward" (j > i)
     score       the feature-wise score above, or any other
 
+    Also known as: DiSA.
     Shen et al. 2018 (DiSA). The first token (the last one, backward) has nobody to read: its context is 0.
     """
 

@@ -23,6 +23,7 @@ class MultiHopAttention(nn.Module):
     transform   "identity" (the question stays), "linear" (W [q; c]), "gru" (a GRU cell that c drives), or "stacked"
     tied        one set of parameters for all hops, so that their number does not grow with hops
 
+    Also known as: memory network, stacked attention network, iterative attention.
     Tran and Niederee 2018; stacked: Yang et al. 2016 (SAN), equal widths. Every hop uses what the hop before read:
     the first hop's parameters have a gradient. One hop whose score ignores c is attention by q^1.
     """

@@ -17,6 +17,7 @@ class AttentionPooling(nn.Module):
 
     score   "query_free" (w . tanh(W f + b)), or any other with a learned query
 
+    Also known as: pooling by a learned query, PMA, Set Transformer pooling.
     Yang et al. 2016; the survey's self-attentive query of the constant kind (eq. 33, 34). The order of the features
     does not matter.
     """

@@ -23,6 +23,7 @@ class ReinforcedSelfAttention(nn.Module):
     In training mode z is drawn, else z = 1 where pi >= 1/2. The draw has no gradient: train it with
     `policy_loss(result, cost)`, the rest by the task's loss.
 
+    Also known as: ReSA, ReSAN.
     Shen et al. 2018 (ReSA). A token that reads nobody and is not drawn to read gets the mean of the sentence.
     """
 

@@ -19,6 +19,7 @@ class SelfAttention(nn.Module):
     update   "residual" (post-norm) or "replace"
     The rest goes to `Attention`: heads, d_k, d_v, score, align, dropout, rotary.
 
+    Also known as: intra-attention.
     Vaswani et al. 2017; the survey's self-attentive query, eq. 35-37. Permuting the features permutes the output alike,
     unless the structure or the score knows positions.
     """

@@ -21,6 +21,7 @@ class StructuredSelfAttention(nn.Module):
     width   of the hidden layer, dim unless given
     score   of a row of W_2 and tanh(W_1 h): "dot" as in the paper, or any other
 
+    Also known as: self-attentive sentence embedding.
     Lin et al. 2017. The penalty is 0 where the rows look at different single positions, and only there.
     """
 

@@ -20,6 +20,7 @@ class AttentionFree(nn.Module):
     length   of the table b (length, length), n <= length; None: no table (AFT-simple)
     window   AFT-local: b is 0 for |i - j| >= window
 
+    Also known as: AFT.
     Zhai et al. 2021. In the taxonomy: multi-dimensional attention with a query-free score and a bias for each pair; the
     query only gates what was read. Without a table all positions read the same.
     """

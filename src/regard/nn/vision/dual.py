@@ -44,6 +44,7 @@ class DualAttention(nn.Module):
     image (batch, channels, *grid)  ->  the same; maps: places (batch, 1, positions, positions),
     channels (batch, 1, channels, channels)
 
+    Also known as: DANet.
     Fu et al. 2019 (DANet, without its convolutions). In the taxonomy: two singular self-attentions, each over another
     axis of one input. Both gammas start at 0, where it gives 2 x.
     """

@@ -20,6 +20,7 @@ class ExternalAttention(nn.Module):
     double   the paper's double normalisation: first over positions, then over slots
     over     which positions are real; padding takes no part in the first normalisation
 
+    Also known as: EANet, memory slots.
     Guo et al. 2022. In the taxonomy: basic queries over learned features (singular, dot score); double normalisation is
     a softmax with a bias for each key. The cost is n x slots. Without double, positions do not influence one another.
     """

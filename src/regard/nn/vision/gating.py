@@ -43,6 +43,7 @@ class SqueezeExcitation(nn.Module):
             where it matters (the pooling of GCNet)
     gate    the alignment of the gate, sigmoid unless given; "uniform" opens every channel
 
+    Also known as: SENet, SE block.
     Hu et al. 2018. In the taxonomy: a self-attentive pooling (singular, single-dimensional), then one weight for each
     feature with a sigmoid alignment over a single key: channels are gated, not compared. Where positions stand does not
     matter.
@@ -80,6 +81,7 @@ class EfficientChannelAttention(nn.Module):
 
     kernel   odd; from the number of channels unless given: about (log2 C + 1) / 2
 
+    Also known as: ECA-Net, ECA.
     Wang et al. 2020 (ECA). In the taxonomy: squeeze-excitation whose excitation is local and has `kernel` parameters.
     Channels farther than half a kernel do not influence each other.
     """
@@ -109,6 +111,7 @@ class ConvolutionalBlockAttention(nn.Module):
     image (batch, channels, height, width)  ->  the same; maps: channels (batch, channels, 1, 1),
     places (batch, height width, 1, 1)
 
+    Also known as: CBAM.
     Woo et al. 2018 (CBAM). In the taxonomy: two gates (sigmoid, one key), of channels and of positions. Unlike a
     softmax over places, both a cat and its mouse may be fully open.
     """

@@ -20,6 +20,7 @@ class NonLocalBlock(nn.Module):
     inner   width of theta, phi and g; half of the channels unless given
     score   "dot" (embedded Gaussian under softmax), or any other
 
+    Also known as: non-local neural network, embedded Gaussian.
     Wang et al. 2018. In the taxonomy: self-attentive queries, singular features. W_z starts at 0, so that the block
     starts as the identity.
     """
