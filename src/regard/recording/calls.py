@@ -49,6 +49,10 @@ class Scored:
         return self.q.shape[1]
 
     @property
+    def device(self) -> torch.device:
+        return self.q.device
+
+    @property
     def score(self) -> Score:
         score: Score = ScaledDot(scale=self.scale)
         if self.cap is not None:
@@ -114,6 +118,10 @@ class Weighed:
     @property
     def heads(self) -> int:
         return self.weights.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        return self.weights.device
 
     def map(self) -> AttentionMap:
         return StoredMap(tuple(self.weights.shape[:2]), self.weights.flatten(0, 1))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ..core.autocast import without_autocast
 from ..core.maps import AttentionMap, Strongest
 from ..core.seen import Seen
 from .axes import axes_of
@@ -162,6 +163,10 @@ class Record(Seen):
         return None
 
     def heard(self, call: Call, changed: Changed | None, out: Any) -> None:
+        with without_autocast(call.device):  # what the record computes and keeps is the same in every context
+            self._heard_outside_autocast(call, changed, out)
+
+    def _heard_outside_autocast(self, call: Call, changed: Changed | None, out: Any) -> None:
         path = self._names.path()
         if path is None:
             return
