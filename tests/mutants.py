@@ -229,7 +229,7 @@ MUTANTS = [
            "(did(Tensor.contiguous, x) for x in (a, b, v))", "(x.contiguous() for x in (a, b, v))",
            f"{BACKENDS}/test_triton_dense_calls.py"),
     Mutant("a recorded call forgets its scale", "recording/readers/sdpa.py",
-           "return read_call(*given, is_causal, scale)", "return read_call(*given, is_causal)",
+           "return read_call(q, k, v, mask, is_causal, scale)", "return read_call(q, k, v, mask, is_causal)",
            "tests/recording/test_torch_modules.py -k scale_of_the_models_own"),
     Mutant("the fast path's mask is read the wrong way round", "recording/readers/multihead.py",
            "mask = mask.bool().logical_not()", "mask = mask.bool()",

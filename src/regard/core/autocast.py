@@ -14,7 +14,7 @@ def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
     return torch.autocast(device.type, enabled=False)
 
 
-def as_autocast(*tensors: Tensor | None) -> tuple[Tensor | None, ...]:
+def as_autocast(*tensors: Tensor | None) -> tuple[Any, ...]:
     """Tensors as a function gets them that autocast runs in 16 bits; as they are outside autocast.
 
     fp64 and what is no floating point stay, as torch leaves them.

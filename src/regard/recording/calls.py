@@ -152,7 +152,7 @@ def read_call(
         return out.reshape(*lead, *out.shape[-2:])
 
     q, k, v = (canonical(x) for x in (q, k, v))
-    over, bias = read_mask(mask, causal, q, k)
+    over, bias = read_mask(mask, causal, q, k, scale)
     return Scored(q, k, v, scale, over, bias, give=give, **more)
 
 

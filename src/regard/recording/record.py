@@ -237,6 +237,8 @@ class Record(Seen):
     def _copy(self, x: Tensor) -> Tensor:
         """A tensor of the record's own: where and as what it is kept."""
         dtype = self.dtype if x.is_floating_point() else None
+        if dtype is not None and (most := torch.finfo(dtype).max) < torch.finfo(x.dtype).max:
+            x = torch.where(x.isinf(), x, x.clamp(-most, most))  # a finite mask stays finite
         made = x.detach().to(self.device or x.device, dtype or x.dtype)
         same = made.data_ptr() == x.data_ptr() and made.numel() > 0
         return made.clone(memory_format=torch.contiguous_format) if same or not made.is_contiguous() else made

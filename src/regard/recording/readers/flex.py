@@ -50,7 +50,6 @@ def read(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: 
     given = dict(zip(names, args, strict=False)) | kwargs
     score_mod, mask_mod = given["score_mod"], given["block_mask"][-1]
     q, k, v = as_autocast(given["query"], given["key"], given["value"])
-    assert q is not None and k is not None and v is not None
     call = Scored(q, k, v, float(given["scale"]), kernel="flex_attention")
     if getattr(mask_mod, "__name__", "") not in IDENTITY:
         call.over = FlexMask(mask_mod)

@@ -89,7 +89,7 @@ class OwnEdges(Edged):
 
     @property
     def device(self) -> torch.device:
-        return self.plan.q.device  # type: ignore[no-any-return]
+        return self.plan.q.device
 
     @cached_property
     def graph(self) -> Graph:  # type: ignore[override]
