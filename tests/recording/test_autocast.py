@@ -115,7 +115,11 @@ def test_kernels_that_autocast_leaves_alone_are_read_in_their_own_type():
 def test_maps_over_edges_and_of_projected_queries():
     q, k, v = inputs()
     index = torch.randint(24, (2, 60), generator=torch.Generator().manual_seed(1))
-    for options in ({"over": Edges(index)}, {"score": General(16, 16, 4)}, {"over": Edges(index), "score": ScaledDot()}):
+    for options in (
+        {"over": Edges(index)},
+        {"score": General(16, 16, 4)},
+        {"over": Edges(index), "score": ScaledDot()},
+    ):
         amap = attend(q, k, v, **options).map
         with low():
             inside = amap.edges() if "over" in options else amap.weights()
