@@ -34,23 +34,27 @@ class LazyMap(AttentionMap):
 
     def __init__(self, source: "Plan | Problem", state: RowState | None, lead: tuple[int, ...], slab: slice,
                  replayable: bool = True, index: Tensor | None = None, watched: Watched | None = None):  # fmt: skip
+        if watched is None:
+            source, watched = (source, ()) if torch.compiler.is_compiling() else watch(source)
         self._source, self._state, self._index = source, state, index
         self._ready: Problem | None = None
         self.kept: tuple[Any, ...] | None = None  # what a reader made of this map
         self._apart: tuple[RowsApart | None] | None = None
         self.replayable = replayable
-        if watched is None:
-            watched = () if torch.compiler.is_compiling() else watch(source)
         self._watched = watched
         super().__init__(lead, source.n, source.m, slab)
 
     @staticmethod
-    def of_plan(plan: "Plan", state: RowState | None, index: Tensor | None) -> "LazyMap":
-        return LazyMap(plan, state, _lead(plan), slice(0, plan.batch * plan.heads), plan.replayable, index)
+    def of_plan(
+        plan: "Plan", state: RowState | None, index: Tensor | None, watched: Watched | None = None
+    ) -> "LazyMap":
+        """watched=() of tensors that nobody else has."""
+        whole = slice(0, plan.batch * plan.heads)
+        return LazyMap(plan, state, _lead(plan), whole, plan.replayable, index, watched)
 
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "LazyMap":
-        made = LazyMap(self._source, self.state, lead, slab, self.replayable)
-        made._watched, made._ready, made._apart = self._watched, self._ready, (self.apart,)
+        made = LazyMap(self._source, self.state, lead, slab, self.replayable, watched=self._watched)
+        made._ready, made._apart = self._ready, (self.apart,)
         return made
 
     @property

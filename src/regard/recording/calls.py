@@ -43,6 +43,7 @@ class Scored:
     give: Callable[[Tensor], Any] = as_is
     kernel: str = "sdpa"
     own: Callable[[], Any] | None = None
+    copied: bool = False  # whether queries and keys are the record's, which nobody changes
 
     @property
     def heads(self) -> int:
@@ -70,7 +71,12 @@ class Scored:
 
     def map(self) -> AttentionMap:
         """A lazy map of this very call; gradients lead back to the model's tensors."""
-        return LazyMap.of_plan(make_plan(self.q, self.k, self.v, self.score, Softmax(), self.over), None, None)
+        plan = make_plan(self.q, self.k, self.v, self.score, Softmax(), self.over)
+        if not self.copied:
+            return LazyMap.of_plan(plan, None, None)
+        bias = self.bias  # the model's own, unless torch does not count its changes
+        watched = () if bias is None or bias.is_inference() else (("the mask", bias, bias._version),)
+        return LazyMap.of_plan(plan, None, None, watched)
 
     def kept(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "Scored":
         """The same with tensors of its own: queries and keys copied by `keep`; values are let go."""
@@ -78,8 +84,13 @@ class Scored:
             q = keep(self.q)
             k = keep(_folded(self.k, self.heads)) if keys is None else keys
             sink = None if self.sink is None else keep(self.sink)
+            bias = self.bias
+            if bias is not None and bias.is_inference():  # torch does not count its changes
+                bias = bias.clone()
         v = k[..., :0]
-        return replace(self, q=q, k=k, v=v, sink=sink, over=self.over.to(q.device), give=as_is)
+        made = replace(self, q=q, k=k, v=v, sink=sink, bias=bias, over=self.over.to(q.device), give=as_is)
+        made.copied = True
+        return made
 
     def output(self, weights: Tensor) -> Tensor:
         """weights (B, H, n, m) over the values, (B, H, n, d_v)."""
