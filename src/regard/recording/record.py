@@ -1,6 +1,7 @@
 """record: have the attention of any model, its kernel unchanged."""
 
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -22,7 +23,7 @@ from .gradients import Gradient, WrittenGradient
 from .heard import Heard, described
 from .kept import Keys, TopMap
 from .labels import Labels, axis_of, by_word
-from .sites import Names, Site
+from .sites import Names, Site, unmet
 from .watching import Changed, listen, stop
 
 KEEPS = ("qk", "weights", "stats", "topk")
@@ -113,14 +114,26 @@ class Record(Seen):
             self._heard = Heard(self._names.model, self._tokenizer)
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, kind: Any, *_: Any) -> None:
         stop(self)
+        if kind is None and self.glob != "*" and self.empty:
+            warnings.warn(self.unmet(), stacklevel=2)
         self._keys.clear()
         if self._heard is not None:
             self._heard.stop()
             self.labels.runs = self._heard.axes()
             self.labels.put(self.maps.items())
             self._heard = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was recorded."""
+        return not self.maps and not self.stats
+
+    def unmet(self) -> str:
+        """Why nothing was recorded, and what to type."""
+        text = f"No attention was recorded: sites={self.glob!r} fits no site; {unmet(self.glob, self._calls)}"
+        return text + (f"; missed: {', '.join(list(self.missed)[:3])}." if self.missed else ".")
 
     def label(
         self, tokens: Any = None, text: "str | Sequence[str] | None" = None, offsets: Any = None, *,
@@ -267,7 +280,7 @@ def record(
     model   an nn.Module; without one, everything that attends in this thread is heard
     keep    "qk": queries and keys, from which every weight follows exactly, O(n d)
             "weights": the weights, O(n m); "topk": the k largest of each row; "stats": entropy, peaks and mass alone
-    sites   a pattern of module paths: "encoder.layer.0.*"
+    sites   a pattern of module paths: "encoder.layer.0.*"; one that fits nothing warns, and names the nearest sites
     device, dtype   where and as what to keep it; the model's own unless told (rec.casting has the error this costs)
     grad    after a backward pass, rec.gradients has the gradient of the weights, dO V^T, also from a fused kernel
     tokenizer   names rows and columns by the text that the model is given, step by step when it generates
