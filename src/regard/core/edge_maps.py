@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from . import blocks, evaluate
-from .alignments import RowState
+from .autocast import without_autocast
 from .edges import Neighbours
 
 if TYPE_CHECKING:
@@ -76,19 +76,17 @@ def _rows(amap: "LazyMap") -> Tensor:
 
 
 def _blocks(amap: "LazyMap", grad: bool, dropout: bool) -> "Iterator[tuple[blocks.Block, Tensor]]":
-    problem = amap.live if grad else amap.problem
+    problem = amap.live.in_full_precision() if grad else amap.problem
     graph = _graph(amap)
     heads = max(1, (amap.slab.stop - amap.slab.start) * (problem.score.features or 1))
     for rows in graph.blocks(max(1, blocks.BLOCK_BUDGET // heads)):
-        with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
+        with torch.set_grad_enabled(grad and torch.is_grad_enabled()), without_autocast(problem.device):
             if grad:
                 block = blocks.edge_block(problem, slice(0, problem.g), rows)
                 w = evaluate.weights_with_gradient(problem, block, dropout)[amap.slab]
             else:
                 block = blocks.edge_block(problem, amap.slab, rows)
-                state: RowState = evaluate.pick(amap.state, amap.slab, rows)
-                w = evaluate.weights(problem, block, evaluate.scores(problem, block), state)
-                w = evaluate.scaled(problem, block, w, dropout)
+                w = evaluate.scaled(problem, block, amap.block_weights(block), dropout)
         yield block, w
 
 
@@ -98,8 +96,7 @@ def band(amap: "LazyMap", rows: "slice | Tensor", cols: "slice | Tensor", dropou
     problem = amap.problem
     line = line.to(problem.device)
     block = blocks.edge_block(problem, amap.slab, line)
-    w = evaluate.weights(problem, block, evaluate.scores(problem, block), evaluate.pick(amap.state, amap.slab, line))
-    w = evaluate.scaled(problem, block, w, dropout)
+    w = evaluate.scaled(problem, block, amap.block_weights(block), dropout)
     assert block.tile.edge is not None
     w = w.masked_fill(block.tile.edge[0] < 0, 0.0)
     dense = w.new_zeros((*w.shape[:-1], amap.m))

@@ -44,7 +44,8 @@ class Edges(Structure):
     key: Tensor | None = None
     value: Tensor | None = None
     join: str = "add"
-    _cache: dict[tuple[int, int, int], "Neighbours"] = field(default_factory=dict, repr=False)
+    # by n, m and version; beside it a copy of the edges where they have no version, made in inference mode
+    _cache: dict[tuple[int, int, int], tuple["Neighbours", Tensor | None]] = field(default_factory=dict, repr=False)
     is_graph = True
 
     def __post_init__(self) -> None:
@@ -79,12 +80,13 @@ class Edges(Structure):
                              "keys.")  # fmt: skip
         if torch.compiler.is_compiling():  # nothing is kept of tensors that a graph is being traced with
             return self._sorted(n, m)
-        key = (n, m, index._version if not index.is_inference() else 0)
-        found = self._cache.get(key)
-        if found is None:
+        counted = not index.is_inference()
+        key = (n, m, index._version if counted else 0)
+        found, of = self._cache.get(key, (None, None))
+        if found is None or (of is not None and not torch.equal(of, index)):
             self._cache.clear()
             found = remembered((index,), ("neighbours", n, m, self.self_loops), lambda: self._sorted(n, m))
-            self._cache[key] = found
+            self._cache[key] = found, None if counted else index.clone()
         return found
 
     def _sorted(self, n: int, m: int) -> "Neighbours":

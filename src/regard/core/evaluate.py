@@ -66,12 +66,15 @@ def known_of(problem: Problem, block: Block) -> Known:
     return Known(noise, key, block.slab, problem.alpha)
 
 
-def with_sink(problem: Problem, block: Block, s: Tensor, known: Known) -> tuple[Tensor, Known]:
-    """The row with its sink as one more column, where there is one."""
+def with_sink(
+    problem: Problem, block: Block, s: Tensor, known: Known, peak: Tensor | None = None
+) -> tuple[Tensor, Known]:
+    """The row with its sink as one more column, where there is one; `peak` (g, [F,] r) is what s is less already."""
     sink = problem.score.sink
     if sink is None:
         return s, known
     column = sink[block.slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1)).expand(*s.shape[:-1], 1)
+    column = column if peak is None else column - peak[..., None]
     noise = known.noise
     if noise is not None:  # the sink is drawn like any other key
         assert problem.seed is not None
@@ -83,8 +86,17 @@ def with_sink(problem: Problem, block: Block, s: Tensor, known: Known) -> tuple[
     return torch.cat([s, column], -1), known._replace(noise=noise, key=key)
 
 
-def row_state(problem: Problem, block: Block, s: Tensor) -> RowState:
-    full, known = with_sink(problem, block, s, known_of(problem, block))
+def peak_of(problem: Problem, block: Block, s: Tensor) -> Tensor:
+    """(g, [F,] r): the largest score of each whole row, its sink's too; 0 of an empty row."""
+    if s.shape[-1] == 0:
+        return s.new_zeros(s.shape[:-1])
+    peak = with_sink(problem, block, s, known_of(problem, block))[0].amax(-1)
+    return peak.masked_fill(peak == float("-inf"), 0.0)
+
+
+def row_state(problem: Problem, block: Block, s: Tensor, peak: Tensor | None = None) -> RowState:
+    """The state of whole rows; of scores less their peak where one is given."""
+    full, known = with_sink(problem, block, s, known_of(problem, block), peak)
     state = problem.align.state(full, known)
     if problem.score.sink is not None:  # a row without a key stays empty, whatever its sink
         empty, index = (s == float("-inf")).all(-1), state.index

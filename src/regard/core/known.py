@@ -114,5 +114,10 @@ class Late:
         return getattr(self, name)
 
     def watched(self) -> Watched:
-        _, q, k, _, _ = self._given
-        return tuple([(name, x, x._version) for name, x in (("q", q), ("k", k)) if not x.is_inference()])
+        """q and k with their versions; of those that have none, made in inference mode, it takes copies."""
+        way, q, k, v, over = self._given
+        if q.is_inference() or k.is_inference():
+            q, k = (x.clone() if x.is_inference() else x for x in (q, k))
+            self._given = way, q, k, v, over
+            return tuple([(name, x, x._version) for name, x in (("q", q), ("k", k)) if not x.is_inference()])
+        return (("q", q, q._version), ("k", k, k._version))

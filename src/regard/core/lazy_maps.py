@@ -4,7 +4,8 @@ A lazy map keeps the plan (queries, keys, structure) and one small state a row; 
 them exactly, w_ij = g_ij f(s_ij - tau_i), without an n x m matrix.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,16 +13,20 @@ from torch.utils._pytree import register_pytree_node
 
 from . import edge_maps, evaluate
 from .alignments import RowState
-from .blocks import Problem, blocks, dense_block
+from .autocast import without_autocast
+from .blocks import Block, Problem, blocks, dense_block
 from .edges import Neighbours, neighbours_of
 from .errors import Refused
+from .functions import transformed
 from .maps import AttentionMap, Strongest, _count, _lead
-from .registry import first
+from .registry import Reader, first
 from .spec import Parts, decode, encode, transform
 from .watch import Watched, unchanged, watch
 
 if TYPE_CHECKING:
     from .plan import Plan
+
+T = TypeVar("T")
 
 
 class LazyMap(AttentionMap):
@@ -29,22 +34,27 @@ class LazyMap(AttentionMap):
 
     def __init__(self, source: "Plan | Problem", state: RowState | None, lead: tuple[int, ...], slab: slice,
                  replayable: bool = True, index: Tensor | None = None, watched: Watched | None = None):  # fmt: skip
+        if watched is None:
+            source, watched = (source, ()) if torch.compiler.is_compiling() else watch(source)
         self._source, self._state, self._index = source, state, index
         self._ready: Problem | None = None
         self.kept: tuple[Any, ...] | None = None  # what a reader made of this map
+        self._apart: tuple[RowsApart | None] | None = None
         self.replayable = replayable
-        if watched is None:
-            watched = () if torch.compiler.is_compiling() else watch(source)
         self._watched = watched
         super().__init__(lead, source.n, source.m, slab)
 
     @staticmethod
-    def of_plan(plan: "Plan", state: RowState | None, index: Tensor | None) -> "LazyMap":
-        return LazyMap(plan, state, _lead(plan), slice(0, plan.batch * plan.heads), plan.replayable, index)
+    def of_plan(
+        plan: "Plan", state: RowState | None, index: Tensor | None, watched: Watched | None = None
+    ) -> "LazyMap":
+        """watched=() of tensors that nobody else has."""
+        whole = slice(0, plan.batch * plan.heads)
+        return LazyMap(plan, state, _lead(plan), whole, plan.replayable, index, watched)
 
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "LazyMap":
-        made = LazyMap(self._source, self.state, lead, slab, self.replayable)
-        made._watched, made._ready = self._watched, self._ready
+        made = LazyMap(self._source, self.state, lead, slab, self.replayable, watched=self._watched)
+        made._ready, made._apart = self._ready, (self.apart,)
         return made
 
     @property
@@ -54,7 +64,10 @@ class LazyMap(AttentionMap):
     @property
     def live(self) -> "Problem":
         """What is being attended, gradients included."""
-        return self._source if isinstance(self._source, Problem) else self._source.problem
+        if isinstance(self._source, Problem):
+            return self._source
+        with without_autocast(self._source.q.device):  # a score that was not lowered yet is lowered here
+            return self._source.problem
 
     @property
     def problem(self) -> "Problem":
@@ -69,12 +82,33 @@ class LazyMap(AttentionMap):
     def state(self) -> RowState:
         """The row state of all heads, computed on first use: tau (g, [F,] n), index, scale."""
         if self._state is None:
-            with torch.no_grad():
+            with torch.no_grad(), without_autocast(self.live.device):
                 unchanged(self._watched)
                 tau = first(lambda reader: reader.tau(self.live))
                 state = state_of(self.problem) if tau is None else RowState(tau)
             self._state = state if self._index is None else state._replace(index=self._index)
         return self._state
+
+    @property
+    def apart(self) -> "RowsApart | None":
+        """Peaks and states apart, where a row's tau is too large to hold the logarithm of its sum; None elsewhere.
+
+        Scores of -1e9 in a whole row (a finite mask) have tau = -1e9 + log n, which fp32 rounds to -1e9.
+        """
+        if self._apart is None:
+            with torch.no_grad(), without_autocast(self.live.device):
+                lost = self.live.align.shift_invariant and _lost(self.state.tau)
+                self._apart = (apart_of(self.problem, self.state),) if lost else (None,)
+        return self._apart[0]
+
+    def block_weights(self, block: Block) -> Tensor:
+        """The weights of a block before factor and dropout, (g, [F,] r, c)."""
+        problem, apart = self.problem, self.apart
+        s = evaluate.scores(problem, block)
+        if apart is None:
+            return evaluate.weights(problem, block, s, evaluate.pick(self.state, block.slab, block.rows))
+        peak = evaluate.pick(RowState(apart.peak), block.slab, block.rows).tau
+        return evaluate.weights(problem, block, s - peak[..., None], evaluate.pick(apart.state, block.slab, block.rows))
 
     @property
     def tau(self) -> Tensor:
@@ -93,20 +127,17 @@ class LazyMap(AttentionMap):
         return neighbours_of(self.live.structure)
 
     def band(self, rows: "slice | Tensor", cols: "slice | Tensor", dropout: bool = False) -> Tensor:
-        with torch.no_grad():  # not a decorator: torch.compile does not trace one on a method
+        with torch.no_grad(), without_autocast(self.live.device):  # no decorator: torch.compile traces none on a method
             if self.graph is not None:
                 return edge_maps.band(self, rows, cols, dropout)
             if isinstance(rows, slice) and isinstance(cols, slice) and not (dropout and self.live.dropout):
                 unchanged(self._watched)
                 r, c = rows, cols
-                found = first(lambda reader: reader.band(self, r, c))
+                found = self._first(lambda reader: reader.band(self, r, c))
                 if found is not None:
                     return found
-            problem = self.problem
-            block = dense_block(problem, self.slab, rows, cols)
-            s = evaluate.scores(problem, block)
-            w = evaluate.weights(problem, block, s, evaluate.pick(self.state, self.slab, rows))
-            return evaluate.scaled(problem, block, w, dropout)
+            block = dense_block(self.problem, self.slab, rows, cols)
+            return evaluate.scaled(self.problem, block, self.block_weights(block), dropout)
 
     @torch.no_grad()
     def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
@@ -129,9 +160,15 @@ class LazyMap(AttentionMap):
             if self.graph is not None:
                 raise Refused("weights(grad=True) of a graph would be a dense matrix: edges(grad=True) has the "
                               "gradient.")  # fmt: skip
-            block = dense_block(self.live, slice(0, self.live.g), slice(0, self.n), slice(0, self.m))
-            return self._unflat(evaluate.weights_with_gradient(self.live, block, dropout)[self.slab])
+            wide = self.live.in_full_precision()
+            block = dense_block(wide, slice(0, wide.g), slice(0, self.n), slice(0, self.m))
+            with without_autocast(wide.device):
+                return self._unflat(evaluate.weights_with_gradient(wide, block, dropout)[self.slab])
         return self._unflat(self.band(slice(0, self.n), slice(0, self.m), dropout))
+
+    def _first(self, ask: Callable[[Reader], T | None]) -> T | None:
+        """What a backend reads by itself: all of them read by tau alone."""
+        return None if self.apart is not None else first(ask)
 
     def _check_dropout(self, dropout: bool) -> None:
         if dropout and self.live.dropout and not self.replayable:
@@ -151,23 +188,23 @@ class LazyMap(AttentionMap):
         if self.graph is not None:
             return self._unflat(edge_maps.entropy(self))
         unchanged(self._watched)
-        found = first(lambda reader: reader.entropy(self))
+        found = self._first(lambda reader: reader.entropy(self))
         return super().entropy() if found is None else self._unflat(found)
 
     def mass(self) -> Tensor:
         if self.graph is not None:
             return self._unflat(edge_maps.mass(self))
         unchanged(self._watched)
-        found = first(lambda reader: reader.mass(self))
+        found = self._first(lambda reader: reader.mass(self))
         return super().mass() if found is None else self._unflat(found)
 
     def cells(self, cell: int) -> tuple[Tensor, Tensor, Tensor] | None:
         unchanged(self._watched)
-        return None if self.graph is not None else first(lambda reader: reader.cells(self, cell))
+        return None if self.graph is not None else self._first(lambda reader: reader.cells(self, cell))
 
     def within(self, places: Tensor, cell: int) -> Tensor | None:
         unchanged(self._watched)
-        return None if self.graph is not None else first(lambda reader: reader.within(self, places, cell))
+        return None if self.graph is not None else self._first(lambda reader: reader.within(self, places, cell))
 
     def strongest(self, k: int = 1) -> Strongest:
         if self.graph is None:
@@ -180,6 +217,34 @@ class LazyMap(AttentionMap):
         if self.graph is None:
             return super().loops
         return self._unflat(edge_maps.edge_weights(self, False, False)[..., self.graph.edges :])
+
+
+class RowsApart(NamedTuple):
+    """The largest score of each row, (g, [F,] n), and the state of the rows less that score."""
+
+    peak: Tensor
+    state: RowState
+
+
+LOST = 2.0**-17  # an error of tau above this is one of the weights: fp32 below 64 has less
+
+
+def _lost(tau: Tensor) -> bool:
+    """Whether rounding tau is seen in the weights; not asked while a graph is traced."""
+    if torch.compiler.is_compiling() or type(tau) is not Tensor or tau.is_meta or transformed() is not None:
+        return False
+    return bool(((tau.abs() * torch.finfo(tau.dtype).eps > LOST) & tau.isfinite()).any())
+
+
+def apart_of(problem: "Problem", state: RowState) -> RowsApart:
+    """Peaks and states apart, block by block; keys that were chosen stay those of the state."""
+    peak, tau = torch.zeros_like(state.tau), torch.full_like(state.tau, float("inf"))
+    for block in blocks(problem):
+        s = evaluate.scores(problem, block)
+        high = evaluate.peak_of(problem, block, s)
+        evaluate.put(peak, block, high)
+        evaluate.put(tau, block, evaluate.row_state(problem, block, s - high[..., None], high).tau)
+    return RowsApart(peak, state._replace(tau=tau))
 
 
 def state_of(problem: "Problem") -> RowState:

@@ -43,10 +43,15 @@ class Scored:
     give: Callable[[Tensor], Any] = as_is
     kernel: str = "sdpa"
     own: Callable[[], Any] | None = None
+    copied: bool = False  # whether queries and keys are the record's, which nobody changes
 
     @property
     def heads(self) -> int:
         return self.q.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        return self.q.device
 
     @property
     def score(self) -> Score:
@@ -66,7 +71,12 @@ class Scored:
 
     def map(self) -> AttentionMap:
         """A lazy map of this very call; gradients lead back to the model's tensors."""
-        return LazyMap.of_plan(make_plan(self.q, self.k, self.v, self.score, Softmax(), self.over), None, None)
+        plan = make_plan(self.q, self.k, self.v, self.score, Softmax(), self.over)
+        if not self.copied:
+            return LazyMap.of_plan(plan, None, None)
+        bias = self.bias  # the model's own, unless torch does not count its changes
+        watched = () if bias is None or bias.is_inference() else (("the mask", bias, bias._version),)
+        return LazyMap.of_plan(plan, None, None, watched)
 
     def kept(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "Scored":
         """The same with tensors of its own: queries and keys copied by `keep`; values are let go."""
@@ -74,8 +84,13 @@ class Scored:
             q = keep(self.q)
             k = keep(_folded(self.k, self.heads)) if keys is None else keys
             sink = None if self.sink is None else keep(self.sink)
+            bias = self.bias
+            if bias is not None and bias.is_inference():  # torch does not count its changes
+                bias = bias.clone()
         v = k[..., :0]
-        return replace(self, q=q, k=k, v=v, sink=sink, over=self.over.to(q.device), give=as_is)
+        made = replace(self, q=q, k=k, v=v, sink=sink, bias=bias, over=self.over.to(q.device), give=as_is)
+        made.copied = True
+        return made
 
     def output(self, weights: Tensor) -> Tensor:
         """weights (B, H, n, m) over the values, (B, H, n, d_v)."""
@@ -115,6 +130,10 @@ class Weighed:
     def heads(self) -> int:
         return self.weights.shape[1]
 
+    @property
+    def device(self) -> torch.device:
+        return self.weights.device
+
     def map(self) -> AttentionMap:
         return StoredMap(tuple(self.weights.shape[:2]), self.weights.flatten(0, 1))
 
@@ -144,7 +163,7 @@ def read_call(
         return out.reshape(*lead, *out.shape[-2:])
 
     q, k, v = (canonical(x) for x in (q, k, v))
-    over, bias = read_mask(mask, causal, q, k)
+    over, bias = read_mask(mask, causal, q, k, scale)
     return Scored(q, k, v, scale, over, bias, give=give, **more)
 
 

@@ -33,7 +33,7 @@ def copied(amap: AttentionMap, keep: Callable[[Tensor], Tensor]) -> AttentionMap
         **{name: keep(part) for name, part in state._asdict().items() if part is not None}
     )  # fmt: skip
     index = None if amap._index is None else keep(amap._index)
-    return LazyMap(problem, state, amap.lead, amap.slab, amap.replayable, index)
+    return LazyMap(problem, state, amap.lead, amap.slab, amap.replayable, index, watched=())  # nobody else has them
 
 
 def written(amap: AttentionMap, keep: Callable[[Tensor], Tensor]) -> AttentionMap:

@@ -240,6 +240,10 @@ class Edged:
     def heads(self) -> int:
         return self.weights.shape[0]
 
+    @property
+    def device(self) -> torch.device:
+        return self.graph.source.device
+
     def map(self) -> AttentionMap:
         return EdgeMap.of(self.weights, self.graph)
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..core.autocast import without_autocast
 from ..core.maps import AttentionMap
 from .calls import Scored, Weighed
 
@@ -31,7 +32,7 @@ class Gradient(AttentionMap):
     def band(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
         if self.pull is None:
             raise RuntimeError("There is no gradient yet: call backward() on a loss after the forward pass.")
-        with torch.no_grad():
+        with torch.no_grad(), without_autocast(self.v.device):
             pull, v = (x.flatten(0, 1)[self.slab] for x in (self.pull, self.v))
             pull, v = (x if x.dtype == torch.float64 else x.float() for x in (pull, v))
             made = pull[:, rows] @ v[:, cols].transpose(-1, -2)

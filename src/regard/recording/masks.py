@@ -4,17 +4,27 @@ A mask is looked at in bands of rows, so that reading one of n x m never makes a
 the model's own tensor.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
 from ..core.remember import remembered
 from ..core.structures import Causal, Full, Mask, Structure, Window
 
-LOW = -1e4  # an additive mask this low closes a pair: exp underflows beside any open one
+LOW = -1e4  # an additive mask this low is meant to close a pair
+VANISHED = {torch.float64: -746.0}  # exp of less is 0
+VANISHED_FP32 = -104.0  # kernels of 16 bits, too, have their exponentials in fp32
 
 
-def read_mask(mask: Tensor | None, causal: bool, q: Tensor, k: Tensor) -> tuple[Structure, Tensor | None]:
-    """The structure, and a bias (B or 1, H or 1, n or 1, m) where the mask adds numbers to the scores."""
+def read_mask(
+    mask: Tensor | None, causal: bool, q: Tensor, k: Tensor, scale: float | None = None
+) -> tuple[Structure, Tensor | None]:
+    """The structure, and a bias (B or 1, H or 1, n or 1, m) where the mask adds numbers to the scores.
+
+    A number of the mask closes a pair only where its weight is 0 in the kernel's own arithmetic: beside scores of 1e5,
+    -1e4 closes nothing; nor does any number where it stands in the whole row.
+    """
     n, m = q.shape[-2], k.shape[-2]
     over: Structure = Causal("start") if causal else Full()
     if mask is None:
@@ -27,7 +37,8 @@ def read_mask(mask: Tensor | None, causal: bool, q: Tensor, k: Tensor) -> tuple[
         mask = mask[:, None] if q.shape[1] == 1 else mask[None]
     mask = mask.reshape((1,) * (4 - mask.ndim) + tuple(mask.shape))
     if mask.dtype != torch.bool:
-        if not remembered((mask,), "closes pairs alone", lambda: _closes_pairs_alone(mask)):
+        highest = remembered((mask,), "closes pairs alone", lambda: _highest_closed(mask))
+        if highest is None or not (highest == -math.inf or highest <= closing(q, k, scale)):
             return over, mask.to(q.device) if mask.is_floating_point() else mask.to(q.dtype)
         found = remembered((mask,), ("structure", n, m), lambda: _structure(mask, n, m))
     else:
@@ -46,16 +57,33 @@ def _open(mask: Tensor, rows: slice) -> Tensor:
     return part if part.dtype == torch.bool else part > LOW
 
 
-def _closes_pairs_alone(mask: Tensor) -> bool:
-    """Whether an additive mask holds 0 and very low numbers only, with something open in every row."""
+def closing(q: Tensor, k: Tensor, scale: float | None = None) -> float:
+    """What added to a score makes its weight 0 beside any pair of its row that is left as it is; LOW at most.
+
+    Two scores differ by 2 scale max |q_i| max |k_j| at most. NaN, which closes nothing, where that is no number.
+    """
+    vanished = VANISHED.get(q.dtype, VANISHED_FP32)
+    if not q.numel() or not k.numel():
+        return min(LOW, vanished)
+    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+    longest = [torch.linalg.vector_norm(x.detach(), dim=-1, dtype=wide).amax().double() for x in (q, k)]
+    most = float(longest[0] * longest[1]) * abs(q.shape[-1] ** -0.5 if scale is None else scale)
+    return min(LOW, vanished - 2 * most) if math.isfinite(most) else math.nan
+
+
+def _highest_closed(mask: Tensor) -> float | None:
+    """The largest of the very low numbers of an additive mask that holds 0 and such numbers only, with something open
+    in every row; None of any other mask."""
     if not mask.is_floating_point():
-        return False
+        return None
+    highest = -math.inf
     for rows in _bands(mask):
         part = mask[..., rows, :]
-        opened = part > LOW
-        if not bool(((part == 0) == opened).all()) or not bool(opened.any(-1).all()):
-            return False
-    return True
+        opened = part == 0
+        if not bool((opened | (part <= LOW)).all()) or not bool(opened.any(-1).all()):
+            return None
+        highest = max(highest, float(part.masked_fill(opened, -math.inf).amax()) if part.numel() else -math.inf)
+    return highest
 
 
 def _structure(mask: Tensor, n: int, m: int) -> Structure:

@@ -189,10 +189,14 @@ def record_run(
     _check_text(text)
     with Record(model, keep, sites, dtype=dtype, tokenizer=tokenizer) as rec:
         ran = run(model, tokenizer, text, generate)
+        if rec.empty:
+            raise ValueError(rec.unmet())
     rec.about["name"] = Path(name).name or name
-    if not rec.maps and not rec.stats:
-        raise ValueError(f"No attention was recorded at sites that fit {sites!r}"
-                         + (f"; missed: {', '.join(rec.missed)}." if rec.missed else "."))  # fmt: skip
+    count, whole = ran.ids.shape[-1], len(tokenizer(text)["input_ids"])
+    if count < whole:
+        end = "last" if getattr(tokenizer, "truncation_side", "right") == "left" else "first"
+        rec.about["read"] = f"the {end} {count:,} of {whole:,} tokens"
+        tell(f"The text was cut at {count:,} tokens, the most that this model reads, of {whole:,}.")
     for run_ in rec.labels.runs[:1]:
         for axis in run_.get("source", [])[:1]:
             ids = tokenizer(text, truncation=True, max_length=longest(model, tokenizer))["input_ids"]
@@ -200,8 +204,6 @@ def record_run(
             if own is not None and len(own.names) == len(axis.names):  # the text as it was written, not as it was read
                 run_["source"] = [own]
                 rec.labels.put(rec.maps.items())
-            if len(ids) < len(tokenizer(text)["input_ids"]):
-                tell(f"The text was cut at {len(ids)} tokens, the most that this model reads.")
     return rec, ran
 
 

@@ -1,6 +1,7 @@
 """record: have the attention of any model, its kernel unchanged."""
 
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ..core.autocast import without_autocast
 from ..core.maps import AttentionMap, Strongest
 from ..core.seen import Seen
 from .axes import axes_of
@@ -21,7 +23,7 @@ from .gradients import Gradient, WrittenGradient
 from .heard import Heard, described
 from .kept import Keys, TopMap
 from .labels import Labels, axis_of, by_word
-from .sites import Names, Site
+from .sites import Names, Site, unmet
 from .watching import Changed, listen, stop
 
 KEEPS = ("qk", "weights", "stats", "topk")
@@ -112,14 +114,26 @@ class Record(Seen):
             self._heard = Heard(self._names.model, self._tokenizer)
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, kind: Any, *_: Any) -> None:
         stop(self)
+        if kind is None and self.glob != "*" and self.empty:
+            warnings.warn(self.unmet(), stacklevel=2)
         self._keys.clear()
         if self._heard is not None:
             self._heard.stop()
             self.labels.runs = self._heard.axes()
             self.labels.put(self.maps.items())
             self._heard = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was recorded."""
+        return not self.maps and not self.stats
+
+    def unmet(self) -> str:
+        """Why nothing was recorded, and what to type."""
+        text = f"No attention was recorded: sites={self.glob!r} fits no site; {unmet(self.glob, self._calls)}"
+        return text + (f"; missed: {', '.join(list(self.missed)[:3])}." if self.missed else ".")
 
     def label(
         self, tokens: Any = None, text: "str | Sequence[str] | None" = None, offsets: Any = None, *,
@@ -162,6 +176,10 @@ class Record(Seen):
         return None
 
     def heard(self, call: Call, changed: Changed | None, out: Any) -> None:
+        with without_autocast(call.device):  # what the record computes and keeps is the same in every context
+            self._heard_outside_autocast(call, changed, out)
+
+    def _heard_outside_autocast(self, call: Call, changed: Changed | None, out: Any) -> None:
         path = self._names.path()
         if path is None:
             return
@@ -232,6 +250,8 @@ class Record(Seen):
     def _copy(self, x: Tensor) -> Tensor:
         """A tensor of the record's own: where and as what it is kept."""
         dtype = self.dtype if x.is_floating_point() else None
+        if dtype is not None and (most := torch.finfo(dtype).max) < torch.finfo(x.dtype).max:
+            x = torch.where(x.isinf(), x, x.clamp(-most, most))  # a finite mask stays finite
         made = x.detach().to(self.device or x.device, dtype or x.dtype)
         same = made.data_ptr() == x.data_ptr() and made.numel() > 0
         return made.clone(memory_format=torch.contiguous_format) if same or not made.is_contiguous() else made
@@ -260,7 +280,7 @@ def record(
     model   an nn.Module; without one, everything that attends in this thread is heard
     keep    "qk": queries and keys, from which every weight follows exactly, O(n d)
             "weights": the weights, O(n m); "topk": the k largest of each row; "stats": entropy, peaks and mass alone
-    sites   a pattern of module paths: "encoder.layer.0.*"
+    sites   a pattern of module paths: "encoder.layer.0.*"; one that fits nothing warns, and names the nearest sites
     device, dtype   where and as what to keep it; the model's own unless told (rec.casting has the error this costs)
     grad    after a backward pass, rec.gradients has the gradient of the weights, dO V^T, also from a fused kernel
     tokenizer   names rows and columns by the text that the model is given, step by step when it generates

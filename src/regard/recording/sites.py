@@ -4,9 +4,10 @@ Hooks on the modules themselves would switch off the fast path of nn.Transformer
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from threading import local
 from typing import Any
@@ -36,6 +37,18 @@ class Site:
 
     def __str__(self) -> str:
         return self.path if self.call == 0 else f"{self.path}:{self.call}"
+
+
+def unmet(glob: str, known: Iterable[str], unread: Iterable[str] = ()) -> str:
+    """What to say of a pattern that no site fits: where attention ran, and what is near."""
+    known, unread = list(known), list(unread)
+    near = get_close_matches(glob, known, 3, 0.0)
+    text = (
+        f"attention ran at {len(known)} site{'s' * (len(known) != 1)}, the nearest of them {', '.join(map(repr, near))}"
+        if near
+        else "no attention of this model ran in the block"
+    )
+    return text + (f"; not understood: {', '.join(unread[:3])}" if unread else "")
 
 
 class Names:

@@ -3,11 +3,14 @@
 The output of a softmax is followed through casts, views, slices, masks and dropout; where it weighs something, by a
 matrix product or a product and a sum, it was attention. Weights made by exp and a division, or by a sigmoid, are
 followed too, and said to be missed: what normalises them is not known.
+
+Dropout gives other weights than those that are followed. What the model does to its own after that is done to the
+others as well, on copies: nothing is written into a tensor of the model's a second time.
 """
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +19,7 @@ from torch.nn import functional as F
 from torch.utils.weak import WeakIdKeyDictionary
 
 from .calls import Weighed, as_is
+from .inplace import memory, version, written_by
 
 if TYPE_CHECKING:
     from .watching import Watch
@@ -30,6 +34,7 @@ class Trace:
     length: int  # of the softmax's axis
     unsummed: bool = False
     value: Tensor | None = None  # what an unsummed product was made with
+    versions: tuple[int, int] = (0, 0)  # of the tensor that is followed and of `weights`, when they were made
 
 
 def _both(*names: str) -> set[Any]:
@@ -47,14 +52,16 @@ PASSES = _both(
     "flatten", "unflatten", "transpose", "permute", "squeeze", "unsqueeze", "expand", "expand_as", "masked_fill",
     "masked_fill_", "nan_to_num", "__getitem__", "mul", "__mul__", "__rmul__", "mul_", "__imul__", "div",
     "__truediv__", "div_", "where", "movedim", "swapaxes", "swapdims", "repeat_interleave", "narrow", "select",
-    "index_select", "add", "__add__", "detach",
+    "index_select", "add", "__add__", "detach", "add_", "__iadd__", "__itruediv__", "true_divide",
 )  # fmt: skip
 PASSES |= {Tensor.mT.__get__, Tensor.T.__get__}  # type: ignore[attr-defined]
-DIVIDES = _both("div", "__truediv__", "div_", "true_divide")
+DIVIDES = _both("div", "__truediv__", "div_", "__itruediv__", "true_divide")
 MULTIPLIES = _both("mul", "__mul__", "__rmul__", "multiply")
 PRODUCTS = _both("matmul", "__matmul__", "bmm", "mm", "mv", "__rmatmul__")
 EINSUM = {torch.einsum}
 SUMS = _both("sum")
+SETS = _both("__setitem__")
+UNKNOWN = (-1, -1)  # versions that no tensors have
 
 
 Turn = Callable[[Tensor], Tensor]  # the weights' own axes into (..., n, m)
@@ -74,7 +81,10 @@ class Traces:
             return out
         if not len(self.live):
             return func(*args, **kwargs)
-        found = self._found(args)
+        written, found = written_by(func, args, kwargs), self._found(args)
+        stale = found is not None and self._stale(args[found[0]], found[1])
+        if written is not None:
+            self._spare(written, func)
         if found is None:
             return func(*args, **kwargs)
         place, trace = found
@@ -84,10 +94,51 @@ class Traces:
             if func in SUMS:
                 return self._sum(watch, func, args, kwargs, trace)
             return func(*args, **kwargs)
+        apart = trace.weights is not args[place]
+        before = written.detach().clone() if apart and written is not None and place else None
         out = func(*args, **kwargs)
-        if isinstance(out, Tensor) and out.is_floating_point():
-            self._carry(func, args, kwargs, place, trace, out)
+        if func in SETS:
+            if apart and not place:
+                self._set(args, trace)
+        elif isinstance(out, Tensor) and out.is_floating_point():
+            self._carry(func, args, kwargs, place, trace, out, before)
+            if stale and out in self.live:
+                self.live[out].versions = UNKNOWN
         return out
+
+    def _note(self, out: Tensor, trace: Trace) -> None:
+        trace.versions = version(out), version(trace.weights)
+        self.live[out] = trace
+
+    def _spare(self, written: Tensor, func: Any) -> None:
+        """A function is about to write: weights that lie there, and are followed elsewhere, are copied before; of what
+        lies there and is followed by other weights, only the very tensor of a function that is followed stays known."""
+        there = memory(written)
+        if there is None:
+            return
+        drops, follows = func in DROPOUT, func in DROPOUT or func in PASSES or func in SETS
+        for x, trace in list(self.live.items()):
+            here, apart = memory(x) == there, memory(trace.weights) != there
+            if not apart and (drops or not here):
+                trace.weights = trace.weights.detach().clone()
+                trace.versions = trace.versions[0], version(trace.weights)
+            if here and (apart or drops) and not (follows and x is written):
+                trace.versions = UNKNOWN
+
+    def _set(self, args: tuple[Any, ...], trace: Trace) -> None:
+        """weights[index] = value"""
+        target, index, value = args
+        other = self.live.get(value) if isinstance(value, Tensor) else None
+        with torch.no_grad():
+            weights = trace.weights.detach().clone()
+            weights[index] = value if other is None else other.weights
+        self._note(target, replace(trace, weights=weights))
+
+    def _stale(self, x: Any, trace: Trace) -> bool:
+        """Whether the model wrote into the weights it goes on with in a way that was not followed."""
+        if not isinstance(x, Tensor) or trace.weights is x or memory(x) == memory(trace.weights):
+            return False
+        return trace.versions != (version(x), version(trace.weights))
 
     def _start(self, out: Any, how: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not isinstance(out, Tensor) or out.ndim < 2 or not out.is_floating_point():
@@ -96,7 +147,7 @@ class Traces:
         if how == "softmax":
             axis = kwargs.get("dim", args[1] if len(args) > 1 and isinstance(args[1], int) else -1)
             axis = -1 if axis is None else axis
-        self.live[out] = Trace(out, how, out.shape[axis])
+        self._note(out, Trace(out, how, out.shape[axis]))
 
     def _found(self, args: tuple[Any, ...]) -> "tuple[int, Trace] | None":
         for place, x in enumerate(args):
@@ -111,11 +162,12 @@ class Traces:
         return None
 
     def _carry(
-        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int, trace: Trace, out: Tensor
-    ) -> None:
-        """The trace goes on where a function leaves weights weights."""
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int, trace: Trace, out: Tensor,
+        before: Tensor | None,
+    ) -> None:  # fmt: skip
+        """The trace goes on where a function leaves weights weights; `before` is what it wrote them into."""
         if func in DROPOUT:
-            self.live[out] = Trace(trace.weights, trace.how, trace.length)
+            self._note(out, Trace(trace.weights, trace.how, trace.length))
             return
         if func not in PASSES:
             return
@@ -125,12 +177,11 @@ class Traces:
             other = args[1 - place]
             if x.ndim and x.shape[-1] == 1 and other.shape[-1:] != (1,):  # (..., m, 1) * (..., m, d), to be summed
                 weights = trace.weights.squeeze(-1)
-                self.live[out] = Trace(weights, trace.how, trace.length, unsummed=True, value=other)
+                self._note(out, Trace(weights, trace.how, trace.length, unsummed=True, value=other))
                 return
         how = "exp and a division" if trace.how == "exp" and func in DIVIDES else trace.how
-        with torch.no_grad():
-            before = out if same else func(*args[:place], trace.weights, *args[place + 1 :], **kwargs)
-        self.live[out] = Trace(before, how, trace.length)
+        weights = out if same else _again(func, args, kwargs, place, trace.weights, before)
+        self._note(out, Trace(weights, how, trace.length))
 
     def _weigh(
         self, watch: "Watch", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int, trace: Trace
@@ -138,6 +189,9 @@ class Traces:
         """A product: the weights' last axis meets the values' first."""
         read = _einsum(args, trace, self.live) if func in EINSUM else _product(func, args, place, trace)
         if read is None:
+            return func(*args, **kwargs)
+        if self._stale(_given(args, self.live), trace):
+            watch.miss("softmax, dropout and a change in place")
             return func(*args, **kwargs)
         turn, value, rebuild = read
         weights = turn(trace.weights)
@@ -164,6 +218,9 @@ class Traces:
             if trace.how != "exp":
                 watch.miss(f"{trace.how}, a product and a sum")
             return func(*args, **kwargs)
+        if self._stale(args[0], trace):
+            watch.miss("softmax, a product changed in place and a sum")
+            return func(*args, **kwargs)
         call = _weighed(weights.unsqueeze(-2) if weights.ndim < 3 else weights, watch.heads)
         call.kernel = "softmax, a product and a sum"
 
@@ -172,6 +229,19 @@ class Traces:
         call.v = value
         call.give = lambda w: func(w.reshape(weights.shape).unsqueeze(-1).to(value.dtype) * value, *args[1:], **kwargs)
         return watch.ran(call, lambda: func(*args, **kwargs))
+
+
+@torch.no_grad()
+def _again(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int, weights: Tensor, before: Tensor | None
+) -> Tensor:
+    """What a function makes of the weights from before dropout; all that it writes into is a copy."""
+    given = [*args]
+    given[place] = weights
+    if "out" not in kwargs and written_by(func, args, kwargs) is not None:
+        given[0] = weights.detach().clone() if before is None else before
+    made: Tensor = func(*given, **{name: x for name, x in kwargs.items() if name != "out"})
+    return made
 
 
 def _given(args: tuple[Any, ...], live: Any) -> Tensor:

@@ -31,7 +31,8 @@ def facts(rec: Record) -> str:
     sites = {name.rpartition(":")[0] if name.rpartition(":")[2].isdigit() else name for name in rec.maps}
     missed = sum(rec.missed.values())
     parts = [rec.about.get("class", ""), f"{rec.about.get('parameters', 0):,} parameters", f"{len(sites)} sites",
-             "nothing missed" if not missed else f"{missed} missed"]  # fmt: skip
+             "nothing missed" if not missed else f"{missed} missed",
+             f"read {rec.about['read']}" if rec.about.get("read") else ""]  # fmt: skip
     return " · ".join(str(part) for part in parts if part)
 
 

@@ -221,3 +221,37 @@ def one_run(one: Live):
     from regard.recording.models import run as ran
 
     return ran(one.model, one.tokenizer, TEXT)
+
+
+def test_a_text_that_is_cut_is_said_so_in_the_terminal_the_answer_and_the_record(caplog):
+    from regard.views.server.cuts import View
+
+    one = live()  # reads 12 tokens
+    long = " ".join(["a cat sat."] * 6)  # 6 * 4 and [CLS], [SEP]
+    before, after = one.read(long, (Change(token=2),), job())
+    sentence = "The text was cut at 12 tokens, the most that this model reads, of 26."
+    assert before.notes == (sentence,)
+    assert [record.message for record in caplog.records] == [sentence], "once, though it ran twice"
+    for reading in (before, after):
+        assert reading.rec.about["read"] == "the first 12 of 26 tokens"
+        assert View(reading.rec, "small").about()["facts"].endswith("read the first 12 of 26 tokens")
+
+
+def test_a_text_that_fits_is_read_without_a_word(caplog):
+    before, _ = live().read(TEXT, (), job())
+    assert not before.notes and not caplog.records and "read" not in before.rec.about
+
+
+def test_the_answer_of_the_server_has_the_sentence(tmp_path):
+    from regard.views.server.desk import Desk
+
+    desk = Desk(tmp_path)
+    try:
+        desk.live = live()
+        desk.loading = desk.jobs.ask("model", ("load",), "Loading", lambda _: {})
+        made = desk.read(" ".join(["a cat sat."] * 6), ())
+        made._ended.result(30)
+        assert made.state == "done" and made.result["notes"] == made.notes
+        assert "cut at 12 tokens, the most that this model reads, of 26" in made.notes[0]
+    finally:
+        desk.close()

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...core.autocast import without_autocast
 from ...core.maps import AttentionMap
 from ...core.stored_maps import StoredMap
 from ..record import Maps
@@ -68,7 +69,8 @@ def relevance(
     part = part_of(layers, part)
     if part != "cross":
         return Walk([layer for layer in weighted if layer.kind == part], part, lambda x, w: (x, x @ w))
-    return _across(weighted)
+    with without_autocast(weighted[0].map.none().device):
+        return _across(weighted)
 
 
 @torch.no_grad()

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...core.autocast import without_autocast
 from ...core.maps import AttentionMap
 from .combined import mean_of_heads
 from .layers import Layer, layers_of, part_of
@@ -53,7 +54,8 @@ class Walk(AttentionMap):
                 continue
             stays, moves = [], at[side].new_zeros((*at[side].shape[:-1], amap.m))
             for line, w in amap.bands():
-                stay, move = self.pass_on(at[side][..., line], w.to(dtype))
+                with without_autocast(some.device):
+                    stay, move = self.pass_on(at[side][..., line], w.to(dtype))
                 stays.append(stay)
                 moves += move
             stayed = torch.cat(stays, -1)

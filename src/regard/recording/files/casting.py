@@ -48,4 +48,6 @@ def some_rows(amap: AttentionMap, rows: Tensor) -> Tensor:
     problem = amap.problem
     block = dense_block(problem, amap.slab, rows.to(problem.device), slice(0, amap.m))
     s = evaluate.scores(problem, block)
-    return evaluate.weights(problem, block, s, evaluate.row_state(problem, block, s))
+    peak = evaluate.peak_of(problem, block, s) if problem.align.shift_invariant else torch.zeros_like(s[..., 0])
+    s = s - peak[..., None]
+    return evaluate.weights(problem, block, s, evaluate.row_state(problem, block, s, peak))

@@ -23,6 +23,9 @@ def check_map(file: RecordFile, form: Form) -> tuple[tuple[int, ...], int, int]:
         if type(m) is not int or not 0 <= m <= wide or d == 0 or hk == 0 or h % hk:
             file._refuse(f"a map has {str(m)[:40]} keys of {(b, hk, wide, d)} for queries {(b, h, n, d)}")
         check(file, form.get("tau"), ("F32", "F64"), (b, h, n))
+        if "peak" in form or "log_sum" in form:
+            for part in ("peak", "log_sum"):
+                check(file, form.get(part), ("F32", "F64"), (b, h, n))
         for number in ("scale", "cap"):
             if number == "scale" or number in form:
                 check_number(file, form.get(number))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ...core.alignments import RowState
-from ...core.lazy_maps import LazyMap
+from ...core.lazy_maps import LazyMap, RowsApart
 from ...core.maps import AttentionMap, Strongest
 from ...core.stored_maps import StoredMap
 from ...core.structures import Structure
@@ -134,6 +134,9 @@ def _scored_from(file: RecordFile, form: Form) -> AttentionMap:
     amap = call.map()
     assert isinstance(amap, LazyMap)
     amap._state = RowState(tau.flatten(0, 1))
+    if "peak" in form:
+        peak, log_sum = (tensor(file, form[part]).flatten(0, 1) for part in ("peak", "log_sum"))
+        amap._apart = (RowsApart(peak, RowState(log_sum)),)
     return amap
 
 

@@ -135,6 +135,11 @@ def _scored_form(
     form: Form = {"kind": "scored", "scale": call.scale, "q": table.add(f"{name}.q", call.q),
                   "k": _keys(amap.site or name, call.k, table, name, later), "m": m,
                   "tau": table.add(f"{name}.tau", amap.state.tau.detach().reshape(*amap.lead, n))}  # fmt: skip
+    if amap.apart is not None:  # tau is too large to hold the logarithm of a sum beside it
+        form["peak"], form["log_sum"] = (
+            table.add(f"{name}.{part}", x.detach().reshape(*amap.lead, n))
+            for part, x in (("peak", amap.apart.peak), ("log_sum", amap.apart.state.tau))
+        )
     if call.cap is not None:
         form["cap"] = call.cap
     if call.sink is not None:

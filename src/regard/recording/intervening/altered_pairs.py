@@ -4,6 +4,7 @@
 weights that were put in, `Nothing` is a head that is gone.
 """
 
+import math
 from copy import copy as shallow
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,6 +22,7 @@ from ...core.scores import Modified, PairBias, Score
 from ...core.structures import Structure
 from ..calls import Scored, Weighed
 from ..copies import copied
+from ..masks import LOW, closing
 from .altered import Altered, Copy, joined
 from .rows import AsItIs, Open, allowed, closed
 
@@ -87,11 +89,16 @@ class Scores(OnPairs):
     def open_pairs(self) -> Structure:
         """The structure, less what a bias or a score function closes."""
         call = self.call
-        closing: list[Any] = [] if call.bias is None else [PairBias(call.bias.detach())]
-        closing += call.modifiers
+        biases = [] if call.bias is None else [call.bias]
         if self.plan is not None and isinstance(self.plan.score, Modified):
-            closing += [part for part in self.plan.score.pointwise() if isinstance(part, PairBias)]
-        return self.over & Open(tuple(closing)) if closing else self.over
+            biases += [part.bias for part in self.plan.score.pointwise() if isinstance(part, PairBias)]
+        beside: list[Any] = []
+        for bias in biases:  # a number that stands in the whole row closes none of its pairs
+            beside += [PairBias(bias.detach()), PairBias(-bias.detach().amax(-1, keepdim=True))]
+        low = LOW if call.bias is None else closing(call.q, call.k, call.scale)
+        low = LOW if math.isnan(low) else low
+        beside += call.modifiers
+        return self.over & Open(tuple(beside), low) if beside else self.over
 
     @cached_property
     def attended(self) -> Attended:

@@ -3,7 +3,6 @@
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -14,7 +13,7 @@ from ...core.errors import Refused
 from ...core.structures import Full
 from ..calls import Scored, Weighed
 from ..edges import Edged
-from ..sites import Names, Site
+from ..sites import Names, Site, unmet
 from ..watching import Changed, listen, stop
 from .altered import Altered
 from .altered_edges import OnEdges
@@ -104,14 +103,7 @@ class Intervene:
         for glob in self.interventions:
             if glob in self._met:
                 continue
-            known = list(self._calls)
-            near = get_close_matches(glob, known, 3, 0.0)
-            if near:
-                text = f"attention ran at {len(known)} sites, the nearest of them {', '.join(map(repr, near))}"
-            else:
-                text = "no attention of this model ran in the block"
-            if self._unread:
-                text += f"; not understood: {', '.join(list(self._unread)[:3])}"
+            text = unmet(glob, self._calls, self._unread)
             warnings.warn(f"intervene: {glob!r} fits no site, so nothing was changed there; {text}.", stacklevel=3)
 
 

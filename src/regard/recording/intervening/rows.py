@@ -47,16 +47,17 @@ class AsItIs(Modifier):
 
 @dataclass(frozen=True, eq=False)
 class Open(Structure):
-    """Pairs that modifiers leave open: a score of 0 does not become a very low number."""
+    """Pairs that modifiers leave open: a score of 0 does not become a very low number, `low` at most."""
 
     modifiers: tuple[Any, ...]
+    low: float = LOW
 
     def allowed(self, tile: Tile) -> Tensor | None:
         shape = torch.broadcast_shapes(tile.batch.shape, tile.query.shape, tile.key.shape)
         s = torch.zeros(shape, device=tile.key.device)
         for modifier in self.modifiers:
             s = modifier(s, tile)
-        return s > LOW
+        return s > self.low
 
 
 @dataclass(frozen=True, eq=False)

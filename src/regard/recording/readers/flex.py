@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch._higher_order_ops.flex_attention import flex_attention as flex_operator
 
+from ...core.autocast import as_autocast
 from ...core.errors import Refused
 from ...core.scores import Modifier
 from ...core.structures import Structure
@@ -48,7 +49,8 @@ def read(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: 
     names = ("query", "key", "value", "score_mod", "block_mask", "scale", "kernel_options")
     given = dict(zip(names, args, strict=False)) | kwargs
     score_mod, mask_mod = given["score_mod"], given["block_mask"][-1]
-    call = Scored(given["query"], given["key"], given["value"], float(given["scale"]), kernel="flex_attention")
+    q, k, v = as_autocast(given["query"], given["key"], given["value"])
+    call = Scored(q, k, v, float(given["scale"]), kernel="flex_attention")
     if getattr(mask_mod, "__name__", "") not in IDENTITY:
         call.over = FlexMask(mask_mod)
     if getattr(score_mod, "__name__", "") not in IDENTITY:

@@ -87,6 +87,10 @@ class OwnEdges(Edged):
     def heads(self) -> int:
         return self.plan.heads
 
+    @property
+    def device(self) -> torch.device:
+        return self.plan.q.device
+
     @cached_property
     def graph(self) -> Graph:  # type: ignore[override]
         found = self.made.map.graph  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ...core.autocast import as_autocast
 from ..calls import read_call
 from ..watching import Watch, named_readers, readers
 
@@ -20,7 +21,8 @@ def _call(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
-    return read_call(query, key, value, attn_mask, is_causal, scale)
+    q, k, v, mask = as_autocast(query, key, value, attn_mask)
+    return read_call(q, k, v, mask, is_causal, scale)
 
 
 def read_kernel(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

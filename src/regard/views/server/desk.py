@@ -112,7 +112,7 @@ class Desk:
                 View(before.rec, self.live.name) if after is None else View(after.rec, self.live.name, None, before.rec)
             )
             return {"seen": self._look(shown), "told": told(before.said, None if after is None else after.said),
-                    "tokens": read_by(before.rec)}  # fmt: skip
+                    "tokens": read_by(before.rec), "notes": list(before.notes)}  # fmt: skip
 
         if self.loading is None:
             raise ValueError("No model was loaded: start with regard serve --model minilm.")

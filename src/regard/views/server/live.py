@@ -1,5 +1,6 @@
 """A model that reads what is typed, as it is and with some of its attention changed."""
 
+import logging
 import re
 import threading
 from collections import OrderedDict
@@ -20,6 +21,8 @@ from ...recording.record import Record
 from ..bundle import joined
 from .jobs import Job
 from .said import Said, said
+
+log = logging.getLogger("regard.serve")
 
 KEPT = 12  # readings
 CHANGES = 64  # at a time
@@ -67,6 +70,8 @@ class Live:
             notes: list[str] = []
             if plain is None:
                 rec, ran = record_run(self.model, self.tokenizer, text, self.name, tell=notes.append)
+                for note in notes:
+                    log.warning(note)  # in the terminal, as on the page
             else:
                 with intervene(self.model, placed(changes, plain)):
                     rec, ran = record_run(self.model, self.tokenizer, text, self.name, tell=notes.append)
