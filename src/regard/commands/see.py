@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import text as styled
 from rich.console import Console
-from rich.markup import escape
 
-from .telling import check_place, extra, given, told
+from .telling import check_place, console, extra, given, told
 
 if TYPE_CHECKING:
     from regard import Record
@@ -62,13 +62,13 @@ def record(
 
     Example:  regard record minilm "Attention, looked at." -o run.regard
     """
-    console = Console(stderr=True)
+    shown = console(stderr=True)
     check_place(out)
     with extra("models"), told():
         from regard.views.terminal import progress, summary
 
-        rec = _recorded(console, model, given(text, file), keep.value, dtype.value, sites, generate, trust_remote_code)
-        with progress(console, "Row states") as step:
+        rec = _recorded(shown, model, given(text, file), keep.value, dtype.value, sites, generate, trust_remote_code)
+        with progress(shown, "Row states") as step:
             path = rec.save(out, step)
         summary(path, Console())
 
@@ -116,18 +116,18 @@ def look(
     Example:  regard look minilm "The cat sat on the mat because it was tired."
     Example:  regard look minilm "John loves Mary." --beside "Mary loves John."
     """
-    console = Console(stderr=True)
+    shown = console(stderr=True)
     check_place(out)
     with extra("models"), told():
         from regard.views.page import html_of, write
         from regard.views.terminal import progress
 
         def read(what: str) -> "Record":
-            return _recorded(console, model, what, "qk", "model", sites, generate, trust_remote_code)
+            return _recorded(shown, model, what, "qk", "model", sites, generate, trust_remote_code)
 
         rec = read(given(text, file))
         other = None if beside is None else read(beside)
-        with progress(console, "Drawing") as step:
+        with progress(shown, "Drawing") as step:
             title = str(rec.about.get("name", model))
             made = html_of(rec, title=title, beside=other, names=("first", "second"), progress=step)
         typer.echo(write(made, out).resolve())
@@ -148,16 +148,16 @@ def serve(
 
     Example:  regard serve run.regard --model minilm
     """
-    console = Console(stderr=True)
+    shown = console(stderr=True)
     with extra("views"), told(), _without_bars() if model is not None else nullcontext():
         from regard.views.server.running import serve as run
 
         def tell(sentence: str) -> None:
             if sentence.startswith("http"):
-                console.print("[bold]Regard is here[/bold] (Ctrl-C ends it):")
+                shown.print("Regard is here (Ctrl-C ends it):", style="bold")
                 typer.echo(sentence)
             else:
-                console.print(f"[yellow]{escape(sentence)}[/yellow]", highlight=False)
+                shown.print(sentence, style="yellow")
 
         run(
             records or [],
@@ -172,26 +172,26 @@ def serve(
 
 
 def _recorded(
-    console: Console, model: str, text: str, keep: str, dtype: str, sites: str, generate: int, trust: bool
+    shown: Console, model: str, text: str, keep: str, dtype: str, sites: str, generate: int, trust: bool
 ) -> "Record":
     """A model run on a text; what takes long is said while it lasts."""
     import torch
 
     from regard.recording.models import record_text
 
-    with _without_bars(), console.status("Loading ...") as status:
+    with _without_bars(), shown.status("Loading ...") as status:
 
         def tell(sentence: str) -> None:
             if sentence.endswith("..."):
-                status.update(escape(sentence))
+                status.update(styled.Text(sentence))
             else:
-                console.print(f"[yellow]{escape(sentence)}[/yellow]")
+                shown.print(sentence, style="yellow")
 
         kept = None if dtype == "model" else getattr(torch, dtype)
         rec = record_text(model, text, keep, kept, sites, generate, trust, tell)
     if rec.missed:
         said = ", ".join(f"{name} ({count})" for name, count in rec.missed.items())
-        console.print(f"[yellow]Missed: {escape(said)}[/yellow]")
+        shown.print(f"Missed: {said}", style="yellow")
     return rec
 
 

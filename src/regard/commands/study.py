@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from .listing import Listing
-from .telling import extra, going_on, stop, told
+from .telling import console, extra, going_on, stop, told
 
 if TYPE_CHECKING:
     from regard.studies import Results, Study
@@ -86,12 +85,12 @@ def _run(study: "Study", out: Path | None, store: str | None, workers: int | Non
 
     from .watching import watched
 
-    console = Console(stderr=True)
+    shown = console(stderr=True)
     folder = out or folder_for(study.name)
     if not quiet:
-        console.print(_foretold(study), highlight=False, soft_wrap=True)
+        shown.print(_foretold(study), soft_wrap=True)
     slots = workers or max(1, cores() // study.threads)
-    with going_on(), watched(console, study.name, len(study.jobs()), slots, quiet) as watch:
+    with going_on(), watched(shown, study.name, len(study.jobs()), slots, quiet) as watch:
         found = run_study(study, folder, store=store, workers=workers, engine=engine, address=address, watch=watch,
                           again=again)  # fmt: skip
     _show(found, json)
@@ -122,15 +121,15 @@ def status(study: What, out: Out = None, store: Kept = None, json: Json = False)
         typer.echo(writing.dumps({"study": found.name, "cancelled": cancelled, "trials": counts, "running": rows,
                                   "failed": errors}, indent=1))  # fmt: skip
         return
-    console = Console()
+    shown = console()
     said = ", ".join(f"{count} {name}" for name, count in counts.items())
-    console.print(f"{found.name}: {said}{'; cancelled' if cancelled else ''}", highlight=False)
+    shown.print(f"{found.name}: {said}{'; cancelled' if cancelled else ''}")
     for one in running:
         far = f"{100 * (one.share or 0):.0f} %" + (f", {one.note}" if one.note else "")
-        console.print(f"  {one.task}: {one.variant}, seed {one.seed}: {far} ({one.running or 0:.0f} s, "
-                      f"{called(one.worker or '')})", highlight=False, soft_wrap=True)  # fmt: skip
+        shown.print(f"  {one.task}: {one.variant}, seed {one.seed}: {far} ({one.running or 0:.0f} s, "
+                    f"{called(one.worker or '')})", soft_wrap=True)  # fmt: skip
     for one, error in failed:
-        console.print(f"  {one.task}: {one.variant}, seed {one.seed} failed: {error}", highlight=False)
+        shown.print(f"  {one.task}: {one.variant}, seed {one.seed} failed: {error}", soft_wrap=True)
 
 
 @app.command()
@@ -203,7 +202,7 @@ def cancel(study: What, out: Out = None, store: Kept = None) -> None:
         found, kept, _ = _open(study, out, store)
         kept.cancel(found.name)
         kept.close()
-        Console().print(f"{found.name} is cancelled; its runners stop within seconds.", highlight=False)
+        console().print(f"{found.name} is cancelled; its runners stop within seconds.")
 
 
 def _open(what: Path, out: Path | None, store: str | None) -> "tuple[Study, Store, Path]":
@@ -251,8 +250,8 @@ def _show(results: "Results", json: bool) -> None:
     if json:
         typer.echo(results.to_json(1))
         return
-    console = paper()
-    for one in sentences(results, console.width):
-        console.print(one, highlight=False, soft_wrap=isinstance(one, str))
+    shown = paper()
+    for one in sentences(results, shown.width):
+        shown.print(one, soft_wrap=isinstance(one, str))
         if not isinstance(one, str):
-            console.print()
+            shown.print()
