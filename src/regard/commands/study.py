@@ -111,13 +111,14 @@ def status(study: What, out: Out = None, store: Kept = None, json: Json = False)
         found, kept, _ = _open(study, out, store)
         counts = kept.counts(found.name)
         running = kept.trials(found.name, ("running",))
-        failed = [(one, why(kept, one)) for one in kept.trials(found.name, ("failed",))]
+        failed = [(one, why(kept, one), kept.ends(one.id)) for one in kept.trials(found.name, ("failed",))]
         cancelled = kept.cancelled(found.name)
         kept.close()
     if json:
         rows = [{"task": one.task, "variant": one.variant, "seed": one.seed, "share": one.share, "note": one.note,
                  "worker": one.worker} for one in running]  # fmt: skip
-        errors = [{"task": one.task, "variant": one.variant, "seed": one.seed, "error": said} for one, said in failed]
+        errors = [{"task": one.task, "variant": one.variant, "seed": one.seed, "error": said, "ends": ends}
+                  for one, said, ends in failed]  # fmt: skip
         typer.echo(writing.dumps({"study": found.name, "cancelled": cancelled, "trials": counts, "running": rows,
                                   "failed": errors}, indent=1))  # fmt: skip
         return
@@ -128,8 +129,10 @@ def status(study: What, out: Out = None, store: Kept = None, json: Json = False)
         far = f"{100 * (one.share or 0):.0f} %" + (f", {one.note}" if one.note else "")
         shown.print(f"  {one.task}: {one.variant}, seed {one.seed}: {far} ({one.running or 0:.0f} s, "
                     f"{called(one.worker or '')})", soft_wrap=True)  # fmt: skip
-    for one, error in failed:
+    for one, error, _ in failed:
         shown.print(f"  {one.task}: {one.variant}, seed {one.seed} failed: {error}", soft_wrap=True)
+    if failed:
+        shown.print(f"`regard study resume {study} --failed` tries again what has failed.", soft_wrap=True)
 
 
 @app.command()
@@ -210,9 +213,10 @@ def _open(what: Path, out: Path | None, store: str | None) -> "tuple[Study, Stor
     from regard.studies import Study
     from regard.studies.running import folder_for, store_of
 
+    modules = ""
     if what.is_file():
-        name, folder = Study.read(what).name, out
-        folder = folder or folder_for(name)
+        read = Study.read(what)
+        name, folder, modules = read.name, out or folder_for(read.name), read.modules
     elif store is None:
         name, folder = "", out or what
     else:
@@ -220,10 +224,13 @@ def _open(what: Path, out: Path | None, store: str | None) -> "tuple[Study, Stor
     kept = store_of(folder, store, patience=10.0)
     names = kept.names()
     if not name:
+        if not names:
+            raise ValueError(f"The store {kept.name} has no study yet: start one with `regard study run FILE`.")
         if len(names) != 1:
             raise ValueError(f"The store in {folder} has the studies {', '.join(names)}: give the TOML file of one.")
         name = names[0]
-    return Study.model_validate(kept.specification(name)), kept, folder
+    found = Study.model_validate(kept.specification(name))
+    return found if not modules else found.model_copy(update={"modules": modules}), kept, folder
 
 
 def _foretold(study: "Study") -> str:
