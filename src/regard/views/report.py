@@ -11,7 +11,7 @@ from markupsafe import Markup
 from ..judging.battery import Judged
 from ..judging.evidence import Evidence, Grid, Histogram, Plot, Texts
 from ..judging.finding import Finding
-from ..judging.report import Report, compared, standing
+from ..judging.report import Report, compared, standing, verdicts
 from ..judging.report import beside as told
 from .charts import chart
 from .filling import fill
@@ -55,10 +55,10 @@ def section(test: Judged) -> Markup:
 
 
 def row(one: Finding) -> dict[str, Any]:
-    """A finding as a table shows it: the verdict on each baseline is that of `Finding.against`."""
-    beside = []
+    """A finding as a table shows it: the verdict on each baseline is that of `verdicts`, as on the first page."""
+    beside, known = [], verdicts(one)
     for name, value in one.baselines.items():
-        beside.append({"name": name, "value": number(value), "how": one.against(name).replace(" ", "-"),
+        beside.append({"name": name, "value": number(value), "how": known[name].replace(" ", "-"),
                        "says": compared(one, name)})  # fmt: skip
     main, verdict = standing(one)
     shown = next((x | {"says": told(one), "how": verdict.replace(" ", "-")} for x in beside if x["name"] == main), None)
