@@ -80,6 +80,9 @@ def judge(
                          about={"model": name, "data": Path(data).name or "its own test part"})  # fmt: skip
             tell("drawing")
             report.save(out)
+        if report.caution:
+            goes_on = f" `{adapter.remedy}` goes on with it; then judge again." if adapter.remedy else ""
+            console(stderr=True).print(f"Half-trained. {report.caution}{goes_on}", style="yellow", soft_wrap=True)
         if json:
             typer.echo(report.json())
             return

@@ -20,7 +20,8 @@ PAGE, FINDINGS, RATIONALES = "report.html", "report.json", "eraser.jsonl"  # the
 class Report:
     """What came of a battery of tests on one model and its data.
 
-    about    what was judged and how: model, data, hashes, seed, look, removal, versions. No times, no places
+    about    what was judged and how: model, data, hashes, seed, look, removal, versions; "caution" where the model was
+             not trained to its end. No times, no places
     tests    by name what each test found, or why it was left out, in the order of the battery
     rows     of each instance what ERASER's benchmark reads: rationale, classes, scores without it and with it alone
 
@@ -34,6 +35,11 @@ class Report:
     @property
     def findings(self) -> list[Finding]:
         return [one for test in self.tests for one in test.findings]
+
+    @property
+    def caution(self) -> str:
+        """What is to be known before anything is believed: that training was stopped halfway."""
+        return str(self.about.get("caution", ""))
 
     @property
     def left_out(self) -> dict[str, str]:
@@ -96,7 +102,7 @@ class Report:
         return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in self.rows)
 
     def __str__(self) -> str:
-        lines = []
+        lines = [self.caution] if self.caution else []
         for test in self.tests:
             lines.append(f"{test.name}: {test.left_out or test.asks}")
             lines += [f"  {one}" for one in test.findings[: test.first]]

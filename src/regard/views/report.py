@@ -40,8 +40,8 @@ def report_page(report: Report) -> str:
     said = [(kind, counts[kind], words) for kind, _, words in GROUPS]
     model = report.about.get("model") or report.about["model class"]
     body = fill(
-        "report.html", about=report.about, data=report.about.get("data"), model=model, groups=groups, counts=said,
-        left_out=report.left_out, ran=[test for test in report.tests if not test.left_out],
+        "report.html", about=report.about, caution=report.caution, data=report.about.get("data"), model=model,
+        groups=groups, counts=said, left_out=report.left_out, ran=[test for test in report.tests if not test.left_out],
         sections=[section(test) for test in report.tests], tests=report.tests,
     )  # fmt: skip
     return framed(f"Judged: {model}", body, style=fill("report.css"), facts=_facts(report), how="How it was judged")
