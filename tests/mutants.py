@@ -256,7 +256,7 @@ MUTANTS = [
            "mine = trials.update().where(trials.c.id == claim.trial,",
            "tests/studies/test_store.py -k silent"),
     Mutant("a failed trial is tried for ever", "studies/store.py",
-           'status = "failed" if most is not None and before >= most else "waiting"', 'status = "waiting"',
+           'status = "failed" if most is not None and counts[outcome] >= most else "waiting"', 'status = "waiting"',
            "tests/studies/test_store.py -k 'error_is_kept or takes_every'"),
     Mutant("a runner ends while a trial waits", "studies/runner.py",
            'if not (counts["running"] or counts["waiting"]):', 'if not counts["running"]:',

@@ -120,7 +120,7 @@ def test_look_sets_another_text_beside(folder, tmp_path):
         (("look", "{folder}", "a cat", "-o", "{folder}"), "is a folder; name a file"),
         (("record", "{folder}", "--file", "nowhere.txt"), "nowhere.txt"),
         (("info", "nowhere.regard"), "nowhere.regard"),
-        (("info", "{folder}/config.json"), "cannot be read as a record"),
+        (("info", "{folder}/config.json"), "is no record: it is a JSON text"),
     ],
 )
 def test_what_can_be_put_right_is_said_in_a_sentence(folder, arguments, says):
@@ -172,3 +172,31 @@ def test_show_draws_all_heads_one_head_or_one_row(tmp_path, monkeypatch):
                         (["--item", "1"], "this batch has 1 items")):  # fmt: skip
         result = call("show", file, *wrong)
         assert result.exit_code == 1 and said in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(("name", "content", "says"), [
+    ("page.html", "<html></html>", "a page: open it in a browser"),
+    ("page", "<!DOCTYPE html>\n<p>", "a page: open it in a browser"),
+    ("study.toml", "name = 'x'\n", "`regard study run`"),
+    ("store.sqlite", "SQLite format 3\0", "`regard study status FOLDER`"),
+    ("last.safetensors", "x" * 99, "`regard judge` takes the folder"),
+    ("notes", "Attention, looked at.", "it is a text"),
+    ("[bold].zip", "PK", "a zip archive"),
+    ("runs", None, "a folder."),
+])  # fmt: skip
+@pytest.mark.parametrize("command", ["info", "show"])
+def test_a_file_that_is_no_record_is_told_with_what_it_is_and_what_to_type(command, name, content, says, tmp_path):
+    path = tmp_path / "folder" / name
+    path.parent.mkdir()
+    path.mkdir() if content is None else path.write_text(content)
+    said = call(command, str(path))
+    assert said.exit_code == 1 and said.exception.__class__ is SystemExit
+    told = said.output.replace("\n", "")
+    assert f"{path} is no record: " in told and says in told and "regard record minilm" in told
+    assert "header" not in told
+
+
+def test_a_record_that_is_damaged_or_not_there_is_told_as_such(tmp_path):
+    (tmp_path / "run.regard").write_bytes(bytes(range(200, 255)))
+    assert "cannot be read as a record" in call("info", str(tmp_path / "run.regard")).output
+    assert f"-o {tmp_path / 'none.regard'}" in call("info", str(tmp_path / "none.regard")).output.replace("\n", "")

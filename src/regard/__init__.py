@@ -1,7 +1,15 @@
 """Regard builds, runs, sees and judges attention: any score, any alignment, any structure, in PyTorch."""
 
+import sys as _sys
 from importlib import import_module as _import_module
+from os.path import basename as _basename
 from typing import TYPE_CHECKING
+
+if _sys.argv[:1] == ["-m"] or _basename("".join(_sys.argv[:1])).startswith("regard"):
+    from .commands import starting as _starting  # this may be the command: then it has to be before torch
+
+    _starting.forget_current_folder()
+    _starting.end_on_interrupt()
 
 from . import alignments, scores
 from . import backends as _backends  # noqa: F401 enlists them

@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from .commands import bench, claims, judge, people, reproduce, see, study, tasks, taxonomy
+from .commands import bench, claims, judge, people, reproduce, see, starting, study, tasks, taxonomy
 from .commands.listing import Listing
-from .commands.telling import extra, stop
+from .commands.telling import Command, console, extra, stop
 
-app = typer.Typer(
+starting.end_on_interrupt()  # until a command begins: see Command
+
+app = Command(
     cls=Listing,
     help="Build, run, see and judge attention. Each command tells more with --help.",
     epilog="Examples:  regard demo  ·  regard look minilm 'Some text.'  ·  regard taxonomy",
@@ -46,16 +47,16 @@ def demo(
 
     Example:  regard demo --out /tmp/regard-demo
     """
-    console = Console()
+    shown = console()
     with extra("demo"):
         from regard.demo import records, run
     try:
-        page = run(out, seeds=seeds, epochs=epochs, console=console)
+        page = run(out, seeds=seeds, epochs=epochs, console=shown)
     except OSError as problem:
         stop(str(problem))
-    console.print("[bold]Open this page:[/bold]")
+    shown.print("Open this page:", style="bold")
     typer.echo(page.resolve())
-    console.print("[bold]Look at what was recorded, and change it:[/bold]")
+    shown.print("Look at what was recorded, and change it:", style="bold")
     typer.echo(records.command(out))
 
 

@@ -56,7 +56,7 @@ def terminal(monkeypatch):
     """A terminal whose clock is set by hand, and the progress that is shown in it."""
     made = Terminal()
     console = Console(file=made.text, force_terminal=True, width=80, get_time=lambda: made.now)
-    monkeypatch.setattr(bars, "Console", lambda stderr: console)
+    monkeypatch.setattr(bars, "console", lambda stderr: console)
     monkeypatch.setattr(bars, "Progress", lambda *columns, **how: made.keep(Progress(*columns, **how)))
     return made
 

@@ -2,12 +2,18 @@
 
 import gzip
 import json
+import re
+import shlex
+import warnings
 
 import pytest
 from tests.small_models import saved
 from typer.testing import CliRunner
 
 from regard.cli import app
+from regard.models import open_run
+from regard.models.tasks import EXPERIMENTS
+from regard.models.tasks import saved as saved_runs
 
 pytest.importorskip("sklearn")
 pytest.importorskip("jinja2")
@@ -141,3 +147,86 @@ def test_a_run_whose_description_is_broken_or_whose_weights_do_not_fit_is_refuse
         (run / "additive-0" / "run.json").write_text(json.dumps(changed))
         said = call("judge", run, "--data", "sst", "-o", tmp_path / "r")
         assert said.exit_code == 1 and sentence in " ".join(said.output.split())
+
+
+def interrupted(monkeypatch, out, epoch, name):
+    """`regard train` with a Ctrl-C in an epoch; its command goes on where `monkeypatch` is undone."""
+    from regard.models.tasks import comparing
+
+    fit = comparing.Trainer.fit
+
+    def stopped(trainer, *given):
+        hear = trainer.hear
+
+        def heard(at, step, steps, numbers):
+            hear(at, step, steps, numbers)
+            if at == epoch:
+                raise KeyboardInterrupt
+
+        trainer.hear = heard
+        return fit(trainer, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(comparing.Trainer, "fit", stopped)
+        assert call("train", name, "--small", "--seeds", "1", "--alone", "--out", out).exit_code == 130
+
+
+def test_a_half_trained_run_is_judged_with_that_said_and_the_command_that_is_said_ends_its_training(
+    run, tmp_path, monkeypatch
+):
+    out = tmp_path / "half"
+    interrupted(monkeypatch, out, 3, "sst")
+    said = call("judge", out, "--tests", "task", "-o", tmp_path / "r")
+    assert said.exit_code == 0, said.output
+    sentence = re.search(
+        r"Training was stopped after 2 of \d+ epochs: these are the weights of epoch [12]\.", said.stderr
+    )
+    assert sentence and "Half-trained." in said.stderr
+    report = json.loads((tmp_path / "r" / "report.json").read_text())
+    assert report["about"]["caution"] == sentence[0]
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert page.index("Half-trained.") < page.index("<main") and sentence[0] in page
+    assert str(out) not in (tmp_path / "r" / "report.json").read_text()  # a report names no places
+    with pytest.warns(UserWarning, match="was stopped after 2 of"):
+        open_run(out)
+    command = re.search(r"`regard (train .*?)` goes on", said.stderr)[1]
+    assert call(*shlex.split(command)).exit_code == 0
+    whole = call("judge", out, "--tests", "task", "-o", tmp_path / "r")
+    assert "Half-trained" not in whole.output and "caution" not in (tmp_path / "r" / "report.json").read_text()
+    kept = [json.loads((folder / "results.json").read_text())["rows"][0]["runs"] for folder in (out, run)]
+    assert kept[0] == kept[1]
+
+
+def test_a_run_stopped_in_its_first_epoch_is_refused_with_what_to_type(run, tmp_path, monkeypatch):
+    interrupted(monkeypatch, tmp_path / "half", 1, "sst")
+    for folder in ("half", "half/additive-0"):
+        said = call("judge", tmp_path / folder, "-o", tmp_path / "r")
+        assert said.exit_code == 1 and "stopped before the first epoch was done" in said.output
+        assert f"--out {tmp_path / 'half'}` goes on with it" in said.output.replace("\n", "")
+
+
+def test_a_run_that_stopped_by_itself_is_not_half_trained(run, tmp_path):
+    """It waited in vain for as long as its patience has it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert open_run(run).unfinished == ""
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_command_that_goes_on_with_a_run_asks_for_the_same_run(name, tmp_path, monkeypatch):
+    from regard.models.tasks import comparing
+
+    asked = []
+
+    def compare(experiment, attention, seeds, *rest):
+        asked.append((experiment.name, experiment.small, experiment.options, attention, seeds, rest[3], rest[4]))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(comparing, "compare", compare)
+    assert call("train", name, "--small").exit_code == 130
+    options = asked.pop()[2]
+    experiment = EXPERIMENTS[name](True, **options)
+    about = {"experiment": name, "small": True, "options": options, "attention": experiment.usual, "seed": 2}
+    command = shlex.split(saved_runs._command(about, tmp_path / "my runs" / f"{experiment.usual}-2"))
+    assert call(*command[1:]).exit_code == 130
+    assert asked == [(name, True, options, [experiment.usual], 3, tmp_path / "my runs", True)]

@@ -1,17 +1,22 @@
 """regard study, as someone types it."""
 
+import io
 import json
 import os
 import platform
+import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from regard.cli import app
+from regard.commands.watching import watched
 from regard.studies import Results, Study
 from regard.studies.runner import identity
 from regard.studies.running import store_of
+from regard.studies.store import Claim
 
 TEXT = """
 name = "typed"
@@ -84,7 +89,7 @@ def test_what_is_missing_is_an_exit_status_and_a_sentence(file):
 
 
 @pytest.mark.parametrize("task, says", [
-    ('"no_such_module:task"', "No module named 'no_such_module'"),
+    ('"no_such_module:task"', "No module named 'no_such_module' is installed, nor does one stand in"),
     ('{ task = "gat", options = { data = "cora" } }', "set REGARD_DATA"),
 ])  # fmt: skip
 def test_what_no_attempt_would_find_stops_a_study_at_once_and_it_goes_on_later(file, monkeypatch, task, says):
@@ -123,3 +128,122 @@ def test_studies_that_come_with_regard_are_whole():
     for path in studies.glob("*.toml"):
         assert Study.read(path).jobs()
     assert Study.read("quick") == Study.read(studies / "quick.toml")
+
+
+TASK = "def task(variant, seed, setting):\n    return {'score': 0.5}\n"
+
+
+def test_workers_import_nothing_from_the_folder_that_they_are_started_in(file, tmp_path):
+    for name in ("lightning", "torch", "numpy", "json", "trial", "lightning_fabric"):
+        (tmp_path / f"{name}.py").write_text("open('run', 'a').write(__name__)\n")
+    file.write_text("""
+        name = "safe"
+        tasks = ["retrieval"]
+        small = true
+        variants = ["uniform"]
+        seeds = 1
+        budget = { epochs = 1 }
+    """)
+    said = call("run", file, "--workers", 1)
+    assert said.exit_code == 0, said.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_task_of_ones_own_is_found_beside_the_study_wherever_it_is_run_from(file, tmp_path, monkeypatch):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "mine.py").write_text(TASK)
+    (tmp_path / "mine.py").write_text("raise SystemExit('of the current folder')")
+    mine = TEXT.replace('{ task = "trivial", options = { milliseconds = 1 } }', '"mine:task"')
+    (tmp_path / "there" / "one.toml").write_text(mine.replace("seeds = 6", "seeds = 1"))
+    assert call("run", "there/one.toml", "--workers", 1, "--out", "kept").exit_code == 0
+    text = (tmp_path / "there" / "one.toml").read_text()
+    (tmp_path / "there" / "one.toml").write_text(text.replace("seeds = 1", "seeds = 3"))
+    study, store = Study.read("there/one.toml"), store_of(Path("kept"))
+    store.add(study.name, study.plain(), study.jobs())
+    store.close()
+    monkeypatch.chdir(tmp_path / "kept")
+    assert call("resume", tmp_path / "kept", "--workers", 1).exit_code == 0  # by its folder: it is remembered
+    assert "6 done" in call("status", tmp_path / "kept").output
+
+
+def test_a_module_beside_the_study_does_not_take_the_place_of_one_that_is_installed(file, tmp_path):
+    (tmp_path / "colorsys.py").write_text(TASK)
+    file.write_text('name = "taken"\ntasks = ["colorsys:task"]\nvariants = ["a"]\nseeds = 1\nretries = 0\n')
+    said = call("run", file, "--workers", 1)
+    assert said.exit_code == 1 and "has the name of a module that is installed, so give it another" in said.output
+
+
+NAMES = ["x[/red]", "[bold]y", ":bomb:", "back\\", "[", "[/]", "[link=http://a]b"]
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_brackets_and_colons_of_a_name_are_text_wherever_it_is_printed(file, terminal, monkeypatch):
+    """Where it runs, fails, is missing, is reported and compared."""
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("TTY_INTERACTIVE", "1")
+    fails = [f"fails {name}" for name in NAMES]
+    file.write_text(
+        TEXT.replace('["a", "b"]', json.dumps(NAMES + fails)).replace("seeds = 6", "seeds = 2\nretries = 1")
+    )
+    study, store = Study.read(file), store_of(Path("typed-study"), None, True)
+    store.add(study.name, study.plain(), study.jobs())
+    while (claim := store.claim("typed", "w")) is not None:
+        if claim.variant in fails:
+            store.fail(claim, f"ValueError: {claim.variant}", 0)
+        else:
+            store.finish(claim, {"numbers": {"score": 0.1 * claim.seed + 0.01 * NAMES.index(claim.variant)}})
+    store.close()
+    said = call("run", file, "--workers", 1)
+    assert said.exit_code == 1 and said.exception.__class__ is SystemExit, said.exception
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", said.output)
+    status = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", call("status", file).output)
+    for name in NAMES:
+        assert f"{name} " in plain and f"Missing: trivial, fails {name}, seed 0: ValueError: fails {name}" in plain
+        assert f"trivial: fails {name}, seed 0 failed: ValueError: fails {name}\n" in status
+    both = call("compare", file, NAMES[0], NAMES[1])
+    assert both.exit_code == 0 and f"beside {NAMES[1]}" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", both.output)
+    assert "'none[/red]'" in call("compare", file, "none[/red]", NAMES[0]).output
+
+
+def test_a_bar_shows_the_name_of_a_variant_as_it_is():
+    console = Console(file=io.StringIO(), force_terminal=True, width=200)
+    with watched(console, "typed[/red]", 2, 1) as watch:
+        for how in ("done", "failed"):
+            watch.started(0, Claim(1, "t", "trivial", "x[/red]", 0, {}))
+            watch.told(0, 0.5, "half [/red]")
+            watch.ended(0, Claim(1, "t", "trivial", "x[/red]", 0, {}), how, 1.0, "ValueError: [/red]")
+    said = console.file.getvalue()
+    assert "typed[/red]" in said and "trivial: x[/red], seed 0" in said and "ValueError: [/red]" in said
+
+
+def test_every_console_of_a_command_takes_names_as_text():
+    """`telling.console` is the one place; what views print of a record escapes its own."""
+    folder = Path(__file__).parents[2] / "src" / "regard" / "commands"
+    made = {path.name: path.read_text().count("Console(") for path in [*folder.glob("*.py"), folder.parent / "cli.py"]}
+    assert {name: count for name, count in made.items() if count} == {"telling.py": 1, "see.py": 3}
+
+
+def test_a_damaged_store_is_a_sentence_in_every_command(file):
+    assert call("run", file, "--workers", 1, "--quiet").exit_code == 0
+    for one in Path("typed-study").glob("store.sqlite*"):
+        one.unlink()
+    Path("typed-study/store.sqlite").write_text("This is no database. " * 99)
+    for command in (("run", file), ("resume", "typed-study"), ("status", "typed-study"), ("report", "typed-study"),
+                    ("compare", "typed-study", "a", "b"), ("cancel", "typed-study")):  # fmt: skip
+        said = call(*command)
+        assert said.exit_code == 1 and "is damaged, or is no store of studies" in said.output, said.output
+        assert said.exception.__class__ is SystemExit
+
+
+def test_a_store_without_a_study_says_what_to_type(file):
+    store_of(Path("typed-study"), None, True).close()
+    assert "start one with `regard study run FILE`" in call("status", "typed-study").output
+
+
+def test_what_has_failed_is_told_with_what_to_type(file):
+    file.write_text('name = "typed"\ntasks = ["math:sqrt"]\nvariants = ["a"]\nseeds = 1\nretries = 0\n')
+    call("run", file, "--workers", 1, "--quiet")
+    assert "`regard study resume typed-study --failed` tries again" in call("status", "typed-study").output
+    errors = json.loads(call("status", "typed-study", "--json").output)["failed"]
+    assert errors[0]["ends"] == {"failed": 1, "crashed": 0, "lost": 0, "stopped": 0}

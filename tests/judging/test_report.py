@@ -1,7 +1,9 @@
 """A report: the same bits for the same seed, gone on with after a stop, read back, and what is left out is named."""
 
+import html
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,15 +12,20 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.judging.built_models import built
 from tests.judging.test_battery import marked
 
 import regard
 from regard.judging import Finding, Report
-from regard.judging.report import compared, standing
+from regard.judging.report import beside, compared, standing, verdicts
 
 pytest.importorskip("scipy")
+pytest.importorskip("markupsafe")
 pytest.importorskip("sklearn")
+
+from regard.views.report import row
 
 SOME = "task,correlation,rationales"
 
@@ -157,3 +164,68 @@ def test_a_graph_network_has_a_report_too():
     assert set(report.left_out) == {"alignment", "rationales"}
     assert report["ablation"].findings and report.rows == []
     assert Report.from_json(report.json()) == report
+
+
+NUMBERS = st.floats(allow_nan=False)  # infinity is a value: an interval may have one end alone
+
+
+@st.composite
+def findings(draw):
+    """Overlapping intervals, one-sided ones, none; values and baselines that are undefined; distances."""
+    value = draw(st.none() | NUMBERS)
+    interval = None if value is None else draw(st.none() | st.tuples(NUMBERS, NUMBERS).map(sorted).map(tuple))
+    names = draw(st.lists(st.sampled_from(["no change", "random", "degree", "last words", "gradient", "chance"]),
+                          unique=True))  # fmt: skip
+    near = NUMBERS if interval is None else NUMBERS | st.sampled_from(interval)
+    return Finding("a", value, "It is so.", draw(st.sampled_from(["higher", "lower", "neither"])), 5,
+                   unit=draw(st.sampled_from(["", "total variation (max 1)", "JSD (max 0.69)", "share"])),
+                   interval=interval, baselines={name: draw(st.none() | near) for name in names})  # fmt: skip
+
+
+@given(findings())
+def test_the_first_page_the_table_and_the_terminal_say_the_same_of_a_finding(one):
+    main, how = standing(one)
+    shown = row(one)
+    assert shown["how"] == how and (shown["main"] is None) == (main is None)
+    below = {x["name"]: x["how"].replace("-", " ") for x in shown["beside"]}
+    assert below == verdicts(one)
+    if how == "undefined":
+        assert set(below.values()) <= {"undefined"}
+        assert all(x["says"] == x["name"] for x in shown["beside"])
+    else:
+        assert below[main] == how and beside(one) == shown["main"]["says"]
+        assert all(below[name] == one.against(name) for name in below)
+        assert next(x["says"] for x in shown["beside"] if x["name"] == main) == beside(one)
+    # second computation, from the numbers alone
+    if how in ("better", "worse"):
+        low, high = one.interval
+        above = (low > one.baselines[main]) == (one.better == "higher")
+        assert above == (how == "better") and (low > one.baselines[main] or high < one.baselines[main])
+
+
+def test_a_number_that_is_none_is_refused_where_it_is_found():
+    for wrong in ({"value": float("nan")}, {"interval": (0.1, float("nan"))}, {"baselines": {"random": float("nan")}}):
+        with pytest.raises(ValueError, match="an undefined number is None"):
+            finding(**{"value": 0.5, "interval": None, "baselines": {}} | wrong)
+
+
+def test_a_real_report_says_of_no_finding_one_thing_above_and_another_below():
+    from regard.views.report import report_page
+
+    report = regard.judge(marked(count=8), tests="task,ablation,correlation,permutation,faithfulness,rationales")
+    page = report_page(report)
+    above = {}
+    for kind, group in re.findall(r'<section class="verdicts ([\w-]+)"(.*?)</section>', page, re.DOTALL):
+        for name in re.findall(r'<span class="what">(.*?)</span>', group):
+            above[html.unescape(name)] = kind.replace("-", " ")
+    assert above == {one.name: standing(one)[1] for _, one in report.headlines()}
+    assert {"better", "undefined"} <= set(above.values())
+    below = {}
+    for part in page.split('<div class="finding">')[1:]:
+        name = html.unescape(re.search(r'<span class="what">(.*?)</span>', part)[1])
+        beside = re.search(r'<ul class="beside">(.*?)</ul>', part, re.DOTALL)
+        below[name] = re.findall(r'<li class="([\w-]+)">', beside[1]) if beside else []
+    assert below.keys() == {one.name for one in report.findings}
+    for name, how in above.items():
+        assert how.replace(" ", "-") in below[name] or not below[name]
+        assert how != "undefined" or set(below[name]) <= {"undefined"}, (name, below[name])

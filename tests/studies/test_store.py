@@ -1,13 +1,14 @@
 """The store: a trial is claimed by one, finished once, given back when lost; nothing that was kept is lost."""
 
+import random
 import sqlite3
 import threading
 
 import pytest
 
 from regard.studies import Study
-from regard.studies.database import StoreAway
-from regard.studies.store import LOSSES, Store
+from regard.studies.database import DamagedStore, StoreAway
+from regard.studies.store import CRASHES, LOSSES, Store
 
 OUTCOME = {"numbers": {"score": 0.1}, "scores": {"score": [0.1, 1 / 3]}, "seconds": 1.5, "peak": {"process": 7},
            "versions": {"python": "3"}, "hardware": {"cores": 2}}  # fmt: skip
@@ -109,9 +110,100 @@ def test_a_runner_that_is_known_to_be_gone_is_not_waited_for(where):
 
 def test_a_trial_that_takes_every_worker_with_it_fails_in_the_end(where):
     store = filled(where, variants=["a"], seeds=1)
-    for loss in range(LOSSES + 1):
-        assert store.lose(store.claim("one", "w"), "gone") == ("failed" if loss == LOSSES else "waiting")
+    for crash in range(CRASHES + 1):
+        assert store.crash(store.claim("one", "w"), "gone") == ("failed" if crash == CRASHES else "waiting")
     store.close()
+
+
+def test_a_trial_whose_runners_are_lost_is_blamed_for_none_of_them_up_to_a_larger_limit_which_says_what_to_type(where):
+    store = filled(where, variants=["a"], seeds=1)
+    assert LOSSES > 6 * CRASHES
+    for loss in range(LOSSES + 1):
+        claim = store.claim("one", "machine|1/0")
+        if loss % 10 == 0 and loss < 20:  # its own errors are counted apart
+            assert store.fail(claim, "ValueError: not yet", retries=2) == "waiting"
+            claim = store.claim("one", "machine|1/0")
+        assert store.reap("one", silent=-1.0) == 1
+        assert store.counts("one")["failed"] == (loss == LOSSES)
+    assert store.ends(claim.trial) == {"failed": 2, "crashed": 0, "lost": LOSSES + 1, "stopped": 0}
+    said = store.about(claim.trial)["attempts"][-1]["error"]
+    assert said.startswith("its runner on machine was not heard of any more (")
+    assert (
+        f"(its worker ended under it 0 times, its runner was lost {LOSSES + 1} times, it failed itself 2 times)" in said
+    )
+    assert "`regard study resume " in said
+    assert said.endswith(" --failed` tries it again") and "\n" not in said
+    store.close()
+
+
+def test_a_trial_that_is_tried_anew_has_as_many_attempts_as_at_first(where):
+    store = filled(where, variants=["a"], seeds=1)
+    for _ in range(2):
+        for attempt in range(3):
+            assert store.fail(store.claim("one", "w"), "error", 2) == ("failed" if attempt == 2 else "waiting")
+        assert store.reopen("one") == 1
+    assert store.ends(store.claim("one", "w").trial)["failed"] == 0
+    store.close()
+
+
+def looked_at(path):
+    """All that commands read of a store."""
+    store = Store(path, patience=0.0)
+    try:
+        for name in store.names():
+            Study.model_validate(store.specification(name))
+            store.counts(name)
+            for one in store.trials(name, results=True):
+                store.about(one.id)
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("text", [b"no database, but long enough to be taken for one" * 9, b"SQLite format 3\0" * 90])
+def test_a_file_that_is_no_store_is_refused_at_once_with_what_to_type(tmp_path, text):
+    path = tmp_path / "store.sqlite"
+    path.write_bytes(text)
+    with pytest.raises(DamagedStore, match=r"(?s)damaged, or is no store.*mv .*\.recover.*regard study run"):
+        Store(path)
+
+
+def test_a_store_damaged_anywhere_is_a_sentence_and_never_waited_for(tmp_path):
+    """Bytes changed, pages cut off: it is read as it was, or refused."""
+    path, draw, refused = tmp_path / "store.sqlite", random.Random(3), 0
+    store = filled(path)
+    store.finish(store.claim("one", "w"), OUTCOME)
+    store.close()
+    whole = path.read_bytes()
+    for _ in range(60):
+        damaged = bytearray(whole[: draw.choice([len(whole), draw.randrange(1, len(whole))])])
+        for _ in range(draw.choice([1, 40, 400])):
+            damaged[draw.randrange(len(damaged))] = draw.randrange(256)
+        for other in tmp_path.iterdir():
+            other.unlink()
+        path.write_bytes(damaged)
+        try:
+            looked_at(path)
+        except (OSError, ValueError) as problem:  # what commands tell in a sentence
+            assert not isinstance(problem, StoreAway) or "unable to open" in str(problem), problem
+            refused += 1
+    assert refused > 20
+
+
+def test_a_table_that_is_missing_is_no_reason_to_wait(tmp_path):
+    filled(tmp_path / "store.sqlite").close()
+    with sqlite3.connect(tmp_path / "store.sqlite") as other:
+        other.execute("DROP TABLE regard_attempts")
+    store = Store(tmp_path / "store.sqlite")
+    with pytest.raises(DamagedStore, match="no such table"):
+        store.claim("one", "w")
+    store.close()
+
+
+def test_a_folder_and_an_address_of_no_database_are_refused(tmp_path):
+    with pytest.raises(IsADirectoryError, match="name a file"):
+        Store(tmp_path)
+    with pytest.raises(ValueError, match="postgresql://user@host/name"):
+        Store("nothing://here")
 
 
 def test_a_trial_given_back_for_no_fault_of_its_own_loses_no_attempt(where):

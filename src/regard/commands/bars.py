@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from .telling import console
+
 OFTEN = 30.0  # seconds, after which a long stage is heard of again
 BESIDE = 18  # columns for a short bar and the clock: words too long for the terminal are cut, these are not
 WITHIN = re.compile(r", epoch \d|: \d+ of \d")  # what follows is no stage of its own
@@ -18,9 +20,9 @@ WITHIN = re.compile(r", epoch \d|: \d+ of \d")  # what follows is no stage of it
 @contextmanager
 def counting() -> Iterator[Callable[..., None]]:
     """A bar for each thing: count(thing, done, of, words), where words take the place of the thing's name."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        log, tenths = Log(console), dict[str, int]()
+    shown = console(stderr=True)
+    if not shown.is_terminal:
+        log, tenths = Log(shown), dict[str, int]()
 
         def line(thing: str, done: int, of: int, words: str = "") -> None:
             tenth = 10 * done // max(1, of)
@@ -30,7 +32,7 @@ def counting() -> Iterator[Callable[..., None]]:
 
         yield line
         return
-    with _progress(console, MofNCompleteColumn(), TimeElapsedColumn()) as progress:
+    with _progress(shown, MofNCompleteColumn(), TimeElapsedColumn()) as progress:
         bars = {}
 
         def count(thing: str, done: int, of: int, words: str = "") -> None:
@@ -47,18 +49,18 @@ def telling(beginning: str = "loading") -> Iterator[Callable[..., None]]:
 
     Where stderr is no terminal, a line when a stage begins, and now and then one in a long stage.
     """
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        log = Log(console)
+    shown = console(stderr=True)
+    if not shown.is_terminal:
+        log = Log(shown)
         log.stage(beginning)
         yield lambda description, done=0, of=None, numbers="": log.stage(description, numbers)
         return
-    with _progress(console, TextColumn("{task.fields[numbers]}"), Clock()) as progress:
+    with _progress(shown, TextColumn("{task.fields[numbers]}", markup=False), Clock()) as progress:
         bar = progress.add_task(beginning, total=None, numbers="")
 
         def tell(description: str, done: float = 0, of: int | None = None, numbers: str = "") -> None:
             progress.tasks[0].total = of  # update() would take None for: as before
-            room = max(20, console.width - len(numbers) - BESIDE)
+            room = max(20, shown.width - len(numbers) - BESIDE)
             words = description if len(description) <= room else f"{description[: room - 1]}…"
             progress.update(bar, description=words, completed=done, numbers=numbers)
 
@@ -94,7 +96,8 @@ class Clock(ProgressColumn):
 
 
 def _progress(console: Console, *behind: ProgressColumn) -> Progress:
-    return Progress(TextColumn("{task.description}"), BarColumn(), *behind, console=console, transient=True)
+    words = TextColumn("{task.description}", markup=False)
+    return Progress(words, BarColumn(), *behind, console=console, transient=True)
 
 
 def numbers_of(numbers: dict[str, float]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from .bars import telling
 from .telling import check_folder, extra, told
@@ -61,16 +62,16 @@ def claims(
         if json:
             typer.echo(writing.dumps([claim.as_dict() for claim in found], indent=1, allow_nan=False))
             return
-        console = paper()
+        shown = paper()
         for claim in found:
-            console.print(f"\n[bold]{claim.name}[/bold]: it is said: {claim.says}", highlight=False)
+            shown.print(Text.assemble("\n", (claim.name, "bold"), f": it is said: {claim.says}"))
             for sheet in claim_sheets(claim):
-                for part in with_whole_cells(sheet, console.width):
-                    console.print(table_of(part, console.width), highlight=False)
-                    console.print()
+                for part in with_whole_cells(sheet, shown.width):
+                    shown.print(table_of(part, shown.width))
+                    shown.print()
             for sentence in filter(None, (*claim.answer, claim.caution)):
-                console.print(f"- {sentence}", highlight=False)
+                shown.print(f"- {sentence}")
             for sentence in claim.left_out:
-                console.print(f"- left out: {sentence}", highlight=False)
+                shown.print(f"- left out: {sentence}")
         if out is not None:
             typer.echo(f"Written to {out}: {', '.join(f'{name}.json, .md, .png' for name in names)}.")

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from .telling import console
 
 if TYPE_CHECKING:
     from regard.judging.finding import Finding
@@ -24,8 +25,8 @@ def leave(findings: "Sequence[Finding]", tables: Iterable[Table], json: bool, ou
     if json:
         typer.echo(text)
     else:
-        console = Console()
+        shown = console()
         for table in tables:
-            console.print(table)
+            shown.print(table)
     if out is not None:
         typer.echo(f"Written to {out / 'findings.json'}.", err=json)

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from .bars import telling
-from .telling import Device, check_folder, extra, going_on, stop, told
+from .telling import Device, check_folder, console, extra, going_on, stop, told
 
 if TYPE_CHECKING:
     from regard.judging.report import Report
@@ -81,14 +80,17 @@ def judge(
                          about={"model": name, "data": Path(data).name or "its own test part"})  # fmt: skip
             tell("drawing")
             report.save(out)
+        if report.caution:
+            goes_on = f" `{adapter.remedy}` goes on with it; then judge again." if adapter.remedy else ""
+            console(stderr=True).print(f"Half-trained. {report.caution}{goes_on}", style="yellow", soft_wrap=True)
         if json:
             typer.echo(report.json())
             return
-        _tell(report, Console())
+        _tell(report, console())
         typer.echo((out / "report.html").resolve())
 
 
-def _tell(report: "Report", console: Console) -> None:
+def _tell(report: "Report", shown: Console) -> None:
     """The headlines as a table; what was left out under it."""
     from rich.table import Table
 
@@ -99,11 +101,11 @@ def _tell(report: "Report", console: Console) -> None:
     for test, one in report.headlines():
         interval = "" if one.interval is None else " to ".join(map(number, one.interval))
         other = one.baselines.get(standing(one)[0] or "")
-        table.add_row(test.name, escape(one.name), number(one.value), interval,
-                      escape(f"{beside(one)} {'' if other is None else number(other)}"))  # fmt: skip
-    console.print(table)
+        table.add_row(test.name, one.name, number(one.value), interval,
+                      f"{beside(one)} {'' if other is None else number(other)}")  # fmt: skip
+    shown.print(table)
     for name, why in report.left_out.items():
-        console.print(f"{name} was left out: {escape(why)}", highlight=False)
+        shown.print(f"{name} was left out: {why}")
 
 
 def _number(given: str) -> int | str:

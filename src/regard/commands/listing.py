@@ -2,21 +2,22 @@
 
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
+
+from .telling import console
 
 
 class Listing(TyperGroup):
     """Commands in the order in which they came, each beside the first paragraph of its help; panels to their left."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        console = Console(highlight=False)
-        console.print(f"[bold]Usage:[/bold]  {ctx.command_path} COMMAND ...\n\n{self.help}\n")
-        console.print(self._commands(ctx))
+        shown = console()
+        shown.print(Text.assemble(("Usage:", "bold"), f"  {ctx.command_path} COMMAND ...\n\n{self.help}\n"))
+        shown.print(self._commands(ctx))
         options = "  ".join(one.opts[0] for one in self.get_params(ctx))
-        console.print(f"\n[bold]Options:[/bold]  {options}\n{self.epilog}")
+        shown.print(Text.assemble(("\nOptions:", "bold"), f"  {options}\n{self.epilog}"))
 
     def _commands(self, ctx: Any) -> Table:
         """Typer has groups after commands; here those of one panel stand together."""

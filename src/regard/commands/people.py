@@ -47,7 +47,7 @@ def _table(some: Sequence[Any], title: str) -> Table:
     if own:
         table.add_column("beside")
     for one in some:
-        ends = "" if one.interval is None else f"\\[{one.interval[0]:.3f}, {one.interval[1]:.3f}]"
+        ends = "" if one.interval is None else f"[{one.interval[0]:.3f}, {one.interval[1]:.3f}]"
         rest = {name: value for name, value in one.baselines.items() if name not in shared and name not in listed}
         beside = ", ".join(f"{name} {_said(value)}" for name, value in rest.items())
         table.add_row(one.name, _said(one.value), ends, str(one.n), *[beside] * own)

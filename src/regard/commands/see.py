@@ -1,5 +1,6 @@
 """regard record, info, show, look, serve: a model's attention, kept and seen."""
 
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
@@ -7,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import text as styled
 from rich.console import Console
-from rich.markup import escape
 
-from .telling import check_place, extra, given, told
+from .telling import check_place, console, extra, given, stop, told
 
 if TYPE_CHECKING:
     from regard import Record
@@ -62,13 +63,13 @@ def record(
 
     Example:  regard record minilm "Attention, looked at." -o run.regard
     """
-    console = Console(stderr=True)
+    shown = console(stderr=True)
     check_place(out)
     with extra("models"), told():
         from regard.views.terminal import progress, summary
 
-        rec = _recorded(console, model, given(text, file), keep.value, dtype.value, sites, generate, trust_remote_code)
-        with progress(console, "Row states") as step:
+        rec = _recorded(shown, model, given(text, file), keep.value, dtype.value, sites, generate, trust_remote_code)
+        with progress(shown, "Row states") as step:
             path = rec.save(out, step)
         summary(path, Console())
 
@@ -78,7 +79,7 @@ def info(file: Annotated[Path, typer.Argument(help="A record file.")]) -> None:
 
     Example:  regard info run.regard
     """
-    with told():
+    with _of_a_record(file):
         from regard.views.terminal import summary
 
         summary(file, Console())
@@ -95,7 +96,7 @@ def show(
 
     Example:  regard show run.regard --head 3.5 --row 3
     """
-    with told():
+    with _of_a_record(file):
         from regard.views.asked import show_record
 
         show_record(file, Console(), head, row, top, item)
@@ -116,18 +117,18 @@ def look(
     Example:  regard look minilm "The cat sat on the mat because it was tired."
     Example:  regard look minilm "John loves Mary." --beside "Mary loves John."
     """
-    console = Console(stderr=True)
+    shown = console(stderr=True)
     check_place(out)
     with extra("models"), told():
         from regard.views.page import html_of, write
         from regard.views.terminal import progress
 
         def read(what: str) -> "Record":
-            return _recorded(console, model, what, "qk", "model", sites, generate, trust_remote_code)
+            return _recorded(shown, model, what, "qk", "model", sites, generate, trust_remote_code)
 
         rec = read(given(text, file))
         other = None if beside is None else read(beside)
-        with progress(console, "Drawing") as step:
+        with progress(shown, "Drawing") as step:
             title = str(rec.about.get("name", model))
             made = html_of(rec, title=title, beside=other, names=("first", "second"), progress=step)
         typer.echo(write(made, out).resolve())
@@ -148,16 +149,16 @@ def serve(
 
     Example:  regard serve run.regard --model minilm
     """
-    console = Console(stderr=True)
+    shown = console(stderr=True)
     with extra("views"), told(), _without_bars() if model is not None else nullcontext():
         from regard.views.server.running import serve as run
 
         def tell(sentence: str) -> None:
             if sentence.startswith("http"):
-                console.print("[bold]Regard is here[/bold] (Ctrl-C ends it):")
+                shown.print("Regard is here (Ctrl-C ends it):", style="bold")
                 typer.echo(sentence)
             else:
-                console.print(f"[yellow]{escape(sentence)}[/yellow]", highlight=False)
+                shown.print(sentence, style="yellow")
 
         run(
             records or [],
@@ -171,27 +172,78 @@ def serve(
         )
 
 
+@contextmanager
+def _of_a_record(file: Path) -> Iterator[None]:
+    """A file that is no record is told with what it is, and with what to type."""
+    from regard.recording.files.reading import BadRecord
+
+    with told():
+        try:
+            yield
+        except BadRecord:
+            what = _kind_of(file)
+            if what is None:
+                raise
+            stop(f"{file} is no record: it is {what}. This command reads what `regard record` or Record.save() wrote: "
+                 "regard record minilm 'Some text.' -o run.regard")  # fmt: skip
+        except FileNotFoundError:
+            stop(f"There is no file {file}: write one with regard record minilm 'Some text.' -o {file}.")
+
+
+OPENED_BY = {  # by its ending, what a file is and what opens it
+    ".html": "a page: open it in a browser", ".htm": "a page: open it in a browser",
+    ".toml": "a text (a study is run by `regard study run`)", ".json": "a JSON text", ".jsonl": "a JSON text",
+    ".sqlite": "a database (a study is looked at by `regard study status FOLDER`)",
+    ".csv": "a table", ".txt": "a text", ".md": "a text", ".py": "a program",
+}  # fmt: skip
+
+
+def _kind_of(file: Path) -> str | None:
+    """What a file that is no record is, by its first bytes and its name; None where it may be a damaged record."""
+    if file.is_dir():
+        run = (file / "run.json").is_file() or any(file.glob("*/run.json"))
+        return "a folder of `regard train`, which `regard judge` reads" if run else "a folder"
+    with file.open("rb") as opened:
+        first = opened.read(512)
+    begins = {b"PK": "a zip archive", b"SQLite format 3": "a database", b"\x89PNG": "an image", b"%PDF": "a PDF",
+              b"GGUF": "a model's weights (give a model to `regard record` or `regard look`)"}  # fmt: skip
+    for start, what in begins.items():
+        if first.startswith(start):
+            return OPENED_BY[".sqlite"] if what == "a database" else what
+    text = first.lstrip().lower()
+    if text.startswith((b"<!doctype html", b"<html")):
+        return OPENED_BY[".html"]
+    if file.suffix == ".safetensors":
+        return "a checkpoint or a model's weights (`regard judge` takes the folder it lies in)"
+    try:
+        text_so_far = getincrementaldecoder("utf-8")().decode(first)  # the last letter may be cut
+    except UnicodeDecodeError:
+        return None
+    readable = bool(first) and not set(text_so_far) & {chr(code) for code in range(32) if chr(code) not in "\t\n\r\f"}
+    return OPENED_BY.get(file.suffix.lower(), "a text") if readable else None
+
+
 def _recorded(
-    console: Console, model: str, text: str, keep: str, dtype: str, sites: str, generate: int, trust: bool
+    shown: Console, model: str, text: str, keep: str, dtype: str, sites: str, generate: int, trust: bool
 ) -> "Record":
     """A model run on a text; what takes long is said while it lasts."""
     import torch
 
     from regard.recording.models import record_text
 
-    with _without_bars(), console.status("Loading ...") as status:
+    with _without_bars(), shown.status("Loading ...") as status:
 
         def tell(sentence: str) -> None:
             if sentence.endswith("..."):
-                status.update(escape(sentence))
+                status.update(styled.Text(sentence))
             else:
-                console.print(f"[yellow]{escape(sentence)}[/yellow]")
+                shown.print(sentence, style="yellow")
 
         kept = None if dtype == "model" else getattr(torch, dtype)
         rec = record_text(model, text, keep, kept, sites, generate, trust, tell)
     if rec.missed:
         said = ", ".join(f"{name} ({count})" for name, count in rec.missed.items())
-        console.print(f"[yellow]Missed: {escape(said)}[/yellow]")
+        shown.print(f"Missed: {said}", style="yellow")
     return rec
 
 

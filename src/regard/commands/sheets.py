@@ -9,14 +9,16 @@ from rich.table import Table
 
 from regard.studies.report import Sheet
 
+from .telling import console
+
 GAP = 2  # between columns
 NAME = 12  # letters of a variant's name that stand in one line, whatever happens
 
 
 def paper() -> Console:
     """Where sheets are printed: a terminal has its width, a pipe gets whole lines."""
-    console = Console()
-    return console if console.is_terminal else Console(width=400)
+    wide = console()
+    return wide if wide.is_terminal else console(width=400)
 
 
 def table_of(sheet: Sheet, room: int) -> Table:

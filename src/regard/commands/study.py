@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from .listing import Listing
-from .telling import extra, going_on, stop, told
+from .telling import console, extra, going_on, stop, told
 
 if TYPE_CHECKING:
     from regard.studies import Results, Study
@@ -86,12 +85,12 @@ def _run(study: "Study", out: Path | None, store: str | None, workers: int | Non
 
     from .watching import watched
 
-    console = Console(stderr=True)
+    shown = console(stderr=True)
     folder = out or folder_for(study.name)
     if not quiet:
-        console.print(_foretold(study), highlight=False, soft_wrap=True)
+        shown.print(_foretold(study), soft_wrap=True)
     slots = workers or max(1, cores() // study.threads)
-    with going_on(), watched(console, study.name, len(study.jobs()), slots, quiet) as watch:
+    with going_on(), watched(shown, study.name, len(study.jobs()), slots, quiet) as watch:
         found = run_study(study, folder, store=store, workers=workers, engine=engine, address=address, watch=watch,
                           again=again)  # fmt: skip
     _show(found, json)
@@ -112,25 +111,28 @@ def status(study: What, out: Out = None, store: Kept = None, json: Json = False)
         found, kept, _ = _open(study, out, store)
         counts = kept.counts(found.name)
         running = kept.trials(found.name, ("running",))
-        failed = [(one, why(kept, one)) for one in kept.trials(found.name, ("failed",))]
+        failed = [(one, why(kept, one), kept.ends(one.id)) for one in kept.trials(found.name, ("failed",))]
         cancelled = kept.cancelled(found.name)
         kept.close()
     if json:
         rows = [{"task": one.task, "variant": one.variant, "seed": one.seed, "share": one.share, "note": one.note,
                  "worker": one.worker} for one in running]  # fmt: skip
-        errors = [{"task": one.task, "variant": one.variant, "seed": one.seed, "error": said} for one, said in failed]
+        errors = [{"task": one.task, "variant": one.variant, "seed": one.seed, "error": said, "ends": ends}
+                  for one, said, ends in failed]  # fmt: skip
         typer.echo(writing.dumps({"study": found.name, "cancelled": cancelled, "trials": counts, "running": rows,
                                   "failed": errors}, indent=1))  # fmt: skip
         return
-    console = Console()
+    shown = console()
     said = ", ".join(f"{count} {name}" for name, count in counts.items())
-    console.print(f"{found.name}: {said}{'; cancelled' if cancelled else ''}", highlight=False)
+    shown.print(f"{found.name}: {said}{'; cancelled' if cancelled else ''}")
     for one in running:
         far = f"{100 * (one.share or 0):.0f} %" + (f", {one.note}" if one.note else "")
-        console.print(f"  {one.task}: {one.variant}, seed {one.seed}: {far} ({one.running or 0:.0f} s, "
-                      f"{called(one.worker or '')})", highlight=False, soft_wrap=True)  # fmt: skip
-    for one, error in failed:
-        console.print(f"  {one.task}: {one.variant}, seed {one.seed} failed: {error}", highlight=False)
+        shown.print(f"  {one.task}: {one.variant}, seed {one.seed}: {far} ({one.running or 0:.0f} s, "
+                    f"{called(one.worker or '')})", soft_wrap=True)  # fmt: skip
+    for one, error, _ in failed:
+        shown.print(f"  {one.task}: {one.variant}, seed {one.seed} failed: {error}", soft_wrap=True)
+    if failed:
+        shown.print(f"`regard study resume {study} --failed` tries again what has failed.", soft_wrap=True)
 
 
 @app.command()
@@ -203,7 +205,7 @@ def cancel(study: What, out: Out = None, store: Kept = None) -> None:
         found, kept, _ = _open(study, out, store)
         kept.cancel(found.name)
         kept.close()
-        Console().print(f"{found.name} is cancelled; its runners stop within seconds.", highlight=False)
+        console().print(f"{found.name} is cancelled; its runners stop within seconds.")
 
 
 def _open(what: Path, out: Path | None, store: str | None) -> "tuple[Study, Store, Path]":
@@ -211,9 +213,10 @@ def _open(what: Path, out: Path | None, store: str | None) -> "tuple[Study, Stor
     from regard.studies import Study
     from regard.studies.running import folder_for, store_of
 
+    modules = ""
     if what.is_file():
-        name, folder = Study.read(what).name, out
-        folder = folder or folder_for(name)
+        read = Study.read(what)
+        name, folder, modules = read.name, out or folder_for(read.name), read.modules
     elif store is None:
         name, folder = "", out or what
     else:
@@ -221,10 +224,13 @@ def _open(what: Path, out: Path | None, store: str | None) -> "tuple[Study, Stor
     kept = store_of(folder, store, patience=10.0)
     names = kept.names()
     if not name:
+        if not names:
+            raise ValueError(f"The store {kept.name} has no study yet: start one with `regard study run FILE`.")
         if len(names) != 1:
             raise ValueError(f"The store in {folder} has the studies {', '.join(names)}: give the TOML file of one.")
         name = names[0]
-    return Study.model_validate(kept.specification(name)), kept, folder
+    found = Study.model_validate(kept.specification(name))
+    return found if not modules else found.model_copy(update={"modules": modules}), kept, folder
 
 
 def _foretold(study: "Study") -> str:
@@ -251,8 +257,8 @@ def _show(results: "Results", json: bool) -> None:
     if json:
         typer.echo(results.to_json(1))
         return
-    console = paper()
-    for one in sentences(results, console.width):
-        console.print(one, highlight=False, soft_wrap=isinstance(one, str))
+    shown = paper()
+    for one in sentences(results, shown.width):
+        shown.print(one, soft_wrap=isinstance(one, str))
         if not isinstance(one, str):
-            console.print()
+            shown.print()

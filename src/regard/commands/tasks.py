@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from .bars import numbers_of, telling
-from .telling import Device, check_folder, extra, going_on, stop, told
+from .telling import Device, check_folder, console, extra, going_on, stop, told
 from .train import app
 from .train_tables import comparison_tables
 
@@ -59,11 +58,11 @@ def _run(
         if json:
             typer.echo(writing.dumps(found.as_dict(), indent=1))
             return
-        console = Console()
+        shown = console()
         for table in comparison_tables(found):
-            console.print(table)
+            shown.print(table)
         if found.verdict():
-            console.print(found.verdict(), highlight=False)
+            shown.print(found.verdict())
 
 
 def task(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:

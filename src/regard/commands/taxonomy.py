@@ -4,11 +4,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from .telling import stop
+from .telling import console, stop
 
 if TYPE_CHECKING:
     from regard.taxonomy import Mechanism
@@ -47,7 +46,7 @@ def taxonomy(
         _print_one(found[0])
     else:
         _print_tree(found)
-        Console(stderr=True).print(f"{len(found)} mechanisms; `regard taxonomy NAME` shows one.", highlight=False)
+        console(stderr=True).print(f"{len(found)} mechanisms; `regard taxonomy NAME` shows one.")
 
 
 def _print_json(found: "tuple[Mechanism, ...]") -> None:
@@ -62,13 +61,13 @@ def _print_json(found: "tuple[Mechanism, ...]") -> None:
 
 
 def _print_one(one: "Mechanism") -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(Text(one.name, "bold"))
-    console.print(Text(" > ".join(one.place), "dim"))
-    console.print(Text(f"\n{one.says}\n"))
-    console.print(Text("\n".join(f"    {line}" for line in one.formula.splitlines()), "cyan"))
+    shown = console(soft_wrap=True)
+    shown.print(Text(one.name, "bold"))
+    shown.print(Text(" > ".join(one.place), "dim"))
+    shown.print(Text(f"\n{one.says}\n"))
+    shown.print(Text("\n".join(f"    {line}" for line in one.formula.splitlines()), "cyan"))
     also = f"aliases {', '.join(one.aliases)}\n" if one.aliases else ""
-    console.print(Text(f"\n{also}paper   {'; '.join(one.papers) or '-'}\nclass   {one.where}"))
+    shown.print(Text(f"\n{also}paper   {'; '.join(one.papers) or '-'}\nclass   {one.where}"))
 
 
 def _print_tree(found: "tuple[Mechanism, ...]") -> None:
@@ -82,5 +81,5 @@ def _print_tree(found: "tuple[Mechanism, ...]") -> None:
             line = Text.assemble((one.name, "green"), "  ", (one.where, "dim"), no_wrap=True, overflow="ellipsis")
             line.append(f"  {'; '.join(one.papers)}" if one.papers else "").append(f"  {one.short}", "cyan")
             branches[place].add(line)
-    terminal = Console(highlight=False)
-    (terminal if terminal.is_terminal else Console(highlight=False, width=400)).print(tree)  # a pipe gets whole lines
+    terminal = console()
+    (terminal if terminal.is_terminal else console(width=400)).print(tree)  # a pipe gets whole lines

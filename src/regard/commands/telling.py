@@ -1,17 +1,54 @@
-"""What all commands share: a problem that a user can put right becomes a sentence, and so does Ctrl-C; a device."""
+"""What all commands share: a console; a problem that a user can put right becomes a sentence, and so does Ctrl-C; a
+device."""
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
+
+from . import starting
+
+_stopped: list[str] = []  # what was said of Ctrl-C
+
+
+def console(stderr: bool = False, **options: Any) -> Console:
+    """Where commands print. [brackets] and :colons: are text, since names that a user gave may have them; what is to
+    stand out is a Text with a style."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False, **options)
+
+
+class Command(typer.Typer):
+    """The whole command: Ctrl-C ends it with exit status 130 and one line, whenever it comes."""
+
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        starting.raise_on_interrupt()
+        try:
+            return super().__call__(*given, **options)
+        except BaseException as ended:  # however it ended, an exit among them: next the interpreter shuts down
+            with suppress(OSError, ValueError):  # a pipe that nobody reads any more
+                sys.stdout.flush()
+            starting.end_on_interrupt()
+            well = isinstance(ended, SystemExit) and not ended.code  # a server ends so
+            if starting.was_interrupted() and not well:
+                if not _stopped:
+                    say_stopped(starting.STOPPED)
+                raise SystemExit(starting.EXIT_STATUS) from None
+            raise
+
+
+def say_stopped(sentence: str) -> None:
+    """The one line that Ctrl-C is answered with."""
+    _stopped.append(sentence)
+    console(stderr=True).print(sentence)
 
 
 def stop(sentence: str) -> NoReturn:
-    Console(stderr=True).print(f"[red]regard:[/red] {escape(sentence)}", soft_wrap=True, highlight=False)
+    console(stderr=True).print(Text.assemble(("regard:", "red"), f" {sentence}"), soft_wrap=True)
     raise typer.Exit(1)
 
 
@@ -33,7 +70,7 @@ def going_on(kept: bool = True) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if kept:
-            Console(stderr=True).print("Stopped; the same command goes on from what is kept.", highlight=False)
+            say_stopped("Stopped; the same command goes on from what is kept.")
         raise
 
 

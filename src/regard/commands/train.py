@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from regard.core.words import count_of
 
 from .bars import counting, numbers_of, telling
 from .listing import Listing
-from .telling import Device, check_folder, extra, stop, told
+from .telling import Device, check_folder, console, extra, stop, told
 from .train_tables import accuracy_table, beside_the_paper, on_validation
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def gat(
             stop(str(problem))
         title = f"{task.name}: test accuracy in %, {count_of(seeds, 'seed')}, public split"
         if not _as_json(json, data.value, seeds, found):
-            Console().print(accuracy_table(title, found, SAYS, "the paper's", beside_the_paper))
+            console().print(accuracy_table(title, found, SAYS, "the paper's", beside_the_paper))
 
 
 @app.command("acm")
@@ -98,8 +97,8 @@ def acm_networks(
         found = _counted(typed_accuracies, task, seeds, says, kind or tuple(says))
         title = f"{task.name}: test accuracy in %, {count_of(seeds, 'seed')}, one recipe for all"
         if not _as_json(json, task.name, seeds, found):
-            Console().print(accuracy_table(title, found, says, "validation", on_validation))
-            Console().print(NOT_COMPARABLE, highlight=False)
+            console().print(accuracy_table(title, found, says, "validation", on_validation))
+            console().print(NOT_COMPARABLE)
 
 
 def _counted(
@@ -163,6 +162,6 @@ def minilm(
             tell("TF-IDF and logistic regression")
             trivial = bag_of_words(*(pieces(tuned.tokenizer, parts[at]) for at in (0, 2)))
         below = "" if tuned.accuracy > trivial else " That is below the trivial baseline."
-        Console().print(f"{model} on SST: {100 * tuned.accuracy:.1f} % of {len(parts[2])} test sentences right; TF-IDF "
+        console().print(f"{model} on SST: {100 * tuned.accuracy:.1f} % of {len(parts[2])} test sentences right; TF-IDF "
                         f"of its word pieces and logistic regression {100 * trivial:.1f} %.{below} Written to {out}.",
-                        highlight=False, soft_wrap=True)  # fmt: skip
+                        soft_wrap=True)  # fmt: skip

@@ -24,8 +24,8 @@ def watched(console: Console, name: str, total: int, slots: int | None, quiet: b
     if quiet or not console.is_terminal:
         yield _log(console, name, total, quiet)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
-               TextColumn("{task.fields[note]}"), TimeElapsedColumn())  # fmt: skip
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn(),
+               TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn())  # fmt: skip
     with Progress(*columns, console=console, transient=True) as progress:
         whole = progress.add_task(name, total=total, note="")
         bars: dict[int, TaskID] = {}
@@ -46,7 +46,7 @@ def watched(console: Console, name: str, total: int, slots: int | None, quiet: b
                 clock.add(seconds)
                 progress.advance(whole)
             else:
-                progress.console.print(_trouble(claim, how, why), highlight=False)
+                progress.console.print(_trouble(claim, how, why), highlight=False, markup=False)
 
         def counted(counts: dict[str, int]) -> None:
             progress.update(whole, completed=counts["done"], note=clock.says(counts["waiting"] + counts["running"]))
@@ -77,14 +77,14 @@ def _log(console: Console, name: str, total: int, quiet: bool) -> Watch:
 
     def ended(slot: int, claim: Claim, how: str, seconds: float, why: str) -> None:
         if how != "done":
-            console.print(_trouble(claim, how, why), highlight=False, soft_wrap=True)
+            console.print(_trouble(claim, how, why), highlight=False, markup=False, soft_wrap=True)
 
     def counted(counts: dict[str, int]) -> None:
         tenth = 10 * counts["done"] // max(1, total)
         if tenth > last[0] and not quiet:
             last[0] = tenth
             gone = time.monotonic() - began
-            console.print(f"{name}: {counts['done']} of {total} trials, {gone:.0f} s", highlight=False)
+            console.print(f"{name}: {counts['done']} of {total} trials, {gone:.0f} s", highlight=False, markup=False)
 
     return Watch(ended=ended, counted=counted)
 

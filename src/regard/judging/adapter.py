@@ -54,6 +54,7 @@ class Adapter:
             raise ValueError(f"Adapter(size={size}): expected 1 or more instances in a batch.")
         self.model, self.size, self.removal, self.blank = model, size, removal, blank
         self.instances = [_instance(one) for one in instances]
+        self.caution = self.remedy = ""  # of a model that was not trained to its end: that it was not, what to type
         self.hear: Callable[[int, int], None] | None = None  # told how many instances of how many are through
         self.names, self.trivial = tuple(names), dict(trivial or {})
         self.look, self.forward, self._vectors = look or Look(), forward or _ready(model, removal), vectors

@@ -10,6 +10,7 @@ from .intervals import Estimate
 
 Better = Literal["higher", "lower", "neither"]
 VERSION = 1
+DISTANCES = ("total variation", "JSD")  # units of which no value lies below 0
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,15 @@ class Finding:
     def against(self, baseline: str) -> Literal["better", "worse", "not told apart", "undefined"]:
         """How the value stands against a baseline: better or worse only when the whole interval lies on that side.
 
-        Without an interval nothing is told apart from anything, unless the two are undefined or have no direction.
+        Without an interval nothing is told apart from anything, unless the two are undefined or have no direction. A
+        distance against no change is undefined too: it cannot but lie above 0.
         """
         if baseline not in self.baselines:
             raise ValueError(f"{self.name} has no baseline {baseline!r}; it has {', '.join(self.baselines) or 'none'}.")
         beside = self.baselines[baseline]
         if self.value is None or beside is None or self.better == "neither":
+            return "undefined"
+        if baseline == "no change" and self.unit.startswith(DISTANCES):
             return "undefined"
         if self.interval is None:
             return "not told apart"

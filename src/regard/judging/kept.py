@@ -25,7 +25,7 @@ def configuration(adapter: Adapter, seed: int, about: Mapping[str, Any]) -> dict
 
     look = adapter.look
     return {
-        **about, "instances": len(adapter), "seed": seed,
+        **about, **({"caution": adapter.caution} if adapter.caution else {}), "instances": len(adapter), "seed": seed,
         "look": {"sites": look.sites, "layer": look.layer, "row": look.row, "judged": adapter.judged},
         "removal": adapter.removal if look.tokens else "delete", "blank": adapter.blank, "batch": adapter.size,
         "classes": list(adapter.names), "trivial": sorted(adapter.trivial),

@@ -20,7 +20,8 @@ PAGE, FINDINGS, RATIONALES = "report.html", "report.json", "eraser.jsonl"  # the
 class Report:
     """What came of a battery of tests on one model and its data.
 
-    about    what was judged and how: model, data, hashes, seed, look, removal, versions. No times, no places
+    about    what was judged and how: model, data, hashes, seed, look, removal, versions; "caution" where the model was
+             not trained to its end. No times, no places
     tests    by name what each test found, or why it was left out, in the order of the battery
     rows     of each instance what ERASER's benchmark reads: rationale, classes, scores without it and with it alone
 
@@ -34,6 +35,11 @@ class Report:
     @property
     def findings(self) -> list[Finding]:
         return [one for test in self.tests for one in test.findings]
+
+    @property
+    def caution(self) -> str:
+        """What is to be known before anything is believed: that training was stopped halfway."""
+        return str(self.about.get("caution", ""))
 
     @property
     def left_out(self) -> dict[str, str]:
@@ -96,7 +102,7 @@ class Report:
         return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in self.rows)
 
     def __str__(self) -> str:
-        lines = []
+        lines = [self.caution] if self.caution else []
         for test in self.tests:
             lines.append(f"{test.name}: {test.left_out or test.asks}")
             lines += [f"  {one}" for one in test.findings[: test.first]]
@@ -108,7 +114,7 @@ WORDS = {"better": "better than", "worse": "worse than", "not told apart": "not 
 
 def compared(finding: Finding, baseline: str) -> str:
     """In words how a finding stands against a baseline: "better than random"; its mere name where that is undefined."""
-    how = finding.against(baseline)
+    how = verdicts(finding)[baseline]
     return f"{WORDS[how]} {baseline}" if how in WORDS else baseline
 
 
@@ -120,21 +126,30 @@ def beside(finding: Finding) -> str:
     return f"beside {main}" if how == "undefined" else compared(finding, main)
 
 
-DISTANCES = ("total variation", "JSD")  # units of which no value lies below 0
 KNOW_NOTHING = ("random", "degree", "first words", "last words")  # baselines that never saw the model
 
 
 def standing(finding: Finding) -> tuple[str | None, str]:
     """The baseline that a finding is held against first, and how it stands: the hardest of those that know nothing of
-    the model (random, the degree of a node, the place in a text), else the first.
+    the model (random, the degree of a node, the place in a text), else the first that is defined.
 
-    Without any baseline it is undefined. So is a distance held against no change: it cannot but lie above 0.
+    Without any baseline it is undefined.
     """
     if not finding.baselines:
         return None, "undefined"
-    known = {name: value for name in KNOW_NOTHING if (value := finding.baselines.get(name)) is not None}
+    defined = {name: value for name, value in finding.baselines.items() if value is not None}
+    known = {name: defined[name] for name in KNOW_NOTHING if name in defined}
     hardest = min if finding.better == "lower" else max
-    name = hardest(known, key=known.__getitem__) if known else next(iter(finding.baselines))
-    if name == "no change" and finding.unit.startswith(DISTANCES):
-        return name, "undefined"
+    name = hardest(known, key=known.__getitem__) if known else next(iter(defined or finding.baselines))
     return name, finding.against(name)
+
+
+def verdicts(finding: Finding) -> dict[str, str]:
+    """How a finding stands against each of its baselines: what every page and table says of it.
+
+    One that has no verdict against the first has none against the others: they stand beside it as numbers. Otherwise it
+    would be without a verdict at the top of a report, and better or worse below.
+    """
+    if standing(finding)[1] == "undefined":
+        return dict.fromkeys(finding.baselines, "undefined")
+    return {name: finding.against(name) for name in finding.baselines}

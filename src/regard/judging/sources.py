@@ -51,10 +51,12 @@ def ready(
         _own(of_graph.task.name, data, removal)
         return nodes(of_graph, limit, look, device, size), f"{of_graph.kind} on {of_graph.task.name}"
     if folder is not None:
-        run = open_run(folder)
+        run = open_run(folder, warn=False)
         name = run.task.name if run.task.test[0].edges is not None else run.experiment.name
         called = f"{name} ({run.attention}, seed {run.seed})"
-        return _trained(run, data or run.experiment.name, limit, look, removal, device, size), called
+        adapter = _trained(run, data or run.experiment.name, limit, look, removal, device, size)
+        adapter.caution, adapter.remedy = run.unfinished, run.command
+        return adapter, called
     if not data:
         raise ValueError(f"{name} is no run of regard train, which has data of its own: say --data.")
     model, tokenizer = load_model(name)

@@ -83,6 +83,12 @@ def best_weights(path: "str | os.PathLike[str]") -> dict[str, Tensor]:
     return {name.removeprefix("best."): _tensor(file, name) for name in file.entries if name.startswith("best.")}
 
 
+def kept_about(path: "str | os.PathLike[str]") -> dict[str, Any]:
+    """What was kept beside the tensors: how it was trained and how far it came. Empty for `save_best`."""
+    about = CheckpointFile(path).about.get("about")
+    return about if isinstance(about, dict) else {}
+
+
 def fill(module: nn.Module, path: Path) -> None:
     """A module with the weights of the best epoch."""
     try:

@@ -1,5 +1,7 @@
 """Where a study is kept: a file or a server, waited for while it is away."""
 
+import json
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -7,15 +9,23 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, event
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoResultFound, OperationalError
 
 from .schema import prepare
 
 T = TypeVar("T")
+FILE = "store.sqlite"  # in the folder of a study
+# Of SQLite: another has it, the file is away or the disk is full. All else stays as it is however long one waits.
+PASSES = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_FULL", "SQLITE_READONLY",
+          "SQLITE_PROTOCOL", "SQLITE_NOMEM", "SQLITE_INTERRUPT", "SQLITE_SCHEMA")  # fmt: skip
 
 
 class StoreAway(OSError):
     """The store did not answer for longer than a runner waits."""
+
+
+class DamagedStore(OSError):
+    """The store answered with what no store of studies has; no other attempt would find more."""
 
 
 class Database:
@@ -27,11 +37,16 @@ class Database:
 
     def __init__(self, where: "str | Path", patience: float = 120.0, create: bool = True):
         self.where, self.patience = str(where), patience
-        if "://" in self.where:
-            url = sa.make_url(self.where)
-            if url.drivername == "postgresql":
-                url = url.set(drivername="postgresql+psycopg")
-            self.engine = sa.create_engine(url, pool_pre_ping=True)
+        self.file = None if "://" in self.where else Path(where)
+        if self.file is None:
+            try:
+                url = sa.make_url(self.where)
+                if url.drivername == "postgresql":
+                    url = url.set(drivername="postgresql+psycopg")
+                self.engine = sa.create_engine(url, pool_pre_ping=True)
+            except ArgumentError as problem:
+                raise ValueError(f"store={self.where!r}: expected a file, or a server such as "
+                                 f"postgresql://user@host/name ({problem}).") from problem  # fmt: skip
         else:
             self.engine = self._file(Path(where), create)
         self.name = self.engine.url.render_as_string(hide_password=True) if "://" in self.where else self.where
@@ -43,6 +58,8 @@ class Database:
                 raise FileNotFoundError(f"There is no store {path}: start the study with `regard study run`.")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
+        if path.is_dir():
+            raise IsADirectoryError(f"The store {path} is a folder: name a file, such as {path / FILE}.")
         # mode=rw: a file that has gone away is an error that is waited for, not a new empty store
         engine = sa.create_engine(f"sqlite:///file:{path.resolve()}?mode=rw&uri=true",
                                   connect_args={"timeout": min(self.patience, 5.0)})  # fmt: skip
@@ -67,17 +84,41 @@ class Database:
             try:
                 with self.engine.begin() as connection:
                     return work(connection)
-            except (OperationalError, DBAPIError) as problem:
-                gone = isinstance(problem, OperationalError) or problem.connection_invalidated
-                if not gone or time.monotonic() > until:
-                    if not gone:
-                        raise
+            except NoResultFound as problem:
+                raise self._damaged("a row that every store has is missing") from problem
+            except DBAPIError as problem:
+                if not self._passes(problem):
+                    raise self._damaged(str(problem.orig)[:300]) from problem
+                if time.monotonic() > until:
                     raise StoreAway(f"The store {self.name} has not answered for {self.patience:g} s: "
                                     f"{str(problem.orig)[:300]}. Trials that were done are kept; put it right and "
                                     "`regard study resume`.") from problem  # fmt: skip
                 self.engine.dispose()
                 time.sleep(pause)
                 pause = min(1.0, 2 * pause)
+
+    def _passes(self, problem: DBAPIError) -> bool:
+        """Whether it is worth waiting."""
+        if self.file is None:
+            return isinstance(problem, OperationalError) or problem.connection_invalidated
+        return str(getattr(problem.orig, "sqlite_errorname", "")).startswith(PASSES)
+
+    def _damaged(self, why: str) -> DamagedStore:
+        if self.file is None:
+            return DamagedStore(f"The store {self.name} refused: {why}. Put that right, then `regard study resume`.")
+        aside = shlex.quote(f"{self.file}.damaged")
+        said = f"The store {self.file} is damaged, or is no store of studies: {why.rstrip('.')}."
+        rescue = f"sqlite3 {aside} .recover | sqlite3 {shlex.quote(str(self.file))}"
+        return DamagedStore(f"{said} Put back a copy of it; or `mv {shlex.quote(str(self.file))} {aside}` and either "
+                            f"`{rescue}` for what can be read of it, or `regard study run` with the study's file: its "
+                            "trials then go on from their checkpoints.")  # fmt: skip
+
+    def _read(self, text: Any) -> Any:
+        """What was kept as JSON."""
+        try:
+            return json.loads(text)
+        except (TypeError, ValueError) as problem:
+            raise self._damaged(f"a text in it is not JSON ({problem})") from problem
 
     def close(self) -> None:
         self.engine.dispose()

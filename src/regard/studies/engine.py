@@ -9,7 +9,8 @@ from .trial import Job
 
 @dataclass(frozen=True)
 class Event:
-    """told: share and note of a running job; ended: its outcome (numbers, or an error); lost: the worker is gone."""
+    """told: share and note of a running job; ended: its outcome (numbers, or an error); lost: the worker is
+    gone, and "node" says whether the machine under it is."""
 
     slot: int
     kind: Literal["told", "ended", "lost"]

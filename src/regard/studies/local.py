@@ -95,6 +95,8 @@ class Local(Engine):
 
     def _start(self, slot: int) -> None:
         environment = dict(os.environ) | dict.fromkeys(THREADS, str(self.threads))
+        if "PYTHONPATH" in environment:  # an empty entry, as in "$PYTHONPATH:/more", would be the current folder
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, environment["PYTHONPATH"].split(os.pathsep)))
         if self.cards:
             visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
             names = [name for name in visible.split(",") if name] or [str(card) for card in range(self.cards)]

@@ -57,7 +57,7 @@ class OnRay(Engine):
 
     def submit(self, slot: int, job: Job) -> None:
         if slot not in self.hands:
-            path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+            path = os.environ.get("PYTHONPATH", "")
             kind = self.ray.remote(num_cpus=self.cores, num_gpus=self.gpus, max_restarts=0, max_concurrency=2)(Hand)
             self.hands[slot] = kind.remote(self.threads, path)
         self.running[self.hands[slot].run.remote(json.dumps(job))] = slot
@@ -75,7 +75,7 @@ class OnRay(Engine):
             found = json.loads(self.ray.get(reference))
         except self.ray.exceptions.RayError as problem:
             self._drop(slot)
-            return Event(slot, "lost", {"why": f"{type(problem).__name__}: {str(problem)[:500]}"})
+            return Event(slot, "lost", {"why": f"{type(problem).__name__}: {str(problem)[:500]}", "node": True})
         return Event(slot, found["kind"], found["data"])
 
     def _progress(self) -> list[Event]:

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .database import StoreAway
+from .database import DamagedStore, StoreAway
 from .engine import Engine, Event
 from .store import Claim, Store
-from .tasks import folder_of
+from .tasks import folder_of, is_own
+from .trial import Job
 
 BEAT = 2.0  # seconds between two signs of life
 SILENT = 60.0  # after so long without one, a trial is lost
@@ -42,6 +43,7 @@ class Runner:
     """Runs what is missing of a study, until every trial is done or has failed, or the study is cancelled.
 
     folder   where trials keep checkpoints and records
+    modules  where modules of tasks of one's own stand; the current folder unless given
     silent   seconds after which a trial of another runner that gave no sign of life is taken over; a runner of this
              machine that is no longer there is noticed at once
     """
@@ -53,6 +55,7 @@ class Runner:
     retries: int = 2
     beat: float = BEAT
     silent: float = SILENT
+    modules: Path = field(default_factory=Path)
     watch: Watch = field(default_factory=Watch)
     held: dict[int, Claim] = field(default_factory=dict)
     shares: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -90,7 +93,7 @@ class Runner:
     def _leave(self) -> None:
         """Give back what is held; where the store is away, the next runner sees that this one is gone."""
         self.store.patience = min(self.store.patience, 5.0)
-        with contextlib.suppress(StoreAway):
+        with contextlib.suppress(StoreAway, DamagedStore):
             for claim in self.held.values():
                 self.store.release(claim, "the runner stopped")
         self.held.clear()
@@ -106,10 +109,14 @@ class Runner:
                 break
             found = True
             self.held[slot], self.began[slot] = claim, time.monotonic()
-            folder = folder_of(self.folder, claim.job)
-            self.engine.submit(slot, claim.job | {"folder": str(folder)})
+            self.engine.submit(slot, claim.job | self._places(claim.job))
             self.watch.started(slot, claim)
         return found
+
+    def _places(self, job: Job) -> dict[str, str | None]:
+        """Where the trial keeps its files, and where its function is found if it is of one's own."""
+        modules = str(self.modules.resolve()) if is_own(job["call"]) else None
+        return {"folder": str(folder_of(self.folder, job)), "modules": modules}
 
     def _heard(self, event: Event) -> None:
         claim = self.held.get(event.slot)
@@ -121,7 +128,8 @@ class Runner:
             return
         why = str(event.data.get("error", ""))
         if event.kind == "lost":
-            how = self.store.lose(claim, str(event.data["why"]))
+            why = str(event.data["why"])
+            how = (self.store.lose if event.data.get("node") else self.store.crash)(claim, why)
             how = "lost" if how == "waiting" else how
         elif event.data.get("full"):
             self._drop(event.slot)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from .collecting import collect
+from .database import FILE
 from .engine import Engine
 from .local import Local
 from .results import Results
@@ -11,7 +12,6 @@ from .specification import Study
 from .store import Store
 
 ENGINES = ("local", "ray")
-FILE = "store.sqlite"
 
 
 def folder_for(study: str) -> Path:
@@ -58,7 +58,8 @@ def run(study: Study, out: "str | Path | None" = None, *, store: str | None = No
         if again:
             kept.reopen(study.name)
         chosen = engine_of(engine, study, workers, address, out)
-        Runner(kept, study.name, chosen, out.resolve(), study.retries, beat, silent, watch or Watch()).run()
+        Runner(kept, study.name, chosen, out.resolve(), study.retries, beat, silent, Path(study.modules),
+               watch or Watch()).run()  # fmt: skip
         return collect(kept, study)
     finally:
         kept.close()

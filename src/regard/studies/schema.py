@@ -46,7 +46,8 @@ trials = Table(
     UniqueConstraint("study", "task", "variant", "seed"),
 )  # fmt: skip
 
-# outcome: running, done, failed, lost, stopped
+# outcome: running, done; failed by an error of its own, crashed (its worker ended under it), lost (its runner is gone),
+# stopped (given back); reopened is no attempt: failures and losses before it count no longer
 attempts = Table(
     "regard_attempts", tables,
     Column("id", Integer, primary_key=True),
@@ -83,6 +84,8 @@ def prepare(connection: Connection) -> None:
         connection.execute(version.insert().values(version=VERSION))
         return
     found = connection.execute(sa.select(version.c.version)).scalar_one()
+    if not isinstance(found, int) or found < 1:
+        raise ValueError(f"This store says that it has version {found!r}, which none has: it is damaged.")
     if found > VERSION:
         raise ValueError(
             f"This store has version {found} and this Regard knows up to {VERSION}: pip install -U regard."

@@ -12,7 +12,7 @@ from ..judging.battery import chosen
 from ..models.way import Way, way_of
 from .lines import line_of
 from .results import Results
-from .tasks import StudyTask, task_of
+from .tasks import StudyTask, is_own, task_of
 from .trial import TRIVIAL
 
 QUICK = Path(__file__).with_name("quick.toml")  # the study that comes with Regard
@@ -133,6 +133,7 @@ class Study(Part):
     retries    how often a trial that failed is tried again
     records    how many test examples of each trained model are recorded beside its checkpoint
     board      write TensorBoard's files beside it too
+    modules    the folder in which modules of functions of one's own stand; that of the file, without one the current
     """
 
     name: str = Field(pattern=r"^[\w.-]{1,80}$")
@@ -151,6 +152,7 @@ class Study(Part):
     retries: int = Field(2, ge=0)
     records: int = Field(0, ge=0)
     board: bool = False
+    modules: str = ""
 
     @model_validator(mode="before")
     @classmethod
@@ -230,10 +232,16 @@ class Study(Part):
         except tomllib.TOMLDecodeError as problem:
             raise ValueError(f"{path} is not TOML: {problem}.") from problem
         try:
-            return cls.model_validate(plain)
+            return cls.model_validate(plain)._beside(path.parent)
         except ValidationError as problem:
             told = [f"{path}, line {line_of(text, _path(one))}: {_said(one)}" for one in problem.errors()]
             raise ValueError("\n".join(dict.fromkeys(told))) from problem
+
+    def _beside(self, folder: Path) -> "Study":
+        """The same study, which knows where its functions stand, if it has any."""
+        if not any(is_own(task.call) for task in self.parts().values()):
+            return self
+        return self.model_copy(update={"modules": str((folder / self.modules).resolve())})
 
     def run(self, out: "str | Path | None" = None, **options: Any) -> Results:
         """Run what is missing and return the table; options as in `studies.running.run`."""

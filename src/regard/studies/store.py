@@ -5,6 +5,7 @@ finish a trial that another one has. All times are those of the database's own c
 """
 
 import json
+import shlex
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,11 +13,13 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, func, select
 
-from .database import Database
+from ..core.words import count_of
+from .database import FILE, Database
 from .schema import attempts, studies, take_turns, trials
 
 T = TypeVar("T")
-LOSSES = 5  # how often a trial may take its worker with it
+CRASHES = 5  # how often a worker may end under a trial while its runner goes on
+LOSSES = 50  # how often a trial may lose its runner: a machine that was stopped, a lease that ran out
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class Store(Database):
                 study = made.inserted_primary_key[0]
             else:
                 study = found["id"]
-                _same_ways(name, json.loads(found["specification"]), specification)
+                _same_ways(name, self._read(found["specification"]), specification)
                 connection.execute(studies.update().where(studies.c.id == study).values(specification=text))
             asked = {(job["task"], job["variant"], job["seed"]) for job in listed}
             columns = (trials.c.task, trials.c.variant, trials.c.seed, trials.c.status, trials.c.id)
@@ -107,7 +110,7 @@ class Store(Database):
             if text is None:
                 there = ", ".join(connection.execute(select(studies.c.name)).scalars()) or "none"
                 raise ValueError(f"The store {self.name} has no study {study!r}; it has {there}.")
-            return json.loads(text)
+            return self._read(text)
 
         return self._again(work)
 
@@ -121,9 +124,18 @@ class Store(Database):
         return bool(self._again(lambda connection: connection.execute(query).scalar_one()))
 
     def reopen(self, study: str) -> int:
-        """Trials that failed may be tried anew; how many."""
-        query = trials.update().where(trials.c.study == _id(study), trials.c.status == "failed")
-        return self._again(lambda connection: connection.execute(query.values(status="waiting")).rowcount)
+        """Trials that failed may be tried anew, as often as at first; how many."""
+
+        def work(connection: Connection) -> int:
+            query = select(trials.c.id).where(trials.c.study == _id(study), trials.c.status == "failed")
+            found = list(connection.execute(query.with_for_update()).scalars())
+            for trial in found:
+                connection.execute(attempts.insert().values(trial=trial, token=uuid.uuid4().hex, began=self._now(),
+                                                            ended=self._now(), outcome="reopened"))  # fmt: skip
+                connection.execute(trials.update().where(trials.c.id == trial).values(status="waiting"))
+            return len(found)
+
+        return self._again(work)
 
     # trials
 
@@ -146,7 +158,7 @@ class Store(Database):
                     return None
                 connection.execute(attempts.insert().values(trial=taken.id, token=token, worker=worker, began=now,
                                                             outcome="running"))  # fmt: skip
-            job = json.loads(taken.configuration)
+            job = self._read(taken.configuration)
             return Claim(taken.id, token, taken.task, taken.variant, taken.seed, job)
 
         return self._again(work)
@@ -181,8 +193,15 @@ class Store(Database):
         """Keep the error; the trial waits again, or has failed where that was its last attempt. Its new status."""
         return self._back(claim, "failed", error, retries)
 
+    def crash(self, claim: Claim, why: str) -> str:
+        """The worker ended under it: the trial waits again, unless it has taken too many with it. Its new status."""
+        return self._back(claim, "crashed", why, CRASHES)
+
     def lose(self, claim: Claim, why: str) -> str:
-        """The worker is gone: the trial waits again, unless it has taken too many with it."""
+        """The runner is gone, which is no fault of the trial: it waits again. Its new status.
+
+        But a trial that takes its whole machine with it looks the same: after LOSSES times it has failed.
+        """
         return self._back(claim, "lost", why, LOSSES)
 
     def release(self, claim: Claim, why: str) -> None:
@@ -191,15 +210,36 @@ class Store(Database):
 
     def _back(self, claim: Claim, outcome: str, why: str, most: int | None) -> str:
         def work(connection: Connection) -> str:
-            before = 0
-            if most is not None:
-                query = select(func.count()).where(attempts.c.trial == claim.trial, attempts.c.outcome == outcome)
-                before = connection.execute(query).scalar_one()
-            status = "failed" if most is not None and before >= most else "waiting"
-            self._end(connection, claim, outcome, {"status": status, "worker": None}, why)
+            counts = self._attempts(connection, claim.trial)
+            status = "failed" if most is not None and counts[outcome] >= most else "waiting"
+            counts[outcome] += 1
+            said = why
+            if status == "failed" and outcome != "failed":
+                said = f"{why} ({_said(counts)}). `{self._again_by(connection, claim.trial)}` tries it again"
+            self._end(connection, claim, outcome, {"status": status, "worker": None}, said)
             return status
 
         return self._again(work)
+
+    def ends(self, trial: int) -> dict[str, int]:
+        """How often a trial has failed by its own error, crashed its worker or lost its runner since it was opened."""
+        return self._again(lambda connection: self._attempts(connection, trial))
+
+    def _attempts(self, connection: Connection, trial: int) -> dict[str, int]:
+        opened = select(func.coalesce(func.max(attempts.c.id), 0))
+        opened = opened.where(attempts.c.trial == trial, attempts.c.outcome == "reopened")
+        query = select(attempts.c.outcome, func.count()).group_by(attempts.c.outcome)
+        query = query.where(attempts.c.trial == trial, attempts.c.id > opened.scalar_subquery())
+        found = {row[0]: row[1] for row in connection.execute(query)}
+        return {outcome: found.get(outcome, 0) for outcome in ("failed", "crashed", "lost", "stopped")}
+
+    def _again_by(self, connection: Connection, trial: int) -> str:
+        """What to type for a trial that has failed."""
+        if self.file is not None and self.file.name == FILE:
+            return f"regard study resume {shlex.quote(str(self.file.parent))} --failed"
+        query = select(studies.c.name).join_from(trials, studies).where(trials.c.id == trial)
+        name = connection.execute(query).scalar_one()
+        return f"regard study resume {name} --store {shlex.quote(self.name)} --failed"
 
     def _end(self, connection: Connection, claim: Claim, outcome: str, values: Mapping[str, Any],
              error: str | None) -> bool:  # fmt: skip
@@ -223,7 +263,8 @@ class Store(Database):
             held = self._again(lambda connection, query=query: connection.execute(query).one_or_none())  # type: ignore[misc]
             if held is not None:
                 claim = Claim(one.id, held.token, one.task, one.variant, one.seed, {})
-                self.lose(claim, f"{one.worker} was not heard of any more")
+                node = (one.worker or "").partition("|")[0]
+                self.lose(claim, f"its runner on {node} was not heard of any more")
                 count += 1
         return count
 
@@ -240,7 +281,7 @@ class Store(Database):
         made = []
         for row in rows:
             text = row.get("result")
-            made.append(Kept(**dict(row) | {"result": None if text is None else json.loads(text)}))
+            made.append(Kept(**dict(row) | {"result": None if text is None else self._read(text)}))
         return made
 
     def counts(self, study: str) -> dict[str, int]:
@@ -254,11 +295,16 @@ class Store(Database):
         def work(connection: Connection) -> dict[str, Any]:
             row = dict(connection.execute(select(trials).where(trials.c.id == trial)).mappings().one())
             for name in ("configuration", "peak", "versions", "hardware", "result"):
-                row[name] = None if row[name] is None else json.loads(row[name])
+                row[name] = None if row[name] is None else self._read(row[name])
             query = select(attempts).where(attempts.c.trial == trial).order_by(attempts.c.id)
             return row | {"attempts": [dict(one) for one in connection.execute(query).mappings()]}
 
         return self._again(work)
+
+
+def _said(counts: Mapping[str, int]) -> str:
+    words = (("crashed", "its worker ended under it"), ("lost", "its runner was lost"), ("failed", "it failed itself"))
+    return ", ".join(f"{says} {count_of(counts[outcome], 'time')}" for outcome, says in words)
 
 
 def _id(study: str) -> Any:

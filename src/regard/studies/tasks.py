@@ -155,6 +155,11 @@ def run_graph(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
             "parameters": sum(p.numel() for p in model.parameters())}  # fmt: skip
 
 
+def is_own(call: str) -> bool:
+    """Whether the function of a trial is one of the user's."""
+    return call != "trivial" and not call.startswith(f"{__name__}:")
+
+
 def folder_of(root: "str | Path", job: Mapping[str, Any]) -> Path:
     """Where a trial keeps its files: names that any file system takes, and no two trials share."""
     return Path(root) / "trials" / _plain(str(job["task"])) / _plain(f"{job['variant']}-{job['seed']}")

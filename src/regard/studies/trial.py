@@ -14,7 +14,8 @@ import resource
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
@@ -56,11 +57,12 @@ def run(job: Job, tell: Callable[[float, str], None] = lambda share, note: None)
     began = time.perf_counter()
     try:
         forget_peak()
-        function = find(job["call"])
-        seed_all(job["seed"])
-        told = {name: job[name] for name in TOLD if name in job}
-        setting = Setting(**told, judges=tuple(job["judges"]), tell=tell)
-        found = tidy(function(job["variant"], job["seed"], setting))
+        with importable(job.get("modules")):
+            function = find(job["call"], job.get("modules"))
+            seed_all(job["seed"])
+            told = {name: job[name] for name in TOLD if name in job}
+            setting = Setting(**told, judges=tuple(job["judges"]), tell=tell)
+            found = tidy(function(job["variant"], job["seed"], setting))
     except Exception as problem:
         full = isinstance(problem, OSError) and problem.errno in FULL
         wanting = isinstance(problem, ModuleNotFoundError) or getattr(problem, "wanting", False)
@@ -70,15 +72,48 @@ def run(job: Job, tell: Callable[[float, str], None] = lambda share, note: None)
                                                                "hardware": hardware(job["threads"])}  # fmt: skip
 
 
-def find(call: str) -> Callable[..., Any]:
-    """The function that "module:function" names; "trivial" is here."""
+@contextmanager
+def importable(folder: str | None) -> Iterator[None]:
+    """Modules of a folder can be imported meanwhile, after all others: none of them takes the place of a package."""
+    if folder is None:
+        yield
+        return
+    sys.path.append(folder)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the task may have changed the path
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
+
+
+def find(call: str, folder: str | None = None) -> Callable[..., Any]:
+    """The function that "module:function" names; "trivial" is here. folder: where its module may stand."""
     if call == "trivial":
         return trivial
     module, _, name = call.partition(":")
-    found = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found  # type: ignore[return-value]
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        if folder is None or missing.name is None or missing.name.partition(".")[0] != module.partition(".")[0]:
+            raise
+        raise ModuleNotFoundError(f"No module named {missing.name!r} is installed, nor does one stand in {folder}",
+                                  name=missing.name) from missing  # fmt: skip
+    try:
+        for part in name.split("."):
+            found = getattr(found, part)
+    except AttributeError:
+        where = getattr(sys.modules[module], "__file__", None) or "Python itself"
+        mine = None if folder is None else os.path.join(folder, *module.split(".")) + ".py"
+        hint = "write that function there"
+        if mine is not None and os.path.isfile(mine) and not _same_file(mine, where):
+            hint = f"{mine} has the name of a module that is installed, so give it another"
+        raise AttributeError(f"the task {call!r}: the module {module} ({where}) has no {name!r}; {hint}.") from None
+    return found
+
+
+def _same_file(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def trivial(variant: str, seed: int, setting: Setting) -> dict[str, float]:

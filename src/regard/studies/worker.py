@@ -1,7 +1,8 @@
 """A worker of the local engine: takes jobs from its input, line by line, and answers on its output.
 
 It is started as a file of its own (python -P worker.py), not as a part of Regard: a light task then needs no torch, and
-nothing is pickled. It ends with its input, so that no worker outlives a runner, however that ended.
+nothing is pickled. Neither its folder nor the current one is on the path of imports (-P): a lightning.py that lies
+there is no business of a study. It ends with its input, so that no worker outlives a runner, however that ended.
 """
 
 import importlib.util
@@ -17,7 +18,6 @@ from typing import Any
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a task prints goes to the log
-    sys.path.insert(0, os.getcwd())  # a study's own functions stand beside it
     trial = _beside("trial")
     jobs: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(jobs,), daemon=True).start()

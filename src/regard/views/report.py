@@ -11,7 +11,7 @@ from markupsafe import Markup
 from ..judging.battery import Judged
 from ..judging.evidence import Evidence, Grid, Histogram, Plot, Texts
 from ..judging.finding import Finding
-from ..judging.report import Report, compared, standing
+from ..judging.report import Report, compared, standing, verdicts
 from ..judging.report import beside as told
 from .charts import chart
 from .filling import fill
@@ -40,8 +40,8 @@ def report_page(report: Report) -> str:
     said = [(kind, counts[kind], words) for kind, _, words in GROUPS]
     model = report.about.get("model") or report.about["model class"]
     body = fill(
-        "report.html", about=report.about, data=report.about.get("data"), model=model, groups=groups, counts=said,
-        left_out=report.left_out, ran=[test for test in report.tests if not test.left_out],
+        "report.html", about=report.about, caution=report.caution, data=report.about.get("data"), model=model,
+        groups=groups, counts=said, left_out=report.left_out, ran=[test for test in report.tests if not test.left_out],
         sections=[section(test) for test in report.tests], tests=report.tests,
     )  # fmt: skip
     return framed(f"Judged: {model}", body, style=fill("report.css"), facts=_facts(report), how="How it was judged")
@@ -55,10 +55,10 @@ def section(test: Judged) -> Markup:
 
 
 def row(one: Finding) -> dict[str, Any]:
-    """A finding as a table shows it: the verdict on each baseline is that of `Finding.against`."""
-    beside = []
+    """A finding as a table shows it: the verdict on each baseline is that of `verdicts`, as on the first page."""
+    beside, known = [], verdicts(one)
     for name, value in one.baselines.items():
-        beside.append({"name": name, "value": number(value), "how": one.against(name).replace(" ", "-"),
+        beside.append({"name": name, "value": number(value), "how": known[name].replace(" ", "-"),
                        "says": compared(one, name)})  # fmt: skip
     main, verdict = standing(one)
     shown = next((x | {"says": told(one), "how": verdict.replace(" ", "-")} for x in beside if x["name"] == main), None)
