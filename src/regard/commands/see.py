@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from .printing import Printer
 from .telling import check_place, extra, given, told
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def record(
 
     Example:  regard record minilm "Attention, looked at." -o run.regard
     """
-    console = Console(stderr=True)
+    console = Printer(stderr=True)
     check_place(out)
     with extra("models"), told():
         from regard.views.terminal import progress, summary
@@ -70,7 +71,7 @@ def record(
         rec = _recorded(console, model, given(text, file), keep.value, dtype.value, sites, generate, trust_remote_code)
         with progress(console, "Row states") as step:
             path = rec.save(out, step)
-        summary(path, Console())
+        summary(path, Printer())
 
 
 def info(file: Annotated[Path, typer.Argument(help="A record file.")]) -> None:
@@ -81,7 +82,7 @@ def info(file: Annotated[Path, typer.Argument(help="A record file.")]) -> None:
     with told():
         from regard.views.terminal import summary
 
-        summary(file, Console())
+        summary(file, Printer())
 
 
 def show(
@@ -98,7 +99,7 @@ def show(
     with told():
         from regard.views.asked import show_record
 
-        show_record(file, Console(), head, row, top, item)
+        show_record(file, Printer(), head, row, top, item)
 
 
 def look(
@@ -116,7 +117,7 @@ def look(
     Example:  regard look minilm "The cat sat on the mat because it was tired."
     Example:  regard look minilm "John loves Mary." --beside "Mary loves John."
     """
-    console = Console(stderr=True)
+    console = Printer(stderr=True)
     check_place(out)
     with extra("models"), told():
         from regard.views.page import html_of, write
@@ -148,7 +149,7 @@ def serve(
 
     Example:  regard serve run.regard --model minilm
     """
-    console = Console(stderr=True)
+    console = Printer(stderr=True)
     with extra("views"), told(), _without_bars() if model is not None else nullcontext():
         from regard.views.server.running import serve as run
 

@@ -9,14 +9,16 @@ from rich.table import Table
 
 from regard.studies.report import Sheet
 
+from .printing import Printer
+
 GAP = 2  # between columns
 NAME = 12  # letters of a variant's name that stand in one line, whatever happens
 
 
 def paper() -> Console:
     """Where sheets are printed: a terminal has its width, a pipe gets whole lines."""
-    console = Console()
-    return console if console.is_terminal else Console(width=400)
+    console = Printer()
+    return console if console.is_terminal else Printer(width=400)
 
 
 def table_of(sheet: Sheet, room: int) -> Table:

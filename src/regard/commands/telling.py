@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 from rich.markup import escape
+
+from .printing import Printer
 
 
 def stop(sentence: str) -> NoReturn:
-    Console(stderr=True).print(f"[red]regard:[/red] {escape(sentence)}", soft_wrap=True, highlight=False)
+    Printer(stderr=True).print(f"[red]regard:[/red] {escape(sentence)}", soft_wrap=True, highlight=False)
     raise typer.Exit(1)
 
 
@@ -33,7 +34,7 @@ def going_on(kept: bool = True) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if kept:
-            Console(stderr=True).print("Stopped; the same command goes on from what is kept.", highlight=False)
+            Printer(stderr=True).print("Stopped; the same command goes on from what is kept.", highlight=False)
         raise
 
 
