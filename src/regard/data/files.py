@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 LIMIT = 2**30  # bytes that one file may unpack to
+PIECE = 1 << 20  # bytes that are unpacked at a time
 UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, OSError)
 WHENCE = "Nothing is downloaded; 'Where the data lie' (docs/train/data.md) says where each file comes from."
 
@@ -77,13 +78,13 @@ def _array(path: Path, packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.n
         size, room = math.prod(shape) * dtype.itemsize, member.file_size - file.tell()
         if size != room or min(shape, default=0) < 0:
             raise ValueError(f"{path}: {member.filename} has {room} bytes for {dtype} {shape}, which needs {size}.")
-        raw = np.empty(size, np.uint8)
-        rest = memoryview(raw) if size else memoryview(b"")
-        while len(rest):
-            count = file.readinto(rest)
-            if not count:
-                raise EOFError(f"{member.filename} ends {len(rest)} bytes early")
-            rest = rest[count:]
+        raw, at = np.empty(size, np.uint8), 0
+        while at < size:
+            piece = np.frombuffer(file.read(min(PIECE, size - at)), np.uint8)
+            if not len(piece):
+                raise EOFError(f"{member.filename} ends {size - at} bytes early")
+            raw[at : at + len(piece)] = piece
+            at += len(piece)
         file.read(1)  # its end, where the checksum is compared
         whole = raw.view(dtype) if size else np.empty(shape, dtype)
         return whole.reshape(shape, order="F" if transposed else "C")
