@@ -2,10 +2,14 @@
 
 import type { SiteAbout } from "./data";
 
+// What writes nothing, and what turns the direction of what stands around it.
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
 /** As people read it: spaces and line ends seen, pieces of words without their marks. */
 export function shown(name: string): string {
   const plain = name.replace(/^##/, "").replace(/[Ġ▁]/g, " ").replace(/Ċ/g, "⏎");
-  return plain.trim() === "" ? (/[\n⏎]/.test(plain) ? "⏎" : "␣") : plain.replace(/\n/g, "⏎").trim();
+  if (plain.trim() === "") return /[\n⏎]/.test(plain) ? "⏎" : "␣";
+  return plain.trim().replace(/\n/g, "⏎").replace(CONTROL, "·");
 }
 
 export function rowName(site: SiteAbout, i: number): string {

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { toggled } from "../src/app/live";
 import { counted, cut } from "../src/app/remote";
 import { sized } from "../src/app/shelf";
+import { shown } from "../src/names";
 
 describe("what a server sends", () => {
   it("is JSON and then the arrays that it names", () => {
@@ -33,5 +34,12 @@ describe("changes", () => {
 describe("sizes of files", () => {
   it("have three digits and a unit", () => {
     expect([0, 999, 1000, 50_726_016, 3.2e9].map(sized)).toEqual(["0 B", "999 B", "1.00 kB", "50.7 MB", "3.20 GB"]);
+  });
+});
+
+describe("tokens", () => {
+  it("are written without what a page would obey: line ends and spaces are signs, control characters dots", () => {
+    const seen = { "\n": "⏎", "Ċ": "⏎", "Ġcat": "cat", "##ing": "ing", " ": "␣", "a\nb": "a⏎b", "\u202eevil": "·evil", "\x1b[2J": "·[2J", "été 猫": "été 猫" };
+    expect(Object.keys(seen).map(shown)).toEqual(Object.values(seen));
   });
 });

@@ -11,6 +11,7 @@ import typer
 from rich import text as styled
 from rich.console import Console
 
+from .printing import Printer
 from .telling import check_place, console, extra, given, stop, told
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def record(
         rec = _recorded(shown, model, given(text, file), keep.value, dtype.value, sites, generate, trust_remote_code)
         with progress(shown, "Row states") as step:
             path = rec.save(out, step)
-        summary(path, Console())
+        summary(path, Printer())
 
 
 def info(file: Annotated[Path, typer.Argument(help="A record file.")]) -> None:
@@ -82,7 +83,7 @@ def info(file: Annotated[Path, typer.Argument(help="A record file.")]) -> None:
     with _of_a_record(file):
         from regard.views.terminal import summary
 
-        summary(file, Console())
+        summary(file, Printer())
 
 
 def show(
@@ -99,7 +100,7 @@ def show(
     with _of_a_record(file):
         from regard.views.asked import show_record
 
-        show_record(file, Console(), head, row, top, item)
+        show_record(file, Printer(), head, row, top, item)
 
 
 def look(

@@ -12,14 +12,15 @@ from rich.console import Console
 from rich.text import Text
 
 from . import starting
+from .printing import Printer
 
 _stopped: list[str] = []  # what was said of Ctrl-C
 
 
 def console(stderr: bool = False, **options: Any) -> Console:
-    """Where commands print. [brackets] and :colons: are text, since names that a user gave may have them; what is to
+    """Where commands print. Control characters are escaped; [brackets] and :colons: are text, since names that a user gave may have them; what is to
     stand out is a Text with a style."""
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False, **options)
+    return Printer(stderr=stderr, markup=False, emoji=False, highlight=False, **options)
 
 
 class Command(typer.Typer):

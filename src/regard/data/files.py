@@ -1,7 +1,9 @@
 """Where real data lie, and reading arrays from there without trusting them."""
 
 import gzip
+import math
 import os
+import struct
 import zipfile
 import zlib
 from pathlib import Path
@@ -9,6 +11,8 @@ from pathlib import Path
 import numpy as np
 
 LIMIT = 2**30  # bytes that one file may unpack to
+PIECE = 1 << 20  # bytes that are unpacked at a time
+UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, OSError)
 WHENCE = "Nothing is downloaded; 'Where the data lie' (docs/train/data.md) says where each file comes from."
 
 
@@ -32,20 +36,58 @@ def data_file(name: str, folder: "str | Path | None" = None) -> Path:
 
 
 def read_arrays(path: Path, names: tuple[str, ...], limit: int = LIMIT) -> dict[str, np.ndarray]:
-    """Named arrays of an npz file. No pickles; nothing is unpacked before its size is known to be within the limit."""
-    try:
-        with zipfile.ZipFile(path) as packed:
-            wanted = {f"{name}.npy" for name in names}
-            size = sum(member.file_size for member in packed.infolist() if member.filename in wanted)
-    except zipfile.BadZipFile as problem:
-        raise ValueError(f"{path} is not an npz file: {problem}.") from problem
+    """Named arrays of an npz file, as numpy writes it. No pickles.
+
+    Nothing is unpacked before its size is known to be within the limit, and of each array no byte more than it says.
+    """
+    with path.open("rb") as raw:
+        try:
+            return _arrays(path, zipfile.ZipFile(raw), names, limit)
+        except UNREADABLE as problem:
+            raise ValueError(f"{path} is not an npz file that can be read: {problem}.") from problem
+
+
+def _arrays(path: Path, packed: zipfile.ZipFile, names: tuple[str, ...], limit: int) -> dict[str, np.ndarray]:
+    members = {member.filename: member for member in packed.infolist()}
+    missing = [name for name in names if f"{name}.npy" not in members]
+    if missing:
+        there = ", ".join(sorted(name.removesuffix(".npy") for name in members if name.endswith(".npy")))
+        raise ValueError(f"{path} has no array {missing[0]!r}; it has {there or 'none'}.")
+    wanted = {name: members[f"{name}.npy"] for name in names}
+    size = sum(member.file_size for member in wanted.values())
     if size > limit:
         raise ValueError(f"{path} unpacks to {size} bytes, more than the {limit} that are allowed.")
-    with np.load(path, allow_pickle=False) as arrays:
-        missing = [name for name in names if name not in arrays.files]
-        if missing:
-            raise ValueError(f"{path} has no array {missing[0]!r}; it has {', '.join(sorted(arrays.files))}.")
-        return {name: arrays[name] for name in names}
+    return {name: _array(path, packed, member) for name, member in wanted.items()}
+
+
+def _array(path: Path, packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """One member of an npz file; its header must fit the bytes that follow before any of them is unpacked."""
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{path}: {member.filename} is compressed in a way that numpy does not write.")
+    with packed.open(member) as file:
+        try:
+            version = np.lib.format.read_magic(file)
+            reads = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+            shape, transposed, dtype = reads.get(version, np.lib.format.read_array_header_2_0)(file)
+        except ValueError as problem:
+            raise ValueError(f"{path}: {member.filename} is not an array of numpy ({problem}).") from problem
+        if dtype.hasobject:
+            raise ValueError(
+                f"{path}: {member.filename} holds Python objects, which are not read (allow_pickle=False)."
+            )
+        size, room = math.prod(shape) * dtype.itemsize, member.file_size - file.tell()
+        if size != room or min(shape, default=0) < 0:
+            raise ValueError(f"{path}: {member.filename} has {room} bytes for {dtype} {shape}, which needs {size}.")
+        raw, at = np.empty(size, np.uint8), 0
+        while at < size:
+            piece = np.frombuffer(file.read(min(PIECE, size - at)), np.uint8)
+            if not len(piece):
+                raise EOFError(f"{member.filename} ends {size - at} bytes early")
+            raw[at : at + len(piece)] = piece
+            at += len(piece)
+        file.read(1)  # its end, where the checksum is compared
+        whole = raw.view(dtype) if size else np.empty(shape, dtype)
+        return whole.reshape(shape, order="F" if transposed else "C")
 
 
 def read_lines(path: Path, limit: int = LIMIT) -> list[str]:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ..core.maps import AttentionMap
 from ..recording.files.loading import load
+from ..recording.files.printing import printable
 from ..recording.record import Record
 from .bundle import joined, one_of, short_name
 from .page import maps_of
@@ -37,7 +38,8 @@ def _one(rec: Record, width: int, colour: bool, head: str, row: int | None, top:
     name, amap = head_of({name: one_of(group) for name, group in joined(maps_of(rec, item)).items()}, head)
     if row is not None and not -amap.n <= row < amap.n:
         raise ValueError(f"--row {row}: this map has {amap.n} rows, 0 to {amap.n - 1}.")
-    yield Text(f"{name}, head {head.rpartition('.')[2]}: {amap.n:,} attend to {amap.m:,}", "bold" if colour else "")
+    said = f"{printable(name)}, head {head.rpartition('.')[2]}: {amap.n:,} attend to {amap.m:,}"
+    yield Text(said, "bold" if colour else "")
     yield from one_head(amap, width, colour) if row is None else one_row(amap, row % amap.n, top, width, colour)
 
 

@@ -36,7 +36,8 @@ def letters(names: Sequence[str]) -> dict[str, Any]:
     made: dict[str, Any] = {"parse_math": False}
     if any(ord(letter) > 0x7FF for name in names for letter in name):
         there = {font.name for font in fontManager.ttflist}
-        made["fontfamily"] = [*matplotlib.rcParams["font.family"], *(font for font in WIDE if font in there)]
+        own = "DejaVu Sans"  # comes with matplotlib, and has the signs for a space and for a line's end
+        made["fontfamily"] = [*matplotlib.rcParams["font.family"], *(font for font in WIDE if font in there), own]
     return made
 
 
@@ -87,12 +88,18 @@ def one_row(amap: Any, row: int, drawer: str) -> NDArray[np.float64]:
 
 
 def given_names(
-    weights: Any, queries: Sequence[str] | None, keys: Sequence[str] | None, n: int, m: int, drawer: str = "heat_map"
-) -> tuple[list[str], list[str]]:
-    """The names that were given, else the map's own, else positions."""
+    weights: Any, queries: Sequence[str] | None, keys: Sequence[str] | None, n: int, m: int, drawer: str = "heat_map",
+    broken: bool = False,
+) -> tuple[list[str], list[str]]:  # fmt: skip
+    """The names that were given, else the map's own, else positions.
+
+    broken   names that were given may stand on several lines; those of a map are tokens, whose line ends are seen
+    """
     made = []
     for names, own, count, argument in ((queries, "rows", n, "queries"), (keys, "columns", m, "keys")):
         if names is not None and len(names) != count:
             raise ValueError(f"{drawer}({argument}=) has {len(names)} names for {count} {argument}; give one for each.")
-        made.append(names_of(getattr(weights, own, None) if names is None else names, count))
+        made.append(
+            names_of(getattr(weights, own, None) if names is None else names, count, broken and names is not None)
+        )
     return made[0], made[1]

@@ -4,16 +4,20 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def shown(name: str) -> str:
-    """A token as the pages write it: without the marks of its pieces, a space and a line's end seen."""
+def shown(name: str, broken: bool = False) -> str:
+    """A token as the pages write it: without the marks of its pieces, a space and a line's end seen.
+
+    broken   a line's end between two words breaks the line, as in a name that somebody broke for a picture
+    """
     plain = str(name).removeprefix("##").replace("Ġ", " ").replace("▁", " ").replace("Ċ", "\n")
     if not plain.strip():
         return "⏎" if "\n" in plain else "␣"
-    return "".join(c if c.isprintable() else "⏎" if c == "\n" else "·" for c in plain.strip())
+    end = "\n" if broken and "\n" in str(name) else "⏎"  # a tokenizer's own mark of a line's end is a token's
+    return "".join(c if c.isprintable() else end if c == "\n" else "·" for c in plain.strip())
 
 
-def names_of(names: Sequence[Any] | None, count: int) -> list[str]:
+def names_of(names: Sequence[Any] | None, count: int, broken: bool = False) -> list[str]:
     """One name for each place: what it is called, else its number."""
     if names is None or len(names) != count:
         return [str(place) for place in range(count)]
-    return [shown(name) for name in names]
+    return [shown(name, broken) for name in names]

@@ -12,8 +12,16 @@ from rich.table import Table
 
 from ..recording.files.checking import check_map
 from ..recording.files.loading import load
+from ..recording.files.printing import printable
 from ..recording.files.reading import RecordFile
 from ..recording.record import Record
+
+TENSORS = {  # that a map refers to, by its kind
+    "scored": ("q", "k", "tau", "sink"),
+    "weights": ("weights",),
+    "top": ("weight", "key"),
+    "edges": ("weight", "edge_index", "source", "target", "edge"),
+}
 
 
 @contextmanager
@@ -53,15 +61,15 @@ def summary(path: "str | os.PathLike[str]", console: Console) -> None:
     for path, calls in _by_path(forms).items():
         form = calls[0]
         shapes = [(*lead, n, m) for lead, n, m in (check_map(file, call) for call in calls)]
-        over = " & ".join(next(iter(part)) for part in form.get("over", [])) or "all"
+        over = " & ".join(next(iter(part)) for part in _over(form)) or "all"
         size = sum(_size(file, name) for name in {name for call in calls for name in _tensors(call)})
-        dtype = file._entry(str(form.get("q") or form.get("weights") or form.get("weight")))["dtype"].lower()
-        table.add_row(escape(path), str(len(calls)), form["kind"], _shape(shapes), dtype,
+        dtype = file._entry(form[TENSORS[form["kind"]][0]])["dtype"].lower()
+        table.add_row(escape(printable(path)), str(len(calls)), form["kind"], _shape(shapes), dtype,
                       over if form["kind"] != "edges" else "edges", f"{size:,}")  # fmt: skip
     for form in about.get("stats", []):
         shape = " x ".join(map(str, file.shape(form["entropy"])))
-        table.add_row(escape(str(form["site"])), "1", "stats", shape, "", "", "")
-    console.print(f"[bold]{escape(str(file.path))}[/bold]  {file.bytes:,} bytes, version {about['version']}")
+        table.add_row(escape(printable(form["site"])), "1", "stats", shape, "", "", "")
+    console.print(f"[bold]{escape(printable(file.path))}[/bold]  {file.bytes:,} bytes, version {about['version']}")
     model = "  ".join(f"{k} {v:,}" if isinstance(v, int) else f"{k} {v}" for k, v in rec.about.items())
     lines = [("model", model or "unknown"), ("made by", "  ".join(f"{k} {v}" for k, v in rec.made.items()))]
     if rec.casting is not None:
@@ -69,7 +77,7 @@ def summary(path: "str | os.PathLike[str]", console: Console) -> None:
                                  f"(measured on {rec.casting.rows} rows of each map)"))  # fmt: skip
     lines.append(("missed", ", ".join(f"{name} ({count})" for name, count in rec.missed.items()) or "nothing"))
     for name, said in lines:
-        console.print(f"{name:<9}{escape(said)}", highlight=False)
+        console.print(f"{name:<9}{escape(printable(said))}", highlight=False)
     console.print(table)
 
 
@@ -89,13 +97,16 @@ def _shape(shapes: list[tuple[int, ...]]) -> str:
 
 
 def _tensors(form: dict[str, Any]) -> list[str]:
-    """The names of the tensors that a map's form refers to."""
-    own = ("q", "k", "tau", "sink", "weights", "weight", "key", "edge_index", "source", "target", "edge")
-    found = [form[key] for key in own if key in form]
-    found += list(form.get("bias", {}).values())
-    return found + [
-        part[key] for part in form.get("over", []) for key in ("lengths", "mask", "segments", "keys") if key in part
-    ]
+    """The names of the tensors that a map's form refers to, as check_map has let them pass."""
+    found = [form[key] for key in TENSORS[form["kind"]] if key in form]
+    if form["kind"] == "scored":
+        found += list((form.get("bias") or {}).values())
+    return found + [part[key] for part in _over(form) for key in ("lengths", "mask", "segments", "keys") if key in part]
+
+
+def _over(form: dict[str, Any]) -> list[dict[str, Any]]:
+    """The structure of the kinds of maps that have one; what else stands under this name is read by nobody."""
+    return form.get("over", []) if form["kind"] in ("scored", "weights") else []
 
 
 def _size(file: RecordFile, name: str) -> int:

@@ -10,7 +10,7 @@ plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not install
 from matplotlib.colors import to_hex  # noqa: E402
 
 from regard import attend  # noqa: E402
-from regard.views import line_map  # noqa: E402
+from regard.views import heat_map, line_map  # noqa: E402
 
 
 def test_a_line_is_as_broad_as_its_weight_and_has_the_colour_of_its_query():
@@ -67,3 +67,25 @@ def test_names_and_colours_of_another_number_are_refused():
         line_map([[0.5, 0.5]], keys=["one"])
     with pytest.raises(ValueError, match=r"line_map\(colours=\) has 2 colours for 1 queries"):
         line_map([[0.5, 0.5]], colours=["red", "blue"])
+
+
+def test_a_name_that_was_broken_over_lines_is_written_on_as_many():
+    axes = line_map([[0.25, 0.75]], ["Do you still\nlike apples"], ["the father", "truancy has\nrun rampant"])
+    written = [text.get_text() for text in axes.texts]
+    assert written[:3] == ["Do you still\nlike apples", "the father", "truancy has\nrun rampant"]
+    assert heat_map([[0.5]], ["two\nlines"], ["a"]).get_yticklabels()[0].get_text() == "two\nlines"
+
+
+@pytest.mark.parametrize(("token", "seen"), [("\n", "⏎"), ("Ċ", "⏎"), ("ĊĊ", "⏎"), ("endĊ", "end"), ("aĊb", "a⏎b"),
+                                             (" ", "␣"), ("Ġcat", "cat"), ("a\tb", "a·b")])  # fmt: skip
+def test_a_token_that_ends_a_line_is_a_sign_that_the_font_has(token, seen):
+    from matplotlib.font_manager import FontProperties, fontManager, get_font
+
+    (given,) = line_map([[1.0]], [token], ["key"], numbers=False).texts[:1]
+    assert given.get_text() == seen
+    amap = attend(torch.randn(1, 4), torch.randn(1, 4), torch.randn(1, 4)).map
+    amap.rows = amap.columns = ["a\nb"]
+    assert line_map(amap, numbers=False).texts[0].get_text() == "a⏎b", "a map's names are tokens"
+    family = FontProperties(family=given.get_fontfamily())
+    fonts = [get_font(path) for path in fontManager._find_fonts_by_props(family)]
+    assert all(any(ord(letter) in font.get_charmap() for font in fonts) for letter in seen)

@@ -14,6 +14,7 @@ import regard
 from regard.views.server.app import application
 from regard.views.server.desk import Desk
 from regard.views.server.gate import Gate
+from regard.views.server.running import configured
 
 TOKEN = "the-right-token"
 ORIGIN = "http://127.0.0.1:8000"
@@ -84,8 +85,7 @@ def call(desk):
 def address(desk):
     """The server in a thread of this process."""
     sock = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(Gate(application(desk), TOKEN), log_level="error", ws="none", lifespan="off")
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configured(Gate(application(desk), TOKEN), lifespan="off"))
     thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
     thread.start()
     while not server.started:

@@ -202,6 +202,26 @@ def test_an_export_reads_back_as_what_was_seen(show, tmp_path, browser):
         assert amap.rows[2] == "cat" and torch.equal(amap.weights()[..., 2], torch.zeros(1, 2, 8))
 
 
+def test_escape_closes_the_menu_of_exports_and_goes_back_to_its_button(show):
+    page = read(show())
+    menu, button = page.locator("regard-app details"), page.locator("summary", has_text="Export")
+    opened = "menu => menu.open"
+    focused = "document.querySelector('regard-app').shadowRoot.activeElement?.textContent"
+    for way_in in ("Export", "Record file"):  # where the keyboard is: on the menu's button, within the menu
+        button.click()
+        assert menu.evaluate(opened)
+        page.locator("regard-app details").get_by_text(way_in).focus()
+        page.keyboard.press("Escape")
+        eventually(page, lambda: menu.evaluate(opened), False)
+        assert page.evaluate(focused) == "Export"
+    button.click()
+    page.locator("regard-live textarea").click()
+    eventually(page, lambda: menu.evaluate(opened), False)
+    button.click()
+    page.locator("regard-app .name").click()  # where nothing takes the keyboard
+    eventually(page, lambda: menu.evaluate(opened), False)
+
+
 def test_something_slow_is_cancelled_while_the_page_goes_on(show, desk):
     page = read(show())
 

@@ -46,7 +46,10 @@ def test_the_token_in_an_address_opens_the_page_alone(call):
 
 
 FOREIGN = ["evil.example:8000", "127.0.0.1.evil.example", "localhost.evil.example", "", "[::2]", "[oops",
-           "192.168.1.5:8000", "127.0.0.1@evil.example"]  # fmt: skip
+           "192.168.1.5:8000", "127.0.0.1@evil.example", "[::1].evil.example", "[::1].evil.example:8000", "[::1]evil",
+           "evil@127.0.0.1", "127.0.0.1:8000.evil", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:80:80", "localhost/",
+           "localhost?x", "localhost#x", " localhost", "localhost ", "local host", "::1", "[localhost]", "[127.0.0.1",
+           "127.0.0.1]", "127.0.0.1\\.evil", "localhost."]  # fmt: skip
 
 
 @pytest.mark.parametrize("host", FOREIGN)
@@ -62,6 +65,7 @@ def test_this_machine_by_its_own_names_is_known(call, host):
 def test_a_server_for_others_is_known_by_numbers_and_its_own_name_only(desk):
     made = Gate(application(desk), TOKEN, host="0.0.0.0")
     assert made.knows("10.0.0.7") and made.knows("localhost")
+    assert Gate(application(desk), TOKEN, host="MyMachine").knows("mymachine")
     assert not made.knows("evil.example") and not made.knows("")
 
 

@@ -7,7 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import httpx
 import pytest
@@ -16,18 +19,23 @@ from tests.small_models import saved
 from tests.views.server.conftest import TOKEN
 
 import regard
+from regard.views.server import connections
 
 START = [sys.executable, "-c", "from regard.cli import app; app()", "serve", "--no-browser"]
 
 
-def begin(*arguments: str, room: Path) -> subprocess.Popen:
+def begin(*arguments: str, room: Path, start: list[str] = START, **more: str) -> subprocess.Popen:
     """The command, as someone types it, with a place of its own for what it writes."""
-    env = os.environ | {
-        "PYTHONPATH": str(Path(regard.__file__).parents[1]),
-        "TMPDIR": str(room),
-        "OMP_NUM_THREADS": "1",
-    }
-    return subprocess.Popen([*START, *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    env = (
+        os.environ
+        | more
+        | {
+            "PYTHONPATH": str(Path(regard.__file__).parents[1]),
+            "TMPDIR": str(room),
+            "OMP_NUM_THREADS": "1",
+        }
+    )
+    return subprocess.Popen([*start, *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_the_command_prints_an_address_that_lets_in_and_ends_cleanly_when_interrupted(tmp_path, folder):
@@ -157,6 +165,105 @@ def test_a_request_that_never_ends_holds_up_nobody(address):
     )
     for each in lame:
         each.close()
+
+
+def said_at(address: str, path: str = "/api/state", within: float = 60) -> int:
+    return httpx.get(f"{address}{path}", headers={"authorization": f"Bearer {TOKEN}"}, timeout=within).status_code
+
+
+def closed(one: socket.socket) -> bool:
+    """Whether the server has closed it, waited for."""
+    one.settimeout(60)
+    try:
+        return one.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_many_connections_that_say_nothing_keep_nobody_out(address):
+    """More than the server takes; the oldest of them are closed, and whoever has the token is let in."""
+    host, port = address.removeprefix("http://").split(":")
+    lame: list[socket.socket] = []
+    for place in range(520):
+        one = socket.create_connection((host, int(port)))
+        if place % 2:
+            one.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        lame.append(one)
+    assert said_at(address) == 200
+    assert closed(lame[0]) and closed(lame[1])
+    for each in lame:
+        each.close()
+
+
+def test_a_head_that_is_never_complete_is_not_waited_for(desk, monkeypatch, request):
+    monkeypatch.setattr(connections, "PATIENCE", 0.3)
+    address = request.getfixturevalue("address")
+    host, port = address.removeprefix("http://").split(":")
+    head = f"GET /api/state HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
+    silent, half = (socket.create_connection((host, int(port))) for _ in range(2))
+    half.sendall(head)
+    assert closed(silent) and closed(half)
+    again = socket.create_connection((host, int(port)))  # one that is known may not leave a second one half open either
+    again.sendall(head + b"\r\n")
+    assert again.recv(1 << 20).startswith(b"HTTP/1.1 200")
+    again.sendall(head)
+    again.settimeout(60)
+    while again.recv(1 << 20):
+        pass
+    slow = desk.jobs.ask("model", ("slow",), "Reading", busy)  # an answer may take longer than a head
+    assert said_at(address, f"/api/jobs/{slow.number}") == 200
+    slow.stop()
+
+
+def test_of_many_addresses_the_oldest_connections_go(monkeypatch):
+    class Transport:
+        open = True
+
+        def abort(self):
+            self.open = False
+
+    class One:
+        def __init__(self, address):
+            self.client, self.transport = (address, 1), Transport()
+
+    strangers = connections.Connections()
+    first = [One("10.0.0.1") for _ in range(connections.FROM_ONE)]
+    others = [One(f"10.1.{place}.1") for place in range(connections.WAITING - len(first))]
+    for one in first + others:
+        strangers.add(one)
+    assert all(one.transport.open for one in first + others)
+    strangers.discard(first[0])  # it has shown the token
+    for one in (One("10.0.0.1"), One("10.0.0.1"), One("10.9.9.9")):
+        strangers.add(one)
+    assert [one.transport.open for one in first[:4]] == [True, False, False, True] and others[0].transport.open
+
+
+def test_the_token_is_in_no_argument_of_the_browser(tmp_path, folder):
+    """Programs and their arguments are listed to everybody; the page that leads on is its owner's alone, and goes."""
+    room, heard = tmp_path / "room", tmp_path / "heard"
+    room.mkdir()
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {heard}.part && mv {heard}.part {heard}\n')
+    browser.chmod(0o755)
+    env = {"BROWSER": f"{browser} %s", "DISPLAY": ":0"}
+    server = begin("--folder", str(folder), room=room, start=[one for one in START if one != "--no-browser"], **env)
+    try:
+        url = server.stdout.readline().strip()
+        token = url.partition("token=")[2]
+        deadline = time.monotonic() + 60
+        while not heard.exists():
+            assert time.monotonic() < deadline, "the browser was never started"
+            time.sleep(0.02)
+        told = heard.read_text().strip()
+        assert token not in told and told.startswith("file:")
+        page = Path(url2pathname(urlsplit(told).path))
+        assert url in page.read_text()
+        assert page.stat().st_mode & 0o777 == 0o600 and page.parent.stat().st_mode & 0o777 == 0o700
+        assert httpx.get(url, timeout=60).status_code == 200
+        assert not page.exists(), "it has been used"
+    finally:
+        server.kill()
+        server.communicate(timeout=60)
 
 
 def test_an_export_is_the_page_and_the_record_of_what_is_seen(call, folder, tmp_path):

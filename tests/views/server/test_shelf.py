@@ -1,12 +1,20 @@
 """Records that can be opened, and everything else that cannot."""
 
+import os
 import struct
+import threading
+from pathlib import Path
 
 import pytest
-from tests.views.server.conftest import recorded
+from tests.views.server.conftest import TOKEN, Caller, recorded
 
 import regard
+from regard.recording.files import loading
 from regard.views.server import shelf
+from regard.views.server.app import application
+from regard.views.server.cuts import View
+from regard.views.server.desk import Desk
+from regard.views.server.gate import Gate
 from regard.views.server.shelf import Shelf
 
 BAD_NAMES = [
@@ -20,8 +28,6 @@ BAD_NAMES = [
 @pytest.fixture
 def traps(folder):
     """A folder with links that lead out of it."""
-    import os
-
     (folder / "link.regard").symlink_to(folder.parent / "secret.regard")
     (folder / "linked").symlink_to(folder.parent)
     (folder / "loop").symlink_to(folder)
@@ -158,3 +164,74 @@ def test_labels_of_a_record_reach_the_page_as_data(call, folder):
     assert answer.headers["content-type"] == "application/json"
     rows = call.ended(answer)["result"]["about"]["sites"][0]["rows"]
     assert rows == ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "&lt;"]
+
+
+@pytest.fixture
+def odd(folder):
+    """A record whose file name is no UTF-8."""
+    path = os.fsencode(folder) + b"/a\xff\x1b.regard"
+    try:
+        os.rename(os.fsencode(folder / "run.regard"), path)
+    except OSError:
+        pytest.skip("This file system takes names of UTF-8 alone.")
+    return path
+
+
+def test_a_file_name_that_is_no_utf8_is_listed_and_opens(call, folder, odd):
+    state = call("GET", "/api/state")
+    assert state.status_code == 200
+    (name,) = (one["name"] for one in state.json()["records"] if one["name"] != "inner/small.regard")
+    assert name == "a\\xff\x1b.regard"
+    seen = call.done("POST", "/api/open", json={"from": "folder", "name": name})
+    made = call.done("POST", "/api/export", json={"view": seen["view"], "kind": "record"})
+    assert call("GET", f"/api/exports/{made['job']}").content == Path(os.fsdecode(odd)).read_bytes()
+
+
+def test_a_name_with_escapes_leads_nowhere_else(call, desk, folder, odd):
+    call("GET", "/api/state")
+    for name in ("..\\xff.regard", "a\\xfe.regard", "\\x2e\\x2e/secret.regard"):
+        with pytest.raises(FileNotFoundError):
+            desk.shelf.find("folder", name)
+
+
+def test_a_folder_and_a_given_record_may_be_named_in_other_bytes(tmp_path, folder, odd):
+    place = tmp_path / os.fsdecode(b"f\xfe")
+    place.mkdir()
+    desk = Desk(place, [Path(os.fsdecode(odd))])
+    try:
+        call = Caller(Gate(application(desk), TOKEN))
+        state = call("GET", "/api/state").json()
+        assert state["folder"] == "f\\xfe" and state["records"][0]["name"] == "a\\xff\x1b.regard"
+        assert call.done("POST", "/api/open", json={"from": "given", "name": state["records"][0]["name"]})["view"]
+    finally:
+        desk.close()
+
+
+def test_labels_with_halves_of_surrogate_pairs_are_served_and_written(call, desk, folder, tmp_path):
+    rec = recorded(3, words=["a", "\ud800", "\udfffb"])
+    rec.save(folder / "half.regard")
+    seen = call.done("POST", "/api/open", json={"from": "folder", "name": "half.regard"})
+    assert seen["about"]["sites"][0]["rows"] == ["a", "\ufffd", "\ufffdb"]
+    made = call.done("POST", "/api/export", json={"view": seen["view"], "kind": "page"})
+    assert call("GET", f"/api/exports/{made['job']}").status_code == 200
+    number = desk._look(View(rec, "a model's own"))["view"]  # not from a file: as a model was heard
+    assert call("GET", f"/api/views/{number}/sites/0").status_code == 200
+    assert Path(rec.save_html(tmp_path / "x.html")).stat().st_size
+
+
+def test_a_record_that_is_being_opened_stops_when_it_is_told_to(call, desk, folder, monkeypatch):
+    reached, go = threading.Event(), threading.Event()
+    own = loading.check_map
+
+    def slow(*args):
+        reached.set()
+        assert go.wait(60)
+        return own(*args)
+
+    monkeypatch.setattr(loading, "check_map", slow)
+    job = call("POST", "/api/open", json={"from": "folder", "name": "run.regard"}).json()
+    assert reached.wait(60)
+    call("DELETE", f"/api/jobs/{job['job']}")
+    go.set()
+    assert call.ended(call("GET", f"/api/jobs/{job['job']}"))["state"] == "stopped"
+    assert call.done("POST", "/api/open", json={"from": "folder", "name": "inner/small.regard"})["view"]

@@ -6,6 +6,7 @@ import { Store } from "../store";
 import { theme } from "../theme";
 import { ask, follow, Refused, stop, Stopped, type Job } from "./api";
 import type { RegardLive } from "./live";
+import { closedByKey, closedByLeaving } from "./menu";
 import { dataOf, leave, type Viewed } from "./remote";
 import type { OnShelf } from "./shelf";
 
@@ -63,7 +64,24 @@ export class RegardApp extends LitElement {
     this.addEventListener("busy", (event) => (this.job = (event as CustomEvent<Job | null>).detail));
     this.addEventListener("open", (event) => void this.open((event as CustomEvent<OnShelf>).detail));
     this.addEventListener("send", (event) => void this.send((event as CustomEvent<File>).detail));
+    document.addEventListener("pointerdown", this.pressed);
     void this.begin();
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    document.removeEventListener("pointerdown", this.pressed);
+  }
+
+  private readonly pressed = (event: Event): void => {
+    const menu = this.renderRoot.querySelector("details");
+    if (menu) closedByLeaving(menu, event.composedPath());
+  };
+
+  private leftFor(event: FocusEvent): void {
+    const menu = event.currentTarget as HTMLDetailsElement;
+    const next = event.relatedTarget as Node | null;
+    closedByLeaving(menu, next && (menu.contains(next) ? [menu] : []));
   }
 
   private async begin(): Promise<void> {
@@ -163,7 +181,7 @@ export class RegardApp extends LitElement {
         <nav aria-label="What is open">${state?.model ? tab(LIVE, html`Live: ${state.model.result?.name ?? "…"}`) : nothing}
           ${tabs.map((one, x) => html`<span>${tab(x, one.title)}<button class="shut" aria-label=${`Close ${one.title}`} @click=${() => this.shut(x)}>×</button></span>`)}
           <button aria-pressed=${at === SHELF} @click=${() => { this.at = SHELF; void this.refresh(); }}>Open …</button></nav>
-        ${at <= SHELF ? nothing : html`<details><summary>Export</summary><div>
+        ${at <= SHELF ? nothing : html`<details @keydown=${(e: KeyboardEvent) => closedByKey(e.currentTarget as HTMLDetailsElement, e)} @focusout=${this.leftFor}><summary>Export</summary><div>
           <button @click=${() => void this.export("page", false)}>Page in one file</button>
           <button @click=${() => void this.export("page", true)}>Page, this site alone</button>
           <button @click=${() => void this.export("record", false)}>Record file</button></div></details>`}</header>

@@ -55,7 +55,7 @@ export class RegardShelf extends LitElement {
       ${found.length ? html`<ul>${found.map((one) => html`<li><button @click=${() => this.say("open", one)}>
           <span class="name">${one.name} ${FROM[one.from] ? html`<small>${FROM[one.from]}</small>` : nothing}</span>
           <small>${sized(one.bytes)}</small><small>${new Date(1000 * one.changed).toLocaleString()}</small></button></li>`)}</ul>`
-        : html`<p>There are no record files here. <code>regard record --model minilm --text "…" -o run.regard</code> makes one.</p>`}
+        : html`<p>There are no record files here. <code>regard record minilm "…" -o run.regard</code> makes one.</p>`}
       <div class="drop" @dragover=${(e: DragEvent) => e.preventDefault()} @drop=${(e: DragEvent) => { e.preventDefault(); this.send(e.dataTransfer?.files); }}>
         <label>A record of your own: drop it here or <input type="file" accept=".regard" aria-label="Send a record file" @change=${(e: Event) => this.send((e.target as HTMLInputElement).files)}></label></div>`;
   }

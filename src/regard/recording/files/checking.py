@@ -99,7 +99,10 @@ def site_in(file: RecordFile, form: Any) -> str:
 
 
 def texts_in(file: RecordFile, x: Any) -> dict[str, Any]:
-    return {name: value for name, value in object_in(file, x).items() if isinstance(value, (str, int, float))}
+    found = {name: value for name, value in object_in(file, x).items() if isinstance(value, (str, int, float))}
+    if not isinstance(found.get("parameters", 0), int):
+        file._refuse(f"a model has {str(found['parameters'])[:40]!r} parameters")
+    return found
 
 
 def check_number(file: RecordFile, x: Any) -> None:

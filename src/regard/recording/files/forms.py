@@ -115,13 +115,18 @@ def _part(file: RecordFile, form: Any, n: int, m: int, batch: int, heads: int, b
         check(file, form["mask"], ("U8",), (*shape[:3], -(-shape[3] // 8)))
         if not build:
             return Full()
-        bits = np.unpackbits(file.stored(form["mask"]), axis=-1, count=shape[3], bitorder="little")
-        return Mask(keep=torch.from_numpy(bits.astype(bool)))
+        stored = file.stored(form["mask"])
+        return file.made_once(("mask", form["mask"], *shape), lambda: _unpacked(stored, shape[3]))  # layers share one
     if keys == {"segments", "keys"}:
         check(file, form["segments"], ("I64",), (batch, n), (1, n))
         check(file, form["keys"], ("I64",), (batch, m), (1, m))
         return Segments(tensor(file, form["segments"]), tensor(file, form["keys"])) if build else Full()
     return file._refuse(f"a structure has the part {str(form)[:80]}, which is none that is known")
+
+
+def _unpacked(packed: np.ndarray, m: int) -> Mask:
+    bits = np.unpackbits(packed, axis=-1, count=m, bitorder="little")
+    return Mask(keep=torch.from_numpy(bits.view(bool)))
 
 
 def _align(file: RecordFile, shift: Any, n: int, m: int) -> str:

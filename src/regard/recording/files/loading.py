@@ -1,6 +1,7 @@
 """load: a record from its file. What its description says is checked against the tensors before anything is made."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,56 +22,92 @@ from ..kept import TopMap
 from ..labels import Labels
 from ..record import Maps, Record, Statistics
 from .casting import Casting
-from .checking import FLOATS, SHAPES, check_map, check_within, is_pair, list_in, object_in, site_in, texts_in
+from .checking import (
+    FLOATS,
+    SHAPES,
+    check_map,
+    check_number,
+    check_within,
+    is_pair,
+    list_in,
+    object_in,
+    site_in,
+    size_in,
+    texts_in,
+)
 from .forms import Form, bias_of_diagonals, check, structure_from, tensor
 from .reading import BadRecord, RecordFile
 
 
 def load(path: "str | os.PathLike[str]") -> Record:
     """A record that was saved, mapped into memory: nothing of it is read before it is looked at."""
+    return read(path)
+
+
+def read(path: "str | os.PathLike[str]", go_on: Callable[[], None] = lambda: None) -> Record:
+    """load, of which go_on() hears every now and then; what it raises ends it."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"load({str(path)!r}): there is no such file.")
-    file = RecordFile(path)
+    file = RecordFile(path, go_on)
     about = file.about
     rec = Record(keep=about["keep"] if about.get("keep") in ("qk", "weights", "stats", "topk") else "qk")
     rec.about, rec.made = texts_in(file, about.get("model")), texts_in(file, about.get("made"))
     rec.missed = Counter({name: count for name, count in object_in(file, about.get("missed")).items()
-                          if isinstance(count, int)})  # fmt: skip
+                          if type(count) is int and 0 <= count < 2**63})  # fmt: skip
     rec.casting = _casting(file, about.get("casting"))
     rec.labels = labels_from(file, about.get("labels"))
-    rec.maps, sizes = Maps(), []
+    rec.maps, names = Maps(), Names(rec.labels)
     waiting: dict[str, Callable[[], AttentionMap]] = {}
     for form in list_in(file, about.get("maps")):
         name = site_in(file, form)
         if name in waiting:
             file._refuse(f"the site {name[:80]!r} stands twice")
-        sizes.append((name, *check_map(file, form)))
+        names.add(name, *check_map(file, form))
         waiting[name] = _later(file, form, name)
-    named = rec.labels.names(sizes)
-    rec.maps._by_site = Waiting(waiting, named)
+        go_on()
+    rec.maps._by_site = Waiting(waiting, names)
     for form in list_in(file, about.get("stats")):
         name = site_in(file, form)
         rec.stats[name] = _statistics(file, form)
+        go_on()
     for form in list_in(file, about.get("gradients")):
         name = site_in(file, form)
         rec.gradients[name] = _gradient(file, form)
+        go_on()
     return rec
+
+
+class Names:
+    """Rows and columns of a map when they are asked for: many maps of one long text would hold a copy each."""
+
+    def __init__(self, labels: Labels):
+        self._labels = labels
+        self._places: dict[str, tuple[str, int, tuple[int, ...], int, int, int]] = {}
+        self._rows: Counter[tuple[str, int]] = Counter()  # that a module has seen in a run
+
+    def add(self, name: str, lead: tuple[int, ...], n: int, m: int) -> None:
+        path, run = re.sub(r":\d+$", "", name), self._labels.run_of.get(name, 0)
+        self._places[name] = path, run, lead, n, m, self._rows[path, run]
+        self._rows[path, run] += n
+
+    def __getitem__(self, name: str) -> tuple[Any, Any]:
+        return self._labels._of(*self._places[name])
 
 
 class Waiting(dict[str, AttentionMap]):
     """Maps that are put together when they are first asked for."""
 
-    def __init__(self, makers: "dict[str, Callable[[], AttentionMap]]", labels: dict[str, tuple[Any, Any]]):
+    def __init__(self, makers: "dict[str, Callable[[], AttentionMap]]", names: Names):
         super().__init__(dict.fromkeys(makers))  # type: ignore[arg-type]
-        self._makers, self._labels = makers, labels
+        self._makers, self._names = makers, names
 
     def __getitem__(self, name: str) -> AttentionMap:
         maker = self._makers.pop(name, None)
         if maker is not None:
             amap = maker()
             amap.site = name
-            amap.rows, amap.columns = self._labels.get(name, (None, None))
+            amap.rows, amap.columns = self._names[name]
             super().__setitem__(name, amap)
         return super().__getitem__(name)
 
@@ -164,7 +201,8 @@ def _statistics(file: RecordFile, form: Form) -> Statistics:
         check(file, form["edge"], ("I64",), file.shape(form["weight"]))
         edge = tensor(file, form["edge"])
     entropy, mass, weight, key = (tensor(file, form[part]) for part in ("entropy", "mass", "weight", "key"))
-    return Statistics(entropy, Strongest(weight, key.long(), edge), mass)
+    key = file.made_once(("whole", form["key"]), key.long)
+    return Statistics(entropy, Strongest(weight, key, edge), mass)
 
 
 def _gradient(file: RecordFile, form: Form) -> Any:
@@ -221,6 +259,9 @@ def _casting(file: RecordFile, form: Any) -> Any:
         return None
     form = object_in(file, form)
     made = Casting(torch.float32)
-    made.dtype, made.rows = str(form.get("dtype"))[:40], form.get("rows", 0)
-    made.error = {name: x for name, x in object_in(file, form.get("error")).items() if isinstance(x, (int, float))}
+    made.dtype, made.rows = str(form.get("dtype"))[:40], size_in(file, form.get("rows", 0))
+    errors = object_in(file, form.get("error"))
+    for x in errors.values():
+        check_number(file, x)
+    made.error = errors
     return made

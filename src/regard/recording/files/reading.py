@@ -4,12 +4,18 @@ A record is one safetensors file: 8 bytes with the length of a JSON header, the 
 the tensors mean stands as JSON text in the header's `__metadata__`, under "regard". So any safetensors reader opens it,
 one rename replaces it whole, its tensors are mapped into memory where they lie, and there are no paths in it to escape
 through. This file imports nothing of Regard: it can be copied and used without torch.
+
+Reading costs time and memory in proportion to the file. The header is parsed tensor by tensor, each checked before the
+next; the description is scanned for its depth and its number of values before an object is made of it.
 """
 
 import json
 import math
 import os
+import re
+import stat
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,10 +24,22 @@ import numpy as np
 VERSION = 1
 HEADER_LIMIT = 100_000_000  # bytes of JSON; safetensors itself has the same limit
 TENSOR_LIMIT = 1_000_000
+ENTRY_LIMIT = 1000  # characters that describe one tensor
+VALUE_LIMIT = 8_000_000  # values and names of a description: at most 200 bytes of memory each
 NESTING = 16  # records nest 6 deep
+STEP = 1 << 16  # values between two looks at whether to go on
 TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1",
 }  # fmt: skip
+
+STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+# One tensor of the header, as `"name": {...}` and what follows it; what is described here has no objects within.
+ENTRY = re.compile(
+    rf"[ \t\r\n]*+({STRING})[ \t\r\n]*+:[ \t\r\n]*+(\{{(?>[^{{}}\"]++|{STRING})*+\}})[ \t\r\n]*+([,}}])", re.DOTALL
+)
+# The next mark outside a string that opens, closes, or goes on to a further value.
+MARK = re.compile(rf"(?>[^\[\]{{}},:\"]++|{STRING})*+([\[\]{{}},:\"])", re.DOTALL)
+SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class BadRecord(ValueError):
@@ -36,11 +54,15 @@ class RecordFile:
 
     what = "record"  # files of this form that hold something else say so
 
-    def __init__(self, path: "str | os.PathLike[str]"):
-        self.path = Path(path)
+    def __init__(self, path: "str | os.PathLike[str]", go_on: "Callable[[], None]" = lambda: None):
+        """go_on() is called every now and then while the file is read, and stops it by raising."""
+        self.path, self.go_on = Path(path), go_on
         if self.path.is_dir():
             self._refuse(f"it is a folder; a {self.what} is one file")
-        size = self.path.stat().st_size
+        found = self.path.stat()
+        size = found.st_size
+        if not stat.S_ISREG(found.st_mode):
+            self._refuse(f"it is a device or a pipe; a {self.what} is an ordinary file")
         with self.path.open("rb") as file:
             first = file.read(8)
             if first[:2] == b"PK":
@@ -52,73 +74,89 @@ class RecordFile:
                 self._refuse(f"its header claims {length} bytes, more than {HEADER_LIMIT}")
             if 8 + length > size:
                 self._refuse(f"its header ends at byte {8 + length} of {size}: it was cut off")
-            header = self._json(file.read(length), "header")
+            raw = file.read(length)
         self.bytes = size
         self.data_start = 8 + length
-        if not isinstance(header, dict):
-            self._refuse("its header is not a JSON object")
-        notes = header.pop("__metadata__", None)
-        text = notes.get("regard") if isinstance(notes, dict) else None
-        if not isinstance(text, str):
+        self._decoder = json.JSONDecoder(object_pairs_hook=_named_once, parse_constant=_no_number)
+        self.entries, text = self._header(raw, size - self.data_start)
+        if text is None:
             self._refuse(f"it is a safetensors file without a {self.what} in it")
-        self.entries = self._checked(header, size - self.data_start)
+        self._check_places(size - self.data_start)
         self.about = self._described(text)
         self._raw = np.memmap(self.path, np.uint8, "c") if size > self.data_start else np.zeros(size, np.uint8)
+        self._made: dict[tuple[Any, ...], Any] = {}
 
     def _refuse(self, why: str) -> NoReturn:
         raise BadRecord(f"{self.path} cannot be read as a {self.what}: {why}.")
 
-    def _json(self, text: "bytes | str", what: str) -> Any:
-        """JSON without repeated names, NaN or deep nesting."""
-
-        def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-            made = dict(found)
-            if len(made) != len(found):
-                names = [name for name, _ in found]
-                twice = next(name for name in names if names.count(name) > 1)
-                raise ValueError(f"the name {twice[:80]!r} stands twice")
-            return made
-
-        def constant(name: str) -> NoReturn:
-            raise ValueError(f"{name} is no number of JSON")
-
+    def _header(self, raw: bytes, room: int) -> tuple[dict[str, dict[str, Any]], "str | None"]:
+        """Tensors by name, each checked before the next is read, and the description, which is still text."""
         try:
-            if isinstance(text, bytes):
-                text = text.decode("utf-8")
-            made = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
-        except (ValueError, RecursionError) as problem:
-            self._refuse(f"its {what} is not readable JSON ({str(problem)[:160]})")
-        if _depth(made, NESTING) > NESTING:
-            self._refuse(f"its {what} nests deeper than {NESTING}")
-        return made
+            text = raw.decode("utf-8")
+        except ValueError as problem:
+            self._unreadable("header", problem)
+        begun = re.match(r"\s*\{\s*(\}?)", text)
+        if begun is None:
+            self._refuse("its header is not a JSON object")
+        entries: dict[str, dict[str, Any]] = {}
+        about, seen, at, more = None, False, begun.end(), not begun[1]
+        while more:
+            found = ENTRY.match(text, at)
+            if found is None:
+                self._unreadable("header", f"character {at}: expected a name and the object that describes a tensor")
+            name, at, more = self._parsed(found[1], "header"), found.end(), found[3] == ","
+            if name in entries or (seen and name == "__metadata__"):
+                self._unreadable("header", f"the name {name[:80]!r} stands twice")
+            if name == "__metadata__":
+                seen, notes = True, self._parsed(found[2], "header")
+                about = notes.get("regard")
+                continue
+            if found.end(2) - found.start(2) > ENTRY_LIMIT:
+                self._refuse(f"tensor {name[:80]!r} is described by more than {ENTRY_LIMIT} characters")
+            if len(entries) == TENSOR_LIMIT:
+                self._refuse(f"it claims more than {TENSOR_LIMIT} tensors")
+            entries[name] = self._checked(name, self._parsed(found[2], "header"), room)
+            if len(entries) % STEP == 0:
+                self.go_on()
+        if text[at:].strip():
+            self._unreadable("header", f"character {at}: nothing is expected after its end")
+        return entries, about if isinstance(about, str) else None
 
-    def _checked(self, header: dict[str, Any], room: int) -> dict[str, dict[str, Any]]:
-        """Every tensor has a known type, a shape that fits its bytes, and a place of its own within the file."""
-        if len(header) > TENSOR_LIMIT:
-            self._refuse(f"it claims {len(header)} tensors, more than {TENSOR_LIMIT}")
-        places = []
-        for name, entry in header.items():
-            who = f"tensor {name[:80]!r}"
-            if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-                self._refuse(f"{who} is not described by dtype, shape and data_offsets alone")
-            if not isinstance(entry["dtype"], str) or entry["dtype"] not in TYPES:
-                self._refuse(f"{who} has the type {str(entry['dtype'])[:40]!r}, expected one of {', '.join(TYPES)}")
-            shape, offsets = entry["shape"], entry["data_offsets"]
-            if not _whole(shape) or len(shape) > 8:
-                self._refuse(f"{who} has the shape {str(shape)[:80]}, expected up to 8 whole numbers")
-            count = math.prod(shape)
-            if max(shape, default=0) > (2**31 if count else 2**20):
-                self._refuse(f"{who} has the shape {shape}: an axis is too long")
-            if not _whole(offsets) or len(offsets) != 2:
-                self._refuse(f"{who} has the offsets {str(offsets)[:80]}, expected a start and an end")
-            start, end = offsets
-            if not start <= end <= room:
-                self._refuse(f"{who} ends at byte {end} of {room}: the file was cut off, or its offsets are wrong")
-            if end - start != count * np.dtype(TYPES[entry["dtype"]]).itemsize:
-                self._refuse(f"{who} of shape {shape} and type {entry['dtype']} does not fit its {end - start} bytes")
-            places.append((start, end, name))
+    def _parsed(self, text: str, what: str) -> Any:
+        try:
+            return self._decoder.decode(text)
+        except (ValueError, RecursionError) as problem:
+            self._unreadable(what, problem)
+
+    def _unreadable(self, what: str, why: object) -> NoReturn:
+        self._refuse(f"its {what} is not readable JSON ({str(why)[:160]})")
+
+    def _checked(self, name: str, entry: dict[str, Any], room: int) -> dict[str, Any]:
+        """A tensor has a known type, a shape that fits its bytes, and a place within the file."""
+        who = f"tensor {name[:80]!r}"
+        if set(entry) != {"dtype", "shape", "data_offsets"}:
+            self._refuse(f"{who} is not described by dtype, shape and data_offsets alone")
+        if not isinstance(entry["dtype"], str) or entry["dtype"] not in TYPES:
+            self._refuse(f"{who} has the type {str(entry['dtype'])[:40]!r}, expected one of {', '.join(TYPES)}")
+        shape, offsets = entry["shape"], entry["data_offsets"]
+        if not _whole(shape) or len(shape) > 8:
+            self._refuse(f"{who} has the shape {str(shape)[:80]}, expected up to 8 whole numbers")
+        count = math.prod(shape)
+        if max(shape, default=0) > (2**31 if count else 2**20):
+            self._refuse(f"{who} has the shape {shape}: an axis is too long")
+        if not _whole(offsets) or len(offsets) != 2:
+            self._refuse(f"{who} has the offsets {str(offsets)[:80]}, expected a start and an end")
+        start, end = offsets
+        if not start <= end <= room:
+            self._refuse(f"{who} ends at byte {end} of {room}: the file was cut off, or its offsets are wrong")
+        if end - start != count * np.dtype(TYPES[entry["dtype"]]).itemsize:
+            self._refuse(f"{who} of shape {shape} and type {entry['dtype']} does not fit its {end - start} bytes")
+        return entry
+
+    def _check_places(self, room: int) -> None:
+        """Every tensor has a place of its own, and all of them together are what follows the header."""
         at = 0
-        for start, end, name in sorted(places):
+        for start, end, name in sorted((*entry["data_offsets"], name) for name, entry in self.entries.items()):
             if start != at:
                 self._refuse(
                     f"tensor {name[:80]!r} starts at byte {start}, expected {at}: tensors overlap or leave holes"
@@ -126,10 +164,16 @@ class RecordFile:
             at = end
         if at != room:
             self._refuse(f"it has {room - at} bytes after its last tensor")
-        return header
 
     def _described(self, text: str) -> dict[str, Any]:
-        about = self._json(text, "description")
+        count, depth = count_values(text, self.go_on)
+        if depth > NESTING:
+            self._refuse(f"its description nests deeper than {NESTING}")
+        if count > VALUE_LIMIT:
+            self._refuse(f"its description has more than {VALUE_LIMIT} values")
+        about = self._parsed(text, "description")
+        if SURROGATE.search(text) or re.search(r"\\u[dD][89a-fA-F]", text):
+            about = self._well_formed(about)
         if not isinstance(about, dict) or about.get("format") != f"regard {self.what}":
             self._refuse(f"its description is not that of a {self.what}")
         version = about.get("version")
@@ -139,6 +183,19 @@ class RecordFile:
             self._refuse(f"it has version {version} and this Regard reads up to {VERSION}: pip install -U regard")
         return about
 
+    def _well_formed(self, value: Any) -> Any:
+        """Strings without halves of surrogate pairs, which no encoding of Unicode can write: each becomes U+FFFD."""
+        if isinstance(value, str):
+            return SURROGATE.sub("\ufffd", value)
+        if isinstance(value, list):
+            return [self._well_formed(x) for x in value]
+        if isinstance(value, dict):
+            made = {self._well_formed(name): self._well_formed(x) for name, x in value.items()}
+            if len(made) != len(value):
+                self._unreadable("description", "names that differ in halves of surrogate pairs alone")
+            return made
+        return value
+
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._entry(name)["shape"])
 
@@ -147,6 +204,12 @@ class RecordFile:
         entry = self._entry(name)
         start, end = (self.data_start + place for place in entry["data_offsets"])
         return self._raw[start:end].view(TYPES[entry["dtype"]]).reshape(entry["shape"])
+
+    def made_once(self, key: tuple[Any, ...], make: "Callable[[], Any]") -> Any:
+        """What is made of a tensor, kept: however many forms name the tensor, it takes its memory once."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     def array(self, name: str) -> np.ndarray:
         x = self.stored(name)
@@ -164,16 +227,38 @@ def _whole(numbers: Any) -> bool:
     return isinstance(numbers, list) and all(type(x) is int and x >= 0 for x in numbers)
 
 
-def _depth(value: Any, most: int) -> int:
-    """How deep lists and objects nest, counted up to one more than `most`."""
-    level, depth = [value], 0
-    while level and depth <= most:
-        inner: list[Any] = []
-        for x in level:
-            if isinstance(x, dict):
-                inner.extend(x.values())
-            elif isinstance(x, list):
-                inner.extend(x)
-        depth += any(isinstance(x, (dict, list)) for x in level)
-        level = [x for x in inner if isinstance(x, (dict, list))]
-    return depth
+def count_values(text: str, go_on: Callable[[], None] = lambda: None) -> tuple[int, int]:
+    """How many marks open, separate or name the values of a JSON text, and how deep it nests; up to the limits.
+
+    There are at most twice as many values and names. Whether it is JSON at all is for the parser to say.
+    """
+    count = depth = deepest = 0
+    for found in MARK.finditer(text):
+        mark = found[1]
+        if mark in "]}":
+            depth -= 1
+            continue
+        if mark in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        count += 1
+        if deepest > NESTING or count > VALUE_LIMIT or mark == '"':  # a quote here is a string without an end
+            break
+        if count % STEP == 0:
+            go_on()
+    return count, deepest
+
+
+def _named_once(found: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(found)
+    if len(made) != len(found):
+        seen: set[str] = set()
+        for name, _ in found:
+            if name in seen:
+                raise ValueError(f"the name {name[:80]!r} stands twice")
+            seen.add(name)
+    return made
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")

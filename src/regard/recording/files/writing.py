@@ -4,8 +4,8 @@ import hashlib
 import itertools
 import json
 import os
+import secrets
 import struct
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .reading import HEADER_LIMIT
+from .reading import HEADER_LIMIT, TENSOR_LIMIT, VALUE_LIMIT, count_values
 
 NAMES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
@@ -48,7 +48,8 @@ class Table:
         """Whole or not at all."""
         target = Path(path)
         order = sorted(self.tensors, key=lambda name: -self.tensors[name].element_size())  # each is aligned to its type
-        header: dict[str, Any] = {"__metadata__": {"regard": json.dumps(about, separators=(",", ":"), allow_nan=False)}}
+        said = json.dumps(about, separators=(",", ":"), allow_nan=False)
+        header: dict[str, Any] = {"__metadata__": {"regard": said}}
         at = 0
         for name in order:
             x = self.tensors[name]
@@ -57,9 +58,11 @@ class Table:
             at += size
         text = json.dumps(header, separators=(",", ":")).encode()
         text += b" " * (-(8 + len(text)) % ALIGNED)
-        if len(text) > HEADER_LIMIT:
-            raise ValueError(f"This record's description takes {len(text)} bytes, more than {HEADER_LIMIT}: it has "
-                             f"{len(order)} tensors. Record fewer sites: record(model, sites=...).")  # fmt: skip
+        values = count_values(said)[0]
+        if len(text) > HEADER_LIMIT or len(order) > TENSOR_LIMIT or values > VALUE_LIMIT:
+            raise ValueError(f"This record's description takes {len(text)} bytes for {len(order)} tensors and {values} "
+                             f"values, and no reader takes more than {HEADER_LIMIT}, {TENSOR_LIMIT} and {VALUE_LIMIT}. "
+                             "Record fewer sites: record(model, sites=...).")  # fmt: skip
         if target.is_dir():
             raise IsADirectoryError(f"save({str(target)!r}): this is a folder; name a file, such as run.regard.")
         if not target.parent.is_dir():
@@ -69,18 +72,25 @@ class Table:
 
 
 def write_whole(target: Path, parts: "Iterable[bytes | memoryview]") -> Path:
-    """Into a new file beside the old one, onto the disk, and only then in its place: whole or not at all."""
-    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-", suffix=".part")
+    """Into a new file beside the old one, onto the disk, and only then in its place: whole or not at all.
+
+    Who may read it: whoever may read the file that was there; of a new one, whoever the umask lets.
+    """
+    old = target.stat().st_mode & 0o777 if target.exists() else None
+    draft = target.parent / f".{target.name[:200]}-{secrets.token_hex(8)}.part"
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
+    handle = os.open(draft, flags, 0o666 if old is None else old & 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             for part in parts:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(draft, target.stat().st_mode & 0o777 if target.exists() else 0o644)
+        if old is not None:
+            os.chmod(draft, old)
         os.replace(draft, target)
     except BaseException:
-        Path(draft).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
     _settle(target.parent)
     return target

@@ -46,7 +46,7 @@ def heat_map(
     else:
         grid = two_dimensional(weights)
         n, m = grid.shape
-    queries, keys = given_names(weights, queries, keys, n, m)
+    queries, keys = given_names(weights, queries, keys, n, m, broken=True)
     if ax is None:
         ax = own_axes(*heat_size(n, m))
     style = colours_for(grid, colours, tall * wide > 1 if root is None else root)

@@ -48,7 +48,7 @@ def line_map(
 
     grid = two_dimensional(weights, "line_map")
     n, m = grid.shape
-    queries, keys = given_names(weights, queries, keys, n, m, "line_map")
+    queries, keys = given_names(weights, queries, keys, n, m, "line_map", broken=True)
     if colours is not None and len(colours) != n:
         raise ValueError(f"line_map(colours=) has {len(colours)} colours for {n} queries; give one for each.")
     ink = matplotlib.rcParams["text.color"]

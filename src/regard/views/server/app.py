@@ -1,5 +1,6 @@
 """What the server answers. Each answer is quick: what takes long is a job."""
 
+import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,6 +29,13 @@ SHELL = """<!doctype html>
 <body><regard-app></regard-app><noscript>This page draws attention maps with JavaScript.</noscript>
 <script src="/graph.js"></script><script src="/app.js"></script></body></html>"""
 WAIT = 20.0  # seconds that an answer is waited for before the page asks again
+
+
+class Ascii(JSONResponse):
+    """JSON of ASCII alone: a name of a file, a label or a sentence may have what UTF-8 cannot write."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 class Opening(BaseModel):
@@ -61,37 +69,39 @@ def application(desk: Desk) -> FastAPI:
         yield
         desk.close()
 
-    app = FastAPI(title="Regard", docs_url=None, redoc_url=None, openapi_url=None, lifespan=life)
+    app = FastAPI(
+        title="Regard", default_response_class=Ascii, docs_url=None, redoc_url=None, openapi_url=None, lifespan=life
+    )
     scripts = {name: files("regard.views").joinpath(f"static/{name}").read_bytes() for name in ("app.js", "graph.js")}
     frame = resource("frame.css")
 
     @app.exception_handler(HTTPException)
-    async def known(_: Request, problem: HTTPException) -> JSONResponse:
+    async def known(_: Request, problem: HTTPException) -> Ascii:
         return _error(problem.status_code, str(problem.detail))
 
     @app.exception_handler(RequestValidationError)
-    async def wrong(_: Request, problem: RequestValidationError) -> JSONResponse:
+    async def wrong(_: Request, problem: RequestValidationError) -> Ascii:
         where = ".".join(str(part) for part in problem.errors()[0]["loc"])[:80] if problem.errors() else "the request"
         return _error(422, f"{where} is not as expected.")
 
     @app.exception_handler(Busy)
-    async def busy(_: Request, problem: Busy) -> JSONResponse:
+    async def busy(_: Request, problem: Busy) -> Ascii:
         return _error(503, str(problem))
 
     @app.exception_handler(ValueError)
-    async def refused(_: Request, problem: ValueError) -> JSONResponse:
+    async def refused(_: Request, problem: ValueError) -> Ascii:
         return _error(400, str(problem))
 
     @app.exception_handler(LookupError)
-    async def missing(_: Request, problem: LookupError) -> JSONResponse:
+    async def missing(_: Request, problem: LookupError) -> Ascii:
         return _error(404, "There is no such thing here (any more): load the page again.")
 
     @app.exception_handler(ClientDisconnect)
-    async def gone(_: Request, problem: ClientDisconnect) -> JSONResponse:
+    async def gone(_: Request, problem: ClientDisconnect) -> Ascii:
         return _error(400, "The request ended before all of it was here.")
 
     @app.exception_handler(Exception)
-    async def broken(_: Request, problem: Exception) -> JSONResponse:
+    async def broken(_: Request, problem: Exception) -> Ascii:
         return _error(500, UNKNOWN)
 
     @app.get("/")
@@ -175,8 +185,8 @@ async def _bytes(job: Job) -> Response:
         return Response(job.result, media_type="application/octet-stream")
     if job.ended:
         return _error(409 if job.state == "stopped" else 400, job.error or "This was stopped.")
-    return JSONResponse(job.about(), 202)
+    return Ascii(job.about(), 202)
 
 
-def _error(status: int, sentence: str) -> JSONResponse:
-    return JSONResponse({"error": sentence}, status)
+def _error(status: int, sentence: str) -> Ascii:
+    return Ascii({"error": sentence}, status)

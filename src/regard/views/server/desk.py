@@ -1,5 +1,6 @@
 """What the server has at hand: the shelf of records, the views that are open, the model, the jobs."""
 
+import re
 import secrets
 import shutil
 import tempfile
@@ -15,7 +16,7 @@ from .cuts import NAMES, View
 from .jobs import Job, Jobs
 from .live import Change, Live, read_by
 from .said import told
-from .shelf import Shelf
+from .shelf import Shelf, spelt
 
 VIEWS = 48  # that are open; the oldest are let go
 EXPORTS = 8  # files that wait to be fetched
@@ -50,21 +51,22 @@ class Desk:
 
     def state(self) -> dict[str, Any]:
         model = None if self.loading is None else self.loading.about()
-        return {"folder": self.shelf.folder.name or str(self.shelf.folder), "records": self.shelf.listing(),
+        return {"folder": spelt(self.shelf.folder.name or str(self.shelf.folder)), "records": self.shelf.listing(),
                 "model": model, "jobs": [job.about() for job in self.jobs.active()]}  # fmt: skip
 
     # records
 
     def open(self, origin: str, name: str) -> Job:
         def work(job: Job) -> dict[str, Any]:
-            return self._look(View(self.shelf.open(origin, name), name, (origin, name)))
+            return self._look(View(self.shelf.open(origin, name, job.check), name, (origin, name)))
 
         return self.jobs.ask("files", ("open", origin, name, secrets.token_hex(4)), f"Opening {name}", work)
 
     def admit(self, name: str, draft: Path) -> Job:
         def work(job: Job) -> dict[str, Any]:
-            own = self.shelf.admit(name, draft)
-            return {"from": "sent", "name": own} | self._look(View(self.shelf.open("sent", own), own, ("sent", own)))
+            own = self.shelf.admit(name, draft, job.check)
+            rec = self.shelf.open("sent", own, job.check)
+            return {"from": "sent", "name": own} | self._look(View(rec, own, ("sent", own)))
 
         return self.jobs.ask("files", ("admit", str(draft)), "Checking the record", work)
 
@@ -126,7 +128,7 @@ class Desk:
 
         def work(job: Job) -> dict[str, Any]:
             name = f"{view.title.removesuffix('.regard') or 'view'}.{'html' if kind == 'page' else 'regard'}"
-            name = name.replace("/", "_")
+            name = re.sub(r"[/\\\\]", "_", name)
             target = self.room / f"{secrets.token_hex(8)}-{kind}"
             if kind == "page":
                 chosen = None if sites is None else set(sites)

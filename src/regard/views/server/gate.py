@@ -11,13 +11,16 @@ import asyncio
 import hmac
 import html
 import json
+import re
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
+
+from .connections import ADMITTED
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -27,6 +30,7 @@ BODY = 1_000_000  # bytes of a request
 UPLOAD = 1 << 30  # bytes of a record that is sent
 PATIENCE = 30.0  # seconds between two pieces of a request
 LOCAL = {"127.0.0.1", "localhost", "::1"}
+HOST = re.compile(r"(?:\[(?P<number>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?", re.IGNORECASE)
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
     "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -50,8 +54,9 @@ class Refusal(Exception):
 class Gate:
     """The application, behind the checks. `host` is the address that is listened on, `token` what lets in."""
 
-    def __init__(self, app: Any, token: str, host: str = "127.0.0.1"):
-        self.app, self.token, self.host = app, token, host
+    def __init__(self, app: Any, token: str, host: str = "127.0.0.1", entered: Callable[[], None] = lambda: None):
+        """entered() is called when the token in the address has let somebody in."""
+        self.app, self.token, self.host, self._entered = app, token, host.lower(), entered
         self.session = secrets.token_urlsafe(32)
         self.cookie = f"regard-{secrets.token_hex(4)}"  # cookies know no ports: two servers must not share a name
 
@@ -71,6 +76,8 @@ class Gate:
             if self._check_token(scope, headers):
                 cookie = f"{self.cookie}={self.session}; Path=/; HttpOnly; SameSite=Strict"
                 guard.extra.append((b"set-cookie", cookie.encode()))
+                self._entered()
+            scope.get(ADMITTED, lambda: None)()
             self._check_origin(scope, headers)
             guard.check_claim(headers)
         except Refusal as refusal:
@@ -79,11 +86,12 @@ class Gate:
             await self.app(scope, guard.receive, guard.send)
 
     def _check_host(self, headers: dict[str, str]) -> None:
-        try:
-            name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-        except ValueError:
-            name = ""
-        if not self.knows(name):
+        found = HOST.fullmatch(headers.get("host", ""))
+        if (
+            found is None
+            or int(found["port"] or 0) > 65535
+            or not self.knows((found["number"] or found["name"]).lower())
+        ):
             raise Refusal(403, "This is not my name", "This request was meant for another host. Open the address that "
                           "regard serve printed.")  # fmt: skip
 

@@ -1,5 +1,8 @@
 """Starting the server, and ending it."""
 
+import html
+import json
+import os
 import secrets
 import socket
 import webbrowser
@@ -10,10 +13,14 @@ from typing import Any
 import uvicorn
 
 from .app import application
+from .connections import HEAD, protocol
 from .desk import Desk
 from .gate import LOCAL, Gate
 
 CONNECTIONS = 512
+DOOR = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Regard</title>
+<meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0; url={url}"></head>
+<body><p><a href="{url}">Regard</a></p><script>location.replace({text})</script></body></html>"""
 
 
 class Server(uvicorn.Server):
@@ -50,15 +57,14 @@ def serve(
         tell(f"Warning: {host} can be reached by other machines. Who has the address below can run the model and read "
              "the records of this folder, and the network between can read along.")  # fmt: skip
 
+    door = desk.room / "open.html"
+
     def started() -> None:
         tell(url)
         if browser:
-            webbrowser.open(url)
+            webbrowser.open(redirect(door, url).as_uri())
 
-    config = uvicorn.Config(
-        Gate(application(desk), token, host), log_level="error", access_log=False, server_header=False, ws="none",
-        limit_concurrency=CONNECTIONS, timeout_keep_alive=10, timeout_graceful_shutdown=2, lifespan="on",
-    )  # fmt: skip
+    config = configured(Gate(application(desk), token, host, entered=lambda: door.unlink(missing_ok=True)))
     try:
         Server(config, started, lambda: desk.jobs.stop(lambda job: True)).run([sock])
     except KeyboardInterrupt:
@@ -66,6 +72,22 @@ def serve(
     finally:
         desk.close()
         sock.close()
+
+
+def configured(app: Any, lifespan: Any = "on") -> uvicorn.Config:
+    """How the server speaks: nothing that it leaves open to who has not shown the token is without a limit."""
+    return uvicorn.Config(
+        app, log_level="error", access_log=False, server_header=False, ws="none", http=protocol(),
+        h11_max_incomplete_event_size=HEAD, limit_concurrency=CONNECTIONS, timeout_keep_alive=10,
+        timeout_graceful_shutdown=2, lifespan=lifespan,
+    )  # fmt: skip
+
+
+def redirect(path: Path, url: str) -> Path:
+    """A page that leads to an address, for its owner's eyes: what a browser is started with, everybody can list."""
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+        file.write(DOOR.format(url=html.escape(url), text=json.dumps(url).replace("<", "\\u003c")))
+    return path
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -1,17 +1,18 @@
 """The records that can be opened: those named on the command line, those of one folder, those that were sent.
 
 A name that a page gives is never a path: it is looked for below the folder, part by part, and no part may be a link.
+A file whose name is no UTF-8 is listed with the bytes that are none as escapes.
 """
 
 import os
 import re
 import stat
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ...recording.files.loading import load
+from ...recording.files.loading import load, read
 from ...recording.record import Record
 
 FILES = 1000  # that are listed
@@ -28,15 +29,17 @@ class Shelf:
         self.given: dict[str, Path] = {}
         for path in given:
             load(path)  # refused now, with its sentence, rather than when it is looked at
-            self.given[_free(path.name, self.given)] = path.resolve()
+            self.given[_free(spelt(path.name), self.given)] = path.resolve()
         self.sent: dict[str, Path] = {}
+        self._odd: dict[str, str] = {}  # by the name that is shown, the one that the system has
 
     def listing(self) -> list[dict[str, Any]]:
         """Every record that can be opened: where it is from, its name, bytes, when it was changed."""
         places = [("given", name, path) for name, path in self.given.items()]
         places += [("sent", name, path) for name, path in self.sent.items()]
         known = set(self.given.values())
-        places += [("folder", name, self.folder / name) for name in self._below() if self.folder / name not in known]
+        below = ((name, self.folder / name) for name in self._below())
+        places += [("folder", self._shown(name), path) for name, path in below if path not in known]
         made = []
         for origin, name, path in places:
             try:
@@ -45,6 +48,12 @@ class Shelf:
                 continue
             made.append({"from": origin, "name": name, "bytes": found.st_size, "changed": found.st_mtime})
         return made
+
+    def _shown(self, name: str) -> str:
+        shown = spelt(name)
+        if shown != name:
+            self._odd[shown] = name
+        return shown
 
     def _below(self) -> Iterator[str]:
         count = 0
@@ -69,8 +78,9 @@ class Shelf:
         return found
 
     def _inside(self, name: str) -> Path | None:
-        parts = name.split("/")
-        if not name.endswith(SUFFIX) or len(parts) > DEPTH + 1 or re.search(r"[\\\0:]", name):
+        own = self._odd.get(name)
+        parts = (own or name).split("/")
+        if not name.endswith(SUFFIX) or len(parts) > DEPTH + 1 or (own is None and re.search(r"[\\\0:]", name)):
             return None
         path = self.folder
         try:
@@ -86,8 +96,8 @@ class Shelf:
             return None
         return path
 
-    def open(self, origin: str, name: str) -> Record:
-        return load(self.find(origin, name))
+    def open(self, origin: str, name: str, go_on: Callable[[], None] = lambda: None) -> Record:
+        return read(self.find(origin, name), go_on)
 
     async def receive(self, name: str, pieces: AsyncIterator[bytes]) -> Path:
         """What is sent, on the disk as it comes, under a name of ours."""
@@ -101,10 +111,10 @@ class Shelf:
             raise
         return Path(draft)
 
-    def admit(self, name: str, draft: Path) -> str:
+    def admit(self, name: str, draft: Path, go_on: Callable[[], None] = lambda: None) -> str:
         """A file that was sent joins the others if it is a record; its name from here on."""
         try:
-            load(draft)
+            read(draft, go_on)
         except Exception as problem:
             draft.unlink(missing_ok=True)
             if not isinstance(problem, ValueError):
@@ -119,6 +129,11 @@ class Shelf:
         free = _free(_plain(name), self.sent)
         self.sent[free] = draft
         return free
+
+
+def spelt(name: str) -> str:
+    """A name of the system as text: bytes that are no UTF-8 as escapes, which no other name has."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _plain(name: str) -> str:
