@@ -18,8 +18,8 @@ _stopped: list[str] = []  # what was said of Ctrl-C
 
 
 def console(stderr: bool = False, **options: Any) -> Console:
-    """Where commands print. Control characters are escaped; [brackets] and :colons: are text, since names that a user gave may have them; what is to
-    stand out is a Text with a style."""
+    """Where commands print. [brackets] and :colons: are text, since names that a user gave may have them, and control
+    characters are escaped; what is to stand out is a Text with a style."""
     return Printer(stderr=stderr, markup=False, emoji=False, highlight=False, **options)
 
 
