@@ -45,7 +45,10 @@ export async function follow<T>(path: string, body: unknown, tell: (job: Job<T> 
   try {
     let job = await ask<Job<T>>(path, body);
     for (;;) {
-      if (job.state === "done") return job.result!;
+      if (job.state === "done") {
+        if (job.notes.length) tell(job); // what is to be known of the result: that a text was cut, say
+        return job.result!;
+      }
       if (job.state === "failed") throw new Refused(job.error);
       if (job.state === "stopped") throw new Stopped(job.says);
       tell(job);
