@@ -73,7 +73,8 @@ class HANConv(GraphLayer):
             name, source, target = parameter_name(tuple(kind)), h[kind[0]], h[kind[-1]]
             q = (target * self.lin_dst[name].transpose(0, 1)).sum(-1, keepdim=True)
             k = (source * self.lin_src[name].transpose(0, 1)).sum(-1, keepdim=True)
-            ran = self.over_edges(q, k, source, GAT(slope=self.negative_slope), self.read(adjacency))
+            graph = self.read(adjacency, k.shape[-2], q.shape[-2])
+            ran = self.over_edges(q, k, source, GAT(slope=self.negative_slope), graph)
             paths[kind[-1]].append(F.relu(heads_last(ran.out)))
             maps[kind] = ran.map
         out: dict[str, Tensor | None] = {}
