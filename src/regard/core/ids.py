@@ -30,7 +30,7 @@ class Names(NamedTuple):
 
 EDGES = Names(
     "Edges(edge_index)", "edge",
-    "Sources (keys) stand in row 0, targets (queries) in row 1, both counted from 0; leave out edges that pad the list.",
+    "Sources (keys) stand in row 0 and targets (queries) in row 1, counted from 0; leave out edges that pad the list.",
     ("source", "target"),
 )  # fmt: skip
 
@@ -150,7 +150,9 @@ _library.define("ids_within(Tensor ids, SymInt[] sizes, str[] names) -> Tensor")
 def _run(ids: Tensor, sizes: list[int], names: list[str]) -> Tensor:
     """What a compiled graph calls with the values of a run. An operator may not return what it was given: a copy."""
     copy = _looked_at(ids, tuple(sizes), Names(names[0], names[1], names[2], tuple(names[3:])))
-    return ids.to(_type(ids), copy=True, memory_format=torch.contiguous_format) if copy is None else copy
+    if copy is None:
+        copy = ids.to(_type(ids), copy=True)
+    return copy.contiguous()
 
 
 def _type(ids: Tensor) -> torch.dtype:

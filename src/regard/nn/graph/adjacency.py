@@ -11,7 +11,10 @@ from ...core.ids import Names, ids_within
 from ...core.remember import remembered
 
 ENDS = Names(
-    "edge_index", "edge", "A node is a row of x, counted from 0; leave out edges that pad the list.", ("source", "target")
+    "edge_index",
+    "edge",
+    "A node is a row of x, counted from 0; leave out edges that pad the list.",
+    ("source", "target"),
 )
 TYPES = Names("edge_type", "edge", "Build the layer with num_relations= as many as there are types.", ("relation",))
 
