@@ -94,7 +94,7 @@ def _sentence(names: Names, row: int, column: int | None, number: int | None, si
 
 
 def _clamped(ids: Tensor, sizes: tuple[int, ...], code: int, flag: Tensor | None) -> Tensor:
-    """The ids (rows, E) or (E,) clamped, int64. A flag that is still 0 gets the first that was outside. No host waits."""
+    """The ids, (rows, E) or (E,), clamped. A flag that is still 0 gets the first that was outside. No host waits."""
     rows = [line.clamp(0, size - 1) for line, size in zip(_lines(ids), sizes, strict=True)]
     made = torch.stack(rows) if ids.ndim == 2 else rows[0]
     if flag is not None:
