@@ -56,12 +56,12 @@ class EdgeGATConv(GraphLayer):
         self.begin((self.lin_src, self.lin_dst, self.lin_edge, self.lin_value), (self.att,))
 
     def forward(self, x: Any, edge_index: Any, edge_attr: Tensor | None = None, return_map: bool = False) -> Any:
-        source, target = pair_of(x)
-        assert target is not None
-        graph = self.read(edge_index, source.shape[-2], target.shape[-2])
+        graph = self.read(edge_index, x)
         attr = edge_features(self, edge_attr, graph, self.edge_dim)
         if attr is None:
             raise ValueError(f"EdgeGATConv(edge_dim={self.edge_dim}) needs edge_attr (E, {self.edge_dim}).")
+        source, target = pair_of(x)
+        assert target is not None
         asked = self.lin_dst(target)
         q = heads_first(asked if self.bias is None else asked + self.bias, self.heads)
         k, key = heads_first(self.lin_src(source), self.heads), heads_first(self.lin_edge(attr), self.heads)

@@ -66,8 +66,8 @@ class GATv2Conv(GraphLayer):
         return_attention_weights: bool | None = None,
         return_map: bool = False,
     ) -> Any:
+        graph = self.read(edge_index, x)
         source, target = self.both_ends(x)
-        graph = self.read(edge_index, source.shape[-2], target.shape[-2])
         k = heads_first(self.lin_l(source), self.heads)  # (..., H, m, C), keys and values alike
         same = self.share_weights and target is source
         q = k if same else heads_first(self.lin_r(target), self.heads)

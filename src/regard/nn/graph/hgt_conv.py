@@ -73,9 +73,9 @@ class HGTConv(GraphLayer):
         keys, values, indices, shifts, spans = [], [], [], [], {}
         sources = edges = 0
         for kind, adjacency in edge_index_dict.items():
+            # ids are held type by type: outside one of them an id names a node of another
+            index = self.read(adjacency, (x_dict[kind[0]], x_dict[kind[-1]])).index
             k, _, v = (heads_first(part, self.heads) for part in made[kind[0]])
-            # type by type: an id outside one of them names a node of another
-            index = self.read(adjacency, k.shape[1], queries[kind[-1]].shape[0]).index
             keys.append(k @ self._matrix(self.k_rel, kind) * self.p_rel[parameter_name(kind)].view(-1, 1, 1))
             values.append(v @ self._matrix(self.v_rel, kind))
             indices.append(index)

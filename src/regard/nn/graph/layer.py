@@ -66,9 +66,11 @@ class GraphLayer(nn.Module):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"
 
-    def read(self, adjacency: Any, sources: int, targets: int | None = None) -> Graph:
-        """A graph whose ids are among as many sources and targets (as many as sources unless told)."""
-        return read_graph(adjacency, self.flow).within(sources, sources if targets is None else targets)
+    def read(self, adjacency: Any, x: Any) -> Graph:
+        """The graph, whose ids are rows of x: one tensor, or sources and targets. Where targets have no features, the
+        layer says how many there are by `within`."""
+        graph, (source, target) = read_graph(adjacency, self.flow), pair_of(x)
+        return graph if target is None else graph.within(source.shape[-2], target.shape[-2])
 
     def over_edges(
         self, q: Tensor, k: Tensor, v: Tensor, score: "str | Score", graph: Graph, self_loops: bool = False,

@@ -110,7 +110,7 @@ class RGATConv(GraphLayer):
         return_attention_weights: bool | None = None,
         return_map: bool = False,
     ) -> Any:
-        graph = self.read(edge_index, x.shape[-2])
+        graph = self.read(edge_index, x)
         relation = graph.values if edge_type is None else edge_type
         if relation is None or relation.ndim != 1 or relation.shape[0] != graph.index.shape[1]:
             given = None if relation is None else tuple(relation.shape)

@@ -31,7 +31,7 @@ class GraphConv(GraphLayer):
         self.lin_root.reset_parameters()
 
     def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-        graph = self.read(edge_index, x.shape[-2])
+        graph = self.read(edge_index, x)
         v = x.unsqueeze(-3)
         zero = v[..., :1] * 0
         ran = self.over_edges(zero, zero, v, "dot", graph)

@@ -78,7 +78,7 @@ class SimpleHGNConv(GraphLayer):
         return_weights: bool = False,
         return_map: bool = False,
     ) -> Any:
-        graph = self.read(edge_index, x.shape[-2])
+        graph = self.read(edge_index, x)
         v = heads_first(self.lin(x), self.heads)  # (H, N, C)
         q, k = ((v * a.transpose(0, 1)).sum(-1, keepdim=True) for a in (self.att_dst, self.att_src))
         types = heads_first(self.lin_relation(self.relation), self.heads) * self.att_relation.transpose(0, 1)

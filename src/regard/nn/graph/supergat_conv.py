@@ -93,7 +93,7 @@ class SuperGATConv(GraphLayer):
         batch: Tensor | None = None,
         return_map: bool = False,
     ) -> Any:
-        graph = self.read(edge_index, x.shape[-2])
+        graph = self.read(edge_index, x)
         z = heads_first(self.lin(x), self.heads)  # (H, N, C)
         score: Score
         if self.att_l is not None and self.att_r is not None:

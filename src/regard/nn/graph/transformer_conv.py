@@ -61,8 +61,8 @@ class TransformerConv(GraphLayer):
         return_attention_weights: bool | None = None,
         return_map: bool = False,
     ) -> Any:
+        graph = self.read(edge_index, x)
         source, target = self.both_ends(x)
-        graph = self.read(edge_index, source.shape[-2], target.shape[-2])
         q, k, v = (
             heads_first(part(end), self.heads)
             for part, end in ((self.lin_query, target), (self.lin_key, source), (self.lin_value, source))
