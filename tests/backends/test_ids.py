@@ -212,6 +212,14 @@ def test_the_first_of_many_outside_is_told_and_none_is_read():
     ids.raise_flagged(index.device)
 
 
+@pytest.mark.usefixtures("later")
+def test_a_flag_is_there_before_a_compiled_function_runs():
+    with torch._subclasses.FakeTensorMode() as mode:
+        index = mode.from_tensor(torch.zeros(2, 3, dtype=torch.long))
+        torch.ops.regard.ids_within(index, [3, 3], ["edge_index", "edge", "", "source", "target"])
+    assert type(ids._flags[torch.device("cpu")]) is torch.Tensor
+
+
 @pytest.mark.usefixtures("later", "fresh_compiler")
 def test_compiled_for_a_gpu_ids_are_clamped_and_told_too(monkeypatch):
     index = torch.tensor([[0, 1, 7], [1, 2, 0]], dtype=torch.int32)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.library import Library
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .remember import remembered
 
@@ -166,4 +167,7 @@ _operator = torch.ops.regard.ids_within.default
 
 @torch.library.register_fake("regard::ids_within", lib=_library)
 def _(ids: Tensor, sizes: list[int], names: list[str]) -> Tensor:
+    if ids.device.type not in READ_AT_ONCE and (ids.device.type != "cuda" or torch.cuda.is_available()):
+        with _disable_current_modes():  # a flag made in a run might lie in the memory of a CUDA graph that torch keeps
+            _flag(ids.device, _capturing(ids.device))
     return torch.empty(ids.shape, dtype=_type(ids), device=ids.device)
