@@ -161,11 +161,11 @@ attend(*SQUARE, over=Edges(torch.ones(2, 5).bool()))
 attend(*SQUARE, over=Edges([[0], [1]]))
     ValueError: Edges(edge_index) is list
 attend(Q, K, V, over=Edges(torch.tensor([[5], [0]])))
-    ValueError: names source 5 … sources are 0 to 4 and targets 0 to 2
+    ValueError: Edges(edge_index) names source 5 (edge 0) … there are 5 sources, 0 to 4 … row 0 … row 1
 attend(Q, K, V, over=Edges(torch.tensor([[4], [3]])))
-    ValueError: target 3 … targets 0 to 2
+    ValueError: names target 3 … there are 3 targets, 0 to 2
 attend(Q, K, V, over=Edges(torch.tensor([[0, -1], [0, 1]])))
-    ValueError: smallest id -1
+    ValueError: names source -1 (edge 1)
 attend(Q, K, V, over=Edges(torch.zeros(2, 1).long(), size=(5, 3)))
     ValueError: Edges(size=(5, 3)) says (targets, sources) … n=3 queries and m=5 keys
 attend(*SQUARE, over=Edges(torch.zeros(2, 1).long()) & Edges(torch.ones(2, 1).long()))

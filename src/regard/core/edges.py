@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .cores import Part
-from .errors import values_are_checked
+from .ids import EDGES, ids_within, raise_flagged, raised
 from .remember import remembered
 from .structures import Structure
 from .tiles import Tile
@@ -44,8 +44,9 @@ class Edges(Structure):
     key: Tensor | None = None
     value: Tensor | None = None
     join: str = "add"
-    # by n, m and version; beside it a copy of the edges where they have no version, made in inference mode
-    _cache: dict[tuple[int, int, int], tuple["Neighbours", Tensor | None]] = field(default_factory=dict, repr=False)
+    # by n, m, version and flags raised; beside it a copy of edges that have no version (made in inference mode)
+    _cache: dict[tuple[int, ...], tuple["Neighbours", Tensor | None]] = field(default_factory=dict, repr=False)
+    _within: bool = field(default=False, repr=False)  # whether the ids were looked at for the sizes of the call already
     is_graph = True
 
     def __post_init__(self) -> None:
@@ -81,27 +82,22 @@ class Edges(Structure):
         if torch.compiler.is_compiling():  # nothing is kept of tensors that a graph is being traced with
             return self._sorted(n, m)
         counted = not index.is_inference()
-        key = (n, m, index._version if counted else 0)
+        key = (n, m, index._version if counted else 0, raised())
         found, of = self._cache.get(key, (None, None))
         if found is None or (of is not None and not torch.equal(of, index)):
             self._cache.clear()
-            found = remembered((index,), ("neighbours", n, m, self.self_loops), lambda: self._sorted(n, m))
+            found = remembered((index,), ("neighbours", n, m, self.self_loops, raised()), lambda: self._sorted(n, m))
             self._cache[key] = found, None if counted else index.clone()
         return found
 
     def _sorted(self, n: int, m: int) -> "Neighbours":
-        index = self.edge_index
-        if values_are_checked(index) and index.numel():
-            low, source, target = int(index.min()), int(index[0].max()), int(index[1].max())
-            if low < 0 or source >= m or target >= n:
-                raise ValueError(f"Edges(edge_index) names source {source} and target {target} (smallest id "
-                                 f"{low}), but sources are 0 to {m - 1} and targets 0 to {n - 1}.")  # fmt: skip
+        index = self.edge_index if self._within else ids_within(self.edge_index, (m, n), EDGES)
         return Neighbours.build(index, n, m, self.self_loops)
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbours(Structure):
-    """Edges sorted by target: the sources of row i are source[start[i] : start[i + 1]].
+    """Edges sorted by target: the sources of row i are source[start[i] : start[i + 1]]. No id is outside.
 
     start (n + 1,), source (E',), edge (E',) the caller's edge ids; loops that were added have ids E + node. Sources and
     ids are int32 where they fit, which halves what a kernel reads of a graph. Callers' loops that a self-loop replaced
@@ -120,8 +116,9 @@ class Neighbours(Structure):
         count = index.shape[1]
         edge = torch.arange(count, device=index.device)
         if self_loops:
+            raise_flagged(index.device)
             source, target, edge = _with_loops(source, target, edge, min(n, m), count)
-        order, small = _sorted(target), _smallest(max(m, count + min(n, m)))
+        order, small = _sorted(target, n), _smallest(max(m, count + min(n, m)))
         edge = edge.index_select(0, order) if self_loops else order
         return Neighbours(_starts(target, n), source.index_select(0, order).to(small), edge.to(small), count)
 
@@ -129,7 +126,7 @@ class Neighbours(Structure):
         """The same edges sorted by source, made when first asked for: what a gradient of the sources walks along."""
         if not self._turned:
             source, small = self.source.long(), self.source.dtype
-            slot = _sorted(source)
+            slot = _sorted(source, m)
             self._turned.append(BySource(_starts(source, m), self.targets()[slot].to(small), slot.to(small)))
         return self._turned[0]
 
@@ -147,6 +144,7 @@ class Neighbours(Structure):
 
     def blocks(self, budget: int) -> list[Tensor]:
         """Rows grouped by degree, so that padding a group to its largest degree wastes little."""
+        raise_flagged(self.start.device)
         degree = self.start.diff()
         order = torch.argsort(degree, stable=True)
         sizes = degree[order].tolist()
@@ -165,6 +163,7 @@ class Neighbours(Structure):
 
         What is left of a row has edge id -1 and repeats its first source: a node's NaN stays with its neighbours.
         """
+        raise_flagged(self.start.device)
         first, degree = self.start[rows], self.start[rows + 1] - self.start[rows]
         width = int(degree.max()) if rows.numel() else 0
         place = first[:, None] + torch.arange(width, device=rows.device)
@@ -186,13 +185,13 @@ class BySource(NamedTuple):
     slot: Tensor
 
 
-def _sorted(key: Tensor) -> Tensor:
-    """The order that sorts keys and leaves equal ones as they stand."""
+def _sorted(key: Tensor, size: int) -> Tensor:
+    """The order that sorts keys, 0 to size - 1, and leaves equal ones as they stand."""
     count = key.shape[0]
     if torch.compiler.is_compiling() or type(key) is not Tensor or key.device.type != "cpu" or count == 0:
         return torch.sort(key, stable=True).indices
     bits = count.bit_length()
-    if int(key.max()).bit_length() + bits > 63:
+    if size.bit_length() + bits > 63:
         return torch.sort(key, stable=True).indices
     packed = (key.numpy() << bits) | np.arange(count)  # key and place in one number: numpy sorts those six times faster
     packed.sort()

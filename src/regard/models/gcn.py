@@ -33,6 +33,7 @@ class GCNConv(nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor, return_map: bool = False) -> Any:
         nodes = x.shape[0]
+        edge_index = read_graph(edge_index).within(nodes, nodes).index
 
         def root_of_degree() -> Tensor:
             others = edge_index[1][edge_index[0] != edge_index[1]]  # a loop of the caller's is the one that each has

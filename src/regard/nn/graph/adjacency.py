@@ -7,17 +7,33 @@ import torch
 from torch import Tensor
 
 from ...core.edges import index_of_sparse
+from ...core.ids import Names, ids_within
 from ...core.remember import remembered
+
+ENDS = Names(
+    "edge_index",
+    "edge",
+    "A node is a row of x, counted from 0; leave out edges that pad the list.",
+    ("source", "target"),
+)
+TYPES = Names("edge_type", "edge", "Build the layer with num_relations= as many as there are types.", ("relation",))
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """index (2, E): sources, then targets. values: what a sparse adjacency holds at its edges. given: the caller's."""
+    """index (2, E): sources, then targets. values: what a sparse adjacency holds at its edges. given: the caller's.
+    held: whether no id is outside, so that features may be read by them.
+    """
 
     index: Tensor
     values: Tensor | None
     given: Any
     flow: str = "source_to_target"
+    held: bool = False
+
+    def within(self, sources: int, targets: int) -> "Graph":
+        """The same graph, whose ids are 0 to sources - 1 and 0 to targets - 1: an error where they are not."""
+        return Graph(ids_within(self.index, (sources, targets), ENDS), self.values, self.given, self.flow, True)
 
     @property
     def attr(self) -> Tensor | None:

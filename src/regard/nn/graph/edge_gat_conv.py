@@ -57,7 +57,7 @@ class EdgeGATConv(GraphLayer):
         self.begin((self.lin_src, self.lin_dst, self.lin_edge, self.lin_value), (self.att,))
 
     def forward(self, x: Any, edge_index: Any, edge_attr: Tensor | None = None, return_map: bool = False) -> Any:
-        graph = self.read(edge_index)
+        graph = self.read(edge_index, x)
         attr = edge_features(self, edge_attr, graph, self.edge_dim)
         if attr is None:
             raise ValueError(f"EdgeGATConv(edge_dim={self.edge_dim}) needs edge_attr (E, {self.edge_dim}).")

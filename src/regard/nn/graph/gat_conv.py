@@ -82,7 +82,7 @@ class GATConv(GraphLayer):
         return_attention_weights: bool | None = None,
         return_map: bool = False,
     ) -> Any:
-        graph = self.read(edge_index)
+        graph = self.read(edge_index, x)
         source, target = pair_of(x)
         values, queries = self._projected(source, target)
         if queries is values:
@@ -93,6 +93,8 @@ class GATConv(GraphLayer):
             q = k.new_zeros((*k.shape[:-2], n, self.heads))
             if queries is not None:
                 _, (q,) = read_heads(queries, self.att_dst[0])
+            else:
+                graph = graph.within(k.shape[-2], n)
         q, k = (x.transpose(-1, -2).unsqueeze(-1) for x in (q, k))  # (..., H, n, 1) and (..., H, m, 1)
         values = heads_first(values, self.heads)
         key = self._edge_term(edge_features(self, edge_attr, graph, self.edge_dim), graph.index, q, k)

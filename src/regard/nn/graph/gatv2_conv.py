@@ -66,7 +66,7 @@ class GATv2Conv(GraphLayer):
         return_attention_weights: bool | None = None,
         return_map: bool = False,
     ) -> Any:
-        graph = self.read(edge_index)
+        graph = self.read(edge_index, x)
         source, target = self.both_ends(x)
         k = heads_first(self.lin_l(source), self.heads)  # (..., H, m, C), keys and values alike
         same = self.share_weights and target is source

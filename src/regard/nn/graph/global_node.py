@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from .adjacency import Graph
 from .pooling import graphs_of
 
 
@@ -30,6 +31,8 @@ class GlobalNode(nn.Module):
         self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, graphs: int | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         nodes, count = x.shape[0], edge_index.shape[1]
+        # an id outside would name a global node
+        edge_index = Graph(edge_index, None, edge_index).within(nodes, nodes).index
         batch, graphs = graphs_of(nodes, batch, None, graphs, x.device)
         every, home = torch.arange(nodes, device=x.device), nodes + batch
         index = torch.cat([edge_index, torch.stack([every, home]), torch.stack([home, every])], 1)

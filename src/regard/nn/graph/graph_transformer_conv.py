@@ -54,7 +54,7 @@ class GraphTransformerConv(GraphLayer):
                 module.reset_parameters()  # type: ignore[operator]
 
     def forward(self, x: Tensor, edge_index: Any, edge_attr: Tensor | None = None, return_map: bool = False) -> Any:
-        graph = self.read(edge_index)
+        graph = self.read(edge_index, x)
         attr = edge_features(self, edge_attr, graph, self.edge_dim)
         if self.lin_edge is not None and attr is None:
             raise ValueError(f"GraphTransformerConv(edge_dim={self.edge_dim}) needs edge_attr (E, {self.edge_dim}).")

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from ...core.attend import attend
 from ...core.scores import PairBias, ScaledDot
 from ...core.structures import Structure
+from .adjacency import Graph
 from .linear import heads_first, heads_last
 
 
@@ -69,6 +70,7 @@ class DegreeEncoding(nn.Module):
 
     def forward(self, edge_index: Tensor, nodes: int) -> Tensor:
         most = self.inward.num_embeddings - 1
+        edge_index = Graph(edge_index, None, edge_index).within(nodes, nodes).index
         out, into = (torch.bincount(ends, minlength=nodes).clamp(max=most) for ends in edge_index)
         return self.inward(into) + self.outward(out)
 
@@ -101,6 +103,7 @@ def shortest_paths(edge_index: Tensor, nodes: int, limit: int = 20) -> tuple[Ten
     equivariant only where ways are unique. N^2 memory, limit steps.
     """
     device, count = edge_index.device, edge_index.shape[1]
+    edge_index = Graph(edge_index, None, edge_index).within(nodes, nodes).index
     source, target = edge_index[0], edge_index[1]
     distance = torch.full((nodes, nodes), limit + 1, dtype=torch.long, device=device)
     distance.fill_diagonal_(0)

@@ -71,10 +71,11 @@ class HANConv(GraphLayer):
         paths: dict[str, list[Tensor]] = {kind: [] for kind in x_dict}
         maps: dict[EdgeType, AttentionMap] = {}
         for kind, adjacency in edge_index_dict.items():
+            graph = self.read(adjacency, (x_dict[kind[0]], x_dict[kind[-1]]))
             name, source, target = parameter_name(tuple(kind)), h[kind[0]], h[kind[-1]]
             q = (target * self.lin_dst[name].transpose(0, 1)).sum(-1, keepdim=True)
             k = (source * self.lin_src[name].transpose(0, 1)).sum(-1, keepdim=True)
-            ran = self.over_edges(q, k, source, GAT(slope=self.negative_slope), self.read(adjacency))
+            ran = self.over_edges(q, k, source, GAT(slope=self.negative_slope), graph)
             paths[kind[-1]].append(F.relu(heads_last(ran.out)))
             maps[kind] = ran.map
         out: dict[str, Tensor | None] = {}

@@ -74,7 +74,8 @@ class HGTConv(GraphLayer):
         keys, values, indices, shifts, spans = [], [], [], [], {}
         sources = edges = 0
         for kind, adjacency in edge_index_dict.items():
-            index = self.read(adjacency).index
+            # ids are held type by type: outside one of them an id names a node of another
+            index = self.read(adjacency, (x_dict[kind[0]], x_dict[kind[-1]])).index
             k, _, v = (heads_first(part, self.heads) for part in made[kind[0]])
             keys.append(k @ self._matrix(self.k_rel, kind) * self.p_rel[parameter_name(kind)].view(-1, 1, 1))
             values.append(v @ self._matrix(self.v_rel, kind))
@@ -85,7 +86,7 @@ class HGTConv(GraphLayer):
         empty = q.new_zeros((self.heads, 0, q.shape[-1]))
         k, v = torch.cat([empty, *keys], 1), torch.cat([empty, *values], 1)
         index = end_to_end(indices, shifts).to(q.device)
-        ran = self.over_edges(q, k, v, "scaled_dot", Graph(index, None, index))
+        ran = self.over_edges(q, k, v, "scaled_dot", Graph(index, None, index, held=True))
         out = self._by_type(heads_last(ran.out), x_dict, starts)
         if not return_map:
             return out

@@ -66,15 +66,18 @@ class GraphLayer(nn.Module):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"
 
-    def read(self, adjacency: Any) -> Graph:
-        return read_graph(adjacency, self.flow)
+    def read(self, adjacency: Any, x: Any) -> Graph:
+        """The graph, whose ids are rows of x: one tensor, or sources and targets. Where targets have no features, the
+        layer says how many there are by `within`."""
+        graph, (source, target) = read_graph(adjacency, self.flow), pair_of(x)
+        return graph if target is None else graph.within(source.shape[-2], target.shape[-2])
 
     def over_edges(
         self, q: Tensor, k: Tensor, v: Tensor, score: "str | Score", graph: Graph, self_loops: bool = False,
         key: Tensor | None = None, value: Tensor | None = None, join: str = "add",
     ) -> Attended:  # fmt: skip
         """q (..., H, n, d), k (..., H, m, d), v (..., H, m, d_v), with what the edges add."""
-        over = Edges(graph.index, (q.shape[-2], k.shape[-2]), self_loops, key, value, join)
+        over = Edges(graph.index, (q.shape[-2], k.shape[-2]), self_loops, key, value, join, _within=graph.held)
         dropout = self.dropout if self.training else 0.0
         return attend(q, k, v, score, self.align, over, dropout=dropout, backend=self.backend)
 

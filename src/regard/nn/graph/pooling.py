@@ -4,7 +4,11 @@ import torch
 from torch import Tensor
 
 from ...core.edges import Edges
+from ...core.ids import Names, ids_within, raise_flagged
 from ...core.remember import remembered
+
+BATCH = Names("batch", "node", "Each node has the number of its graph, counted from 0; say how many graphs there are.",
+              ("graph",))  # fmt: skip
 
 
 def membership(batch: Tensor, graphs: int) -> Edges:
@@ -27,4 +31,5 @@ def graphs_of(
         return torch.zeros(nodes, dtype=torch.long, device=device), 1 if count is None else count
     if count is None:
         count = int(batch.max()) + 1 if batch.numel() else 0
-    return batch, count
+        raise_flagged(device)
+    return ids_within(batch, (count,), BATCH), count

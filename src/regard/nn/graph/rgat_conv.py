@@ -8,9 +8,10 @@ from torch import Tensor, nn
 from ...core.alignments import Uniform
 from ...core.attend import Attended, attend
 from ...core.edges import Edges
+from ...core.ids import ids_within
 from ...core.remember import remembered
 from ...core.scores import GAT, Dot, Score
-from .adjacency import Graph
+from .adjacency import TYPES, Graph
 from .layer import GraphLayer, edge_features
 from .linear import glorot_, heads_first, heads_last, linear
 
@@ -110,12 +111,12 @@ class RGATConv(GraphLayer):
         return_attention_weights: bool | None = None,
         return_map: bool = False,
     ) -> Any:
-        graph = self.read(edge_index)
+        graph = self.read(edge_index, x)
         relation = graph.values if edge_type is None else edge_type
         if relation is None or relation.ndim != 1 or relation.shape[0] != graph.index.shape[1]:
             given = None if relation is None else tuple(relation.shape)
             raise ValueError(f"edge_type is {given}, expected the relation of each edge, ({graph.index.shape[1]},).")
-        relation, nodes = relation.long(), x.shape[0]
+        relation, nodes = ids_within(relation, (self.num_relations,), TYPES).long(), x.shape[0]
         g = self._projected(x)  # (R, N, H C)
         q, k = (heads_first((g @ matrix).flatten(0, 1), self.heads * self.dim) for matrix in (self.q, self.k))
         v = heads_first(g.flatten(0, 1), self.heads).repeat_interleave(self.dim, 0)  # (H dim, R N, C)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.attend import attend
+from .adjacency import Graph
 from .layer import GraphLayer
 from .linear import linear
 from .pooling import graphs_of, membership
@@ -30,7 +31,7 @@ class GraphConv(GraphLayer):
         self.lin_root.reset_parameters()
 
     def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-        graph = self.read(edge_index)
+        graph = self.read(edge_index, x)
         v = x.unsqueeze(-3)
         zero = v[..., :1] * 0
         ran = self.over_edges(zero, zero, v, "dot", graph)
@@ -128,6 +129,7 @@ class SAGPooling(nn.Module):
         batch: Tensor | None = None,
         attn: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor]:
+        edge_index = Graph(edge_index, None, edge_index).within(x.shape[0], x.shape[0]).index
         batch = edge_index.new_zeros(x.shape[0]) if batch is None else batch
         seen = x if attn is None else attn[:, None] if attn.ndim == 1 else attn
         perm, score = self.select(self.gnn(seen, edge_index), batch)

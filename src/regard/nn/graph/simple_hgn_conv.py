@@ -8,7 +8,9 @@ from torch.nn import functional as F
 
 from ...core.attend import attend
 from ...core.edges import Edges
+from ...core.ids import ids_within
 from ...core.scores import GAT
+from .adjacency import TYPES
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 
@@ -77,11 +79,11 @@ class SimpleHGNConv(GraphLayer):
         return_weights: bool = False,
         return_map: bool = False,
     ) -> Any:
-        graph = self.read(edge_index)
+        graph = self.read(edge_index, x)
         v = heads_first(self.lin(x), self.heads)  # (H, N, C)
         q, k = ((v * a.transpose(0, 1)).sum(-1, keepdim=True) for a in (self.att_dst, self.att_src))
         types = heads_first(self.lin_relation(self.relation), self.heads) * self.att_relation.transpose(0, 1)
-        key = types.sum(-1, keepdim=True)[:, edge_type]  # (H, E, 1)
+        key = types.sum(-1, keepdim=True)[:, ids_within(edge_type, (self.num_relations,), TYPES)]  # (H, E, 1)
         ran = self.over_edges(q, k, v, GAT(slope=self.negative_slope), graph, key=key)
         out = ran.out
         if previous is not None and self.beta:

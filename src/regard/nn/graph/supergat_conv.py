@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...core.scores import Activation, ScaledDot, Score
+from .adjacency import Graph
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 
@@ -93,7 +94,7 @@ class SuperGATConv(GraphLayer):
         batch: Tensor | None = None,
         return_map: bool = False,
     ) -> Any:
-        graph = self.read(edge_index)
+        graph = self.read(edge_index, x)
         z = heads_first(self.lin(x), self.heads)  # (H, N, C)
         score: Score
         if self.att_l is not None and self.att_r is not None:
@@ -120,6 +121,8 @@ class SuperGATConv(GraphLayer):
         if negative is None:
             count = int(self.neg_sample_ratio * self.edge_sample_ratio * index.shape[1])
             negative = non_edges(index, nodes, count, batch, both_ways=not self.is_undirected)
+        else:
+            negative = Graph(negative, None, negative).within(nodes, nodes).index
         edge, no_edge = (self._logits(z, pairs) for pairs in (positive, negative))
         self.att_x = torch.cat([edge, no_edge])
         self.att_y = torch.cat([torch.ones_like(edge[:, 0]), torch.zeros_like(no_edge[:, 0])])

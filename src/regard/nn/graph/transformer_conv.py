@@ -62,7 +62,7 @@ class TransformerConv(GraphLayer):
         return_attention_weights: bool | None = None,
         return_map: bool = False,
     ) -> Any:
-        graph = self.read(edge_index)
+        graph = self.read(edge_index, x)
         source, target = self.both_ends(x)
         q, k, v = (
             heads_first(part(end), self.heads)

@@ -35,7 +35,7 @@ class WalkAttention(GraphLayer):
         nn.init.zeros_(self.logits)
 
     def forward(self, x: Tensor, edge_index: Any, return_weights: bool = False) -> Any:
-        graph = self.read(edge_index)
+        graph = self.read(edge_index, x)
         walked = [x] if self.start == 0 else []
         at = x.unsqueeze(-3)
         nothing = at[..., :1] * 0
