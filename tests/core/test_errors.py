@@ -45,7 +45,7 @@ attend(Q, K, V, dropout=1.0)
 attend(Q, K, V, dropout=-0.1)
     ValueError: dropout=-0.1 … probability
 attend(Q, K, V, dropout="some")
-    ValueError: dropout=some … probability
+    ValueError: dropout='some' … probability
 attend(Q, K, V, dropout=0.5, seed=1.5)
     TypeError: seed= got 1.5 … an int
 attend(Q, K, V, dropout=0.5, seed=torch.zeros(2))

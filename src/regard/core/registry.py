@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from torch import Tensor
 
 from .alignments import RowState
+from .arguments import shown
 from .errors import Refused
 
 if TYPE_CHECKING:
@@ -108,4 +109,4 @@ def choose(plan: "Plan", name: str) -> Backend:
                               'backend="auto" picks one that does.')  # fmt: skip
             return backend
     known = ", ".join(repr(b.name) for b in _backends)
-    raise ValueError(f'backend={name!r} is unknown; expected "auto" or one of {known}.')
+    raise ValueError(f'backend={shown(name)} is unknown; expected "auto" or one of {known}.')
