@@ -13,7 +13,9 @@ NAMES = ("tanh", "relu", "leaky_relu", "sigmoid", "identity", "abs", "negative_a
 
 
 def _unknown(name: str) -> ValueError:
-    return ValueError(f"activation={shown(name)} is unknown; expected one of {', '.join(NAMES)}, or your own score class.")
+    return ValueError(
+        f"activation={shown(name)} is unknown; expected one of {', '.join(NAMES)}, or your own score class."
+    )
 
 
 def check_activation(name: str) -> None:

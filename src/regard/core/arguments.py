@@ -3,12 +3,16 @@
 A number is finite and of a size whose square still fits fp32: beyond it scores overflow, and a row of weights is NaN.
 """
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ParamSpec
 
 import torch
 from torch import Tensor
 
+P = ParamSpec("P")
 LARGEST, SMALLEST = 1e18, 1e-18
 MOST = 2**31 - 1  # of what is counted: kernels hold places in 32 bits
 
@@ -70,3 +74,59 @@ def probability(value: Any, who: str, name: str) -> float:
         raise ValueError(f"{who}({name}={shown(value)}): expected a probability, 0 <= {name} < 1.")
     return float(value)
 
+
+def checked(init: "Callable[P, None] | None" = None, **least: int) -> Any:
+    """A constructor whose switches, counts and numbers are checked, by the annotations of its parameters.
+
+        @checked                                     bool, int (1 or more), float, and each of them with | None
+        @checked(start=0)                            start is a count that may be 0
+
+    A `dropout` is a probability. in_channels may be -1, taken from the first input, or a pair where it is annotated so.
+    """
+    if init is None:
+        return lambda init: checked(init, **least)
+    signature = inspect.signature(init)
+    kinds = {name: _kind(parameter.annotation) for name, parameter in signature.parameters.items()}
+
+    @wraps(init)
+    def checking(self: Any, *args: Any, **options: Any) -> None:
+        try:
+            given = signature.bind_partial(self, *args, **options).arguments
+        except TypeError:  # an argument too many: Python says which
+            given = {}
+        for name, value in given.items():
+            _check(value, type(self).__name__, name, kinds[name], least.get(name))
+        init(self, *args, **options)
+
+    return checking
+
+
+def _kind(annotation: Any) -> str:
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return text if isinstance(annotation, (str, type)) else str(annotation)
+
+
+def _check(value: Any, who: str, name: str, kind: str, least: int | None) -> None:
+    if kind.endswith(" | None"):
+        if value is None:
+            return
+        kind = kind.removesuffix(" | None")
+    if kind == "bool":
+        flag(value, who, name)
+    elif kind == "float" and "dropout" in name:
+        probability(value, who, name)
+    elif kind == "float":
+        number(value, who, name)
+    elif name in ("in_channels", "edge_dim") and least is None and kind in ("int", "int | tuple[int, int]"):
+        widths(value, who, name, pair=kind != "int")
+    elif kind == "int":
+        whole(value, who, name, 1 if least is None else least)
+
+
+def widths(value: Any, who: str, name: str, pair: bool) -> None:
+    """The width of features, or of those of sources and of targets; -1 is taken from the first input."""
+    each = value if pair and isinstance(value, (tuple, list)) and len(value) == 2 else (value,)
+    ends = ", or a pair of them for sources and targets" if pair else ""
+    if not all(is_whole(x) and (x == -1 or 1 <= x <= MOST) for x in each):
+        raise ValueError(f"{who}({name}={shown(value)}): expected the width of the features, a whole number, 1 or "
+                         f"more{ends}; -1 takes it from the first input.")  # fmt: skip

@@ -74,8 +74,8 @@ class Edges(Structure):
     def from_sparse(adjacency: Tensor, self_loops: bool = False) -> "Edges":
         """A torch.sparse tensor (COO, CSR or CSC): an entry [i, j] means that j is attended by i, as in adj.t()."""
         if not isinstance(adjacency, Tensor) or adjacency.ndim < 2 or adjacency.layout == torch.strided:
-            raise TypeError(f"Edges.from_sparse(adjacency={shown(adjacency)}): expected a torch.sparse matrix (targets, "
-                            "sources); a dense one goes to Edges.from_dense(adjacency).")  # fmt: skip
+            raise TypeError(f"Edges.from_sparse(adjacency={shown(adjacency)}): expected a torch.sparse matrix "
+                            "(targets, sources); a dense one goes to Edges.from_dense(adjacency).")  # fmt: skip
         return Edges(index_of_sparse(adjacency), (adjacency.shape[0], adjacency.shape[1]), self_loops)
 
     def to(self, device: torch.device | str) -> "Edges":

@@ -25,8 +25,8 @@ class Location(Score):
 
     def __init__(self, d_q: int, length: int, heads: int = 1):
         super().__init__()
-        d_q, length, heads = (whole(x, "Location", name) for name, x in
-                              (("d_q", d_q), ("length", length), ("heads", heads)))  # fmt: skip
+        given = {"d_q": d_q, "length": length, "heads": heads}
+        d_q, length, heads = (whole(x, "Location", name) for name, x in given.items())
         self.places = nn.Parameter(torch.empty(heads, length, d_q))
         nn.init.uniform_(self.places, -(d_q**-0.5), d_q**-0.5)
 
@@ -151,8 +151,8 @@ class LocationAware(Score, name="location_aware", free=False):
                  kernel: int = 15):  # fmt: skip
         super().__init__()
         who = "LocationAware"
-        d_q, heads, filters, kernel = (whole(x, who, name) for name, x in
-                                       (("d_q", d_q), ("heads", heads), ("filters", filters), ("kernel", kernel)))  # fmt: skip
+        given = {"d_q": d_q, "heads": heads, "filters": filters, "kernel": kernel}
+        d_q, heads, filters, kernel = (whole(x, who, name) for name, x in given.items())
         d_k, width = sizes(who, d_k=d_k, width=width)
         if kernel % 2 == 0:
             raise ValueError(f"LocationAware(kernel={kernel}): expected an odd width, so that the filter is centred.")

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...core.arguments import checked
 from .layer import GraphLayer
 
 
@@ -22,6 +23,7 @@ class AGNNConv(GraphLayer):
     depend on the lengths of the features.
     """
 
+    @checked
     def __init__(self, requires_grad: bool = True, add_self_loops: bool = True, **options: Any):
         super().__init__(**options)
         self.requires_grad, self.add_self_loops = requires_grad, add_self_loops
@@ -34,8 +36,8 @@ class AGNNConv(GraphLayer):
     def reset_parameters(self) -> None:
         nn.init.ones_(self.beta)
 
-    def forward(self, x: Tensor, edge_index: Any, return_map: bool = False) -> Any:
-        graph = self.read(edge_index)
+    def forward(self, x: Tensor, edge_index: Any = None, return_map: bool = False) -> Any:
+        graph = self.read(edge_index, x)
         k = F.normalize(x, dim=-1).unsqueeze(-3)  # (..., 1, N, F)
         ran = self.over_edges(k * self.beta, k, x.unsqueeze(-3), "dot", graph, self.add_self_loops)
         return self.answer(ran.out.squeeze(-3), ran, graph, self.add_self_loops, None, return_map)

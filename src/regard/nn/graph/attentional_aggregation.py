@@ -4,8 +4,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ...core.arguments import checked
 from ...core.attend import attend
 from ...core.scores import Additive
+from .given import check_nodes
 from .pooling import graphs_of, membership
 
 
@@ -24,6 +26,7 @@ class AttentionalAggregation(nn.Module):
     one graph gives the same result as once.
     """
 
+    @checked
     def __init__(self, gate_nn: nn.Module, nn: "nn.Module | None" = None):
         super().__init__()
         self.gate_nn: Any = None if _is_mlp(gate_nn) else gate_nn
@@ -45,6 +48,7 @@ class AttentionalAggregation(nn.Module):
         dim: int = -2,
         return_map: bool = False,
     ) -> Any:
+        check_nodes(self, x, -1)
         if dim not in (-2, x.ndim - 2):
             raise ValueError(f"dim={dim}: expected -2, the last axis but one of x, where nodes stand.")
         gate = self.gate_nn(x) if self.gate_mlp is None else self.gate_mlp(x, batch=index, batch_size=dim_size)

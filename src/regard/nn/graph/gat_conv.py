@@ -5,10 +5,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...core.arguments import checked, shown, whole
 from ...core.scores import GAT
-from .adjacency import pair_of
+from .adjacency import Graph, pair_of
 from .features import dropped
-from .layer import GraphLayer, edge_features
+from .given import edge_features
+from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 from .loops import with_loops
 from .reading import read_heads
@@ -32,6 +34,7 @@ class GATConv(GraphLayer):
     the sources alike (without edge features).
     """
 
+    @checked
     def __init__(
         self,
         in_channels: "int | tuple[int, int]",
@@ -75,20 +78,20 @@ class GATConv(GraphLayer):
     def forward(
         self,
         x: "Tensor | tuple[Tensor, Tensor | None]",
-        edge_index: Any,
+        edge_index: Any = None,
         edge_attr: Tensor | None = None,
         size: "tuple[int, int] | None" = None,
         return_attention_weights: bool | None = None,
         return_map: bool = False,
     ) -> Any:
-        graph = self.read(edge_index)
+        graph = self.read(edge_index, x)
         source, target = pair_of(x)
         values, queries = self._projected(source, target)
         if queries is values:
             values, (k, q) = read_heads(values, self.att_src[0], self.att_dst[0])  # (..., N, H)
         else:
             values, (k,) = read_heads(values, self.att_src[0])
-            n = k.shape[-2] if size is None else size[1]
+            n = self._targets(graph, size, k.shape[-2])
             q = k.new_zeros((*k.shape[:-2], n, self.heads))
             if queries is not None:
                 _, (q,) = read_heads(queries, self.att_dst[0])
@@ -103,6 +106,14 @@ class GATConv(GraphLayer):
         if self.bias is not None:
             out = out + self.bias
         return self.answer(out, ran, graph, self.add_self_loops, return_attention_weights, return_map)
+
+    def _targets(self, graph: Graph, size: "tuple[int, int] | None", sources: int) -> int:
+        """How many targets there are, where they have no features: by size= (sources, targets), or by the adjacency."""
+        if size is not None:
+            if not isinstance(size, (tuple, list)) or len(size) != 2 or size[0] not in (None, sources):
+                raise ValueError(f"GATConv: size={shown(size)}, expected (sources, targets) with {sources} sources.")
+            return whole(size[1], "GATConv", "size", 0)
+        return sources if graph.size is None else graph.size[0]
 
     def _projected(self, source: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """W x of both ends, (..., N, H C)."""

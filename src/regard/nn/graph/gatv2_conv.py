@@ -5,8 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...core.arguments import checked
 from ...core.scores import GATv2
-from .layer import GraphLayer, edge_features
+from .given import edge_features
+from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 from .loops import with_loops
 
@@ -25,6 +27,7 @@ class GATv2Conv(GraphLayer):
     which each target needs another source (DictionaryLookup), where GATConv cannot.
     """
 
+    @checked
     def __init__(
         self,
         in_channels: "int | tuple[int, int]",
@@ -61,12 +64,12 @@ class GATv2Conv(GraphLayer):
     def forward(
         self,
         x: "Tensor | tuple[Tensor, Tensor]",
-        edge_index: Any,
+        edge_index: Any = None,
         edge_attr: Tensor | None = None,
         return_attention_weights: bool | None = None,
         return_map: bool = False,
     ) -> Any:
-        graph = self.read(edge_index)
+        graph = self.read(edge_index, x)
         source, target = self.both_ends(x)
         k = heads_first(self.lin_l(source), self.heads)  # (..., H, m, C), keys and values alike
         same = self.share_weights and target is source

@@ -1,8 +1,12 @@
 """GlobalNode: one more node in each graph, joined to all others both ways."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
+from ...core.arguments import checked
+from .given import check_ids_of_edges, check_nodes
 from .pooling import graphs_of
 
 
@@ -21,13 +25,16 @@ class GlobalNode(nn.Module):
     Gilmer et al. 2017; "global attention" by a virtual node. Any graph layer runs on what comes out.
     """
 
+    @checked
     def __init__(self, channels: int):
         super().__init__()
         self.start = nn.Parameter(torch.zeros(channels))
 
     def forward(
-        self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, graphs: int | None = None
+        self, x: Tensor, edge_index: Any = None, batch: Tensor | None = None, graphs: int | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        check_nodes(self, x, self.start.shape[0])
+        check_ids_of_edges(self, edge_index, x.shape[0])
         nodes, count = x.shape[0], edge_index.shape[1]
         batch, graphs = graphs_of(nodes, batch, None, graphs, x.device)
         every, home = torch.arange(nodes, device=x.device), nodes + batch

@@ -4,8 +4,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ...core.arguments import checked
 from ...core.scores import Clamp, ScaledDot
-from .layer import GraphLayer, edge_features
+from .given import edge_features
+from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 
 
@@ -23,6 +25,7 @@ class GraphTransformerConv(GraphLayer):
     Dwivedi & Bresson 2021. Where E e = 1 the edges change nothing; within the clamp the weights are plain softmax.
     """
 
+    @checked
     def __init__(
         self,
         channels: int,
@@ -52,8 +55,10 @@ class GraphTransformerConv(GraphLayer):
             if module is not self and hasattr(module, "reset_parameters"):
                 module.reset_parameters()  # type: ignore[operator]
 
-    def forward(self, x: Tensor, edge_index: Any, edge_attr: Tensor | None = None, return_map: bool = False) -> Any:
-        graph = self.read(edge_index)
+    def forward(
+        self, x: Tensor, edge_index: Any = None, edge_attr: Tensor | None = None, return_map: bool = False
+    ) -> Any:
+        graph = self.read(edge_index, x)
         attr = edge_features(self, edge_attr, graph, self.edge_dim)
         if self.lin_edge is not None and attr is None:
             raise ValueError(f"GraphTransformerConv(edge_dim={self.edge_dim}) needs edge_attr (E, {self.edge_dim}).")

@@ -3,8 +3,14 @@
 import torch
 from torch import Tensor
 
+from ...core.arguments import shown, whole
 from ...core.edges import Edges
+from ...core.errors import values_are_checked
 from ...core.remember import remembered
+
+
+def is_ids(x: Tensor) -> bool:
+    return not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
 
 
 def membership(batch: Tensor, graphs: int) -> Edges:
@@ -18,6 +24,16 @@ def graphs_of(
     nodes: int, batch: Tensor | None, ptr: Tensor | None, count: int | None, device: torch.device
 ) -> tuple[Tensor, int]:
     """The graph of each node and the number of graphs, from a batch vector, from pointers, or one graph for all."""
+    for name, given in (("batch", batch), ("ptr", ptr)):
+        if given is not None and (not isinstance(given, Tensor) or given.ndim != 1 or not is_ids(given)):
+            raise TypeError(f"{name} is {shown(given)}, expected a 1-D integer tensor: the graph of each node (batch), "
+                            "or where each graph begins (ptr).")  # fmt: skip
+    if count is not None:
+        whole(count, "pooling", "graphs", 0)
+    if batch is not None and batch.shape[0] != nodes:
+        raise ValueError(f"batch has {batch.shape[0]} rows, but there are {nodes} nodes: one graph for each node.")
+    if batch is not None and values_are_checked(batch) and nodes and int(batch.min()) < 0:
+        raise ValueError(f"batch holds {int(batch.min())}, expected the graphs' numbers, 0 or more.")
     if batch is None and ptr is not None:
         degree = ptr.diff()
         return torch.repeat_interleave(torch.arange(degree.shape[0], device=device), degree, output_size=nodes), (

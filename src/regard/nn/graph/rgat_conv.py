@@ -6,12 +6,14 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Uniform
+from ...core.arguments import checked
 from ...core.attend import Attended, attend
 from ...core.edges import Edges
 from ...core.remember import remembered
 from ...core.scores import GAT, Dot, Score
 from .adjacency import Graph
-from .layer import GraphLayer, edge_features
+from .given import check_ids, edge_features
+from .layer import GraphLayer
 from .linear import glorot_, heads_first, heads_last, linear
 
 MODS = ("additive", "scaled", "f-additive", "f-scaled", None)
@@ -34,6 +36,7 @@ class RGATConv(GraphLayer):
     the number of relations that reach it within them.
     """
 
+    @checked(in_channels=1)
     def __init__(
         self,
         in_channels: int,
@@ -58,6 +61,7 @@ class RGATConv(GraphLayer):
         self.in_channels, self.out_channels, self.heads, self.dim = in_channels, out_channels, heads, dim
         self.num_relations, self.num_bases, self.num_blocks = num_relations, num_bases, num_blocks
         self.mod, self.attention_mechanism, self.attention_mode = mod, attention_mechanism, attention_mode
+        self.activation = nn.ReLU()
         self.concat, self.negative_slope, self.edge_dim = concat, negative_slope, edge_dim
         wide = heads * out_channels
         self.q = nn.Parameter(torch.empty(wide, heads * dim))
@@ -102,18 +106,18 @@ class RGATConv(GraphLayer):
     def forward(
         self,
         x: Tensor,
-        edge_index: Any,
+        edge_index: Any = None,
         edge_type: Tensor | None = None,
         edge_attr: Tensor | None = None,
         size: "tuple[int, int] | None" = None,
         return_attention_weights: bool | None = None,
         return_map: bool = False,
     ) -> Any:
-        graph = self.read(edge_index)
+        graph = self.read(edge_index, x)
         relation = graph.values if edge_type is None else edge_type
-        if relation is None or relation.ndim != 1 or relation.shape[0] != graph.index.shape[1]:
-            given = None if relation is None else tuple(relation.shape)
-            raise ValueError(f"edge_type is {given}, expected the relation of each edge, ({graph.index.shape[1]},).")
+        if edge_type is not None or relation is None:
+            check_ids(self, edge_type, "edge_type", "the relation of each edge", graph.index.shape[1])
+        assert relation is not None
         relation, nodes = relation.long(), x.shape[0]
         g = self._projected(x)  # (R, N, H C)
         q, k = (heads_first((g @ matrix).flatten(0, 1), self.heads * self.dim) for matrix in (self.q, self.k))
@@ -165,7 +169,7 @@ class RGATConv(GraphLayer):
         degree = torch.zeros(nodes, dtype=out.dtype, device=out.device)
         degree = degree.index_add(0, graph.index[1], torch.ones_like(graph.index[1], dtype=out.dtype))[:, None]
         if self.mod == "scaled":
-            return out * ((degree @ self.l1 + self.b1).relu() @ self.l2 + self.b2)
+            return out * (self.activation(degree @ self.l1 + self.b1) @ self.l2 + self.b2)
         if self.mod == "f-scaled":
             return out * degree
         target = graph.index[1]

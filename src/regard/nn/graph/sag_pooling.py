@@ -6,7 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...core.arguments import checked
 from ...core.attend import attend
+from .given import check_ids_of_edges, check_nodes
 from .layer import GraphLayer
 from .linear import linear
 from .pooling import graphs_of, membership
@@ -18,8 +20,9 @@ class GraphConv(GraphLayer):
     Parameters as in torch_geometric.nn.GraphConv. The sum is the degree times uniform attention.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, bias: bool = True, **options: Any):
-        super().__init__(**options)
+    @checked
+    def __init__(self, in_channels: int, out_channels: int, aggr: str = "add", bias: bool = True, **options: Any):
+        super().__init__(aggr=aggr, **options)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.lin_rel = linear(in_channels, out_channels, bias, glorot=False)
         self.lin_root = linear(in_channels, out_channels, bias=False, glorot=False)
@@ -29,18 +32,22 @@ class GraphConv(GraphLayer):
         self.lin_rel.reset_parameters()
         self.lin_root.reset_parameters()
 
-    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
-        graph = self.read(edge_index)
+    def forward(self, x: Tensor, edge_index: Any = None) -> Tensor:
+        graph = self.read(edge_index, x)
         v = x.unsqueeze(-3)
         zero = v[..., :1] * 0
         ran = self.over_edges(zero, zero, v, "dot", graph)
         degree = ran.map.graph.start.diff()[:, None].to(x.dtype)  # type: ignore[attr-defined]
         return self.lin_rel(ran.out.squeeze(-3) * degree) + self.lin_root(x)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels})"
+
 
 class SelectTopK(nn.Module):
     """The best nodes of each graph: y = act(x . p / |p|), the top ratio of them; or softmax(x . p) above min_score."""
 
+    @checked
     def __init__(self, in_channels: int, ratio: "float | int" = 0.5, min_score: float | None = None,
                  act: "str | Callable[[Tensor], Tensor]" = "tanh"):  # fmt: skip
         super().__init__()
@@ -100,6 +107,7 @@ class SAGPooling(nn.Module):
     choice has no gradient: the scores learn through the gate alone. Equal scores keep the order of the nodes.
     """
 
+    @checked
     def __init__(
         self,
         in_channels: int,
@@ -122,11 +130,13 @@ class SAGPooling(nn.Module):
     def forward(
         self,
         x: Tensor,
-        edge_index: Tensor,
+        edge_index: Any = None,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
         attn: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor]:
+        check_nodes(self, x, self.in_channels if attn is None else -1)
+        check_ids_of_edges(self, edge_index, x.shape[0])
         batch = edge_index.new_zeros(x.shape[0]) if batch is None else batch
         seen = x if attn is None else attn[:, None] if attn.ndim == 1 else attn
         perm, score = self.select(self.gnn(seen, edge_index), batch)

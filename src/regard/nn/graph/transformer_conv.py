@@ -5,7 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .layer import GraphLayer, edge_features
+from ...core.arguments import checked
+from .given import edge_features
+from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 
 
@@ -24,6 +26,7 @@ class TransformerConv(GraphLayer):
     keys changes nothing.
     """
 
+    @checked
     def __init__(
         self,
         in_channels: "int | tuple[int, int]",
@@ -56,12 +59,12 @@ class TransformerConv(GraphLayer):
     def forward(
         self,
         x: "Tensor | tuple[Tensor, Tensor]",
-        edge_index: Any,
+        edge_index: Any = None,
         edge_attr: Tensor | None = None,
         return_attention_weights: bool | None = None,
         return_map: bool = False,
     ) -> Any:
-        graph = self.read(edge_index)
+        graph = self.read(edge_index, x)
         source, target = self.both_ends(x)
         q, k, v = (
             heads_first(part(end), self.heads)
