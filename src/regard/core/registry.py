@@ -90,6 +90,8 @@ def first(ask: Callable[[Reader], T | None]) -> T | None:
 
 def choose(plan: "Plan", name: str) -> Backend:
     """The named backend or an error with its reasons; "auto" takes the first that does not refuse."""
+    if not isinstance(name, str):
+        raise TypeError(f'backend= got {shown(name)}, expected "auto" or the name of a backend.')
     if name == "auto":
         runs = None
         for backend in _backends:  # a later backend is asked only where the earlier ones refuse or pass

@@ -121,7 +121,7 @@ class Activation(Modifier):
 
     def __init__(self, name: str, bias: int | None = None, slope: float = 0.2):
         super().__init__()
-        check_activation(name)
+        check_activation(name, "name")
         self.name, self.slope = name, number(slope, "Activation", "slope")
         (bias,) = sizes("Activation", bias=bias)
         self.bias = nn.Parameter(torch.zeros(bias)) if bias is not None else None
@@ -139,7 +139,7 @@ class Activation(Modifier):
         return activation(self._shifted(s, tile).clone(), self.name, self.slope)
 
     def _shifted(self, s: Tensor, tile: Tile) -> Tensor:
-        return s if self.bias is None else s + spread(_by_head(self.bias, tile), s)
+        return s if self.bias is None else s + spread(_by_head(self.bias.to(s.dtype), tile), s)
 
     def vjp(self, s: Tensor, tile: Tile, out: Tensor, ds: Tensor, grads: Grads) -> Tensor:
         ds = ds * derivative(self._shifted(s, tile), out, self.name, self.slope)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike
 from ..composed import Composed
@@ -24,6 +25,7 @@ class AlternatingCoAttention(nn.Module):
     Where no query reaches the last step (its query matrix is 0) and tied, c_1 = c_0.
     """
 
+    @checked
     def __init__(
         self,
         first_dim: int,

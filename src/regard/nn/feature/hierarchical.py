@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.structures import Mask, Structure
 from ..attend import Attend, ScoreLike, open_keys
@@ -29,6 +30,7 @@ class HierarchicalAttention(nn.Module):
     Yang et al. 2016 (HAN). With a score of 0 it is the mean of the sentences' means, not the mean of all words.
     """
 
+    @checked
     def __init__(
         self,
         dim: "int | Sequence[int]",

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, mean
 from ..composed import Composed
@@ -21,6 +22,7 @@ class InteractiveCoAttention(nn.Module):
     together with the two scores exchanges the halves of the output.
     """
 
+    @checked
     def __init__(
         self,
         first_dim: int,

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, best, mean
@@ -29,6 +30,7 @@ class MultiGrainedCoAttention(nn.Module):
     Fan et al. 2018 (MGAN). Each quarter of the output is that of the mechanism alone with the same parameters.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -64,6 +66,7 @@ class MultiGrainedCoAttention(nn.Module):
 class _Asymmetric(nn.Module):
     """MGAN's fine look: the sentence by its best match, the aspect by what every word of the sentence reads of it."""
 
+    @checked
     def __init__(self, dim: int, score: ScoreLike, align: "str | Alignment", dropout: float):
         super().__init__()
         self.affinity = Affinity(dim, dim, score)

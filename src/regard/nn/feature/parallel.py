@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, best
 from ..composed import Composed
@@ -29,6 +30,7 @@ class ParallelCoAttention(nn.Module):
     bilinear affinity of 0 the inputs are weighed by themselves, query-free.
     """
 
+    @checked
     def __init__(
         self,
         first_dim: int,
@@ -91,6 +93,7 @@ class AttentionFlow(nn.Module):
     Seo et al. 2017 (BiDAF). Under softmax the part of a trilinear affinity that reads f_1 alone moves no u_i.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,

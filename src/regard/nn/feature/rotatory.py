@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, mean
@@ -28,6 +29,7 @@ class RotatoryAttention(nn.Module):
     target becomes its mean (activated general score). Exchanging left and right with their parameters exchanges halves.
     """
 
+    @checked
     def __init__(
         self,
         target_dim: int,

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike
 from ..composed import Composed
@@ -21,6 +22,7 @@ class AttentionViaAttention(nn.Module):
     characters are read by plain attention and no gradient goes from them to the words.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.scores import QueryFree
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike
@@ -23,6 +24,7 @@ class CapsuleAttention(nn.Module):
     Wang et al. 2018 (RNN-Capsule); no routing. A class's own p gives no gradient to another class's query.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,

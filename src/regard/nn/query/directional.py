@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.scores import Additive, QueryFree, Score, SoftCap
 from ...core.structures import Full, Structure, Window
@@ -26,6 +27,7 @@ def one_sided(features: Tensor, direction: str) -> Window:
 class Fusion(nn.Module):
     """g = sigmoid(W_1 a + W_2 b + c),  g * a + (1 - g) * b."""
 
+    @checked
     def __init__(self, dim: int):
         super().__init__()
         self.old, self.new = nn.Linear(dim, dim), nn.Linear(dim, dim, bias=False)
@@ -49,6 +51,7 @@ class DirectionalSelfAttention(nn.Module):
     Shen et al. 2018 (DiSA). The first token (the last one, backward) has nobody to read: its context is 0.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -83,6 +86,7 @@ class DiSAN(nn.Module):
     Shen et al. 2018. Each feature of the pooled map sums to one over the tokens.
     """
 
+    @checked
     def __init__(self, dim: int, *, align: "str | Alignment" = "softmax", dropout: float = 0.0):
         super().__init__()
         self.onward, self.backward = (

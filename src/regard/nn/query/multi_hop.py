@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, mean
@@ -27,6 +28,7 @@ class MultiHopAttention(nn.Module):
     the first hop's parameters have a gradient. One hop whose score ignores c is attention by q^1.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike
@@ -21,6 +22,7 @@ class AttentionPooling(nn.Module):
     does not matter.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,

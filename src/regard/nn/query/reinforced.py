@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment, Reinforced
+from ...core.arguments import checked
 from ...core.attend import Attended, Sample
 from ...core.structures import Full, Mask, Structure
 from ..attend import Attend, ScoreLike, mean, open_keys
@@ -26,6 +27,7 @@ class ReinforcedSelfAttention(nn.Module):
     Shen et al. 2018 (ReSA). A token that reads nobody and is not drawn to read gets the mean of the sentence.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.scores import Score
 from ...core.structures import Structure
@@ -23,6 +24,7 @@ class SelfAttention(nn.Module):
     unless the structure or the score knows positions.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,

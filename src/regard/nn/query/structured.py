@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.maps import AttentionMap
 from ...core.structures import Structure
@@ -24,6 +25,7 @@ class StructuredSelfAttention(nn.Module):
     Lin et al. 2017. The penalty is 0 where the rows look at different single positions, and only there.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,

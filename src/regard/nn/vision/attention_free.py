@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended, attend
 from ...core.scores import PairBias, QueryFree, Score
 from ...core.structures import Structure
@@ -24,6 +25,7 @@ class AttentionFree(nn.Module):
     query only gates what was read. Without a table all positions read the same.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended, attend
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, alignment_for, open_keys
@@ -24,6 +25,7 @@ class ChannelAttention(nn.Module):
     max - energy is minus energy, since softmax ignores a shift of a row. gamma starts at 0.
     """
 
+    @checked
     def __init__(self, channels: int, *, align: "str | Alignment" = "softmax"):
         super().__init__()
         self.channels, self.align = channels, alignment_for(align, channels, channels)
@@ -48,6 +50,7 @@ class DualAttention(nn.Module):
     axis of one input. Both gammas start at 0, where it gives 2 x.
     """
 
+    @checked
     def __init__(self, channels: int, reduction: int = 8, *, score: ScoreLike = "dot",
                  align: "str | Alignment" = "softmax"):  # fmt: skip
         super().__init__()
@@ -75,6 +78,7 @@ class DoubleAttention(nn.Module):
     over what was gathered: two hops. The cost is positions x descriptors.
     """
 
+    @checked
     def __init__(self, channels: int, inner: int | None = None, descriptors: int = 8, *, score: ScoreLike = "dot",
                  align: "str | Alignment" = "softmax"):  # fmt: skip
         super().__init__()

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, open_keys, score_for
@@ -24,6 +25,7 @@ class ExternalAttention(nn.Module):
     a softmax with a bias for each key. The cost is n x slots. Without double, positions do not influence one another.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,

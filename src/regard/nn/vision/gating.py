@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment, Sigmoid
+from ...core.arguments import checked
 from ...core.attend import Attended, attend
 from ...core.scores import QueryFree
 from ...core.structures import Structure
@@ -48,6 +49,7 @@ class SqueezeExcitation(nn.Module):
     matter.
     """
 
+    @checked
     def __init__(
         self,
         channels: int,
@@ -84,6 +86,7 @@ class EfficientChannelAttention(nn.Module):
     Channels farther than half a kernel do not influence each other.
     """
 
+    @checked
     def __init__(self, channels: int, kernel: int | None = None, *, gate: "str | Alignment | None" = None):
         super().__init__()
         size = kernel or int(abs((math.log2(channels) + 1) / 2)) | 1
@@ -113,6 +116,7 @@ class ConvolutionalBlockAttention(nn.Module):
     softmax over places, both a cat and its mouse may be fully open.
     """
 
+    @checked
     def __init__(self, channels: int, reduction: int = 16, kernel: int = 7, *, gate: "str | Alignment | None" = None):
         super().__init__()
         if kernel % 2 == 0:

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.scores import Score
 from ...core.structures import Structure
@@ -24,6 +25,7 @@ class NonLocalBlock(nn.Module):
     starts as the identity.
     """
 
+    @checked
     def __init__(
         self,
         channels: int,
@@ -47,6 +49,7 @@ class NonLocalBlock(nn.Module):
 class _OverVideo(nn.Module):
     """What both halves have: one attention, along one axis."""
 
+    @checked
     def __init__(
         self,
         dim: int,
