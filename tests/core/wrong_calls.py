@@ -53,7 +53,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "nothing": lambda: torch.ones(0),
     "on meta": lambda: torch.ones(2, 2, 3, 4, dtype=torch.float64, device="meta"),
 }
-ALSO = {"d_q": "q of width|", "d_k": "k of width|", "d": "of width|", "bias": "heads=|"}  # widths and heads by their meaning
+ALSO = {"d_q": "q of width|expected|", "d_k": "k of width|expected|", "bias": "heads=|"}
 NO_NUMBERS = ("a string", "an empty string", "a complex number", "a list", "an empty tuple", "a dictionary", "an object",
               "a class", "an array", "a vector", "NaN")  # fmt: skip
 SWITCHES = ("None", *NO_NUMBERS, "0", "3", "2.5", "infinity")

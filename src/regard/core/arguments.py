@@ -4,6 +4,7 @@ A number is finite and of a size whose square still fits fp32: beyond it scores 
 """
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import wraps
 from numbers import Integral, Real
@@ -82,28 +83,32 @@ def checked(init: "Callable[P, None] | None" = None, **least: int) -> Any:
         @checked(start=0)                            start is a count that may be 0
 
     A `dropout` is a probability. in_channels may be -1, taken from the first input, or a pair where it is annotated so.
+    The counts stay in `sizes`, by name.
     """
     if init is None:
         return lambda init: checked(init, **least)
-    signature = inspect.signature(init)
-    kinds = {name: _kind(parameter.annotation) for name, parameter in signature.parameters.items()}
+    parameters = inspect.signature(init).parameters
+    names = list(parameters)[1:]
+    kinds = {name: kind_of(parameter.annotation) for name, parameter in parameters.items()}
 
     @wraps(init)
     def checking(self: Any, *args: Any, **options: Any) -> None:
-        try:
-            given = signature.bind_partial(self, *args, **options).arguments
-        except TypeError:  # an argument too many: Python says which
-            given = {}
+        given = dict(zip(names, args, strict=False)) | options
         for name, value in given.items():
-            _check(value, type(self).__name__, name, kinds[name], least.get(name))
+            if name in kinds:
+                _check(value, type(self).__name__, name, kinds[name], least.get(name))
         init(self, *args, **options)
+        whole = {name: parameters[name].default for name in names if kinds[name].startswith("int")} | given
+        self.__dict__["sizes"] = {name: size for name, size in whole.items() if is_whole(size)}
 
     return checking
 
 
-def _kind(annotation: Any) -> str:
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    return text if isinstance(annotation, (str, type)) else str(annotation)
+def kind_of(annotation: Any) -> str:
+    """An annotation as it is written."""
+    if isinstance(annotation, str):
+        return annotation
+    return annotation.__name__ if isinstance(annotation, type) else re.sub(r"\w+\.", "", str(annotation))
 
 
 def _check(value: Any, who: str, name: str, kind: str, least: int | None) -> None:

@@ -15,6 +15,7 @@ from ..core.structures import Full, Structure, structure_of
 from ..core.tiles import Tile
 from .build import build_alignment, build_score
 from .given import Given
+from .reads import reads
 
 ScoreLike: TypeAlias = str | Score | Callable[[int, int], Score]
 
@@ -52,6 +53,7 @@ class Attend(nn.Module):
         if d_q is None and self.score is not None and not isinstance(self.score, QueryFree):
             self.query = nn.Parameter(torch.empty(d_k).uniform_(-(d_k**-0.5), d_k**-0.5))
 
+    @reads(query=("d_q", "d_k"), keys="d_k", values=None)
     def forward(
         self,
         query: Tensor | None,

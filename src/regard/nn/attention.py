@@ -222,11 +222,11 @@ class Attention(nn.Module):
         if x.ndim < 2 or x.shape[-1] != width:
             raise ValueError(self._width(name, x, width, argument))
         weight = self.q_proj.weight
+        if x.device != weight.device:
+            raise ValueError(f"{name} is on {x.device}, this layer is on {weight.device}: move one with .to(...).")
         if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
             raise TypeError(f"{name} is {x.dtype}, this layer is {weight.dtype}: convert one of them, "
                             f"{name}.to({weight.dtype}) or layer.to({x.dtype}).")  # fmt: skip
-        if x.device != weight.device:
-            raise ValueError(f"{name} is on {x.device}, this layer is on {weight.device}: move one with .to(...).")
 
     @staticmethod
     def _width(name: str, x: Tensor, width: int, argument: str) -> str:
@@ -279,7 +279,7 @@ def _check_kind(dtype: Any, device: Any) -> None:
         return
     try:
         torch.device(device)
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError, ValueError):
         raise ValueError(
             f'Attention(device={shown(device)}): expected a device, for example "cpu" or "cuda".'
         ) from None

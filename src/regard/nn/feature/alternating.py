@@ -8,6 +8,7 @@ from ...core.arguments import checked
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike
 from ..composed import Composed
+from ..reads import reads
 
 
 class AlternatingCoAttention(nn.Module):
@@ -43,6 +44,7 @@ class AlternatingCoAttention(nn.Module):
         self.second = Attend(first_dim, second_dim, score, align, dropout)
         self.first = Attend(second_dim, first_dim, score, align, dropout)
 
+    @reads(first="first_dim", second=("second_dim", "first_dim"))
     def forward(
         self, first: Tensor, second: Tensor, over_first: Structure | None = None, over_second: Structure | None = None
     ) -> Composed:

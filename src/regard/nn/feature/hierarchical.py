@@ -10,6 +10,7 @@ from ...core.attend import Attended
 from ...core.structures import Mask, Structure
 from ..attend import Attend, ScoreLike, open_keys
 from ..composed import Composed
+from ..reads import reads
 
 
 class HierarchicalAttention(nn.Module):
@@ -54,6 +55,7 @@ class HierarchicalAttention(nn.Module):
         self.levels = nn.ModuleList(Attend(None, width, score, align, dropout) for width in dims)
         self.between = nn.ModuleList(nn.Identity() if part is None else part for part in found)
 
+    @reads(features=None)
     def forward(self, features: Tensor, over: Structure | None = None) -> Composed:
         if features.ndim < len(self.levels) + 1:
             raise ValueError(f"features has shape {tuple(features.shape)}, expected a length for each of the "

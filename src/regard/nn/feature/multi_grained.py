@@ -9,6 +9,7 @@ from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, best, mean
 from ..composed import Composed
+from ..reads import reads
 from .affinity import Affinity
 from .interactive import InteractiveCoAttention
 from .parallel import ParallelCoAttention
@@ -53,6 +54,7 @@ class MultiGrainedCoAttention(nn.Module):
             else _Asymmetric(dim, score, align, dropout)
         )
 
+    @reads(first="dim", second="dim")
     def forward(
         self, first: Tensor, second: Tensor, over_first: Structure | None = None, over_second: Structure | None = None
     ) -> Composed:
@@ -66,7 +68,6 @@ class MultiGrainedCoAttention(nn.Module):
 class _Asymmetric(nn.Module):
     """MGAN's fine look: the sentence by its best match, the aspect by what every word of the sentence reads of it."""
 
-    @checked
     def __init__(self, dim: int, score: ScoreLike, align: "str | Alignment", dropout: float):
         super().__init__()
         self.affinity = Affinity(dim, dim, score)

@@ -8,6 +8,7 @@ from ...core.arguments import checked
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, best
 from ..composed import Composed
+from ..reads import reads
 from .affinity import Affinity
 
 
@@ -61,6 +62,7 @@ class ParallelCoAttention(nn.Module):
             self.lin_first, self.lin_second = (nn.Linear(d, width, bias=False) for d in (first_dim, second_dim))
             self.out_first, self.out_second = nn.Linear(width, 1, bias=False), nn.Linear(width, 1, bias=False)
 
+    @reads(first="first_dim", second=("second_dim", "first_dim"))
     def forward(
         self, first: Tensor, second: Tensor, over_first: Structure | None = None, over_second: Structure | None = None
     ) -> Composed:
@@ -107,6 +109,7 @@ class AttentionFlow(nn.Module):
         self.first = Attend(None, dim, None, align, dropout)
         self.second = Attend(None, dim, None, align, dropout)
 
+    @reads(first="dim", second="dim")
     def forward(
         self, first: Tensor, second: Tensor, over_first: Structure | None = None, over_second: Structure | None = None
     ) -> Composed:

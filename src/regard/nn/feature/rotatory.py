@@ -9,6 +9,7 @@ from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, mean
 from ..composed import Composed
+from ..reads import reads
 
 
 class RotatoryAttention(nn.Module):
@@ -59,6 +60,7 @@ class RotatoryAttention(nn.Module):
         ]  # fmt: skip
         self.turns = nn.ModuleList(turns)
 
+    @reads(target="target_dim", left=("left_dim", "target_dim"), right=("right_dim", "target_dim"))
     def forward(
         self,
         target: Tensor,

@@ -8,6 +8,7 @@ from ...core.arguments import checked
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike
 from ..composed import Composed
+from ..reads import reads
 
 
 class AttentionViaAttention(nn.Module):
@@ -37,6 +38,7 @@ class AttentionViaAttention(nn.Module):
         self.words = Attend(dim, word_dim, score, align, dropout)
         self.chars = Attend(dim + word_dim, char_dim, score, align, dropout)
 
+    @reads(query="dim", words="word_dim", chars="char_dim")
     def forward(
         self,
         query: Tensor,

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...core.arguments import checked
+from ..reads import reads
 from .layer import GraphLayer
 
 
@@ -36,6 +37,7 @@ class AGNNConv(GraphLayer):
     def reset_parameters(self) -> None:
         nn.init.ones_(self.beta)
 
+    @reads()
     def forward(self, x: Tensor, edge_index: Any = None, return_map: bool = False) -> Any:
         graph = self.read(edge_index, x)
         k = F.normalize(x, dim=-1).unsqueeze(-3)  # (..., 1, N, F)

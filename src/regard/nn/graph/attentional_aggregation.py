@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from ...core.arguments import checked
 from ...core.attend import attend
 from ...core.scores import Additive
+from ..reads import reads
 from .given import check_nodes
 from .pooling import graphs_of, membership
 
@@ -39,6 +40,7 @@ class AttentionalAggregation(nn.Module):
             for module in [] if part is None else [m for m in part.modules() if hasattr(m, "reset_parameters")]:
                 module.reset_parameters()
 
+    @reads()
     def forward(
         self,
         x: Tensor,

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from ...core.arguments import checked
 from ...core.scores import GATv2
+from ..reads import reads
 from .given import edge_features
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
@@ -57,6 +58,7 @@ class EdgeGATConv(GraphLayer):
     def reset_parameters(self) -> None:
         self.begin((self.lin_src, self.lin_dst, self.lin_edge, self.lin_value), (self.att,))
 
+    @reads()
     def forward(self, x: Any, edge_index: Any = None, edge_attr: Tensor | None = None, return_map: bool = False) -> Any:
         graph = self.read(edge_index, x)
         attr = edge_features(self, edge_attr, graph, self.edge_dim)

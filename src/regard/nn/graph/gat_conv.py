@@ -7,12 +7,13 @@ from torch import Tensor, nn
 
 from ...core.arguments import checked, shown, whole
 from ...core.scores import GAT
+from ..reads import reads
 from .adjacency import Graph, pair_of
 from .features import dropped
 from .given import edge_features
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
-from .loops import with_loops
+from .loops import check_fill, with_loops
 from .reading import read_heads
 
 
@@ -52,6 +53,7 @@ class GATConv(GraphLayer):
         **options: Any,
     ):
         super().__init__(dropout, **options)
+        check_fill("GATConv", fill_value)
         self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
         self.negative_slope, self.add_self_loops, self.edge_dim = negative_slope, add_self_loops, edge_dim
         self.fill_value, self.residual, self.value_dropout = fill_value, residual, value_dropout
@@ -75,6 +77,7 @@ class GATConv(GraphLayer):
         self.begin((self.lin, self.lin_src, self.lin_dst, self.lin_edge, self.res),
                    (self.att_src, self.att_dst, self.att_edge))  # fmt: skip
 
+    @reads()
     def forward(
         self,
         x: "Tensor | tuple[Tensor, Tensor | None]",

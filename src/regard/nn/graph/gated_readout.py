@@ -9,6 +9,7 @@ from ...core.alignments import Sigmoid
 from ...core.arguments import checked
 from ...core.attend import attend
 from ...core.scores import Additive
+from ..reads import reads
 from .given import check_nodes
 from .pooling import graphs_of, membership
 
@@ -36,6 +37,7 @@ class GatedReadout(nn.Module):
         self.gate.reset_parameters()
         self.value.reset_parameters()
 
+    @reads()
     def forward(
         self, h: Tensor, x: Tensor | None = None, batch: Tensor | None = None, graphs: int | None = None,
         return_map: bool = False,

@@ -7,10 +7,11 @@ from torch import Tensor, nn
 
 from ...core.arguments import checked
 from ...core.scores import GATv2
+from ..reads import reads
 from .given import edge_features
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
-from .loops import with_loops
+from .loops import check_fill, with_loops
 
 
 class GATv2Conv(GraphLayer):
@@ -45,6 +46,7 @@ class GATv2Conv(GraphLayer):
         **options: Any,
     ):
         super().__init__(dropout, **options)
+        check_fill("GATv2Conv", fill_value)
         self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
         self.negative_slope, self.add_self_loops, self.edge_dim = negative_slope, add_self_loops, edge_dim
         self.fill_value, self.residual, self.share_weights = fill_value, residual, share_weights
@@ -61,6 +63,7 @@ class GATv2Conv(GraphLayer):
     def reset_parameters(self) -> None:
         self.begin((self.lin_l, self.lin_r, self.lin_edge, self.res), (self.att,))
 
+    @reads()
     def forward(
         self,
         x: "Tensor | tuple[Tensor, Tensor]",

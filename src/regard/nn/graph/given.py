@@ -3,14 +3,12 @@
 import warnings
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedParameter
 
 from ...core.arguments import shown
 from ...core.errors import values_are_checked
+from ..reads import check_type, is_ids
 from .adjacency import Graph
-from .pooling import is_ids
 
 
 def check_nodes(layer: nn.Module, x: Any, channels: Any, called: str = "x") -> None:
@@ -29,30 +27,11 @@ def check_nodes(layer: nn.Module, x: Any, channels: Any, called: str = "x") -> N
         if end.ndim < 2 or (width != -1 and end.shape[-1] != width):
             raise ValueError(f"{who}: {name} has shape {tuple(end.shape)}, expected {expected}: build {who} for the "
                              "width of your features.")  # fmt: skip
-        _check_type(layer, end, name)
+        check_type(layer, end, name)
 
 
 def _told(x: Any) -> str:
     return shown(x) if x is None or isinstance(x, (bool, int, float, str, Tensor)) else f"a {type(x).__name__}"
-
-
-def _check_type(layer: nn.Module, x: Tensor, name: str) -> None:
-    """One precision and one device for features and parameters, where they are multiplied."""
-    weight = next((p for p in layer.parameters() if not isinstance(p, UninitializedParameter) and p.ndim > 1), None)
-    who = type(layer).__name__
-    if not x.is_floating_point():
-        raise TypeError(f"{who}: {name} is {x.dtype}, expected floating-point features: {_bare(name)}.float().")
-    if weight is None:
-        return
-    if x.device != weight.device:
-        raise ValueError(f"{who}: {name} is on {x.device}, this layer is on {weight.device}: move one with .to(...).")
-    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise TypeError(f"{who}: {name} is {x.dtype}, this layer is {weight.dtype}: convert one of them, "
-                        f"{_bare(name)}.to({weight.dtype}) or layer.to({x.dtype}).")  # fmt: skip
-
-
-def _bare(name: str) -> str:
-    return name.split(" ")[0]
 
 
 def check_graph(layer: nn.Module, graph: Graph, x: Any) -> None:
@@ -95,7 +74,7 @@ def edge_features(layer: nn.Module, attr: Tensor | None, graph: Graph, edge_dim:
     if edge_dim != -1 and attr.shape[1] != edge_dim:
         raise ValueError(f"{who}: edge_attr has shape {tuple(attr.shape)}, expected (E, {edge_dim}): build {who} with "
                          f"edge_dim={attr.shape[1]}.")  # fmt: skip
-    _check_type(layer, attr, "edge_attr")
+    check_type(layer, attr, "edge_attr")
     return attr
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.arguments import checked
+from ..reads import reads
 from .given import check_ids_of_edges, check_nodes
 from .pooling import graphs_of
 
@@ -30,6 +31,7 @@ class GlobalNode(nn.Module):
         super().__init__()
         self.start = nn.Parameter(torch.zeros(channels))
 
+    @reads()
     def forward(
         self, x: Tensor, edge_index: Any = None, batch: Tensor | None = None, graphs: int | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from ...core.arguments import checked
 from ...core.scores import Clamp, ScaledDot
+from ..reads import reads
 from .given import edge_features
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
@@ -55,6 +56,7 @@ class GraphTransformerConv(GraphLayer):
             if module is not self and hasattr(module, "reset_parameters"):
                 module.reset_parameters()  # type: ignore[operator]
 
+    @reads()
     def forward(
         self, x: Tensor, edge_index: Any = None, edge_attr: Tensor | None = None, return_map: bool = False
     ) -> Any:

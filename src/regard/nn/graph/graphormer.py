@@ -9,9 +9,9 @@ from ...core.arguments import checked, shown
 from ...core.attend import attend
 from ...core.scores import PairBias, ScaledDot
 from ...core.structures import Structure
+from ..reads import is_ids, reads
 from .given import check_nodes
 from .linear import heads_first, heads_last
-from .pooling import is_ids
 
 
 class GraphormerAttention(nn.Module):
@@ -42,6 +42,7 @@ class GraphormerAttention(nn.Module):
         self.by_distance = nn.Parameter(torch.zeros(heads, limit + 2))
         self.virtual = nn.Parameter(torch.zeros(heads, 1)) if virtual_node else None
 
+    @reads()
     def forward(
         self, x: Tensor, distance: Tensor, more: Tensor | None = None, over: Structure | None = None,
         return_map: bool = False,

@@ -10,6 +10,7 @@ from ...core.arguments import checked
 from ...core.attend import attend
 from ...core.maps import AttentionMap
 from ...core.scores import GAT
+from ..reads import reads
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 from .types import EdgeType, check_types, parameter_name, widths_of
@@ -62,6 +63,7 @@ class HANConv(GraphLayer):
         self.begin(self.proj.values(), (*self.lin_src.values(), *self.lin_dst.values(), self.q))
         self.k_lin.reset_parameters()
 
+    @reads()
     def forward(
         self,
         x_dict: dict[str, Tensor],

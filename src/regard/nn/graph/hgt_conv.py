@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...core.arguments import checked
+from ..reads import reads
 from .adjacency import Graph
 from .layer import GraphLayer
 from .linear import heads_first, heads_last
@@ -67,6 +68,7 @@ class HGTConv(GraphLayer):
         for prior in (*self.skip.values(), *self.p_rel.values()):
             nn.init.ones_(prior)
 
+    @reads()
     def forward(
         self, x_dict: dict[str, Tensor], edge_index_dict: "dict[EdgeType, Any] | None" = None, return_map: bool = False
     ) -> Any:

@@ -7,10 +7,7 @@ from ...core.arguments import shown, whole
 from ...core.edges import Edges
 from ...core.errors import values_are_checked
 from ...core.remember import remembered
-
-
-def is_ids(x: Tensor) -> bool:
-    return not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
+from ..reads import is_ids
 
 
 def membership(batch: Tensor, graphs: int) -> Edges:

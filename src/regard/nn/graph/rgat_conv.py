@@ -11,6 +11,7 @@ from ...core.attend import Attended, attend
 from ...core.edges import Edges
 from ...core.remember import remembered
 from ...core.scores import GAT, Dot, Score
+from ..reads import reads
 from .adjacency import Graph
 from .given import check_ids, edge_features
 from .layer import GraphLayer
@@ -103,6 +104,7 @@ class RGATConv(GraphLayer):
             if vector is not None:
                 nn.init.zeros_(vector)
 
+    @reads()
     def forward(
         self,
         x: Tensor,

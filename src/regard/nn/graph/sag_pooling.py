@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ...core.arguments import checked
 from ...core.attend import attend
+from ..reads import reads
 from .given import check_ids_of_edges, check_nodes
 from .layer import GraphLayer
 from .linear import linear
@@ -32,6 +33,7 @@ class GraphConv(GraphLayer):
         self.lin_rel.reset_parameters()
         self.lin_root.reset_parameters()
 
+    @reads()
     def forward(self, x: Tensor, edge_index: Any = None) -> Tensor:
         graph = self.read(edge_index, x)
         v = x.unsqueeze(-3)
@@ -127,6 +129,7 @@ class SAGPooling(nn.Module):
         self.gnn.reset_parameters()
         self.select.reset_parameters()
 
+    @reads()
     def forward(
         self,
         x: Tensor,

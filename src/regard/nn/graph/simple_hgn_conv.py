@@ -10,6 +10,7 @@ from ...core.arguments import checked
 from ...core.attend import attend
 from ...core.edges import Edges
 from ...core.scores import GAT
+from ..reads import reads
 from .given import check_ids
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
@@ -70,6 +71,7 @@ class SimpleHGNConv(GraphLayer):
         self.begin((self.lin, self.lin_relation, self.res),
                    (self.relation, self.att_src, self.att_dst, self.att_relation))  # fmt: skip
 
+    @reads()
     def forward(
         self,
         x: Tensor,

@@ -11,6 +11,7 @@ from ...core.arguments import checked
 from ...core.attend import attend
 from ...core.edges import Edges
 from ...core.scores import GAT, Activation, ScaledDot, Score
+from ..reads import reads
 from .given import check_ids_of_edges
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
@@ -90,6 +91,7 @@ class SuperGATConv(GraphLayer):
     def reset_parameters(self) -> None:
         self.begin((self.lin,), (self.att_l, self.att_r))
 
+    @reads()
     def forward(
         self,
         x: Tensor,

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ...core.arguments import checked
+from ..reads import reads
 from .given import edge_features
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
@@ -56,6 +57,7 @@ class TransformerConv(GraphLayer):
     def reset_parameters(self) -> None:
         self.begin((self.lin_key, self.lin_query, self.lin_value, self.lin_edge, self.lin_skip, self.lin_beta))
 
+    @reads()
     def forward(
         self,
         x: "Tensor | tuple[Tensor, Tensor]",

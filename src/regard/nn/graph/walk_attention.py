@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from ...core.arguments import checked
 from ...core.attend import attend
+from ..reads import reads
 from .layer import GraphLayer
 
 
@@ -36,6 +37,7 @@ class WalkAttention(GraphLayer):
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.logits)
 
+    @reads()
     def forward(self, x: Tensor, edge_index: Any = None, return_weights: bool = False) -> Any:
         graph = self.read(edge_index, x)
         walked = [x] if self.start == 0 else []

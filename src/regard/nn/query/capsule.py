@@ -10,6 +10,7 @@ from ...core.scores import QueryFree
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike
 from ..composed import Composed
+from ..reads import reads
 
 
 class CapsuleAttention(nn.Module):
@@ -42,6 +43,7 @@ class CapsuleAttention(nn.Module):
         self.capsules = Attend(dim, dim, score, align, dropout)
         self.whole = Attend(None, dim, QueryFree(), "uniform")
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Composed:
         query = self.queries.to(features.dtype).expand(*features.shape[:-2], -1, -1)
         found = self.capsules(query, features, over=over)

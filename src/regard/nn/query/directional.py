@@ -11,6 +11,7 @@ from ...core.scores import Additive, QueryFree, Score, SoftCap
 from ...core.structures import Full, Structure, Window
 from ..attend import Attend, ScoreLike, open_keys
 from ..composed import Composed
+from ..reads import reads
 
 
 def by_feature(d_q: int, d_k: int) -> Score:
@@ -70,6 +71,7 @@ class DirectionalSelfAttention(nn.Module):
         self.hidden, self.fusion = nn.Linear(dim, out_dim), Fusion(out_dim)
         self.attention = Attend(out_dim, out_dim, score, align, dropout)
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
         h = F.elu(self.hidden(features))
         found = self.attention(h, h, over=one_sided(h, self.direction) & (over or Full()))
@@ -95,6 +97,7 @@ class DiSAN(nn.Module):
         )
         self.pool = Attend(None, 2 * dim, QueryFree(2 * dim, features=2 * dim), align, dropout)
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Composed:
         features = features.masked_fill(~open_keys(features, over)[..., None], 0.0)
         onward, backward = self.onward(features, over), self.backward(features, over)

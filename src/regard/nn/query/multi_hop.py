@@ -9,6 +9,7 @@ from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, mean
 from ..composed import Composed
+from ..reads import reads
 
 WAYS = ("identity", "linear", "gru", "stacked")
 
@@ -60,6 +61,7 @@ class MultiHopAttention(nn.Module):
         elif transform == "gru":
             self.turns.extend(nn.GRUCell(feature_dim, dim) for _ in range(sets))
 
+    @reads(query="dim", features=("feature_dim", "dim"))
     def forward(self, query: Tensor, features: Tensor, over: Structure | None = None) -> Composed:
         steps: dict[str, Attended] = {}
         stacked = self.transform == "stacked"

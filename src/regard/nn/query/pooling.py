@@ -7,6 +7,7 @@ from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike
+from ..reads import reads
 
 
 class AttentionPooling(nn.Module):
@@ -34,6 +35,7 @@ class AttentionPooling(nn.Module):
         super().__init__()
         self.attention = Attend(None, dim, score, align, dropout)
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
         found = self.attention(None, features, over=over)
         return Attended(found.out.squeeze(-2), found.map, found.sample, found.state)

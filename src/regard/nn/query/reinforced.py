@@ -9,6 +9,7 @@ from ...core.arguments import checked
 from ...core.attend import Attended, Sample
 from ...core.structures import Full, Mask, Structure
 from ..attend import Attend, ScoreLike, mean, open_keys
+from ..reads import reads
 from .directional import Fusion, by_feature
 
 
@@ -41,6 +42,7 @@ class ReinforcedSelfAttention(nn.Module):
         self.readers, self.read = Reinforced(dim), Reinforced(dim)
         self.attention = Attend(dim, dim, score, align, dropout)
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
         valid = open_keys(features, over)
         features = features.masked_fill(~valid[..., None], 0.0)

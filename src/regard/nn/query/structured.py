@@ -9,6 +9,7 @@ from ...core.attend import Attended
 from ...core.maps import AttentionMap
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike
+from ..reads import reads
 
 
 class StructuredSelfAttention(nn.Module):
@@ -42,6 +43,7 @@ class StructuredSelfAttention(nn.Module):
         self.queries = nn.Parameter(torch.empty(rows, width).uniform_(-(width**-0.5), width**-0.5))
         self.attention = Attend(width, width, score, align, dropout)
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
         query = self.queries.to(features.dtype).expand(*features.shape[:-2], -1, -1)
         return self.attention(query, torch.tanh(self.hidden(features)), features, over)

@@ -10,6 +10,7 @@ from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, alignment_for, open_keys
 from ..attention import Attention
 from ..composed import Composed
+from ..reads import reads
 from .grid import image, tokens
 
 
@@ -31,6 +32,7 @@ class ChannelAttention(nn.Module):
         self.channels, self.align = channels, alignment_for(align, channels, channels)
         self.gamma = nn.Parameter(torch.zeros(()))
 
+    @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Attended:
         keep = open_keys(tokens(x, self.channels), over)
         rows = x.flatten(2).masked_fill(~keep[:, None], 0.0)[:, None]  # (batch, 1, channels, positions)
@@ -59,6 +61,7 @@ class DualAttention(nn.Module):
         self.channels = ChannelAttention(channels, align=align)
         self.gamma = nn.Parameter(torch.zeros(()))
 
+    @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Composed:
         channels = self.channels(x, over)
         places = self.places(tokens(x, self.channels.channels), over=over)
@@ -90,6 +93,7 @@ class DoubleAttention(nn.Module):
         self.value, self.out = nn.Linear(channels, inner), nn.Linear(inner, channels)
         self.gather, self.distribute = (Attend(channels, channels, score, align) for _ in range(2))
 
+    @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Composed:
         places = tokens(x, self.channels)
         queries, keys = (part.to(x.dtype).expand(x.shape[0], -1, -1) for part in (self.queries, self.keys))

@@ -12,6 +12,7 @@ from ...core.scores import QueryFree
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, alignment_for, best, mean, open_keys
 from ..composed import Composed
+from ..reads import reads
 from .grid import image, tokens
 
 
@@ -66,6 +67,7 @@ class SqueezeExcitation(nn.Module):
         self.down, self.up = nn.Linear(channels, inner, bias=False), nn.Linear(inner, channels, bias=False)
         self.gate = Gate(gate)
 
+    @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Composed:
         squeezed = self.squeeze(None, tokens(x, self.channels), over=over)
         logits = self.up(torch.relu(self.down(squeezed.out.squeeze(-2))))
@@ -98,6 +100,7 @@ class EfficientChannelAttention(nn.Module):
         self.conv = nn.Conv1d(1, 1, size, padding=size // 2, bias=False)
         self.gate = Gate(gate)
 
+    @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Composed:
         squeezed = mean(tokens(x, self.channels), over)  # (batch, 1, channels)
         gated = self.gate(x.flatten(2), self.conv(squeezed).squeeze(1))
@@ -129,6 +132,7 @@ class ConvolutionalBlockAttention(nn.Module):
         self.conv = nn.Conv2d(2, 1, kernel, padding=kernel // 2, bias=False)
         self.of_channels, self.of_places = Gate(gate), Gate(gate)
 
+    @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Composed:
         flat = tokens(x, self.channels)
         keep = open_keys(flat, over)

@@ -8,6 +8,7 @@ from ...core.attend import Attended
 from ...core.scores import Score
 from ...core.structures import Structure
 from ..attention import Attention
+from ..reads import reads
 from .grid import image, tokens
 
 
@@ -41,6 +42,7 @@ class NonLocalBlock(nn.Module):
         self.attention = Attention(channels, 1, d_k=inner, d_v=inner, score=score, align=align, dropout=dropout)
         nn.init.zeros_(self.attention.out_proj.weight)
 
+    @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Attended:
         found = self.attention(tokens(x, self.channels), over=over)
         return Attended(x + image(found.out, x), found.map, found.sample, found.state)
@@ -76,6 +78,7 @@ class SpatialAttention(_OverVideo):
     queries over positions, nothing new. Exchanging frames exchanges outputs.
     """
 
+    @reads(video="dim")
     def forward(self, video: Tensor, over: Structure | None = None) -> Attended:
         return self.attention(video, over=over)
 
@@ -94,6 +97,7 @@ class TemporalAttention(_OverVideo):
     self-attentive queries over time steps, nothing new. Exchanging places exchanges outputs.
     """
 
+    @reads(video="dim")
     def forward(self, video: Tensor, over: Structure | None = None) -> Attended:
         found = self.attention(video.transpose(-3, -2), over=over)
         return Attended(found.out.transpose(-3, -2), found.map, found.sample, found.state)
