@@ -1,5 +1,6 @@
-"""One argument of a right call made wrong at random: a sentence that names it, or finite numbers, never anything else."""
+"""One argument of a right call made wrong at random: a sentence that names it or finite numbers, nothing else."""
 
+import inspect
 from typing import Any
 
 import pytest
@@ -14,8 +15,8 @@ from regard.core.edges import Edges
 from regard.core.structures import Causal, Mask, Padding, Segments, Window
 
 Q, K, V = (x.detach() for x in inputs(n=5, m=5))
-SIZED = {"d_q": WIDTH, "d_k": WIDTH, "d": WIDTH, "heads": HEADS, "length": 9, "k": 2, "window": 2, "reach": 2, "cap": 3.0,
-         "bound": 2.0, "bias": torch.ones(HEADS, 5, 5, dtype=torch.float64)}  # fmt: skip
+SIZED = {"d_q": WIDTH, "d_k": WIDTH, "d": WIDTH, "heads": HEADS, "length": 9, "k": 2, "window": 2, "reach": 2,
+         "cap": 3.0, "bound": 2.0, "bias": torch.ones(HEADS, 5, 5, dtype=torch.float64)}  # fmt: skip
 
 
 def score_used(made: Any) -> Any:
@@ -36,8 +37,6 @@ def run(score: Any = "scaled_dot", align: Any = "softmax", over: Any = None) -> 
 
 
 def needed(cls: type) -> dict[str, Any]:
-    import inspect
-
     return {name: SIZED[name] for name, p in inspect.signature(cls).parameters.items()
             if p.default is p.empty and p.kind not in (2, 4)}  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Calls that are right but for one argument, and what may come of them: a sentence, or finite numbers."""
 
+import copy
 import inspect
 import re
 import warnings
@@ -47,15 +48,22 @@ WRONG: dict[str, Callable[[], Any]] = {
     "a far id": lambda: torch.full((2, 3), 99),
     "truths": lambda: torch.ones(3, 5, dtype=torch.bool),
     "complex tensors": lambda: torch.ones(2, 2, 3, 4, dtype=torch.cfloat),
+    "three axes": lambda: torch.ones(2, 6, 4),
     "five axes": lambda: torch.ones(1, 2, 2, 3, 4, dtype=torch.float64),
     "another width": lambda: torch.ones(2, 2, 3, 9, dtype=torch.float64),
     "fp16": lambda: torch.ones(2, 2, 3, 4, dtype=torch.float16),
     "nothing": lambda: torch.ones(0),
     "on meta": lambda: torch.ones(2, 2, 3, 4, dtype=torch.float64, device="meta"),
 }
-ALSO = {"d_q": "q of width|expected|", "d_k": "k of width|expected|", "bias": "heads=|"}
-NO_NUMBERS = ("a string", "an empty string", "a complex number", "a list", "an empty tuple", "a dictionary", "an object",
-              "a class", "an array", "a vector", "NaN")  # fmt: skip
+ALSO = {  # what else says it: widths and heads by what they are, nodes by the edges that name them
+    "d_q": "q of width|",
+    "d_k": "k of width|",
+    "d": "of width|",
+    "bias": "heads=|",
+    "x": "edge_index|",
+}
+NO_NUMBERS = ("a string", "an empty string", "a complex number", "a list", "an empty tuple", "a dictionary",
+              "an object", "a class", "an array", "a vector", "NaN")  # fmt: skip
 SWITCHES = ("None", *NO_NUMBERS, "0", "3", "2.5", "infinity")
 
 
@@ -91,14 +99,15 @@ def finite(found: Any) -> bool:
 def verdict(call: Call, argument: str, value: str) -> str | None:
     """What is wrong with what came of it; None if nothing is."""
     torch.manual_seed(0)
-    given = {**call.good, argument: WRONG[value]()}
+    given = {**copy.deepcopy(call.good), argument: WRONG[value]()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             found = call.use(call.function(**given))
         except (ValueError, TypeError, Refused) as error:
             said = str(error)
-            if len(said.split()) < 5 or not re.search(ALSO.get(argument, "") + rf"(?<![A-Za-z]){argument}", said):
+            named = re.search(ALSO.get(argument, "") + rf"(?<![A-Za-z]){argument}", said)
+            if len(said.split()) < 3 or not named:
                 return f"{type(error).__name__} does not name {argument}: {said}"
             return None
         except Exception as error:

@@ -24,7 +24,8 @@ GRAPH: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # how a layer is bu
                         {"x": X, "edge_index": E, "edge_attr": ATTR}),
     "AGNNConv": ({}, {"x": X, "edge_index": E}),
     "SuperGATConv": ({"in_channels": 4, "out_channels": 3}, {"x": X, "edge_index": E}),
-    "RGATConv": ({"in_channels": 4, "out_channels": 3, "num_relations": 2}, {"x": X, "edge_index": E, "edge_type": KINDS}),
+    "RGATConv": ({"in_channels": 4, "out_channels": 3, "num_relations": 2},
+                 {"x": X, "edge_index": E, "edge_type": KINDS}),
     "HGTConv": ({"in_channels": 4, "out_channels": 4, "metadata": TYPES}, TYPED),
     "HANConv": ({"in_channels": 4, "out_channels": 4, "metadata": TYPES}, TYPED),
     "EdgeGATConv": ({"in_channels": 4, "edge_dim": 2, "out_channels": 3, "out_edge_channels": 3},
@@ -76,7 +77,7 @@ DENSE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 def result(found: Any) -> list[Tensor]:
     """What is finite where nothing went wrong: outputs, and gradients with respect to features."""
-    return [x for x in tensors(getattr(found, "out", found))]
+    return tensors(getattr(found, "out", found))
 
 
 def tensors(found: Any) -> list[Tensor]:
@@ -101,7 +102,9 @@ def calls() -> list[Call]:
     return made
 
 
-CALLS = list(everything(calls()))
+CALLS = [
+    x for x in everything(calls()) if x[1:] not in (("GNN", "a class"), ("nonlinearity", "a class"))
+]  # which they take
 
 
 @settings(max_examples=400)

@@ -8,13 +8,19 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, overload
 
 import torch
 from torch import Tensor
 
 P = ParamSpec("P")
 LARGEST, SMALLEST = 1e18, 1e-18
+SCORE = "str | Score"
+MADE = {
+    SCORE: "a Score",
+    f"{SCORE} | Callable[[int, int], Score]": "a Score",
+    "str | Alignment": "an Alignment",
+}  # annotations of what is given by name, or made
 MOST = 2**31 - 1  # of what is counted: kernels hold places in 32 bits
 
 
@@ -76,7 +82,15 @@ def probability(value: Any, who: str, name: str) -> float:
     return float(value)
 
 
-def checked(init: "Callable[P, None] | None" = None, **least: int) -> Any:
+@overload
+def checked(init: Callable[P, None], /) -> Callable[P, None]: ...
+
+
+@overload
+def checked(**least: int) -> Callable[[Callable[P, None]], Callable[P, None]]: ...
+
+
+def checked(init: Any = None, /, **least: int) -> Any:
     """A constructor whose switches, counts and numbers are checked, by the annotations of its parameters.
 
         @checked                                     bool, int (1 or more), float, and each of them with | None
@@ -86,7 +100,11 @@ def checked(init: "Callable[P, None] | None" = None, **least: int) -> Any:
     The counts stay in `sizes`, by name.
     """
     if init is None:
-        return lambda init: checked(init, **least)
+        return lambda init: _checked(init, least)
+    return _checked(init, least)
+
+
+def _checked(init: Callable[..., None], least: dict[str, int]) -> Callable[..., None]:
     parameters = inspect.signature(init).parameters
     names = list(parameters)[1:]
     kinds = {name: kind_of(parameter.annotation) for name, parameter in parameters.items()}
@@ -124,6 +142,10 @@ def _check(value: Any, who: str, name: str, kind: str, least: int | None) -> Non
         number(value, who, name)
     elif name in ("in_channels", "edge_dim") and least is None and kind in ("int", "int | tuple[int, int]"):
         widths(value, who, name, pair=kind != "int")
+    elif kind == "str" and not isinstance(value, str):
+        raise TypeError(f"{who}({name}={shown(value)}): expected a name, a string.")
+    elif kind in MADE and not (isinstance(value, str) or callable(value)):
+        raise TypeError(f"{who}({name}={shown(value)}): expected a name or {MADE[kind]}.")
     elif kind == "int":
         whole(value, who, name, 1 if least is None else least)
 

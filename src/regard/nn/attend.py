@@ -89,8 +89,8 @@ class Attend(nn.Module):
             raise ValueError(f"features are {given}, expected a tensor (..., length, {self.d_k}).")
         told = isinstance(query, Tensor) and query.ndim >= 2 and query.shape[-1] == (self.d_q or self.d_k)
         if query is not None and not told:
-            given = f"has shape {tuple(query.shape)}" if isinstance(query, Tensor) else f"is {shown(query)}"
-            raise ValueError(f"query {given}, expected (..., queries, {self.d_q or self.d_k}). "
+            what = f"has shape {tuple(query.shape)}" if isinstance(query, Tensor) else f"is {shown(query)}"
+            raise ValueError(f"query {what}, expected (..., queries, {self.d_q or self.d_k}). "
                              "One query for each item is query[..., None, :].")  # fmt: skip
         if (scores is None) == (self.score is None):
             raise ValueError("scores= belongs to a module built with score=None, and to no other.")

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -12,11 +12,12 @@ from torch.nn.parameter import UninitializedParameter
 from ..core.arguments import flag, kind_of, shown
 from ..core.structures import Structure, structure_of
 
+F = TypeVar("F", bound=Callable[..., Any])
 IDS = ("batch", "index", "ptr", "neg_edge_index")  # tensors of whole numbers
 MULTIPLIES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.RNNBase, nn.RNNCellBase)  # what is as precise as its input
 
 
-def reads(**widths: "str | tuple[str, ...] | None") -> Callable[[Any], Any]:
+def reads(**widths: "str | tuple[str, ...] | None") -> Callable[[F], F]:
     """A forward whose features, structures and switches are checked.
 
         @reads(first="first_dim", second=("second_dim", "first_dim"))
@@ -26,7 +27,7 @@ def reads(**widths: "str | tuple[str, ...] | None") -> Callable[[Any], Any]:
     and name. Nothing is checked while a graph is traced.
     """
 
-    def decorate(forward: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(forward: F) -> F:
         parameters = inspect.signature(forward).parameters
         names = list(parameters)[1:]
         kinds = {name: kind_of(parameter.annotation) for name, parameter in parameters.items()}
@@ -40,48 +41,49 @@ def reads(**widths: "str | tuple[str, ...] | None") -> Callable[[Any], Any]:
                     if value is None and name in optional:
                         continue
                     if name in widths:
-                        read[name] = check_features(self, value, name, _width(self, widths[name]))
+                        read[name] = check_features(self, value, name, *_width(self, widths[name]))
                     elif name in kinds:
                         _check(self, value, name, kinds[name].removesuffix(" | None"))
                 _check_alike(self, read)
             return forward(self, *args, **options)
 
-        return reading
+        return reading  # type: ignore[return-value]
 
     return decorate
 
 
-def _width(layer: nn.Module, by: "str | tuple[str, ...] | None") -> int | None:
-    for name in () if by is None else (by,) if isinstance(by, str) else by:
-        size: int | None = layer.sizes.get(name)  # type: ignore[union-attr, operator, assignment]
-        if size is not None:
-            return size
-    return None
+def _width(layer: nn.Module, by: "str | tuple[str, ...] | None") -> tuple[int | None, str]:
+    """A width, and the argument that has fixed it: the first, where none was given."""
+    names = () if by is None else (by,) if isinstance(by, str) else by
+    sizes: dict[str, int] = layer.sizes  # type: ignore[assignment]
+    return next((sizes[name] for name in names if name in sizes), None), names[0] if names else ""
 
 
-def check_features(layer: nn.Module, x: Any, name: str, width: int | None) -> Tensor:
+def check_features(layer: nn.Module, x: Any, name: str, width: int | None, by: str) -> Tensor:
     """x (..., length, width), as precise as the layer and where it is."""
     who = type(layer).__name__
     expected = f"a tensor (..., length, {'width' if width is None else width})"
     if not isinstance(x, Tensor):
         raise TypeError(f"{who}: {name} is {shown(x)}, expected {expected}.")
     if x.ndim < 2 or width not in (None, x.shape[-1]):
-        raise ValueError(f"{who}: {name} has shape {tuple(x.shape)}, expected {expected}: build {who} for the width of "
-                         "your features.")  # fmt: skip
+        raise ValueError(f"{who}: {name} has shape {tuple(x.shape)}, expected {expected}: the width is fixed "
+                         f"by {who}({by}={width}).")  # fmt: skip
     check_type(layer, x, name)
     return x
 
 
-def check_type(layer: nn.Module, x: Tensor, name: str) -> None:
-    """One device for features and parameters, and one precision where they are multiplied."""
+def check_type(layer: nn.Module, x: Tensor, name: str, inner: bool = True) -> None:
+    """One device for features and parameters, and one precision where they are multiplied: by modules of torch, or by
+    any matrix of the layer if not inner."""
     who = type(layer).__name__
     if not x.is_floating_point():
         raise TypeError(f"{who}: {name} is {x.dtype}, expected floating-point features: {name.split()[0]}.float().")
     weight = next((p for p in layer.parameters() if not isinstance(p, UninitializedParameter)), None)
     if weight is not None and x.device != weight.device:
         raise ValueError(f"{who}: {name} is on {x.device}, this layer is on {weight.device}: move one with .to(...).")
-    inner = next((m for m in layer.modules() if isinstance(m, MULTIPLIES)), None)
-    weight = None if inner is None else next(inner.parameters())
+    parts = [m for m in layer.modules() if isinstance(m, MULTIPLIES)] if inner else [layer]
+    weights = (p for part in parts for p in part.parameters())
+    weight = next((p for p in weights if not isinstance(p, UninitializedParameter) and p.ndim > 1), None)
     if weight is not None and x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
         raise TypeError(f"{who}: {name} is {x.dtype}, this layer is {weight.dtype}: convert one of them, "
                         f"{name.split()[0]}.to({weight.dtype}) or layer.to({x.dtype}).")  # fmt: skip

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
-from ...core.arguments import checked
+from ...core.arguments import checked, shown
 from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, best, mean
@@ -46,8 +46,12 @@ class MultiGrainedCoAttention(nn.Module):
         if form not in ("survey", "mgan"):
             raise ValueError(f'MultiGrainedCoAttention(form={form!r}): expected "survey" or "mgan".')
         self.form = form
-        coarse = coarse or ("activated_general" if form == "survey" else "general")
-        self.coarse = InteractiveCoAttention(dim, dim, score=coarse, align=align, dropout=dropout)
+        if coarse is None:
+            coarse = "activated_general" if form == "survey" else "general"
+        try:
+            self.coarse = InteractiveCoAttention(dim, dim, score=coarse, align=align, dropout=dropout)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"coarse={shown(coarse)}: {error}") from None
         self.fine = (
             ParallelCoAttention(dim, dim, score=score, align=align, reading="max", dropout=dropout)
             if form == "survey"

@@ -12,7 +12,7 @@ from .adjacency import Graph, pair_of
 from .features import dropped
 from .given import edge_features
 from .layer import GraphLayer
-from .linear import heads_first, heads_last, linear
+from .linear import LazyLinear, heads_first, heads_last, linear
 from .loops import check_fill, with_loops
 from .reading import read_heads
 
@@ -131,6 +131,8 @@ class GATConv(GraphLayer):
         """a_e . W_e e for each edge, (H, rows, 1); a_e and W_e are multiplied first, so nothing is E x H C."""
         if attr is None or self.lin_edge is None or self.att_edge is None:
             return None
+        if isinstance(self.lin_edge, LazyLinear):
+            self.lin_edge(attr[:1])  # it takes its width from here
         if self.add_self_loops:
             attr = with_loops(attr, index, q.shape[-2], k.shape[-2], self.fill_value)
         matrix = self.lin_edge.weight.view(self.heads, self.out_channels, -1)

@@ -27,7 +27,7 @@ class GatedReadout(nn.Module):
     gives the same).
     """
 
-    @checked(x_channels=0)
+    @checked(in_channels=1, x_channels=0)
     def __init__(self, in_channels: int, out_channels: int, x_channels: int = 0):
         super().__init__()
         self.gate = nn.Linear(in_channels + x_channels, out_channels)
@@ -43,9 +43,9 @@ class GatedReadout(nn.Module):
         return_map: bool = False,
     ) -> Any:  # fmt: skip
         width = self.gate.in_features
-        check_nodes(self, h, width if x is None else -1, "h")
+        check_nodes(self, h, width if x is None else -1, "h", "in_channels=..., x_channels")
         if x is not None:
-            check_nodes(self, x, width - h.shape[-1], "x")
+            check_nodes(self, x, width - h.shape[-1], "x", "in_channels=..., x_channels")
         seen = h if x is None else torch.cat([h, x], -1)
         k, v = self.gate(seen)[None], self.value(seen).tanh()[None]  # (1, N, C)
         batch, graphs = graphs_of(h.shape[0], batch, None, graphs, h.device)

@@ -11,8 +11,9 @@ from ..reads import check_type, is_ids
 from .adjacency import Graph
 
 
-def check_nodes(layer: nn.Module, x: Any, channels: Any, called: str = "x") -> None:
-    """x (..., N, F), or a pair (sources, targets) whose second may be None; channels says each F, -1 any."""
+def check_nodes(layer: nn.Module, x: Any, channels: Any, called: str = "x", by: str = "in_channels") -> None:
+    """x (..., N, F), or a pair (sources, targets) whose second may be None; channels says each F, -1 any, and `by`
+    which argument fixed it."""
     who = type(layer).__name__
     ends = tuple(x) if isinstance(x, (tuple, list)) and len(x) == 2 else (x,)
     named = (called,) if len(ends) == 1 else (f"{called}[0] (sources)", f"{called}[1] (targets)")
@@ -25,9 +26,9 @@ def check_nodes(layer: nn.Module, x: Any, channels: Any, called: str = "x") -> N
             raise TypeError(f"{who}: {name} is {_told(end)}, expected a tensor of {expected}, or a pair (x_source, "
                             f"x_target): conv(data.x, data.edge_index).")  # fmt: skip
         if end.ndim < 2 or (width != -1 and end.shape[-1] != width):
-            raise ValueError(f"{who}: {name} has shape {tuple(end.shape)}, expected {expected}: build {who} for the "
-                             "width of your features.")  # fmt: skip
-        check_type(layer, end, name)
+            raise ValueError(f"{who}: {name} has shape {tuple(end.shape)}, expected {expected}: the width is "
+                             f"fixed by {who}({by}=...).")  # fmt: skip
+        check_type(layer, end, name, inner=False)
 
 
 def _told(x: Any) -> str:
@@ -70,11 +71,13 @@ def edge_features(layer: nn.Module, attr: Tensor | None, graph: Graph, edge_dim:
         return None
     attr = attr[:, None] if attr.ndim == 1 else attr
     if attr.shape[0] != graph.index.shape[1]:
-        raise ValueError(f"edge_attr has {attr.shape[0]} rows, but there are {graph.index.shape[1]} edges.")
+        raise ValueError(
+            f"edge_attr has {attr.shape[0]} rows, but there are {graph.index.shape[1]} edges in edge_index."
+        )
     if edge_dim != -1 and attr.shape[1] != edge_dim:
         raise ValueError(f"{who}: edge_attr has shape {tuple(attr.shape)}, expected (E, {edge_dim}): build {who} with "
                          f"edge_dim={attr.shape[1]}.")  # fmt: skip
-    check_type(layer, attr, "edge_attr")
+    check_type(layer, attr, "edge_attr", inner=False)
     return attr
 
 
@@ -82,18 +85,19 @@ def check_ids(layer: nn.Module, ids: Any, name: str, expected: str, count: int) 
     """One whole number for each edge or node: relations, graphs."""
     who = type(layer).__name__
     if not isinstance(ids, Tensor) or not is_ids(ids) or ids.ndim != 1 or ids.shape[0] != count:
-        raise ValueError(f"{who}: {name} is {shown(ids)}, expected {expected}, integers ({count},).")
+        raise ValueError(
+            f"{who}: {name} is {shown(ids)}, expected {expected}, integers ({count},)"
+            f"{' for edge_index' if name == 'edge_type' else ''}."
+        )
     return ids
 
 
-def check_ids_of_edges(layer: nn.Module, index: Any, nodes: int) -> None:
+def check_ids_of_edges(layer: nn.Module, index: Any, nodes: int, name: str = "edge_index") -> None:
     """edge_index (2, E) itself, for layers that make other edges of it."""
     who = type(layer).__name__
     if not isinstance(index, Tensor) or not is_ids(index) or index.ndim != 2 or index.shape[0] != 2:
-        given = (
-            "missing" if index is None else shown(index) if isinstance(index, Tensor) else f"a {type(index).__name__}"
-        )
-        raise TypeError(f"{who}: edge_index is {given}, expected integers (2, E), sources first: conv(x, edge_index).")
+        given = "missing" if index is None else _told(index)
+        raise TypeError(f"{who}: {name} is {given}, expected integers (2, E), sources first: conv(x, edge_index).")
     if values_are_checked(index) and index.numel() and not 0 <= int(index.min()) <= int(index.max()) < nodes:
-        raise ValueError(f"{who}: edge_index holds {int(index.min())} to {int(index.max())}, expected the ids of "
+        raise ValueError(f"{who}: {name} holds {int(index.min())} to {int(index.max())}, expected the ids of "
                          f"{nodes} nodes, 0 to {nodes - 1}.")  # fmt: skip

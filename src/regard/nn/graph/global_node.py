@@ -35,7 +35,7 @@ class GlobalNode(nn.Module):
     def forward(
         self, x: Tensor, edge_index: Any = None, batch: Tensor | None = None, graphs: int | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        check_nodes(self, x, self.start.shape[0])
+        check_nodes(self, x, self.start.shape[0], by="channels")
         check_ids_of_edges(self, edge_index, x.shape[0])
         nodes, count = x.shape[0], edge_index.shape[1]
         batch, graphs = graphs_of(nodes, batch, None, graphs, x.device)

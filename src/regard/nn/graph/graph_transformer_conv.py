@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ...core.arguments import checked
+from ...core.arguments import SMALLEST, checked, number
 from ...core.scores import Clamp, ScaledDot
 from ..reads import reads
 from .given import edge_features
@@ -45,7 +45,7 @@ class GraphTransformerConv(GraphLayer):
         if norm not in ("layer", "batch", None):
             raise ValueError(f'GraphTransformerConv(norm={norm!r}): expected "layer", "batch" or None.')
         self.channels, self.heads, self.edge_dim = channels, heads, edge_dim
-        self.residual, self.clamp = residual, clamp
+        self.residual, self.clamp = residual, number(clamp, "GraphTransformerConv", "clamp", SMALLEST)
         self.lin_query, self.lin_key, self.lin_value = (linear(channels, channels, bias) for _ in range(3))
         self.lin_edge = None if edge_dim is None else linear(edge_dim, channels, bias)
         self.node = Block(channels, dropout, norm, residual)

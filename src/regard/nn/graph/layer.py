@@ -69,16 +69,15 @@ class GraphLayer(nn.Module):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"
 
-    def read(self, adjacency: Any, x: Any = None) -> Graph:
+    def read(self, adjacency: Any, x: Any) -> Graph:
         """The graph, checked beside the node features x (one tensor, or sources and targets) that come with it."""
-        if x is None:
-            return read_graph(adjacency, self.flow)
         if adjacency is None and not isinstance(x, (Tensor, tuple, list)):
             raise TypeError(f"{type(self).__name__}: x is a {type(x).__name__} and edge_index is missing: "
                             "conv(data.x, data.edge_index).")  # fmt: skip
-        widths = getattr(self, "in_channels", getattr(self, "channels", -1))
+        by = "in_channels" if hasattr(self, "in_channels") else "channels"
+        widths = getattr(self, by, -1)
         if not isinstance(widths, dict):  # by type: checked beside their names
-            check_nodes(self, x, widths)
+            check_nodes(self, x, widths, by=by)
         source, target = pair_of(x)
         size = None if target is None else target.shape[-2], source.shape[-2]
         graph = read_graph(adjacency, self.flow, size)

@@ -18,19 +18,24 @@ def membership(batch: Tensor, graphs: int) -> Edges:
 
 
 def graphs_of(
-    nodes: int, batch: Tensor | None, ptr: Tensor | None, count: int | None, device: torch.device
-) -> tuple[Tensor, int]:
+    nodes: int, batch: Tensor | None, ptr: Tensor | None, count: int | None, device: torch.device,
+    called: tuple[str, str] = ("batch", "graphs"),
+) -> tuple[Tensor, int]:  # fmt: skip
     """The graph of each node and the number of graphs, from a batch vector, from pointers, or one graph for all."""
-    for name, given in (("batch", batch), ("ptr", ptr)):
+    first, second = called
+    for name, given in ((first, batch), ("ptr", ptr)):
         if given is not None and (not isinstance(given, Tensor) or given.ndim != 1 or not is_ids(given)):
-            raise TypeError(f"{name} is {shown(given)}, expected a 1-D integer tensor: the graph of each node (batch), "
-                            "or where each graph begins (ptr).")  # fmt: skip
+            raise TypeError(f"{name} is {shown(given)}, expected a 1-D integer tensor: the graph of each node, or "
+                            "where each graph begins (ptr).")  # fmt: skip
     if count is not None:
-        whole(count, "pooling", "graphs", 0)
+        whole(count, "pooling", second, 0)
     if batch is not None and batch.shape[0] != nodes:
-        raise ValueError(f"batch has {batch.shape[0]} rows, but there are {nodes} nodes: one graph for each node.")
-    if batch is not None and values_are_checked(batch) and nodes and int(batch.min()) < 0:
-        raise ValueError(f"batch holds {int(batch.min())}, expected the graphs' numbers, 0 or more.")
+        raise ValueError(f"{first} has {batch.shape[0]} rows, but there are {nodes} nodes: one graph for each node.")
+    if batch is not None and values_are_checked(batch) and nodes:
+        low, high = int(batch.min()), int(batch.max())
+        if low < 0 or (count is not None and high >= count):
+            most = "" if count is None else f" and below {second}={count}"
+            raise ValueError(f"{first} holds {low} to {high}, expected the graphs' numbers, 0 or more{most}.")
     if batch is None and ptr is not None:
         degree = ptr.diff()
         return torch.repeat_interleave(torch.arange(degree.shape[0], device=device), degree, output_size=nodes), (

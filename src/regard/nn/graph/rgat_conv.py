@@ -15,7 +15,7 @@ from ..reads import reads
 from .adjacency import Graph
 from .given import check_ids, edge_features
 from .layer import GraphLayer
-from .linear import glorot_, heads_first, heads_last, linear
+from .linear import LazyLinear, glorot_, heads_first, heads_last, linear
 
 MODS = ("additive", "scaled", "f-additive", "f-scaled", None)
 
@@ -159,6 +159,8 @@ class RGATConv(GraphLayer):
     def _edge_term(self, attr: Tensor | None) -> Tensor | None:
         if attr is None or self.lin_edge is None or self.e is None:
             return None
+        if isinstance(self.lin_edge, LazyLinear):
+            self.lin_edge(attr[:1])  # it takes its width from here
         return (attr @ (self.lin_edge.weight.t() @ self.e)).t().unsqueeze(-1)
 
     def _kept_count(

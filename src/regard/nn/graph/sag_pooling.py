@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.arguments import checked
+from ...core.arguments import SMALLEST, checked, number, shown
 from ...core.attend import attend
 from ..reads import reads
-from .given import check_ids_of_edges, check_nodes
+from .given import check_ids, check_ids_of_edges, check_nodes
 from .layer import GraphLayer
 from .linear import linear
 from .pooling import graphs_of, membership
@@ -54,7 +54,9 @@ class SelectTopK(nn.Module):
                  act: "str | Callable[[Tensor], Tensor]" = "tanh"):  # fmt: skip
         super().__init__()
         self.in_channels, self.ratio, self.min_score = in_channels, ratio, min_score
-        self.act = getattr(torch, act) if isinstance(act, str) else act
+        self.act: Any = getattr(torch, act, None) if isinstance(act, str) else act
+        if not callable(self.act):
+            raise ValueError(f"nonlinearity={shown(act)}: expected a function, or the name of one of torch's.")
         self.weight = nn.Parameter(torch.empty(1, in_channels))
         self.reset_parameters()
 
@@ -91,7 +93,7 @@ def _shares(score: Tensor, batch: Tensor) -> Tensor:
     batch, graphs = graphs_of(batch.shape[0], batch, None, None, batch.device)
     k = score[None, :, None]
     amap = attend(k.new_ones(1, graphs, 1), k, k, "dot", over=membership(batch, graphs)).map
-    return amap.edges(grad=torch.is_grad_enabled())[0]  # type: ignore[call-arg]
+    return amap.edges(grad=torch.is_grad_enabled())[0]
 
 
 class SAGPooling(nn.Module):
@@ -122,6 +124,9 @@ class SAGPooling(nn.Module):
     ):
         super().__init__()
         self.in_channels, self.ratio, self.min_score, self.multiplier = in_channels, ratio, min_score, multiplier
+        if not callable(GNN):
+            raise TypeError(f"SAGPooling(GNN={shown(GNN)}): expected a class called as GNN(in_channels, 1, ...).")
+        number(ratio, "SAGPooling", "ratio", SMALLEST)
         self.gnn = GNN(in_channels, 1, **options)
         self.select = SelectTopK(1, ratio, min_score, nonlinearity)
 
@@ -140,8 +145,17 @@ class SAGPooling(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor]:
         check_nodes(self, x, self.in_channels if attn is None else -1)
         check_ids_of_edges(self, edge_index, x.shape[0])
+        if edge_attr is not None and (edge_attr.ndim == 0 or edge_attr.shape[0] != edge_index.shape[1]):
+            raise ValueError(f"SAGPooling: edge_attr is {shown(edge_attr)}, expected a row for each of "
+                             f"{edge_index.shape[1]} edges.")  # fmt: skip
+        if batch is not None:
+            check_ids(self, batch, "batch", "the graph of each node", x.shape[0])
         batch = edge_index.new_zeros(x.shape[0]) if batch is None else batch
         seen = x if attn is None else attn[:, None] if attn.ndim == 1 else attn
+        if attn is not None:
+            check_nodes(self, seen, self.in_channels, "attn")
+            if seen.shape[0] != x.shape[0]:
+                raise ValueError(f"SAGPooling: attn is {shown(attn)}, expected a row for each of {x.shape[0]} nodes.")
         perm, score = self.select(self.gnn(seen, edge_index), batch)
         pooled = x[perm] * score[:, None]
         pooled = pooled if self.multiplier == 1 else self.multiplier * pooled

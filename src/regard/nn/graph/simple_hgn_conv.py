@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...core.arguments import checked
+from ...core.arguments import checked, shown
 from ...core.attend import attend
 from ...core.edges import Edges
 from ...core.scores import GAT
@@ -83,6 +83,11 @@ class SimpleHGNConv(GraphLayer):
     ) -> Any:
         graph = self.read(edge_index, x)
         edge_type = check_ids(self, edge_type, "edge_type", "the relation of each edge", graph.index.shape[1])
+        if previous is not None and (
+            not previous.is_floating_point() or tuple(previous.shape) != (self.heads, graph.index.shape[1])
+        ):
+            raise ValueError(f"SimpleHGNConv: previous is {shown(previous)}, expected the weights of the layer before, "
+                             f"({self.heads}, {graph.index.shape[1]}): return_weights=True gives them.")  # fmt: skip
         v = heads_first(self.lin(x), self.heads)  # (H, N, C)
         q, k = ((v * a.transpose(0, 1)).sum(-1, keepdim=True) for a in (self.att_dst, self.att_src))
         types = heads_first(self.lin_relation(self.relation), self.heads) * self.att_relation.transpose(0, 1)

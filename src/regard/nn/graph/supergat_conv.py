@@ -12,7 +12,7 @@ from ...core.attend import attend
 from ...core.edges import Edges
 from ...core.scores import GAT, Activation, ScaledDot, Score
 from ..reads import reads
-from .given import check_ids_of_edges
+from .given import check_ids, check_ids_of_edges
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 
@@ -101,6 +101,13 @@ class SuperGATConv(GraphLayer):
         return_map: bool = False,
     ) -> Any:
         graph = self.read(edge_index, x)
+        if x.ndim != 2:
+            raise ValueError(f"SuperGATConv: x has shape {tuple(x.shape)}, expected (N, {self.in_channels}): its "
+                             "second task sees one graph.")  # fmt: skip
+        if neg_edge_index is not None:
+            check_ids_of_edges(self, neg_edge_index, x.shape[-2], "neg_edge_index")
+        if batch is not None:
+            check_ids(self, batch, "batch", "the graph of each node", x.shape[-2])
         z = heads_first(self.lin(x), self.heads)  # (H, N, C)
         score: Score
         if self.att_l is not None and self.att_r is not None:

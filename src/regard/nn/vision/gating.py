@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment, Sigmoid
-from ...core.arguments import checked
+from ...core.arguments import checked, shown
 from ...core.attend import Attended, attend
 from ...core.scores import QueryFree
 from ...core.structures import Structure
@@ -26,7 +26,10 @@ class Gate(nn.Module):
 
     def __init__(self, align: "str | Alignment | None" = None):
         super().__init__()
-        self.align = Sigmoid(0.0) if align is None else alignment_for(align, 1, 1)
+        try:
+            self.align = Sigmoid(0.0) if align is None else alignment_for(align, 1, 1)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"gate={shown(align)}: {error}") from None
 
     def forward(self, x: Tensor, logits: Tensor) -> Attended:
         asked = logits[..., None, None]
