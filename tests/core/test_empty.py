@@ -73,5 +73,5 @@ def test_nothing_to_attend_or_nobody_who_does(
 
 @pytest.mark.parametrize("align", ALIGNMENTS)
 def test_every_alignment_over_every_structure(align: str) -> None:
-    for over, size in product(STRUCTURES, SIZES):
-        check("additive", align, over, *size, "auto")
+    for score, over, size in product(("scaled_dot", "additive"), STRUCTURES, SIZES):
+        check(score, align, over, *size, "auto")

@@ -145,7 +145,7 @@ def _check(value: Any, who: str, name: str, kind: str, least: int | None) -> Non
     elif kind == "str" and not isinstance(value, str):
         raise TypeError(f"{who}({name}={shown(value)}): expected a name, a string.")
     elif kind in MADE and not (isinstance(value, str) or callable(value)):
-        raise TypeError(f"{who}({name}={shown(value)}): expected a name or {MADE[kind]}.")
+        raise TypeError(f"{who}({name}=) got {type(value).__name__}, expected a name or {MADE[kind]} object.")
     elif kind == "int":
         whole(value, who, name, 1 if least is None else least)
 

@@ -65,9 +65,10 @@ def check_features(layer: nn.Module, x: Any, name: str, width: int | None, by: s
     expected = f"a tensor (..., length, {'width' if width is None else width})"
     if not isinstance(x, Tensor):
         raise TypeError(f"{who}: {name} is {shown(x)}, expected {expected}.")
+    hint = " One query for each item is query[..., None, :]." if name == "query" else ""
     if x.ndim < 2 or width not in (None, x.shape[-1]):
         raise ValueError(f"{who}: {name} has shape {tuple(x.shape)}, expected {expected}: the width is fixed "
-                         f"by {who}({by}={width}).")  # fmt: skip
+                         f"by {who}({by}={width}).{hint}")  # fmt: skip
     check_type(layer, x, name)
     return x
 
