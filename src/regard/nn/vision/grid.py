@@ -7,7 +7,7 @@ def tokens(image: Tensor, channels: int) -> Tensor:
     """(batch, channels, *grid) -> (batch, positions, channels), row by row."""
     if not isinstance(image, Tensor) or image.ndim < 3 or image.shape[1] != channels:
         given = f"has shape {tuple(image.shape)}" if isinstance(image, Tensor) else f"is a {type(image).__name__}"
-        raise ValueError(f"x, an image, {given}, expected (batch, channels={channels}, height, width).")
+        raise ValueError(f"x, an image, {given}, expected (batch, {channels}, height, width), for channels={channels}.")
     return image.flatten(2).transpose(1, 2)
 
 
