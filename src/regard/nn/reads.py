@@ -80,14 +80,18 @@ def check_type(layer: nn.Module, x: Tensor, name: str, inner: bool = True) -> No
     if not x.is_floating_point():
         raise TypeError(f"{who}: {name} is {x.dtype}, expected floating-point features: {name.split()[0]}.float().")
     weight = next((p for p in layer.parameters() if not isinstance(p, UninitializedParameter)), None)
-    if weight is not None and x.device != weight.device:
+    if weight is None:
+        return
+    if x.device != weight.device:
         raise ValueError(f"{who}: {name} is on {x.device}, this layer is on {weight.device}: move one with .to(...).")
+    if x.dtype == weight.dtype:  # nearly always: the rest looks through the layer
+        return
     parts = [m for m in layer.modules() if isinstance(m, MULTIPLIES)] if inner else [layer]
     weights = (p for part in parts for p in part.parameters())
-    weight = next((p for p in weights if not isinstance(p, UninitializedParameter) and p.ndim > 1), None)
-    if weight is not None and x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise TypeError(f"{who}: {name} is {x.dtype}, this layer is {weight.dtype}: convert one of them, "
-                        f"{name.split()[0]}.to({weight.dtype}) or layer.to({x.dtype}).")  # fmt: skip
+    matrix = next((p for p in weights if not isinstance(p, UninitializedParameter) and p.ndim > 1), None)
+    if matrix is not None and x.dtype != matrix.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(f"{who}: {name} is {x.dtype}, this layer is {matrix.dtype}: convert one of them, "
+                        f"{name.split()[0]}.to({matrix.dtype}) or layer.to({x.dtype}).")  # fmt: skip
 
 
 def is_ids(x: Tensor) -> bool:
