@@ -45,11 +45,29 @@ attend(Q, K, V, dropout=1.0)
 attend(Q, K, V, dropout=-0.1)
     ValueError: dropout=-0.1 … probability
 attend(Q, K, V, dropout="some")
-    ValueError: dropout=some … probability
+    ValueError: dropout='some' … probability
 attend(Q, K, V, dropout=0.5, seed=1.5)
     TypeError: seed= got 1.5 … an int
 attend(Q, K, V, dropout=0.5, seed=torch.zeros(2))
     TypeError: seed= … 0-d
+attend(Q, K, V, seed="x")
+    TypeError: seed= got 'x' … an int or a 0-d integer tensor
+attend(Q, K, V, seed=True)
+    TypeError: seed= got True
+attend(Q, K, V, dropout=0.5, seed=torch.tensor(True))
+    TypeError: seed= got a torch.bool tensor
+attend(Q, K, V, dropout=0.5, seed=2**70)
+    ValueError: -2**63 <= seed < 2**63
+attend(Q, K, V, dropout=True)
+    ValueError: attend(dropout=True) … probability
+attend(Q, K, V, sample="no")
+    TypeError: attend(sample='no'): expected True or False
+attend(Q, K, V, sample=0)
+    TypeError: attend(sample=0): expected True or False
+attend(Q, K, V, backend=["auto"])
+    TypeError: backend= got ['auto'] … "auto" or the name
+attend(Q, K, V, over="")
+    TypeError: over= got str
 attend(Q, K, V, state=torch.zeros(1))
     ValueError: state= … stepwise … ScaledDot with Softmax has none
 attend(Q, K, V, align="monotonic", state=torch.zeros(2, 2, 4))
@@ -114,6 +132,22 @@ attend(Q, K, V, Dot() | ALiBi(2))
     ValueError: ALiBi() needs align= … n=3, m=5
 attend(Q, K, V, Dot() | RelativeBias(2, 3))
     ValueError: RelativeBias() needs align=
+Window(True, 1)
+    ValueError: Window(left=True … whole numbers
+Window(1, 1, grid=(2, 2.5))
+    ValueError: Window(grid=2.5): expected a whole number
+attend(Q, K, V, over=Segments(torch.zeros(5).long(), count=2.5))
+    ValueError: Segments(count=2.5): expected a whole number
+Edges(torch.zeros(2, 1).long(), size=3)
+    ValueError: Edges(size=3): expected (targets, sources)
+Edges(torch.zeros(2, 1).long(), self_loops="yes")
+    TypeError: Edges(self_loops='yes'): expected True or False
+Edges(torch.zeros(2, 1).long(), key="key")
+    TypeError: Edges(key='key'): expected a floating-point tensor
+Edges.from_dense(torch.eye(3).to_sparse())
+    TypeError: Edges.from_sparse(adjacency)
+Edges.from_sparse(torch.eye(3))
+    TypeError: Edges.from_dense(adjacency)
 Causal("left")
     ValueError: Causal(align='left') … "start", "end" or None
 Window(-1, 0)

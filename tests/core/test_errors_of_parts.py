@@ -73,9 +73,35 @@ General(features=3)
 QueryFree(features=3)
     ValueError: QueryFree(features=3) … give d_k
 Additive(4, activation="gelu")
-    ValueError: 'gelu' is unknown … tanh … own score
+    ValueError: activation='gelu' is an unknown activation … tanh … own score
 Gaussian(0.0)
     ValueError: Gaussian(width=0.0) … positive
+Cosine(sharpness=1e308)
+    ValueError: Cosine(sharpness=1e+308): expected a number, from -1e+18 to 1e+18
+Cosine(sharpness="sharp")
+    ValueError: Cosine(sharpness='sharp'): expected a number
+Gaussian(1e-30)
+    ValueError: Gaussian(width=1e-30): expected a positive number, from 1e-09
+Gaussian(True)
+    ValueError: Gaussian(width=True): expected a positive number
+ScaledDot(scale=float("nan"))
+    ValueError: ScaledDot(scale=nan): expected a number
+ScaledDot(scale=torch.ones(()))
+    ValueError: ScaledDot(scale=a torch.float32 tensor ()) … multiplies q before the call
+Dot(features="yes")
+    TypeError: Dot(features='yes'): expected True or False
+Additive(4, heads=2.5)
+    ValueError: Additive(heads=2.5): expected a whole number, 1 or more
+Additive(4, heads=2**70)
+    ValueError: Additive(heads=1180591620717411303424): expected a whole number, 1 to 2147483647
+Additive(4, slope=float("inf"))
+    ValueError: Additive(slope=inf): expected a number
+Sink(2, float("inf"))
+    ValueError: Sink(start=inf): expected a number
+ALiBi(slopes=[0.5, 0.25])
+    ValueError: ALiBi(slopes=[0.5, 0.25]): expected a floating-point tensor (heads,)
+attend(*SQUARE, Dot() | EdgeBias(torch.ones(1)), over=Edges(torch.zeros(2, 3).long()))
+    ValueError: EdgeBias(bias) has shape (1, 1), but an edge has the id 2
 Laplace(-1.0)
     ValueError: Laplace(width=-1.0) … positive
 Content(sharpness=-1.0)
@@ -100,6 +126,16 @@ Entmax(1.0)
     ValueError: Entmax(alpha=1.0) … Softmax()
 Entmax(2.0, learned=True)
     ValueError: between 1 and 2
+Entmax(1 + 1e-6)
+    ValueError: Entmax(alpha=1.000001): expected a positive number, from 1.0001 to 4; alpha = 1 is Softmax()
+Entmax(10)
+    ValueError: from 1.0001 to 4
+Sigmoid(float("nan"))
+    ValueError: Sigmoid(bias=nan): expected a number
+Monotonic(noise="loud")
+    ValueError: Monotonic(noise='loud'): expected a number
+TopK(True)
+    ValueError: TopK(k=True): expected a whole number
 TopK(0)
     ValueError: TopK(k=0) … 1 or more
 TopK(1.5)

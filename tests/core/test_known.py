@@ -81,7 +81,7 @@ def test_a_score_that_changes_is_followed():
 
 @pytest.mark.parametrize("options", [
     {"score": Gaussian(2.0, learned=True)}, {"score": Gaussian(2.0, features=True)}, {"score": "cosine"},
-    {"score": ScaledDot(features=True)}, {"score": ScaledDot(scale=torch.ones(()))}, {"dropout": 0.5},
+    {"score": ScaledDot(features=True)}, {"dropout": 0.5},
     {"align": Entmax(1.5, learned=True)}, {"align": "hard", "sample": True, "seed": 1},
     {"over": Padding(torch.tensor([3, 4]))}, {"over": Mask(keep=torch.ones(5, 5, dtype=torch.bool))},
 ], ids=str)  # fmt: skip

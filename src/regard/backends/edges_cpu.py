@@ -87,6 +87,8 @@ class EdgesCpu:
         seed = problem.seed if plan.dropout else None
         out, tau, index = forward_op(*inputs, edges, seed, *settings)
         chosen = index.transpose(1, 2).flatten(0, 1) if top else None
+        if top == 0 and isinstance(plan.align, TopK):  # a graph without edges: no row has chosen any
+            chosen = index.new_empty((plan.batch * plan.heads, plan.n, 0))
         return Ran(out, RowState(tau.flatten(0, 1), chosen))
 
 

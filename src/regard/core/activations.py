@@ -7,17 +7,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .arguments import shown
+
 NAMES = ("tanh", "relu", "leaky_relu", "sigmoid", "identity", "abs", "negative_abs", "negative_half_square", "log")
 
 
-def _unknown(name: str) -> ValueError:
-    return ValueError(f"activation {name!r} is unknown; expected one of {', '.join(NAMES)}, or your own score class.")
+def _unknown(name: str, argument: str = "activation") -> ValueError:
+    return ValueError(
+        f"{argument}={shown(name)} is an unknown activation; expected one of {', '.join(NAMES)}, or your own score "
+        "class."
+    )
 
 
-def check_activation(name: str) -> None:
+def check_activation(name: str, argument: str = "activation") -> None:
     """An error for a name that is none, before anything is computed with it."""
-    if name not in NAMES:
-        raise _unknown(name)
+    if not isinstance(name, str) or name not in NAMES:
+        raise _unknown(name, argument)
 
 
 def activation(x: Tensor, name: str, slope: float = 0.0) -> Tensor:

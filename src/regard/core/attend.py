@@ -96,15 +96,17 @@ def attend(
     score, align   a name or an object; a name means the parameter-free form
     over           a structure: Full(), Causal(), Window(...), Padding(...), Mask(keep=...), Segments(...), Edges(...),
                    joined with &
-    dropout        on the weights; with a seed the same mask on every backend
+    dropout        on the weights, 0 <= dropout < 1; with a seed the same mask on every backend
     sample         Hard, Gumbel, Reinforced and Monotonic draw; else they are deterministic
     backend        "auto" takes the first that does not refuse; a name never falls back
     state          what the step before handed on (stepwise mechanisms)
+    seed           64 bits, -2**63 <= seed < 2**63, as an int or a 0-d integer tensor
     """
     given = (q, k, v, score, align, over, dropout, sample, seed, backend, state)
     if hearers:
         return hearers[-1](_ran, *given)
-    plain = not (dropout or sample) and seed is None and state is None and not torch.compiler.is_compiling()
+    plain = sample is False and type(dropout) in (float, int) and not dropout and seed is None and state is None
+    plain = plain and type(backend) is str and not torch.compiler.is_compiling()
     kind = known.kind_of(q, k, v, score, align, over, backend) if plain else None
     way = None if kind is None else known.kinds.get(kind)
     if way is not None:

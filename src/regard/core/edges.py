@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .arguments import flag, shown, whole
 from .cores import Part
 from .ids import EDGES, ids_within, raise_flagged, raised
 from .remember import remembered
@@ -50,18 +51,35 @@ class Edges(Structure):
     is_graph = True
 
     def __post_init__(self) -> None:
-        if self.join not in ("add", "mul"):
-            raise ValueError(f'Edges(join={self.join!r}): expected "add" (k_j + key_e) or "mul" (k_j * key_e).')
+        flag(self.self_loops, "Edges", "self_loops")
+        if self.size is not None:
+            if not isinstance(self.size, (tuple, list)) or len(self.size) != 2:
+                raise ValueError(f"Edges(size={shown(self.size)}): expected (targets, sources), or None.")
+            for one in self.size:
+                whole(one, "Edges", "size", 0)
+        for name in ("key", "value"):
+            part = getattr(self, name)
+            if part is not None and not (isinstance(part, Tensor) and part.is_floating_point() and part.ndim >= 2):
+                raise TypeError(f"Edges({name}={shown(part)}): expected a floating-point tensor (..., heads, edges, "
+                                "width), or None.")  # fmt: skip
+        if not isinstance(self.join, str) or self.join not in ("add", "mul"):
+            raise ValueError(f'Edges(join={shown(self.join)}): expected "add" (k_j + key_e) or "mul" (k_j * key_e).')
 
     @staticmethod
     def from_dense(adjacency: Tensor, self_loops: bool = False) -> "Edges":
         """adjacency[i, j] non-zero: j is attended by i."""
+        if not isinstance(adjacency, Tensor) or adjacency.ndim != 2 or adjacency.layout != torch.strided:
+            raise TypeError(f"Edges.from_dense(adjacency={shown(adjacency)}): expected a dense tensor (targets, "
+                            "sources); a sparse one goes to Edges.from_sparse(adjacency).")  # fmt: skip
         target, source = adjacency.nonzero(as_tuple=True)
         return Edges(torch.stack([source, target]), (adjacency.shape[0], adjacency.shape[1]), self_loops)
 
     @staticmethod
     def from_sparse(adjacency: Tensor, self_loops: bool = False) -> "Edges":
         """A torch.sparse tensor (COO, CSR or CSC): an entry [i, j] means that j is attended by i, as in adj.t()."""
+        if not isinstance(adjacency, Tensor) or adjacency.ndim < 2 or adjacency.layout == torch.strided:
+            raise TypeError(f"Edges.from_sparse(adjacency={shown(adjacency)}): expected a torch.sparse matrix "
+                            "(targets, sources); a dense one goes to Edges.from_dense(adjacency).")  # fmt: skip
         return Edges(index_of_sparse(adjacency), (adjacency.shape[0], adjacency.shape[1]), self_loops)
 
     def to(self, device: torch.device | str) -> "Edges":
@@ -76,7 +94,7 @@ class Edges(Structure):
             raise ValueError(f"Edges(edge_index) is {given}, expected integers (2, E): sources in row 0, targets in "
                              "row 1. Pairs (E, 2) become edge_index.T, a dense adjacency Edges.from_dense(adjacency)."
                              )  # fmt: skip
-        if self.size is not None and self.size != (n, m):
+        if self.size is not None and tuple(self.size) != (n, m):
             raise ValueError(f"Edges(size={self.size}) says (targets, sources), but there are n={n} queries and m={m} "
                              "keys.")  # fmt: skip
         if torch.compiler.is_compiling():  # nothing is kept of tensors that a graph is being traced with

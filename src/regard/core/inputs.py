@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .arguments import flag, probability
+from .philox import check_seed
 from .scores import Score
 from .structures import Structure
 
@@ -20,7 +22,8 @@ def canonical(x: Tensor) -> Tensor:
     return x[None] if x.ndim == 3 else x.flatten(0, x.ndim - 4)
 
 
-def check_tensors(q: Any, k: Any, v: Any, dropout: float) -> None:
+def check_call(q: Any, k: Any, v: Any, dropout: Any, sample: Any, seed: Any) -> None:
+    """Everything that attend is given but its parts, which check themselves."""
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, Tensor):
             raise TypeError(f"{name} is a {type(x).__name__}, expected a tensor (..., heads, length, width).")
@@ -42,8 +45,9 @@ def check_tensors(q: Any, k: Any, v: Any, dropout: float) -> None:
         if k.shape[-3] != v.shape[-3] or k.shape[-3] == 0 or heads % k.shape[-3]:
             raise ValueError(f"q has {heads} heads, k {k.shape[-3]} and v {v.shape[-3]}: expected the same number, or "
                              "k and v alike with a number that divides q's (grouped queries).")  # fmt: skip
-    if not isinstance(dropout, (int, float)) or not 0.0 <= dropout < 1.0:
-        raise ValueError(f"dropout={dropout}: expected a probability, 0 <= dropout < 1.")
+    probability(dropout, "attend", "dropout")
+    flag(sample, "attend", "sample")
+    check_seed(seed)
 
 
 def check_features(score: Score, q: Tensor, v: Tensor) -> None:

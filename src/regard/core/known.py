@@ -73,7 +73,7 @@ def _scored(score: Any, q: Tensor) -> Any:
 def _told(x: "str | Spec | None") -> Any:
     """Something equal for what does the same; None where it holds a tensor, or says nothing about itself."""
     if x is None or isinstance(x, str):
-        return x or ""
+        return () if x is None else x
     if isinstance(x, nn.Module) and any(held is not None for held in (*x._parameters.values(), *x._buffers.values())):
         return None
     parts = Parts([], [], [])

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import register_pytree_node
 
 from . import edge_maps, evaluate
-from .alignments import RowState
+from .alignments import RowState, TopK
 from .autocast import without_autocast
 from .blocks import Block, Problem, blocks, dense_block
 from .edges import Neighbours, neighbours_of
@@ -253,14 +253,18 @@ def state_of(problem: "Problem") -> RowState:
     dtype = torch.float64 if problem.score.core.a.dtype == torch.float64 else torch.float32
     tau = torch.full(shape, float("inf"), dtype=dtype, device=problem.device)
     index = scale = None
+    if problem.align.chooses:  # there also where no block is: of no rows, or no heads
+        k = (problem.align.k,) if isinstance(problem.align, TopK) else ()
+        index = torch.full((*shape, *k), -1, dtype=torch.int32, device=problem.device)
+    if problem.align.scales:
+        scale = torch.ones_like(tau)
     for block in blocks(problem):
         part = evaluate.row_state(problem, block, evaluate.scores(problem, block))
         evaluate.put(tau, block, part.tau)
         if part.index is not None:
             deep = part.index.shape[part.tau.ndim :]
             if index is None:
-                k = (getattr(problem.align, "k", 1),) if deep else ()
-                index = torch.full((*shape, *k), -1, dtype=torch.int32, device=problem.device)
+                index = torch.full((*shape, *deep), -1, dtype=torch.int32, device=problem.device)
             evaluate.put(index[..., : deep[0]] if deep else index, block, part.index, extra=len(deep))
         if part.scale is not None:
             scale = torch.ones_like(tau) if scale is None else scale

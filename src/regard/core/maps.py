@@ -4,8 +4,9 @@ Most maps are lazy (`lazy_maps.py`): they compute what is read. Some store their
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -121,6 +122,35 @@ class AttentionMap(Seen):
                                    for x in (self.rows, self.columns))  # fmt: skip
         return made
 
+    def __len__(self) -> int:
+        """Of the first leading axis: the items of a batch, or the heads of one item."""
+        return self._leading("len(amap)")
+
+    def __iter__(self) -> "Iterator[AttentionMap]":
+        """amap[0], amap[1], ...: the map of each item, or of each head."""
+        return iter([self[i] for i in range(self._leading("for item in amap"))])
+
+    def __bool__(self) -> bool:
+        return True  # that there is a map, whatever its length
+
+    def _leading(self, who: str) -> int:
+        if not self.lead:
+            raise TypeError(f"{who}: a map of one head has no axis of heads, but {self.n} rows (amap.n) and "
+                            f"{self.m} columns (amap.m), which row(i), column(j) and weights() read.")  # fmt: skip
+        return self.lead[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> "np.ndarray[Any, Any]":
+        """weights() on the CPU, for numpy and what reads arrays; 16 bits come as fp32, which numpy knows."""
+        if getattr(self, "graph", None) is not None:
+            raise Refused("np.asarray of a map over edges: say which you mean, np.asarray(amap.edges()) for the weights"
+                          f" on your edges, np.asarray(amap.weights()) for the matrix {self.shape}.")  # fmt: skip
+        if copy is False:
+            raise ValueError("np.asarray(amap, copy=False): a map computes or converts its weights when they are read, "
+                             "so leave copy= out.")  # fmt: skip
+        w = self.weights().detach().cpu()
+        made = np.asarray((w.float() if w.dtype.itemsize < 4 else w).numpy(), dtype)
+        return made.copy() if copy else made
+
     # reads
 
     def weights(self, grad: bool = False) -> Tensor:
@@ -193,7 +223,7 @@ class AttentionMap(Seen):
             self._pyramid = build(self, cell)
         return self._pyramid
 
-    def edges(self) -> Tensor:
+    def edges(self, grad: bool = False) -> Tensor:
         raise Refused("This map is not over edges: edges() needs over=Edges(...). weights() gives the matrix.")
 
     @property

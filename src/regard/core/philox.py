@@ -6,8 +6,12 @@ counter = (edge id, 0, head // 4, batch), word = head % 4, and for a row's sink 
 Nothing is stored; whoever knows the seed can draw any tile again, in any order, on any device (`Tile.uniform`).
 """
 
+from numbers import Integral
+
 import torch
 from torch import Tensor
+
+from .arguments import shown
 
 _M0, _M1 = 0xD2511F53, 0xCD9E8D57  # multipliers
 _W0, _W1 = 0x9E3779B9, 0xBB67AE85  # key increments
@@ -32,9 +36,17 @@ def philox(seed: Tensor, c0: Tensor, c1: Tensor, c2: Tensor, c3: Tensor) -> tupl
 
 
 def check_seed(seed: int | Tensor | None) -> None:
-    if isinstance(seed, float) or (isinstance(seed, Tensor) and (seed.ndim or seed.is_floating_point())):
-        given = f"{seed.dtype} {tuple(seed.shape)}" if isinstance(seed, Tensor) else repr(seed)
-        raise TypeError(f"seed= got {given}, expected an int or a 0-d integer tensor.")
+    """64 bits are what Philox takes as its key, so a seed is what int64 holds."""
+    if seed is None or isinstance(seed, torch.SymInt):
+        return
+    if isinstance(seed, Tensor):
+        fits = seed.ndim == 0 and seed.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+    else:
+        fits = isinstance(seed, Integral) and not isinstance(seed, bool)
+    if not fits:
+        raise TypeError(f"seed= got {shown(seed)}, expected an int or a 0-d integer tensor.")
+    if not isinstance(seed, Tensor) and not -(2**63) <= seed < 2**63:
+        raise ValueError(f"seed= got {seed}, expected a number of 64 bits, -2**63 <= seed < 2**63.")
 
 
 def as_seed(seed: int | Tensor | None, device: torch.device) -> Tensor:
@@ -43,4 +55,4 @@ def as_seed(seed: int | Tensor | None, device: torch.device) -> Tensor:
         return seed.to(device=device, dtype=torch.int64)
     if seed is None:
         return torch.randint(0, 2**62, (), dtype=torch.int64, device=device)
-    return torch.full((), seed, dtype=torch.int64, device=device)
+    return torch.full((), int(seed), dtype=torch.int64, device=device)

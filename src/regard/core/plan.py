@@ -13,8 +13,8 @@ from .blocks import Problem
 from .bounds import Bound, backward_bound, bound, rates_of
 from .cores import Opaque, Part
 from .edges import edge_parts
-from .inputs import canonical, check_devices, check_features, check_tensors
-from .philox import as_seed, check_seed
+from .inputs import canonical, check_call, check_devices, check_features
+from .philox import as_seed
 from .registry import backends, choose
 from .scores import GAT, Additive, Dot, GATv2, Gaussian, General, Modified, Modifier, ScaledDot, Score, score_of
 from .scores.general import BiasedGeneral
@@ -38,7 +38,7 @@ class Plan:
 
     def __init__(self, q: Tensor, k: Tensor, v: Tensor, score: Score, align: Alignment, over: Structure,
                  dropout: float, sample: bool, seed: "int | Tensor | None"):  # fmt: skip
-        check_tensors(q, k, v, dropout)
+        check_call(q, k, v, dropout, sample, seed)
         device_type = q.device.type
         if q.dtype == torch.float32 and device_type != "meta" and torch.is_autocast_enabled(device_type):
             low = torch.get_autocast_dtype(device_type)
@@ -62,7 +62,6 @@ class Plan:
             over = over.fit(self.lead if self.given > 3 else (1,), self.heads, self.n, self.m)
             self._close_padding(over)
         self.seeded = seed is not None
-        check_seed(seed)
         self._seed = seed
         self.factor: Bell | None = None
         self.draw: tuple[Tensor, Tensor, Tensor] | None = None

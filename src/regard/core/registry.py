@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from torch import Tensor
 
 from .alignments import RowState
+from .arguments import shown
 from .errors import Refused
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def first(ask: Callable[[Reader], T | None]) -> T | None:
 
 def choose(plan: "Plan", name: str) -> Backend:
     """The named backend or an error with its reasons; "auto" takes the first that does not refuse."""
+    if not isinstance(name, str):
+        raise TypeError(f'backend= got {shown(name)}, expected "auto" or the name of a backend.')
     if name == "auto":
         runs = None
         for backend in _backends:  # a later backend is asked only where the earlier ones refuse or pass
@@ -108,4 +111,4 @@ def choose(plan: "Plan", name: str) -> Backend:
                               'backend="auto" picks one that does.')  # fmt: skip
             return backend
     known = ", ".join(repr(b.name) for b in _backends)
-    raise ValueError(f'backend={name!r} is unknown; expected "auto" or one of {known}.')
+    raise ValueError(f'backend={shown(name)} is unknown; expected "auto" or one of {known}.')

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from ..core.alignments import Alignment
+from ..core.arguments import checked, shown
 from ..core.attend import Attended, attend
 from ..core.scores import QueryFree, Score
 from ..core.structures import Full, Structure, structure_of
 from ..core.tiles import Tile
 from .build import build_alignment, build_score
 from .given import Given
+from .reads import reads
 
 ScoreLike: TypeAlias = str | Score | Callable[[int, int], Score]
 
@@ -33,6 +35,7 @@ class Attend(nn.Module):
     Brauwers and Frasincar 2021, eq. 1-4. In training mode alignments that can draw do, and weights are dropped.
     """
 
+    @checked
     def __init__(
         self,
         d_q: int | None,
@@ -42,11 +45,6 @@ class Attend(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        for name, size in (("d_q", d_q), ("d_k", d_k)):
-            if size is not None and (not isinstance(size, int) or size < 1):
-                raise ValueError(f"Attend({name}={size!r}): expected a whole number, 1 or more.")
-        if not 0.0 <= dropout < 1.0:
-            raise ValueError(f"Attend(dropout={dropout}): expected a probability, 0 <= dropout < 1.")
         self.d_q, self.d_k, self.dropout = d_q, d_k, float(dropout)
         asked = d_k if d_q is None else d_q
         self.score = None if score is None else score_for(score, asked, d_k)
@@ -55,6 +53,7 @@ class Attend(nn.Module):
         if d_q is None and self.score is not None and not isinstance(self.score, QueryFree):
             self.query = nn.Parameter(torch.empty(d_k).uniform_(-(d_k**-0.5), d_k**-0.5))
 
+    @reads(query=("d_q", "d_k"), keys="d_k", values=None)
     def forward(
         self,
         query: Tensor | None,
@@ -88,8 +87,10 @@ class Attend(nn.Module):
         if not isinstance(keys, Tensor) or keys.ndim < 2 or keys.shape[-1] != self.d_k:
             given = tuple(keys.shape) if isinstance(keys, Tensor) else type(keys).__name__
             raise ValueError(f"features are {given}, expected a tensor (..., length, {self.d_k}).")
-        if query is not None and (query.ndim < 2 or query.shape[-1] != (self.d_q or self.d_k)):
-            raise ValueError(f"query has shape {tuple(query.shape)}, expected (..., queries, {self.d_q or self.d_k}). "
+        told = isinstance(query, Tensor) and query.ndim >= 2 and query.shape[-1] == (self.d_q or self.d_k)
+        if query is not None and not told:
+            what = f"has shape {tuple(query.shape)}" if isinstance(query, Tensor) else f"is {shown(query)}"
+            raise ValueError(f"query {what}, expected (..., queries, {self.d_q or self.d_k}). "
                              "One query for each item is query[..., None, :].")  # fmt: skip
         if (scores is None) == (self.score is None):
             raise ValueError("scores= belongs to a module built with score=None, and to no other.")

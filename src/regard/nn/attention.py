@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..core.alignments import Alignment
+from ..core.arguments import checked, number, shown
 from ..core.attend import Attended, attend
 from ..core.plan import Plan, plan
 from ..core.scores import Rotary, Score
@@ -38,6 +39,7 @@ class Attention(nn.Module):
     evaluation mode they are deterministic. Exchanging heads together with their columns of W_o changes nothing.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -59,19 +61,13 @@ class Attention(nn.Module):
     ):
         super().__init__()
         kv_heads = heads if kv_heads is None else kv_heads
-        sizes = {"dim": dim, "heads": heads, "d_k": d_k, "d_v": d_v, "kv_heads": kv_heads, "key_dim": key_dim,
-                 "value_dim": value_dim, "out_dim": out_dim}  # fmt: skip
-        for name, size in sizes.items():
-            if size is not None and (not isinstance(size, int) or size < 1):
-                raise ValueError(f"Attention({name}={size!r}): expected a whole number, 1 or more.")
+        _check_kind(dtype, device)
         if dim % heads and (d_k is None or d_v is None):
             raise ValueError(f"Attention(dim={dim}, heads={heads}): heads do not divide dim. Say how wide a head is: "
                              f"d_k={max(1, dim // heads)}, d_v={max(1, dim // heads)}.")  # fmt: skip
         if heads % kv_heads:
             raise ValueError(f"Attention(heads={heads}, kv_heads={kv_heads}): expected a number that divides heads, "
                              "since each head of keys serves as many heads of queries.")  # fmt: skip
-        if not 0.0 <= dropout < 1.0:
-            raise ValueError(f"Attention(dropout={dropout}): expected a probability, 0 <= dropout < 1.")
         self.dim, self.heads, self.kv_heads, self.dropout = dim, heads, kv_heads, float(dropout)
         self.d_k, self.d_v = d_k or dim // heads, d_v or dim // heads
         self.key_dim = key_dim or dim
@@ -137,6 +133,12 @@ class Attention(nn.Module):
         seed       makes dropout and draws repeatable
         backend    as in `attend`
         """
+        if cache is not None and not isinstance(cache, Cache):
+            raise TypeError(f"cache= got {shown(cache)}, expected a Cache: cache = Cache() before the first step, then "
+                            "cache=cache at every step.")  # fmt: skip
+        if state is not None and (not isinstance(state, Tensor) or state.ndim < 2):
+            raise TypeError(f"state= got {shown(state)}, expected Attended.state of the step before, a tensor "
+                            "(..., heads, m).")  # fmt: skip
         before = 0 if cache is None else cache.length
         q, k, v = self._project(query, key, value, over, cache)
         training = self.training
@@ -200,8 +202,7 @@ class Attention(nn.Module):
     def _over_memory(self, query: Tensor, key: Tensor | None, cache: Cache) -> tuple[Tensor, Tensor, Tensor]:
         if key is not None:
             raise ValueError("key= was given with a closed cache, which holds the keys already: pass one of the two.")
-        if query.shape[-1] != self.dim:
-            raise ValueError(self._width("query", query, self.dim, "dim"))
+        self._check_input("query", query, self.dim, "dim")
         assert cache.keys is not None and cache.values is not None
         return _split(self.q_proj(query), self.heads), cache.keys, cache.values
 
@@ -209,21 +210,24 @@ class Attention(nn.Module):
         wanted = (("query", query, self.dim, "dim"), ("key", key, self.key_dim, "key_dim"),
                   ("value", value, self.value_dim, "value_dim"))  # fmt: skip
         for name, x, width, argument in wanted[0 if queries else 1 :]:
-            if not isinstance(x, Tensor):
-                raise TypeError(f"{name} is a {type(x).__name__}, expected a tensor (..., length, {width}).")
-            if x.ndim < 2 or x.shape[-1] != width:
-                raise ValueError(self._width(name, x, width, argument))
-            weight = self.q_proj.weight
-            if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-                raise TypeError(f"{name} is {x.dtype}, this layer is {weight.dtype}: convert one of them, "
-                                f"{name}.to({weight.dtype}) or layer.to({x.dtype}).")  # fmt: skip
-            if x.device != weight.device:
-                raise ValueError(f"{name} is on {x.device}, this layer is on {weight.device}: move one with .to(...).")
+            self._check_input(name, x, width, argument)
         if query.shape[:-2] != key.shape[:-2] or query.shape[:-2] != value.shape[:-2]:
             raise ValueError(f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} "
                              "differ in their batch axes (all but the last two).")  # fmt: skip
         if key.shape[-2] != value.shape[-2]:
             raise ValueError(f"key has {key.shape[-2]} rows and value has {value.shape[-2]}: each key needs one value.")
+
+    def _check_input(self, name: str, x: Any, width: int, argument: str) -> None:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name} is a {type(x).__name__}, expected a tensor (..., length, {width}).")
+        if x.ndim < 2 or x.shape[-1] != width:
+            raise ValueError(self._width(name, x, width, argument))
+        weight = self.q_proj.weight
+        if x.device != weight.device:
+            raise ValueError(f"{name} is on {x.device}, this layer is on {weight.device}: move one with .to(...).")
+        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise TypeError(f"{name} is {x.dtype}, this layer is {weight.dtype}: convert one of them, "
+                            f"{name}.to({weight.dtype}) or layer.to({x.dtype}).")  # fmt: skip
 
     @staticmethod
     def _width(name: str, x: Tensor, width: int, argument: str) -> str:
@@ -269,6 +273,19 @@ class Attention(nn.Module):
         return ", ".join(parts)
 
 
+def _check_kind(dtype: Any, device: Any) -> None:
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise TypeError(f"Attention(dtype={shown(dtype)}): expected a floating-point type, for example torch.bfloat16.")
+    if device is None:
+        return
+    try:
+        torch.device(device)
+    except (RuntimeError, TypeError, ValueError):
+        raise ValueError(
+            f'Attention(device={shown(device)}): expected a device, for example "cpu" or "cuda".'
+        ) from None
+
+
 def _split(x: Tensor, heads: int) -> Tensor:
     """(..., n, heads * d) -> (..., heads, n, d)."""
     return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
@@ -291,4 +308,4 @@ def _rotary(rotary: "bool | float | Rotary | None", d_k: int) -> Rotary | None:
         return Rotary(d_k)
     if not rotary > 1:
         raise ValueError(f"Attention(rotary={rotary}): expected a base greater than 1, for example 10000.0, or True.")
-    return Rotary(d_k, base=float(rotary))
+    return Rotary(d_k, base=number(rotary, "Attention", "rotary"))

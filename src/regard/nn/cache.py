@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from ..core.arguments import checked, is_whole, shown
+
 
 class Cache:
     """The keys and values of the steps so far, for one attention layer.
@@ -19,9 +21,8 @@ class Cache:
     concatenation, so that backward through all steps works.
     """
 
+    @checked(room=0)
     def __init__(self, room: int = 0):
-        if room < 0:
-            raise ValueError(f"Cache(room={room}): expected the number of positions to set aside, 0 or more.")
         self.room = room
         self.closed = False
         self.keys: Tensor | None = None
@@ -44,6 +45,9 @@ class Cache:
         if self.closed:
             raise ValueError("This cache is closed: it holds a memory made by Attention.remember(...), which does not "
                              "grow. A cache that grows is Cache().")  # fmt: skip
+        for name, x in (("keys", keys), ("values", values)):
+            if not isinstance(x, Tensor) or x.ndim < 2:
+                raise TypeError(f"append({name}={shown(x)}): expected a tensor (..., kv_heads, steps, width).")
         self._check("keys", self.keys, keys)
         self._check("values", self.values, values)
         parts = [x for x in (self.keys, self.values, keys, values) if x is not None]
@@ -84,8 +88,10 @@ class Cache:
 
     def truncate(self, length: int) -> None:
         """Forgets all but the first `length` steps (a rejected draft); maps of the forgotten steps stay right."""
-        if not 0 <= length <= self.length:
-            raise ValueError(f"truncate(length={length}): the cache holds {self.length} steps, expected 0 to that.")
+        if not is_whole(length) or not 0 <= length <= self.length:
+            raise ValueError(
+                f"truncate(length={shown(length)}): the cache holds {self.length} steps, expected 0 to that."
+            )
         if self.keys is not None and self.values is not None and length < self.length:
             self.keys, self.values = self.keys[..., :length, :], self.values[..., :length, :]
             self._buffers = None

@@ -6,6 +6,7 @@ Membership is read from the index and never computed again, because scores compu
 import torch
 from torch import Tensor
 
+from ..arguments import SMALLEST, flag, number, whole
 from ..cores import Grads
 from .alignment import NOTHING, Alignment, Known, RowState, log_sum_exp, masked, summing_to_one, zeroed
 from .soft import Softmax
@@ -36,9 +37,7 @@ class TopK(Softmax):
 
     def __init__(self, k: int):
         super().__init__()
-        if isinstance(k, float) or k < 1:
-            raise ValueError(f"TopK(k={k}): expected a whole number of keys a row, 1 or more.")
-        self.k = k
+        self.k = whole(k, "TopK", "k")
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         s = masked(s, keep)
@@ -119,9 +118,8 @@ class Gumbel(Alignment, name="gumbel", page="hard"):
 
     def __init__(self, temperature: float = 1.0, straight_through: bool = False):
         super().__init__()
-        if not temperature > 0:
-            raise ValueError(f"Gumbel(temperature={temperature}): expected a positive temperature.")
-        self.temperature, self.straight_through = temperature, straight_through
+        self.temperature = number(temperature, "Gumbel", "temperature", SMALLEST)
+        self.straight_through = flag(straight_through, "Gumbel", "straight_through")
 
     @property
     def chooses(self) -> bool:  # type: ignore[override]

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from ..arguments import sizes, whole
 from ..errors import check_built
 from ..spec import Spec
 from ..structures import Around, Structure, Window
@@ -45,9 +46,7 @@ class Local(Softmax, name="local"):
 
     def __init__(self, window: int = 10):
         super().__init__()
-        if isinstance(window, float) or window < 0:
-            raise ValueError(f"Local(window={window}): expected 0 or more positions to each side.")
-        self.window = window
+        self.window = whole(window, "Local", "window", 0)
 
     def focus(self, q: Tensor, over: Structure, m: int) -> tuple[Structure, Bell | None]:
         """The structure narrowed, and the factor if there is one."""
@@ -70,11 +69,9 @@ class LocalPredictive(Softmax, name="local_predictive", page="local"):
 
     def __init__(self, window: int = 10, d_q: int | None = None, width: int | None = None, heads: int = 1):
         super().__init__()
-        if isinstance(window, float) or window < 1:
-            raise ValueError(
-                f"LocalPredictive(window={window}): expected 1 or more positions (the bell is window / 2 wide)."
-            )
-        self.window = window
+        self.window = whole(window, "LocalPredictive", "window")  # the bell is half of it wide
+        heads = whole(heads, "LocalPredictive", "heads")
+        d_q, width = sizes("LocalPredictive", d_q=d_q, width=width)
         self.matrix = None if d_q is None else nn.Parameter(torch.empty(heads, width or d_q, d_q))
         self.v = None if d_q is None else nn.Parameter(torch.empty(heads, width or d_q))
         for part in (self.matrix, self.v):

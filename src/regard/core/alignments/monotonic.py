@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from ..arguments import number
 from .alignment import Alignment
 
 
@@ -24,7 +25,7 @@ class Monotonic(Alignment, name="monotonic"):
 
     def __init__(self, noise: float = 1.0, bias: float = 0.0):
         super().__init__()
-        self.noise, self.bias = noise, bias
+        self.noise, self.bias = number(noise, "Monotonic", "noise"), number(bias, "Monotonic", "bias")
 
     def forward(
         self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None, before: Tensor | None = None

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..arguments import sizes, whole
 from ..errors import check_built
 from ..structures import Chosen, Structure
 from .soft import Softmax
@@ -25,6 +26,7 @@ class Reinforced(Softmax, name="reinforced", free=False):
 
     def __init__(self, d: int, width: int | None = None):
         super().__init__()
+        d, (width,) = whole(d, "Reinforced", "d"), sizes("Reinforced", width=width)
         self.hidden = nn.Linear(3 * d, width or d)
         self.out = nn.Linear(width or d, 1)
 

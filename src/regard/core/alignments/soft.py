@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from ..arguments import number
 from ..cores import Grads
 from .alignment import NOTHING, Alignment, Known, RowState, counted, log_sum_exp, masked, summing_to_one, zeroed
 
@@ -50,7 +51,7 @@ class Sigmoid(Alignment, name="sigmoid", page="elementwise"):
 
     def __init__(self, bias: float | None = None):
         super().__init__()
-        self.bias = bias
+        self.bias = None if bias is None else number(bias, "Sigmoid", "bias")
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         if self.bias is not None:

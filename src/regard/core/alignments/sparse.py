@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..arguments import flag, number, whole
 from ..cores import Grads
 from ..errors import check_heads
 from ..functions import applied
 from .alignment import NOTHING, Alignment, Known, RowState, zeroed
 
+LEAST, MOST = 1.0001, 4.0  # of alpha: outside, tau in fp32 says too little for rows to sum to one within a hundredth
 STEPS = 24  # enough for a million equal scores; quadratic once close
 
 
@@ -153,12 +155,11 @@ class Entmax(Alignment, name="entmax15", page="sparse"):
 
     def __init__(self, alpha: float = 1.5, learned: bool = False, heads: int = 1):
         super().__init__()
-        if not alpha > 1:
-            raise ValueError(f"Entmax(alpha={alpha}): expected alpha > 1; alpha = 1 is Softmax().")
-        self.fixed = float(alpha)
+        self.fixed = number(alpha, "Entmax", "alpha", LEAST, MOST, "; alpha = 1 is Softmax()")
+        heads, learned = whole(heads, "Entmax", "heads"), flag(learned, "Entmax", "learned")
         self.raw: Tensor | None = None
         if learned:
-            if not alpha < 2:
+            if not self.fixed < 2:
                 raise ValueError(f"Entmax(alpha={alpha}, learned=True): a learned alpha starts between 1 and 2.")
             self.raw = nn.Parameter(torch.full((heads,), alpha - 1.0).logit())
 

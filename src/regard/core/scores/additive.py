@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from ..activations import activation as apply
 from ..activations import check_activation
+from ..arguments import flag, number, sizes, whole
 from ..cores import Pair
 from ..errors import check_built
 from .score import Lowered, Score, check_alike, flat, per_head
@@ -36,8 +37,13 @@ class Additive(Score, name=("additive", "concat")):
         features: int | bool | None = None,
     ):
         super().__init__()
+        who = type(self).__name__
         check_activation(activation)
-        self.activation, self.slope = activation, slope
+        self.activation, self.slope = activation, number(slope, who, "slope")
+        heads, bias = whole(heads, who, "heads"), flag(bias, who, "bias")
+        d_q, d_k, width = sizes(who, d_q=d_q, d_k=d_k, width=width)
+        if features is not None and not isinstance(features, bool):
+            features = whole(features, who, "features")
         self.sized = d_q is not None
         self.by_unit = features is True
         self.features = None if isinstance(features, bool) else features  # 1 == True, so ask for the type
@@ -141,6 +147,7 @@ class GATv2(Additive, name="gatv2", page="graph_scores"):
 
     def __init__(self, d: int | None = None, heads: int = 1, slope: float = 0.2):
         super().__init__(activation="leaky_relu", slope=slope)
+        heads, (d,) = whole(heads, "GATv2", "heads"), sizes("GATv2", d=d)
         self.v = None if d is None else nn.Parameter(torch.empty(heads, d))
         if self.v is not None:
             nn.init.xavier_uniform_(self.v)
@@ -166,7 +173,8 @@ class GAT(Score, name="gat", page="graph_scores"):
 
     def __init__(self, d: int | None = None, heads: int = 1, slope: float = 0.2):
         super().__init__()
-        self.slope = slope
+        heads, (d,) = whole(heads, "GAT", "heads"), sizes("GAT", d=d)
+        self.slope = number(slope, "GAT", "slope")
         self.target = None if d is None else nn.Parameter(torch.empty(heads, d))
         self.source = None if d is None else nn.Parameter(torch.empty(heads, d))
         for part in (self.target, self.source):

@@ -4,6 +4,7 @@ import math
 
 from torch import Tensor
 
+from ..arguments import flag, number
 from ..cores import Dot as DotCore
 from ..cores import Pair
 from .score import Lowered, Score, flat
@@ -24,7 +25,7 @@ class Dot(Score, name="dot"):
 
     def __init__(self, features: bool = False):
         super().__init__()
-        self.by_feature = features
+        self.by_feature = flag(features, type(self).__name__, "features")
 
     def scale(self, q: Tensor) -> float:
         return 1.0
@@ -62,7 +63,8 @@ class ScaledDot(Dot, name="scaled_dot", page="dot"):
 
     def __init__(self, features: bool = False, scale: float | None = None):
         super().__init__(features)
-        self.fixed = scale
+        self.fixed = None if scale is None else number(scale, "ScaledDot", "scale", hint="; one that is learned "
+                                                       "multiplies q before the call")  # fmt: skip
 
     def scale(self, q: Tensor) -> float:
         return 1.0 / math.sqrt(max(1, q.shape[-1])) if self.fixed is None else self.fixed

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from ..arguments import sizes, whole
 from ..cores import Dot as DotCore
 from ..errors import check_built
 from .modifiers import Activation
@@ -22,6 +23,9 @@ class General(Score, name="general"):
 
     def __init__(self, d_q: int | None = None, d_k: int | None = None, heads: int = 1, features: int | None = None):
         super().__init__()
+        who = type(self).__name__
+        heads = whole(heads, who, "heads")
+        d_q, d_k, features = sizes(who, d_q=d_q, d_k=d_k, features=features)
         self.features = features
         self.matrix: nn.Parameter | None = None
         if d_q is not None:

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from ..activations import activation as apply
 from ..activations import check_activation
+from ..arguments import sizes, whole
 from ..cores import Dot as DotCore
 from ..errors import check_built, check_heads
 from .score import Lowered, Score, flat, no_scores, per_head, wide
@@ -25,6 +26,8 @@ class Location(Score):
 
     def __init__(self, d_q: int, length: int, heads: int = 1):
         super().__init__()
+        given = {"d_q": d_q, "length": length, "heads": heads}
+        d_q, length, heads = (whole(x, "Location", name) for name, x in given.items())
         self.places = nn.Parameter(torch.empty(heads, length, d_q))
         nn.init.uniform_(self.places, -(d_q**-0.5), d_q**-0.5)
 
@@ -63,6 +66,10 @@ class QueryFree(Score, name="query_free"):
                  features: int | bool | None = None):  # fmt: skip
         super().__init__()
         check_activation(activation)
+        heads = whole(heads, "QueryFree", "heads")
+        d_k, width = sizes("QueryFree", d_k=d_k, width=width)
+        if features is not None and features is not True:
+            features = whole(features, "QueryFree", "features")
         self.by_unit, self.sized = features is True, d_k is not None
         self.activation, self.features = activation, None if features is True else features
         if d_k is None:
@@ -118,6 +125,7 @@ class LearnedQuery(QueryFree, name="learned_query", free=False, page="query_free
 
     def __init__(self, d_k: int, heads: int = 1):
         Score.__init__(self)
+        d_k, heads = whole(d_k, "LearnedQuery", "d_k"), whole(heads, "LearnedQuery", "heads")
         self.query = nn.Parameter(torch.empty(heads, d_k))
         nn.init.uniform_(self.query, -(d_k**-0.5), d_k**-0.5)
 
@@ -146,6 +154,10 @@ class LocationAware(Score, name="location_aware", free=False):
     def __init__(self, d_q: int, d_k: int | None = None, width: int | None = None, heads: int = 1, filters: int = 8,
                  kernel: int = 15):  # fmt: skip
         super().__init__()
+        who = "LocationAware"
+        given = {"d_q": d_q, "heads": heads, "filters": filters, "kernel": kernel}
+        d_q, heads, filters, kernel = (whole(x, who, name) for name, x in given.items())
+        d_k, width = sizes(who, d_k=d_k, width=width)
         if kernel % 2 == 0:
             raise ValueError(f"LocationAware(kernel={kernel}): expected an odd width, so that the filter is centred.")
         d_k, width = d_k or d_q, width or d_q

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..activations import activation, check_activation, derivative
+from ..arguments import SMALLEST, flag, number, shown, sizes, whole
 from ..cores import Grads
 from ..errors import check_heads
 from ..spec import Spec
@@ -77,9 +78,7 @@ class SoftCap(Modifier):
 
     def __init__(self, cap: float):
         super().__init__()
-        if cap <= 0:
-            raise ValueError(f"SoftCap(cap={cap}): expected a positive bound for the scores, for example 50.0.")
-        self.cap = float(cap)
+        self.cap = number(cap, "SoftCap", "cap", SMALLEST, hint=", a bound for the scores such as 50.0")
 
     def forward(self, s: Tensor, tile: Tile) -> Tensor:
         return self.cap * torch.tanh(s / self.cap)
@@ -102,9 +101,7 @@ class Clamp(Modifier):
 
     def __init__(self, bound: float):
         super().__init__()
-        if bound <= 0:
-            raise ValueError(f"Clamp(bound={bound}): expected a positive bound for the scores, for example 5.0.")
-        self.bound = float(bound)
+        self.bound = number(bound, "Clamp", "bound", SMALLEST, hint=", a bound for the scores such as 5.0")
 
     def forward(self, s: Tensor, tile: Tile) -> Tensor:
         return s.clamp(-self.bound, self.bound)
@@ -126,8 +123,9 @@ class Activation(Modifier):
 
     def __init__(self, name: str, bias: int | None = None, slope: float = 0.2):
         super().__init__()
-        check_activation(name)
-        self.name, self.slope = name, slope
+        check_activation(name, "name")
+        self.name, self.slope = name, number(slope, "Activation", "slope")
+        (bias,) = sizes("Activation", bias=bias)
         self.bias = nn.Parameter(torch.zeros(bias)) if bias is not None else None
 
     def check(self, heads: int) -> None:
@@ -143,7 +141,7 @@ class Activation(Modifier):
         return activation(self._shifted(s, tile).clone(), self.name, self.slope)
 
     def _shifted(self, s: Tensor, tile: Tile) -> Tensor:
-        return s if self.bias is None else s + spread(_by_head(self.bias, tile), s)
+        return s if self.bias is None else s + spread(_by_head(self.bias.to(s.dtype), tile), s)
 
     def vjp(self, s: Tensor, tile: Tile, out: Tensor, ds: Tensor, grads: Grads) -> Tensor:
         ds = ds * derivative(self._shifted(s, tile), out, self.name, self.slope)
@@ -185,9 +183,13 @@ class ALiBi(Modifier):
         check_align(align, "ALiBi")
         if (heads is None) == (slopes is None):
             raise ValueError("ALiBi needs heads= (the paper's slopes 2^(-8 h / heads)) or slopes= (one a head).")
+        (heads,) = sizes("ALiBi", heads=heads)
+        flag(learned, "ALiBi", "learned")
         if slopes is None:
             assert heads is not None
             slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)
+        elif not isinstance(slopes, Tensor) or not slopes.is_floating_point() or slopes.ndim != 1 or not len(slopes):
+            raise ValueError(f"ALiBi(slopes={shown(slopes)}): expected a floating-point tensor (heads,).")
         self.slopes: Tensor
         if learned:
             self.slopes = nn.Parameter(slopes)
@@ -226,6 +228,7 @@ class RelativeBias(Modifier):
     def __init__(self, heads: int, reach: int, align: str | None = None):
         super().__init__()
         check_align(align, "RelativeBias")
+        heads, reach = whole(heads, "RelativeBias", "heads"), whole(reach, "RelativeBias", "reach", 0)
         self.table: Tensor = nn.Parameter(torch.zeros(heads, 2 * reach + 1))
         self.reach, self.align = reach, align
 
@@ -272,6 +275,7 @@ class Sink(Modifier):
 
     def __init__(self, heads: int, start: float = 0.0):
         super().__init__()
+        heads, start = whole(heads, "Sink", "heads"), number(start, "Sink", "start")
         self.logits: Tensor = nn.Parameter(torch.full((heads,), start))
 
     def check(self, heads: int) -> None:

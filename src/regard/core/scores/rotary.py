@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from ..arguments import SMALLEST, number, whole
+
 
 class Rotary(nn.Module):
     """Positions as rotations: after it, a dot product depends on the distance of two positions alone.
@@ -17,9 +19,10 @@ class Rotary(nn.Module):
 
     def __init__(self, d: int, base: float = 10000.0):
         super().__init__()
+        d, base = whole(d, "Rotary", "d"), number(base, "Rotary", "base", SMALLEST)
         if d % 2:
             raise ValueError(f"Rotary(d={d}): expected an even width, since coordinates turn in pairs.")
-        self.d, self.base = d, float(base)
+        self.d, self.base = d, base
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """`start` is the position of the first row (the length of a cache)."""

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..arguments import SMALLEST, flag, number, sizes, whole
 from ..cores import Dot as DotCore
 from ..cores import Pair
 from ..errors import check_built, check_heads
@@ -74,7 +75,7 @@ class Cosine(Score, name="cosine", page="similarity"):
 
     def __init__(self, sharpness: float = 1.0, eps: float = 1e-8):
         super().__init__()
-        self.sharpness, self.eps = sharpness, eps
+        self.sharpness, self.eps = number(sharpness, "Cosine", "sharpness"), number(eps, "Cosine", "eps", SMALLEST)
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return self.sharpness * (_unit(q, self.eps) @ _unit(k, self.eps).transpose(-1, -2))
@@ -98,10 +99,12 @@ class Content(Score, name="content", page="similarity"):
 
     def __init__(self, d_q: int | None = None, heads: int = 1, sharpness: float = 1.0, eps: float = 1e-8):
         super().__init__()
-        if sharpness < 0 or (d_q is not None and sharpness == 0):
-            raise ValueError(f"Content(sharpness={sharpness}): expected 0 or more, and more than 0 with d_q, where it "
-                             "is the start of a learned sharpness.")  # fmt: skip
-        self.sharpness, self.eps = sharpness, eps
+        heads, (d_q,) = whole(heads, "Content", "heads"), sizes("Content", d_q=d_q)
+        sharpness = number(sharpness, "Content", "sharpness", 0)
+        if d_q is not None and sharpness < SMALLEST:
+            raise ValueError(f"Content(sharpness={sharpness}): expected more than 0 with d_q, where it is the start of "
+                             "a learned sharpness.")  # fmt: skip
+        self.sharpness, self.eps = sharpness, number(eps, "Content", "eps", SMALLEST)
         self.weight = None if d_q is None else nn.Parameter(torch.zeros(heads, d_q))
         self.bias = None if d_q is None else nn.Parameter(torch.full((heads,), _before_softplus(sharpness)))
 
@@ -141,9 +144,9 @@ class Gaussian(Score, name="gaussian", page="similarity"):
 
     def __init__(self, width: float = 1.0, learned: bool = False, heads: int = 1, features: bool = False):
         super().__init__()
-        if width <= 0:
-            raise ValueError(f"Gaussian(width={width}): expected a positive width.")
-        self.by_feature = features
+        width = number(width, "Gaussian", "width", SMALLEST**0.5)  # its square divides
+        heads, learned = whole(heads, "Gaussian", "heads"), flag(learned, "Gaussian", "learned")
+        self.by_feature = flag(features, "Gaussian", "features")
         self.fixed = width
         self.raw = nn.Parameter(torch.full((heads,), _before_softplus(width))) if learned else None
 
@@ -208,9 +211,8 @@ class Laplace(Score, name="laplace", page="similarity"):
 
     def __init__(self, width: float = 1.0, features: bool = False):
         super().__init__()
-        if width <= 0:
-            raise ValueError(f"Laplace(width={width}): expected a positive width.")
-        self.by_feature, self.width = features, width
+        self.by_feature = flag(features, "Laplace", "features")
+        self.width = number(width, "Laplace", "width", SMALLEST)
 
     @classmethod
     def built_for(cls, d_q: int, d_k: int, heads: int = 1) -> Self:
@@ -245,6 +247,7 @@ class Trilinear(Score, name="trilinear", page="general"):
 
     def __init__(self, d: int | None = None, heads: int = 1):
         super().__init__()
+        heads, (d,) = whole(heads, "Trilinear", "heads"), sizes("Trilinear", d=d)
         self.weights = None if d is None else nn.Parameter(torch.empty(3, heads, d))
         if self.weights is not None:
             nn.init.uniform_(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from ..arguments import MOST, is_whole, shown, whole
 from ..tiles import Tile
 from .structure import Structure
 
@@ -22,8 +23,8 @@ def shift_of(align: str | None, n: int, m: int, who: str) -> int:
 
 
 def check_align(align: str | None, who: str) -> None:
-    if align not in (None, "start", "end"):
-        raise ValueError(f'{who}(align={align!r}): expected "start", "end" or None.')
+    if not (align is None or (isinstance(align, str) and align in ("start", "end"))):
+        raise ValueError(f'{who}(align={shown(align)}): expected "start", "end" or None.')
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +73,16 @@ class Window(Structure):
 
     def __post_init__(self) -> None:
         check_align(self.align, "Window")
-        fractions = any(isinstance(x, float) for x in (self.left, self.right, self.dilation))
-        apart = min(self.left, self.right) < 0 and self.grid is not None
-        if fractions or self.left + self.right < 0 or apart or self.dilation < 1:
-            raise ValueError(f"Window(left={self.left}, right={self.right}, dilation={self.dilation}): left and right "
+        if self.grid is not None:
+            if not isinstance(self.grid, (tuple, list)) or len(self.grid) != 2:
+                raise ValueError(f"Window(grid={shown(self.grid)}): expected (height, width) in pixels, or None.")
+            for size in self.grid:
+                whole(size, "Window", "grid", 0)
+        counted = all(is_whole(x) and abs(x) <= MOST for x in (self.left, self.right, self.dilation))
+        apart = counted and min(self.left, self.right) < 0 and self.grid is not None
+        if not counted or self.left + self.right < 0 or apart or self.dilation < 1:
+            given = ", ".join(f"{name}={shown(getattr(self, name))}" for name in ("left", "right", "dilation"))
+            raise ValueError(f"Window({given}): left and right "
                              "count neighbours (whole numbers; one may be negative where the other is as large, but "
                              "not on a grid) and dilation is 1 or more.")  # fmt: skip
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..arguments import whole
 from ..errors import values_are_checked
 from ..tiles import Tile
 from .structure import Structure, kind_of
@@ -29,6 +30,7 @@ class Segments(Structure):
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
         if self.count is not None:
+            whole(self.count, "Segments", "count", 0)
             if self.key_ids is not None:
                 raise ValueError("Segments(ids, key_ids, count): give key_ids (cross-attention) or count (pooling).")
             if n != self.count:

@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from ...core.arguments import checked
 from ...core.scores import Activation, General, Score
 from ...core.structures import Structure
 from ..attend import ScoreLike, open_keys, score_for
@@ -13,6 +14,7 @@ class Affinity(nn.Module):
     score   "bilinear": tanh(k_1 W k_2), or any other; "trilinear" needs equal widths
     """
 
+    @checked
     def __init__(self, first_dim: int, second_dim: int, score: ScoreLike = "bilinear"):
         super().__init__()
         self.score: Score

@@ -4,9 +4,11 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike
 from ..composed import Composed
+from ..reads import reads
 
 
 class AlternatingCoAttention(nn.Module):
@@ -24,6 +26,7 @@ class AlternatingCoAttention(nn.Module):
     Where no query reaches the last step (its query matrix is 0) and tied, c_1 = c_0.
     """
 
+    @checked
     def __init__(
         self,
         first_dim: int,
@@ -41,6 +44,7 @@ class AlternatingCoAttention(nn.Module):
         self.second = Attend(first_dim, second_dim, score, align, dropout)
         self.first = Attend(second_dim, first_dim, score, align, dropout)
 
+    @reads(first="first_dim", second=("second_dim", "first_dim"))
     def forward(
         self, first: Tensor, second: Tensor, over_first: Structure | None = None, over_second: Structure | None = None
     ) -> Composed:

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.structures import Mask, Structure
 from ..attend import Attend, ScoreLike, open_keys
 from ..composed import Composed
+from ..reads import reads
 
 
 class HierarchicalAttention(nn.Module):
@@ -30,6 +32,7 @@ class HierarchicalAttention(nn.Module):
     Yang et al. 2016 (HAN). With a score of 0 it is the mean of the sentences' means, not the mean of all words.
     """
 
+    @checked
     def __init__(
         self,
         dim: "int | Sequence[int]",
@@ -53,6 +56,7 @@ class HierarchicalAttention(nn.Module):
         self.levels = nn.ModuleList(Attend(None, width, score, align, dropout) for width in dims)
         self.between = nn.ModuleList(nn.Identity() if part is None else part for part in found)
 
+    @reads(features=None)
     def forward(self, features: Tensor, over: Structure | None = None) -> Composed:
         if features.ndim < len(self.levels) + 1:
             raise ValueError(f"features has shape {tuple(features.shape)}, expected a length for each of the "

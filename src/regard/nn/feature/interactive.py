@@ -4,9 +4,11 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, mean
 from ..composed import Composed
+from ..reads import reads
 
 
 class InteractiveCoAttention(nn.Module):
@@ -22,6 +24,7 @@ class InteractiveCoAttention(nn.Module):
     together with the two scores exchanges the halves of the output.
     """
 
+    @checked
     def __init__(
         self,
         first_dim: int,
@@ -36,6 +39,7 @@ class InteractiveCoAttention(nn.Module):
         self.first = Attend(second_dim, first_dim, score, align, dropout)
         self.second = Attend(first_dim, second_dim, score, align, dropout)
 
+    @reads(first="first_dim", second=("second_dim", "first_dim"))
     def forward(
         self, first: Tensor, second: Tensor, over_first: Structure | None = None, over_second: Structure | None = None
     ) -> Composed:

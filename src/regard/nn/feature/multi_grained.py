@@ -4,10 +4,12 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked, shown
 from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, best, mean
 from ..composed import Composed
+from ..reads import reads
 from .affinity import Affinity
 from .interactive import InteractiveCoAttention
 from .parallel import ParallelCoAttention
@@ -30,6 +32,7 @@ class MultiGrainedCoAttention(nn.Module):
     Fan et al. 2018 (MGAN). Each quarter of the output is that of the mechanism alone with the same parameters.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -44,14 +47,19 @@ class MultiGrainedCoAttention(nn.Module):
         if form not in ("survey", "mgan"):
             raise ValueError(f'MultiGrainedCoAttention(form={form!r}): expected "survey" or "mgan".')
         self.form = form
-        coarse = coarse or ("activated_general" if form == "survey" else "general")
-        self.coarse = InteractiveCoAttention(dim, dim, score=coarse, align=align, dropout=dropout)
+        if coarse is None:
+            coarse = "activated_general" if form == "survey" else "general"
+        try:
+            self.coarse = InteractiveCoAttention(dim, dim, score=coarse, align=align, dropout=dropout)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"coarse={shown(coarse)}: {error}") from None
         self.fine = (
             ParallelCoAttention(dim, dim, score=score, align=align, reading="max", dropout=dropout)
             if form == "survey"
             else _Asymmetric(dim, score, align, dropout)
         )
 
+    @reads(first="dim", second="dim")
     def forward(
         self, first: Tensor, second: Tensor, over_first: Structure | None = None, over_second: Structure | None = None
     ) -> Composed:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.scores import QueryFree
 from ...core.structures import Mask
@@ -29,6 +30,7 @@ class MultiRepresentationalAttention(nn.Module):
     are equal, so is the output, whatever the weights.
     """
 
+    @checked
     def __init__(
         self,
         dims: Sequence[int],

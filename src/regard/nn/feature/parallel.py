@@ -4,9 +4,11 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, best
 from ..composed import Composed
+from ..reads import reads
 from .affinity import Affinity
 
 
@@ -30,6 +32,7 @@ class ParallelCoAttention(nn.Module):
     bilinear affinity of 0 the inputs are weighed by themselves, query-free.
     """
 
+    @checked
     def __init__(
         self,
         first_dim: int,
@@ -60,6 +63,7 @@ class ParallelCoAttention(nn.Module):
             self.lin_first, self.lin_second = (nn.Linear(d, width, bias=False) for d in (first_dim, second_dim))
             self.out_first, self.out_second = nn.Linear(width, 1, bias=False), nn.Linear(width, 1, bias=False)
 
+    @reads(first="first_dim", second=("second_dim", "first_dim"))
     def forward(
         self, first: Tensor, second: Tensor, over_first: Structure | None = None, over_second: Structure | None = None
     ) -> Composed:
@@ -93,6 +97,7 @@ class AttentionFlow(nn.Module):
     Seo et al. 2017 (BiDAF). Under softmax the part of a trilinear affinity that reads f_1 alone moves no u_i.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -106,6 +111,7 @@ class AttentionFlow(nn.Module):
         self.first = Attend(None, dim, None, align, dropout)
         self.second = Attend(None, dim, None, align, dropout)
 
+    @reads(first="dim", second="dim")
     def forward(
         self, first: Tensor, second: Tensor, over_first: Structure | None = None, over_second: Structure | None = None
     ) -> Composed:

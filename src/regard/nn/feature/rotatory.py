@@ -4,10 +4,12 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, mean
 from ..composed import Composed
+from ..reads import reads
 
 
 class RotatoryAttention(nn.Module):
@@ -29,6 +31,7 @@ class RotatoryAttention(nn.Module):
     target becomes its mean (activated general score). Exchanging left and right with their parameters exchanges halves.
     """
 
+    @checked
     def __init__(
         self,
         target_dim: int,
@@ -58,6 +61,7 @@ class RotatoryAttention(nn.Module):
         ]  # fmt: skip
         self.turns = nn.ModuleList(turns)
 
+    @reads(target="target_dim", left=("left_dim", "target_dim"), right=("right_dim", "target_dim"))
     def forward(
         self,
         target: Tensor,

@@ -4,9 +4,11 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike
 from ..composed import Composed
+from ..reads import reads
 
 
 class AttentionViaAttention(nn.Module):
@@ -21,6 +23,7 @@ class AttentionViaAttention(nn.Module):
     characters are read by plain attention and no gradient goes from them to the words.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -35,6 +38,7 @@ class AttentionViaAttention(nn.Module):
         self.words = Attend(dim, word_dim, score, align, dropout)
         self.chars = Attend(dim + word_dim, char_dim, score, align, dropout)
 
+    @reads(query="dim", words="word_dim", chars="char_dim")
     def forward(
         self,
         query: Tensor,

@@ -22,18 +22,22 @@ TYPES = Names("edge_type", "edge", "Build the layer with num_relations= as many 
 @dataclass(frozen=True, eq=False)
 class Graph:
     """index (2, E): sources, then targets. values: what a sparse adjacency holds at its edges. given: the caller's.
-    held: whether no id is outside, so that features may be read by them.
+
+    size (targets, sources), where an adjacency says it. held: whether no id is outside, so that features may be read
+    by them.
     """
 
     index: Tensor
     values: Tensor | None
     given: Any
     flow: str = "source_to_target"
+    size: tuple[int, int] | None = None
     held: bool = False
 
     def within(self, sources: int, targets: int) -> "Graph":
         """The same graph, whose ids are 0 to sources - 1 and 0 to targets - 1: an error where they are not."""
-        return Graph(ids_within(self.index, (sources, targets), ENDS), self.values, self.given, self.flow, True)
+        index = ids_within(self.index, (sources, targets), ENDS)
+        return Graph(index, self.values, self.given, self.flow, self.size, held=True)
 
     @property
     def attr(self) -> Tensor | None:
@@ -49,30 +53,42 @@ class Graph:
         return index.flip(0) if self.flow == "target_to_source" and not self.sparse else index
 
 
-def read_graph(adjacency: Any, flow: str = "source_to_target") -> Graph:
+def read_graph(adjacency: Any, flow: str = "source_to_target", size: "tuple[int | None, int] | None" = None) -> Graph:
     """edge_index (2, E) is read as it is. In an adjacency, row i and column j mean that i attends j, as in adj.t().
 
-    A dense adjacency is a square matrix (or (targets, sources)); integers with two rows are always an edge_index.
+    A dense adjacency is a matrix (targets, sources) of numbers or truths; integers with two rows are always an
+    edge_index, and floating-point ones with two rows are an adjacency only where `size` = (targets, sources) says so.
     """
     if isinstance(adjacency, Graph):
         return adjacency
     if not isinstance(adjacency, Tensor):
         if not hasattr(adjacency, "coo"):
-            raise TypeError(f"edge_index is a {type(adjacency).__name__}, expected a tensor (2, E) of sources and "
-                            "targets, a torch.sparse adjacency such as adj.t(), or a dense adjacency.")  # fmt: skip
+            given = "missing" if adjacency is None else f"a {type(adjacency).__name__}"
+            raise TypeError(f"edge_index is {given}, expected a tensor (2, E) of sources and targets, a torch.sparse "
+                            "adjacency such as adj.t(), or a dense adjacency: conv(x, edge_index).")  # fmt: skip
         target, source, value = adjacency.coo()
-        return Graph(torch.stack([source, target]), value, adjacency)
+        return Graph(torch.stack([source, target]), value, adjacency, size=tuple(adjacency.sparse_sizes()))
     if adjacency.layout != torch.strided:
         index, values = remembered((adjacency,), "edges of a sparse adjacency", lambda: _sparse(adjacency))
-        return Graph(index, values, adjacency)
+        return Graph(index, values, adjacency, size=(adjacency.shape[0], adjacency.shape[1]))
     if adjacency.ndim == 2 and adjacency.shape[0] == 2 and _whole(adjacency):
         if flow == "source_to_target":
             return Graph(adjacency, None, adjacency)
         return Graph(remembered((adjacency,), "turned", lambda: adjacency.flip(0)), None, adjacency, flow)
+    twos = adjacency.is_floating_point() and adjacency.ndim == 2 and adjacency.shape[0] == 2
+    if twos and size != tuple(adjacency.shape):
+        raise ValueError(f"edge_index is {adjacency.dtype} {tuple(adjacency.shape)}, expected integers (2, E): ids of "
+                         "nodes are whole numbers, edge_index.long(). (As an adjacency it would have two rows, for two "
+                         f"targets{_beside(size)}.)")  # fmt: skip
     if adjacency.ndim == 2 and (not _whole(adjacency) or adjacency.shape[0] == adjacency.shape[1]):
-        return Graph(remembered((adjacency,), "edges of a dense adjacency", lambda: _dense(adjacency)), None, adjacency)
+        index = remembered((adjacency,), "edges of a dense adjacency", lambda: _dense(adjacency))
+        return Graph(index, None, adjacency, size=(adjacency.shape[0], adjacency.shape[1]))
     raise ValueError(f"edge_index is {adjacency.dtype} {tuple(adjacency.shape)}, expected integers (2, E), sources "
                      "first, or an adjacency (targets, sources). Pairs (E, 2) become edge_index.T.")  # fmt: skip
+
+
+def _beside(size: "tuple[int | None, int] | None") -> str:
+    return "" if size is None else f"; x has {'any number of' if size[0] is None else size[0]} targets"
 
 
 def _whole(x: Tensor) -> bool:

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...core.arguments import checked
+from ..reads import reads
 from .layer import GraphLayer
 
 
@@ -23,6 +25,7 @@ class AGNNConv(GraphLayer):
     depend on the lengths of the features.
     """
 
+    @checked
     def __init__(self, requires_grad: bool = True, add_self_loops: bool = True, **options: Any):
         super().__init__(**options)
         self.requires_grad, self.add_self_loops = requires_grad, add_self_loops
@@ -35,10 +38,11 @@ class AGNNConv(GraphLayer):
     def reset_parameters(self) -> None:
         nn.init.ones_(self.beta)
 
-    def forward(self, x: Tensor, edge_index: Any, return_map: bool = False) -> Any:
+    @reads()
+    def forward(self, x: Tensor, edge_index: Any = None, return_map: bool = False) -> Any:
         graph = self.read(edge_index, x)
         k = F.normalize(x, dim=-1).unsqueeze(-3)  # (..., 1, N, F)
-        ran = self.over_edges(k * self.beta, k, x.unsqueeze(-3), "dot", graph, self.add_self_loops)
+        ran = self.over_edges(k * self.beta.to(k.dtype), k, x.unsqueeze(-3), "dot", graph, self.add_self_loops)
         return self.answer(ran.out.squeeze(-3), ran, graph, self.add_self_loops, None, return_map)
 
     def __repr__(self) -> str:

@@ -3,9 +3,13 @@
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn import Module
 
+from ...core.arguments import checked, is_whole, shown
 from ...core.attend import attend
 from ...core.scores import Additive
+from ..reads import reads
+from .given import check_nodes
 from .pooling import graphs_of, membership
 
 
@@ -25,8 +29,13 @@ class AttentionalAggregation(nn.Module):
     one graph gives the same result as once.
     """
 
+    @checked
     def __init__(self, gate_nn: nn.Module, nn: "nn.Module | None" = None):
         super().__init__()
+        for name, part in (("gate_nn", gate_nn), ("nn", nn)):
+            if not isinstance(part, Module) and (part is not None or name == "gate_nn"):
+                raise TypeError(f"AttentionalAggregation({name}={shown(part)}): expected a module, for example "
+                                "torch.nn.Linear(F, 1).")  # fmt: skip
         self.gate_nn: Any = None if _is_mlp(gate_nn) else gate_nn
         self.gate_mlp: Any = gate_nn if _is_mlp(gate_nn) else None
         self.nn: Any = None if _is_mlp(nn) else nn
@@ -37,6 +46,7 @@ class AttentionalAggregation(nn.Module):
             for module in [] if part is None else [m for m in part.modules() if hasattr(m, "reset_parameters")]:
                 module.reset_parameters()
 
+    @reads()
     def forward(
         self,
         x: Tensor,
@@ -46,14 +56,15 @@ class AttentionalAggregation(nn.Module):
         dim: int = -2,
         return_map: bool = False,
     ) -> Any:
-        if dim not in (-2, x.ndim - 2):
-            raise ValueError(f"dim={dim}: expected -2, the last axis but one of x, where nodes stand.")
+        check_nodes(self, x, -1)
+        if not is_whole(dim) or dim not in (-2, x.ndim - 2):
+            raise ValueError(f"dim={shown(dim)}: expected -2, the last axis but one of x, where nodes stand.")
         gate = self.gate_nn(x) if self.gate_mlp is None else self.gate_mlp(x, batch=index, batch_size=dim_size)
         if self.mlp is not None:
             x = self.mlp(x, batch=index, batch_size=dim_size)
         elif self.nn is not None:
             x = self.nn(x)
-        batch, graphs = graphs_of(x.shape[-2], index, ptr, dim_size, x.device)
+        batch, graphs = graphs_of(x.shape[-2], index, ptr, dim_size, x.device, ("index", "dim_size"))
         k, v = gate.unsqueeze(-3), x.unsqueeze(-3)
         shape = (*k.shape[:-2], graphs, k.shape[-1])
         if gate.shape[-1] == 1:

@@ -6,9 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...core.arguments import checked
 from ...core.scores import GATv2
-from .adjacency import pair_of
-from .layer import GraphLayer, edge_features
+from ..reads import reads
+from .given import edge_features
+from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 
 
@@ -27,6 +29,7 @@ class EdgeGATConv(GraphLayer):
     Kaminski et al. 2022. A_e = 0 makes it GATv2 with values of its own. A node without edges gets 0.
     """
 
+    @checked
     def __init__(
         self,
         in_channels: "int | tuple[int, int]",
@@ -56,13 +59,13 @@ class EdgeGATConv(GraphLayer):
     def reset_parameters(self) -> None:
         self.begin((self.lin_src, self.lin_dst, self.lin_edge, self.lin_value), (self.att,))
 
-    def forward(self, x: Any, edge_index: Any, edge_attr: Tensor | None = None, return_map: bool = False) -> Any:
+    @reads()
+    def forward(self, x: Any, edge_index: Any = None, edge_attr: Tensor | None = None, return_map: bool = False) -> Any:
         graph = self.read(edge_index, x)
         attr = edge_features(self, edge_attr, graph, self.edge_dim)
         if attr is None:
             raise ValueError(f"EdgeGATConv(edge_dim={self.edge_dim}) needs edge_attr (E, {self.edge_dim}).")
-        source, target = pair_of(x)
-        assert target is not None
+        source, target = self.both_ends(x)
         asked = self.lin_dst(target)
         q = heads_first(asked if self.bias is None else asked + self.bias, self.heads)
         k, key = heads_first(self.lin_src(source), self.heads), heads_first(self.lin_edge(attr), self.heads)

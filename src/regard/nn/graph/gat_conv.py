@@ -5,12 +5,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...core.arguments import checked, shown, whole
 from ...core.scores import GAT
-from .adjacency import pair_of
+from ..reads import reads
+from .adjacency import Graph, pair_of
 from .features import dropped
-from .layer import GraphLayer, edge_features
-from .linear import heads_first, heads_last, linear
-from .loops import with_loops
+from .given import edge_features
+from .layer import GraphLayer
+from .linear import LazyLinear, heads_first, heads_last, linear
+from .loops import check_fill, with_loops
 from .reading import read_heads
 
 
@@ -33,6 +36,7 @@ class GATConv(GraphLayer):
     the sources alike (without edge features).
     """
 
+    @checked
     def __init__(
         self,
         in_channels: "int | tuple[int, int]",
@@ -50,6 +54,7 @@ class GATConv(GraphLayer):
         **options: Any,
     ):
         super().__init__(dropout, **options)
+        check_fill("GATConv", fill_value)
         self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
         self.negative_slope, self.add_self_loops, self.edge_dim = negative_slope, add_self_loops, edge_dim
         self.fill_value, self.residual, self.value_dropout = fill_value, residual, value_dropout
@@ -73,10 +78,11 @@ class GATConv(GraphLayer):
         self.begin((self.lin, self.lin_src, self.lin_dst, self.lin_edge, self.res),
                    (self.att_src, self.att_dst, self.att_edge))  # fmt: skip
 
+    @reads()
     def forward(
         self,
         x: "Tensor | tuple[Tensor, Tensor | None]",
-        edge_index: Any,
+        edge_index: Any = None,
         edge_attr: Tensor | None = None,
         size: "tuple[int, int] | None" = None,
         return_attention_weights: bool | None = None,
@@ -89,7 +95,7 @@ class GATConv(GraphLayer):
             values, (k, q) = read_heads(values, self.att_src[0], self.att_dst[0])  # (..., N, H)
         else:
             values, (k,) = read_heads(values, self.att_src[0])
-            n = k.shape[-2] if size is None else size[1]
+            n = self._targets(graph, size, k.shape[-2])
             q = k.new_zeros((*k.shape[:-2], n, self.heads))
             if queries is not None:
                 _, (q,) = read_heads(queries, self.att_dst[0])
@@ -107,6 +113,14 @@ class GATConv(GraphLayer):
             out = out + self.bias
         return self.answer(out, ran, graph, self.add_self_loops, return_attention_weights, return_map)
 
+    def _targets(self, graph: Graph, size: "tuple[int, int] | None", sources: int) -> int:
+        """How many targets there are, where they have no features: by size= (sources, targets), or by the adjacency."""
+        if size is not None:
+            if not isinstance(size, (tuple, list)) or len(size) != 2 or size[0] not in (None, sources):
+                raise ValueError(f"GATConv: size={shown(size)}, expected (sources, targets) with {sources} sources.")
+            return whole(size[1], "GATConv", "size", 0)
+        return sources if graph.size is None else graph.size[0]
+
     def _projected(self, source: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """W x of both ends, (..., N, H C)."""
         first, second = (self.lin, self.lin) if self.lin is not None else (self.lin_src, self.lin_dst)
@@ -120,6 +134,8 @@ class GATConv(GraphLayer):
         """a_e . W_e e for each edge, (H, rows, 1); a_e and W_e are multiplied first, so nothing is E x H C."""
         if attr is None or self.lin_edge is None or self.att_edge is None:
             return None
+        if isinstance(self.lin_edge, LazyLinear):
+            self.lin_edge(attr[:1])  # it takes its width from here
         if self.add_self_loops:
             attr = with_loops(attr, index, q.shape[-2], k.shape[-2], self.fill_value)
         matrix = self.lin_edge.weight.view(self.heads, self.out_channels, -1)

@@ -6,8 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Sigmoid
+from ...core.arguments import checked
 from ...core.attend import attend
 from ...core.scores import Additive
+from ..reads import reads
+from .given import check_nodes
 from .pooling import graphs_of, membership
 
 
@@ -24,6 +27,7 @@ class GatedReadout(nn.Module):
     gives the same).
     """
 
+    @checked(in_channels=1, x_channels=0)
     def __init__(self, in_channels: int, out_channels: int, x_channels: int = 0):
         super().__init__()
         self.gate = nn.Linear(in_channels + x_channels, out_channels)
@@ -33,10 +37,15 @@ class GatedReadout(nn.Module):
         self.gate.reset_parameters()
         self.value.reset_parameters()
 
+    @reads()
     def forward(
         self, h: Tensor, x: Tensor | None = None, batch: Tensor | None = None, graphs: int | None = None,
         return_map: bool = False,
     ) -> Any:  # fmt: skip
+        width = self.gate.in_features
+        check_nodes(self, h, width if x is None else -1, "h", "in_channels=..., x_channels")
+        if x is not None:
+            check_nodes(self, x, width - h.shape[-1], "x", "in_channels=..., x_channels")
         seen = h if x is None else torch.cat([h, x], -1)
         k, v = self.gate(seen)[None], self.value(seen).tanh()[None]  # (1, N, C)
         batch, graphs = graphs_of(h.shape[0], batch, None, graphs, h.device)

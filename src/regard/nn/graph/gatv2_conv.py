@@ -5,10 +5,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...core.arguments import checked
 from ...core.scores import GATv2
-from .layer import GraphLayer, edge_features
+from ..reads import reads
+from .given import edge_features
+from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
-from .loops import with_loops
+from .loops import check_fill, with_loops
 
 
 class GATv2Conv(GraphLayer):
@@ -25,6 +28,7 @@ class GATv2Conv(GraphLayer):
     which each target needs another source (DictionaryLookup), where GATConv cannot.
     """
 
+    @checked
     def __init__(
         self,
         in_channels: "int | tuple[int, int]",
@@ -42,6 +46,7 @@ class GATv2Conv(GraphLayer):
         **options: Any,
     ):
         super().__init__(dropout, **options)
+        check_fill("GATv2Conv", fill_value)
         self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
         self.negative_slope, self.add_self_loops, self.edge_dim = negative_slope, add_self_loops, edge_dim
         self.fill_value, self.residual, self.share_weights = fill_value, residual, share_weights
@@ -58,10 +63,11 @@ class GATv2Conv(GraphLayer):
     def reset_parameters(self) -> None:
         self.begin((self.lin_l, self.lin_r, self.lin_edge, self.res), (self.att,))
 
+    @reads()
     def forward(
         self,
         x: "Tensor | tuple[Tensor, Tensor]",
-        edge_index: Any,
+        edge_index: Any = None,
         edge_attr: Tensor | None = None,
         return_attention_weights: bool | None = None,
         return_map: bool = False,

@@ -1,9 +1,14 @@
 """GlobalNode: one more node in each graph, joined to all others both ways."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
+from ...core.arguments import checked
+from ..reads import reads
 from .adjacency import Graph
+from .given import check_ids_of_edges, check_nodes
 from .pooling import graphs_of
 
 
@@ -23,13 +28,17 @@ class GlobalNode(nn.Module):
     Gilmer et al. 2017; "global attention" by a virtual node. Any graph layer runs on what comes out.
     """
 
+    @checked
     def __init__(self, channels: int):
         super().__init__()
         self.start = nn.Parameter(torch.zeros(channels))
 
+    @reads()
     def forward(
-        self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, graphs: int | None = None
+        self, x: Tensor, edge_index: Any = None, batch: Tensor | None = None, graphs: int | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        check_nodes(self, x, self.start.shape[0], by="channels")
+        check_ids_of_edges(self, edge_index)
         nodes, count = x.shape[0], edge_index.shape[1]
         # an id outside would name a global node
         edge_index = Graph(edge_index, None, edge_index).within(nodes, nodes).index

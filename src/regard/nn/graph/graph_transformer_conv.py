@@ -4,8 +4,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ...core.arguments import SMALLEST, checked, number
 from ...core.scores import Clamp, ScaledDot
-from .layer import GraphLayer, edge_features
+from ..reads import reads
+from .given import edge_features
+from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 
 
@@ -24,6 +27,7 @@ class GraphTransformerConv(GraphLayer):
     Dwivedi & Bresson 2021. Where E e = 1 the edges change nothing; within the clamp the weights are plain softmax.
     """
 
+    @checked
     def __init__(
         self,
         channels: int,
@@ -42,7 +46,7 @@ class GraphTransformerConv(GraphLayer):
         if norm not in ("layer", "batch", None):
             raise ValueError(f'GraphTransformerConv(norm={norm!r}): expected "layer", "batch" or None.')
         self.channels, self.heads, self.edge_dim = channels, heads, edge_dim
-        self.residual, self.clamp = residual, clamp
+        self.residual, self.clamp = residual, number(clamp, "GraphTransformerConv", "clamp", SMALLEST)
         self.lin_query, self.lin_key, self.lin_value = (linear(channels, channels, bias) for _ in range(3))
         self.lin_edge = None if edge_dim is None else linear(edge_dim, channels, bias)
         self.node = Block(channels, dropout, norm, residual)
@@ -53,7 +57,10 @@ class GraphTransformerConv(GraphLayer):
             if module is not self and hasattr(module, "reset_parameters"):
                 module.reset_parameters()  # type: ignore[operator]
 
-    def forward(self, x: Tensor, edge_index: Any, edge_attr: Tensor | None = None, return_map: bool = False) -> Any:
+    @reads()
+    def forward(
+        self, x: Tensor, edge_index: Any = None, edge_attr: Tensor | None = None, return_map: bool = False
+    ) -> Any:
         graph = self.read(edge_index, x)
         attr = edge_features(self, edge_attr, graph, self.edge_dim)
         if self.lin_edge is not None and attr is None:

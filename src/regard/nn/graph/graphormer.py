@@ -5,10 +5,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...core.arguments import checked, shown
 from ...core.attend import attend
 from ...core.scores import PairBias, ScaledDot
 from ...core.structures import Structure
+from ..reads import is_ids, reads
 from .adjacency import Graph
+from .given import check_nodes
 from .linear import heads_first, heads_last
 
 
@@ -27,6 +30,7 @@ class GraphormerAttention(nn.Module):
     Ying et al. 2021. With zero biases it is a transformer layer. One layer sees the whole graph.
     """
 
+    @checked
     def __init__(
         self, dim: int, heads: int, limit: int = 20, virtual_node: bool = False, dropout: float = 0.0, bias: bool = True
     ):
@@ -39,10 +43,17 @@ class GraphormerAttention(nn.Module):
         self.by_distance = nn.Parameter(torch.zeros(heads, limit + 2))
         self.virtual = nn.Parameter(torch.zeros(heads, 1)) if virtual_node else None
 
+    @reads()
     def forward(
         self, x: Tensor, distance: Tensor, more: Tensor | None = None, over: Structure | None = None,
         return_map: bool = False,
     ) -> Any:  # fmt: skip
+        check_nodes(self, x, self.dim, by="dim")
+        self._check_distance(x, distance)
+        nodes = {(x.shape[-2],) * 2, tuple(distance.shape[-2:])}
+        if more is not None and (not more.is_floating_point() or tuple(more.shape[-2:]) not in nodes):
+            raise ValueError(f"GraphormerAttention: more is {shown(more)}, expected biases (..., {self.heads}, N, "
+                             "N), a number for each pair of nodes.")  # fmt: skip
         q, k, v = (heads_first(part(x), self.heads) for part in (self.lin_query, self.lin_key, self.lin_value))
         distance = distance.clamp(0, self.limit + 1)
         bias = self.by_distance[:, distance].movedim(0, -3)  # (..., H, N, N)
@@ -57,6 +68,14 @@ class GraphormerAttention(nn.Module):
         out = self.lin_out(heads_last(ran.out))
         return (out, ran.map) if return_map else out
 
+    def _check_distance(self, x: Tensor, distance: Any) -> None:
+        nodes = x.shape[-2] - (self.virtual is not None)
+        told = isinstance(distance, Tensor) and is_ids(distance) and distance.ndim >= 2
+        if not told or tuple(distance.shape[-2:]) != (nodes, nodes):
+            raise ValueError(f"GraphormerAttention: distance is {shown(distance)}, expected integers (..., {nodes}, "
+                             f"{nodes}) for the {nodes} nodes of x (virtual_node={self.virtual is not None}): "
+                             "shortest_paths(edge_index, nodes)[0].")  # fmt: skip
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.dim}, heads={self.heads}, limit={self.limit})"
 
@@ -64,6 +83,7 @@ class GraphormerAttention(nn.Module):
 class DegreeEncoding(nn.Module):
     """z_in[in-degree] + z_out[out-degree] for each node, (N, dim), to be added to its features. Degrees are clipped."""
 
+    @checked
     def __init__(self, dim: int, most: int = 64):
         super().__init__()
         self.inward, self.outward = nn.Embedding(most + 1, dim), nn.Embedding(most + 1, dim)
@@ -81,6 +101,7 @@ class PathEncoding(nn.Module):
     edge_attr (E, D), path (N, N, limit) edge ids with -1 where a way has ended, as `shortest_paths` gives them.
     """
 
+    @checked
     def __init__(self, edge_dim: int, heads: int, limit: int):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(limit, heads, edge_dim))

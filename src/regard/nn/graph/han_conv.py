@@ -6,12 +6,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...core.arguments import checked
 from ...core.attend import attend
 from ...core.maps import AttentionMap
 from ...core.scores import GAT
+from ..reads import reads
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
-from .types import EdgeType, parameter_name, widths_of
+from .types import EdgeType, check_types, parameter_name, widths_of
 
 
 class HANConv(GraphLayer):
@@ -30,6 +32,7 @@ class HANConv(GraphLayer):
     whole graph, so a mini-batch changes it; with one path it is 1.
     """
 
+    @checked
     def __init__(
         self,
         in_channels: "int | dict[str, int]",
@@ -43,7 +46,8 @@ class HANConv(GraphLayer):
         super().__init__(dropout, **options)
         if out_channels % heads:
             raise ValueError(f"HANConv(out_channels={out_channels}, heads={heads}): expected a multiple of heads.")
-        self.in_channels, self.out_channels, self.heads = widths_of(in_channels, metadata), out_channels, heads
+        self.in_channels = widths_of("HANConv", in_channels, metadata)
+        self.out_channels, self.heads = out_channels, heads
         self.negative_slope, self.metadata = negative_slope, metadata
         self.k_lin = nn.Linear(out_channels, out_channels)
         self.q = nn.Parameter(torch.empty(1, out_channels))
@@ -60,13 +64,16 @@ class HANConv(GraphLayer):
         self.begin(self.proj.values(), (*self.lin_src.values(), *self.lin_dst.values(), self.q))
         self.k_lin.reset_parameters()
 
+    @reads()
     def forward(
         self,
         x_dict: dict[str, Tensor],
-        edge_index_dict: "dict[EdgeType, Any]",
+        edge_index_dict: "dict[EdgeType, Any] | None" = None,
         return_semantic_attention_weights: bool = False,
         return_map: bool = False,
     ) -> Any:
+        check_types(self, x_dict, edge_index_dict, self.metadata[1])
+        assert edge_index_dict is not None
         h = {kind: heads_first(self.proj[kind](x), self.heads) for kind, x in x_dict.items()}
         paths: dict[str, list[Tensor]] = {kind: [] for kind in x_dict}
         maps: dict[EdgeType, AttentionMap] = {}

@@ -6,10 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...core.arguments import checked
+from ..reads import reads
 from .adjacency import Graph
 from .layer import GraphLayer
 from .linear import heads_first, heads_last
-from .types import EdgeType, TypedLinear, TypedMap, end_to_end, offsets, parameter_name, widths_of
+from .types import EdgeType, TypedLinear, TypedMap, check_types, end_to_end, offsets, parameter_name, widths_of
 
 
 class Relations(nn.Module):
@@ -40,14 +42,17 @@ class HGTConv(GraphLayer):
     all types of edges together; they are found by one launch, with a projection for each (node, edge type).
     """
 
+    @checked
     def __init__(
         self, in_channels: "int | dict[str, int]", out_channels: int, metadata: Any, heads: int = 1, **options: Any
     ):
         super().__init__(**options)
         if out_channels % heads:
             raise ValueError(f"HGTConv(out_channels={out_channels}, heads={heads}): expected a multiple of heads.")
-        self.in_channels, self.out_channels, self.heads = widths_of(in_channels, metadata), out_channels, heads
+        self.in_channels = widths_of("HGTConv", in_channels, metadata)
+        self.out_channels, self.heads = out_channels, heads
         self.node_types, self.edge_types = list(metadata[0]), [tuple(kind) for kind in metadata[1]]
+        self.edge_types_map = {kind: place for place, kind in enumerate(self.edge_types)}
         self.dst_node_types = {kind[-1] for kind in self.edge_types}
         self.kqv_lin = TypedLinear(self.in_channels, 3 * out_channels)
         self.out_lin = TypedLinear(dict.fromkeys(self.node_types, out_channels), out_channels)
@@ -64,9 +69,12 @@ class HGTConv(GraphLayer):
         for prior in (*self.skip.values(), *self.p_rel.values()):
             nn.init.ones_(prior)
 
+    @reads()
     def forward(
-        self, x_dict: dict[str, Tensor], edge_index_dict: "dict[EdgeType, Any]", return_map: bool = False
+        self, x_dict: dict[str, Tensor], edge_index_dict: "dict[EdgeType, Any] | None" = None, return_map: bool = False
     ) -> Any:
+        check_types(self, x_dict, edge_index_dict, self.edge_types)
+        assert edge_index_dict is not None
         made = {kind: part.chunk(3, -1) for kind, part in self.kqv_lin(x_dict).items()}
         queries = {kind: q for kind, (_, q, _) in made.items()}
         starts = offsets(queries)
@@ -95,7 +103,7 @@ class HGTConv(GraphLayer):
     def _matrix(self, relations: Relations, kind: EdgeType) -> Tensor:
         """(H, d, d) of one edge type."""
         return relations.weight.view(self.heads, len(self.edge_types), *relations.weight.shape[1:])[
-            :, self.edge_types.index(tuple(kind))
+            :, self.edge_types_map[tuple(kind)]
         ]
 
     def _by_type(self, out: Tensor, x_dict: dict[str, Tensor], starts: dict[str, int]) -> dict[str, Tensor]:

@@ -1,13 +1,13 @@
 """What graph layers share: they attend over edges, and their weights go back to the caller's edges."""
 
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment
+from ...core.alignments import Alignment, alignment_of
+from ...core.arguments import checked
 from ...core.attend import Attended, attend
 from ...core.edge_maps import edge_weights
 from ...core.edges import Edges
@@ -15,6 +15,7 @@ from ...core.lazy_maps import LazyMap
 from ...core.maps import AttentionMap
 from ...core.scores import Score
 from .adjacency import Graph, pair_of, read_graph, sparse_like
+from .given import check_graph, check_nodes
 from .linear import glorot_
 
 
@@ -27,11 +28,13 @@ class GraphLayer(nn.Module):
     Of torch_geometric's further options, flow="target_to_source" turns the edges around; aggr is the sum.
     """
 
+    @checked
     def __init__(
         self, dropout: float = 0.0, align: "str | Alignment" = "softmax", backend: str = "auto", **options: Any
     ):  # fmt: skip
         super().__init__()
         self.dropout, self.align, self.backend = dropout, align, backend
+        alignment_of(align)
         self.flow = options.pop("flow", "source_to_target")
         if self.flow not in ("source_to_target", "target_to_source"):
             raise ValueError(
@@ -67,9 +70,20 @@ class GraphLayer(nn.Module):
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"
 
     def read(self, adjacency: Any, x: Any) -> Graph:
-        """The graph, whose ids are rows of x: one tensor, or sources and targets. Where targets have no features, the
-        layer says how many there are by `within`."""
-        graph, (source, target) = read_graph(adjacency, self.flow), pair_of(x)
+        """The graph, checked beside the node features x (one tensor, or sources and targets) that come with it.
+
+        Its ids are rows of them. Where targets have no features, the layer says how many there are by `within`."""
+        if adjacency is None and not isinstance(x, (Tensor, tuple, list)):
+            raise TypeError(f"{type(self).__name__}: x is a {type(x).__name__} and edge_index is missing: "
+                            "conv(data.x, data.edge_index).")  # fmt: skip
+        by = "in_channels" if hasattr(self, "in_channels") else "channels"
+        widths = getattr(self, by, -1)
+        if not isinstance(widths, dict):  # by type: checked beside their names
+            check_nodes(self, x, widths, by=by)
+        source, target = pair_of(x)
+        size = None if target is None else target.shape[-2], source.shape[-2]
+        graph = read_graph(adjacency, self.flow, size)
+        check_graph(self, graph, x)
         return graph if target is None else graph.within(source.shape[-2], target.shape[-2])
 
     def over_edges(
@@ -120,18 +134,3 @@ def weights_of(amap: AttentionMap, graph: Graph, self_loops: bool) -> Any:
     order = torch.argsort(index[1] * max(1, amap.m) + index[0], stable=True)
     index, weights = index[:, order], weights[..., order, :]
     return sparse_like(graph.given, index, weights), weights
-
-
-def edge_features(layer: nn.Module, attr: Tensor | None, graph: Graph, edge_dim: int | None) -> Tensor | None:
-    """(E, D), or None where the layer has no place for them."""
-    attr = graph.attr if attr is None else attr
-    if attr is None:
-        return None
-    if edge_dim is None:
-        warnings.warn(f"{type(layer).__name__} was built without edge_dim, so edge_attr is not used: pass edge_dim="
-                      f"{1 if attr.ndim == 1 else attr.shape[-1]}.", stacklevel=3)  # fmt: skip
-        return None
-    attr = attr[:, None] if attr.ndim == 1 else attr
-    if attr.shape[0] != graph.index.shape[1]:
-        raise ValueError(f"edge_attr has {attr.shape[0]} rows, but there are {graph.index.shape[1]} edges.")
-    return attr

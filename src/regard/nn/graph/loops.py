@@ -1,12 +1,29 @@
 """Edge features where self-loops replace those of the caller."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from ...core.arguments import number, shown
 from ...core.edges import Neighbours
 from ...core.remember import remembered
+from ..reads import is_ids
 
 REDUCTIONS = {"mean": "mean", "add": "sum", "sum": "sum", "min": "min", "max": "max", "mul": "prod"}
+
+
+def check_fill(who: str, fill: Any) -> None:
+    """What features loops have: a finite number, a tensor for each feature, or a reduction by name."""
+    if isinstance(fill, Tensor):
+        if not fill.is_floating_point() and not is_ids(fill):
+            raise TypeError(f"{who}: fill_value={shown(fill)}, expected a tensor of numbers, (D,).")
+    elif isinstance(fill, str) or not isinstance(fill, (int, float)):
+        if not isinstance(fill, str) or fill not in REDUCTIONS:
+            raise ValueError(f"{who}: fill_value={shown(fill)}: expected a number, a tensor, or one of "
+                             f"{', '.join(REDUCTIONS)}.")  # fmt: skip
+    else:
+        number(fill, who, "fill_value")
 
 
 def with_loops(attr: Tensor, index: Tensor, n: int, m: int, fill: "float | Tensor | str") -> Tensor:
@@ -26,11 +43,11 @@ def with_loops(attr: Tensor, index: Tensor, n: int, m: int, fill: "float | Tenso
 
 def _filled(attr: Tensor, index: Tensor, n: int, m: int, fill: "float | Tensor | str") -> Tensor:
     if isinstance(fill, Tensor):
+        if fill.numel() not in (1, attr.shape[1]):
+            raise ValueError(f"fill_value is {shown(fill)}, expected the features of a loop, ({attr.shape[1]},).")
         return fill.to(attr).reshape(1, -1).expand(n, attr.shape[1])
-    if isinstance(fill, (int, float)):
+    if not isinstance(fill, str):
         return attr.new_full((n, attr.shape[1]), float(fill))
-    if fill not in REDUCTIONS:
-        raise ValueError(f"fill_value={fill!r}: expected a number, a tensor, or one of {', '.join(REDUCTIONS)}.")
     graph = remembered((index,), ("loops aside", n, m), lambda: _aside(index, n, m))
     empty = (graph.start.diff() == 0)[:n, None]
     found = torch.segment_reduce(attr[graph.edge], REDUCTIONS[fill], offsets=graph.start, axis=0, unsafe=True)[:n]

@@ -3,9 +3,11 @@
 import torch
 from torch import Tensor
 
+from ...core.arguments import shown, whole
 from ...core.edges import Edges
 from ...core.ids import Names, ids_within, raise_flagged
 from ...core.remember import remembered
+from ..reads import is_ids
 
 BATCH = Names("batch", "node", "Each node has the number of its graph, counted from 0; say how many graphs there are.",
               ("graph",))  # fmt: skip
@@ -19,9 +21,19 @@ def membership(batch: Tensor, graphs: int) -> Edges:
 
 
 def graphs_of(
-    nodes: int, batch: Tensor | None, ptr: Tensor | None, count: int | None, device: torch.device
-) -> tuple[Tensor, int]:
+    nodes: int, batch: Tensor | None, ptr: Tensor | None, count: int | None, device: torch.device,
+    called: tuple[str, str] = ("batch", "graphs"),
+) -> tuple[Tensor, int]:  # fmt: skip
     """The graph of each node and the number of graphs, from a batch vector, from pointers, or one graph for all."""
+    first, second = called
+    for name, given in ((first, batch), ("ptr", ptr)):
+        if given is not None and (not isinstance(given, Tensor) or given.ndim != 1 or not is_ids(given)):
+            raise TypeError(f"{name} is {shown(given)}, expected a 1-D integer tensor: the graph of each node, or "
+                            "where each graph begins (ptr).")  # fmt: skip
+    if count is not None:
+        whole(count, "pooling", second, 0)
+    if batch is not None and batch.shape[0] != nodes:
+        raise ValueError(f"{first} has {batch.shape[0]} rows, but there are {nodes} nodes: one graph for each node.")
     if batch is None and ptr is not None:
         degree = ptr.diff()
         return torch.repeat_interleave(torch.arange(degree.shape[0], device=device), degree, output_size=nodes), (

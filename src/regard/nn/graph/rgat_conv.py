@@ -6,14 +6,17 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Uniform
+from ...core.arguments import checked
 from ...core.attend import Attended, attend
 from ...core.edges import Edges
 from ...core.ids import ids_within
 from ...core.remember import remembered
 from ...core.scores import GAT, Dot, Score
+from ..reads import reads
 from .adjacency import TYPES, Graph
-from .layer import GraphLayer, edge_features
-from .linear import glorot_, heads_first, heads_last, linear
+from .given import check_ids, edge_features
+from .layer import GraphLayer
+from .linear import LazyLinear, glorot_, heads_first, heads_last, linear
 
 MODS = ("additive", "scaled", "f-additive", "f-scaled", None)
 
@@ -36,6 +39,7 @@ class RGATConv(GraphLayer):
     the number of relations that reach it within them.
     """
 
+    @checked(in_channels=1)
     def __init__(
         self,
         in_channels: int,
@@ -60,6 +64,7 @@ class RGATConv(GraphLayer):
         self.in_channels, self.out_channels, self.heads, self.dim = in_channels, out_channels, heads, dim
         self.num_relations, self.num_bases, self.num_blocks = num_relations, num_bases, num_blocks
         self.mod, self.attention_mechanism, self.attention_mode = mod, attention_mechanism, attention_mode
+        self.activation = nn.ReLU()
         self.concat, self.negative_slope, self.edge_dim = concat, negative_slope, edge_dim
         wide = heads * out_channels
         self.q = nn.Parameter(torch.empty(wide, heads * dim))
@@ -101,10 +106,11 @@ class RGATConv(GraphLayer):
             if vector is not None:
                 nn.init.zeros_(vector)
 
+    @reads()
     def forward(
         self,
         x: Tensor,
-        edge_index: Any,
+        edge_index: Any = None,
         edge_type: Tensor | None = None,
         edge_attr: Tensor | None = None,
         size: "tuple[int, int] | None" = None,
@@ -113,9 +119,9 @@ class RGATConv(GraphLayer):
     ) -> Any:
         graph = self.read(edge_index, x)
         relation = graph.values if edge_type is None else edge_type
-        if relation is None or relation.ndim != 1 or relation.shape[0] != graph.index.shape[1]:
-            given = None if relation is None else tuple(relation.shape)
-            raise ValueError(f"edge_type is {given}, expected the relation of each edge, ({graph.index.shape[1]},).")
+        if edge_type is not None or relation is None:
+            check_ids(self, edge_type, "edge_type", "the relation of each edge", graph.index.shape[1])
+        assert relation is not None
         relation, nodes = ids_within(relation, (self.num_relations,), TYPES).long(), x.shape[0]
         g = self._projected(x)  # (R, N, H C)
         q, k = (heads_first((g @ matrix).flatten(0, 1), self.heads * self.dim) for matrix in (self.q, self.k))
@@ -155,6 +161,8 @@ class RGATConv(GraphLayer):
     def _edge_term(self, attr: Tensor | None) -> Tensor | None:
         if attr is None or self.lin_edge is None or self.e is None:
             return None
+        if isinstance(self.lin_edge, LazyLinear):
+            self.lin_edge(attr[:1])  # it takes its width from here
         return (attr @ (self.lin_edge.weight.t() @ self.e)).t().unsqueeze(-1)
 
     def _kept_count(
@@ -167,7 +175,7 @@ class RGATConv(GraphLayer):
         degree = torch.zeros(nodes, dtype=out.dtype, device=out.device)
         degree = degree.index_add(0, graph.index[1], torch.ones_like(graph.index[1], dtype=out.dtype))[:, None]
         if self.mod == "scaled":
-            return out * ((degree @ self.l1 + self.b1).relu() @ self.l2 + self.b2)
+            return out * (self.activation(degree @ self.l1 + self.b1) @ self.l2 + self.b2)
         if self.mod == "f-scaled":
             return out * degree
         target = graph.index[1]

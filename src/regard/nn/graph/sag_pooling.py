@@ -6,8 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...core.arguments import SMALLEST, checked, number, shown
 from ...core.attend import attend
+from ..reads import reads
 from .adjacency import Graph
+from .given import check_ids, check_ids_of_edges, check_nodes
 from .layer import GraphLayer
 from .linear import linear
 from .pooling import graphs_of, membership
@@ -19,8 +22,9 @@ class GraphConv(GraphLayer):
     Parameters as in torch_geometric.nn.GraphConv. The sum is the degree times uniform attention.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, bias: bool = True, **options: Any):
-        super().__init__(**options)
+    @checked
+    def __init__(self, in_channels: int, out_channels: int, aggr: str = "add", bias: bool = True, **options: Any):
+        super().__init__(aggr=aggr, **options)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.lin_rel = linear(in_channels, out_channels, bias, glorot=False)
         self.lin_root = linear(in_channels, out_channels, bias=False, glorot=False)
@@ -30,7 +34,8 @@ class GraphConv(GraphLayer):
         self.lin_rel.reset_parameters()
         self.lin_root.reset_parameters()
 
-    def forward(self, x: Tensor, edge_index: Any) -> Tensor:
+    @reads()
+    def forward(self, x: Tensor, edge_index: Any = None) -> Tensor:
         graph = self.read(edge_index, x)
         v = x.unsqueeze(-3)
         zero = v[..., :1] * 0
@@ -38,15 +43,21 @@ class GraphConv(GraphLayer):
         degree = ran.map.graph.start.diff()[:, None].to(x.dtype)  # type: ignore[attr-defined]
         return self.lin_rel(ran.out.squeeze(-3) * degree) + self.lin_root(x)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels})"
+
 
 class SelectTopK(nn.Module):
     """The best nodes of each graph: y = act(x . p / |p|), the top ratio of them; or softmax(x . p) above min_score."""
 
+    @checked
     def __init__(self, in_channels: int, ratio: "float | int" = 0.5, min_score: float | None = None,
                  act: "str | Callable[[Tensor], Tensor]" = "tanh"):  # fmt: skip
         super().__init__()
         self.in_channels, self.ratio, self.min_score = in_channels, ratio, min_score
-        self.act = getattr(torch, act) if isinstance(act, str) else act
+        self.act: Any = getattr(torch, act, None) if isinstance(act, str) else act
+        if not callable(self.act):
+            raise ValueError(f"nonlinearity={shown(act)}: expected a function, or the name of one of torch's.")
         self.weight = nn.Parameter(torch.empty(1, in_channels))
         self.reset_parameters()
 
@@ -83,7 +94,7 @@ def _shares(score: Tensor, batch: Tensor) -> Tensor:
     batch, graphs = graphs_of(batch.shape[0], batch, None, None, batch.device)
     k = score[None, :, None]
     amap = attend(k.new_ones(1, graphs, 1), k, k, "dot", over=membership(batch, graphs)).map
-    return amap.edges(grad=torch.is_grad_enabled())[0]  # type: ignore[call-arg]
+    return amap.edges(grad=torch.is_grad_enabled())[0]
 
 
 class SAGPooling(nn.Module):
@@ -102,6 +113,7 @@ class SAGPooling(nn.Module):
     choice has no gradient: the scores learn through the gate alone. Equal scores keep the order of the nodes.
     """
 
+    @checked
     def __init__(
         self,
         in_channels: int,
@@ -114,6 +126,9 @@ class SAGPooling(nn.Module):
     ):
         super().__init__()
         self.in_channels, self.ratio, self.min_score, self.multiplier = in_channels, ratio, min_score, multiplier
+        if not callable(GNN):
+            raise TypeError(f"SAGPooling(GNN={shown(GNN)}): expected a class called as GNN(in_channels, 1, ...).")
+        number(ratio, "SAGPooling", "ratio", SMALLEST)
         self.gnn = GNN(in_channels, 1, **options)
         self.select = SelectTopK(1, ratio, min_score, nonlinearity)
 
@@ -121,17 +136,29 @@ class SAGPooling(nn.Module):
         self.gnn.reset_parameters()
         self.select.reset_parameters()
 
+    @reads()
     def forward(
         self,
         x: Tensor,
-        edge_index: Tensor,
+        edge_index: Any = None,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
         attn: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor]:
+        check_nodes(self, x, self.in_channels if attn is None else -1)
+        check_ids_of_edges(self, edge_index)
+        if edge_attr is not None and (edge_attr.ndim == 0 or edge_attr.shape[0] != edge_index.shape[1]):
+            raise ValueError(f"SAGPooling: edge_attr is {shown(edge_attr)}, expected a row for each of "
+                             f"{edge_index.shape[1]} edges.")  # fmt: skip
+        if batch is not None:
+            check_ids(self, batch, "batch", "the graph of each node", x.shape[0])
         edge_index = Graph(edge_index, None, edge_index).within(x.shape[0], x.shape[0]).index
         batch = edge_index.new_zeros(x.shape[0]) if batch is None else batch
         seen = x if attn is None else attn[:, None] if attn.ndim == 1 else attn
+        if attn is not None:
+            check_nodes(self, seen, self.in_channels, "attn")
+            if seen.shape[0] != x.shape[0]:
+                raise ValueError(f"SAGPooling: attn is {shown(attn)}, expected a row for each of {x.shape[0]} nodes.")
         perm, score = self.select(self.gnn(seen, edge_index), batch)
         pooled = x[perm] * score[:, None]
         pooled = pooled if self.multiplier == 1 else self.multiplier * pooled

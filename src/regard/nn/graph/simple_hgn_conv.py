@@ -6,11 +6,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...core.arguments import checked, shown
 from ...core.attend import attend
 from ...core.edges import Edges
 from ...core.ids import ids_within
 from ...core.scores import GAT
+from ..reads import reads
 from .adjacency import TYPES
+from .given import check_ids
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 
@@ -31,6 +34,7 @@ class SimpleHGNConv(GraphLayer):
     Lv et al. 2021. With beta = 0 and W_r = 0 it is GATConv without self-loops; give loops a type of their own.
     """
 
+    @checked
     def __init__(
         self,
         in_channels: int,
@@ -70,16 +74,23 @@ class SimpleHGNConv(GraphLayer):
         self.begin((self.lin, self.lin_relation, self.res),
                    (self.relation, self.att_src, self.att_dst, self.att_relation))  # fmt: skip
 
+    @reads()
     def forward(
         self,
         x: Tensor,
-        edge_index: Any,
-        edge_type: Tensor,
+        edge_index: Any = None,
+        edge_type: Tensor | None = None,
         previous: Tensor | None = None,
         return_weights: bool = False,
         return_map: bool = False,
     ) -> Any:
         graph = self.read(edge_index, x)
+        edge_type = check_ids(self, edge_type, "edge_type", "the relation of each edge", graph.index.shape[1])
+        if previous is not None and (
+            not previous.is_floating_point() or tuple(previous.shape) != (self.heads, graph.index.shape[1])
+        ):
+            raise ValueError(f"SimpleHGNConv: previous is {shown(previous)}, expected the weights of the layer before, "
+                             f"({self.heads}, {graph.index.shape[1]}): return_weights=True gives them.")  # fmt: skip
         v = heads_first(self.lin(x), self.heads)  # (H, N, C)
         q, k = ((v * a.transpose(0, 1)).sum(-1, keepdim=True) for a in (self.att_dst, self.att_src))
         types = heads_first(self.lin_relation(self.relation), self.heads) * self.att_relation.transpose(0, 1)

@@ -7,8 +7,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...core.scores import Activation, ScaledDot, Score
+from ...core.arguments import checked
+from ...core.attend import attend
+from ...core.edges import Edges
+from ...core.scores import GAT, Activation, ScaledDot, Score
+from ..reads import reads
 from .adjacency import Graph
+from .given import check_ids, check_ids_of_edges
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 
@@ -21,6 +26,7 @@ class Mixed(Score):
     q = [x_i, a_r . x_i], k = [x_j, a_l . x_j], (..., H, n, C + 1)  ->  s (..., H, n, m)
     """
 
+    @checked
     def __init__(self, slope: float = 0.2):
         super().__init__()
         self.slope = slope
@@ -46,6 +52,7 @@ class SuperGATConv(GraphLayer):
     a_l = a_r = 0 every neighbour counts alike.
     """
 
+    @checked
     def __init__(
         self,
         in_channels: int,
@@ -86,15 +93,23 @@ class SuperGATConv(GraphLayer):
     def reset_parameters(self) -> None:
         self.begin((self.lin,), (self.att_l, self.att_r))
 
+    @reads()
     def forward(
         self,
         x: Tensor,
-        edge_index: Any,
+        edge_index: Any = None,
         neg_edge_index: Tensor | None = None,
         batch: Tensor | None = None,
         return_map: bool = False,
     ) -> Any:
         graph = self.read(edge_index, x)
+        if x.ndim != 2:
+            raise ValueError(f"SuperGATConv: x has shape {tuple(x.shape)}, expected (N, {self.in_channels}): its "
+                             "second task sees one graph.")  # fmt: skip
+        if neg_edge_index is not None:
+            check_ids_of_edges(self, neg_edge_index, "neg_edge_index")
+        if batch is not None:
+            check_ids(self, batch, "batch", "the graph of each node", x.shape[-2])
         z = heads_first(self.lin(x), self.heads)  # (H, N, C)
         score: Score
         if self.att_l is not None and self.att_r is not None:
@@ -115,21 +130,54 @@ class SuperGATConv(GraphLayer):
         if self.add_self_loops:
             loops = torch.arange(nodes, device=index.device).repeat(2, 1)
             index = torch.cat([index[:, index[0] != index[1]], loops], 1)
-        positive = index
-        if self.edge_sample_ratio < 1:
-            positive = index[:, torch.rand(index.shape[1], device=index.device) < self.edge_sample_ratio]
         if negative is None:
-            count = int(self.neg_sample_ratio * self.edge_sample_ratio * index.shape[1])
-            negative = non_edges(index, nodes, count, batch, both_ways=not self.is_undirected)
+            negative = self.negative_sampling(index, nodes, batch)
         else:
             negative = Graph(negative, None, negative).within(nodes, nodes).index
-        edge, no_edge = (self._logits(z, pairs) for pairs in (positive, negative))
+        edge, no_edge = (self._logits(z, pairs) for pairs in (self.positive_sampling(index), negative))
         self.att_x = torch.cat([edge, no_edge])
         self.att_y = torch.cat([torch.ones_like(edge[:, 0]), torch.zeros_like(no_edge[:, 0])])
 
     def _logits(self, z: Tensor, pairs: Tensor) -> Tensor:
-        dot = (z[:, pairs[0]] * z[:, pairs[1]]).sum(-1).t()  # (pairs, H)
-        return dot if self.attention_type == "MX" else dot / math.sqrt(self.out_channels)
+        source, target = (z[:, ends].transpose(0, 1) for ends in pairs)
+        return self.get_attention(pairs[1], target, source, z.shape[-2], return_logits=True)
+
+    def negative_sampling(self, edge_index: Tensor, num_nodes: int, batch: Tensor | None = None) -> Tensor:
+        """Pairs (2, count) that are no edges and no loops, up to neg_sample_ratio * edge_sample_ratio for each edge.
+
+        Each lies within one graph of the batch. Unless is_undirected, a pair is none where its turned one is an edge.
+        """
+        check_ids_of_edges(self, edge_index)
+        edge_index = Graph(edge_index, None, edge_index).within(num_nodes, num_nodes).index
+        count = int(self.neg_sample_ratio * self.edge_sample_ratio * edge_index.shape[1])
+        return non_edges(edge_index, num_nodes, count, batch, both_ways=not self.is_undirected)
+
+    def positive_sampling(self, edge_index: Tensor) -> Tensor:
+        """Of the edges (2, E) a share of edge_sample_ratio, each by itself; all of them in evaluation mode."""
+        if not self.training or self.edge_sample_ratio >= 1:
+            return edge_index
+        return edge_index[:, torch.rand(edge_index.shape[1], device=edge_index.device) < self.edge_sample_ratio]
+
+    def get_attention(
+        self, edge_index_i: Tensor, x_i: Tensor, x_j: Tensor, num_nodes: int | None, return_logits: bool = False
+    ) -> Tensor:
+        """Of each edge, from its ends x_i (targets) and x_j (sources), (E, H, C): weights (E, H), or the logits that
+        the second task sees. edge_index_i (E,) are the targets."""
+        logits = (x_i * x_j).sum(-1)
+        if self.att_l is None or self.att_r is None:
+            logits = logits / math.sqrt(self.out_channels)
+            score = logits
+        else:
+            score = ((x_j * self.att_l).sum(-1) + (x_i * self.att_r).sum(-1)) * logits.sigmoid()
+        if return_logits:
+            return logits
+        score = F.leaky_relu(score, self.negative_slope)
+        edges = score.shape[0]
+        nodes = (int(edge_index_i.max()) + 1 if edges else 0) if num_nodes is None else num_nodes
+        over = Edges(torch.stack([torch.arange(edges, device=score.device), edge_index_i]), (nodes, edges))
+        k = score.t().unsqueeze(-1)  # each edge is a source of its own: (H, E, 1)
+        amap = attend(k.new_zeros(self.heads, nodes, 1), k, k, GAT(slope=1.0), self.align, over).map
+        return amap.edges(grad=torch.is_grad_enabled()).t()
 
     def get_attention_loss(self) -> Tensor:
         """Cross entropy of the second task, 0 in evaluation mode; add it to the loss."""
@@ -142,20 +190,27 @@ class SuperGATConv(GraphLayer):
                 f"type={self.attention_type})")  # fmt: skip
 
 
+MANY = 1 << 16  # pairs of nodes beyond which non-edges are drawn, not chosen among all
+
+
 def non_edges(index: Tensor, nodes: int, count: int, batch: Tensor | None, both_ways: bool = True) -> Tensor:
-    """Up to `count` pairs (2, count) that are no edges in either direction, each within one graph of the batch."""
+    """Up to `count` pairs (2, count) that are no edges and no loops, in neither direction if both_ways, each within one
+    graph of the batch."""
     device = index.device
     taken = index[0] * nodes + index[1]
     taken = torch.cat([taken, index[1] * nodes + index[0]]) if both_ways else taken
     if batch is None:
         batch = torch.zeros(nodes, dtype=torch.long, device=device)
-    order = torch.argsort(batch, stable=True)
-    size = torch.bincount(batch, minlength=1)
-    first = size.cumsum(0) - size
-    source = torch.randint(max(1, nodes), (3 * count if nodes else 0,), device=device)
-    inside = (torch.rand(source.shape[0], device=device) * size[batch[source]]).long()
-    target = order[first[batch[source]] + inside]
-    pair = torch.unique(source * nodes + target)
-    pair = pair[~torch.isin(pair, taken)]
+    if nodes * nodes <= MANY:  # of few pairs none is missed
+        pair = torch.arange(nodes * nodes, device=device)
+    else:
+        order = torch.argsort(batch, stable=True)
+        size = torch.bincount(batch, minlength=1)
+        first = size.cumsum(0) - size
+        source = torch.randint(nodes, (3 * count,), device=device)
+        inside = (torch.rand(source.shape[0], device=device) * size[batch[source]]).long()
+        pair = torch.unique(source * nodes + order[first[batch[source]] + inside])
+    source, target = pair // max(1, nodes), pair % max(1, nodes)
+    pair = pair[(source != target) & (batch[source] == batch[target]) & ~torch.isin(pair, taken)]
     pair = pair[torch.randperm(pair.shape[0], device=device)[:count]]
     return torch.stack([pair // max(1, nodes), pair % max(1, nodes)])

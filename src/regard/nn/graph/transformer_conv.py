@@ -5,7 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .layer import GraphLayer, edge_features
+from ...core.arguments import checked
+from ..reads import reads
+from .given import edge_features
+from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 
 
@@ -25,6 +28,7 @@ class TransformerConv(GraphLayer):
     keys changes nothing.
     """
 
+    @checked
     def __init__(
         self,
         in_channels: "int | tuple[int, int]",
@@ -54,10 +58,11 @@ class TransformerConv(GraphLayer):
     def reset_parameters(self) -> None:
         self.begin((self.lin_key, self.lin_query, self.lin_value, self.lin_edge, self.lin_skip, self.lin_beta))
 
+    @reads()
     def forward(
         self,
         x: "Tensor | tuple[Tensor, Tensor]",
-        edge_index: Any,
+        edge_index: Any = None,
         edge_attr: Tensor | None = None,
         return_attention_weights: bool | None = None,
         return_map: bool = False,

@@ -6,8 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...core.arguments import shown, widths
 from ...core.maps import AttentionMap
 from ...core.remember import remembered
+from .given import check_nodes
 from .linear import linear
 
 EdgeType = tuple[str, str, str]
@@ -78,5 +80,46 @@ def parameter_name(kind: "str | tuple[str, ...]") -> str:
     return name.replace(".", "#")
 
 
-def widths_of(channels: "int | dict[str, int]", metadata: Any) -> dict[str, int]:
-    return channels if isinstance(channels, dict) else dict.fromkeys(metadata[0], channels)
+def widths_of(who: str, channels: "int | dict[str, int]", metadata: Any) -> dict[str, int]:
+    """The width of each node type; -1 takes it from the first input."""
+    try:
+        nodes, edges = metadata
+        told = all(isinstance(kind, str) for kind in nodes) and all(len(tuple(kind)) == 3 for kind in edges)
+    except (TypeError, ValueError):
+        told = False
+    if not told:
+        raise ValueError(f"{who}(metadata={shown(metadata)}): expected (node types, edge types), such as (['paper'], "
+                         "[('paper', 'cites', 'paper')]): data.metadata().")  # fmt: skip
+    made = channels if isinstance(channels, dict) else dict.fromkeys(nodes, channels)
+    for kind, width in made.items():
+        widths(width, who, f"in_channels of {kind!r}" if isinstance(channels, dict) else "in_channels", pair=False)
+    return made
+
+
+def check_types(layer: nn.Module, x_dict: Any, edge_index_dict: Any, edge_types: Any) -> None:
+    """Features by node type and edges by edge type, of types that the layer was built for."""
+    who = type(layer).__name__
+    wanted = {
+        "x_dict": (x_dict, "{node type: (N, F)}"),
+        "edge_index_dict": (edge_index_dict, "{(source, relation, target): (2, E)}"),
+    }
+    for name, (given, kind) in wanted.items():
+        if not isinstance(given, Mapping):
+            told = "missing" if given is None else f"a {type(given).__name__}"
+            raise TypeError(f"{who}: {name} is {told}, expected a dictionary {kind}: conv(data.x_dict, "
+                            "data.edge_index_dict).")  # fmt: skip
+    channels: dict[str, int] = layer.in_channels  # type: ignore[assignment]
+    for kind, x in x_dict.items():
+        if kind not in channels:
+            raise ValueError(f"{who}: x_dict has the node type {kind!r}, expected one of {', '.join(channels)}, as in "
+                             "metadata.")  # fmt: skip
+        check_nodes(layer, x, channels[kind], f"x_dict[{kind!r}]")
+    known = [tuple(kind) for kind in edge_types]
+    for kind in edge_index_dict:
+        if kind not in known:
+            raise ValueError(f"{who}: edge_index_dict has the edge type {kind!r}, expected one of {known}, as in "
+                             "metadata.")  # fmt: skip
+        for end in (kind[0], kind[-1]):
+            if end not in x_dict:
+                raise ValueError(f"{who}: x_dict has no features of {end!r}, which {kind} joins: give x_dict[{end!r}] "
+                                 "too, or leave those edges out.")  # fmt: skip

@@ -5,7 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...core.arguments import checked
 from ...core.attend import attend
+from ..reads import reads
 from .layer import GraphLayer
 
 
@@ -24,6 +26,7 @@ class WalkAttention(GraphLayer):
     graphs. a sums to 1; with all its weight on length 1 the result is the mean of the neighbours.
     """
 
+    @checked(start=0)
     def __init__(self, length: int, start: int = 1, add_self_loops: bool = False, **options: Any):
         super().__init__(align="uniform", **options)
         if not 0 <= start <= length:
@@ -34,7 +37,8 @@ class WalkAttention(GraphLayer):
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.logits)
 
-    def forward(self, x: Tensor, edge_index: Any, return_weights: bool = False) -> Any:
+    @reads()
+    def forward(self, x: Tensor, edge_index: Any = None, return_weights: bool = False) -> Any:
         graph = self.read(edge_index, x)
         walked = [x] if self.start == 0 else []
         at = x.unsqueeze(-3)

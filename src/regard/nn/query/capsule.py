@@ -5,10 +5,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.scores import QueryFree
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike
 from ..composed import Composed
+from ..reads import reads
 
 
 class CapsuleAttention(nn.Module):
@@ -23,6 +25,7 @@ class CapsuleAttention(nn.Module):
     Wang et al. 2018 (RNN-Capsule); no routing. A class's own p gives no gradient to another class's query.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -40,6 +43,7 @@ class CapsuleAttention(nn.Module):
         self.capsules = Attend(dim, dim, score, align, dropout)
         self.whole = Attend(None, dim, QueryFree(), "uniform")
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Composed:
         query = self.queries.to(features.dtype).expand(*features.shape[:-2], -1, -1)
         found = self.capsules(query, features, over=over)

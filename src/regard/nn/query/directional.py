@@ -5,11 +5,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.scores import Additive, QueryFree, Score, SoftCap
 from ...core.structures import Full, Structure, Window
 from ..attend import Attend, ScoreLike, open_keys
 from ..composed import Composed
+from ..reads import reads
 
 
 def by_feature(d_q: int, d_k: int) -> Score:
@@ -26,6 +28,7 @@ def one_sided(features: Tensor, direction: str) -> Window:
 class Fusion(nn.Module):
     """g = sigmoid(W_1 a + W_2 b + c),  g * a + (1 - g) * b."""
 
+    @checked
     def __init__(self, dim: int):
         super().__init__()
         self.old, self.new = nn.Linear(dim, dim), nn.Linear(dim, dim, bias=False)
@@ -50,6 +53,7 @@ class DirectionalSelfAttention(nn.Module):
     Shen et al. 2018 (DiSA). The first token (the last one, backward) has nobody to read: its context is 0.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -68,6 +72,7 @@ class DirectionalSelfAttention(nn.Module):
         self.hidden, self.fusion = nn.Linear(dim, out_dim), Fusion(out_dim)
         self.attention = Attend(out_dim, out_dim, score, align, dropout)
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
         h = F.elu(self.hidden(features))
         found = self.attention(h, h, over=one_sided(h, self.direction) & (over or Full()))
@@ -84,6 +89,7 @@ class DiSAN(nn.Module):
     Shen et al. 2018. Each feature of the pooled map sums to one over the tokens.
     """
 
+    @checked
     def __init__(self, dim: int, *, align: "str | Alignment" = "softmax", dropout: float = 0.0):
         super().__init__()
         self.onward, self.backward = (
@@ -92,6 +98,7 @@ class DiSAN(nn.Module):
         )
         self.pool = Attend(None, 2 * dim, QueryFree(2 * dim, features=2 * dim), align, dropout)
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Composed:
         features = features.masked_fill(~open_keys(features, over)[..., None], 0.0)
         onward, backward = self.onward(features, over), self.backward(features, over)

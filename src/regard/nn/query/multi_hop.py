@@ -4,10 +4,12 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, mean
 from ..composed import Composed
+from ..reads import reads
 
 WAYS = ("identity", "linear", "gru", "stacked")
 
@@ -28,6 +30,7 @@ class MultiHopAttention(nn.Module):
     the first hop's parameters have a gradient. One hop whose score ignores c is attention by q^1.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -59,6 +62,7 @@ class MultiHopAttention(nn.Module):
         elif transform == "gru":
             self.turns.extend(nn.GRUCell(feature_dim, dim) for _ in range(sets))
 
+    @reads(query="dim", features=("feature_dim", "dim"))
     def forward(self, query: Tensor, features: Tensor, over: Structure | None = None) -> Composed:
         steps: dict[str, Attended] = {}
         stacked = self.transform == "stacked"

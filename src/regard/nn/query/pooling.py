@@ -3,9 +3,11 @@
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike
+from ..reads import reads
 
 
 class AttentionPooling(nn.Module):
@@ -22,6 +24,7 @@ class AttentionPooling(nn.Module):
     does not matter.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -33,6 +36,7 @@ class AttentionPooling(nn.Module):
         super().__init__()
         self.attention = Attend(None, dim, score, align, dropout)
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
         found = self.attention(None, features, over=over)
         return Attended(found.out.squeeze(-2), found.map, found.sample, found.state)

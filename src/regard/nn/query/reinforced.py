@@ -5,9 +5,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment, Reinforced
+from ...core.arguments import checked
 from ...core.attend import Attended, Sample
 from ...core.structures import Full, Mask, Structure
 from ..attend import Attend, ScoreLike, mean, open_keys
+from ..reads import reads
 from .directional import Fusion, by_feature
 
 
@@ -27,6 +29,7 @@ class ReinforcedSelfAttention(nn.Module):
     Shen et al. 2018 (ReSA). A token that reads nobody and is not drawn to read gets the mean of the sentence.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -40,6 +43,7 @@ class ReinforcedSelfAttention(nn.Module):
         self.readers, self.read = Reinforced(dim), Reinforced(dim)
         self.attention = Attend(dim, dim, score, align, dropout)
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
         valid = open_keys(features, over)
         features = features.masked_fill(~valid[..., None], 0.0)

@@ -3,10 +3,12 @@
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.scores import Score
 from ...core.structures import Structure
 from ..attention import Attention
+from ..reads import reads
 
 
 class SelfAttention(nn.Module):
@@ -24,6 +26,7 @@ class SelfAttention(nn.Module):
     unless the structure or the score knows positions.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -41,6 +44,7 @@ class SelfAttention(nn.Module):
         self.attention = Attention(dim, heads, score=score, align=align, dropout=dropout, **options)  # type: ignore[arg-type]
         self.norm = nn.LayerNorm(dim) if update == "residual" else None
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
         found = self.attention(features, over=over)
         out = found.out if self.norm is None else self.norm(features + found.out)

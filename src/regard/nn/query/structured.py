@@ -4,10 +4,12 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.maps import AttentionMap
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike
+from ..reads import reads
 
 
 class StructuredSelfAttention(nn.Module):
@@ -25,6 +27,7 @@ class StructuredSelfAttention(nn.Module):
     Lin et al. 2017. The penalty is 0 where the rows look at different single positions, and only there.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -41,6 +44,7 @@ class StructuredSelfAttention(nn.Module):
         self.queries = nn.Parameter(torch.empty(rows, width).uniform_(-(width**-0.5), width**-0.5))
         self.attention = Attend(width, width, score, align, dropout)
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
         query = self.queries.to(features.dtype).expand(*features.shape[:-2], -1, -1)
         return self.attention(query, torch.tanh(self.hidden(features)), features, over)

@@ -4,10 +4,12 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended, attend
 from ...core.scores import PairBias, QueryFree, Score
 from ...core.structures import Structure
 from ..attend import alignment_for
+from ..reads import reads
 
 
 class AttentionFree(nn.Module):
@@ -25,6 +27,7 @@ class AttentionFree(nn.Module):
     query only gates what was read. Without a table all positions read the same.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -40,6 +43,7 @@ class AttentionFree(nn.Module):
         self.table = None if length is None else nn.Parameter(torch.zeros(length, length))
         self.align = alignment_for(align, dim, dim)
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
         n = features.shape[-2]
         k, v = (part(features).unsqueeze(-3) for part in (self.lin_key, self.lin_value))

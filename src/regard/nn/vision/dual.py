@@ -4,11 +4,13 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended, attend
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, alignment_for, open_keys
 from ..attention import Attention
 from ..composed import Composed
+from ..reads import reads
 from .grid import image, tokens
 
 
@@ -24,11 +26,13 @@ class ChannelAttention(nn.Module):
     max - energy is minus energy, since softmax ignores a shift of a row. gamma starts at 0.
     """
 
+    @checked
     def __init__(self, channels: int, *, align: "str | Alignment" = "softmax"):
         super().__init__()
         self.channels, self.align = channels, alignment_for(align, channels, channels)
         self.gamma = nn.Parameter(torch.zeros(()))
 
+    @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Attended:
         keep = open_keys(tokens(x, self.channels), over)
         rows = x.flatten(2).masked_fill(~keep[:, None], 0.0)[:, None]  # (batch, 1, channels, positions)
@@ -49,6 +53,7 @@ class DualAttention(nn.Module):
     axis of one input. Both gammas start at 0, where it gives 2 x.
     """
 
+    @checked
     def __init__(self, channels: int, reduction: int = 8, *, score: ScoreLike = "dot",
                  align: "str | Alignment" = "softmax"):  # fmt: skip
         super().__init__()
@@ -57,6 +62,7 @@ class DualAttention(nn.Module):
         self.channels = ChannelAttention(channels, align=align)
         self.gamma = nn.Parameter(torch.zeros(()))
 
+    @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Composed:
         channels = self.channels(x, over)
         places = self.places(tokens(x, self.channels.channels), over=over)
@@ -76,6 +82,7 @@ class DoubleAttention(nn.Module):
     over what was gathered: two hops. The cost is positions x descriptors.
     """
 
+    @checked
     def __init__(self, channels: int, inner: int | None = None, descriptors: int = 8, *, score: ScoreLike = "dot",
                  align: "str | Alignment" = "softmax"):  # fmt: skip
         super().__init__()
@@ -87,6 +94,7 @@ class DoubleAttention(nn.Module):
         self.value, self.out = nn.Linear(channels, inner), nn.Linear(inner, channels)
         self.gather, self.distribute = (Attend(channels, channels, score, align) for _ in range(2))
 
+    @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Composed:
         places = tokens(x, self.channels)
         queries, keys = (part.to(x.dtype).expand(x.shape[0], -1, -1) for part in (self.queries, self.keys))

@@ -4,9 +4,11 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, open_keys, score_for
+from ..reads import reads
 
 
 class ExternalAttention(nn.Module):
@@ -25,6 +27,7 @@ class ExternalAttention(nn.Module):
     a softmax with a bias for each key. The cost is n x slots. Without double, positions do not influence one another.
     """
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -41,6 +44,7 @@ class ExternalAttention(nn.Module):
         self.score = score_for(score, dim, dim)
         self.memory = Attend(None, dim, None, align, dropout)
 
+    @reads(features="dim")
     def forward(self, features: Tensor, over: Structure | None = None) -> Attended:
         if features.shape[-1] != self.keys.shape[-1]:
             raise ValueError(f"features has shape {tuple(features.shape)}, expected (..., n, {self.keys.shape[-1]}).")

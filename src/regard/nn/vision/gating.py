@@ -6,11 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment, Sigmoid
+from ...core.arguments import checked, shown
 from ...core.attend import Attended, attend
 from ...core.scores import QueryFree
 from ...core.structures import Structure
 from ..attend import Attend, ScoreLike, alignment_for, best, mean, open_keys
 from ..composed import Composed
+from ..reads import reads
 from .grid import image, tokens
 
 
@@ -24,7 +26,10 @@ class Gate(nn.Module):
 
     def __init__(self, align: "str | Alignment | None" = None):
         super().__init__()
-        self.align = Sigmoid(0.0) if align is None else alignment_for(align, 1, 1)
+        try:
+            self.align = Sigmoid(0.0) if align is None else alignment_for(align, 1, 1)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"gate={shown(align)}: {error}") from None
 
     def forward(self, x: Tensor, logits: Tensor) -> Attended:
         asked = logits[..., None, None]
@@ -49,6 +54,7 @@ class SqueezeExcitation(nn.Module):
     matter.
     """
 
+    @checked
     def __init__(
         self,
         channels: int,
@@ -65,6 +71,7 @@ class SqueezeExcitation(nn.Module):
         self.down, self.up = nn.Linear(channels, inner, bias=False), nn.Linear(inner, channels, bias=False)
         self.gate = Gate(gate)
 
+    @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Composed:
         squeezed = self.squeeze(None, tokens(x, self.channels), over=over)
         logits = self.up(torch.relu(self.down(squeezed.out.squeeze(-2))))
@@ -86,6 +93,7 @@ class EfficientChannelAttention(nn.Module):
     Channels farther than half a kernel do not influence each other.
     """
 
+    @checked
     def __init__(self, channels: int, kernel: int | None = None, *, gate: "str | Alignment | None" = None):
         super().__init__()
         size = kernel or int(abs((math.log2(channels) + 1) / 2)) | 1
@@ -97,6 +105,7 @@ class EfficientChannelAttention(nn.Module):
         self.conv = nn.Conv1d(1, 1, size, padding=size // 2, bias=False)
         self.gate = Gate(gate)
 
+    @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Composed:
         squeezed = mean(tokens(x, self.channels), over)  # (batch, 1, channels)
         gated = self.gate(x.flatten(2), self.conv(squeezed).squeeze(1))
@@ -116,6 +125,7 @@ class ConvolutionalBlockAttention(nn.Module):
     softmax over places, both a cat and its mouse may be fully open.
     """
 
+    @checked
     def __init__(self, channels: int, reduction: int = 16, kernel: int = 7, *, gate: "str | Alignment | None" = None):
         super().__init__()
         if kernel % 2 == 0:
@@ -128,6 +138,7 @@ class ConvolutionalBlockAttention(nn.Module):
         self.conv = nn.Conv2d(2, 1, kernel, padding=kernel // 2, bias=False)
         self.of_channels, self.of_places = Gate(gate), Gate(gate)
 
+    @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Composed:
         flat = tokens(x, self.channels)
         keep = open_keys(flat, over)

@@ -5,8 +5,9 @@ from torch import Tensor
 
 def tokens(image: Tensor, channels: int) -> Tensor:
     """(batch, channels, *grid) -> (batch, positions, channels), row by row."""
-    if image.ndim < 3 or image.shape[1] != channels:
-        raise ValueError(f"image has shape {tuple(image.shape)}, expected (batch, {channels}, height, width).")
+    if not isinstance(image, Tensor) or image.ndim < 3 or image.shape[1] != channels:
+        given = f"has shape {tuple(image.shape)}" if isinstance(image, Tensor) else f"is a {type(image).__name__}"
+        raise ValueError(f"x, an image, {given}, expected (batch, {channels}, height, width), for channels={channels}.")
     return image.flatten(2).transpose(1, 2)
 
 

@@ -3,10 +3,12 @@
 from torch import Tensor, nn
 
 from ...core.alignments import Alignment
+from ...core.arguments import checked
 from ...core.attend import Attended
 from ...core.scores import Score
 from ...core.structures import Structure
 from ..attention import Attention
+from ..reads import reads
 from .grid import image, tokens
 
 
@@ -25,6 +27,7 @@ class NonLocalBlock(nn.Module):
     starts as the identity.
     """
 
+    @checked
     def __init__(
         self,
         channels: int,
@@ -40,6 +43,7 @@ class NonLocalBlock(nn.Module):
         self.attention = Attention(channels, 1, d_k=inner, d_v=inner, score=score, align=align, dropout=dropout)
         nn.init.zeros_(self.attention.out_proj.weight)
 
+    @reads(x=None)
     def forward(self, x: Tensor, over: Structure | None = None) -> Attended:
         found = self.attention(tokens(x, self.channels), over=over)
         return Attended(x + image(found.out, x), found.map, found.sample, found.state)
@@ -48,6 +52,7 @@ class NonLocalBlock(nn.Module):
 class _OverVideo(nn.Module):
     """What both halves have: one attention, along one axis."""
 
+    @checked
     def __init__(
         self,
         dim: int,
@@ -74,6 +79,7 @@ class SpatialAttention(_OverVideo):
     queries over positions, nothing new. Exchanging frames exchanges outputs.
     """
 
+    @reads(video="dim")
     def forward(self, video: Tensor, over: Structure | None = None) -> Attended:
         return self.attention(video, over=over)
 
@@ -92,6 +98,7 @@ class TemporalAttention(_OverVideo):
     self-attentive queries over time steps, nothing new. Exchanging places exchanges outputs.
     """
 
+    @reads(video="dim")
     def forward(self, video: Tensor, over: Structure | None = None) -> Attended:
         found = self.attention(video.transpose(-3, -2), over=over)
         return Attended(found.out.transpose(-3, -2), found.map, found.sample, found.state)
