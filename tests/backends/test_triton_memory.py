@@ -106,3 +106,28 @@ def test_kernels_touch_only_the_memory_they_were_given(case, watched):
         found.append([out, *(x for x in grads if x is not None)])
     for true, mine in zip(*found, strict=True):
         torch.testing.assert_close(mine.double(), true, atol=2e-5, rtol=2e-5)
+
+
+def guarded(*shape: int) -> torch.Tensor:
+    """Numbers between two pages of NaN, as a view of batch, heads and places whose memory has the places first."""
+    size, guard = 2 * shape[0] * shape[1] * shape[2], 4096
+    memory = torch.full((size + 2 * guard,), float("nan"))
+    memory[guard:-guard] = torch.randn(size)
+    return memory[guard:-guard].view(shape[1], 2, shape[0], shape[2]).permute(1, 2, 0, 3)
+
+
+@pytest.mark.parametrize("align", ["softmax", "sigmoid", "sparsemax", "entmax15"])
+@pytest.mark.parametrize(("d", "d_v"), [(64, 16), (128, 32), (64, 8), (40, 24), (16, 64), (8, 128), (33, 33)])
+def test_values_may_be_narrower_and_wider_than_keys(d, d_v, align, watched):
+    torch.manual_seed(1)
+    given = [guarded(1, 33, d), guarded(1, 70, d), guarded(1, 70, d_v)]
+    pull = torch.randn(2, 1, 33, d_v)
+    found = []
+    for kind in (torch.float64, torch.float32):
+        q, k, v = (x.to(kind).requires_grad_() if kind == torch.float64 else x.requires_grad_() for x in given)
+        made = make_plan(q, k, v, "scaled_dot", align)
+        out = attend(q, k, v, align=align, backend="reference").out if kind == torch.float64 else None
+        out = TritonDense().run(made).out if out is None else out
+        found.append([out, *torch.autograd.grad(out, [q, k, v], pull.to(kind))])
+    for true, mine in zip(*found, strict=True):
+        torch.testing.assert_close(mine.double(), true, atol=2e-5, rtol=2e-5)

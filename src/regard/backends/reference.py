@@ -2,21 +2,25 @@
 
     scores = score(q, k);  weights = align(scores over the allowed pairs);  out = weights @ v
 
-Scores are in the precision of the input, statistics and weights in fp32 or better. Everything else is tested against
-it.
+Sums, statistics and weights are in fp32 or better, whatever the input: of 16 bits, what the score multiplies (q, k and
+what it projects them to) and the result are rounded, and nothing between. Everything else is tested against it.
 """
+
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 
+from ..core import evaluate
 from ..core.alignments import Alignment, Hard, Known, Monotonic, open_pairs
-from ..core.cores import Part
+from ..core.blocks import dense_block, edge_block
+from ..core.cores import Opaque, Part
 from ..core.edges import Neighbours, neighbours_of
 from ..core.errors import check_scores
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.scores import LocationAware, Modified
-from ..core.scores.score import wide
+from ..core.scores.score import Score, wide
 from ..core.tiles import Tile
 
 
@@ -49,9 +53,11 @@ class Reference:
             keep = keep.expand(plan.batch * plan.heads, plan.n, plan.m).unflatten(0, (plan.batch, plan.heads))
         if isinstance(plan.score, LocationAware):
             return _step_by_step(plan, plan.score, k, v, keep)
-        s = plan.score(q, k)  # (B, H, [F,] n, m)
-        check_scores(plan.score, s, q, k, plan.score.feature_count(q))
-        s = wide(s)
+        s = _scores_of_half(plan)
+        if s is None:
+            s = plan.score(q, k)  # (B, H, [F,] n, m)
+            check_scores(plan.score, s, q, k, plan.score.feature_count(q))
+            s = wide(s)
         noise = None
         if plan.sample and plan.align.samples:
             drawn = tile.normal(plan.seed) if isinstance(plan.align, Monotonic) else tile.gumbel(plan.seed)
@@ -72,6 +78,38 @@ class Reference:
         if not plan.align.remembers:
             return Ran(_average(w, v, plan, tile), weights=w)
         return Ran(_average(w, v, plan, tile), index=chosen, log_prob=log_prob, entropy=entropy)
+
+
+def _scores_of_half(plan: Plan, rows: Tensor | None = None) -> Tensor | None:
+    """Of 16 bits, scores in fp32 by the normal form, (B, H, [F,] n, m): those that maps and other backends weigh.
+
+    With `rows`, of each with its neighbours on the edges, (B, H, [F,] n, c). None where q is not in 16 bits, where
+    nobody looks at scores, or where they depend on where a key stands: then the score runs as it is written.
+    """
+    if plan.q.dtype not in (torch.float16, torch.bfloat16) or not plan.align.uses_scores:
+        return None
+    if isinstance(plan.problem.score.core, Opaque) and plan.score.positional:
+        return None
+    problem = plan.problem.in_full_precision()
+    heads = slice(0, plan.batch * plan.heads)
+    if rows is None:
+        block = dense_block(problem, heads, slice(0, plan.n), slice(0, plan.m))
+    else:
+        block = edge_block(problem, heads, rows)
+    with _without_autocast(plan.q):
+        return evaluate.scores(problem, block, mask=False).unflatten(0, (plan.batch, plan.heads))
+
+
+def _without_autocast(x: Tensor) -> AbstractContextManager[None]:
+    """Sums in fp32 stay in fp32: autocast has made q, k and v of 16 bits, and has no more to say."""
+    return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
+
+
+def _weighted(w: Tensor, v: Tensor, form: str | None = None) -> Tensor:
+    """w v in the precision of the weights, rounded once. form: of an einsum, where it is no matrix product."""
+    with _without_autocast(v):
+        full = v.to(w.dtype)
+        return (w @ full if form is None else torch.einsum(form, w, full)).to(v.dtype)
 
 
 def _by_head(plan: Plan, x: Tensor) -> Tensor:
@@ -107,8 +145,7 @@ def _average(w: Tensor, v: Tensor, plan: Plan, tile: Tile) -> Tensor:
     if plan.dropout:
         mask = _by_head(plan, (tile.uniform(plan.seed + 1) >= plan.dropout) / (1 - plan.dropout))
         w = w * (mask if w.ndim == 4 else mask.unsqueeze(2))
-    w = w.to(v.dtype)
-    return w @ v if w.ndim == 4 else torch.einsum("bhfnm,bhmf->bhnf", w, v)
+    return _weighted(w, v, None if w.ndim == 4 else "bhfnm,bhmf->bhnf")
 
 
 def _aligned(align: Alignment, s: Tensor, keep: Tensor | None, noise: Tensor | None) -> Tensor:
@@ -189,22 +226,11 @@ def _on_edges(plan: Plan, graph: Neighbours) -> Ran:
     if plan.edge_value is not None:
         values = _joined(values, plan.edge_value, edge, missing, 1)
     inner = plan.score.score if isinstance(plan.score, Modified) else plan.score
-    if inner.positional:  # where a key stands matters, so it is scored among all keys
-        s = wide(inner(plan.q, plan.k_by_head)[:, :, rows[:, None], source])
-    else:
-        s = inner(q, k)
-        check_scores(inner, s, q, k, inner.feature_count(q))
-        s = wide(s.squeeze(-2).transpose(1, 2))  # (B, H, n, c); features: (B, H, n, F, c) below
-    if s.ndim == 5:
-        s = s.transpose(2, 3)
-        keep = keep.unsqueeze(2)
-    sink = None
-    if isinstance(plan.score, Modified):
-        sink = plan.score.sink
-        s = s.flatten(0, 1)
-        for modifier in plan.score.pointwise():
-            s = modifier(s, tile)
-        s = s.unflatten(0, (plan.batch, plan.heads))
+    sink = plan.score.sink if isinstance(plan.score, Modified) else None
+    s = _scores_of_half(plan, rows)
+    if s is None:
+        s = _scores_on_edges(plan, inner, q, k, rows, source, tile)
+    keep = keep.unsqueeze(2) if s.ndim == 5 else keep
     noise = None
     if plan.sample and plan.align.samples:
         noise = tile.gumbel(plan.seed).expand(-1, *source.shape).unflatten(0, (plan.batch, plan.heads))
@@ -223,6 +249,24 @@ def _on_edges(plan: Plan, graph: Neighbours) -> Ran:
         mask = (tile.uniform(plan.seed + 1) >= plan.dropout) / (1 - plan.dropout)
         mask = mask.expand(plan.batch * plan.heads, *source.shape).unflatten(0, (plan.batch, plan.heads))
         w = w * (mask if w.ndim == 4 else mask.unsqueeze(2))
-    w = w.to(values.dtype)
     form = "bhnc,bhncd->bhnd" if w.ndim == 4 else "bhfnc,bhncf->bhnf"
-    return Ran(torch.einsum(form, w, values), index=index, log_prob=log_prob, entropy=entropy)
+    return Ran(_weighted(w, values, form), index=index, log_prob=log_prob, entropy=entropy)
+
+
+def _scores_on_edges(
+    plan: Plan, inner: Score, q: Tensor, k: Tensor, rows: Tensor, source: Tensor, tile: Tile
+) -> Tensor:
+    """(B, H, [F,] n, c), of q (B, n, H, 1, d) and k (B, n, H, c, d), which stand at `source` (n, c) among all keys."""
+    if inner.positional:  # where a key stands matters, so it is scored among all keys
+        s = wide(inner(plan.q, plan.k_by_head)[:, :, rows[:, None], source])
+    else:
+        s = inner(q, k)
+        check_scores(inner, s, q, k, inner.feature_count(q))
+        s = wide(s.squeeze(-2).transpose(1, 2))  # (B, H, n, c), with features (B, H, n, F, c)
+    s = s.transpose(2, 3) if s.ndim == 5 else s
+    if isinstance(plan.score, Modified):
+        s = s.flatten(0, 1)
+        for modifier in plan.score.pointwise():
+            s = modifier(s, tile)
+        s = s.unflatten(0, (plan.batch, plan.heads))
+    return s

@@ -13,7 +13,7 @@ from .triton_dense import side_of
 from .triton_here import MUCH, SOME, room
 from .triton_launch import INTERPRETED
 from .triton_pairs import HELD
-from .triton_tables import DOT, LOG2E, Tables, padded
+from .triton_tables import DOT, LOG2E, Tables, least_width, padded
 
 SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
 AT_ONCE = 132 * 16  # warps that an H200 runs, where a thread has 128 registers
@@ -71,13 +71,13 @@ def sizes_of(call: Call, tables: Tables, turn: str) -> dict[str, Any]:
 
     fp32 is three parts of 8 bits, six products on tensor cores: as exact as fp32 but for what those cut off.
     """
-    d_v, full = call.v.shape[2], call.v.dtype == torch.float32
+    d, d_v, full = call.a.shape[2], call.v.shape[2], call.v.dtype == torch.float32
     return {
-        "CORE": call.core, "D": call.a.shape[2], "DP": tables.dp, "WIDTH": tables.width, **_tiles(call, turn),
+        "CORE": call.core, "D": d, "DP": tables.dp, "WIDTH": tables.width, **_tiles(call, turn),
         "OWNED": tables.own is not None, "BIASED": tables.biased,
         "PADDED": call.ranges.lengths is not None, "KEPT": call.ranges.keep is not None,
         "SPANNED": call.low is not None, "PRECISION": "bf16x6" if full else "ieee", "INTERPRETED": INTERPRETED,
-        "DV" if turn == "forward" else "DVW": d_v, "DVP": padded(d_v, full),
+        "DV" if turn == "forward" else "DVW": d_v, "DVP": padded(d_v, least_width(call.core, call.v.dtype, d, d_v)),
     }  # fmt: skip
 
 

@@ -70,7 +70,7 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     live, rows = fresh(tiles_count(call), a.device, torch.int8), fresh(rows_shape(call), a.device)
     if not (out.numel() and call.b.shape[1]):
         return out.zero_(), tau.fill_(float("inf")), live, rows.zero_()
-    tables = Tables(call, False, align == SOFTMAX and call.v.dtype != torch.float32)
+    tables = Tables(call, False, align == SOFTMAX and call.v.dtype != torch.float32, call.v.shape[2])
     sizes = sizes_of(call, tables, "forward")
     grid, vectors, marks, numbers = handed = given(call, tables, sizes)
     seed, dropped = noise_of(call), call.seed is not None
@@ -119,7 +119,8 @@ def backward(
     if not (out.numel() and m):
         given = (a, b, v, call.readout, call.key_bias, call.row_bias, call.centre)
         return [None if x is None else torch.zeros_like(x) for x in given]
-    tables = Tables(call, True, call.align == SOFTMAX and chosen is None and call.v.dtype != torch.float32)
+    columns = call.align == SOFTMAX and chosen is None and call.v.dtype != torch.float32
+    tables = Tables(call, True, columns, call.v.shape[2])
     programs, parts, reach = once(call, tables) if chosen is None else (0, 1, 0)
     sizes = sizes_of(call, tables, "once" if programs else "backward")
     together = call.core != DOT and call.group > 1  # summed in memory, head by head

@@ -203,13 +203,14 @@ class Scored(Protocol):
 
 
 class Tables:
-    """What kernels read besides the tensors of a call. columns: products may add the bias of keys."""
+    """What kernels read besides the tensors of a call. columns: products may add the bias of keys. d_v: the width of
+    values that the same kernel averages."""
 
-    def __init__(self, call: Scored, backward: bool, columns: bool = False):
+    def __init__(self, call: Scored, backward: bool, columns: bool = False, d_v: int = 0):
         a, b = call.a, call.b
         d = a.shape[2]
         self.width = max(4, -(-d // 4) * 4)
-        self.dp = padded(d, call.core == DOT and a.dtype == torch.float32)
+        self.dp = padded(d, least_width(call.core, a.dtype, d, d_v) if call.core == DOT else 16)
         self.modes = self.readout = a
         self.along: tuple[Tensor, Tensor] = (a, b)
         self.across: tuple[Tensor, Tensor] = (a, b)
@@ -276,7 +277,20 @@ class Tables:
         )  # fmt: skip
 
 
-def padded(width: int, full: bool = False) -> int:
-    """A power of two that a tensor core takes. full: products of fp32, whose gradients came out
-    wrong on a GPU for 16 columns beside wider values (triton 3.6; the cause has not been found)."""
-    return 1 << max(5 if full else 4, (width - 1).bit_length())
+def padded(width: int, least: int = 16) -> int:
+    """A power of two, and at least what a tensor core takes."""
+    return max(least, 1 << (width - 1).bit_length())
+
+
+def least_width(core: int, dtype: torch.dtype, *widths: int) -> int:
+    """How wide tiles of vectors and values are at least, where heads and values are of these widths.
+
+    In 16 bits 16. Products of fp32 have 32; of a dot 64, as soon as heads or values are over 32: no product of a kernel
+    is narrower than another on its way. Hopper's assembler in CUDA 12.8 (`ptxas` 12.8.93, which Triton 3.6 brings)
+    loses addresses of tiles in shared memory where products of 16 or 32 columns stand beside wider ones: it takes a
+    uniform register that holds the address of a later `wgmma` for something else. Such a kernel reads what lies
+    elsewhere, or ends with an illegal memory access; other versions have done so in other kernels.
+    """
+    if dtype != torch.float32:
+        return 16
+    return min(64, padded(max(widths), 32)) if core == DOT else 32
