@@ -46,17 +46,21 @@ def pages(room: Path) -> dict[str, Path]:
     names = next(iter(review.maps.values())).columns
     wrote = record_text("smollm2", PROMPT, generate=12)
     return {
-        "without": after.save_html(room / "without.html", beside=before, names=("without", "with"),
-                                   title="MiniLM with and without “animal”"),
+        "without": after.save_html(
+            room / "without.html", beside=before, names=("without", "with"), title="MiniLM with and without “animal”"
+        ),
         "texts": run(TEXT.replace("tired", "wide").replace("The", "The old", 1)).save_html(
-            room / "texts.html", beside=before, names=("wide", "tired"), title="Two sentences"),
-        "large": long_map().save_html(room / "large.html", beside=long_map(far=False), names=("far", "near"),
-                                      title="8,192 tokens, twice"),
+            room / "texts.html", beside=before, names=("wide", "tired"), title="Two sentences"
+        ),
+        "large": long_map().save_html(
+            room / "large.html", beside=long_map(far=False), names=("far", "near"), title="8,192 tokens, twice"
+        ),
         "steps": wrote.save_html(room / "steps.html", title="SmolLM2 writes twelve tokens"),
-        "marks": review.save_html(room / "marks.html", rationale=[int(name in MARKED) for name in names],
-                                  title="Marks beside weights"),
+        "marks": review.save_html(
+            room / "marks.html", rationale=[int(name in MARKED) for name in names], title="Marks beside weights"
+        ),
         "heads": before.save_html(room / "heads.html", importance=importances(model, tokenizer, before)),
-    }  # fmt: skip
+    }
 
 
 def open_page(browser: Browser, file: Path, where: str = "", scheme: str = "light", high: int = 1120) -> Page:

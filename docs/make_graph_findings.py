@@ -91,8 +91,11 @@ def picture(model: Any, task: Any) -> None:
     truth = (marks[one.edges[0]] & marks[one.edges[1]]).double()
     measures = layers_of(adapter)
     drawn = {"the reason: a benzene ring": truth}
-    for title, name in (("attention, mean of layers", "attention, mean of layers"), ("GAtt", "GAtt"),
-                        ("gradient of edge masks", "gradient")):  # fmt: skip
+    for title, name in (
+        ("attention, mean of layers", "attention, mean of layers"),
+        ("GAtt", "GAtt"),
+        ("gradient of edge masks", "gradient"),
+    ):
         drawn[title] = measures[name](adapter, inputs)[0, 1:].clamp_min(0)
     looked = mass(adapter, inputs)
     spots = places(*one.edges.numpy(), one.length)

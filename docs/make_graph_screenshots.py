@@ -20,8 +20,15 @@ from regard.models.training import Recipe, train
 from regard.views import Nodes, Picture
 
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "images" / "see")
-CORA = ["theory", "reinforcement learning", "genetic algorithms", "neural networks", "probabilistic methods",
-        "case-based", "rule learning"]  # fmt: skip
+CORA = [
+    "theory",
+    "reinforcement learning",
+    "genetic algorithms",
+    "neural networks",
+    "probabilistic methods",
+    "case-based",
+    "rule learning",
+]
 SIDE = 20  # pixels along a patch of the photograph
 
 

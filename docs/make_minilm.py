@@ -38,8 +38,19 @@ from regard.judging.task import task
 from regard.recording.files.writing import write_whole
 
 IMAGES = Path(__file__).parent / "images" / "judge"
-COUNTS = {"task": None, "correlation": 100, "permutation": 100, "infidelity": 50, "agreement": 50, "importances": 50,
-          "ablation": 50, "layers": 50, "removals": 50, "adversary": 20, "everywhere": 20}  # fmt: skip
+COUNTS = {
+    "task": None,
+    "correlation": 100,
+    "permutation": 100,
+    "infidelity": 50,
+    "agreement": 50,
+    "importances": 50,
+    "ablation": 50,
+    "layers": 50,
+    "removals": 50,
+    "adversary": 20,
+    "everywhere": 20,
+}
 SEARCH = {"starts": 2, "steps": 100, "rate": 0.1}
 
 TESTS: dict[str, Callable[..., list[Finding]]] = {
@@ -76,8 +87,9 @@ def judge(folder: str, kept: Path, device: str = "cpu", count: int | None = None
     for name, test in TESTS.items():
         file = kept / f"{name}.json"
         if not file.exists():
-            adapter, _ = ready(folder, "sst", limit=count or COUNTS[name], size=16 if device == "cpu" else 128,
-                               device=device)  # fmt: skip
+            adapter, _ = ready(
+                folder, "sst", limit=count or COUNTS[name], size=16 if device == "cpu" else 128, device=device
+            )
             found = test(adapter)
             write_whole(file, [to_json(found).encode()])
             print(f"{name}: {len(found)} findings", flush=True)
@@ -85,8 +97,11 @@ def judge(folder: str, kept: Path, device: str = "cpu", count: int | None = None
 
 def read(kept: Path) -> dict[str, dict[str, Finding]]:
     """Findings by test and name."""
-    return {name: {one.name: one for one in from_json((kept / f"{name}.json").read_text(encoding="utf-8"))}
-            for name in TESTS if (kept / f"{name}.json").exists()}  # fmt: skip
+    return {
+        name: {one.name: one for one in from_json((kept / f"{name}.json").read_text(encoding="utf-8"))}
+        for name in TESTS
+        if (kept / f"{name}.json").exists()
+    }
 
 
 def draw(found: dict[str, dict[str, Finding]]) -> None:
@@ -106,8 +121,15 @@ def _matrix(table: Matrix) -> plt.Figure:
     image = ax.imshow(table.tau, cmap="RdBu_r", vmin=-1, vmax=1)
     for i, row in enumerate(table.tau):
         for j, tau in enumerate(row):
-            ax.text(j, i, f"{tau:.2f}".replace("0.", "."), ha="center", va="center", fontsize=8,
-                    color="white" if abs(tau) > 0.6 else "black")  # fmt: skip
+            ax.text(
+                j,
+                i,
+                f"{tau:.2f}".replace("0.", "."),
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="white" if abs(tau) > 0.6 else "black",
+            )
     ax.set_xticks(range(len(table.names)), table.names, rotation=40, ha="right", fontsize=9)
     ax.set_yticks(range(len(table.names)), table.names, fontsize=9)
     figure.colorbar(image, label="Kendall tau-b, mean of sentences", shrink=0.8)
@@ -117,8 +139,9 @@ def _matrix(table: Matrix) -> plt.Figure:
 def _erasure(found: dict[str, Finding]) -> plt.Figure:
     names = [name.partition(" of ")[2] for name in found if name.startswith("comprehensiveness")]
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
-    for ax, what, says in zip(axes, ("comprehensiveness", "sufficiency"), ("higher is better", "lower is better"),
-                              strict=True):  # fmt: skip
+    for ax, what, says in zip(
+        axes, ("comprehensiveness", "sufficiency"), ("higher is better", "lower is better"), strict=True
+    ):
         for place, name in enumerate(names):
             one = found[f"{what} of {name}"]
             ax.plot(one.interval, [place, place], color="#4477aa", lw=2)

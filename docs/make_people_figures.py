@@ -65,8 +65,11 @@ def scenes(folder: Path, places: tuple[int, ...] = (4, 60, 150, 210)) -> None:
     The photographs were chosen by number before anything was drawn.
     """
     kept = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("taught-attention-0-*.json"))]
-    foreseen = {place: np.array(part["weights"]).reshape(len(part["held"]), 32, 32)[row]
-                for part in kept for row, place in enumerate(part["held"])}  # fmt: skip
+    foreseen = {
+        place: np.array(part["weights"]).reshape(len(part["held"]), 32, 32)[row]
+        for part in kept
+        for row, place in enumerate(part["held"])
+    }
     load = regard.data.scenes()
     total = sum(share_of(Looks(one).all) for one in load)
     figure, axes = plt.subplots(4, len(places), figsize=(1.55 * len(places), 6.4), layout="constrained")

@@ -117,10 +117,17 @@ def walking(folder: Path) -> Iterator[None]:
     is gone after it."""
     before, environment, path = Path.cwd(), dict(os.environ), list(sys.path)
     all_tests()  # judges are enlisted when they are first asked for: what is there must be there before it is noted
-    there = [(names, dict(names)) for names in (*vars(SCORES).values(), *vars(ALIGNMENTS).values(), ENLISTED, FIGURES)
-             if isinstance(names, dict)]  # fmt: skip
-    os.environ |= {"COLUMNS": str(WIDE), "TERM": "dumb", "MPLBACKEND": "Agg",
-                   "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))}  # fmt: skip
+    there = [
+        (names, dict(names))
+        for names in (*vars(SCORES).values(), *vars(ALIGNMENTS).values(), ENLISTED, FIGURES)
+        if isinstance(names, dict)
+    ]
+    os.environ |= {
+        "COLUMNS": str(WIDE),
+        "TERM": "dumb",
+        "MPLBACKEND": "Agg",
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+    }
     os.environ.pop("REGARD_DATA", None)
     os.chdir(folder)
     sys.path_importer_cache.pop(".", None)  # it is where the page before was walked

@@ -25,8 +25,14 @@ def tables(found: list[Finding]) -> str:
     lines = []
     for test in dict.fromkeys(one.test for one in found):
         some = [one for one in found if one.test == test and not any(word in one.name for word in SKIP)]
-        lines += [f"### {test[0].upper()}{test[1:]}", "", "| what | here | interval | published | beside it |",
-                  "|---|---|---|---|---|", *map(row, some), ""]  # fmt: skip
+        lines += [
+            f"### {test[0].upper()}{test[1:]}",
+            "",
+            "| what | here | interval | published | beside it |",
+            "|---|---|---|---|---|",
+            *map(row, some),
+            "",
+        ]
     return "\n".join(lines)
 
 

@@ -7,11 +7,26 @@ from types import ModuleType
 from typing import Any
 
 PUBLIC = (
-    "regard", "regard.scores", "regard.alignments", "regard.nn", "regard.models", "regard.models.features",
-    "regard.data", "regard.recording", "regard.interventions", "regard.derived", "regard.detectors", "regard.judging",
-    "regard.judging.extrinsic", "regard.judging.retrained", "regard.judging.claims", "regard.studies",
-    "regard.studies.statistics", "regard.studies.report", "regard.views",
-)  # fmt: skip
+    "regard",
+    "regard.scores",
+    "regard.alignments",
+    "regard.nn",
+    "regard.models",
+    "regard.models.features",
+    "regard.data",
+    "regard.recording",
+    "regard.interventions",
+    "regard.derived",
+    "regard.detectors",
+    "regard.judging",
+    "regard.judging.extrinsic",
+    "regard.judging.retrained",
+    "regard.judging.claims",
+    "regard.studies",
+    "regard.studies.statistics",
+    "regard.studies.report",
+    "regard.views",
+)
 # What is neither a class, a function nor a module has no docstring of its own.
 CONSTANTS = {
     "regard.scores.NAMES": "By name, the scores that `attend` takes: the form without parameters.",

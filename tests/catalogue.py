@@ -57,7 +57,7 @@ from regard import (
     Window,
     alignments,
     scores,
-)  # fmt: skip
+)
 from regard.core.tiles import Tile
 
 F = 3  # features of a feature-wise score whose number is free

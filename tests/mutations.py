@@ -37,8 +37,13 @@ def copied(folder: Path) -> Path:
 
 def pytest(tree: Path, *arguments: str) -> tuple[int, str]:
     """Exit code and output. No bytecode is kept: two edits within a second would look alike to it."""
-    variables = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
-                 "NUMBA_CACHE_DIR": str(tree / "numba")}  # fmt: skip
+    variables = {
+        **os.environ,
+        "PYTHONPATH": str(tree / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "NUMBA_CACHE_DIR": str(tree / "numba"),
+    }
     command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", *arguments]
     try:
         done = subprocess.run(command, cwd=tree, env=variables, capture_output=True, text=True, timeout=PATIENCE)

@@ -35,9 +35,16 @@ from regard.core.structures import Structure
 from regard.core.tiles import Tile
 
 SIZES: dict[str, tuple[int, int]] = {
-    "n=m": (6, 6), "n<m": (3, 8), "n>m": (9, 4), "n=1": (1, 7), "m=1": (5, 1), "m=0": (4, 0), "n=0": (0, 5),
-    "odd": (17, 33), "odd, n=m": (11, 11),
-}  # fmt: skip
+    "n=m": (6, 6),
+    "n<m": (3, 8),
+    "n>m": (9, 4),
+    "n=1": (1, 7),
+    "m=1": (5, 1),
+    "m=0": (4, 0),
+    "n=0": (0, 5),
+    "odd": (17, 33),
+    "odd, n=m": (11, 11),
+}
 HEADS: dict[str, tuple[int, int]] = {"2": (2, 2), "4 on 2": (4, 2), "3 on 1": (3, 1)}  # queries' heads on keys' heads
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 BATCH = 2
@@ -150,8 +157,9 @@ class Case:
             random = torch.Generator().manual_seed(self._number)
             pull = [say * torch.randn(x.shape, generator=random).bfloat16().to(x.dtype) for x in outputs.values()]
             ends = [(x, pulled) for x, pulled in zip(outputs.values(), pull, strict=True) if x.requires_grad]
-            found = torch.autograd.grad([x for x, _ in ends], list(leaves.values()), [g for _, g in ends],
-                                        allow_unused=True)  # fmt: skip
+            found = torch.autograd.grad(
+                [x for x, _ in ends], list(leaves.values()), [g for _, g in ends], allow_unused=True
+            )
         gradients = {
             name: torch.zeros_like(x) if g is None else g for (name, x), g in zip(leaves.items(), found, strict=True)
         }

@@ -6,8 +6,14 @@ import pytest
 import torch
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "cat", "sat", "script", "<", "/", ">", "##s", ".", "[MASK]"]
-SIZES = {"vocab_size": len(WORDS), "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
-         "intermediate_size": 16, "max_position_embeddings": 12}  # fmt: skip
+SIZES = {
+    "vocab_size": len(WORDS),
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "max_position_embeddings": 12,
+}
 
 
 def tokenizer():

@@ -166,24 +166,31 @@ def test_show_draws_all_heads_one_head_or_one_row(tmp_path, monkeypatch):
     assert f"→ {['one', 'two', 'three', 'four'][int(w[0].argmax())]} {float(w[0].max()):.2f}" in head
     row = call("show", file, "--head", "1.2", "--row", "3", "--top", "2").output
     assert [line.split()[0] for line in row.splitlines() if "#" in line] == [f"{x:.4f}" for x in w[3].topk(2).values]
-    for wrong, said in ((["--head", "1.3"], "has 3 heads"), (["--head", "7.0"], "0 sites fit '7'"),
-                        (["--row", "1"], "--row needs --head"), (["--head", "1.2", "--row", "4"], "has 4 rows"),
-                        (["--head", "x"], "expected SITE.HEAD"),
-                        (["--item", "1"], "this batch has 1 items")):  # fmt: skip
+    for wrong, said in (
+        (["--head", "1.3"], "has 3 heads"),
+        (["--head", "7.0"], "0 sites fit '7'"),
+        (["--row", "1"], "--row needs --head"),
+        (["--head", "1.2", "--row", "4"], "has 4 rows"),
+        (["--head", "x"], "expected SITE.HEAD"),
+        (["--item", "1"], "this batch has 1 items"),
+    ):
         result = call("show", file, *wrong)
         assert result.exit_code == 1 and said in " ".join(result.output.split())
 
 
-@pytest.mark.parametrize(("name", "content", "says"), [
-    ("page.html", "<html></html>", "a page: open it in a browser"),
-    ("page", "<!DOCTYPE html>\n<p>", "a page: open it in a browser"),
-    ("study.toml", "name = 'x'\n", "`regard study run`"),
-    ("store.sqlite", "SQLite format 3\0", "`regard study status FOLDER`"),
-    ("last.safetensors", "x" * 99, "`regard judge` takes the folder"),
-    ("notes", "Attention, looked at.", "it is a text"),
-    ("[bold].zip", "PK", "a zip archive"),
-    ("runs", None, "a folder."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("page.html", "<html></html>", "a page: open it in a browser"),
+        ("page", "<!DOCTYPE html>\n<p>", "a page: open it in a browser"),
+        ("study.toml", "name = 'x'\n", "`regard study run`"),
+        ("store.sqlite", "SQLite format 3\0", "`regard study status FOLDER`"),
+        ("last.safetensors", "x" * 99, "`regard judge` takes the folder"),
+        ("notes", "Attention, looked at.", "it is a text"),
+        ("[bold].zip", "PK", "a zip archive"),
+        ("runs", None, "a folder."),
+    ],
+)
 @pytest.mark.parametrize("command", ["info", "show"])
 def test_a_file_that_is_no_record_is_told_with_what_it_is_and_what_to_type(command, name, content, says, tmp_path):
     path = tmp_path / "folder" / name

@@ -74,6 +74,9 @@ def test_a_score_an_alignment_a_judge_and_a_view_need_one_file_each(tmp_path):
     everyone = ["tests/test_walk.py", "tests/core/scores/test_names.py", "tests/test_house.py"]
     found = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *own, *everyone],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": "src", "MPLBACKEND": "agg"}, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": "src", "MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+    )
     assert found.returncode == 0, found.stdout + found.stderr

@@ -47,8 +47,19 @@ def test_all_fixtures_together_stay_small():
 
 # records
 
-RECORDS = ("transformer", "attention", "weights", "stats", "topk", "gradients", "steps", "kernel", "written", "graph",
-           "graph_of_torch_geometric")  # fmt: skip
+RECORDS = (
+    "transformer",
+    "attention",
+    "weights",
+    "stats",
+    "topk",
+    "gradients",
+    "steps",
+    "kernel",
+    "written",
+    "graph",
+    "graph_of_torch_geometric",
+)
 
 
 @pytest.mark.parametrize("name", RECORDS)
@@ -210,8 +221,9 @@ def test_finished_tests_are_read_from_the_folder_of_a_report(runs):
     kept = json.loads(file.read_text(encoding="utf-8"))
     kept["kept"]["findings"][0]["says"] = "This was read, not judged."
     file.write_text(json.dumps(kept), encoding="utf-8")
-    assert "This was read, not judged." in call("judge", str(runs / "nodes"), "--tests", TESTS, "--json",
-                                                "--out", str(runs / "report"))  # fmt: skip
+    assert "This was read, not judged." in call(
+        "judge", str(runs / "nodes"), "--tests", TESTS, "--json", "--out", str(runs / "report")
+    )
 
 
 # a study

@@ -30,8 +30,24 @@ BELOW = {
     "bench": {"data", "judging", "models", "nn", "recording", "studies", "views"},
 }
 ROOF = {"__main__", "cli", "commands", "demo", "__init__"}
-HEAVY = {"triton", "transformers", "torch_geometric", "lightning", "matplotlib", "numba", "sklearn", "sqlalchemy",
-         "ray", "rdkit", "pandas", "scipy", "fastapi", "anywidget", "rich", "typer"}  # fmt: skip
+HEAVY = {
+    "triton",
+    "transformers",
+    "torch_geometric",
+    "lightning",
+    "matplotlib",
+    "numba",
+    "sklearn",
+    "sqlalchemy",
+    "ray",
+    "rdkit",
+    "pandas",
+    "scipy",
+    "fastapi",
+    "anywidget",
+    "rich",
+    "typer",
+}
 LONG = {"backends/edges_numba.py"}  # one file, because numba's cache on disk notices a change in no other
 
 
@@ -77,15 +93,23 @@ def test_imports_go_from_top_to_bottom():
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize(("who", "never"), [
-    ("judging", "matplotlib"), ("core", "sklearn"), ("views", "sklearn"),
-    *((who, "rich") for who in ("core", "backends", "nn", "data", "models", "judging", "studies")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("who", "never"),
+    [
+        ("judging", "matplotlib"),
+        ("core", "sklearn"),
+        ("views", "sklearn"),
+        *((who, "rich") for who in ("core", "backends", "nn", "data", "models", "judging", "studies")),
+    ],
+)
 def test_who_does_not_draw_and_who_does_not_train(who, never):
     for path in (ROOT / who).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            names = [each.name for each in node.names] if isinstance(node, ast.Import) else (
-                [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else [])  # fmt: skip
+            names = (
+                [each.name for each in node.names]
+                if isinstance(node, ast.Import)
+                else ([node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else [])
+            )
             assert not any(name.split(".")[0] == never for name in names), f"{path.relative_to(ROOT)} imports {never}"
 
 

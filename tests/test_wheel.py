@@ -70,8 +70,18 @@ def test_the_wheel_is_the_package_and_nothing_else(built):
 
 def test_the_source_archive_can_be_worked_in(unpacked):
     """All that a clone has, and nothing that a build or a run left behind."""
-    for name in ("Makefile", "constraints.txt", "mkdocs.yml", "CONTRIBUTING.md", "LICENSE", "README.zh.md",
-                 "tests/oracle.py", "docs/index.md", "studies", "web/package.json"):  # fmt: skip
+    for name in (
+        "Makefile",
+        "constraints.txt",
+        "mkdocs.yml",
+        "CONTRIBUTING.md",
+        "LICENSE",
+        "README.zh.md",
+        "tests/oracle.py",
+        "docs/index.md",
+        "studies",
+        "web/package.json",
+    ):
         assert (unpacked / name).exists(), name
     left = {"node_modules", "__pycache__", ".venv", "site", "regard-demo", ".pytest_cache", ".hypothesis"}
     found = [path for path in unpacked.rglob("*") if path.name in left or path.suffix == ".pyc"]
@@ -103,7 +113,12 @@ def test_the_package_runs_out_of_the_wheel_from_an_empty_folder(built, tmp_path)
         "assert told.exit_code == 0 and 'entmax' in told.output.lower(), told.output\n"
     )
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run([sys.executable, "-P", "-c", code, str(place)], cwd=empty, capture_output=True, text=True,
-                          env={**clean, "PYTHONPATH": str(place)})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, str(place)],
+        cwd=empty,
+        capture_output=True,
+        text=True,
+        env={**clean, "PYTHONPATH": str(place)},
+    )
     assert done.returncode == 0, done.stderr
     assert not list(empty.iterdir())

@@ -17,12 +17,22 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SMOKE = [
-    "tests/core/test_attend.py", "tests/core/test_pyramid.py", "tests/core/scores", "tests/core/alignments",
-    "tests/backends/test_reference.py", "tests/backends/test_sdpa.py", "tests/nn/test_torch_parity.py",
-    "tests/recording/test_capture.py", "tests/judging/test_finding.py", "tests/judging/test_intervals.py",
-    "tests/studies/test_store.py", "tests/studies/test_specification.py", "tests/views/test_page.py",
-    "tests/views/test_report.py", "tests/test_cli.py",
-]  # fmt: skip
+    "tests/core/test_attend.py",
+    "tests/core/test_pyramid.py",
+    "tests/core/scores",
+    "tests/core/alignments",
+    "tests/backends/test_reference.py",
+    "tests/backends/test_sdpa.py",
+    "tests/nn/test_torch_parity.py",
+    "tests/recording/test_capture.py",
+    "tests/judging/test_finding.py",
+    "tests/judging/test_intervals.py",
+    "tests/studies/test_store.py",
+    "tests/studies/test_specification.py",
+    "tests/views/test_page.py",
+    "tests/views/test_report.py",
+    "tests/test_cli.py",
+]
 LIGHT = """
 import sys, time
 import torch
@@ -50,8 +60,9 @@ class Place:
         line = " ".join(Path(each).name for each in command[:6] if "\n" not in str(each))
         start = time.monotonic()
         given = [str(self.bin / command[0]), *map(str, command[1:])]
-        done = subprocess.run(given, cwd=at or self.empty, env=self.variables, text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT)  # fmt: skip
+        done = subprocess.run(
+            given, cwd=at or self.empty, env=self.variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
         if (done.returncode != 0) != fails:
             sys.exit(f"{done.stdout}\n{line}: left with {done.returncode}")
         print(f"{time.monotonic() - start:6.1f} s  {line[:90]}", flush=True)
@@ -66,8 +77,7 @@ class Place:
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="regard-wheel-") as name:
         folder = Path(name)
-        subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(folder / "built")],
-                       cwd=ROOT, check=True)  # fmt: skip
+        subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(folder / "built")], cwd=ROOT, check=True)
         (wheel,), (archive,) = (folder / "built").glob("*.whl"), (folder / "built").glob("*.tar.gz")
         with tarfile.open(archive) as opened:
             opened.extractall(folder / "source", filter="data")

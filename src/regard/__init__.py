@@ -28,7 +28,7 @@ from .core.alignments import (
     Sparsemax,
     TopK,
     Uniform,
-)  # fmt: skip
+)
 from .core.attend import Attended, Sample, attend
 from .core.edges import Edges
 from .core.errors import Refused
@@ -65,7 +65,7 @@ from .core.scores import (
     Sink,
     SoftCap,
     Trilinear,
-)  # fmt: skip
+)
 from .core.structures import Causal, Full, Mask, Padding, Segments, Structure, Window
 
 if TYPE_CHECKING:
@@ -78,16 +78,28 @@ __version__ = "0.1.0"
 
 # What those who only attend never open is imported when it is first asked for; a package that is a name is "".
 _LATER = {
-    "Record": "recording", "intervene": "recording", "load": "recording", "record": "recording", "judge": "judging",
-    "Study": "studies", "derived": "", "detectors": "", "interventions": "", "models": "", "nn": "",
-}  # fmt: skip
+    "Record": "recording",
+    "intervene": "recording",
+    "load": "recording",
+    "record": "recording",
+    "judge": "judging",
+    "Study": "studies",
+    "derived": "",
+    "detectors": "",
+    "interventions": "",
+    "models": "",
+    "nn": "",
+}
 
 
 def __getattr__(name: str) -> object:
     if name not in _LATER:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
-    found = getattr(_import_module(f".{_LATER[name]}", __name__), name) if _LATER[name] else (
-        _import_module(f".{name}", __name__))  # fmt: skip
+    found = (
+        getattr(_import_module(f".{_LATER[name]}", __name__), name)
+        if _LATER[name]
+        else (_import_module(f".{name}", __name__))
+    )
     globals()[name] = found
     return found
 
@@ -169,4 +181,4 @@ __all__ = [
     "plan",
     "record",
     "scores",
-]  # fmt: skip
+]

@@ -15,6 +15,15 @@ from .recording.intervening.interventions import (
 )
 
 __all__ = [
-    "DropHeads", "Freeze", "Here", "Intervention", "KnockOut", "MaskTokens", "Patch", "Permute", "Replace", "Uniform",
+    "DropHeads",
+    "Freeze",
+    "Here",
+    "Intervention",
+    "KnockOut",
+    "MaskTokens",
+    "Patch",
+    "Permute",
+    "Replace",
+    "Uniform",
     "ZeroValue",
-]  # fmt: skip
+]

@@ -151,7 +151,7 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("sag_pooling", "regard.nn.SAGPooling", "graph/sag_pooling"),
         ("global_node", "regard.nn.GlobalNode", "graph/global_node"),
     ),
-}  # fmt: skip
+}
 
 # What else the field calls them: `find` ignores case, punctuation and a closing "attention".
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -317,14 +317,19 @@ def mechanisms() -> tuple[Mechanism, ...]:
 
 def _named(place: str) -> list[tuple[str, str, str]]:
     """Scores and alignments of ours that are known by a name and have no line in the tree."""
-    room: dict[str, tuple[str, Names[Any]]] = {"General > Scoring": ("scores", SCORES),
-                                               "General > Alignment": ("alignments", ALIGNMENTS)}  # fmt: skip
+    room: dict[str, tuple[str, Names[Any]]] = {
+        "General > Scoring": ("scores", SCORES),
+        "General > Alignment": ("alignments", ALIGNMENTS),
+    }
     if place not in room:
         return []
     module, names = room[place]
     lines = {name for name, _, _ in TREE[place]}
-    return [(name, f"regard.{module}.{kind.__name__}", names.pages[kind]) for name, kind in names.built.items()
-            if name not in lines and kind.__module__.startswith("regard.core.")]  # fmt: skip
+    return [
+        (name, f"regard.{module}.{kind.__name__}", names.pages[kind])
+        for name, kind in names.built.items()
+        if name not in lines and kind.__module__.startswith("regard.core.")
+    ]
 
 
 def also_known_as(page: str) -> str:

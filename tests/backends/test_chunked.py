@@ -22,7 +22,7 @@ from regard import (
     SoftCap,
     TopK,
     attend,
-)  # fmt: skip
+)
 from regard.backends import chunked
 from regard.core.blocks import blocks as blocks_of
 from regard.core.plan import make_plan

@@ -23,7 +23,7 @@ from regard import (
     TopK,
     Window,
     attend,
-)  # fmt: skip
+)
 
 
 @pytest.fixture(autouse=True)

@@ -37,8 +37,15 @@ def test_one_seed_is_one_mask_on_every_backend_and_in_every_tile(over):
 
 def test_features_of_a_pair_are_dropped_together():
     q, k, _ = tensors()
-    out = attend(q, k, torch.eye(30, dtype=torch.float64)[None, None, :, :4].expand(2, 4, 30, 4), Dot(features=True),
-                 dropout=0.5, seed=2, backend="reference")  # fmt: skip
+    out = attend(
+        q,
+        k,
+        torch.eye(30, dtype=torch.float64)[None, None, :, :4].expand(2, 4, 30, 4),
+        Dot(features=True),
+        dropout=0.5,
+        seed=2,
+        backend="reference",
+    )
     zero = out.map.weights(dropout=True) == 0
     assert torch.equal(zero, zero[:, :, :1].expand_as(zero)) and zero.any()
 

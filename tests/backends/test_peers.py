@@ -17,7 +17,7 @@ from regard import (
     Sparsemax,
     Window,
     attend,
-)  # fmt: skip
+)
 
 BACKENDS = ["reference", "chunked"]
 

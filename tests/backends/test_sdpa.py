@@ -28,7 +28,7 @@ from regard import (
     Window,
     attend,
     plan,
-)  # fmt: skip
+)
 
 
 def tensors(n=5, m=5, d=4, d_v=4, heads=2, kv_heads=2, dtype=torch.float32, batch=2):

@@ -150,10 +150,17 @@ def test_parts_of_one_memory_are_told_apart(kernel):
     assert len(seen) == 4  # whose part `y[32:]` is cannot be said where both lie in one memory
 
 
-@pytest.mark.parametrize("other", [
-    lambda x, y: (x, y, 1.0, None), lambda x, y: (x, y, 1, None), lambda x, y: (x, y, True, None),
-    lambda x, y: (x, y, 3.0, None), lambda x, y: (x[:32], y[:32], 2.0, None), lambda x, y: (x, y, 2.0, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda x, y: (x, y, 1.0, None),
+        lambda x, y: (x, y, 1, None),
+        lambda x, y: (x, y, True, None),
+        lambda x, y: (x, y, 3.0, None),
+        lambda x, y: (x[:32], y[:32], 2.0, None),
+        lambda x, y: (x, y, 2.0, 0),
+    ],
+)
 def test_another_kind_of_call_is_not_the_one_that_was_written_down(kernel, other):
     seen = []
     run = chain(kernel, seen)

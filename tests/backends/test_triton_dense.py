@@ -34,9 +34,13 @@ SCORES = {
     "of keys": lambda: QueryFree(WIDTH, heads=HEADS),
 }
 ALIGNMENTS = {
-    "softmax": "softmax", "sigmoid": "sigmoid", "biased sigmoid": Sigmoid(-1.0), "sparsemax": "sparsemax",
-    "entmax 1.5": "entmax15", "entmax 1.3": Entmax(1.3),
-}  # fmt: skip
+    "softmax": "softmax",
+    "sigmoid": "sigmoid",
+    "biased sigmoid": Sigmoid(-1.0),
+    "sparsemax": "sparsemax",
+    "entmax 1.5": "entmax15",
+    "entmax 1.3": Entmax(1.3),
+}
 STRUCTURES = {
     "full": (33, None),
     "causal": (KEYS, Causal("end")),
@@ -100,11 +104,17 @@ def test_many_tiles(small_tiles):
         close(*pair(score, align, Causal("end"), *sizes))
 
 
-@pytest.mark.parametrize(("score", "align", "room", "way"), [
-    ("tanh", "softmax", 1 << 18, (2, 3, 96)), ("tanh", "softmax", 1 << 16, (1, 8, 32)),
-    ("tanh", "softmax", 8, (0, 1, 0)), ("tanh", "sparsemax", 1 << 19, (2, 1, 256)),
-    ("distance", "softmax", 1 << 18, (2, 3, 96)), ("distance", "sparsemax", 8, (0, 1, 0)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("score", "align", "room", "way"),
+    [
+        ("tanh", "softmax", 1 << 18, (2, 3, 96)),
+        ("tanh", "softmax", 1 << 16, (1, 8, 32)),
+        ("tanh", "softmax", 8, (0, 1, 0)),
+        ("tanh", "sparsemax", 1 << 19, (2, 1, 256)),
+        ("distance", "softmax", 1 << 18, (2, 3, 96)),
+        ("distance", "sparsemax", 8, (0, 1, 0)),
+    ],
+)
 def test_pairs_hand_their_gradient_to_both_sides_in_one_walk_or_in_two(
     score, align, room, way, small_tiles, monkeypatch
 ):
@@ -331,8 +341,10 @@ def test_a_hard_choice_is_the_references_with_its_log_probability_and_entropy(sc
     for kind in (torch.float64, torch.float32):
         torch.manual_seed(4)
         made = SCORES[score]().to(kind)
-        q, k, v = (torch.randn(2, HEADS, places, d).to(kind).requires_grad_()
-                   for places, d in ((n, WIDTH), (KEYS, WIDTH), (KEYS, VALUES)))  # fmt: skip
+        q, k, v = (
+            torch.randn(2, HEADS, places, d).to(kind).requires_grad_()
+            for places, d in ((n, WIDTH), (KEYS, WIDTH), (KEYS, VALUES))
+        )
         if kind == torch.float64:
             done = attend(q, k, v, made, "hard", over, sample=sample, seed=7, backend="reference")
             parts = [done.out, done.sample.log_prob, done.sample.entropy]
@@ -345,8 +357,13 @@ def test_a_hard_choice_is_the_references_with_its_log_probability_and_entropy(sc
         leaves = [q, k, v, *made.parameters()]
         pulls = [torch.randn(x.shape, generator=torch.Generator().manual_seed(9)).to(kind) for x in parts]
         grads = torch.autograd.grad(parts, leaves, pulls, allow_unused=True)
-        found.append([*parts, *(torch.zeros_like(x) if g is None else g for x, g in zip(leaves, grads, strict=True)),
-                      index.reshape(-1).to(kind)])  # fmt: skip
+        found.append(
+            [
+                *parts,
+                *(torch.zeros_like(x) if g is None else g for x, g in zip(leaves, grads, strict=True)),
+                index.reshape(-1).to(kind),
+            ]
+        )
     close(*found)
 
 
@@ -420,8 +437,15 @@ def test_what_is_no_number_stays_none_in_a_sigmoid(bias):
 @pytest.mark.parametrize("score", ["dot", "gaussian"])
 def test_a_known_kind_is_run_from_its_vectors_to_the_same_bits(score, align, heads):
     over = Causal("end") & Window(9, 3, align="end")
-    first, second = (make_plan(*(torch.randn(2, h, n, 6).requires_grad_() for h, n in ((2, 7), (heads, 9), (heads, 9))),
-                               SCORES[score](), ALIGNMENTS[align], over) for _ in range(2))  # fmt: skip
+    first, second = (
+        make_plan(
+            *(torch.randn(2, h, n, 6).requires_grad_() for h, n in ((2, 7), (heads, 9), (heads, 9))),
+            SCORES[score](),
+            ALIGNMENTS[align],
+            over,
+        )
+        for _ in range(2)
+    )
     run = TritonDense().known(first)
     if score == "gaussian" and align == "sigmoid":  # which sees what rows add
         assert run is None
@@ -441,9 +465,12 @@ def test_a_known_kind_is_run_from_its_vectors_to_the_same_bits(score, align, hea
 def test_what_is_not_run_from_its_vectors_alone():
     q = torch.randn(2, 1, 9, 6)
     for options in (
-        {"over": Padding(torch.tensor([3, 9]))}, {"over": Segments(torch.arange(9) // 3)}, {"align": "hard"},
-        {"align": LocalPredictive(2, 6)}, {"align": TopK(3)},
-    ):  # fmt: skip
+        {"over": Padding(torch.tensor([3, 9]))},
+        {"over": Segments(torch.arange(9) // 3)},
+        {"align": "hard"},
+        {"align": LocalPredictive(2, 6)},
+        {"align": TopK(3)},
+    ):
         assert TritonDense().known(make_plan(q, q, q, **options)) is None
     half = q.half()
     assert TritonDense().known(make_plan(half, half, half, Gaussian(3.0))) is None  # divided by the width first
@@ -453,11 +480,14 @@ def test_what_it_leaves_to_others():
     q = torch.randn(1, 2, 9, 4)
     others = [
         {"align": "hard", "over": Segments(torch.tensor([1, 0] * 4 + [0]))},
-        {"score": ScaledDot() | SoftCap(3.0)}, {"align": Entmax(2.5)}, {"score": Additive(features=True)},
-        {"over": Mask(keep=torch.ones(9, 9, dtype=torch.bool))}, {"over": Edges(torch.zeros(2, 1, dtype=torch.long))},
+        {"score": ScaledDot() | SoftCap(3.0)},
+        {"align": Entmax(2.5)},
+        {"score": Additive(features=True)},
+        {"over": Mask(keep=torch.ones(9, 9, dtype=torch.bool))},
+        {"over": Edges(torch.zeros(2, 1, dtype=torch.long))},
         {"align": LocalPredictive(2), "over": Causal()},
         {"over": Segments(torch.tensor([0, 1] * 4 + [0])) & Window(2, 2)},
-    ]  # fmt: skip
+    ]
     for options in others:
         assert unfit(make_plan(q, q, q, **options)), options
     assert "CUDA" in plan(q, q, q).refusals["triton-dense"][0]

@@ -78,9 +78,16 @@ def test_each_tensor_is_of_its_own_type(numbers):
 
 
 @pytest.mark.parametrize("numbers", [TANH, PRODUCT], ids=["tanh", "product"])
-@pytest.mark.parametrize("laid", [
-    lambda x: x, lambda x: x.mT.contiguous().mT, lambda x: x[..., :1].expand(-1, -1, 3), lambda x: x.bfloat16(),
-], ids=["as it is", "features first", "one for all", "16 bits"])  # fmt: skip
+@pytest.mark.parametrize(
+    "laid",
+    [
+        lambda x: x,
+        lambda x: x.mT.contiguous().mT,
+        lambda x: x[..., :1].expand(-1, -1, 3),
+        lambda x: x.bfloat16(),
+    ],
+    ids=["as it is", "features first", "one for all", "16 bits"],
+)
 def test_a_bias_of_keys_may_lie_anyhow(numbers, laid):
     compare(drawn(bias=laid(torch.randn(2, 7, 3)).detach()), numbers)
 
@@ -97,9 +104,15 @@ def test_a_key_that_a_bias_takes_away_has_no_weight():
 
 
 @pytest.mark.parametrize("score", [lambda: Dot(features=True), lambda: Additive(features=True)], ids=["dot", "tanh"])
-@pytest.mark.parametrize("over", [
-    Window(9, -1, align="end"), Padding(torch.tensor([4, 0])), Mask(keep=torch.zeros(2, 1, 1, 9, dtype=torch.bool)),
-], ids=["the first row", "an item of none", "no key at all"])  # fmt: skip
+@pytest.mark.parametrize(
+    "over",
+    [
+        Window(9, -1, align="end"),
+        Padding(torch.tensor([4, 0])),
+        Mask(keep=torch.zeros(2, 1, 1, 9, dtype=torch.bool)),
+    ],
+    ids=["the first row", "an item of none", "no key at all"],
+)
 def test_rows_that_see_nobody_have_an_endless_tau_and_hand_nothing_back(score, over):
     q, k, v = (torch.randn(2, 1, 9, 3).requires_grad_() for _ in range(3))
     done = TritonFeatures().run(make_plan(q, k, v, score(), "softmax", over))

@@ -31,12 +31,16 @@ def drawn(n, m, kind=torch.float32):
 @pytest.mark.parametrize(
     ("score", "align", "over"),
     [
-        ("dot", "softmax", Causal("end")), ("dot", "entmax15", Causal("end")), ("tanh", "softmax", BY_HEAD),
-        ("tanh", "sparsemax", None), ("leaky", "sigmoid", None), ("gaussian", "softmax", Causal("end")),
+        ("dot", "softmax", Causal("end")),
+        ("dot", "entmax15", Causal("end")),
+        ("tanh", "softmax", BY_HEAD),
+        ("tanh", "sparsemax", None),
+        ("leaky", "sigmoid", None),
+        ("gaussian", "softmax", Causal("end")),
         ("tanh, keys by head", "softmax", None),
     ],
     ids=lambda x: x if isinstance(x, str) else type(x).__name__,
-)  # fmt: skip
+)
 def test_outputs_and_gradients_are_those_of_repeated_keys(score, align, over, small_tiles):
     found = []
     for kind in (torch.float64, torch.float32):

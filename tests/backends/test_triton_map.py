@@ -74,9 +74,12 @@ def seen(amap, cell):
     level = amap.pyramid(cell)[0]
     found = amap.find(0.05)
     return {
-        "cells": (level.mass, level.peak, level.count), "entropy": amap.entropy(), "mass": amap.mass(),
-        "tile": amap.tile(slice(amap.n // 3, amap.n), slice(3, 36)), "found": (found.where, found.weight),
-    }  # fmt: skip
+        "cells": (level.mass, level.peak, level.count),
+        "entropy": amap.entropy(),
+        "mass": amap.mass(),
+        "tile": amap.tile(slice(amap.n // 3, amap.n), slice(3, 36)),
+        "found": (found.where, found.weight),
+    }
 
 
 @pytest.fixture

@@ -81,11 +81,17 @@ KEPT = torch.arange(70) % 3 > 0
 CASES = {
     "dot, entmax 1.5, causal": (ScaledDot, "entmax15", Causal("end"), 66, 130, 1),
     "gaussian, sparsemax, window, shared keys": (
-        lambda: Gaussian(2.0), "sparsemax", Window(40, 3, align="end"), 5, 70, 2),
+        lambda: Gaussian(2.0),
+        "sparsemax",
+        Window(40, 3, align="end"),
+        5,
+        70,
+        2,
+    ),
     "tanh, softmax, padding": (lambda: Additive(16, 16, 9), "softmax", Padding(torch.tensor([70, 3])), 9, 70, 1),
     "leaky, sigmoid, keys": (lambda: GATv2(16, heads=1), "sigmoid", Mask(keep=KEPT[None, None, None]), 3, 70, 1),
     "dot, top-3, causal": (ScaledDot, TopK(3), Causal("end"), 5, 70, 1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -95,8 +101,9 @@ def test_kernels_touch_only_the_memory_they_were_given(case, watched):
     for kind in (torch.float64, torch.float32):
         torch.manual_seed(1)
         made = make().to(kind)
-        q, k, v = (torch.randn(2, h, *size).to(kind).requires_grad_()
-                   for h, *size in ((heads, n, 16), (1, m, 16), (1, m, 12)))  # fmt: skip
+        q, k, v = (
+            torch.randn(2, h, *size).to(kind).requires_grad_() for h, *size in ((heads, n, 16), (1, m, 16), (1, m, 12))
+        )
         if kind == torch.float64:
             out = attend(q, k, v, made, align, over, backend="reference").out
         else:

@@ -17,8 +17,26 @@ def call(core, n, m, d, size=1.0, group=1, align=SOFTMAX, biased=False, readout=
     a, b, r = size * torch.randn(2 * group, n, d), size * torch.randn(2, m, d), torch.randn(2 * group, d)
     biases = (torch.randn(2, m), torch.randn(2 * group, n)) if biased else (None, None)
     linear, bent = (0.0, 0.0) if core == TANH else (0.6, 0.4)
-    return Call(a, b, torch.randn(2, m, 4), r if readout is None else readout, *biases, Ranges(NO_BOUND, NO_BOUND, None,
-                None), group, core, 1.0, linear, bent, align, 1.0, None, None, None, None, 0.0)  # fmt: skip
+    return Call(
+        a,
+        b,
+        torch.randn(2, m, 4),
+        r if readout is None else readout,
+        *biases,
+        Ranges(NO_BOUND, NO_BOUND, None, None),
+        group,
+        core,
+        1.0,
+        linear,
+        bent,
+        align,
+        1.0,
+        None,
+        None,
+        None,
+        None,
+        0.0,
+    )
 
 
 def vectors(table, places, width):

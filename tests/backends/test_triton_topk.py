@@ -36,11 +36,14 @@ def ran(q, k, v, score="scaled_dot", count=3, over=None, **options):
 @pytest.mark.parametrize(
     ("score", "count", "n", "m", "over"),
     [
-        ("dot", 3, 5, 7, Causal("end")), ("dot", 40, 3, 300, None), ("tanh", 2, 3, 5, None),
-        ("leaky", 4, 4, 6, Padding(torch.tensor([2]))), ("gaussian", 20, 3, 9, None),
+        ("dot", 3, 5, 7, Causal("end")),
+        ("dot", 40, 3, 300, None),
+        ("tanh", 2, 3, 5, None),
+        ("leaky", 4, 4, 6, Padding(torch.tensor([2]))),
+        ("gaussian", 20, 3, 9, None),
     ],
     ids=["causal", "many tiles", "tanh", "leaky", "more than there are"],
-)  # fmt: skip
+)
 def test_keys_outputs_and_gradients_are_the_references(score, count, n, m, over):
     found = []
     for kind in (torch.float64, torch.float32):

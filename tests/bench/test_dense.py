@@ -48,10 +48,16 @@ def test_both_sides_of_every_part_agree(part):
 
 
 def test_segments_leave_the_asked_share_of_tiles_empty():
-    found = {result.name.split(", ")[-2]: result.notes["empty_tiles"]
-             for result in next_of("entmax") if "% empty" in result.name}  # fmt: skip
-    assert found == {"0 % empty": pytest.approx(0, abs=0.1), "50 % empty": pytest.approx(0.5, abs=0.1),
-                     "90 % empty": pytest.approx(0.9, abs=0.1)}  # fmt: skip
+    found = {
+        result.name.split(", ")[-2]: result.notes["empty_tiles"]
+        for result in next_of("entmax")
+        if "% empty" in result.name
+    }
+    assert found == {
+        "0 % empty": pytest.approx(0, abs=0.1),
+        "50 % empty": pytest.approx(0.5, abs=0.1),
+        "90 % empty": pytest.approx(0.9, abs=0.1),
+    }
 
 
 def next_of(name):

@@ -80,12 +80,16 @@ def test_what_is_left_out_is_said(folder, tmp_path):
     assert "rationales was left out: No instance carries a rationale" in told
 
 
-@pytest.mark.parametrize(("arguments", "sentence"), [
-    (["--tests", "everything"], "'everything' is no test; expected 'all' or some of task"),
-    (["--layer", "last"], "expected a whole number, 'mean' or 'rollout'"),
-    (["--layer", "7"], "2 sites fit"),
-    (["--data", "imdb"], "expected sst, movies, agnews"),
-], ids=["tests", "word", "layer", "data"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--tests", "everything"], "'everything' is no test; expected 'all' or some of task"),
+        (["--layer", "last"], "expected a whole number, 'mean' or 'rollout'"),
+        (["--layer", "7"], "2 sites fit"),
+        (["--data", "imdb"], "expected sst, movies, agnews"),
+    ],
+    ids=["tests", "word", "layer", "data"],
+)
 def test_what_a_user_can_put_right_is_a_sentence(folder, data, tmp_path, arguments, sentence):
     said = call("judge", folder, "--data", data, "-o", tmp_path / "r", *arguments)
     assert said.exit_code == 1
@@ -141,9 +145,11 @@ def test_a_trained_run_judges_other_texts_by_its_own_words(run, tmp_path):
 
 def test_a_run_whose_description_is_broken_or_whose_weights_do_not_fit_is_refused(run, tmp_path):
     about = json.loads((run / "additive-0" / "run.json").read_text())
-    for changed, sentence in ((about | {"experiment": "os.system"}, "describes no run"),
-                              (about | {"options": {"order": 3}, "small": False}, "its weights do not fit"),
-                              ([], "expected an object")):  # fmt: skip
+    for changed, sentence in (
+        (about | {"experiment": "os.system"}, "describes no run"),
+        (about | {"options": {"order": 3}, "small": False}, "its weights do not fit"),
+        ([], "expected an object"),
+    ):
         (run / "additive-0" / "run.json").write_text(json.dumps(changed))
         said = call("judge", run, "--data", "sst", "-o", tmp_path / "r")
         assert said.exit_code == 1 and sentence in " ".join(said.output.split())

@@ -55,10 +55,15 @@ def wrong(text: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("where", "endings"),
-    [("src/regard", (".py", ".html", ".toml")), ("web/src", (".ts",)), ("docs", (".md",)), ("README.md", (".md",)),
-     ("CONTRIBUTING.md", (".md",))],
+    [
+        ("src/regard", (".py", ".html", ".toml")),
+        ("web/src", (".ts",)),
+        ("docs", (".md",)),
+        ("README.md", (".md",)),
+        ("CONTRIBUTING.md", (".md",)),
+    ],
     ids=lambda x: x if isinstance(x, str) else "",
-)  # fmt: skip
+)
 def test_commands_and_options_that_are_named_exist(where, endings):
     place = ROOT / where
     if not place.exists():

@@ -20,8 +20,10 @@ from regard.judging.finding import Finding, from_json
 @pytest.fixture
 def data(tmp_path, monkeypatch):
     (tmp_path / "data" / "eye_tracking").mkdir(parents=True)
-    rows = [{"sentence": "a cat sat .", "relative_fixation": [0.1, 0.5, 0.3, 0.1]},
-            {"sentence": "cats sat", "relative_fixation": [0.7, 0.3]}]  # fmt: skip
+    rows = [
+        {"sentence": "a cat sat .", "relative_fixation": [0.1, 0.5, 0.3, 0.1]},
+        {"sentence": "cats sat", "relative_fixation": [0.7, 0.3]},
+    ]
     text = "\n".join(json.dumps(row) for row in rows)
     (tmp_path / "data" / "eye_tracking" / "geco_average.jsonl.gz").write_bytes(gzip.compress(text.encode()))
     monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
@@ -51,13 +53,23 @@ def test_missing_data_is_a_sentence(command, tmp_path, monkeypatch):
 
 def test_a_baseline_stands_once_as_a_row_of_its_own_or_as_the_finding_that_it_is(capsys):
     def made(name, value, beside):
-        return Finding(name=name, value=value, interval=(value - 0.1, value + 0.1), n=30, says="So.", better="higher",
-                       unit="NSS", baselines=beside)  # fmt: skip
+        return Finding(
+            name=name,
+            value=value,
+            interval=(value - 0.1, value + 0.1),
+            n=30,
+            says="So.",
+            better="higher",
+            unit="NSS",
+            baselines=beside,
+        )
 
     beside = {"chance": 0.0, "other photographs": 1.41}
-    found = [made("NSS: taught attention", 1.67, beside),
-             made("NSS: other photographs", 1.41, {"chance": 0.0}),
-             made("gain", 0.25, {"chance": 0.0, "nothing": 0.125})]  # fmt: skip
+    found = [
+        made("NSS: taught attention", 1.67, beside),
+        made("NSS: other photographs", 1.41, {"chance": 0.0}),
+        made("gain", 0.25, {"chance": 0.0, "nothing": 0.125}),
+    ]
     leave(found, _tables(found, "scenes"), json=False, out=None)
     said = " ".join(capsys.readouterr().out.split())
     assert said.count("1.410") == 1 and said.count("chance") == 1 and "nothing 0.125" in said

@@ -18,8 +18,18 @@ from regard.recording.files.printing import printable
 
 CLIPBOARD = "\x1b]52;c;cm0gLXJmIH4=\x07"
 EVIL = [CLIPBOARD, "\x1b[2J", "\x9b31m", "\u202etxt.exe", "\u2066", "\r", "\x08", "\x7f", "\u2028", "\ud800"]
-SEEN = ["\\x1b]52;c;cm0gLXJmIH4=\\x07", "\\x1b[2J", "\\x9b31m", "\\u202etxt.exe", "\\u2066", "\\r", "\\x08", "\\x7f",
-        "\\u2028", "\\ud800"]  # fmt: skip
+SEEN = [
+    "\\x1b]52;c;cm0gLXJmIH4=\\x07",
+    "\\x1b[2J",
+    "\\x9b31m",
+    "\\u202etxt.exe",
+    "\\u2066",
+    "\\r",
+    "\\x08",
+    "\\x7f",
+    "\\u2028",
+    "\\ud800",
+]
 OBEYED = set("\x1b\x07\x9b\u202e\u2066\r\x08\x7f\u2028\ud800")
 
 

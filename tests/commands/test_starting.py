@@ -33,8 +33,14 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def run(command, *arguments, cwd, **options):
-    return subprocess.run([*command, *map(str, arguments)], cwd=cwd, capture_output=True, text=True,
-                          env=environment(cwd / "modules"), **options)  # fmt: skip
+    return subprocess.run(
+        [*command, *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env=environment(cwd / "modules"),
+        **options,
+    )
 
 
 def module(folder: Path, name: str, text: str) -> None:
@@ -55,9 +61,14 @@ def test_ctrl_c_while_the_command_is_imported_is_one_line(name, command, tmp_pat
     assert is_one_line(done) and done.stdout == "", done
 
 
-@pytest.mark.parametrize(("arguments", "name"), [
-    (("study", "status", "x"), "sqlalchemy"), (("study", "run", "quick"), "pydantic"), (("demo",), "sklearn"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("study", "status", "x"), "sqlalchemy"),
+        (("study", "run", "quick"), "pydantic"),
+        (("demo",), "sklearn"),
+    ],
+)
 @pytest.mark.parametrize("text", [INTERRUPT, TURNED], ids=["raised", "turned into an error"])
 def test_ctrl_c_while_a_command_imports_what_it_needs_is_one_line(arguments, name, text, command, tmp_path):
     module(tmp_path, name, text)
@@ -105,8 +116,15 @@ def test_ctrl_c_while_workers_compute_gives_their_trials_back_and_leaves_no_work
     (tmp_path / "long.toml").write_text(STUDY)
     (tmp_path / "endless.py").write_text(ENDLESS.format(folder=str(tmp_path)))
     both = [*command, "study", "run", "long.toml", "--workers", "2"]
-    process = subprocess.Popen(both, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               env=environment(tmp_path / "modules"), start_new_session=True)  # fmt: skip
+    process = subprocess.Popen(
+        both,
+        cwd=tmp_path,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(tmp_path / "modules"),
+        start_new_session=True,
+    )
     while len(list(tmp_path.glob("began-*"))) < 2 and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)

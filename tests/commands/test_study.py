@@ -88,10 +88,13 @@ def test_what_is_missing_is_an_exit_status_and_a_sentence(file):
     assert "failed: TypeError" in call("status", file).output
 
 
-@pytest.mark.parametrize("task, says", [
-    ('"no_such_module:task"', "No module named 'no_such_module' is installed, nor does one stand in"),
-    ('{ task = "gat", options = { data = "cora" } }', "set REGARD_DATA"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "task, says",
+    [
+        ('"no_such_module:task"', "No module named 'no_such_module' is installed, nor does one stand in"),
+        ('{ task = "gat", options = { data = "cora" } }', "set REGARD_DATA"),
+    ],
+)
 def test_what_no_attempt_would_find_stops_a_study_at_once_and_it_goes_on_later(file, monkeypatch, task, says):
     monkeypatch.delenv("REGARD_DATA", raising=False)
     file.write_text(f'name = "bad"\ntasks = [{task}]\nvariants = ["mean"]\nseeds = 2\n')
@@ -100,12 +103,15 @@ def test_what_no_attempt_would_find_stops_a_study_at_once_and_it_goes_on_later(f
     assert "0 done, 0 running, 2 waiting, 0 failed\n" in call("status", file).output
 
 
-@pytest.mark.parametrize("change, options, told", [
-    (('seeds = 6', 'sedes = 6'), (), "line 5"),
-    (('', ''), ("--engine", "cloud"), "local, ray"),
-    (('', ''), ("--address", "auto"), "engine='ray'"),
-    (('"a", "b"', ''), (), "line 4"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, options, told",
+    [
+        (("seeds = 6", "sedes = 6"), (), "line 5"),
+        (("", ""), ("--engine", "cloud"), "local, ray"),
+        (("", ""), ("--address", "auto"), "engine='ray'"),
+        (('"a", "b"', ""), (), "line 4"),
+    ],
+)
 def test_what_cannot_be_run_is_told_in_a_sentence(file, change, options, told):
     file.write_text(TEXT.replace(*change))
     said = call("run", file, *options)
@@ -229,8 +235,14 @@ def test_a_damaged_store_is_a_sentence_in_every_command(file):
     for one in Path("typed-study").glob("store.sqlite*"):
         one.unlink()
     Path("typed-study/store.sqlite").write_text("This is no database. " * 99)
-    for command in (("run", file), ("resume", "typed-study"), ("status", "typed-study"), ("report", "typed-study"),
-                    ("compare", "typed-study", "a", "b"), ("cancel", "typed-study")):  # fmt: skip
+    for command in (
+        ("run", file),
+        ("resume", "typed-study"),
+        ("status", "typed-study"),
+        ("report", "typed-study"),
+        ("compare", "typed-study", "a", "b"),
+        ("cancel", "typed-study"),
+    ):
         said = call(*command)
         assert said.exit_code == 1 and "is damaged, or is no store of studies" in said.output, said.output
         assert said.exception.__class__ is SystemExit

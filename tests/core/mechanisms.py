@@ -90,11 +90,30 @@ SCORES |= {name: kind for name, kind in scores.NAMES.items() if name != "concat"
 NEW = {name: kind for name, kind in regard.alignments.NAMES.items() if name not in ALIGNMENTS}
 ALIGNMENTS |= NEW
 
-SIMPLEX = ("softmax", "sparsemax", "entmax15", "entmax13", "entmax_learned", "topk", "uniform", "hard", "gumbel",
-           "gumbel_straight", "local")  # fmt: skip
+SIMPLEX = (
+    "softmax",
+    "sparsemax",
+    "entmax15",
+    "entmax13",
+    "entmax_learned",
+    "topk",
+    "uniform",
+    "hard",
+    "gumbel",
+    "gumbel_straight",
+    "local",
+)
 SIMPLEX += tuple(name for name, kind in NEW.items() if kind.simplex)
-PLACED = ("location", "alibi", "relative_bias", "location_aware", "own_modifier", "local", "local_predictive",
-          "monotonic")  # fmt: skip
+PLACED = (
+    "location",
+    "alibi",
+    "relative_bias",
+    "location_aware",
+    "own_modifier",
+    "local",
+    "local_predictive",
+    "monotonic",
+)
 STEPWISE = ("location_aware", "monotonic")  # their maps are stored: no row state
 APART = {("location_aware", "monotonic"), ("sink", "monotonic")}  # refused: two kinds of steps, a sink off the path
 

@@ -63,8 +63,12 @@ def check(score: str, align: str, over: str, n: int, m: int, backend: str) -> No
 
 
 @settings(max_examples=250)
-@given(st.sampled_from(PAIRS), st.sampled_from([*STRUCTURES]), st.sampled_from(SIZES),
-       st.sampled_from(["auto", "reference", "chunked"]))  # fmt: skip
+@given(
+    st.sampled_from(PAIRS),
+    st.sampled_from([*STRUCTURES]),
+    st.sampled_from(SIZES),
+    st.sampled_from(["auto", "reference", "chunked"]),
+)
 def test_nothing_to_attend_or_nobody_who_does(
     pair: tuple[str, str], over: str, size: tuple[int, int], how: str
 ) -> None:

@@ -194,8 +194,17 @@ def names() -> dict[str, object]:
     """Everything public, q (2, 2, 3, 4), k and v (2, 2, 5, 4), and five queries beside five keys."""
     q, k, v = (x.detach() for x in inputs(n=3, m=5))
     square = [x.detach() for x in inputs(n=5, m=5)]
-    return {**vars(regard), "regard": regard, "torch": torch, "Flat": Flat, "Nothing": Nothing, "Q": q, "K": k, "V": v,
-            "SQUARE": square}  # fmt: skip
+    return {
+        **vars(regard),
+        "regard": regard,
+        "torch": torch,
+        "Flat": Flat,
+        "Nothing": Nothing,
+        "Q": q,
+        "K": k,
+        "V": v,
+        "SQUARE": square,
+    }
 
 
 @pytest.mark.parametrize("answer", answers(TYPED), ids=lambda answer: answer.code)

@@ -19,7 +19,7 @@ from regard import (
     attend,
     intervene,
     record,
-)  # fmt: skip
+)
 from regard.core.scores import Score
 from regard.interventions import Uniform
 
@@ -48,8 +48,12 @@ def built(name: str):
     keep.fill_diagonal_(True)
     index, key = torch.tensor(INDEX), torch.randn(1, 2, 5, 4)
     lengths, ids, edge = torch.tensor([3]), torch.tensor([[0, 0, 1, 1]]), torch.randn(2, 5)
-    score = {"general": General(4, 4, 2), "additive": Additive(4, 4, 3, 2), "own": Weighed(),
-             "relative": ScaledDot() | RelativeBias(2, 2)}.get(name, ScaledDot())  # fmt: skip
+    score = {
+        "general": General(4, 4, 2),
+        "additive": Additive(4, 4, 3, 2),
+        "own": Weighed(),
+        "relative": ScaledDot() | RelativeBias(2, 2),
+    }.get(name, ScaledDot())
     return {
         "bias": ({"score": ScaledDot() | PairBias(bias)}, [bias]),
         "mask": ({"over": Mask(keep=keep)}, [keep]),
@@ -62,8 +66,21 @@ def built(name: str):
     }.get(name, ({"score": score}, [*score.parameters(), *score.buffers()]))
 
 
-NAMES = ["dot", "general", "additive", "own", "relative", "bias", "mask", "padding", "segments", "edges", "edge keys",
-         "edge bias", "grouped"]  # fmt: skip
+NAMES = [
+    "dot",
+    "general",
+    "additive",
+    "own",
+    "relative",
+    "bias",
+    "mask",
+    "padding",
+    "segments",
+    "edges",
+    "edge keys",
+    "edge bias",
+    "grouped",
+]
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference", "chunked"])
@@ -91,8 +108,10 @@ def test_a_graph_that_changed_is_another_graph(backend):
         over = Edges(torch.tensor(INDEX))
         for row in ([0, 1, 2, 3, 0], [3, 2, 1, 0, 1], [3, 2, 1, 0, 1], [0, 0, 0, 0, 0]):
             over.edge_index[0] = torch.tensor(row)
-            assert_close(attend(q, k, v, over=over, backend=backend).out,
-                         attend(q, k, v, over=Edges(over.edge_index.clone()), backend=backend).out)  # fmt: skip
+            assert_close(
+                attend(q, k, v, over=over, backend=backend).out,
+                attend(q, k, v, over=Edges(over.edge_index.clone()), backend=backend).out,
+            )
         over.edge_index[0, 0] = 10**9
         with pytest.raises(ValueError, match="names source 1000000000"):
             attend(q, k, v, over=over, backend=backend)

@@ -49,12 +49,24 @@ def test_a_known_call_is_the_one_that_is_planned(score, over, heads):
 def test_calls_that_differ_in_anything_are_of_other_kinds():
     q, k, v = made()
     calls = [
-        {}, {"score": "dot"}, {"score": ScaledDot(scale=0.1)}, {"score": ScaledDot(scale=0.2)},
-        {"align": "sigmoid"}, {"align": Sigmoid(-1.0)}, {"align": Sigmoid(-2.0)}, {"align": Entmax(1.3)},
-        {"score": Gaussian(1.0)}, {"score": Gaussian(2.0)}, {"score": "gaussian"},
-        {"over": Causal()}, {"over": Causal("end") & Window(1, 0)}, {"over": Causal("end") & Window(2, 0)},
-        {"over": Window(1, 2)}, {"over": Window(2, 1)}, {"backend": "reference"},
-    ]  # fmt: skip
+        {},
+        {"score": "dot"},
+        {"score": ScaledDot(scale=0.1)},
+        {"score": ScaledDot(scale=0.2)},
+        {"align": "sigmoid"},
+        {"align": Sigmoid(-1.0)},
+        {"align": Sigmoid(-2.0)},
+        {"align": Entmax(1.3)},
+        {"score": Gaussian(1.0)},
+        {"score": Gaussian(2.0)},
+        {"score": "gaussian"},
+        {"over": Causal()},
+        {"over": Causal("end") & Window(1, 0)},
+        {"over": Causal("end") & Window(2, 0)},
+        {"over": Window(1, 2)},
+        {"over": Window(2, 1)},
+        {"backend": "reference"},
+    ]
     for options in [*calls, *calls]:
         backend = options.get("backend", "auto")
         expected = attend(q, k, v, backend="reference", **{k: x for k, x in options.items() if k != "backend"})
@@ -79,12 +91,21 @@ def test_a_score_that_changes_is_followed():
     assert_close(attend(q, k, v, score).out, attend(q, k, v, ScaledDot(scale=3.0), backend="reference").out)
 
 
-@pytest.mark.parametrize("options", [
-    {"score": Gaussian(2.0, learned=True)}, {"score": Gaussian(2.0, features=True)}, {"score": "cosine"},
-    {"score": ScaledDot(features=True)}, {"dropout": 0.5},
-    {"align": Entmax(1.5, learned=True)}, {"align": "hard", "sample": True, "seed": 1},
-    {"over": Padding(torch.tensor([3, 4]))}, {"over": Mask(keep=torch.ones(5, 5, dtype=torch.bool))},
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"score": Gaussian(2.0, learned=True)},
+        {"score": Gaussian(2.0, features=True)},
+        {"score": "cosine"},
+        {"score": ScaledDot(features=True)},
+        {"dropout": 0.5},
+        {"align": Entmax(1.5, learned=True)},
+        {"align": "hard", "sample": True, "seed": 1},
+        {"over": Padding(torch.tensor([3, 4]))},
+        {"over": Mask(keep=torch.ones(5, 5, dtype=torch.bool))},
+    ],
+    ids=str,
+)
 def test_what_holds_tensors_or_is_no_dot_product_is_planned_each_time(options):
     q, k, v = (x[..., :4] for x in made())
     for _ in range(2):

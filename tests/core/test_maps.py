@@ -19,8 +19,13 @@ def structures() -> dict[str, Structure | None]:
     return {"full": None, "causal and padded": Causal("end") & Padding(torch.tensor([7, 4])), "edges": Edges(edges)}
 
 
-ALL = [(s, a, w) for s in ("scaled_dot", "additive_features") for a in ALIGNMENTS for w in structures()
-       if not (a == "monotonic" and w == "edges")]  # fmt: skip
+ALL = [
+    (s, a, w)
+    for s in ("scaled_dot", "additive_features")
+    for a in ALIGNMENTS
+    for w in structures()
+    if not (a == "monotonic" and w == "edges")
+]
 SOME = [("scaled_dot", a, w) for a in ("softmax", "entmax15", "topk", "local_predictive") for w in structures()]
 SOME += [("additive_features", "softmax", w) for w in structures()] + [("location_aware", "softmax", "full")]
 
@@ -146,8 +151,10 @@ def test_an_index_selects_items_and_heads(score: str, align: str, where: str) ->
 def test_leading_axes_of_a_map_are_those_of_the_query() -> None:
     q, k, v = (x.detach() for x in inputs(batch=6))
     for shape, index in (((6, 2), (5, 1)), ((3, 2, 2), (2, 1, 0)), ((2,), (1,)), ((), ())):
-        a, b, c = ((x if len(shape) == 2 else x.unflatten(0, (3, 2)) if len(shape) == 3 else x[0] if shape else x[0, 0])
-                   for x in (q, k, v))  # fmt: skip
+        a, b, c = (
+            (x if len(shape) == 2 else x.unflatten(0, (3, 2)) if len(shape) == 3 else x[0] if shape else x[0, 0])
+            for x in (q, k, v)
+        )
         amap = attend(a, b, c).map
         assert amap.shape == (*shape, 3, 5)
         assert_close(amap[index].weights() if index else amap.weights(), torch.softmax(a @ b.mT / 2, -1)[index])

@@ -150,8 +150,11 @@ def test_stored_maps_have_pyramids_too() -> None:
         assert_close(amap.pyramid(3)[0].count, pooled(allowed(OVERS[over]), 3, "sum"))
 
 
-@pytest.mark.parametrize("over", [Causal("end"), Window(3, 0), Window(2, 5), Causal() & Padding(torch.tensor([9, 37]))],
-                         ids=["causal", "back", "both ways", "padded"])  # fmt: skip
+@pytest.mark.parametrize(
+    "over",
+    [Causal("end"), Window(3, 0), Window(2, 5), Causal() & Padding(torch.tensor([9, 37]))],
+    ids=["causal", "back", "both ways", "padded"],
+)
 def test_columns_that_rows_cannot_reach_are_not_computed(over, monkeypatch):
     torch.manual_seed(0)
     q, k = torch.randn(2, 1, 37, 4), torch.randn(2, 1, 37, 4)

@@ -24,9 +24,11 @@ def keep_of(structure: Structure, n: int, m: int) -> torch.Tensor:
 
 
 def looped(rule: Predicate, n: int, m: int) -> torch.Tensor:
-    return torch.tensor([
-        [[rule(g // 2, g % 2, i, j) for j in range(m)] for i in range(n)] for g in range(4)
-    ]).reshape(4, n, m).bool()  # fmt: skip
+    return (
+        torch.tensor([[[rule(g // 2, g % 2, i, j) for j in range(m)] for i in range(n)] for g in range(4)])
+        .reshape(4, n, m)
+        .bool()
+    )
 
 
 def shift(align: str | None, n: int, m: int) -> int:
@@ -50,8 +52,9 @@ for _n, _m in SIZES:
         _s = shift(_align, _n, _m)
         CASES.append((Causal(_align), _n, _m, lambda b, h, i, j, s=_s: j <= i + s))
         for _left, _right, _step in [(0, 0, 1), (1, 2, 1), (2, 0, 2), (1, 1, 3), (9, 9, 1)]:
-            CASES.append((Window(_left, _right, _step, align=_align), _n, _m,
-                          window(_left, _right, _step, _align, _n, _m)))  # fmt: skip
+            CASES.append(
+                (Window(_left, _right, _step, align=_align), _n, _m, window(_left, _right, _step, _align, _n, _m))
+            )
 for _left, _right, _step in [(0, 0, 1), (1, 1, 1), (0, 1, 2), (1, 0, 2), (5, 5, 1)]:
     CASES.append((Window(_left, _right, _step, grid=(3, 4)), 12, 12, grid(_left, _right, _step, 4)))
     CASES.append((Window(_left, _right, _step, grid=(1, 7)), 7, 7, grid(_left, _right, _step, 7)))
@@ -78,8 +81,14 @@ CASES.append(
 )
 for _left, _right in ((4, -1), (-1, 4), (3, -3)):  # not itself; exactly one place
     CASES.append((Window(_left, _right), 5, 5, lambda b, h, i, j, lo=-_left, hi=_right: lo <= j - i <= hi))
-CASES.append((Causal("end") & Window(1, 1, align="end") & Padding(torch.tensor([1, 7])), 3, 7,
-              lambda b, h, i, j: j <= i + 4 and abs(j - i - 4) <= 1 and j < (1, 7)[b]))  # fmt: skip
+CASES.append(
+    (
+        Causal("end") & Window(1, 1, align="end") & Padding(torch.tensor([1, 7])),
+        3,
+        7,
+        lambda b, h, i, j: j <= i + 4 and abs(j - i - 4) <= 1 and j < (1, 7)[b],
+    )
+)
 NAMED = pytest.mark.parametrize(("structure", "n", "m", "rule"), CASES, ids=[f"{s} {n}x{m}" for s, n, m, _ in CASES])
 
 

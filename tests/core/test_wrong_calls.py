@@ -15,8 +15,19 @@ from regard.core.edges import Edges
 from regard.core.structures import Causal, Mask, Padding, Segments, Window
 
 Q, K, V = (x.detach() for x in inputs(n=5, m=5))
-SIZED = {"d_q": WIDTH, "d_k": WIDTH, "d": WIDTH, "heads": HEADS, "length": 9, "k": 2, "window": 2, "reach": 2,
-         "cap": 3.0, "bound": 2.0, "bias": torch.ones(HEADS, 5, 5, dtype=torch.float64)}  # fmt: skip
+SIZED = {
+    "d_q": WIDTH,
+    "d_k": WIDTH,
+    "d": WIDTH,
+    "heads": HEADS,
+    "length": 9,
+    "k": 2,
+    "window": 2,
+    "reach": 2,
+    "cap": 3.0,
+    "bound": 2.0,
+    "bias": torch.ones(HEADS, 5, 5, dtype=torch.float64),
+}
 
 
 def score_used(made: Any) -> Any:
@@ -37,35 +48,92 @@ def run(score: Any = "scaled_dot", align: Any = "softmax", over: Any = None) -> 
 
 
 def needed(cls: type) -> dict[str, Any]:
-    return {name: SIZED[name] for name, p in inspect.signature(cls).parameters.items()
-            if p.default is p.empty and p.kind not in (2, 4)}  # fmt: skip
+    return {
+        name: SIZED[name]
+        for name, p in inspect.signature(cls).parameters.items()
+        if p.default is p.empty and p.kind not in (2, 4)
+    }
 
 
 def calls() -> list[Call]:
-    made = [Call("attend", attend, {"q": Q, "k": K, "v": V, "dropout": 0.1}, lambda found: found.out),
-            Call("plan", plan, {"q": Q, "k": K, "v": V}, str)]  # fmt: skip
-    for name in ("Additive", "General", "BiasedGeneral", "ActivatedGeneral", "Content", "Cosine", "Dot", "GAT", "GATv2",
-                 "Gaussian", "Laplace", "LearnedQuery", "LinearKernel", "Location", "LocationAware", "QueryFree",
-                 "Rotary", "ScaledDot", "Trilinear", "ALiBi", "Activation", "Clamp", "PairBias", "EdgeBias",
-                 "RelativeBias", "Sink", "SoftCap"):  # fmt: skip
+    made = [
+        Call("attend", attend, {"q": Q, "k": K, "v": V, "dropout": 0.1}, lambda found: found.out),
+        Call("plan", plan, {"q": Q, "k": K, "v": V}, str),
+    ]
+    for name in (
+        "Additive",
+        "General",
+        "BiasedGeneral",
+        "ActivatedGeneral",
+        "Content",
+        "Cosine",
+        "Dot",
+        "GAT",
+        "GATv2",
+        "Gaussian",
+        "Laplace",
+        "LearnedQuery",
+        "LinearKernel",
+        "Location",
+        "LocationAware",
+        "QueryFree",
+        "Rotary",
+        "ScaledDot",
+        "Trilinear",
+        "ALiBi",
+        "Activation",
+        "Clamp",
+        "PairBias",
+        "EdgeBias",
+        "RelativeBias",
+        "Sink",
+        "SoftCap",
+    ):
         cls = getattr(scores, name)
-        good = {"ALiBi": {"heads": HEADS}, "Activation": {"name": "tanh"},
-                "EdgeBias": {"bias": torch.ones(HEADS, 3, dtype=torch.float64)}}.get(name)  # fmt: skip
+        good = {
+            "ALiBi": {"heads": HEADS},
+            "Activation": {"name": "tanh"},
+            "EdgeBias": {"bias": torch.ones(HEADS, 3, dtype=torch.float64)},
+        }.get(name)
         made.append(Call(name, cls, needed(cls) if good is None else good, score_used))
         if name in ("Additive", "General", "BiasedGeneral", "ActivatedGeneral", "QueryFree", "Content"):
             sized = {"d_k": WIDTH} if name == "QueryFree" else {"d_q": WIDTH}
             made.append(Call(f"{name}, sized", cls, {**sized, "heads": HEADS}, score_used))
-    for name in ("Entmax", "Gumbel", "Hard", "Local", "LocalPredictive", "Monotonic", "ReLU", "Reinforced", "Sigmoid",
-                 "Softmax", "Sparsemax", "TopK", "Uniform"):  # fmt: skip
+    for name in (
+        "Entmax",
+        "Gumbel",
+        "Hard",
+        "Local",
+        "LocalPredictive",
+        "Monotonic",
+        "ReLU",
+        "Reinforced",
+        "Sigmoid",
+        "Softmax",
+        "Sparsemax",
+        "TopK",
+        "Uniform",
+    ):
         cls = getattr(alignments, name)
         made.append(Call(name, cls, needed(cls), lambda found: run(align=found.double())))
     index, ids = torch.tensor([[0, 1, 2], [1, 2, 2]]), torch.zeros(5, dtype=torch.long)
-    for cls, good in ((Causal, {}), (Window, {"left": 1, "right": 1}), (Padding, {"lengths": torch.tensor([3, 4])}),
-                      (Mask, {"keep": torch.ones(5, 5, dtype=torch.bool)}), (Segments, {"ids": ids})):  # fmt: skip
+    for cls, good in (
+        (Causal, {}),
+        (Window, {"left": 1, "right": 1}),
+        (Padding, {"lengths": torch.tensor([3, 4])}),
+        (Mask, {"keep": torch.ones(5, 5, dtype=torch.bool)}),
+        (Segments, {"ids": ids}),
+    ):
         made.append(Call(cls.__name__, cls, good, lambda found: run(over=found)))
 
-    def edges(edge_index: Any, size: Any = None, self_loops: bool = False, key: Any = None, value: Any = None,
-              join: str = "add") -> Edges:  # fmt: skip
+    def edges(
+        edge_index: Any,
+        size: Any = None,
+        self_loops: bool = False,
+        key: Any = None,
+        value: Any = None,
+        join: str = "add",
+    ) -> Edges:
         return Edges(edge_index, size, self_loops, key, value, join)
 
     made.append(Call("Edges", edges, {"edge_index": index}, lambda found: run(over=found)))

@@ -62,8 +62,19 @@ ALSO = {  # what else says it: widths and heads by what they are, nodes by the e
     "bias": "heads=|",
     "x": "edge_index|",
 }
-NO_NUMBERS = ("a string", "an empty string", "a complex number", "a list", "an empty tuple", "a dictionary",
-              "an object", "a class", "an array", "a vector", "NaN")  # fmt: skip
+NO_NUMBERS = (
+    "a string",
+    "an empty string",
+    "a complex number",
+    "a list",
+    "an empty tuple",
+    "a dictionary",
+    "an object",
+    "a class",
+    "an array",
+    "a vector",
+    "NaN",
+)
 SWITCHES = ("None", *NO_NUMBERS, "0", "3", "2.5", "infinity")
 
 

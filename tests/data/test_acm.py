@@ -18,11 +18,17 @@ real = pytest.mark.skipif(
 def save(folder: Path, **other: np.ndarray) -> Path:
     """Four papers, three words, three authors, two subjects."""
     arrays = {
-        "x_p_data": np.ones(4), "x_p_indices": np.array([0, 2, 1, 0]), "x_p_indptr": np.array([0, 2, 3, 4, 4]),
-        "x_p_shape": np.array([4, 3]), "y": np.array([0, 1, 1, 0]),
-        "edge_pa": np.array([[0, 1, 1, 2, 3], [0, 0, 1, 1, 2]]), "edge_ps": np.array([[0, 1, 2, 3], [0, 0, 1, 1]]),
-        "train_20": np.array([0]), "val_20": np.array([1]), "test_20": np.array([2, 3]),
-    }  # fmt: skip
+        "x_p_data": np.ones(4),
+        "x_p_indices": np.array([0, 2, 1, 0]),
+        "x_p_indptr": np.array([0, 2, 3, 4, 4]),
+        "x_p_shape": np.array([4, 3]),
+        "y": np.array([0, 1, 1, 0]),
+        "edge_pa": np.array([[0, 1, 1, 2, 3], [0, 0, 1, 1, 2]]),
+        "edge_ps": np.array([[0, 1, 2, 3], [0, 0, 1, 1]]),
+        "train_20": np.array([0]),
+        "val_20": np.array([1]),
+        "test_20": np.array([2, 3]),
+    }
     (folder / "hetero_graphs").mkdir(exist_ok=True)
     np.savez(folder / "hetero_graphs" / "acm.npz", **{**arrays, **other})
     return folder
@@ -33,8 +39,10 @@ def save(folder: Path, **other: np.ndarray) -> Path:
 def test_the_graph_has_the_counts_that_its_source_states(labels: int) -> None:
     task = acm(labels)
     assert {kind: x.shape for kind, x in task.x.items()} == {
-        "paper": (4019, 1902), "author": (7167, 7167), "subject": (60, 60)
-    }  # fmt: skip
+        "paper": (4019, 1902),
+        "author": (7167, 7167),
+        "subject": (60, 60),
+    }
     assert [edges.shape[1] for edges in task.edge_index.values()] == [13407, 13407, 4019, 4019]
     assert task.y.bincount().tolist() == [1993, 965, 1061]
     assert [int(part.sum()) for part in (task.train, task.val, task.test)] == [3 * labels, 1000, 1000]
@@ -45,8 +53,9 @@ def test_the_graph_has_the_counts_that_its_source_states(labels: int) -> None:
 def test_papers_that_share_an_author_or_a_subject_are_as_many_as_the_source_has() -> None:
     task = acm()
     assert [task.path(kind).shape[1] for kind in (("paper", "by", "author"), ("paper", "about", "subject"))] == [
-        57853, 4338213
-    ]  # fmt: skip
+        57853,
+        4338213,
+    ]
 
 
 def test_a_meta_path_is_the_product_of_the_links_with_their_turn() -> None:

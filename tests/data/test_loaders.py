@@ -131,9 +131,15 @@ def test_a_line_that_is_no_tree_is_refused(line):
 
 def test_broken_files_are_refused_by_name(tmp_path):
     (tmp_path / "tu").mkdir()
-    arrays = {"ptr": np.array([0, 2, 3]), "edge_index": np.array([[0], [2]]), "node_tag": np.zeros(3, int),
-              "tag_values": np.zeros(1), "y": np.zeros(2, int), "label_values": np.zeros(2),
-              "test_fold": np.zeros(2, int)}  # fmt: skip
+    arrays = {
+        "ptr": np.array([0, 2, 3]),
+        "edge_index": np.array([[0], [2]]),
+        "node_tag": np.zeros(3, int),
+        "tag_values": np.zeros(1),
+        "y": np.zeros(2, int),
+        "label_values": np.zeros(2),
+        "test_fold": np.zeros(2, int),
+    }
     np.savez(tmp_path / "tu" / "MUTAG.npz", **arrays)
     with pytest.raises(ValueError, match="leave their graph"):
         data.tu("MUTAG", folder=tmp_path)

@@ -2,8 +2,13 @@
 
 from regard.data.pieces import CLOSE, SPECIAL, Pieces
 
-LINES = ["a small dog runs over the grass .", "two men in hats look at the dog !", "why is the quick fox up ?",
-         "jazz clubs have big bands ,", "Ein Mann fährt Rad ; groß & klein"] * 3  # fmt: skip
+LINES = [
+    "a small dog runs over the grass .",
+    "two men in hats look at the dog !",
+    "why is the quick fox up ?",
+    "jazz clubs have big bands ,",
+    "Ein Mann fährt Rad ; groß & klein",
+] * 3
 
 
 def test_letters_that_end_a_word_are_numbered_in_their_order():

@@ -24,11 +24,14 @@ COUNTS = {
 def arrays(**other: np.ndarray) -> dict[str, np.ndarray]:
     """Four papers, three words."""
     found = {
-        "x_data": np.array([1, 3, 2, 5], np.float32), "x_indices": np.array([0, 2, 1, 0], np.int32),
-        "x_indptr": np.array([0, 2, 3, 4, 4], np.int32), "x_shape": np.array([4, 3]), "y": np.array([0, 1, 1, 0]),
+        "x_data": np.array([1, 3, 2, 5], np.float32),
+        "x_indices": np.array([0, 2, 1, 0], np.int32),
+        "x_indptr": np.array([0, 2, 3, 4, 4], np.int32),
+        "x_shape": np.array([4, 3]),
+        "y": np.array([0, 1, 1, 0]),
         "edge_index": np.array([[0, 1, 2], [1, 0, 3]]),
         **{f"{part}_mask": np.arange(4) == i for i, part in enumerate(("train", "val", "test"))},
-    }  # fmt: skip
+    }
     return {**found, **other}
 
 

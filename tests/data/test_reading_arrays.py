@@ -25,10 +25,17 @@ def packed(path: Path, members: dict[str, bytes], how: int = zipfile.ZIP_DEFLATE
 
 @pytest.mark.parametrize(
     "array",
-    [np.arange(12.0).reshape(3, 4), np.arange(12).reshape(3, 4).T, np.float32(3), np.zeros((0, 5)), np.zeros(0, "U3"),
-     np.array(["a", "word", ""]), np.array([True, False])],
+    [
+        np.arange(12.0).reshape(3, 4),
+        np.arange(12).reshape(3, 4).T,
+        np.float32(3),
+        np.zeros((0, 5)),
+        np.zeros(0, "U3"),
+        np.array(["a", "word", ""]),
+        np.array([True, False]),
+    ],
     ids=str,
-)  # fmt: skip
+)
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_arrays_come_back_as_they_were(tmp_path, array, save):
     save(tmp_path / "a.npz", x=array, other=np.zeros(3))

@@ -57,8 +57,11 @@ def test_parts_share_no_pair_no_drug_or_no_cell_line(held_out, keys):
     known = [{tuple(one.inputs[list(keys)].tolist()) for one in part} for part in (task.train, task.val, task.test)]
     assert not known[0] & known[2] and not known[0] & known[1] and not known[1] & known[2]
     size = sum(len(part) for part in (task.train, task.val, task.test))
-    assert size == sum(len(part) for part in vars(drug_graphs(seed=0, compounds=60, cell_lines=40)).values()
-                       if isinstance(part, list) and part and hasattr(part[0], "target"))  # fmt: skip
+    assert size == sum(
+        len(part)
+        for part in vars(drug_graphs(seed=0, compounds=60, cell_lines=40)).values()
+        if isinstance(part, list) and part and hasattr(part[0], "target")
+    )
     assert len(task.molecules) == len(task.drug_names) == 60
     assert sum(task.chromosomes) == task.methylation.shape[1] == 808 and len(task.chromosome_names) == 23
 

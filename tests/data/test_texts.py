@@ -37,15 +37,22 @@ def test_a_rationale_may_be_a_number_for_each_word(tmp_path):
     assert texts(path).texts[0].marks == (False, True, True)
 
 
-@pytest.mark.parametrize(("name", "text", "sentence"), [
-    ("a.jsonl", "", "has 0 texts"), ("a.jsonl", "{", "line 1: this is no JSON"),
-    ("a.jsonl", '["text"]', "row 1: expected text"), ("a.jsonl", '{"text": " "}', "at least one word"),
-    ("a.jsonl", '{"text": "a b", "rationale": [[1, 3]]}', "leaves the text of 2 words"),
-    ("a.jsonl", '{"text": "a b", "rationale": "all"}', "a rationale is"),
-    ("a.csv", 'text,label,rationale\na,1,all\n', "a rationale is written as"),
-    ("a.csv", 'text,label\n"a,1\n', "is no CSV"), ("a.csv", "words,label\na,1\n", "expected text"),
-    ("a.txt", "a", "ends in .csv or .jsonl"),
-], ids=range(10))  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("a.jsonl", "", "has 0 texts"),
+        ("a.jsonl", "{", "line 1: this is no JSON"),
+        ("a.jsonl", '["text"]', "row 1: expected text"),
+        ("a.jsonl", '{"text": " "}', "at least one word"),
+        ("a.jsonl", '{"text": "a b", "rationale": [[1, 3]]}', "leaves the text of 2 words"),
+        ("a.jsonl", '{"text": "a b", "rationale": "all"}', "a rationale is"),
+        ("a.csv", "text,label,rationale\na,1,all\n", "a rationale is written as"),
+        ("a.csv", 'text,label\n"a,1\n', "is no CSV"),
+        ("a.csv", "words,label\na,1\n", "expected text"),
+        ("a.txt", "a", "ends in .csv or .jsonl"),
+    ],
+    ids=range(10),
+)
 def test_what_is_wrong_with_a_file_is_said_with_its_place(tmp_path, name, text, sentence):
     with pytest.raises(ValueError, match=sentence):
         texts(written(tmp_path, name, text))

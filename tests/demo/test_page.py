@@ -151,8 +151,10 @@ def test_text_is_escaped_and_html_is_not():
 
 
 def test_the_first_part_with_a_hero_takes_the_first_screen():
-    plain, first, second = (Part(name, "", Markup(""), hero) for name, hero in
-                            (("plain", None), ("first", Markup("HERO-1")), ("second", Markup("HERO-2"))))  # fmt: skip
+    plain, first, second = (
+        Part(name, "", Markup(""), hero)
+        for name, hero in (("plain", None), ("first", Markup("HERO-1")), ("second", Markup("HERO-2")))
+    )
     page = render([plain, first, second])
     assert "HERO-1" in page and "HERO-2" not in page
 

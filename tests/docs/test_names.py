@@ -24,8 +24,10 @@ def test_every_public_name_says_in_a_sentence_what_it_is(package):
 
 def test_the_page_lists_every_public_name_once_in_its_package():
     parts = re.split(r"^## (regard[\w.]*)$", names.tables(), flags=re.MULTILINE)[1:]
-    listed = {package: re.findall(r"^\| `(\w+)` \| \S", text, re.MULTILINE)
-              for package, text in zip(parts[::2], parts[1::2], strict=True)}  # fmt: skip
+    listed = {
+        package: re.findall(r"^\| `(\w+)` \| \S", text, re.MULTILINE)
+        for package, text in zip(parts[::2], parts[1::2], strict=True)
+    }
     assert {package: sorted(found) for package, found in listed.items()} == {
         package: sorted(import_module(package).__all__) for package in names.PUBLIC
     }

@@ -57,9 +57,16 @@ def test_files_code_and_commands_of_a_page_run_in_order_in_one_folder(tmp_path):
     assert not (tmp_path / "made.toml").exists()  # the walk had a folder of its own
 
 
-@pytest.mark.parametrize("true, false", [("3.3 of them", "3.3 of those"), ("3.3 of", "9.3 of"),
-                                         ("\nmade.toml\n", "\nmede.toml\n"), ("Softmax\n", "Softmax\nmore\n"),
-                                         ("\nsoftmax\n...", "\nsoftmin\n...")])  # fmt: skip
+@pytest.mark.parametrize(
+    "true, false",
+    [
+        ("3.3 of them", "3.3 of those"),
+        ("3.3 of", "9.3 of"),
+        ("\nmade.toml\n", "\nmede.toml\n"),
+        ("Softmax\n", "Softmax\nmore\n"),
+        ("\nsoftmax\n...", "\nsoftmin\n..."),
+    ],
+)
 def test_a_page_that_shows_something_else_than_is_printed_is_refused(true, false, tmp_path):
     assert PAGE.count(true) == 1
     with pytest.raises(RuntimeError, match="this is what it printed"):
@@ -87,8 +94,11 @@ def test_the_learners_walk_prints_what_its_page_shows():
 def test_every_command_of_a_tutorial_is_one_that_there_is(page):
     """Also of those that a build does not run, since they need data or a browser."""
     text = page.read_text(encoding="utf-8")
-    typed = [line for block in re.findall(r"^```(?:console|text)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-             for line in re.findall(r"^(?:\$ )?(regard (?:.*\\\n)*.*)", block, re.MULTILINE)]  # fmt: skip
+    typed = [
+        line
+        for block in re.findall(r"^```(?:console|text)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        for line in re.findall(r"^(?:\$ )?(regard (?:.*\\\n)*.*)", block, re.MULTILINE)
+    ]
     for line in typed:
         command, arguments = typer.main.get_command(app), shlex.split(line.replace("\\\n", " "), comments=True)[1:]
         context = typer.Context(command, info_name="regard")

@@ -21,7 +21,7 @@ from regard import (
     TopK,
     Window,
     attend,
-)  # fmt: skip
+)
 
 pytestmark = [
     pytest.mark.gpu,

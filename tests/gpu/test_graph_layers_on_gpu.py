@@ -69,8 +69,9 @@ def outcome(layer, name, device, dtype, backend):
     layer.backend = backend
     leaves = [leaf.to(device, dtype).requires_grad_() for leaf in leaves]
     out = call(layer, *leaves)
-    loss = sum((part * torch.linspace(-1, 1, part.numel(), device=device, dtype=dtype).view_as(part)).sum()
-               for part in out)  # fmt: skip
+    loss = sum(
+        (part * torch.linspace(-1, 1, part.numel(), device=device, dtype=dtype).view_as(part)).sum() for part in out
+    )
     parameters = list(layer.parameters())
     grads = torch.autograd.grad(loss, [*leaves, *parameters], allow_unused=True)
     grads = [torch.zeros(1) if grad is None else grad for grad in grads]

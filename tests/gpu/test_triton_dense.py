@@ -69,8 +69,10 @@ def test_a_sigmoid_of_many_keys_is_the_references(size, d):
     """Warps whose weights are all small, warps that divide, and scores whose power of two is no number."""
     rows = []
     for kind, backend in (
-        (torch.float64, "reference"), (torch.bfloat16, "reference"), (torch.bfloat16, "triton-dense")
-    ):  # fmt: skip
+        (torch.float64, "reference"),
+        (torch.bfloat16, "reference"),
+        (torch.bfloat16, "triton-dense"),
+    ):
         torch.manual_seed(0)
         q, k, v = (torch.randn(2, 2, n, d).bfloat16().to(kind).cuda() for n in (300, 4100, 4100))
         q = (q * size).requires_grad_()

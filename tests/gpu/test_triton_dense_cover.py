@@ -34,8 +34,14 @@ FACTORS = {
         "gat": lambda d, h: GAT(d, heads=h),
     },
     "align": {
-        "softmax": "softmax", "sigmoid": "sigmoid", "biased": Sigmoid(-1.0), "sparsemax": "sparsemax",
-        "entmax15": "entmax15", "entmax 1.3": Entmax(1.3), "top-3": TopK(3), "top-40": TopK(40),
+        "softmax": "softmax",
+        "sigmoid": "sigmoid",
+        "biased": Sigmoid(-1.0),
+        "sparsemax": "sparsemax",
+        "entmax15": "entmax15",
+        "entmax 1.3": Entmax(1.3),
+        "top-3": TopK(3),
+        "top-40": TopK(40),
     },
     "over": {
         "full": lambda b, h, n, m: None,
@@ -46,16 +52,26 @@ FACTORS = {
         "segments": lambda b, h, n, m: Segments(*(torch.arange(x, device="cuda") // 23 for x in (n, m))),
     },
     "size": {
-        "n=m": (129, 129), "n<m": (33, 300), "n>m": (300, 33), "n=1": (1, 77), "m=1": (50, 1), "m=0": (20, 0),
+        "n=m": (129, 129),
+        "n<m": (33, 300),
+        "n>m": (300, 33),
+        "n=1": (1, 77),
+        "m=1": (50, 1),
+        "m=0": (20, 0),
         "many": (257, 511),
     },
     "width": {
-        "8": (8, 8), "16, 48": (16, 48), "40, 24": (40, 24), "64": (64, 64), "96, 128": (96, 128), "256": (256, 256),
+        "8": (8, 8),
+        "16, 48": (16, 48),
+        "40, 24": (40, 24),
+        "64": (64, 64),
+        "96, 128": (96, 128),
+        "256": (256, 256),
     },
     "heads": {"1": (1, 1), "3": (3, 3), "4 on 2": (4, 2), "6 on 1": (6, 1)},
     "dropout": {"0": 0.0, "0.3": 0.3},
     "dtype": {"bf16": torch.bfloat16, "fp32": torch.float32, "fp16": torch.float16},
-}  # fmt: skip
+}
 
 
 def pairs_of(case):
@@ -65,14 +81,13 @@ def pairs_of(case):
 def cover(seed=0):
     """Cases in which every two values of two factors meet: greedily, the one of thirty that brings most new pairs."""
     random, names = Random(seed), {factor: list(values) for factor, values in FACTORS.items()}
-    open_pairs = {
-        ((one, x), (two, y)) for one, two in combinations(names, 2) for x in names[one] for y in names[two]
-    }  # fmt: skip
+    open_pairs = {((one, x), (two, y)) for one, two in combinations(names, 2) for x in names[one] for y in names[two]}
     cases = []
     while open_pairs:
         (one, x), (two, y) = min(open_pairs)
-        tries = [{factor: random.choice(values) for factor, values in names.items()} | {one: x, two: y}
-                 for _ in range(30)]  # fmt: skip
+        tries = [
+            {factor: random.choice(values) for factor, values in names.items()} | {one: x, two: y} for _ in range(30)
+        ]
         best = max(tries, key=lambda case: len(pairs_of(case) & open_pairs))
         open_pairs -= pairs_of(best)
         cases.append(best)
@@ -103,8 +118,12 @@ def outcome(case, dtype, backend, seed=0):
     return {"out": out.detach()} | found
 
 
-SLOPES = {"softmax": lambda w: w, "sparsemax": lambda w: (w > 0).to(w.dtype), "entmax15": torch.sqrt,
-          "entmax 1.3": lambda w: torch.where(w > 0, w**0.7, 0.0)}  # fmt: skip
+SLOPES = {
+    "softmax": lambda w: w,
+    "sparsemax": lambda w: (w > 0).to(w.dtype),
+    "entmax15": torch.sqrt,
+    "entmax 1.3": lambda w: torch.where(w > 0, w**0.7, 0.0),
+}
 
 
 def lost_to_the_mean(case, seed):
@@ -159,8 +178,10 @@ def test_every_two_values_of_the_product(name):
         found = {name: tuple(map(sum, zip(*(one[name] for one in draws), strict=True))) for name in found}
     if beyond(found):
         lost = [lost_to_the_mean(case, seed) for seed in range(8)]
-        found = {name: (error, allowed + 2 * sum(one.get(name, 0.0) for one in lost))
-                 for name, (error, allowed) in found.items()}  # fmt: skip
+        found = {
+            name: (error, allowed + 2 * sum(one.get(name, 0.0) for one in lost))
+            for name, (error, allowed) in found.items()
+        }
     assert not beyond(found)
     dtype = FACTORS["dtype"][case["dtype"]]
     plain = outcome(case, dtype, "triton-dense")

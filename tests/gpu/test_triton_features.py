@@ -62,8 +62,9 @@ def test_sums_of_huge_numbers_that_nearly_cancel_are_within_twice_the_references
         out = attend(q, k, v, Additive(features=True), backend=backend).out
         return [out.detach(), *torch.autograd.grad(out, (q, k, v), torch.randn(out.shape).bfloat16().to(kind).cuda())]
 
-    within_twice(outcome(torch.float64, "reference"), outcome(dtype, "reference"), outcome(dtype, "triton-features"),
-                 dtype)  # fmt: skip
+    within_twice(
+        outcome(torch.float64, "reference"), outcome(dtype, "reference"), outcome(dtype, "triton-features"), dtype
+    )
 
 
 @pytest.mark.parametrize("score", ["disa", "product"])

@@ -151,8 +151,9 @@ def test_leaving_a_unit_out_is_running_the_text_without_it():
         for place in range(n):
             tokens = inputs.tokens[item, :n]
             rest = Inputs.of([Instance(torch.cat([tokens[:place], tokens[place + 1 :]]))])
-            assert_close(found[item, place], (adapter.predict(rest)[0] - whole[item]).abs().sum() / 2,
-                         atol=1e-6, rtol=1e-4)  # fmt: skip
+            assert_close(
+                found[item, place], (adapter.predict(rest)[0] - whole[item]).abs().sum() / 2, atol=1e-6, rtol=1e-4
+            )
     assert not found[1, 4:].any()
 
 

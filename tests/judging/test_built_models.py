@@ -37,7 +37,7 @@ EXPECTED = {
     "infidelity of attention": ("better", "better", "not better", "not better"),
     "infidelity of integrated gradients": ("better", "better", "better", "better"),
     "attention correctness": ("found", "missed", "missed", "missed"),
-}  # fmt: skip
+}
 
 
 @cache

@@ -22,8 +22,11 @@ def test_scores_are_those_of_the_text_without_its_rationale_and_of_the_rationale
     for one, row in zip(adapter.instances, rows(adapter), strict=True):
         soft = row["rationales"][0]["soft_rationale_predictions"]
         assert_allclose(sum(soft), 1.0, atol=1e-4)
-        hard = [i for span in row["rationales"][0]["hard_rationale_predictions"]
-                for i in range(span["start_token"], span["end_token"])]  # fmt: skip
+        hard = [
+            i
+            for span in row["rationales"][0]["hard_rationale_predictions"]
+            for i in range(span["start_token"], span["end_token"])
+        ]
         assert min(soft[i] for i in hard) >= max(soft[i] for i in range(len(soft)) if i not in hard)
         keep = [i for i in range(len(soft)) if i not in hard]
         for name, left in (("comprehensiveness", keep), ("sufficiency", hard)):
@@ -76,8 +79,17 @@ def test_an_instance_of_special_tokens_alone_has_an_empty_rationale():
     assert row["rationales"][0]["soft_rationale_predictions"] == []
 
 
-@pytest.mark.parametrize("name", ["annotation_id", "rationales", "classification", "classification_scores",
-                                  "comprehensiveness_classification_scores", "sufficiency_classification_scores",
-                                  "thresholded_scores"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "annotation_id",
+        "rationales",
+        "classification",
+        "classification_scores",
+        "comprehensiveness_classification_scores",
+        "sufficiency_classification_scores",
+        "thresholded_scores",
+    ],
+)
 def test_every_row_has_what_the_benchmark_reads(name):
     assert all(name in row for row in rows(marked(count=3)))

@@ -38,8 +38,10 @@ def by_hand(model, tokens: torch.Tensor, special: torch.Tensor) -> tuple[float, 
     comprehensive, sufficient = [], []
     for k in {max(1, math.ceil(share * len(units) - 1e-9)) for share in BINS}:
         gone = set(best[:k])
-        for found, keep in ((comprehensive, [i for i in everything if i not in gone]),
-                            (sufficient, [i for i in everything if i in gone or special[i]])):  # fmt: skip
+        for found, keep in (
+            (comprehensive, [i for i in everything if i not in gone]),
+            (sufficient, [i for i in everything if i in gone or special[i]]),
+        ):
             found.append((p(everything) - p(keep)) * (1 if sure else -1))
     return float(np.mean(comprehensive)), float(np.mean(sufficient))
 
@@ -115,8 +117,11 @@ def test_measures_that_share_their_runs_get_what_each_gets_alone():
 
 def test_what_is_asked_for_twice_is_run_once():
     model, ran = Bottleneck(), []
-    adapter = Adapter(model, [Instance(torch.tensor([21, 1, 2]))], forward=lambda model, inputs: (
-        ran.append(len(inputs)), model(inputs.tokens, inputs.real))[1])  # fmt: skip
+    adapter = Adapter(
+        model,
+        [Instance(torch.tensor([21, 1, 2]))],
+        forward=lambda model, inputs: (ran.append(len(inputs)), model(inputs.tokens, inputs.real))[1],
+    )
     gone = torch.tensor([[True, False, False], [False, True, False], [True, False, False]])
     found = predict_each(adapter, adapter.inputs([0]), torch.zeros(3, dtype=torch.long), gone)
     assert sum(ran) == 2
@@ -139,5 +144,8 @@ def test_every_importance_is_judged_beside_random_and_even_ones():
 @pytest.mark.parametrize("size", [1, 4])
 def test_the_size_of_batches_changes_nothing(size):
     model, some, _ = built("bottleneck")
-    assert_allclose(erased(Adapter(model, some[:6], size=size), attention),
-                    erased(Adapter(model, some[:6], size=64), attention), atol=1e-7)  # fmt: skip
+    assert_allclose(
+        erased(Adapter(model, some[:6], size=size), attention),
+        erased(Adapter(model, some[:6], size=64), attention),
+        atol=1e-7,
+    )

@@ -189,8 +189,9 @@ def test_torch_geometrics_explainer_is_shifted_by_loops_and_ours_is_not():
     (model, x), peer = looped(), Peer(1, 1, bias=False)
     peer.load_state_dict(model.state_dict())
     config = {"mode": "regression", "task_level": "node"}
-    explainer = explain.Explainer(peer, explain.AttentionExplainer(), explanation_type="model",
-                                  edge_mask_type="object", model_config=config)  # fmt: skip
+    explainer = explain.Explainer(
+        peer, explain.AttentionExplainer(), explanation_type="model", edge_mask_type="object", model_config=config
+    )
     theirs = explainer(x, LOOPS).edge_mask
     wanted = torch.tensor([weights_by_hand(x[:, 0].tolist())[pair] for pair in map(tuple, LOOPS.T.tolist())])
     assert (theirs - wanted).abs().max() > 0.1

@@ -19,11 +19,17 @@ def findings(draw):
     ends = draw(st.none() | st.tuples(st.floats(allow_nan=False), st.floats(allow_nan=False)))
     interval = None if value is None or ends is None else tuple(sorted(ends))
     return Finding(
-        draw(st.text(min_size=1)), value, draw(st.text(min_size=1)),
+        draw(st.text(min_size=1)),
+        value,
+        draw(st.text(min_size=1)),
         draw(st.sampled_from(["higher", "lower", "neither"])),
-        draw(st.integers(0, 10**6)), interval=interval, baselines=draw(st.dictionaries(st.text(), numbers)),
-        undefined=draw(st.integers(0, 9)), unit=draw(st.text()), test=draw(st.text()),
-    )  # fmt: skip
+        draw(st.integers(0, 10**6)),
+        interval=interval,
+        baselines=draw(st.dictionaries(st.text(), numbers)),
+        undefined=draw(st.integers(0, 9)),
+        unit=draw(st.text()),
+        test=draw(st.text()),
+    )
 
 
 @given(st.lists(findings(), max_size=3))
@@ -97,11 +103,15 @@ def test_what_is_no_finding_is_refused_with_the_next_step(change, says):
 
 @pytest.mark.parametrize(
     "text",
-    ["[]", '{"version": 2, "findings": []}', '{"version": 1, "findings": [{"name": "a"}]}',
-     '{"version": 1, "findings": [{"name": "a", "value": "b", "says": "c", "better": "lower", "n": 1}]}',
-     '{"version": 1, "findings": [{"name": "a", "value": 1, "says": "c", "better": "lower", "n": 1, "colour": 1}]}'],
+    [
+        "[]",
+        '{"version": 2, "findings": []}',
+        '{"version": 1, "findings": [{"name": "a"}]}',
+        '{"version": 1, "findings": [{"name": "a", "value": "b", "says": "c", "better": "lower", "n": 1}]}',
+        '{"version": 1, "findings": [{"name": "a", "value": 1, "says": "c", "better": "lower", "n": 1, "colour": 1}]}',
+    ],
     ids=["list", "version", "missing", "word", "strange"],
-)  # fmt: skip
+)
 def test_text_that_holds_no_findings_is_refused(text):
     with pytest.raises(ValueError, match=r"expected"):
         from_json(text)

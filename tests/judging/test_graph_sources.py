@@ -73,11 +73,15 @@ def test_texts_are_left_out_of_what_is_asked_of_edges(tmp_path):
         assert "words" in run(by_name(name), marked(count=2)).left_out
 
 
-@pytest.mark.parametrize(("options", "sentence"), [
-    (["--data", "sst"], "judged on its own test part, motifs"),
-    (["--removal", "mask"], "they are deleted"),
-    (["--layer", "rollout"], "expected the number of a layer or 'mean'"),
-], ids=["data", "removal", "layer"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--data", "sst"], "judged on its own test part, motifs"),
+        (["--removal", "mask"], "they are deleted"),
+        (["--layer", "rollout"], "expected the number of a layer or 'mean'"),
+    ],
+    ids=["data", "removal", "layer"],
+)
 def test_what_a_graph_cannot_be_asked_is_a_sentence(motifs, tmp_path, options, sentence):
     said = call("judge", motifs[0], "-o", tmp_path / "r", *options)
     assert said.exit_code == 1 and sentence in " ".join(said.output.split())
@@ -92,9 +96,16 @@ def cora(tmp_path, monkeypatch):
     parts = {f"{part}_mask": np.arange(nodes) % 3 == place for place, part in enumerate(("train", "val", "test"))}
     y = np.arange(nodes) // 15
     (tmp_path / "planetoid").mkdir()
-    np.savez(tmp_path / "planetoid" / "cora.npz", x_data=draw.random(2 * nodes).astype(np.float32) + 0.1,
-             x_indices=np.stack([y, np.full(nodes, 2)], 1).ravel(), x_indptr=2 * np.arange(nodes + 1),
-             x_shape=np.array([nodes, 3]), y=y, edge_index=edges, **parts)  # fmt: skip
+    np.savez(
+        tmp_path / "planetoid" / "cora.npz",
+        x_data=draw.random(2 * nodes).astype(np.float32) + 0.1,
+        x_indices=np.stack([y, np.full(nodes, 2)], 1).ravel(),
+        x_indptr=2 * np.arange(nodes + 1),
+        x_shape=np.array([nodes, 3]),
+        y=y,
+        edge_index=edges,
+        **parts,
+    )
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
     monkeypatch.setattr("regard.models.training.recipe_for", lambda name: Recipe(epochs=20))
     return planetoid("cora")
@@ -126,12 +137,16 @@ def test_nodes_are_judged_among_those_that_cite_them_beside_an_mlp(cora, tmp_pat
     assert adapter.instances[0].words == ("node 2", "3 to 2", "1 to 2")
 
 
-@pytest.mark.parametrize(("about", "sentence"), [
-    ({"nodes": "cora", "kind": "os.system", "seed": 0}, "describes no run"),
-    ({"nodes": ["cora"], "kind": "gat", "seed": 0}, "describes no run"),
-    ({"nodes": "../secrets", "kind": "gat", "seed": 0}, "expected one of cora"),
-    ({"nodes": "cora", "kind": "mlp", "seed": 0}, "its weights do not fit"),
-], ids=["kind", "type", "path", "weights"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("about", "sentence"),
+    [
+        ({"nodes": "cora", "kind": "os.system", "seed": 0}, "describes no run"),
+        ({"nodes": ["cora"], "kind": "gat", "seed": 0}, "describes no run"),
+        ({"nodes": "../secrets", "kind": "gat", "seed": 0}, "expected one of cora"),
+        ({"nodes": "cora", "kind": "mlp", "seed": 0}, "its weights do not fit"),
+    ],
+    ids=["kind", "type", "path", "weights"],
+)
 def test_a_description_that_was_changed_builds_nothing(cora, tmp_path, about, sentence):
     model, _ = train("gat", cora, 0, Recipe(epochs=2))
     keep(tmp_path / "kept", cora, "gat", 0, model)

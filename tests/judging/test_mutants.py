@@ -163,8 +163,15 @@ def erased_truths(erased):
 
 
 def unforetold_truths(unforetold):
-    found = unforetold(BAG, {"exact": gradient_times_input, "twice": lambda *x: 2 * gradient_times_input(*x),
-                             "wrong sign": lambda *x: -gradient_times_input(*x), "even": uniform})  # fmt: skip
+    found = unforetold(
+        BAG,
+        {
+            "exact": gradient_times_input,
+            "twice": lambda *x: 2 * gradient_times_input(*x),
+            "wrong sign": lambda *x: -gradient_times_input(*x),
+            "even": uniform,
+        },
+    )
     assert found["exact"] == approx(0, abs=1e-9) and found["twice"] == approx(0, abs=1e-9)
     assert found["wrong sign"] == approx(1)
     assert all(0.2 < one < 1 for one in found["even"])
@@ -187,16 +194,27 @@ def taus_truths(taus):
 
 
 TRUTHS = {
-    "erased": (erased, erased_truths), "unforetold": (unforetold, unforetold_truths),
-    "unexplained": (unexplained, unexplained_truths), "taus_of": (taus_of, taus_truths),
-    "aer": (aer, aer_truths), "soft_counts": (soft_counts, soft_truths), "argmax_links": (argmax_links, argmax_truths),
-    "grow_diagonal": (grow_diagonal, grown_truths), "correctness": (attention_correctness, correctness_truths),
-    "auprc": (auprc, auprc_truths), "macro_f1": (macro_f1, f1_truths), "span_counts": (span_counts, span_truths),
-    "top_marks": (top_marks, top_truths), "rank_correlation": (rank_correlation, rank_truths),
-    "divergence": (divergence, divergence_truths), "nss": (nss, nss_truths), "auc_judd": (auc_judd, judd_truths),
-    "human_ceiling": (human_ceiling, ceiling_truths), "extrinsic": (extrinsic, extrinsic_truths),
+    "erased": (erased, erased_truths),
+    "unforetold": (unforetold, unforetold_truths),
+    "unexplained": (unexplained, unexplained_truths),
+    "taus_of": (taus_of, taus_truths),
+    "aer": (aer, aer_truths),
+    "soft_counts": (soft_counts, soft_truths),
+    "argmax_links": (argmax_links, argmax_truths),
+    "grow_diagonal": (grow_diagonal, grown_truths),
+    "correctness": (attention_correctness, correctness_truths),
+    "auprc": (auprc, auprc_truths),
+    "macro_f1": (macro_f1, f1_truths),
+    "span_counts": (span_counts, span_truths),
+    "top_marks": (top_marks, top_truths),
+    "rank_correlation": (rank_correlation, rank_truths),
+    "divergence": (divergence, divergence_truths),
+    "nss": (nss, nss_truths),
+    "auc_judd": (auc_judd, judd_truths),
+    "human_ceiling": (human_ceiling, ceiling_truths),
+    "extrinsic": (extrinsic, extrinsic_truths),
     "estimate": (estimate, estimate_truths),
-}  # fmt: skip
+}
 
 
 def pearson(a, b):
@@ -245,53 +263,91 @@ def any_scale(told, change):
 
 
 MUTANTS = {
-    "erased": {"sufficiency is comprehensiveness": lambda a, m: erased(a, m)[:, [0, 0, 2, 3]],
-               "sign flipped": lambda a, m: erased(a, negative(m)),
-               "comprehensiveness and sufficiency swapped": lambda a, m: erased(a, m)[:, [1, 0, 2, 3]],
-               "signs forgotten": lambda a, m: erased(a, lambda *x: m(*x).abs()),
-               "one bin": lambda a, m: erased(a, m, bins=(0.5,))},
-    "unforetold": {"sign flipped": lambda a, m: unforetold(a, {name: negative(one) for name, one in m.items()}),
-                   "signs forgotten": lambda a, m: unforetold(a, {k: lambda *x, f=f: f(*x).abs() for k, f in
-                                                                  m.items()})},
-    "unexplained": {"no scale": error_alone, "scale of any sign": any_scale,
-                    "swapped": lambda told, change: unexplained(change, told)},
-    "taus_of": {"sizes alone": lambda a, m: taus_of(a, {k: lambda *x, f=f: f(*x).abs() for k, f in m.items()}),
-                "one side negated": lambda a, m: taus_of(a, m | {"size": negative(m["size"])})},
-    "aer": {"sure and possible swapped": lambda a, s, p: aer(a, p, s),
-            "links flipped": lambda a, s, p: aer(turned(a), s, p),
-            "sure links alone": lambda a, s, p: aer(a, s, s)},
+    "erased": {
+        "sufficiency is comprehensiveness": lambda a, m: erased(a, m)[:, [0, 0, 2, 3]],
+        "sign flipped": lambda a, m: erased(a, negative(m)),
+        "comprehensiveness and sufficiency swapped": lambda a, m: erased(a, m)[:, [1, 0, 2, 3]],
+        "signs forgotten": lambda a, m: erased(a, lambda *x: m(*x).abs()),
+        "one bin": lambda a, m: erased(a, m, bins=(0.5,)),
+    },
+    "unforetold": {
+        "sign flipped": lambda a, m: unforetold(a, {name: negative(one) for name, one in m.items()}),
+        "signs forgotten": lambda a, m: unforetold(a, {k: lambda *x, f=f: f(*x).abs() for k, f in m.items()}),
+    },
+    "unexplained": {
+        "no scale": error_alone,
+        "scale of any sign": any_scale,
+        "swapped": lambda told, change: unexplained(change, told),
+    },
+    "taus_of": {
+        "sizes alone": lambda a, m: taus_of(a, {k: lambda *x, f=f: f(*x).abs() for k, f in m.items()}),
+        "one side negated": lambda a, m: taus_of(a, m | {"size": negative(m["size"])}),
+    },
+    "aer": {
+        "sure and possible swapped": lambda a, s, p: aer(a, p, s),
+        "links flipped": lambda a, s, p: aer(turned(a), s, p),
+        "sure links alone": lambda a, s, p: aer(a, s, s),
+    },
     "soft_counts": {"orientation flipped": lambda w, s, p: soft_counts(w.T, s, p)},
-    "argmax_links": {"orientation flipped": lambda w: turned(argmax_links(w)),
-                     "attended words choose": lambda w: argmax_links(w.T)},
-    "grow_diagonal": {"one free word is enough": lambda f, b: grow_diagonal(f, b, free="either"),
-                      "nothing grows": lambda f, b: frozenset(f) & frozenset(b), "union": union,
-                      "final": lambda f, b: grow_diagonal(f, b, final=True)},
-    "correctness": {"what was not marked": lambda a, g: attention_correctness(a, 1 - np.asarray(g)),
-                    "no check of the sum": lambda a, g: float(np.dot(a, g)),
-                    "mean of the marked": lambda a, g: attention_correctness(a, g) / max(1, np.sum(g))},
-    "auprc": {"upside down": lambda w, g: auprc(-np.asarray(w), g),
-              "marks flipped": lambda w, g: auprc(w, 1 - np.asarray(g)),
-              "ROC": lambda w, g: roc(w, g) if any(g) else math.nan},
+    "argmax_links": {
+        "orientation flipped": lambda w: turned(argmax_links(w)),
+        "attended words choose": lambda w: argmax_links(w.T),
+    },
+    "grow_diagonal": {
+        "one free word is enough": lambda f, b: grow_diagonal(f, b, free="either"),
+        "nothing grows": lambda f, b: frozenset(f) & frozenset(b),
+        "union": union,
+        "final": lambda f, b: grow_diagonal(f, b, final=True),
+    },
+    "correctness": {
+        "what was not marked": lambda a, g: attention_correctness(a, 1 - np.asarray(g)),
+        "no check of the sum": lambda a, g: float(np.dot(a, g)),
+        "mean of the marked": lambda a, g: attention_correctness(a, g) / max(1, np.sum(g)),
+    },
+    "auprc": {
+        "upside down": lambda w, g: auprc(-np.asarray(w), g),
+        "marks flipped": lambda w, g: auprc(w, 1 - np.asarray(g)),
+        "ROC": lambda w, g: roc(w, g) if any(g) else math.nan,
+    },
     "macro_f1": {"micro": micro_f1, "recall forgotten": lambda c: macro_f1(c[:, [0, 1, 0, 1]])},
-    "span_counts": {"ERASER's recall": eraser_recall, "exact": lambda f, g: span_counts(f, g, 1.0),
-                    "sides swapped": lambda f, g: span_counts(g, f)},
-    "top_marks": {"least weight": lambda w, share: top_marks(-np.asarray(w), share),
-                  "rounded down": lambda w, share: np.arange(len(w)) < int(share * len(w))},
-    "rank_correlation": {"values for ranks": pearson, "sign": lambda a, b: -rank_correlation(a, b),
-                         "ties in order": lambda a, b: pearson(np.argsort(np.argsort(a)), np.argsort(np.argsort(b)))},
-    "divergence": {"swapped": lambda w, h: divergence(h, w), "in bits": lambda w, h: divergence(w, h) / math.log(2),
-                   "both ways": lambda w, h: (divergence(w, h) + divergence(h, w)) / 2},
-    "nss": {"not standardised": lambda w, f: float(np.average(w, weights=f)), "flipped": lambda w, f: nss(w[::-1], f),
-            "sample deviation": lambda w, f: nss(w, f) * np.std(w) / np.std(w, ddof=1),
-            "a place counts once": lambda w, f: nss(w, np.asarray(f) > 0)},
-    "auc_judd": {"every threshold": roc, "upside down": lambda w, f: auc_judd(-np.asarray(w), f),
-                 "flipped": lambda w, f: auc_judd(w[::-1], f)},
+    "span_counts": {
+        "ERASER's recall": eraser_recall,
+        "exact": lambda f, g: span_counts(f, g, 1.0),
+        "sides swapped": lambda f, g: span_counts(g, f),
+    },
+    "top_marks": {
+        "least weight": lambda w, share: top_marks(-np.asarray(w), share),
+        "rounded down": lambda w, share: np.arange(len(w)) < int(share * len(w)),
+    },
+    "rank_correlation": {
+        "values for ranks": pearson,
+        "sign": lambda a, b: -rank_correlation(a, b),
+        "ties in order": lambda a, b: pearson(np.argsort(np.argsort(a)), np.argsort(np.argsort(b))),
+    },
+    "divergence": {
+        "swapped": lambda w, h: divergence(h, w),
+        "in bits": lambda w, h: divergence(w, h) / math.log(2),
+        "both ways": lambda w, h: (divergence(w, h) + divergence(h, w)) / 2,
+    },
+    "nss": {
+        "not standardised": lambda w, f: float(np.average(w, weights=f)),
+        "flipped": lambda w, f: nss(w[::-1], f),
+        "sample deviation": lambda w, f: nss(w, f) * np.std(w) / np.std(w, ddof=1),
+        "a place counts once": lambda w, f: nss(w, np.asarray(f) > 0),
+    },
+    "auc_judd": {
+        "every threshold": roc,
+        "upside down": lambda w, f: auc_judd(-np.asarray(w), f),
+        "flipped": lambda w, f: auc_judd(w[::-1], f),
+    },
     "human_ceiling": {"oneself too": oneself_too},
     "extrinsic": {"said and wanted swapped": swapped, "scores negated": negated},
-    "estimate": {"not crossed": not_crossed,
-                 "instances alone": lambda v, seeds: estimate(np.mean(v, 0)),
-                 "no interval": lambda v, seeds: Estimate(0.0, (0.0, 0.0), 1)},
-}  # fmt: skip
+    "estimate": {
+        "not crossed": not_crossed,
+        "instances alone": lambda v, seeds: estimate(np.mean(v, 0)),
+        "no interval": lambda v, seeds: Estimate(0.0, (0.0, 0.0), 1),
+    },
+}
 
 
 @pytest.mark.parametrize("name", TRUTHS)

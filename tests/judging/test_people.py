@@ -152,8 +152,13 @@ def test_people_who_agree_have_a_high_ceiling():
 
 def test_findings_name_their_baselines_and_the_ceiling():
     human = [[1, 2, 3, 4], [2, 2, 1, 5], [1, 1, 1, 1]]
-    found = judge_fixations(human, human, ["rank correlation", "divergence from people"],
-                            baselines={"length": [[4, 3, 2, 1]] * 3}, ceiling={"rank correlation": 0.62})  # fmt: skip
+    found = judge_fixations(
+        human,
+        human,
+        ["rank correlation", "divergence from people"],
+        baselines={"length": [[4, 3, 2, 1]] * 3},
+        ceiling={"rank correlation": 0.62},
+    )
     assert found[0].value == pytest.approx(1) and found[1].value == pytest.approx(0)
     assert (found[0].n, found[0].undefined) == (2, 1)  # the third reader looked everywhere alike
     assert found[0].baselines["people"] == 0.62 and found[0].baselines["length"] < 0
@@ -162,16 +167,39 @@ def test_findings_name_their_baselines_and_the_ceiling():
 
 @pytest.mark.parametrize(
     "wrong",
-    [lambda: judge_fixations([[1, 2]], []), lambda: judge_fixations([], [], ["beauty"]),
-     lambda: rank_correlation([1, 2], [1, 2, 3]), lambda: nss([math.nan, 1], [1, 0]),
-     lambda: divergence([-1, 2], [1, 1]),
-     lambda: judge_overlap([[1.0]], []), lambda: token_counts([1], [1, 0]), lambda: span_counts([], [], 0.0),
-     lambda: top_marks([1.0], 0), lambda: judge_correctness([[1.0]], []), lambda: attention_correctness([1.0], [1, 0]),
-     lambda: attention_correctness([1.0], [2]), lambda: box_marks([(3, 0, 1, 1)], (2, 2), (4, 4)),
-     lambda: box_marks([], (0, 2), (4, 4))],
-    ids=["fewer", "measure", "shape", "nan", "negative", "documents", "tokens", "threshold", "share", "instances",
-         "marks", "mark", "box", "grid"],
-)  # fmt: skip
+    [
+        lambda: judge_fixations([[1, 2]], []),
+        lambda: judge_fixations([], [], ["beauty"]),
+        lambda: rank_correlation([1, 2], [1, 2, 3]),
+        lambda: nss([math.nan, 1], [1, 0]),
+        lambda: divergence([-1, 2], [1, 1]),
+        lambda: judge_overlap([[1.0]], []),
+        lambda: token_counts([1], [1, 0]),
+        lambda: span_counts([], [], 0.0),
+        lambda: top_marks([1.0], 0),
+        lambda: judge_correctness([[1.0]], []),
+        lambda: attention_correctness([1.0], [1, 0]),
+        lambda: attention_correctness([1.0], [2]),
+        lambda: box_marks([(3, 0, 1, 1)], (2, 2), (4, 4)),
+        lambda: box_marks([], (0, 2), (4, 4)),
+    ],
+    ids=[
+        "fewer",
+        "measure",
+        "shape",
+        "nan",
+        "negative",
+        "documents",
+        "tokens",
+        "threshold",
+        "share",
+        "instances",
+        "marks",
+        "mark",
+        "box",
+        "grid",
+    ],
+)
 def test_what_cannot_be_compared_is_refused(wrong):
     with pytest.raises(ValueError, match=r"expected|must|but"):
         wrong()

@@ -46,11 +46,17 @@ def test_possible_links_are_allowed_and_sure_ones_are_wanted(task):
     made = pieced(GOLD, task)
     torch.manual_seed(0)
     model = translator(len(task.words), len(task.target_words), dim=8, width=8).eval()
-    adapter = Translator(model, [one.example for one in made], words=task.words, target_words=task.target_words,
-                         pieced=made)  # fmt: skip
+    adapter = Translator(
+        model, [one.example for one in made], words=task.words, target_words=task.target_words, pieced=made
+    )
     test = next(one for one in all_tests() if one.name == "alignment")
     judged = run(test, adapter)
     assert not judged.left_out and judged.findings[0].baselines["diagonal"] == 0  # the diagonal is the gold here
-    other = Translator(model, [one.example for one in made], words=task.words, target_words=task.target_words,
-                       pieced=pieced([AlignedPair(GOLD[0].source, GOLD[0].target, SURE, SURE)], task))  # fmt: skip
+    other = Translator(
+        model,
+        [one.example for one in made],
+        words=task.words,
+        target_words=task.target_words,
+        pieced=pieced([AlignedPair(GOLD[0].source, GOLD[0].target, SURE, SURE)], task),
+    )
     assert [str(x) for x in adapter.content(0)] != [str(x) for x in other.content(0)]

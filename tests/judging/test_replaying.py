@@ -78,8 +78,17 @@ def test_the_adversary_and_permutation_find_what_they_find_without_it(make, monk
         monkeypatch.setattr(adversary, "replayed", way)
         monkeypatch.setattr(permutation, "replayed", way)
         sought = adversary.seek(make(), starts=3, steps=20, rate=0.1)
-        found.append([sought.far, sought.moved, sought.start, sought.limit, *sought.weights, *sought.said,
-                      permutation.moved(make(), times=3)])  # fmt: skip
+        found.append(
+            [
+                sought.far,
+                sought.moved,
+                sought.start,
+                sought.limit,
+                *sought.weights,
+                *sought.said,
+                permutation.moved(make(), times=3),
+            ]
+        )
     assert tapes and all(tapes)
     for one, two in zip(*found, strict=True):
         assert_close(torch.from_numpy(one), torch.from_numpy(two), atol=1e-7, rtol=1e-6, equal_nan=True)

@@ -174,12 +174,20 @@ def findings(draw):
     """Overlapping intervals, one-sided ones, none; values and baselines that are undefined; distances."""
     value = draw(st.none() | NUMBERS)
     interval = None if value is None else draw(st.none() | st.tuples(NUMBERS, NUMBERS).map(sorted).map(tuple))
-    names = draw(st.lists(st.sampled_from(["no change", "random", "degree", "last words", "gradient", "chance"]),
-                          unique=True))  # fmt: skip
+    names = draw(
+        st.lists(st.sampled_from(["no change", "random", "degree", "last words", "gradient", "chance"]), unique=True)
+    )
     near = NUMBERS if interval is None else NUMBERS | st.sampled_from(interval)
-    return Finding("a", value, "It is so.", draw(st.sampled_from(["higher", "lower", "neither"])), 5,
-                   unit=draw(st.sampled_from(["", "total variation (max 1)", "JSD (max 0.69)", "share"])),
-                   interval=interval, baselines={name: draw(st.none() | near) for name in names})  # fmt: skip
+    return Finding(
+        "a",
+        value,
+        "It is so.",
+        draw(st.sampled_from(["higher", "lower", "neither"])),
+        5,
+        unit=draw(st.sampled_from(["", "total variation (max 1)", "JSD (max 0.69)", "share"])),
+        interval=interval,
+        baselines={name: draw(st.none() | near) for name in names},
+    )
 
 
 @given(findings())

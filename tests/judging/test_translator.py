@@ -80,8 +80,22 @@ def test_the_command_judges_a_run_of_the_cipher(tmp_path):
     optimiser = torch.optim.AdamW(model.parameters())
     weights = model.state_dict()
     checkpoint.save(tmp_path / "additive-0" / "last.safetensors", model, optimiser, weights, {})
-    said = CliRunner().invoke(app, ["judge", str(tmp_path), "--data", "cipher", "--limit", "10", "--tests", "alignment",
-                                    "-o", str(tmp_path / "r"), "--json"])  # fmt: skip
+    said = CliRunner().invoke(
+        app,
+        [
+            "judge",
+            str(tmp_path),
+            "--data",
+            "cipher",
+            "--limit",
+            "10",
+            "--tests",
+            "alignment",
+            "-o",
+            str(tmp_path / "r"),
+            "--json",
+        ],
+    )
     assert said.exit_code == 0, said.output
     found = json.loads(said.stdout)["tests"][0]["findings"]
     assert found[0]["name"] == "alignment error rate" and set(found[0]["baselines"]) == {"diagonal", "random"}

@@ -68,8 +68,9 @@ def test_the_decoder_of_bahdanau_is_its_formula():
     state = torch.tanh(model.query.first(last.transpose(0, 1).flatten()))
     score = model.attention.score
     for t, word in enumerate([START, 5, 6]):
-        e = torch.stack([(score.v[0] * torch.tanh(score.query[0] @ state + score.bias[0] + score.key[0] @ x)).sum()
-                         for x in h])  # fmt: skip
+        e = torch.stack(
+            [(score.v[0] * torch.tanh(score.query[0] @ state + score.bias[0] + score.key[0] @ x)).sum() for x in h]
+        )
         context = (e.softmax(0)[:, None] * h).sum(0)
         y = model.query.words.table.weight[word]
         _, new = model.query.cell(torch.cat([y, context])[None, None], state[None, None])

@@ -26,8 +26,15 @@ def small_task(seed: int = 0) -> DrugTask:
         one = Example(torch.tensor([drug, cell]), torch.tensor(table[drug, cell], dtype=torch.float32), id=at)
         parts[(at % 5) // 2].append(one)
     methylation = torch.from_numpy(draw.uniform(size=(cells, 7)).astype(np.float32))
-    return DrugTask("small", *parts, molecules=[molecule(one) for one in drugs], drug_names=tuple(drugs),
-                    methylation=methylation, chromosomes=(3, 4), chromosome_names=("1", "2"))  # fmt: skip
+    return DrugTask(
+        "small",
+        *parts,
+        molecules=[molecule(one) for one in drugs],
+        drug_names=tuple(drugs),
+        methylation=methylation,
+        chromosomes=(3, 4),
+        chromosome_names=("1", "2"),
+    )
 
 
 def test_graph_convolution_is_the_normalised_adjacency_times_the_features():

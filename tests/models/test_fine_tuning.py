@@ -14,8 +14,11 @@ from regard.recording.models import load_model
 pytest.importorskip("transformers")
 QUICK = replace(TRAINING, epochs=50, batch=8, rate=3e-3, warmup=0, patience=50)
 # the class is whether a cat is in it
-TEXTS = [(f"{first} {second}", int("cat" in (first, second))) for first in ("cat", "a", "sat", "script")
-         for second in ("sat", "cat", ".", "a")] * 3  # fmt: skip
+TEXTS = [
+    (f"{first} {second}", int("cat" in (first, second)))
+    for first in ("cat", "a", "sat", "script")
+    for second in ("sat", "cat", ".", "a")
+] * 3
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +45,10 @@ def test_it_learns_what_the_texts_show_and_its_folder_says_the_same(tuned, tmp_p
 
 def test_a_seed_gives_the_same_network_and_frozen_layers_stay(folder):
     short = replace(QUICK, epochs=2)
-    one, two, other = (fine_tune(str(folder), TEXTS, TEXTS, TEXTS, training=short, seed=seed).network.state_dict()
-                       for seed in (1, 1, 2))  # fmt: skip
+    one, two, other = (
+        fine_tune(str(folder), TEXTS, TEXTS, TEXTS, training=short, seed=seed).network.state_dict()
+        for seed in (1, 1, 2)
+    )
     assert all(torch.equal(x, two[name]) for name, x in one.items())
     assert not all(torch.equal(x, other[name]) for name, x in one.items())
     frozen = fine_tune(str(folder), TEXTS, TEXTS, TEXTS, training=short, freeze=1).network

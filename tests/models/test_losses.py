@@ -40,8 +40,15 @@ def test_supervision_is_least_where_attention_is_gold():
 
 def test_supervision_teaches_any_map_where_to_look():
     model = ready.retriever(5, 4, "additive", dim=8)
-    task = [Example(torch.stack([torch.randperm(5)[:3], torch.randint(4, (3,))], 1), torch.tensor(0),
-                    torch.tensor([0.0, 1.0, 0.0]), second=torch.tensor([i % 5])) for i in range(20)]  # fmt: skip
+    task = [
+        Example(
+            torch.stack([torch.randperm(5)[:3], torch.randint(4, (3,))], 1),
+            torch.tensor(0),
+            torch.tensor([0.0, 1.0, 0.0]),
+            second=torch.tensor([i % 5]),
+        )
+        for i in range(20)
+    ]
     batch, objective = collate(task), Classification(supervise=5.0)
     optimiser = torch.optim.Adam(model.parameters(), 0.05)
     before = float((model(batch).weights()[:, 0, 0] * batch.gold).sum(1).mean())
@@ -104,8 +111,16 @@ def test_hard_attention_learns_where_to_look_from_its_reward_alone():
     query = torch.zeros(1, 1, 1, 4, requires_grad=True)
     optimiser = torch.optim.Adam([query], 0.1)
     for step in range(200):
-        ran = attend(query.expand(32, -1, -1, -1), keys.expand(32, -1, -1, -1), keys.expand(32, -1, -1, -1), "dot",
-                     Hard(), Padding(torch.full((32,), 4)), sample=True, seed=step)  # fmt: skip
+        ran = attend(
+            query.expand(32, -1, -1, -1),
+            keys.expand(32, -1, -1, -1),
+            keys.expand(32, -1, -1, -1),
+            "dot",
+            Hard(),
+            Padding(torch.full((32,), 4)),
+            sample=True,
+            seed=step,
+        )
         losses = 1.0 - ran.out[:, 0, :, 2]  # 0 where key 2 was looked at
         optimiser.zero_grad()
         rewarded(losses, [ran.sample], torch.ones_like(losses, dtype=torch.bool), 0.5).mean().backward()

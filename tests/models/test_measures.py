@@ -47,15 +47,26 @@ def test_a_perfect_image_has_a_likeness_of_one():
 
 
 def test_word_for_word_finds_the_words_that_go_together():
-    lines = [("a red dog", "ein roter Hund"), ("a red cat", "eine rote Katze"), ("the dog", "der Hund"),
-             ("the cat", "die Katze"), ("a dog", "ein Hund")]  # fmt: skip
+    lines = [
+        ("a red dog", "ein roter Hund"),
+        ("a red cat", "eine rote Katze"),
+        ("the dog", "der Hund"),
+        ("the cat", "die Katze"),
+        ("a dog", "ein Hund"),
+    ]
     task = pairs("made", [*lines, *lines], lines[:1], [("dog cat", "Hund Katze")])
     assert word_for_word(task) == ["Hund Katze"]
 
 
-@pytest.mark.parametrize(("experiment", "mine", "says"), [
-    (Retrieval, 0.9, "above"), (Retrieval, 0.2, "below"), (Spoken, 0.1, "above"), (Spoken, 0.9, "below"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("experiment", "mine", "says"),
+    [
+        (Retrieval, 0.9, "above"),
+        (Retrieval, 0.2, "below"),
+        (Spoken, 0.1, "above"),
+        (Spoken, 0.9, "below"),
+    ],
+)
 def test_a_result_below_the_trivial_baseline_is_called_so(experiment, mine, says):
     made = experiment(small=True)
     rows = [Row("attention", [Result({made.main: mine})])]

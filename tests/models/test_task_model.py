@@ -42,8 +42,13 @@ ATTENTIONS = ("additive", "dot", "general", "uniform", "additive+sparsemax", "ha
 @pytest.mark.parametrize("kind", feature_models())
 def test_a_padded_batch_equals_its_items_with_garbage_in_the_padding(kind):
     examples = texts()
-    model = TaskModel(feature_models()[kind], queries.Learned(DIM), look("additive", DIM, DIM),
-                      outputs.Classes(DIM, CLASSES)).double().eval()  # fmt: skip
+    model = (
+        TaskModel(
+            feature_models()[kind], queries.Learned(DIM), look("additive", DIM, DIM), outputs.Classes(DIM, CLASSES)
+        )
+        .double()
+        .eval()
+    )
     batch = collate(examples)
     garbage = batch.inputs.where(batch.real, torch.full_like(batch.inputs, WORDS - 1))
     together = model(replace(batch, inputs=garbage))
@@ -74,10 +79,12 @@ def test_the_classifier_is_its_formula():
     score, question = model.attention.score, model.query.question[0]
     for place, one in enumerate(examples):
         states, _ = model.features.layers[0](model.features.before.table(one.inputs)[None])
-        e = torch.stack([
-            (score.v[0] * torch.tanh(score.query[0] @ question + score.bias[0] + score.key[0] @ h)).sum()
-            for h in states[0]
-        ])  # fmt: skip
+        e = torch.stack(
+            [
+                (score.v[0] * torch.tanh(score.query[0] @ question + score.bias[0] + score.key[0] @ h)).sum()
+                for h in states[0]
+            ]
+        )
         context = (e.softmax(0)[:, None] * states[0]).sum(0)
         assert_close(found.out[place], model.output.layers(context))
 

@@ -127,8 +127,9 @@ def test_two_processes_have_the_loss_curve_of_one(tmp_path):
     )
     out = tmp_path / "found.json"
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run([sys.executable, str(script), str(out)], capture_output=True, text=True, env=environment,
-                          check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(script), str(out)], capture_output=True, text=True, env=environment, check=False
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     losses, history, total, norm = json.loads(out.read_text())
     model, one = fitted(replace(FOUR, batch=7, epochs=2), dropout=0.0)
@@ -262,8 +263,10 @@ def test_an_epoch_before_the_earliest_is_never_kept():
 
 def test_an_optimiser_of_ones_own_takes_the_steps():
     own = lambda model: torch.optim.SGD(model.parameters(), lr=1.0)  # noqa: E731
-    one, two = (fitted(replace(FOUR, epochs=1, clip=float("inf"), warmup=0), dropout=0.0, **options)[0]
-                for options in ({}, {"optimise": own}))  # fmt: skip
+    one, two = (
+        fitted(replace(FOUR, epochs=1, clip=float("inf"), warmup=0), dropout=0.0, **options)[0]
+        for options in ({}, {"optimise": own})
+    )
     assert not same(one, two)
     task, by_hand = setting(dropout=0.0)
     still = replace(FOUR, epochs=1, batch=40, rate=0.1, warmup=0, schedule="constant", clip=float("inf"))

@@ -80,8 +80,15 @@ def test_patience_is_spent_only_while_neither_loss_nor_accuracy_is_as_good_as_be
     """better, loss better, accuracy as good, both as good (kept), then worse in both for as long as patience lasts."""
     n = 6
     part = torch.arange(n) % 3
-    task = NodeTask("played", torch.zeros(n, 1), torch.zeros(n, dtype=torch.long), torch.empty(2, 0, dtype=torch.long),
-                    part == 0, part == 1, part == 2)  # fmt: skip
+    task = NodeTask(
+        "played",
+        torch.zeros(n, 1),
+        torch.zeros(n, dtype=torch.long),
+        torch.empty(2, 0, dtype=torch.long),
+        part == 0,
+        part == 1,
+        part == 2,
+    )
     played = [(2.0, True), (1.0, False), (3.0, True), (1.0, True), (4.0, False)]
     found = fit(Scripted(played), task, Recipe(patience=3, epochs=50))
     assert (found.kept, found.epochs, found.val, found.loss) == (4, 7, 1.0, 1.0)

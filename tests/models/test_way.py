@@ -12,9 +12,24 @@ from regard.models.tasks.running import built, run
 from regard.models.trainer import Trainer, Training
 from regard.models.way import Way, way_of
 
-NAMES = ("additive", "uniform", "none", "mean", "dot+entmax15", "general+local_predictive", "additive heads=4",
-         "additive hops=2 frozen", "dot features", "sparsemax frozen query=mean", "cosine query=learned",
-         "sigmoid", "relu", "top_k=3", "dot+top_k=8 heads=4", "scaled_dot+entmax=1.3 frozen")  # fmt: skip
+NAMES = (
+    "additive",
+    "uniform",
+    "none",
+    "mean",
+    "dot+entmax15",
+    "general+local_predictive",
+    "additive heads=4",
+    "additive hops=2 frozen",
+    "dot features",
+    "sparsemax frozen query=mean",
+    "cosine query=learned",
+    "sigmoid",
+    "relu",
+    "top_k=3",
+    "dot+top_k=8 heads=4",
+    "scaled_dot+entmax=1.3 frozen",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -27,14 +42,29 @@ def test_the_order_of_further_words_does_not_count():
     assert way_of("additive frozen heads=2") == way_of("additive heads=2 frozen") == Way(heads=2, frozen=True)
 
 
-@pytest.mark.parametrize("name, told", [
-    ("nonsense", "expected none, mean, a score"), ("dot+nonsense", "joined by"), ("dot heads=0", "1 or more"),
-    ("dot heads=two", "not understood"), ("dot wide", "not understood"), ("none heads=2", "weighs nothing"),
-    ("dot query=meen", "did you mean mean"), ("dot heads=2 hops=2", "take one"), ("cosine features", "additive"),
-    ("top_k", "top_k=8"), ("top_k=0", "top_k=8"), ("dot+top_k=2.5", "top_k=8"), ("entmax=nothing", "above 1"),
-    ("dot+uniform=3", "did you mean uniform"), ("topk=8", "Did you mean top_k"),
-    ("", "expected none"), ("sparsmax", "Did you mean sparsemax"), ("dot+sparsmax", "Did you mean sparsemax"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, told",
+    [
+        ("nonsense", "expected none, mean, a score"),
+        ("dot+nonsense", "joined by"),
+        ("dot heads=0", "1 or more"),
+        ("dot heads=two", "not understood"),
+        ("dot wide", "not understood"),
+        ("none heads=2", "weighs nothing"),
+        ("dot query=meen", "did you mean mean"),
+        ("dot heads=2 hops=2", "take one"),
+        ("cosine features", "additive"),
+        ("top_k", "top_k=8"),
+        ("top_k=0", "top_k=8"),
+        ("dot+top_k=2.5", "top_k=8"),
+        ("entmax=nothing", "above 1"),
+        ("dot+uniform=3", "did you mean uniform"),
+        ("topk=8", "Did you mean top_k"),
+        ("", "expected none"),
+        ("sparsmax", "Did you mean sparsemax"),
+        ("dot+sparsmax", "Did you mean sparsemax"),
+    ],
+)
 def test_a_name_that_means_nothing_is_refused_with_what_to_say(name, told):
     with pytest.raises(ValueError, match=told):
         way_of(name)

@@ -35,7 +35,7 @@ from regard.nn import (
     SelfAttention,
     SqueezeExcitation,
     StructuredSelfAttention,
-)  # fmt: skip
+)
 
 D = 4
 
@@ -79,22 +79,25 @@ CASES: dict[str, Case] = {
     "hops, stacked": Case(lambda **o: MultiHopAttention(D, transform="stacked", **o), ONE, {"query": D}),
     "capsules": Case(lambda **o: CapsuleAttention(D, 3, **o), ONE),
     "directional": Case(lambda **o: DirectionalSelfAttention(D, **o), ONE, rows_of="features"),
-    "directional, backward": Case(lambda **o: DirectionalSelfAttention(D, 3, direction="backward", **o), ONE,
-                                  rows_of="features"),
+    "directional, backward": Case(
+        lambda **o: DirectionalSelfAttention(D, 3, direction="backward", **o), ONE, rows_of="features"
+    ),
     "disan": Case(lambda **o: DiSAN(D, **o), ONE, takes=("align",)),
     "reinforced": Case(lambda **o: ReinforcedSelfAttention(D, **o), ONE, rows_of="features"),
     "external": Case(lambda **o: ExternalAttention(D, 5, **o), ONE, rows_of="features"),
     "attention-free": Case(lambda **o: AttentionFree(D, 6, 2, **o), ONE, rows_of="features", takes=("align",)),
     "non-local": Case(lambda **o: _awake(NonLocalBlock(D, 3, **o)), ONE, rows_of="features", image=True),
     "squeeze": Case(lambda **o: SqueezeExcitation(D, 2, **o), ONE, rows_of="features", image=True),
-    "efficient channels": Case(lambda **o: EfficientChannelAttention(D, 3, **o), ONE, rows_of="features", image=True,
-                               takes=()),
+    "efficient channels": Case(
+        lambda **o: EfficientChannelAttention(D, 3, **o), ONE, rows_of="features", image=True, takes=()
+    ),
     "cbam": Case(lambda **o: ConvolutionalBlockAttention(D, 2, 3, **o), ONE, rows_of="features", image=True, takes=()),
-    "channels": Case(lambda **o: _awake(ChannelAttention(D, **o)), ONE, rows_of="features", image=True,
-                     takes=("align",)),
+    "channels": Case(
+        lambda **o: _awake(ChannelAttention(D, **o)), ONE, rows_of="features", image=True, takes=("align",)
+    ),
     "dual": Case(lambda **o: _awake(DualAttention(D, 2, **o)), ONE, rows_of="features", image=True),
     "double": Case(lambda **o: DoubleAttention(D, 3, 2, **o), ONE, rows_of="features", image=True),
-}  # fmt: skip
+}
 
 
 class _Asked(nn.Module):

@@ -22,7 +22,7 @@ from regard import (
     TopK,
     Window,
     attend,
-)  # fmt: skip
+)
 from regard.core.scores import SCORES
 from regard.nn import Attention, build_score
 
@@ -199,10 +199,20 @@ def test_feature_wise_weights_have_an_axis_of_their_own():
     assert_close(amap.weights().sum(-1), torch.ones(2, 2, 3, 5, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("over", [
-    Full(), Causal(), Window(1, 2), Padding(torch.tensor([3, 6])), Mask(keep=torch.eye(6, dtype=torch.bool)),
-    Segments(torch.tensor([0, 0, 1, 1, 1, 2])), Edges(torch.tensor([[0, 1, 2], [1, 2, 5]])), Causal() & Window(2, 0),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "over",
+    [
+        Full(),
+        Causal(),
+        Window(1, 2),
+        Padding(torch.tensor([3, 6])),
+        Mask(keep=torch.eye(6, dtype=torch.bool)),
+        Segments(torch.tensor([0, 0, 1, 1, 1, 2])),
+        Edges(torch.tensor([[0, 1, 2], [1, 2, 5]])),
+        Causal() & Window(2, 0),
+    ],
+    ids=str,
+)
 def test_any_structure_is_handed_on(over):
     made, x = layer(8, 2), inputs(2, 6, 8)
     q, k, v = (proj(x).unflatten(-1, (2, 4)).transpose(1, 2) for proj in (made.q_proj, made.k_proj, made.v_proj))

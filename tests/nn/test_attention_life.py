@@ -185,9 +185,7 @@ def test_two_layers_by_name_share_nothing():
 
 def test_it_reads_well():
     text = repr(Attention(16, 4, kv_heads=2, key_dim=8, dropout=0.1, rotary=500.0))
-    assert text.splitlines()[1].strip() == (
-        "dim=16, heads=4, d_k=4, d_v=4, kv_heads=2, key_dim=8, dropout=0.1"
-    )  # fmt: skip
+    assert text.splitlines()[1].strip() == ("dim=16, heads=4, d_k=4, d_v=4, kv_heads=2, key_dim=8, dropout=0.1")
     assert "(score): ScaledDot()" in text
     assert "(rotary): Rotary(d=4, base=500)" in text
 

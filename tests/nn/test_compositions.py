@@ -183,12 +183,15 @@ def test_a_result_passes_through_the_tree_of_torch():
     assert torch.equal(again.maps["first"].weights(), found.maps["first"].weights())
 
 
-@pytest.mark.parametrize(("name", "sites"), [
-    ("alternating, untied", {"summary", "second", "first"}),
-    ("rotatory", {"turns.0.left", "turns.0.right", "turns.0.left_target", "turns.0.right_target"}),
-    ("capsules", {"capsules", "whole"}),
-    ("cbam", {"of_channels", "of_places"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "sites"),
+    [
+        ("alternating, untied", {"summary", "second", "first"}),
+        ("rotatory", {"turns.0.left", "turns.0.right", "turns.0.left_target", "turns.0.right_target"}),
+        ("capsules", {"capsules", "whole"}),
+        ("cbam", {"of_channels", "of_places"}),
+    ],
+)
 def test_recording_hears_each_step_where_it_stands(name, sites):
     made, given = built(name), inputs(name)
     with regard.record(made) as rec:
@@ -217,25 +220,28 @@ def test_other_precisions_run(name, dtype):
     assert far < (1e-4 if dtype == torch.float32 else 0.2)
 
 
-@pytest.mark.parametrize(("make", "words"), [
-    (lambda: regard.nn.Attend(0, 4), "whole number"),
-    (lambda: regard.nn.Attend(4, 4, dropout=1.0), "probability"),
-    (lambda: regard.nn.Attend(4, 3, "dot"), "one width"),
-    (lambda: regard.nn.Attend(4, 4, Additive), "name, a Score object or a function"),
-    (lambda: regard.nn.Attend(4, 4, align=3), "an Alignment object"),
-    (lambda: regard.nn.ParallelCoAttention(4, 3, combine="sum"), "make them equal"),
-    (lambda: regard.nn.ParallelCoAttention(4, reading="mean"), "aggregated"),
-    (lambda: regard.nn.ParallelCoAttention(4, score=Additive(4, features=4)), "one number for each pair"),
-    (lambda: regard.nn.MultiGrainedCoAttention(4, form="x"), "survey"),
-    (lambda: regard.nn.RotatoryAttention(4, hops=0), "1 or more"),
-    (lambda: regard.nn.MultiHopAttention(4, 3, transform="stacked"), "make them equal"),
-    (lambda: regard.nn.MultiHopAttention(4, transform="lstm"), "one of identity"),
-    (lambda: regard.nn.HierarchicalAttention([4, 4], 3), "one width, or 3"),
-    (lambda: regard.nn.HierarchicalAttention(4, between=[]), "each level but the first"),
-    (lambda: regard.nn.MultiRepresentationalAttention([], 4), "one embedding or more"),
-    (lambda: regard.nn.EfficientChannelAttention(4, 2), "odd"),
-    (lambda: regard.nn.DirectionalSelfAttention(4, direction="up"), "forward"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: regard.nn.Attend(0, 4), "whole number"),
+        (lambda: regard.nn.Attend(4, 4, dropout=1.0), "probability"),
+        (lambda: regard.nn.Attend(4, 3, "dot"), "one width"),
+        (lambda: regard.nn.Attend(4, 4, Additive), "name, a Score object or a function"),
+        (lambda: regard.nn.Attend(4, 4, align=3), "an Alignment object"),
+        (lambda: regard.nn.ParallelCoAttention(4, 3, combine="sum"), "make them equal"),
+        (lambda: regard.nn.ParallelCoAttention(4, reading="mean"), "aggregated"),
+        (lambda: regard.nn.ParallelCoAttention(4, score=Additive(4, features=4)), "one number for each pair"),
+        (lambda: regard.nn.MultiGrainedCoAttention(4, form="x"), "survey"),
+        (lambda: regard.nn.RotatoryAttention(4, hops=0), "1 or more"),
+        (lambda: regard.nn.MultiHopAttention(4, 3, transform="stacked"), "make them equal"),
+        (lambda: regard.nn.MultiHopAttention(4, transform="lstm"), "one of identity"),
+        (lambda: regard.nn.HierarchicalAttention([4, 4], 3), "one width, or 3"),
+        (lambda: regard.nn.HierarchicalAttention(4, between=[]), "each level but the first"),
+        (lambda: regard.nn.MultiRepresentationalAttention([], 4), "one embedding or more"),
+        (lambda: regard.nn.EfficientChannelAttention(4, 2), "odd"),
+        (lambda: regard.nn.DirectionalSelfAttention(4, direction="up"), "forward"),
+    ],
+)
 def test_a_wrong_argument_is_told_what_was_expected(make, words):
     with pytest.raises((ValueError, TypeError), match=words):
         make()

@@ -20,19 +20,27 @@ ATTR, KINDS, BATCH = torch.ones(4, 2), torch.tensor([0, 1, 0, 1]), torch.tensor(
 GRAPH: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # how a layer is built, and how it is called
     "GATConv": ({"in_channels": 4, "out_channels": 3, "edge_dim": 2}, {"x": X, "edge_index": E, "edge_attr": ATTR}),
     "GATv2Conv": ({"in_channels": 4, "out_channels": 3, "edge_dim": 2}, {"x": X, "edge_index": E, "edge_attr": ATTR}),
-    "TransformerConv": ({"in_channels": 4, "out_channels": 3, "edge_dim": 2},
-                        {"x": X, "edge_index": E, "edge_attr": ATTR}),
+    "TransformerConv": (
+        {"in_channels": 4, "out_channels": 3, "edge_dim": 2},
+        {"x": X, "edge_index": E, "edge_attr": ATTR},
+    ),
     "AGNNConv": ({}, {"x": X, "edge_index": E}),
     "SuperGATConv": ({"in_channels": 4, "out_channels": 3}, {"x": X, "edge_index": E}),
-    "RGATConv": ({"in_channels": 4, "out_channels": 3, "num_relations": 2},
-                 {"x": X, "edge_index": E, "edge_type": KINDS}),
+    "RGATConv": (
+        {"in_channels": 4, "out_channels": 3, "num_relations": 2},
+        {"x": X, "edge_index": E, "edge_type": KINDS},
+    ),
     "HGTConv": ({"in_channels": 4, "out_channels": 4, "metadata": TYPES}, TYPED),
     "HANConv": ({"in_channels": 4, "out_channels": 4, "metadata": TYPES}, TYPED),
-    "EdgeGATConv": ({"in_channels": 4, "edge_dim": 2, "out_channels": 3, "out_edge_channels": 3},
-                    {"x": X, "edge_index": E, "edge_attr": ATTR}),
+    "EdgeGATConv": (
+        {"in_channels": 4, "edge_dim": 2, "out_channels": 3, "out_edge_channels": 3},
+        {"x": X, "edge_index": E, "edge_attr": ATTR},
+    ),
     "GraphTransformerConv": ({"channels": 4, "heads": 2, "edge_dim": 2}, {"x": X, "edge_index": E, "edge_attr": ATTR}),
-    "SimpleHGNConv": ({"in_channels": 4, "out_channels": 3, "num_relations": 2},
-                      {"x": X, "edge_index": E, "edge_type": KINDS}),
+    "SimpleHGNConv": (
+        {"in_channels": 4, "out_channels": 3, "num_relations": 2},
+        {"x": X, "edge_index": E, "edge_type": KINDS},
+    ),
     "WalkAttention": ({"length": 3}, {"x": X, "edge_index": E}),
     "GraphConv": ({"in_channels": 4, "out_channels": 3}, {"x": X, "edge_index": E}),
     "SAGPooling": ({"in_channels": 4}, {"x": X, "edge_index": E}),
@@ -40,7 +48,7 @@ GRAPH: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # how a layer is bu
     "GatedReadout": ({"in_channels": 4, "out_channels": 3}, {"h": X, "batch": BATCH}),
     "GlobalNode": ({"channels": 4}, {"x": X, "edge_index": E, "batch": BATCH}),
     "GraphormerAttention": ({"dim": 4, "heads": 2}, {"x": X, "distance": layers.shortest_paths(E, 6)[0]}),
-}  # fmt: skip
+}
 ROWS, IMAGE = X[None], torch.randn(2, 4, 3, 3, generator=torch.Generator().manual_seed(0))
 PAIR = {"first": ROWS, "second": ROWS}
 DENSE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -97,8 +105,14 @@ def calls() -> list[Call]:
             return result(layer.train()(**inputs)) + result(layer.eval()(**inputs))
 
         made += [Call(name, kind, sizes, used), Call(f"{name}()", kind(**sizes).forward, inputs, result)]
-    made.append(Call("Attention() with a cache", layers.Attention(4, 2).forward,
-                     {"query": ROWS, "over": Causal(align="end"), "cache": layers.Cache()}, result))  # fmt: skip
+    made.append(
+        Call(
+            "Attention() with a cache",
+            layers.Attention(4, 2).forward,
+            {"query": ROWS, "over": Causal(align="end"), "cache": layers.Cache()},
+            result,
+        )
+    )
     return made
 
 

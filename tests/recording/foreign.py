@@ -10,14 +10,34 @@ import torch
 transformers = pytest.importorskip("transformers")
 transformers.utils.logging.set_verbosity_error()
 
-SMALL = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37,
-         "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
+SMALL = {
+    "vocab_size": 97,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 37,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
 GROUPED = SMALL | {"num_key_value_heads": 2}
-EXPERTS = {"intermediate_size": 32, "head_dim": 8, "sliding_window": 4, "num_local_experts": 2,
-           "num_experts_per_tok": 1}  # fmt: skip
+EXPERTS = {
+    "intermediate_size": 32,
+    "head_dim": 8,
+    "sliding_window": 4,
+    "num_local_experts": 2,
+    "num_experts_per_tok": 1,
+}
 T5 = {"vocab_size": 97, "d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 2, "num_heads": 4}
-BART = {"vocab_size": 97, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4, "encoder_ffn_dim": 37, "decoder_ffn_dim": 37}  # fmt: skip
+BART = {
+    "vocab_size": 97,
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 37,
+    "decoder_ffn_dim": 37,
+}
 
 
 def ids(batch: int, length: int, seed: int = 0) -> torch.Tensor:
@@ -48,16 +68,21 @@ def build(name: str, length: int = 12):
         "llama, padded left": lambda: (t.LlamaModel(llama), left),
         "mistral, window": lambda: (t.MistralModel(t.MistralConfig(**GROUPED, sliding_window=4)), tokens),
         "gpt2": lambda: (t.GPT2Model(t.GPT2Config(vocab_size=97, n_embd=32, n_layer=2, n_head=4)), padded),
-        "gemma2, soft cap": lambda: (t.Gemma2Model(t.Gemma2Config(**GROUPED, head_dim=8, sliding_window=4,
-                                                                  attn_logit_softcapping=2.0)), padded),
+        "gemma2, soft cap": lambda: (
+            t.Gemma2Model(t.Gemma2Config(**GROUPED, head_dim=8, sliding_window=4, attn_logit_softcapping=2.0)),
+            padded,
+        ),
         "gpt-oss, sinks": lambda: (t.GptOssModel(t.GptOssConfig(**GROUPED | EXPERTS)), tokens),
         "t5": lambda: (t.T5Model(t.T5Config(**T5)), both),
         "t5, padded": lambda: (t.T5Model(t.T5Config(**T5)), both | padded),
         "bart, padded": lambda: (t.BartModel(t.BartConfig(**BART)), both | padded),
-        "vit": lambda: (t.ViTModel(t.ViTConfig(**{k: v for k, v in SMALL.items() if k != "vocab_size"},
-                                               image_size=32, patch_size=8)),
-                        {"pixel_values": torch.randn(2, 3, 32, 32)}),
-    }[name]  # fmt: skip
+        "vit": lambda: (
+            t.ViTModel(
+                t.ViTConfig(**{k: v for k, v in SMALL.items() if k != "vocab_size"}, image_size=32, patch_size=8)
+            ),
+            {"pixel_values": torch.randn(2, 3, 32, 32)},
+        ),
+    }[name]
     model, inputs = made()
     for name, parameter in model.named_parameters():
         if name.endswith("sinks"):
@@ -74,8 +99,11 @@ def eager_weights(model, inputs) -> list[torch.Tensor]:
             out = model(**inputs, output_attentions=True)
     finally:
         model.set_attn_implementation(before)
-    return [w for kind in ("encoder_attentions", "attentions", "decoder_attentions", "cross_attentions")
-            for w in (getattr(out, kind, None) or ())]  # fmt: skip
+    return [
+        w
+        for kind in ("encoder_attentions", "attentions", "decoder_attentions", "cross_attentions")
+        for w in (getattr(out, kind, None) or ())
+    ]
 
 
 def package(name: str) -> Path:

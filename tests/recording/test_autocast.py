@@ -28,8 +28,12 @@ def written_out(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1) @ v
 
 
-KERNELS = {"sdpa": F.scaled_dot_product_attention, "aten": torch.ops.aten.scaled_dot_product_attention,
-           "flex": flex_attention, "attend": lambda q, k, v: attend(q, k, v).out}  # fmt: skip
+KERNELS = {
+    "sdpa": F.scaled_dot_product_attention,
+    "aten": torch.ops.aten.scaled_dot_product_attention,
+    "flex": flex_attention,
+    "attend": lambda q, k, v: attend(q, k, v).out,
+}
 
 
 def inputs(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:

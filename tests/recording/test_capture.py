@@ -8,8 +8,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard import record
 
-FAMILIES = ["bert", "bert, padded", "llama", "llama, padded", "llama, padded left", "mistral, window", "gpt2", "t5",
-            "t5, padded", "bart, padded", "vit"]  # fmt: skip
+FAMILIES = [
+    "bert",
+    "bert, padded",
+    "llama",
+    "llama, padded",
+    "llama, padded left",
+    "mistral, window",
+    "gpt2",
+    "t5",
+    "t5, padded",
+    "bart, padded",
+    "vit",
+]
 
 
 def recorded(model, inputs, **options):
@@ -46,8 +57,9 @@ def test_weights_are_those_of_the_slow_path_and_outputs_do_not_change(family):
     assert_eager(recorded(model, inputs), model, inputs, inputs.get("attention_mask"))
 
 
-@pytest.mark.parametrize("family", ["bert, padded", "llama, padded", "mistral, window", "gemma2, soft cap", "t5",
-                                    "gpt-oss, sinks"])  # fmt: skip
+@pytest.mark.parametrize(
+    "family", ["bert, padded", "llama, padded", "mistral, window", "gemma2, soft cap", "t5", "gpt-oss, sinks"]
+)
 def test_a_slow_path_that_writes_its_softmax_out_is_recorded_too(family):
     model, inputs = foreign.build(family)
     model.set_attn_implementation("eager")

@@ -16,8 +16,8 @@ transformers = pytest.importorskip("transformers")
 
 def bert():
     config = transformers.BertConfig(
-        vocab_size=50, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48,
-        num_labels=3)  # fmt: skip
+        vocab_size=50, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48, num_labels=3
+    )
     model = transformers.BertForSequenceClassification(config).eval()
     mask = torch.ones(2, 9, dtype=torch.long)
     mask[1, 6:] = 0
@@ -26,25 +26,40 @@ def bert():
 
 def llama():
     config = transformers.LlamaConfig(
-        vocab_size=50, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
-        intermediate_size=48)  # fmt: skip
+        vocab_size=50,
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=48,
+    )
     return transformers.LlamaForCausalLM(config).eval(), {"input_ids": torch.randint(1, 50, (2, 8))}
 
 
 def t5():
     config = transformers.T5Config(
-        vocab_size=50, d_model=32, d_kv=8, num_heads=4, num_layers=2, num_decoder_layers=2, d_ff=48)  # fmt: skip
+        vocab_size=50, d_model=32, d_kv=8, num_heads=4, num_layers=2, num_decoder_layers=2, d_ff=48
+    )
     model = transformers.T5ForConditionalGeneration(config).eval()
     mask = torch.ones(2, 7, dtype=torch.long)
     mask[0, 5:] = 0
-    return model, {"input_ids": torch.randint(1, 50, (2, 7)), "attention_mask": mask,
-                   "decoder_input_ids": torch.randint(1, 50, (2, 5))}  # fmt: skip
+    return model, {
+        "input_ids": torch.randint(1, 50, (2, 7)),
+        "attention_mask": mask,
+        "decoder_input_ids": torch.randint(1, 50, (2, 5)),
+    }
 
 
 def vit():
     config = transformers.ViTConfig(
-        image_size=12, patch_size=4, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
-        num_labels=4)  # fmt: skip
+        image_size=12,
+        patch_size=4,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        num_labels=4,
+    )
     return transformers.ViTForImageClassification(config).eval(), {"pixel_values": torch.randn(2, 3, 12, 12)}
 
 
@@ -215,8 +230,10 @@ def test_a_function_a_list_of_ids_and_an_id_mean_the_same(case):
     def chosen(out):
         return (out.logits[:, -1] if out.logits.ndim == 3 else out.logits)[:, 2]
 
-    one, each, function = (derived.relevance(case.rec, case.out, target=target, contrast=0).weights()
-                           for target in (2, torch.tensor([2, 2]), chosen))  # fmt: skip
+    one, each, function = (
+        derived.relevance(case.rec, case.out, target=target, contrast=0).weights()
+        for target in (2, torch.tensor([2, 2]), chosen)
+    )
     assert_close(one, each)
     assert_close(one, function)
 
@@ -253,8 +270,9 @@ def test_norms_are_those_of_what_a_head_adds_to_the_stream(case):
         given = amap.weights()[..., None] * f[:, :, None]  # (B, H, n, m, d_out)
         assert_close(made[name].weights(), given.norm(dim=-1), atol=1e-5, rtol=1e-4)
         assert_close(together[name].weights()[:, 0], given.sum(1).norm(dim=-1), atol=1e-5, rtol=1e-4)
-        assert_close(together[name][1].tile([2], [0, 3]), given.sum(1).norm(dim=-1)[1:, [2]][..., [0, 3]], atol=1e-5,
-                     rtol=1e-4)  # fmt: skip
+        assert_close(
+            together[name][1].tile([2], [0, 3]), given.sum(1).norm(dim=-1)[1:, [2]][..., [0, 3]], atol=1e-5, rtol=1e-4
+        )
 
 
 def test_what_heads_hand_over_adds_up_to_the_attention_layers_output():

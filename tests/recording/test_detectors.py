@@ -169,8 +169,13 @@ transformers = pytest.importorskip("transformers")
 
 def small_llama():
     config = transformers.LlamaConfig(
-        vocab_size=40, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-        intermediate_size=48)  # fmt: skip
+        vocab_size=40,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=48,
+    )
     torch.manual_seed(0)
     return transformers.LlamaForCausalLM(config).eval()
 
@@ -178,7 +183,8 @@ def small_llama():
 def test_padding_changes_nothing():
     torch.manual_seed(0)
     config = transformers.BertConfig(
-        vocab_size=40, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48)  # fmt: skip
+        vocab_size=40, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48
+    )
     model = transformers.BertModel(config).eval()
     ids = torch.tensor([[1, 3, 4, 3, 2, 1, 3, 5]])
     with torch.no_grad(), regard.record(model) as short:
@@ -209,7 +215,8 @@ def test_a_generation_is_one_text():
 
 def test_cross_attention_has_sinks_and_no_distances():
     config = transformers.T5Config(
-        vocab_size=40, d_model=32, d_kv=8, num_heads=4, num_layers=1, num_decoder_layers=1, d_ff=48)  # fmt: skip
+        vocab_size=40, d_model=32, d_kv=8, num_heads=4, num_layers=1, num_decoder_layers=1, d_ff=48
+    )
     torch.manual_seed(0)
     model = transformers.T5ForConditionalGeneration(config).eval()
     source, target = torch.randint(1, 40, (2, 7)), torch.randint(1, 40, (2, 4))

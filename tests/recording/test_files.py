@@ -238,9 +238,15 @@ def test_a_function_of_the_user_is_kept_by_what_it_does(tmp_path):
 
 def llama(**more):
     config = transformers.LlamaConfig(
-        hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-        vocab_size=64, max_position_embeddings=128, **more,
-    )  # fmt: skip
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=64,
+        max_position_embeddings=128,
+        **more,
+    )
     torch.manual_seed(0)
     return transformers.LlamaForCausalLM(config).eval()
 
@@ -262,8 +268,11 @@ def test_t5_keeps_its_relative_bias_as_diagonals(tmp_path):
     model = transformers.T5Model(config).eval()
     mask = torch.tensor([[1] * 12, [1] * 7 + [0] * 5])
     with regard.record(model) as rec, torch.no_grad():
-        model(input_ids=torch.arange(24).reshape(2, 12) + 3, attention_mask=mask,
-              decoder_input_ids=torch.arange(12).reshape(2, 6) + 3)  # fmt: skip
+        model(
+            input_ids=torch.arange(24).reshape(2, 12) + 3,
+            attention_mask=mask,
+            decoder_input_ids=torch.arange(12).reshape(2, 6) + 3,
+        )
     again = saved(rec, tmp_path)
     for name, amap in rec.maps.items():
         torch.testing.assert_close(amap.weights(), again.maps[name].weights(), atol=1e-6, rtol=0)
@@ -548,12 +557,15 @@ def test_a_description_that_does_not_fit_its_tensors_is_refused(good, where, val
     refused(path, header, about, data, says)
 
 
-@pytest.mark.parametrize(("form", "says"), [
-    ({"kind": "top", "lead": [1, 2], "m": 2**40, "weight": "w", "key": "k"}, "an axis has the length"),
-    ({"kind": "top", "lead": [1, 2], "m": 3, "weight": "w", "key": "k"}, "keys go from"),
-    ({"kind": "top", "lead": [10**9, 10**9], "m": 9, "weight": "w", "key": "k"}, "expected"),
-    ({"kind": "edges", "lead": [2], "n": 10**12, "m": 1, "edge_index": "e"}, "an axis has the length"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("form", "says"),
+    [
+        ({"kind": "top", "lead": [1, 2], "m": 2**40, "weight": "w", "key": "k"}, "an axis has the length"),
+        ({"kind": "top", "lead": [1, 2], "m": 3, "weight": "w", "key": "k"}, "keys go from"),
+        ({"kind": "top", "lead": [10**9, 10**9], "m": 9, "weight": "w", "key": "k"}, "expected"),
+        ({"kind": "edges", "lead": [2], "n": 10**12, "m": 1, "edge_index": "e"}, "an axis has the length"),
+    ],
+)
 def test_lengths_that_no_tensor_bounds_are_bounded(tmp_path, form, says):
     from regard.recording.files.writing import Table
 
@@ -561,9 +573,19 @@ def test_lengths_that_no_tensor_bounds_are_bounded(tmp_path, form, says):
     table.add("w", torch.zeros(2, 3, 1))
     table.add("k", torch.full((2, 3, 1), 5, dtype=torch.int32))
     table.add("e", torch.zeros(2, 3, dtype=torch.int64))
-    about = {"format": "regard record", "version": 1, "made": {}, "model": {}, "keep": "topk", "missed": {},
-             "casting": None, "labels": {"runs": []}, "stats": [], "gradients": [],
-             "maps": [{"site": "x"} | form]}  # fmt: skip
+    about = {
+        "format": "regard record",
+        "version": 1,
+        "made": {},
+        "model": {},
+        "keep": "topk",
+        "missed": {},
+        "casting": None,
+        "labels": {"runs": []},
+        "stats": [],
+        "gradients": [],
+        "maps": [{"site": "x"} | form],
+    }
     path = table.write(tmp_path / "bad.regard", about)
     with pytest.raises(BadRecord, match=says):
         regard.load(path).maps["x"].weights()

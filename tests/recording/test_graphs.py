@@ -196,9 +196,11 @@ def test_general_and_point_transformer():
 def test_aggregations_attend_their_items(name):
     x, index = features(), torch.tensor([0, 0, 0, 2, 2, 2])
     gate = nn.Linear(WIDE, 1)
-    aggregation = {"AttentionalAggregation": lambda: pyg.AttentionalAggregation(gate),
-                   "SoftmaxAggregation": lambda: pyg.SoftmaxAggregation(),
-                   "Set2Set": lambda: pyg.Set2Set(WIDE, 2)}[name]()  # fmt: skip
+    aggregation = {
+        "AttentionalAggregation": lambda: pyg.AttentionalAggregation(gate),
+        "SoftmaxAggregation": lambda: pyg.SoftmaxAggregation(),
+        "Set2Set": lambda: pyg.Set2Set(WIDE, 2),
+    }[name]()
     rec = heard(aggregation, x, index)
     assert not rec.missed
     assert len(rec.maps) == (2 if name == "Set2Set" else 1)
@@ -274,9 +276,12 @@ def test_a_sparse_adjacency_is_read_like_its_edges(layout, name):
     index = EDGES[:, order]  # rows are targets, in row-major order
     adjacency = torch.sparse_coo_tensor(index.flip(0), torch.ones(index.shape[1]), (NODES, NODES)).coalesce()
     adjacency = adjacency.to_sparse_csr() if layout == "csr" else adjacency
-    conv = {"GATConv": lambda: pyg.GATConv(WIDE, 4, heads=2, add_self_loops=False),
-            "TransformerConv": lambda: pyg.TransformerConv(WIDE, 4, heads=2), "AGNNConv": lambda: pyg.AGNNConv(
-                add_self_loops=False), "FAConv": lambda: pyg.FAConv(WIDE, normalize=False)}[name]()  # fmt: skip
+    conv = {
+        "GATConv": lambda: pyg.GATConv(WIDE, 4, heads=2, add_self_loops=False),
+        "TransformerConv": lambda: pyg.TransformerConv(WIDE, 4, heads=2),
+        "AGNNConv": lambda: pyg.AGNNConv(add_self_loops=False),
+        "FAConv": lambda: pyg.FAConv(WIDE, normalize=False),
+    }[name]()
     x = features()
     if name == "FAConv":
         dense, sparse = (x, x, index, torch.ones(index.shape[1])), (x, x, adjacency)
@@ -504,9 +509,17 @@ def test_what_cannot_be_read_is_named():
 
 
 def test_convolutions_without_attention_are_no_alarm():
-    net = nn.ModuleList([pyg.GCNConv(WIDE, WIDE), pyg.SAGEConv(WIDE, WIDE), pyg.GINConv(nn.Linear(WIDE, WIDE)),
-                         pyg.GCN2Conv(WIDE, 0.1), pyg.APPNP(2, 0.1), pyg.ResGatedGraphConv(WIDE, WIDE),
-                         pyg.HypergraphConv(WIDE, WIDE)])  # fmt: skip
+    net = nn.ModuleList(
+        [
+            pyg.GCNConv(WIDE, WIDE),
+            pyg.SAGEConv(WIDE, WIDE),
+            pyg.GINConv(nn.Linear(WIDE, WIDE)),
+            pyg.GCN2Conv(WIDE, 0.1),
+            pyg.APPNP(2, 0.1),
+            pyg.ResGatedGraphConv(WIDE, WIDE),
+            pyg.HypergraphConv(WIDE, WIDE),
+        ]
+    )
     x = features()
     with record(net) as rec:
         for layer in net:

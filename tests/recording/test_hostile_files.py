@@ -26,8 +26,19 @@ from regard.recording.files.writing import Table, write_whole
 from regard.views.terminal import summary
 
 READER = Path(reading.__file__)
-ABOUT = {"format": "regard record", "version": 1, "made": {}, "model": {}, "keep": "qk", "missed": {}, "casting": None,
-         "labels": {"runs": []}, "stats": [], "gradients": [], "maps": []}  # fmt: skip
+ABOUT = {
+    "format": "regard record",
+    "version": 1,
+    "made": {},
+    "model": {},
+    "keep": "qk",
+    "missed": {},
+    "casting": None,
+    "labels": {"runs": []},
+    "stats": [],
+    "gradients": [],
+    "maps": [],
+}
 
 
 def put(path: Path, header: str, data: bytes = b"") -> Path:
@@ -149,8 +160,10 @@ def test_many_maps_of_one_long_text_hold_its_names_once(tmp_path):
     path = many_maps(
         tmp_path / "long.regard",
         {"maps": [form | {"site": f"layer.{i}"} for i in range(1000)], "labels": labels},
-        q=torch.zeros(0, 1, 50_000, 1), k=torch.zeros(0, 1, 50_000, 1), tau=torch.zeros(0, 1, 50_000),
-    )  # fmt: skip
+        q=torch.zeros(0, 1, 50_000, 1),
+        k=torch.zeros(0, 1, 50_000, 1),
+        tau=torch.zeros(0, 1, 50_000),
+    )
     assert peak_of(lambda: regard.load(path)) < bound(path)
 
 
@@ -159,11 +172,15 @@ def test_many_statistics_and_gradients_of_one_tensor_hold_it_once(tmp_path):
     pull = {"pull": "pull", "v": "pull", "over": [{"mask": "mask", "shape": [1, 1, 512, 512]}]}
     path = many_maps(
         tmp_path / "stats.regard",
-        {"stats": [stats | {"site": f"s{i}"} for i in range(500)],
-         "gradients": [pull | {"site": f"g{i}"} for i in range(500)]},
-        w=torch.zeros(20_000), key=torch.zeros(20_000, dtype=torch.int32), pull=torch.zeros(1, 1, 512, 1),
+        {
+            "stats": [stats | {"site": f"s{i}"} for i in range(500)],
+            "gradients": [pull | {"site": f"g{i}"} for i in range(500)],
+        },
+        w=torch.zeros(20_000),
+        key=torch.zeros(20_000, dtype=torch.int32),
+        pull=torch.zeros(1, 1, 512, 1),
         mask=torch.full((1, 1, 512, 64), 255, dtype=torch.uint8),
-    )  # fmt: skip
+    )
     held = []
     assert peak_of(lambda: held.append(regard.load(path))) < bound(path)
     (rec,) = held

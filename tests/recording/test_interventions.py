@@ -39,8 +39,14 @@ pytestmark = [
 IDS = torch.tensor([[3, 14, 15, 9, 26, 5, 35], [8, 9, 7, 9, 32, 3, 8]])
 LEFT = torch.tensor([[1] * 7, [0, 0, 0, 1, 1, 1, 1]])
 RIGHT = LEFT.flip(1)
-SIZES = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
-         "initializer_range": 0.3}  # fmt: skip
+SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "initializer_range": 0.3,
+}
 
 
 def bert():
@@ -138,8 +144,21 @@ def graph():
 
 
 EDGES = torch.tensor([[0, 1, 2, 3, 0, 2, 1], [1, 2, 3, 0, 2, 2, 3]])
-MODELS = [bert, llama, llama_eager, t5, encoder, transformer, multihead, on_random(Hand()), on_random(Summed()),
-          on_random(Sdpa()), on_random(Flex()), own, graph]  # fmt: skip
+MODELS = [
+    bert,
+    llama,
+    llama_eager,
+    t5,
+    encoder,
+    transformer,
+    multihead,
+    on_random(Hand()),
+    on_random(Summed()),
+    on_random(Sdpa()),
+    on_random(Flex()),
+    own,
+    graph,
+]
 every_model = pytest.mark.parametrize("made", MODELS, ids=lambda made: made.__name__)
 
 
@@ -262,9 +281,20 @@ def test_a_permutation_does_not_depend_on_the_rest_of_the_batch():
         assert_close(Sdpa()(q)[:1], Sdpa()(q[:1]))
 
 
-@pytest.mark.parametrize("intervention", [Uniform(), Permute(), MaskTokens(2), ZeroValue(2), KnockOut([(1, 2)]),
-                                          KnockOut([(1, 2)], False), Replace(torch.ones(6)), DropHeads([1, 2])],
-                         ids=lambda x: type(x).__name__)  # fmt: skip
+@pytest.mark.parametrize(
+    "intervention",
+    [
+        Uniform(),
+        Permute(),
+        MaskTokens(2),
+        ZeroValue(2),
+        KnockOut([(1, 2)]),
+        KnockOut([(1, 2)], False),
+        Replace(torch.ones(6)),
+        DropHeads([1, 2]),
+    ],
+    ids=lambda x: type(x).__name__,
+)
 @torch.no_grad()
 def test_other_heads_and_rows_keep_the_bits_of_the_kernel(intervention):
     for model in (Sdpa(), Summed()):
@@ -335,8 +365,12 @@ def test_zeroed_values_change_the_output_alone():
     assert_close(rec.maps["*"].weights(), torch.softmax(q @ q.mT * 8**-0.5, -1))
     with regard.intervene(None, ZeroValue(silent)):
         by_hand = Hand()(q)
-    assert_close(by_hand, torch.einsum("bhij,bhjd->bihd", torch.softmax(causal(q @ q.mT), -1),
-                                       q.masked_fill(silent[:, None, :, None], 0.0)))  # fmt: skip
+    assert_close(
+        by_hand,
+        torch.einsum(
+            "bhij,bhjd->bihd", torch.softmax(causal(q @ q.mT), -1), q.masked_fill(silent[:, None, :, None], 0.0)
+        ),
+    )
 
 
 def causal(scores: Tensor) -> Tensor:
@@ -376,9 +410,17 @@ def test_an_adversary_can_optimise_weights_through_a_model(made):
 def test_gradients_reach_queries_keys_and_values_through_every_change():
     q, k, v = (torch.randn(1, 2, 5, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
     w = torch.rand(1, 2, 5, 5, dtype=torch.float64, requires_grad=True)
-    for change, leads in ((Uniform(), "v"), (Permute(), "qkv"), (MaskTokens([1]), "qkv"), (ZeroValue([1]), "qkv"),
-                          (KnockOut([(0, 1)]), "qkv"), (KnockOut([(0, 1)], False), "qkv"), (DropHeads([0]), "qkv"),
-                          (Replace(w), "vw"), (Replace(lambda weights, here: weights**2 * w), "qkvw")):  # fmt: skip
+    for change, leads in (
+        (Uniform(), "v"),
+        (Permute(), "qkv"),
+        (MaskTokens([1]), "qkv"),
+        (ZeroValue([1]), "qkv"),
+        (KnockOut([(0, 1)]), "qkv"),
+        (KnockOut([(0, 1)], False), "qkv"),
+        (DropHeads([0]), "qkv"),
+        (Replace(w), "vw"),
+        (Replace(lambda weights, here: weights**2 * w), "qkvw"),
+    ):
 
         def out(q, k, v, w, change=change):
             with regard.intervene(None, change):
@@ -466,15 +508,23 @@ def test_nothing_is_left_behind_even_by_an_exception(made):
 
     model, run = made()
     plain = run()
-    before = (len(_get_current_function_mode_stack()), len(hooks._global_forward_hooks),
-              len(hooks._global_forward_pre_hooks), torch.overrides.has_torch_function)  # fmt: skip
+    before = (
+        len(_get_current_function_mode_stack()),
+        len(hooks._global_forward_hooks),
+        len(hooks._global_forward_pre_hooks),
+        torch.overrides.has_torch_function,
+    )
     with pytest.raises(Broken), regard.record(model), regard.intervene(model, Breaks()):
         run()
     with pytest.raises(Broken), regard.intervene(model, Uniform()):
         run()
         raise Broken
-    assert before == (len(_get_current_function_mode_stack()), len(hooks._global_forward_hooks),
-                      len(hooks._global_forward_pre_hooks), has_torch_function)  # fmt: skip
+    assert before == (
+        len(_get_current_function_mode_stack()),
+        len(hooks._global_forward_hooks),
+        len(hooks._global_forward_pre_hooks),
+        has_torch_function,
+    )
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     assert torch.equal(run(), plain)
 
@@ -482,8 +532,14 @@ def test_nothing_is_left_behind_even_by_an_exception(made):
 @torch.no_grad()
 def test_a_record_of_generated_text_freezes_step_by_step():
     model, _ = llama()
-    options = {"max_new_tokens": 3, "min_new_tokens": 3, "do_sample": False, "pad_token_id": 0, "output_logits": True,
-               "return_dict_in_generate": True}  # fmt: skip
+    options = {
+        "max_new_tokens": 3,
+        "min_new_tokens": 3,
+        "do_sample": False,
+        "pad_token_id": 0,
+        "output_logits": True,
+        "return_dict_in_generate": True,
+    }
 
     def steps():
         made = model.generate(IDS, attention_mask=LEFT, **options)
@@ -541,8 +597,11 @@ def test_patching_puts_the_weights_of_another_run_or_site_in():
     assert rec.maps[first].site == first
 
 
-@pytest.mark.parametrize("change", [Uniform(), MaskTokens([3]), ZeroValue([3]), DropHeads([1]), KnockOut([(400, 3)])],
-                         ids=lambda x: type(x).__name__)  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [Uniform(), MaskTokens([3]), ZeroValue([3]), DropHeads([1]), KnockOut([(400, 3)])],
+    ids=lambda x: type(x).__name__,
+)
 @torch.no_grad()
 def test_memory_stays_linear_where_the_change_allows(change, monkeypatch):
     n = 512
@@ -561,8 +620,13 @@ def test_memory_stays_linear_where_the_change_allows(change, monkeypatch):
 @torch.no_grad()
 def test_every_way_of_keeping_hears_the_changed_weights(tmp_path):
     q = torch.randn(2, 4, 6, 8)
-    for change, some in ((Uniform(), {}), (MaskTokens([1]), {"heads": [0]}), (DropHeads([2]), {}), (Permute(), {}),
-                         (KnockOut([(2, 2)]), {"rows": [2, 3]})):  # fmt: skip
+    for change, some in (
+        (Uniform(), {}),
+        (MaskTokens([1]), {"heads": [0]}),
+        (DropHeads([2]), {}),
+        (Permute(), {}),
+        (KnockOut([(2, 2)]), {"rows": [2, 3]}),
+    ):
         with (
             regard.intervene(None, change, **some),
             regard.record() as lazy,
@@ -710,8 +774,11 @@ def test_minilm_keeps_its_embedding_under_its_own_maps_and_loses_it_without_atte
     folder = Path(found.origin).parent / "model"
     model = transformers.AutoModel.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    inputs = tokenizer(["A cat sat on the mat.", "Attention weights can be changed while a model runs, to see what "
-                        "depends on them."], padding=True, return_tensors="pt")  # fmt: skip
+    inputs = tokenizer(
+        ["A cat sat on the mat.", "Attention weights can be changed while a model runs, to see what depends on them."],
+        padding=True,
+        return_tensors="pt",
+    )
 
     real = inputs["attention_mask"] == 1
 

@@ -39,9 +39,15 @@ def minilm():
 
 def llama(size: int):
     config = transformers.LlamaConfig(
-        hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, vocab_size=size,
-        max_position_embeddings=128, bos_token_id=None, eos_token_id=None,
-    )  # fmt: skip
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        vocab_size=size,
+        max_position_embeddings=128,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
     torch.manual_seed(0)
     return transformers.LlamaForCausalLM(config).eval()
 

@@ -44,8 +44,12 @@ def model():
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind():
     def state():
-        return (torch.overrides.has_torch_function, torch._dynamo.eval_frame._stance,
-                list(_global_forward_pre_hooks), list(_global_forward_hooks))  # fmt: skip
+        return (
+            torch.overrides.has_torch_function,
+            torch._dynamo.eval_frame._stance,
+            list(_global_forward_pre_hooks),
+            list(_global_forward_hooks),
+        )
 
     before = state()
     yield

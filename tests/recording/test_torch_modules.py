@@ -51,8 +51,9 @@ def test_the_fast_path_of_an_encoder_stays_and_is_recorded(padded, norm_first):
             out = encoder(x, **options)
         first = encoder.layers[0]
         state = first.norm1(x) if norm_first else x
-        _, expected = first.self_attn.train()(state, state, state, average_attn_weights=False,
-                                              key_padding_mask=options.get("src_key_padding_mask"))  # fmt: skip
+        _, expected = first.self_attn.train()(
+            state, state, state, average_attn_weights=False, key_padding_mask=options.get("src_key_padding_mask")
+        )
     assert torch.equal(out, bare)
     assert list(rec.maps) == ["layers.0.self_attn", "layers.1.self_attn"] and not rec.missed
     rows = slice(None) if not padded else slice(0, 4)
@@ -69,9 +70,11 @@ def test_a_whole_transformer():
         out = model(source, target, tgt_mask=causal, tgt_is_causal=True)
     assert torch.equal(out, bare) and not rec.missed
     shapes = {name: amap.shape[2:] for name, amap in rec.maps.items()}
-    assert shapes == {**{f"encoder.layers.{i}.self_attn": (7, 7) for i in (0, 1)},
-                      **{f"decoder.layers.{i}.self_attn": (5, 5) for i in (0, 1)},
-                      **{f"decoder.layers.{i}.multihead_attn": (5, 7) for i in (0, 1)}}  # fmt: skip
+    assert shapes == {
+        **{f"encoder.layers.{i}.self_attn": (7, 7) for i in (0, 1)},
+        **{f"decoder.layers.{i}.self_attn": (5, 5) for i in (0, 1)},
+        **{f"decoder.layers.{i}.multihead_attn": (5, 7) for i in (0, 1)},
+    }
     w = rec.maps["decoder.layers.0.self_attn"].weights()
     assert (w.triu(1) == 0).all()
 
@@ -113,8 +116,21 @@ class ByHand(nn.Module):
         raise ValueError(self.how)
 
 
-@pytest.mark.parametrize("how", ["alias", "torch.ops", "kernel", "timm", "einsum", "einsum, keys first", "bmm",
-                                 "turned", "product and sum", "masked after"])  # fmt: skip
+@pytest.mark.parametrize(
+    "how",
+    [
+        "alias",
+        "torch.ops",
+        "kernel",
+        "timm",
+        "einsum",
+        "einsum, keys first",
+        "bmm",
+        "turned",
+        "product and sum",
+        "masked after",
+    ],
+)
 def test_every_spelling_is_read(how):
     torch.manual_seed(0)
     q, k, v = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 5, 4), torch.randn(2, 3, 5, 4)
@@ -136,8 +152,11 @@ class Scaled(nn.Module):
         return function(q, k, v, scale=0.9)
 
 
-@pytest.mark.parametrize("function", [F.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention],
-                         ids=["torch", "torch.ops"])  # fmt: skip
+@pytest.mark.parametrize(
+    "function",
+    [F.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention],
+    ids=["torch", "torch.ops"],
+)
 def test_a_scale_of_the_models_own_is_that_of_the_map(function):
     q, k, v = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 7, 4), torch.randn(2, 3, 7, 4)
     model = Scaled()

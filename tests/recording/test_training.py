@@ -54,16 +54,30 @@ def onto_itself(w):
 
 
 CHANGES = {
-    "*=": imul, "+=": iadd, "/=": idiv, "[] =": item, "[:2] =": rows, "out=": into, "out= itself": onto_itself,
-    "mul_": lambda w: w.mul_(TABLE), "div_": lambda w: w.div_(TABLE), "add_": lambda w: w.add_(0.1),
-    "masked_fill_": lambda w: w.masked_fill_(MASK, 0.0), "mul": lambda w: w * TABLE, "masked_fill":
-    lambda w: w.masked_fill(MASK, 0.0), "where": lambda w: torch.where(MASK, 0.0, w), "clone": lambda w: w.clone(),
-    "buffer.mul_": lambda w: TABLE.expand(2, 6, 6).clone().mul_(w), "transposed": lambda w: w.mT.mul_(2).mT,
-}  # fmt: skip
+    "*=": imul,
+    "+=": iadd,
+    "/=": idiv,
+    "[] =": item,
+    "[:2] =": rows,
+    "out=": into,
+    "out= itself": onto_itself,
+    "mul_": lambda w: w.mul_(TABLE),
+    "div_": lambda w: w.div_(TABLE),
+    "add_": lambda w: w.add_(0.1),
+    "masked_fill_": lambda w: w.masked_fill_(MASK, 0.0),
+    "mul": lambda w: w * TABLE,
+    "masked_fill": lambda w: w.masked_fill(MASK, 0.0),
+    "where": lambda w: torch.where(MASK, 0.0, w),
+    "clone": lambda w: w.clone(),
+    "buffer.mul_": lambda w: TABLE.expand(2, 6, 6).clone().mul_(w),
+    "transposed": lambda w: w.mT.mul_(2).mT,
+}
 UNFOLLOWED = {
-    "clamp_": lambda w: w.clamp_(max=0.3), "sub_": lambda w: w.sub_(0.1), "a view": seen,
+    "clamp_": lambda w: w.clamp_(max=0.3),
+    "sub_": lambda w: w.sub_(0.1),
+    "a view": seen,
     "detach().mul_": lambda w: (w.detach().mul_(1.0), w)[1],
-}  # fmt: skip
+}
 
 
 class Steps(nn.Module):

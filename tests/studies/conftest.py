@@ -94,8 +94,13 @@ def small_disk(tmp_path):
     """A folder on a disk of 4 MB."""
     folder = tmp_path / "small"
     folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], capture_output=True,
-                          check=False) if os.geteuid() == 0 and shutil.which("mount") else None  # fmt: skip
+    done = (
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], capture_output=True, check=False
+        )
+        if os.geteuid() == 0 and shutil.which("mount")
+        else None
+    )
     if done is None or done.returncode:
         pytest.skip("A small disk can only be mounted by root, where that is allowed.")
     yield folder

@@ -32,8 +32,11 @@ def study(task="steady", seeds=8, variants=VARIANTS, **options):
 def is_that_of_a_quiet_run(found, made):
     """Second computation: what each trial must give, from the arguments alone."""
     rows = [(row.seed, row.variant, row.value, row.scores) for row in found.rows]
-    want = [(seed, name, value(name, seed), (value(name, seed), float(seed))) for seed in made.seeds
-            for name in made.ways().values()]  # fmt: skip
+    want = [
+        (seed, name, value(name, seed), (value(name, seed), float(seed)))
+        for seed in made.seeds
+        for name in made.ways().values()
+    ]
     return rows == want and not found.missing
 
 
@@ -107,8 +110,9 @@ RUNNER = """
 def runner(made, folder, where):
     """Another process that runs the study."""
     plain = made.model_dump_json()
-    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(RUNNER), plain, str(folder), str(where)],
-                            start_new_session=True)  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(RUNNER), plain, str(folder), str(where)], start_new_session=True
+    )
 
 
 def done(where, count):
@@ -166,8 +170,10 @@ def test_a_killed_runner_leaves_no_worker_and_the_next_runs_exactly_what_is_miss
 
 def test_two_runners_share_a_store_without_running_anything_twice(where, tmp_path):
     made, found = study(seeds=10), {}
-    threads = [threading.Thread(target=lambda n=n: found.update({n: run(made, tmp_path, store=where, workers=1)}))
-               for n in range(2)]  # fmt: skip
+    threads = [
+        threading.Thread(target=lambda n=n: found.update({n: run(made, tmp_path, store=where, workers=1)}))
+        for n in range(2)
+    ]
     for one in threads:
         one.start()
     for one in threads:

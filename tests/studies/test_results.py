@@ -9,9 +9,19 @@ def results() -> Results:
     rows += [Row("retrieval", "none", 0, "truth", None), Row("retrieval", "none", 0, "accuracy", 0.25)]
     measures = {"retrieval": {"accuracy": Measure("accuracy, %"), "truth": Measure("weight", 1.0, 3, False)}}
     trivial = [Row("retrieval", "the most frequent", 0, "accuracy", 0.2)]
-    return Results("quick", "none", ("retrieval",), ("none", "additive"), (0, 1), measures, rows, trivial,
-                   frozenset({"retrieval"}), {"retrieval": {"none": 3, "additive": 4}},
-                   missing=(Missing("retrieval", "none", 1, "waiting"),))  # fmt: skip
+    return Results(
+        "quick",
+        "none",
+        ("retrieval",),
+        ("none", "additive"),
+        (0, 1),
+        measures,
+        rows,
+        trivial,
+        frozenset({"retrieval"}),
+        {"retrieval": {"none": 3, "additive": 4}},
+        missing=(Missing("retrieval", "none", 1, "waiting"),),
+    )
 
 
 def test_results_come_back_equal_from_their_own_text_and_give_the_same_bytes_again():

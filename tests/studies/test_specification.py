@@ -40,8 +40,15 @@ def read(tmp_path, text):
 def test_a_list_makes_a_grid_of_all_combinations(tmp_path):
     study = read(tmp_path, WHOLE)
     assert list(study.ways().values()) == [
-        "uniform", "none", "additive", "entmax15", "dot", "dot+entmax15", "additive heads=2 frozen",
-        "additive heads=4 frozen"]  # fmt: skip
+        "uniform",
+        "none",
+        "additive",
+        "entmax15",
+        "dot",
+        "dot+entmax15",
+        "additive heads=2 frozen",
+        "additive heads=4 frozen",
+    ]
     assert study.baseline == "uniform" and study.seeds == (0, 1, 2)
     assert [task.small for task in study.tasks] == [True, False]
 
@@ -64,34 +71,41 @@ def test_a_study_comes_back_equal_from_what_the_store_keeps(tmp_path):
 
 
 def test_one_way_has_one_name_however_it_was_written():
-    study = Study(name="a", tasks=["retrieval"], variants=["additive+entmax15", "additive frozen heads=2"],
-                  baseline="additive+entmax15")  # fmt: skip
+    study = Study(
+        name="a",
+        tasks=["retrieval"],
+        variants=["additive+entmax15", "additive frozen heads=2"],
+        baseline="additive+entmax15",
+    )
     assert list(study.ways().values()) == ["entmax15", "additive heads=2 frozen"]
     assert study.baseline == "entmax15"
     assert len(study.seeds) == 10
 
 
-@pytest.mark.parametrize("change, line, told", [
-    (('seeds = 3', 'seeds = "three"'), 6, "seeds"),
-    (('seeds = 3', 'seeds = 0'), 6, "1 or more"),
-    (('seeds = 3', 'seeds = [1, 1]'), 6, "different"),
-    (('seeds = 3', 'sedes = 3'), 6, "did you mean 'seeds'"),
-    (('name = "whole"', ''), 1, "write name ="),
-    (('"retrieval", {', '"retrievel", {'), 3, "there is no task 'retrievel'"),
-    (('baseline = "uniform"', 'baseline = "unifrom"'), 5, "did you mean 'uniform'"),
-    (('steps = 100', 'steps = 0'), 10, "greater than or equal to 1"),
-    (('steps = 100', 'steps = 9\nepochs = 2'), 9, "not both"),
-    (('steps = 100', 'step = 100'), 10, "did you mean 'steps'"),
-    (('align = ["softmax", "entmax15"]', 'align = "sofmax"'), 15, "did you mean softmax"),
-    (('heads = [2, 4]', 'heads = [2, "four"]'), 21, "heads"),
-    (('heads = [2, 4]', 'heads = 2\nhops = 2'), 19, "take one of them"),
-    (('score = "additive"\n', ''), 19, "give attention"),
-    (('score = ["additive", "dot"]', 'score = ["additive", "dot"]\nattention = "dot"'), 15, "one of the two ways"),
-    (('attention = ["uniform", "none"]', 'attention = ["uniform", "nothing"]'), 12, "expected none, mean"),
-    (('metrics = ["accuracy", "exact"]', 'metrics = ["acuracy"]'), 7, "measured by none"),
-    (('seeds = 3', 'seeds = 3\njudges = ["oblation"]'), 7, "is no test"),
-    (('"whole"', '"whole'), 2, "not TOML"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change, line, told",
+    [
+        (("seeds = 3", 'seeds = "three"'), 6, "seeds"),
+        (("seeds = 3", "seeds = 0"), 6, "1 or more"),
+        (("seeds = 3", "seeds = [1, 1]"), 6, "different"),
+        (("seeds = 3", "sedes = 3"), 6, "did you mean 'seeds'"),
+        (('name = "whole"', ""), 1, "write name ="),
+        (('"retrieval", {', '"retrievel", {'), 3, "there is no task 'retrievel'"),
+        (('baseline = "uniform"', 'baseline = "unifrom"'), 5, "did you mean 'uniform'"),
+        (("steps = 100", "steps = 0"), 10, "greater than or equal to 1"),
+        (("steps = 100", "steps = 9\nepochs = 2"), 9, "not both"),
+        (("steps = 100", "step = 100"), 10, "did you mean 'steps'"),
+        (('align = ["softmax", "entmax15"]', 'align = "sofmax"'), 15, "did you mean softmax"),
+        (("heads = [2, 4]", 'heads = [2, "four"]'), 21, "heads"),
+        (("heads = [2, 4]", "heads = 2\nhops = 2"), 19, "take one of them"),
+        (('score = "additive"\n', ""), 19, "give attention"),
+        (('score = ["additive", "dot"]', 'score = ["additive", "dot"]\nattention = "dot"'), 15, "one of the two ways"),
+        (('attention = ["uniform", "none"]', 'attention = ["uniform", "nothing"]'), 12, "expected none, mean"),
+        (('metrics = ["accuracy", "exact"]', 'metrics = ["acuracy"]'), 7, "measured by none"),
+        (("seeds = 3", 'seeds = 3\njudges = ["oblation"]'), 7, "is no test"),
+        (('"whole"', '"whole'), 2, "not TOML"),
+    ],
+)
 def test_what_is_wrong_is_told_with_its_line_and_what_to_write(tmp_path, change, line, told):
     assert change[0] in WHOLE
     with pytest.raises(ValueError, match=r"study\.toml") as caught:
@@ -106,13 +120,16 @@ def test_the_line_of_an_entry_in_a_list_of_lines_is_its_own():
     assert line_of(text, ("variants",)) == 2
 
 
-@pytest.mark.parametrize("tasks, variants, told", [
-    (["retrieval"], ["additve"], "additve"),
-    (["retrieval"], ["dot", "dot+softmax"], "stands twice"),
-    (["gat"], ["dot"], "the task gat has no variant"),
-    (["retrieval", "retrieval"], ["dot"], "two tasks have one name"),
-    (["retrieval", {"task": "module:"}], ["dot"], "module:function"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "tasks, variants, told",
+    [
+        (["retrieval"], ["additve"], "additve"),
+        (["retrieval"], ["dot", "dot+softmax"], "stands twice"),
+        (["gat"], ["dot"], "the task gat has no variant"),
+        (["retrieval", "retrieval"], ["dot"], "two tasks have one name"),
+        (["retrieval", {"task": "module:"}], ["dot"], "module:function"),
+    ],
+)
 def test_what_does_not_fit_together_is_refused(tasks, variants, told):
     with pytest.raises(ValueError, match=told):
         Study(name="a", tasks=tasks, variants=variants)

@@ -10,8 +10,14 @@ from regard.studies import Study
 from regard.studies.database import DamagedStore, StoreAway
 from regard.studies.store import CRASHES, LOSSES, Store
 
-OUTCOME = {"numbers": {"score": 0.1}, "scores": {"score": [0.1, 1 / 3]}, "seconds": 1.5, "peak": {"process": 7},
-           "versions": {"python": "3"}, "hardware": {"cores": 2}}  # fmt: skip
+OUTCOME = {
+    "numbers": {"score": 0.1},
+    "scores": {"score": [0.1, 1 / 3]},
+    "seconds": 1.5,
+    "peak": {"process": 7},
+    "versions": {"python": "3"},
+    "hardware": {"cores": 2},
+}
 
 
 def study(variants=("a", "b"), seeds=3, **options):
@@ -239,8 +245,10 @@ def test_what_a_study_no_longer_asks_for_is_not_run_and_comes_back_with_its_resu
     store.close()
 
 
-@pytest.mark.parametrize("change", [{"budget": {"steps": 5}}, {"threads": 2},
-                                    {"tasks": [{"task": "trivial", "options": {"milliseconds": 1}}]}])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [{"budget": {"steps": 5}}, {"threads": 2}, {"tasks": [{"task": "trivial", "options": {"milliseconds": 1}}]}],
+)
 def test_how_trials_are_run_may_not_change_under_their_results(tmp_path, change):
     store = filled(tmp_path / "store.sqlite")
     other = Study(**{"name": "one", "tasks": ["trivial"], "variants": ["a", "b"], "seeds": 3} | change)
@@ -262,8 +270,10 @@ def test_a_file_of_the_first_version_is_brought_up_to_date_with_its_results(tmp_
     store.finish(store.claim("one", "w"), OUTCOME)
     store.close()
     old = sqlite3.connect(path)  # version 1 had no share and no note
-    old.executescript("ALTER TABLE regard_trials DROP COLUMN share; ALTER TABLE regard_trials DROP COLUMN note;"
-                      "UPDATE regard_version SET version = 1;")  # fmt: skip
+    old.executescript(
+        "ALTER TABLE regard_trials DROP COLUMN share; ALTER TABLE regard_trials DROP COLUMN note;"
+        "UPDATE regard_version SET version = 1;"
+    )
     old.commit()
     old.close()
     store = Store(path)

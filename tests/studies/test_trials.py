@@ -31,8 +31,15 @@ def few_examples(monkeypatch):
 
 
 def job(folder=None, variant="additive", epochs=2, seed=1, **options):
-    study = Study(name="a", tasks=["retrieval"], small=True, variants=[variant], seeds=[seed],
-                  budget={"epochs": epochs}, **options)  # fmt: skip
+    study = Study(
+        name="a",
+        tasks=["retrieval"],
+        small=True,
+        variants=[variant],
+        seeds=[seed],
+        budget={"epochs": epochs},
+        **options,
+    )
     return study.jobs()[0] | {"folder": None if folder is None else str(folder)}
 
 
@@ -167,11 +174,13 @@ def test_a_board_is_written_where_it_is_asked_for(tmp_path):
 
 
 def test_a_node_that_only_computes_needs_neither_pydantic_nor_a_store():
-    code = ("import sys; sys.modules.update(dict.fromkeys(('pydantic', 'sqlalchemy', 'typer', 'rich')));"
-            "from regard.studies import tasks, local; from regard.studies.trial import run;"
-            "out = run({'call': 'regard.studies.trial:trivial', 'variant': 'a', 'seed': 1, 'options': {}, 'threads': 1,"
-            "'device': 'cpu', 'folder': None, 'budget': {}, 'judges': [], 'records': 0}, lambda *said: None);"
-            "print(out['numbers'])")  # fmt: skip
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(('pydantic', 'sqlalchemy', 'typer', 'rich')));"
+        "from regard.studies import tasks, local; from regard.studies.trial import run;"
+        "out = run({'call': 'regard.studies.trial:trivial', 'variant': 'a', 'seed': 1, 'options': {}, 'threads': 1,"
+        "'device': 'cpu', 'folder': None, 'budget': {}, 'judges': [], 'records': 0}, lambda *said: None);"
+        "print(out['numbers'])"
+    )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert said.returncode == 0, said.stderr
     assert "score" in said.stdout

@@ -18,10 +18,15 @@ import regard
 @contextmanager
 def serving(room: Path, cells: Sequence[str]) -> Iterator[str]:
     """The address of a notebook of these cells in a folder; the server and its kernels end with the block."""
-    book = {"cells": [{"cell_type": "code", "id": f"c{i}", "metadata": {}, "source": text, "outputs": [],
-                       "execution_count": None} for i, text in enumerate(cells)],
-            "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
-            "nbformat": 4, "nbformat_minor": 5}  # fmt: skip
+    book = {
+        "cells": [
+            {"cell_type": "code", "id": f"c{i}", "metadata": {}, "source": text, "outputs": [], "execution_count": None}
+            for i, text in enumerate(cells)
+        ],
+        "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
     (room / "book.ipynb").write_text(json.dumps(book))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -29,12 +34,28 @@ def serving(room: Path, cells: Sequence[str]) -> Iterator[str]:
     token = secrets.token_hex(16)
     _set(room / ".settings" / "@jupyterlab")
     paths = {f"JUPYTER_{kind}_DIR": str(room / f".{kind.lower()}") for kind in ("CONFIG", "DATA", "RUNTIME")}
-    env = os.environ | paths | {"IPYTHONDIR": str(room / ".ipython"), "OMP_NUM_THREADS": "1",
-                                "JUPYTERLAB_SETTINGS_DIR": str(room / ".settings"),
-                                "PYTHONPATH": str(Path(regard.__file__).parents[1])}  # fmt: skip
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
-               f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}",
-               f"--ServerApp.root_dir={room}"]  # fmt: skip
+    env = (
+        os.environ
+        | paths
+        | {
+            "IPYTHONDIR": str(room / ".ipython"),
+            "OMP_NUM_THREADS": "1",
+            "JUPYTERLAB_SETTINGS_DIR": str(room / ".settings"),
+            "PYTHONPATH": str(Path(regard.__file__).parents[1]),
+        }
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--allow-root",
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--IdentityProvider.token={token}",
+        f"--ServerApp.root_dir={room}",
+    ]
     with (room / "log").open("w") as log:
         server = subprocess.Popen(command, cwd=room, env=env, stdout=log, stderr=log)
     try:

@@ -135,8 +135,10 @@ def test_all_components_follow_from_one_map_to_the_other_and_to_the_difference(o
         near = pytest.approx(value, abs=6e-5)
         eventually(page, lambda: told(page), near)
         eventually(page, lambda word=word: number(word.get_attribute("title")), near)
-        wanted = [dict(zip(("this", "other", "difference"), expected(this, other, site, head, 3, j), strict=True))[side]
-                  for j in range(6)]  # fmt: skip
+        wanted = [
+            dict(zip(("this", "other", "difference"), expected(this, other, site, head, 3, j), strict=True))[side]
+            for j in range(6)
+        ]
 
         def lines(wanted=wanted) -> bool:
             drawn = page.evaluate(

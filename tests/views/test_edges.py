@@ -49,8 +49,9 @@ def test_the_edges_of_a_page_give_the_map_back_bit_for_bit(self_loops):
 def test_a_record_of_a_graph_network_has_one_layout_and_its_edges_once():
     geometric = pytest.importorskip("torch_geometric.nn")
     torch.manual_seed(0)
-    model = geometric.Sequential("x, e", [(geometric.GATConv(4, 4, heads=2), "x, e -> x"),
-                                          (geometric.GATConv(8, 2), "x, e -> x")])  # fmt: skip
+    model = geometric.Sequential(
+        "x, e", [(geometric.GATConv(4, 4, heads=2), "x, e -> x"), (geometric.GATConv(8, 2), "x, e -> x")]
+    )
     with torch.no_grad(), regard.record(model) as rec:
         model(torch.randn(5, 4), EDGES)
     data, found = read(rec)
@@ -102,8 +103,10 @@ def test_the_numbers_of_a_head_are_those_of_its_map():
 
 
 def test_names_classes_and_places_of_nodes_are_carried():
-    data, texts = page_data(over(), nodes=Nodes(["a", "b", "c", "</script>", "e"], torch.tensor([7, 7, 3, 3, 9]),
-                                                torch.arange(10.0).reshape(5, 2)))  # fmt: skip
+    data, texts = page_data(
+        over(),
+        nodes=Nodes(["a", "b", "c", "</script>", "e"], torch.tensor([7, 7, 3, 3, 9]), torch.arange(10.0).reshape(5, 2)),
+    )
     (graph,) = data["graphs"]
     assert data["sites"][0]["rows"][3] == "</script>"
     assert graph["called"] == ["3", "7", "9"] and array(texts, graph["classes"]).tolist() == [1, 1, 0, 0, 2]

@@ -34,9 +34,14 @@ def graph(opened):
 
 
 def spot(page, node):
-    return tuple(page.evaluate(f"""node => {{
+    return tuple(
+        page.evaluate(
+            f"""node => {{
         const graph = {GRAPH}, box = graph.shadowRoot.querySelector('.stage').getBoundingClientRect();
-        const at = graph.drawing.at(node); return [box.x + at.x, box.y + at.y]; }}""", node))  # fmt: skip
+        const at = graph.drawing.at(node); return [box.x + at.x, box.y + at.y]; }}""",
+            node,
+        )
+    )
 
 
 def listed(page):

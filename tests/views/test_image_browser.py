@@ -37,20 +37,28 @@ def shown(opened):
 
 def spot(page, x, y):
     """Where a pixel of the picture stands on the screen."""
-    return tuple(page.evaluate(f"""([x, y]) => {{
+    return tuple(
+        page.evaluate(
+            f"""([x, y]) => {{
         const image = {IMAGE}, box = image.shadowRoot.querySelector('canvas').getBoundingClientRect(), at = image.box;
-        return [box.x + at.x + x * at.scale, box.y + at.y + y * at.scale]; }}""", [x, y]))  # fmt: skip
+        return [box.x + at.x + x * at.scale, box.y + at.y + y * at.scale]; }}""",
+            [x, y],
+        )
+    )
 
 
 def colours(page, spots):
     """The colours that stand there, red, green, blue."""
-    return page.evaluate(f"""spots => {{
+    return page.evaluate(
+        f"""spots => {{
         const image = {IMAGE}, canvas = image.shadowRoot.querySelector('canvas'), at = image.box;
         const ratio = canvas.width / canvas.clientWidth, data = ({COPIED})(canvas);
         return spots.map(([x, y]) => {{
             const [i, j] = [at.y + y * at.scale, at.x + x * at.scale].map(z => Math.round(z * ratio));
             const place = 4 * (i * canvas.width + j);
-            return [...data.slice(place, place + 3)]; }}); }}""", spots)  # fmt: skip
+            return [...data.slice(place, place + 3)]; }}); }}""",
+        spots,
+    )
 
 
 def told(page):

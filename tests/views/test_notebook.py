@@ -190,8 +190,10 @@ def test_jupyterlab_shows_a_record_to_point_at_python_reads_the_choice_and_nbcon
             for which in range(2):
                 shown_by(page, which)
                 idle.wait_for()
-                page.wait_for_function(f"document.querySelectorAll('regard-page')[{which}].shadowRoot"
-                                       ".querySelector('regard-map')?.ready === true")  # fmt: skip
+                page.wait_for_function(
+                    f"document.querySelectorAll('regard-page')[{which}].shadowRoot"
+                    ".querySelector('regard-map')?.ready === true"
+                )
             rec = made()
             pointed_at(page, 0, 8, 2)
             first = page.locator("regard-page").nth(0)

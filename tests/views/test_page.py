@@ -65,8 +65,16 @@ def test_a_map_saves_itself_and_so_does_one_head(tmp_path):
 
 
 def test_tokens_that_are_html_stay_text(tmp_path):
-    hostile = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "&lt;", "]]>", "<!--",
-               "%%script%%", "\u2028", "'\""]  # fmt: skip
+    hostile = [
+        "</script><script>alert(1)</script>",
+        "<img src=x onerror=alert(2)>",
+        "&lt;",
+        "]]>",
+        "<!--",
+        "%%script%%",
+        "\u2028",
+        "'\"",
+    ]
     text = html_of(recorded(tokens=hostile), title="</title><script>alert(3)</script>", text=hostile[0])
     read = Scripts(text)
     assert data_of(text)["sites"][0]["rows"] == hostile

@@ -71,9 +71,13 @@ def test_normalised_pixels_are_stretched_and_that_is_said_or_undone():
 
 @pytest.mark.parametrize(
     "size, m, grid, skip, patch",
-    [((224, 224), 197, [14, 14], 1, 16), ((32, 48), 24, [4, 6], 0, 8),
-     ((8, 8), 65, [8, 8], 1, 1), ((28, 28), 21, [4, 4], 5, 7)],
-)  # fmt: skip
+    [
+        ((224, 224), 197, [14, 14], 1, 16),
+        ((32, 48), 24, [4, 6], 0, 8),
+        ((8, 8), 65, [8, 8], 1, 1),
+        ((28, 28), 21, [4, 4], 5, 7),
+    ],
+)
 def test_the_grid_is_found_from_the_number_of_tokens(size, m, grid, skip, patch):
     data, _ = page_data(amap(m), image=torch.rand(1, 3, *size))
     image = data["image"]
@@ -92,8 +96,9 @@ def test_what_patches_leave_over_is_not_guessed():
 def test_a_record_of_a_vision_transformer_shows_its_pixels_with_one_argument(tmp_path):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
-    config = transformers.ViTConfig(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16,
-                                    image_size=48, patch_size=16)  # fmt: skip
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, image_size=48, patch_size=16
+    )
     model, pixels = transformers.ViTModel(config).eval(), torch.randn(2, 3, 48, 48)
     with torch.no_grad(), regard.record(model) as rec:
         model(pixel_values=pixels)
@@ -129,8 +134,14 @@ def test_a_large_picture_is_made_smaller_and_keeps_its_measures(monkeypatch):
 
 
 def test_boxes_and_fixations_are_carried_with_names_and_times():
-    about, _ = shown(Picture(np.zeros((6, 8), np.uint8), grid=(3, 4), boxes=[(0, 1, 4, 5, "</script>"), (1, 1, 2, 2)],
-                             fixations=[(3, 2), (4, 1, 0.25)]))  # fmt: skip
+    about, _ = shown(
+        Picture(
+            np.zeros((6, 8), np.uint8),
+            grid=(3, 4),
+            boxes=[(0, 1, 4, 5, "</script>"), (1, 1, 2, 2)],
+            fixations=[(3, 2), (4, 1, 0.25)],
+        )
+    )
     assert about["boxes"] == [[0, 1, 4, 5, "</script>"], [1, 1, 2, 2]]
     assert about["fixations"] == [[3, 2], [4, 1, 0.25]]
 

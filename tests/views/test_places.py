@@ -10,8 +10,9 @@ from regard.views.places import places
 
 def graph(n: int):
     """Two dense halves and one tie between them."""
-    made = networkx.union(networkx.gnp_random_graph(n // 2, 12 / n, 1), networkx.gnp_random_graph(n // 2, 12 / n, 2),
-                          rename=("a", "b"))  # fmt: skip
+    made = networkx.union(
+        networkx.gnp_random_graph(n // 2, 12 / n, 1), networkx.gnp_random_graph(n // 2, 12 / n, 2), rename=("a", "b")
+    )
     made = networkx.convert_node_labels_to_integers(made)
     made.add_edge(0, n - 1)
     return np.array(list(made.edges)).T, made

@@ -31,8 +31,9 @@ def translated():
     """An encoder-decoder that writes five tokens."""
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
-    config = transformers.T5Config(vocab_size=50, d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4,
-                                   decoder_start_token_id=0)  # fmt: skip
+    config = transformers.T5Config(
+        vocab_size=50, d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4, decoder_start_token_id=0
+    )
     model = transformers.T5ForConditionalGeneration(config).eval()
     with regard.record(model) as rec:
         model.generate(torch.arange(3, 9)[None], max_new_tokens=5, min_new_tokens=5, do_sample=False)

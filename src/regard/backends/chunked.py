@@ -87,9 +87,18 @@ def _(tensors: list[Tensor], text: str, ints: list[int], floats: list[float]) ->
 
 @operator("chunked_backward")
 def backward_op(
-    tensors: list[Tensor], text: str, ints: list[int], floats: list[float], tau: Tensor, index: Tensor, scale: Tensor,
-    dout: Tensor, dtau: Tensor | None, dlog: Tensor | None, dentropy: Tensor | None,
-) -> list[Tensor]:  # fmt: skip
+    tensors: list[Tensor],
+    text: str,
+    ints: list[int],
+    floats: list[float],
+    tau: Tensor,
+    index: Tensor,
+    scale: Tensor,
+    dout: Tensor,
+    dtau: Tensor | None,
+    dlog: Tensor | None,
+    dentropy: Tensor | None,
+) -> list[Tensor]:
     with torch.autocast(tensors[0].device.type, enabled=False):
         full = [full_precision(x).view_as(x) if x.is_floating_point() else x for x in tensors]  # one object a position
         problem = decode(text, Parts(full, ints, floats))
@@ -117,8 +126,9 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Results) -> None:
     ctx.set_materialize_grads(False)
 
 
-def _autograd(ctx: Any, dout: Tensor | None, dtau: Tensor | None, _i: Any, _s: Any, dlog: Tensor | None,
-              dentropy: Tensor | None) -> tuple[list[Tensor | None], None, None, None]:  # fmt: skip
+def _autograd(
+    ctx: Any, dout: Tensor | None, dtau: Tensor | None, _i: Any, _s: Any, dlog: Tensor | None, dentropy: Tensor | None
+) -> tuple[list[Tensor | None], None, None, None]:
     saved = ctx.saved_tensors
     tensors, (tau, index, scale) = list(saved[: ctx.count]), saved[ctx.count :]
     if dout is None:

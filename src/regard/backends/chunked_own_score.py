@@ -61,8 +61,15 @@ class OwnScore(torch.autograd.Function):
         return results
 
     @staticmethod
-    def backward(ctx: Any, dout: Tensor | None, dtau: Tensor | None, _i: Any, _s: Any, dlog: Tensor | None,
-                 dentropy: Tensor | None) -> tuple[Any, ...]:  # fmt: skip
+    def backward(
+        ctx: Any,
+        dout: Tensor | None,
+        dtau: Tensor | None,
+        _i: Any,
+        _s: Any,
+        dlog: Tensor | None,
+        dentropy: Tensor | None,
+    ) -> tuple[Any, ...]:
         v, *leaves = ctx.saved_tensors[:-3]
         tau, index, scale = ctx.saved_tensors[-3:]
         dout = v.new_zeros((tau.shape[0], tau.shape[-1], v.shape[-1])) if dout is None else dout

@@ -66,9 +66,15 @@ def empty_results(problem: Problem, v: Tensor) -> Results:
 
 
 def backward_pass(
-    problem: Problem, v: Tensor, state: RowState, dout: Tensor, dtau: Tensor | None, dlog: Tensor | None,
-    dentropy: Tensor | None, targets: list[Tensor],
-) -> list[Tensor | None]:  # fmt: skip
+    problem: Problem,
+    v: Tensor,
+    state: RowState,
+    dout: Tensor,
+    dtau: Tensor | None,
+    dlog: Tensor | None,
+    dentropy: Tensor | None,
+    targets: list[Tensor],
+) -> list[Tensor | None]:
     """Gradients of the targets (tensors of the problem, and v), block by block."""
     grads = Grads()
     features = problem.score.features
@@ -109,9 +115,16 @@ def _beside_sink(dw: Tensor, problem: Problem) -> Tensor:
 
 
 def _statistics_vjp(
-    problem: Problem, block: Block, s: Tensor, state: RowState, w: Tensor, ds: Tensor,
-    dtau: Tensor | None, dlog: Tensor | None, dentropy: Tensor | None,
-) -> Tensor:  # fmt: skip
+    problem: Problem,
+    block: Block,
+    s: Tensor,
+    state: RowState,
+    w: Tensor,
+    ds: Tensor,
+    dtau: Tensor | None,
+    dlog: Tensor | None,
+    dentropy: Tensor | None,
+) -> Tensor:
     """What the row statistics add: d tau = sum p ds, d log p_c = ds_c - sum p ds, d H = -sum p (log p + H) ds."""
     log_p = None
     for extra, kind in ((dtau, "tau"), (dlog, "log"), (dentropy, "entropy")):

@@ -285,9 +285,22 @@ def _totals(build: Callable[..., Any]) -> Any:
 
     @instruction
     def made(
-        typing: Any, out: Any, o: Any, x: Any, p: Any, y: Any, q: Any, z: Any, r: Any, u: Any, t: Any, heads: Any,
-        n: Any, s: Any, scale: Any,
-    ) -> Any:  # fmt: skip
+        typing: Any,
+        out: Any,
+        o: Any,
+        x: Any,
+        p: Any,
+        y: Any,
+        q: Any,
+        z: Any,
+        r: Any,
+        u: Any,
+        t: Any,
+        heads: Any,
+        n: Any,
+        s: Any,
+        scale: Any,
+    ) -> Any:
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             into, *tables = (_data(context, builder, signature.args[k], args[k]) for k in (0, 2, 4, 6, 8))
             width = args[11]
@@ -347,9 +360,22 @@ def _add_four(
 
 @instruction
 def _pull_four(
-    typing: Any, out: Any, o: Any, y: Any, k: Any, x: Any, p: Any, q: Any, r: Any, s: Any, weights: Any, w: Any,
-    dots: Any, heads: Any, n: Any,
-) -> Any:  # fmt: skip
+    typing: Any,
+    out: Any,
+    o: Any,
+    y: Any,
+    k: Any,
+    x: Any,
+    p: Any,
+    q: Any,
+    r: Any,
+    s: Any,
+    weights: Any,
+    w: Any,
+    dots: Any,
+    heads: Any,
+    n: Any,
+) -> Any:
     """`_add_four`, and dots[w] = <y[k : k + n], x[p : p + n]> and so on, so that each row is read once."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -432,9 +458,21 @@ totals_bent_product = _totals(lambda b, x, y, z, u, s: _times(b, z, _bent(b, _pl
 
 @instruction
 def heads_bend(
-    typing: Any, out: Any, o: Any, read: Any, r: Any, x: Any, p: Any, y: Any, q: Any, weights: Any, w: Any, heads: Any,
-    n: Any, slope: Any,
-) -> Any:  # fmt: skip
+    typing: Any,
+    out: Any,
+    o: Any,
+    read: Any,
+    r: Any,
+    x: Any,
+    p: Any,
+    y: Any,
+    q: Any,
+    weights: Any,
+    w: Any,
+    heads: Any,
+    n: Any,
+    slope: Any,
+) -> Any:
     """out += s LeakyReLU'(x + y) and read += s LeakyReLU(x + y) for each head, s = weights[w + head]."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -465,8 +503,9 @@ _LN2_HIGH, _LN2_LOW = f32(0.693359375), f32(-2.12194440e-4)
 _LEAST, _MOST, _ONE, _TWO, _HALF, _ZERO = f32(-87.3), f32(88.7), f32(1), f32(2), f32(0.5), f32(0)
 _E2, _E3, _E4, _E5, _E6, _E7 = (f32(1 / math.factorial(i)) for i in range(2, 8))
 _SMALL = f32(0.5)
-_T3, _T5, _T7, _T9, _T11, _T13 = (f32(x) for x in (
-    -1 / 3, 2 / 15, -17 / 315, 62 / 2835, -1382 / 155925, 21844 / 6081075))  # fmt: skip
+_T3, _T5, _T7, _T9, _T11, _T13 = (
+    f32(x) for x in (-1 / 3, 2 / 15, -17 / 315, 62 / 2835, -1382 / 155925, 21844 / 6081075)
+)
 
 
 @exact

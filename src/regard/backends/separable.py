@@ -61,8 +61,9 @@ class Separable:
         )
         grown = torch.exp(keys - top)
         both = torch.cat([grown * v, grown], -1)
-        alike = not score.modifiers and all(isinstance(part, Full) or part.keys(plan.m) is not None
-                                            for part in plan.over.parts())  # fmt: skip
+        alike = not score.modifiers and all(
+            isinstance(part, Full) or part.keys(plan.m) is not None for part in plan.over.parts()
+        )
         if alike:
             some = plan.m > 0 if seen is None else seen.any(1, keepdim=True)
             high = keys.new_zeros(keys.shape[0], plan.n, 1).where(torch.as_tensor(some, device=v.device), float("-inf"))

@@ -202,8 +202,10 @@ class Again:
 
 def _kind(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """What a call allocates and launches follows from this."""
-    return (*[(x.shape, x.stride(), x.dtype, x.get_device()) if isinstance(x, Tensor) else x for x in arguments],
-            *map(type, arguments))  # fmt: skip
+    return (
+        *[(x.shape, x.stride(), x.dtype, x.get_device()) if isinstance(x, Tensor) else x for x in arguments],
+        *map(type, arguments),
+    )
 
 
 def _current(device: torch.device) -> bool:

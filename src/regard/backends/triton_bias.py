@@ -83,9 +83,7 @@ def ones_for(BIAS, m, BM: tl.constexpr, BIASED: tl.constexpr):
 
 
 @triton.jit
-def with_columns(
-    s, ones, COLUMNS, first, total, BN: tl.constexpr, WHOLE: tl.constexpr, INTERPRETED: tl.constexpr
-):  # fmt: skip
+def with_columns(s, ones, COLUMNS, first, total, BN: tl.constexpr, WHOLE: tl.constexpr, INTERPRETED: tl.constexpr):
     """Products with a bias of each key, which tensor cores add: a number a pair would be read, and added, by each
     thread."""
     columns = tl.trans(rows_of(COLUMNS, first + tl.arange(0, BN), total, WIDE, WIDE, WHOLE))

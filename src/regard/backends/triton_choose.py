@@ -29,9 +29,24 @@ def choose(plan: Plan, spans: Spans, parts: tuple[Any, ...]) -> Ran:
     number, scale, linear, bent, readout = parts
     seed = plan.seed if plan.sample and plan.align.samples else None
     index, tau, entropy = choose_op(
-        core.a, core.b, readout, score.key_bias, score.row_bias, ranges.lengths, ranges.keep, spans.low, spans.high,
-        seed, ranges.left, ranges.right, plan.problem.heads, number, scale, linear, bent,
-    )  # fmt: skip
+        core.a,
+        core.b,
+        readout,
+        score.key_bias,
+        score.row_bias,
+        ranges.lengths,
+        ranges.keep,
+        spans.low,
+        spans.high,
+        seed,
+        ranges.left,
+        ranges.right,
+        plan.problem.heads,
+        number,
+        scale,
+        linear,
+        bent,
+    )
     seen = index >= 0
     place = index.clamp_min(0).long()
     v = plan.v_by_head.flatten(0, 1)
@@ -42,8 +57,12 @@ def choose(plan: Plan, spans: Spans, parts: tuple[Any, ...]) -> Ran:
         score_of = _score_of(core, score, readout, place)
     log_prob = torch.where(seen, score_of - torch.where(seen, tau, 0.0), 0.0)
     lead = (plan.batch, plan.heads)
-    return Ran(out.unflatten(0, lead), RowState(tau, index), log_prob=log_prob.unflatten(0, lead),
-               entropy=entropy.unflatten(0, lead))  # fmt: skip
+    return Ran(
+        out.unflatten(0, lead),
+        RowState(tau, index),
+        log_prob=log_prob.unflatten(0, lead),
+        entropy=entropy.unflatten(0, lead),
+    )
 
 
 def _score_of(core: Any, score: Lowered, readout: Tensor | None, place: Tensor) -> Tensor:
@@ -81,30 +100,80 @@ def taken(x: Tensor, place: Tensor) -> Tensor:
 
 
 def _call(
-    a: Tensor, b: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
-    lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None, left: int, right: int,
-    heads: int, core: int, scale: float, linear: float, bent: float,
-) -> Any:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    readout: Tensor | None,
+    key_bias: Tensor | None,
+    row_bias: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    low: Tensor | None,
+    high: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    core: int,
+    scale: float,
+    linear: float,
+    bent: float,
+) -> Any:
     from .triton_dense_call import SOFTMAX, Call
 
     a, b = a.contiguous(), b.contiguous()
     ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
     ones = torch.ones((*b.shape[:2], 1), device=b.device)
-    return Call(a, b, ones, readout, key_bias, row_bias, ranges, heads, core, scale, linear, bent, SOFTMAX, 1.0, None,
-                low, high, None, 0.0)  # fmt: skip
+    return Call(
+        a,
+        b,
+        ones,
+        readout,
+        key_bias,
+        row_bias,
+        ranges,
+        heads,
+        core,
+        scale,
+        linear,
+        bent,
+        SOFTMAX,
+        1.0,
+        None,
+        low,
+        high,
+        None,
+        0.0,
+    )
 
 
 @operator("choose_triton")
 def choose_op(
-    a: Tensor, b: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
-    lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None, seed: Tensor | None,
-    left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    readout: Tensor | None,
+    key_bias: Tensor | None,
+    row_bias: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    low: Tensor | None,
+    high: Tensor | None,
+    seed: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    core: int,
+    scale: float,
+    linear: float,
+    bent: float,
+) -> tuple[Tensor, Tensor, Tensor]:
     """The key of each row, tau and the entropy, (g, n) each."""
     from .triton_dense_launch import choose
 
-    return choose(_call(a, b, readout, key_bias, row_bias, lengths, keep, low, high, left, right, heads, core, scale,
-                        linear, bent), seed)  # fmt: skip
+    return choose(
+        _call(
+            a, b, readout, key_bias, row_bias, lengths, keep, low, high, left, right, heads, core, scale, linear, bent
+        ),
+        seed,
+    )
 
 
 @choose_op.register_fake
@@ -115,16 +184,33 @@ def _(a: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 @operator("choose_triton_backward")
 def backward_op(
-    a: Tensor, b: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
-    lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None, left: int, right: int,
-    heads: int, core: int, scale: float, linear: float, bent: float, tau: Tensor, entropy: Tensor, dtau: Tensor,
+    a: Tensor,
+    b: Tensor,
+    readout: Tensor | None,
+    key_bias: Tensor | None,
+    row_bias: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    low: Tensor | None,
+    high: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    core: int,
+    scale: float,
+    linear: float,
+    bent: float,
+    tau: Tensor,
+    entropy: Tensor,
+    dtau: Tensor,
     dentropy: Tensor,
-) -> list[Tensor]:  # fmt: skip
+) -> list[Tensor]:
     """Gradients of a, b, readout, key_bias and row_bias; an empty tensor where there is none."""
     from .triton_dense_launch import backward
 
-    call = _call(a, b, readout, key_bias, row_bias, lengths, keep, low, high, left, right, heads, core, scale, linear,
-                 bent)  # fmt: skip
+    call = _call(
+        a, b, readout, key_bias, row_bias, lengths, keep, low, high, left, right, heads, core, scale, linear, bent
+    )
     taken_out = dentropy * entropy - dtau
     none = tau.new_empty(0)  # of tiles
     found = backward(call, tau, tau, none, tau, dentropy[..., None], chosen=taken_out.contiguous())

@@ -15,9 +15,21 @@ from .triton_ranges import CHANGING, length_of, narrowed, partial_tile, partial_
 
 @triton.jit
 def _more(
-    top, sums, terms, best, index, s, seed, i, first, head, batch, BM: tl.constexpr, BN: tl.constexpr,
+    top,
+    sums,
+    terms,
+    best,
+    index,
+    s,
+    seed,
+    i,
+    first,
+    head,
+    batch,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
     SAMPLED: tl.constexpr,
-):  # fmt: skip
+):
     """One more tile: sum of 2^s and of s 2^s relative to the largest so far, and the best key so far."""
     higher = tl.maximum(top, tl.max(s, 1))
     safe = tl.where(higher == -float("inf"), 0.0, higher)
@@ -36,12 +48,48 @@ def _more(
 @launched
 @triton.jit(do_not_specialize=CHANGING)
 def choose_kernel(
-    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, INDEX, TAU, ENTROPY, n, m, left, right, scale,
-    heads, group, keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
-    WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
-    PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, SAMPLED: tl.constexpr, PRECISION: tl.constexpr,
+    A,
+    B,
+    AT,
+    BT,
+    R,
+    MODES,
+    OWN,
+    BIAS,
+    LENGTHS,
+    KEEP,
+    LOW,
+    HIGH,
+    SEED,
+    INDEX,
+    TAU,
+    ENTROPY,
+    n,
+    m,
+    left,
+    right,
+    scale,
+    heads,
+    group,
+    keep_b,
+    keep_h,
+    stride_x,
+    stride_y,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    OWNED: tl.constexpr,
+    BIASED: tl.constexpr,
+    PADDED: tl.constexpr,
+    KEPT: tl.constexpr,
+    SPANNED: tl.constexpr,
+    SAMPLED: tl.constexpr,
+    PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
-):  # fmt: skip
+):
     """INDEX, -1 for a row that sees nobody; TAU in base 2, +inf there; ENTROPY in base 2, 0 there."""
     g, batch, head, i0, i = block_of(n, heads, BM)
     length = length_of(LENGTHS, batch, m, PADDED)
@@ -57,18 +105,86 @@ def choose_kernel(
     low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
     for first in range(inner, outer, BN):
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
-                 INTERPRETED)  # fmt: skip
-        top, sums, terms, best, index = _more(top, sums, terms, best, index, s, seed, i, first, head, batch, BM, BN,
-                                              SAMPLED)  # fmt: skip
+        s = tile(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            n,
+            length,
+            m,
+            left,
+            right,
+            scale,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            KEPT,
+            SPANNED,
+            True,
+            PRECISION,
+            INTERPRETED,
+        )
+        top, sums, terms, best, index = _more(
+            top, sums, terms, best, index, s, seed, i, first, head, batch, BM, BN, SAMPLED
+        )
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
-                 INTERPRETED)  # fmt: skip
-        top, sums, terms, best, index = _more(top, sums, terms, best, index, s, seed, i, first, head, batch, BM, BN,
-                                              SAMPLED)  # fmt: skip
+        s = tile(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            n,
+            length,
+            m,
+            left,
+            right,
+            scale,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            KEPT,
+            SPANNED,
+            False,
+            PRECISION,
+            INTERPRETED,
+        )
+        top, sums, terms, best, index = _more(
+            top, sums, terms, best, index, s, seed, i, first, head, batch, BM, BN, SAMPLED
+        )
     full = sums > 0
     sums = tl.where(full, sums, 1.0)
     at, real = g * n + i, i < n

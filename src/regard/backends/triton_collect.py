@@ -12,8 +12,20 @@ from .triton_dense_parts import product
 
 
 @triton.jit
-def put_above(VALUES, PLACES, row, s, above, count, first, BM: tl.constexpr, BN: tl.constexpr, ROOM: tl.constexpr,
-              PLACED: tl.constexpr, INTERPRETED: tl.constexpr):  # fmt: skip
+def put_above(
+    VALUES,
+    PLACES,
+    row,
+    s,
+    above,
+    count,
+    first,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    ROOM: tl.constexpr,
+    PLACED: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     """Writes the scores s (BM, BN) that are `above` into the rooms from `row` on. The new counts.
 
     Their order within a row is counted by a product with a triangle of ones, which tensor cores do at no cost.
@@ -29,8 +41,9 @@ def put_above(VALUES, PLACES, row, s, above, count, first, BM: tl.constexpr, BN:
 
 
 @triton.jit
-def pack_largest(VALUES, PLACES, COUNTS, BOUNDS, row, count, k, BM: tl.constexpr, ROOM: tl.constexpr,
-                 FEW: tl.constexpr):  # fmt: skip
+def pack_largest(
+    VALUES, PLACES, COUNTS, BOUNDS, row, count, k, BM: tl.constexpr, ROOM: tl.constexpr, FEW: tl.constexpr
+):
     """The k largest of each room, in order, to its front; the k-th as the bound, once there are k. FEW rows at once.
 
     A score's place in the order is how many of its room come before it; of equal ones, those that were seen before.

@@ -63,8 +63,11 @@ class TritonDense(OnCuda):
         readout = None
         if isinstance(core, Pair):
             assert core.readout is not None
-            readout = core.readout if isinstance(core.readout, Tensor) else torch.full(
-                (core.a.shape[0], core.a.shape[2]), core.readout, device=core.a.device)  # fmt: skip
+            readout = (
+                core.readout
+                if isinstance(core.readout, Tensor)
+                else torch.full((core.a.shape[0], core.a.shape[2]), core.readout, device=core.a.device)
+            )
         parts = (number, core.scale if isinstance(core, Dot) else 1.0, linear, bent, readout)
         if type(plan.align) is Hard:
             return choose(plan, spans, parts)
@@ -74,12 +77,27 @@ class TritonDense(OnCuda):
         tensors = (core.a, core.b, v, readout, score.key_bias, score.row_bias, None if bell is None else bell.centre)
         trains = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
         out, tau, _, _ = dense_op(
-            spans.of_rows(core.a), spans.of_keys(core.b), spans.of_keys(v.flatten(0, 1)), readout,
-            spans.of_keys(score.key_bias), spans.of_rows(score.row_bias),
-            None if bell is None else spans.of_rows(bell.centre), ranges.lengths, ranges.keep, spans.low, spans.high,
-            plan.seed if plan.dropout else None, ranges.left, ranges.right, plan.heads, *parts[:4], *_aligned(plan),
-            0.0 if bell is None else 0.5 / bell.width**2, plan.dropout, trains,
-        )  # fmt: skip
+            spans.of_rows(core.a),
+            spans.of_keys(core.b),
+            spans.of_keys(v.flatten(0, 1)),
+            readout,
+            spans.of_keys(score.key_bias),
+            spans.of_rows(score.row_bias),
+            None if bell is None else spans.of_rows(bell.centre),
+            ranges.lengths,
+            ranges.keep,
+            spans.low,
+            spans.high,
+            plan.seed if plan.dropout else None,
+            ranges.left,
+            ranges.right,
+            plan.heads,
+            *parts[:4],
+            *_aligned(plan),
+            0.0 if bell is None else 0.5 / bell.width**2,
+            plan.dropout,
+            trains,
+        )
         out, tau = spans.back(out), spans.back(tau)
         return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau))
 
@@ -116,13 +134,17 @@ def unfit(plan: Plan) -> list[str]:
     """What the kernels do not know of a plan, whatever the device."""
     why = unfit_call(plan)
     if _aligned(plan)[0] < 0 or plan.draw is not None:
-        why.append("Its alignments are softmax, top-k, hard, local, sigmoid, sparsemax and entmax with a fixed alpha "
-                   f"up to 2; this is {type(plan.align).__name__}.")  # fmt: skip
+        why.append(
+            "Its alignments are softmax, top-k, hard, local, sigmoid, sparsemax and entmax with a fixed alpha "
+            f"up to 2; this is {type(plan.align).__name__}."
+        )
     if type(plan.align) is TopK and plan.align.k > MOST and plan.m > MOST:
         why.append(f"It keeps up to {MOST} keys a row; this is TopK({plan.align.k}).")
     if not spannable(plan):
-        why.append("Its structures are causal, windows, padding, key masks, segments and predicted windows, not all of "
-                   f"them at once; this is {plan.over}.")  # fmt: skip
+        why.append(
+            "Its structures are causal, windows, padding, key masks, segments and predicted windows, not all of "
+            f"them at once; this is {plan.over}."
+        )
     if not why and type(plan.align) in (Hard, TopK) and moves(plan):
         why.append("Keys of segments out of order are chosen elsewhere: noise and choices belong to places.")
     if not why and plan.dropout and (type(plan.align) is Hard or moves(plan)):
@@ -132,8 +154,9 @@ def unfit(plan: Plan) -> list[str]:
         core = plan.shared.core
         most = MOST_TILES * side_of(core.a, plan.v, bend_of(core)[2])
         if max(plan.n, plan.m) > most:
-            why.append(f"It lists the tiles that hold weights, of up to {most:,} places; these are "
-                       f"{max(plan.n, plan.m):,}.")  # fmt: skip
+            why.append(
+                f"It lists the tiles that hold weights, of up to {most:,} places; these are {max(plan.n, plan.m):,}."
+            )
     return why
 
 
@@ -200,11 +223,32 @@ def side_of(a: Tensor, v: Tensor, core: int) -> int:
 
 @operator("dense_triton")
 def dense_op(
-    a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
-    centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
-    seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
-    align: int, alpha: float, bias: float | None, narrow: float, dropout: float, trains: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    readout: Tensor | None,
+    key_bias: Tensor | None,
+    row_bias: Tensor | None,
+    centre: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    low: Tensor | None,
+    high: Tensor | None,
+    seed: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    core: int,
+    scale: float,
+    linear: float,
+    bent: float,
+    align: int,
+    alpha: float,
+    bias: float | None,
+    narrow: float,
+    dropout: float,
+    trains: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """out (g, n, d_v), tau (g, n), which tiles hold weights, what the backward asks of rows (triton_dense_launch).
 
     b and v have as many heads as a, or a divisor of their number.
@@ -212,19 +256,63 @@ def dense_op(
     from .triton_dense_launch import run
 
     found: tuple[Tensor, Tensor, Tensor, Tensor] = run(
-        a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, seed, left, right, heads, core, scale,
-        linear, bent, align, alpha, bias, narrow, dropout, trains,
-    )  # fmt: skip
+        a,
+        b,
+        v,
+        readout,
+        key_bias,
+        row_bias,
+        centre,
+        lengths,
+        keep,
+        low,
+        high,
+        seed,
+        left,
+        right,
+        heads,
+        core,
+        scale,
+        linear,
+        bent,
+        align,
+        alpha,
+        bias,
+        narrow,
+        dropout,
+        trains,
+    )
     return found
 
 
 @dense_op.register_fake
 def _(
-    a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
-    centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
-    seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
-    align: int, alpha: float, bias: float | None, narrow: float, dropout: float, trains: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    readout: Tensor | None,
+    key_bias: Tensor | None,
+    row_bias: Tensor | None,
+    centre: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    low: Tensor | None,
+    high: Tensor | None,
+    seed: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    core: int,
+    scale: float,
+    linear: float,
+    bent: float,
+    align: int,
+    alpha: float,
+    bias: float | None,
+    narrow: float,
+    dropout: float,
+    trains: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     g, n = a.shape[0], a.shape[1]
     side = side_of(a, v, core)
     live = g * ((n + side - 1) // side) * ((b.shape[1] + side - 1) // side) if align > 1 else 0
@@ -236,19 +324,74 @@ def _(
 
 @operator("dense_triton_backward")
 def backward_op(
-    a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, row_bias: Tensor | None,
-    centre: Tensor | None, lengths: Tensor | None, keep: Tensor | None, low: Tensor | None, high: Tensor | None,
-    seed: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float, bent: float,
-    align: int, alpha: float, bias: float | None, narrow: float, dropout: float, trains: bool, out: Tensor, tau: Tensor,
-    live: Tensor, rows: Tensor, dout: Tensor,
-) -> list[Tensor]:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    readout: Tensor | None,
+    key_bias: Tensor | None,
+    row_bias: Tensor | None,
+    centre: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    low: Tensor | None,
+    high: Tensor | None,
+    seed: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    core: int,
+    scale: float,
+    linear: float,
+    bent: float,
+    align: int,
+    alpha: float,
+    bias: float | None,
+    narrow: float,
+    dropout: float,
+    trains: bool,
+    out: Tensor,
+    tau: Tensor,
+    live: Tensor,
+    rows: Tensor,
+    dout: Tensor,
+) -> list[Tensor]:
     """Gradients of those of a, b, v, readout, key_bias, row_bias and centre that there are."""
     from .triton_dense_launch import run_back
 
-    return list(run_back(
-        a, b, v, readout, key_bias, row_bias, centre, lengths, keep, low, high, seed, left, right, heads, core, scale,
-        linear, bent, align, alpha, bias, narrow, dropout, trains, out, tau, live, rows, dout,
-    ))  # fmt: skip
+    return list(
+        run_back(
+            a,
+            b,
+            v,
+            readout,
+            key_bias,
+            row_bias,
+            centre,
+            lengths,
+            keep,
+            low,
+            high,
+            seed,
+            left,
+            right,
+            heads,
+            core,
+            scale,
+            linear,
+            bent,
+            align,
+            alpha,
+            bias,
+            narrow,
+            dropout,
+            trains,
+            out,
+            tau,
+            live,
+            rows,
+            dout,
+        )
+    )
 
 
 @backward_op.register_fake

@@ -73,12 +73,21 @@ def sizes_of(call: Call, tables: Tables, turn: str) -> dict[str, Any]:
     """
     d, d_v, full = call.a.shape[2], call.v.shape[2], call.v.dtype == torch.float32
     return {
-        "CORE": call.core, "D": d, "DP": tables.dp, "WIDTH": tables.width, **_tiles(call, turn),
-        "OWNED": tables.own is not None, "BIASED": tables.biased,
-        "PADDED": call.ranges.lengths is not None, "KEPT": call.ranges.keep is not None,
-        "SPANNED": call.low is not None, "PRECISION": "bf16x6" if full else "ieee", "INTERPRETED": INTERPRETED,
-        "DV" if turn == "forward" else "DVW": d_v, "DVP": padded(d_v, least_width(call.core, call.v.dtype, d, d_v)),
-    }  # fmt: skip
+        "CORE": call.core,
+        "D": d,
+        "DP": tables.dp,
+        "WIDTH": tables.width,
+        **_tiles(call, turn),
+        "OWNED": tables.own is not None,
+        "BIASED": tables.biased,
+        "PADDED": call.ranges.lengths is not None,
+        "KEPT": call.ranges.keep is not None,
+        "SPANNED": call.low is not None,
+        "PRECISION": "bf16x6" if full else "ieee",
+        "INTERPRETED": INTERPRETED,
+        "DV" if turn == "forward" else "DVW": d_v,
+        "DVP": padded(d_v, least_width(call.core, call.v.dtype, d, d_v)),
+    }
 
 
 # Rows and columns of a tile, warps, stages, registers of a thread (None: as many as it likes); measured on an H200.

@@ -41,9 +41,19 @@ def parted(x):
 
 @triton.jit
 def averaged_parts(
-    acc, p1, p2, p3, V, j, total, parts, D: tl.constexpr, DP: tl.constexpr, WHOLE: tl.constexpr,
+    acc,
+    p1,
+    p2,
+    p3,
+    V,
+    j,
+    total,
+    parts,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WHOLE: tl.constexpr,
     INTERPRETED: tl.constexpr,
-):  # fmt: skip
+):
     """acc + (p v)^T in fp32: of p (rows, columns) and of v three parts in bfloat16, six products, the smallest first.
 
     The parts of v lie in memory already: what they are made of does not pass through registers. The products of a tile
@@ -65,23 +75,45 @@ def averaged_parts(
 
 @triton.jit
 def product_of_parts(
-    X, i, own_total, own_parts, Y, j, other_total, other_parts, D: tl.constexpr, DP: tl.constexpr, WHOLE: tl.constexpr,
+    X,
+    i,
+    own_total,
+    own_parts,
+    Y,
+    j,
+    other_total,
+    other_parts,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WHOLE: tl.constexpr,
     INTERPRETED: tl.constexpr,
-):  # fmt: skip
+):
     """(x y^T)^T in fp32, of tables in three parts; a tensor core sums 64 columns at most, as in `averaged_parts`."""
     SOME: tl.constexpr = min(DP, 64)
     found = _product_of_some(X, i, own_total, own_parts, Y, j, other_total, other_parts, 0, D, SOME, WHOLE, INTERPRETED)
     for first in tl.static_range(SOME, DP, SOME):
-        found += _product_of_some(X, i, own_total, own_parts, Y, j, other_total, other_parts, first, D, SOME, WHOLE,
-                                  INTERPRETED)  # fmt: skip
+        found += _product_of_some(
+            X, i, own_total, own_parts, Y, j, other_total, other_parts, first, D, SOME, WHOLE, INTERPRETED
+        )
     return found
 
 
 @triton.jit
 def _product_of_some(
-    X, i, own_total, own_parts, Y, j, other_total, other_parts, first: tl.constexpr, D: tl.constexpr,
-    SOME: tl.constexpr, WHOLE: tl.constexpr, INTERPRETED: tl.constexpr,
-):  # fmt: skip
+    X,
+    i,
+    own_total,
+    own_parts,
+    Y,
+    j,
+    other_total,
+    other_parts,
+    first: tl.constexpr,
+    D: tl.constexpr,
+    SOME: tl.constexpr,
+    WHOLE: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     x1 = tl.trans(columns_of(X, i, own_total, first, D, SOME, False))
     x2 = tl.trans(columns_of(X + own_parts, i, own_total, first, D, SOME, False))
     x3 = tl.trans(columns_of(X + 2 * own_parts, i, own_total, first, D, SOME, False))
@@ -133,9 +165,7 @@ def rows_of(base, i, count, D: tl.constexpr, DP: tl.constexpr, WHOLE: tl.constex
 
 
 @triton.jit
-def columns_of(
-    base, i, count, first: tl.constexpr, D: tl.constexpr, SOME: tl.constexpr, WHOLE: tl.constexpr
-):  # fmt: skip
+def columns_of(base, i, count, first: tl.constexpr, D: tl.constexpr, SOME: tl.constexpr, WHOLE: tl.constexpr):
     """(rows, SOME) of it, from the first column on."""
     d = first + tl.arange(0, SOME)
     at = base + i.to(tl.int64)[:, None] * D + d[None, :]
@@ -164,9 +194,7 @@ def pulls(CORE: tl.constexpr, BM: tl.constexpr, DP: tl.constexpr):
 
 
 @triton.jit
-def received(
-    x, sums, READOUT, bend, linear, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, CORE: tl.constexpr
-):  # fmt: skip
+def received(x, sums, READOUT, bend, linear, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, CORE: tl.constexpr):
     """What vectors receive in all: x sum_j ds_j h(x + y_j), less the readout, and the sums of ds; of a dot, bend x."""
     if CORE == 0:
         return x * bend

@@ -22,10 +22,28 @@ def block_of(n, heads, BM: tl.constexpr):
 
 @triton.jit
 def products(
-    x, XT, YT, Y, R, mode, COLUMNS, i0, first, total, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
-    WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BIASED: tl.constexpr, WHOLE: tl.constexpr,
-    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr, ones=0.0,
-):  # fmt: skip
+    x,
+    XT,
+    YT,
+    Y,
+    R,
+    mode,
+    COLUMNS,
+    i0,
+    first,
+    total,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BIASED: tl.constexpr,
+    WHOLE: tl.constexpr,
+    PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+    ones=0.0,
+):
     """What vectors x and those from `first` on say of each other, (BM, BN): a dot's without its scale."""
     if CORE == 0:
         y = rows_of(Y, first + tl.arange(0, BN), total, D, DP, WHOLE)
@@ -39,28 +57,118 @@ def products(
 
 @triton.jit
 def tile(
-    x, XT, YT, Y, R, mode, own, BIAS, KEEP, low, high, i0, first, rows, columns, total, left, right, scale, stride_x,
-    stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr,
-    BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
-    WHOLE: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr, ones=0.0,
-):  # fmt: skip
+    x,
+    XT,
+    YT,
+    Y,
+    R,
+    mode,
+    own,
+    BIAS,
+    KEEP,
+    low,
+    high,
+    i0,
+    first,
+    rows,
+    columns,
+    total,
+    left,
+    right,
+    scale,
+    stride_x,
+    stride_y,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    OWNED: tl.constexpr,
+    BIASED: tl.constexpr,
+    KEPT: tl.constexpr,
+    SPANNED: tl.constexpr,
+    WHOLE: tl.constexpr,
+    PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+    ones=0.0,
+):
     """Scores (BM, BN) of one tile, -inf where a pair is closed. `own` (BM,) is added to each row, BIAS to each column.
 
     rows and columns bound what may be seen, total is the length of the table Y.
     """
-    s = products(x, XT, YT, Y, R, mode, BIAS, i0, first, total, CORE, D, DP, WIDTH, BM, BN, BIASED, WHOLE, PRECISION,
-                 INTERPRETED, ones)  # fmt: skip
+    s = products(
+        x,
+        XT,
+        YT,
+        Y,
+        R,
+        mode,
+        BIAS,
+        i0,
+        first,
+        total,
+        CORE,
+        D,
+        DP,
+        WIDTH,
+        BM,
+        BN,
+        BIASED,
+        WHOLE,
+        PRECISION,
+        INTERPRETED,
+        ones,
+    )
     if CORE == 0:
         s *= scale
-    return opened(s, i0 + tl.arange(0, BM), own, BIAS, KEEP, low, high, first, rows, columns, total, left, right, False,
-                  BN, OWNED, BIASED, KEPT, SPANNED, WHOLE)  # fmt: skip
+    return opened(
+        s,
+        i0 + tl.arange(0, BM),
+        own,
+        BIAS,
+        KEEP,
+        low,
+        high,
+        first,
+        rows,
+        columns,
+        total,
+        left,
+        right,
+        False,
+        BN,
+        OWNED,
+        BIASED,
+        KEPT,
+        SPANNED,
+        WHOLE,
+    )
 
 
 @triton.jit
 def opened(
-    s, i, own, BIAS, KEEP, low, high, first, rows, columns, total, left, right, DEEP: tl.constexpr, BN: tl.constexpr,
-    OWNED: tl.constexpr, BIASED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, WHOLE: tl.constexpr,
-):  # fmt: skip
+    s,
+    i,
+    own,
+    BIAS,
+    KEEP,
+    low,
+    high,
+    first,
+    rows,
+    columns,
+    total,
+    left,
+    right,
+    DEEP: tl.constexpr,
+    BN: tl.constexpr,
+    OWNED: tl.constexpr,
+    BIASED: tl.constexpr,
+    KEPT: tl.constexpr,
+    SPANNED: tl.constexpr,
+    WHOLE: tl.constexpr,
+):
     """Scores with what belongs to rows and columns, -inf where a pair is closed. DEEP: s is in patches (`flat`), and i,
     own, low and high are (T, BM / T)."""
     j = first + (places_in(BN, 4) if DEEP else tl.arange(0, BN))
@@ -69,16 +177,26 @@ def opened(
     if BIASED == 1:
         s += above(numbers_of(BIAS, j, total, 0.0, WHOLE), DEEP)
     if not WHOLE:
-        may = meeting(beside(i, DEEP), above(j, DEEP), KEEP, beside(low, DEEP), beside(high, DEEP), rows, columns,
-                      total, left, right, KEPT, SPANNED)  # fmt: skip
+        may = meeting(
+            beside(i, DEEP),
+            above(j, DEEP),
+            KEEP,
+            beside(low, DEEP),
+            beside(high, DEEP),
+            rows,
+            columns,
+            total,
+            left,
+            right,
+            KEPT,
+            SPANNED,
+        )
         s = tl.where(may, s, -float("inf"))
     return s
 
 
 @triton.jit
-def meeting(
-    i, j, KEEP, low, high, rows, columns, total, left, right, KEPT: tl.constexpr, SPANNED: tl.constexpr
-):  # fmt: skip
+def meeting(i, j, KEEP, low, high, rows, columns, total, left, right, KEPT: tl.constexpr, SPANNED: tl.constexpr):
     """Which pairs of i and j, beside each other, may meet: within ranges, the keys' mask and the stretch of i."""
     may = allowed(i, j, rows, columns, left, right)
     if KEPT:

@@ -14,9 +14,14 @@ from .triton_pairs import MOST
 
 @triton.jit
 def weights(
-    s, tau, power, ALIGN: tl.constexpr, INTERPRETED: tl.constexpr, WHOLE: tl.constexpr = False,
+    s,
+    tau,
+    power,
+    ALIGN: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+    WHOLE: tl.constexpr = False,
     FOUR: tl.constexpr = False,
-):  # fmt: skip
+):
     """f(s - tau); 0 where s is -inf or tau is +inf. WHOLE: no pair is closed. FOUR of a sigmoid share a reciprocal."""
     if ALIGN == 0:
         return tl.exp2(s - tau)

@@ -172,10 +172,25 @@ def _graph(graph: list[Tensor], m: int) -> tuple[Any, ...]:
 
 @operator("edges_triton")
 def edges_op(
-    a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, key: Tensor | None, value: Tensor | None,
-    graph: list[Tensor], seed: Tensor | None, kind: int, act: int, join: int, scale: float, slope: float,
-    dropout: float, item: int, align: str, bias: float, top: int,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    v: Tensor | None,
+    r: Tensor | None,
+    key: Tensor | None,
+    value: Tensor | None,
+    graph: list[Tensor],
+    seed: Tensor | None,
+    kind: int,
+    act: int,
+    join: int,
+    scale: float,
+    slope: float,
+    dropout: float,
+    item: int,
+    align: str,
+    bias: float,
+    top: int,
+) -> tuple[Tensor, Tensor, Tensor]:
     """out (n, H, d_v); for the backward tau (n, H) of a softmax, else the weights (E, H); ids (n, H, k) of top-k.
 
     v is None where the keys are the values. graph: start, source, edge.
@@ -183,18 +198,49 @@ def edges_op(
     from .triton_edges_run import run
 
     found: tuple[Tensor, Tensor, Tensor] = run(
-        align, None if math.isnan(bias) else bias, top, *_graph(graph, b.shape[0]), a, b, v, r, key, value, seed, kind,
-        act, join, scale, slope, dropout, item,
-    )  # fmt: skip
+        align,
+        None if math.isnan(bias) else bias,
+        top,
+        *_graph(graph, b.shape[0]),
+        a,
+        b,
+        v,
+        r,
+        key,
+        value,
+        seed,
+        kind,
+        act,
+        join,
+        scale,
+        slope,
+        dropout,
+        item,
+    )
     return found
 
 
 @edges_op.register_fake
 def _(
-    a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, key: Tensor | None, value: Tensor | None,
-    graph: list[Tensor], seed: Tensor | None, kind: int, act: int, join: int, scale: float, slope: float,
-    dropout: float, item: int, align: str, bias: float, top: int,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    v: Tensor | None,
+    r: Tensor | None,
+    key: Tensor | None,
+    value: Tensor | None,
+    graph: list[Tensor],
+    seed: Tensor | None,
+    kind: int,
+    act: int,
+    join: int,
+    scale: float,
+    slope: float,
+    dropout: float,
+    item: int,
+    align: str,
+    bias: float,
+    top: int,
+) -> tuple[Tensor, Tensor, Tensor]:
     values, edges = b if v is None else v, graph[1].shape[0]
     n, heads = a.shape[0], a.shape[1]
     rows = n if align == "softmax" else edges
@@ -207,17 +253,52 @@ def _(
 
 @operator("edges_triton_backward")
 def backward_op(
-    a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, key: Tensor | None, value: Tensor | None,
-    graph: list[Tensor], seed: Tensor | None, kind: int, act: int, join: int, scale: float, slope: float,
-    dropout: float, item: int, align: str, out: Tensor, state: Tensor, dout: Tensor,
-) -> list[Tensor]:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    v: Tensor | None,
+    r: Tensor | None,
+    key: Tensor | None,
+    value: Tensor | None,
+    graph: list[Tensor],
+    seed: Tensor | None,
+    kind: int,
+    act: int,
+    join: int,
+    scale: float,
+    slope: float,
+    dropout: float,
+    item: int,
+    align: str,
+    out: Tensor,
+    state: Tensor,
+    dout: Tensor,
+) -> list[Tensor]:
     """Gradients of a, b, v, r, key and value; an empty tensor where there is none (v shared with b, no readout)."""
     from .triton_edges_run import run_back
 
-    return list(run_back(
-        align, *_graph(graph, b.shape[0]), a, b, v, r, key, value, seed, kind, act, join, scale, slope, dropout, item,
-        out, state, dout,
-    ))  # fmt: skip
+    return list(
+        run_back(
+            align,
+            *_graph(graph, b.shape[0]),
+            a,
+            b,
+            v,
+            r,
+            key,
+            value,
+            seed,
+            kind,
+            act,
+            join,
+            scale,
+            slope,
+            dropout,
+            item,
+            out,
+            state,
+            dout,
+        )
+    )
 
 
 @backward_op.register_fake

@@ -33,10 +33,31 @@ from .triton_launch import launched
 @launched
 @triton.jit
 def score_kernel(
-    items, source, edge, A, a_n, a_h, B, b_n, b_h, R, K, k_n, k_h, S, scale, slope,
-    KIND: tl.constexpr, ACT: tl.constexpr, KEY: tl.constexpr, H: tl.constexpr, D: tl.constexpr, HP: tl.constexpr,
-    DP: tl.constexpr, BE: tl.constexpr,
-):  # fmt: skip
+    items,
+    source,
+    edge,
+    A,
+    a_n,
+    a_h,
+    B,
+    b_n,
+    b_h,
+    R,
+    K,
+    k_n,
+    k_h,
+    S,
+    scale,
+    slope,
+    KIND: tl.constexpr,
+    ACT: tl.constexpr,
+    KEY: tl.constexpr,
+    H: tl.constexpr,
+    D: tl.constexpr,
+    HP: tl.constexpr,
+    DP: tl.constexpr,
+    BE: tl.constexpr,
+):
     """Scores of a target's edges, (E, H) in target order."""
     row, start, stop, _, _ = work_item(items, tl.program_id(0))
     if row < 0:
@@ -61,10 +82,30 @@ def score_kernel(
 @launched
 @triton.jit
 def aggregate_kernel(
-    items, source, edge, V, v_n, v_h, X, x_n, x_h, P, OUT, PART, dropout, seed_ptr, item_of_batch,
-    VALUE: tl.constexpr, DROP: tl.constexpr, IDS: tl.constexpr, H: tl.constexpr, DV: tl.constexpr, HP: tl.constexpr,
-    DVP: tl.constexpr, BE: tl.constexpr,
-):  # fmt: skip
+    items,
+    source,
+    edge,
+    V,
+    v_n,
+    v_h,
+    X,
+    x_n,
+    x_h,
+    P,
+    OUT,
+    PART,
+    dropout,
+    seed_ptr,
+    item_of_batch,
+    VALUE: tl.constexpr,
+    DROP: tl.constexpr,
+    IDS: tl.constexpr,
+    H: tl.constexpr,
+    DV: tl.constexpr,
+    HP: tl.constexpr,
+    DVP: tl.constexpr,
+    BE: tl.constexpr,
+):
     """The weighted values of a target."""
     row, start, stop, slot, _ = work_item(items, tl.program_id(0))
     if row < 0:
@@ -97,11 +138,38 @@ def aggregate_kernel(
 @launched
 @triton.jit
 def value_source_kernel(
-    items, target, place_of, edge, V, v_n, v_h, X, x_n, x_h, P, DOUT, g_n, g_h, g_d, DWEIGHT, DV_, DX, PART,
-    dropout, seed_ptr, item_of_batch, SCORES: tl.constexpr,
-    VALUE: tl.constexpr, DROP: tl.constexpr, IDS: tl.constexpr, H: tl.constexpr, DV: tl.constexpr, HP: tl.constexpr,
-    DVP: tl.constexpr, BE: tl.constexpr,
-):  # fmt: skip
+    items,
+    target,
+    place_of,
+    edge,
+    V,
+    v_n,
+    v_h,
+    X,
+    x_n,
+    x_h,
+    P,
+    DOUT,
+    g_n,
+    g_h,
+    g_d,
+    DWEIGHT,
+    DV_,
+    DX,
+    PART,
+    dropout,
+    seed_ptr,
+    item_of_batch,
+    SCORES: tl.constexpr,
+    VALUE: tl.constexpr,
+    DROP: tl.constexpr,
+    IDS: tl.constexpr,
+    H: tl.constexpr,
+    DV: tl.constexpr,
+    HP: tl.constexpr,
+    DVP: tl.constexpr,
+    BE: tl.constexpr,
+):
     """Backward, owned by a source: the gradient of its value, and of each edge's own; that of each weight (E, H)."""
     row, start, stop, slot, _ = work_item(items, tl.program_id(0))
     if row < 0:
@@ -149,10 +217,35 @@ def value_source_kernel(
 @launched
 @triton.jit
 def key_source_kernel(
-    items, target, place_of, edge, A, a_n, a_h, B, b_n, b_h, R, K, k_n, k_h, DS, DB, DK, PART, scale, slope,
-    KIND: tl.constexpr, ACT: tl.constexpr, KEY: tl.constexpr, H: tl.constexpr, D: tl.constexpr, HP: tl.constexpr,
-    DP: tl.constexpr, BE: tl.constexpr,
-):  # fmt: skip
+    items,
+    target,
+    place_of,
+    edge,
+    A,
+    a_n,
+    a_h,
+    B,
+    b_n,
+    b_h,
+    R,
+    K,
+    k_n,
+    k_h,
+    DS,
+    DB,
+    DK,
+    PART,
+    scale,
+    slope,
+    KIND: tl.constexpr,
+    ACT: tl.constexpr,
+    KEY: tl.constexpr,
+    H: tl.constexpr,
+    D: tl.constexpr,
+    HP: tl.constexpr,
+    DP: tl.constexpr,
+    BE: tl.constexpr,
+):
     """Backward, owned by a source: the gradient of its key, and of each edge's own, from ds at its place.
 
     For GAT, ds goes on as the gradient of what stands under the LeakyReLU.

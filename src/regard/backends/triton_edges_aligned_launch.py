@@ -24,17 +24,43 @@ def forward(call: Call, align: str, bias: float | None, top: int) -> tuple[Tenso
         return out, weights, index
     if align != "uniform":
         kernels.score_kernel[(work.items.shape[0],)](
-            work.items, graph.source, call.edge, *call.score_tables, weights, call.scale, call.slope,
-            **call.scored, **call.widths("D"), **_numbers_or(call, call.forward_config),
-        )  # fmt: skip
+            work.items,
+            graph.source,
+            call.edge,
+            *call.score_tables,
+            weights,
+            call.scale,
+            call.slope,
+            **call.scored,
+            **call.widths("D"),
+            **_numbers_or(call, call.forward_config),
+        )
     by_rows(
-        by_row.weights_kernel, call, align, call.edge, weights, index, bias or 0.0, top, room, COUNTED=bias is None,
-    )  # fmt: skip
+        by_row.weights_kernel,
+        call,
+        align,
+        call.edge,
+        weights,
+        index,
+        bias or 0.0,
+        top,
+        room,
+        COUNTED=bias is None,
+    )
     part = call.fresh(work.slots * size["HP"] * size["DVP"])
     kernels.aggregate_kernel[(work.items.shape[0],)](
-        work.items, graph.source, call.edge, *call.value_tables, weights, out, part, *call.chance,
-        **call.valued, **call.widths("DV"), **call.config(8, 1),
-    )  # fmt: skip
+        work.items,
+        graph.source,
+        call.edge,
+        *call.value_tables,
+        weights,
+        out,
+        part,
+        *call.chance,
+        **call.valued,
+        **call.widths("DV"),
+        **call.config(8, 1),
+    )
     add_parts(call, work.hubs, out, part)
     return out, weights, index
 
@@ -48,10 +74,24 @@ def backward(call: Call, align: str, weights: Tensor, dout: Tensor) -> list[Tens
     if not call.empty:
         part = call.fresh(work.slots * size["HP"] * size["DVP"])
         kernels.value_source_kernel[(work.items.shape[0],)](
-            work.items, graph.target, graph.place, call.edge, *call.value_tables, weights, *strided(dout),
-            dout.stride(2), ds, dv, dvalue, part, *call.chance,
-            SCORES=scores, **call.valued, **call.widths("DV"), **call.config(2, call.row // 128),
-        )  # fmt: skip
+            work.items,
+            graph.target,
+            graph.place,
+            call.edge,
+            *call.value_tables,
+            weights,
+            *strided(dout),
+            dout.stride(2),
+            ds,
+            dv,
+            dvalue,
+            part,
+            *call.chance,
+            SCORES=scores,
+            **call.valued,
+            **call.widths("DV"),
+            **call.config(2, call.row // 128),
+        )
         add_parts(call, work.hubs, dv, part)
     if not scores:
         db, dkey = (call.zeros(x) for x in (call.b, call.key))
@@ -61,9 +101,21 @@ def backward(call: Call, align: str, weights: Tensor, dout: Tensor) -> list[Tens
     db, dkey = call.like(call.b), call.like(call.key)
     part = call.fresh(work.slots * size["HP"] * size["DP"])
     kernels.key_source_kernel[(work.items.shape[0],)](
-        work.items, graph.target, graph.place, call.edge, *call.score_tables, ds, db, dkey, part, call.scale,
-        call.slope, **call.scored, **call.widths("D"), **_numbers_or(call, call.backward_config),
-    )  # fmt: skip
+        work.items,
+        graph.target,
+        graph.place,
+        call.edge,
+        *call.score_tables,
+        ds,
+        db,
+        dkey,
+        part,
+        call.scale,
+        call.slope,
+        **call.scored,
+        **call.widths("D"),
+        **_numbers_or(call, call.backward_config),
+    )
     add_parts(call, work.hubs, db, part)
     da, dr = target_pass(call, ds)
     return [da, db, dv, dr, dkey, dvalue]
@@ -75,9 +127,15 @@ def by_rows(kernel: Any, call: Call, align: str, *arguments: Any, **options: Any
     for rows, edges, warps in ((work.items, max(8, 256 // heads), 1), (work.hubs, max(64, 4096 // heads), 8)):
         if rows.shape[0]:
             kernel[(rows.shape[0],)](
-                rows, *arguments, MOST=1 if warps == 1 else 1 << 30, ALIGN=ALIGNS[align], **options, **call.widths(),
-                BE=edges, num_warps=warps,
-            )  # fmt: skip
+                rows,
+                *arguments,
+                MOST=1 if warps == 1 else 1 << 30,
+                ALIGN=ALIGNS[align],
+                **options,
+                **call.widths(),
+                BE=edges,
+                num_warps=warps,
+            )
 
 
 def _numbers_or(call: Call, config: dict[str, int]) -> dict[str, int]:

@@ -33,8 +33,23 @@ from .triton_launch import launched
 
 @launched
 @triton.jit
-def delta_kernel(OUT, DOUT, g_n, g_h, g_d, TAU, A, a_n, a_h, PACK, KIND: tl.constexpr, H: tl.constexpr,
-                 DV: tl.constexpr, HP: tl.constexpr, DVP: tl.constexpr):  # fmt: skip
+def delta_kernel(
+    OUT,
+    DOUT,
+    g_n,
+    g_h,
+    g_d,
+    TAU,
+    A,
+    a_n,
+    a_h,
+    PACK,
+    KIND: tl.constexpr,
+    H: tl.constexpr,
+    DV: tl.constexpr,
+    HP: tl.constexpr,
+    DVP: tl.constexpr,
+):
     """(n, H, 4): tau, delta = dout . out and, for GAT, a: what an edge needs of its target, in one line."""
     row = tl.program_id(0).to(tl.int64)
     h = tl.arange(0, HP)
@@ -53,12 +68,57 @@ def delta_kernel(OUT, DOUT, g_n, g_h, g_d, TAU, A, a_n, a_h, PACK, KIND: tl.cons
 @launched
 @triton.jit
 def source_kernel(
-    items, target, place_of, edge, A, a_n, a_h, B, b_n, b_h, R, K, k_n, k_h, V, v_n, v_h, X, x_n, x_h,
-    DOUT, g_n, g_h, g_d, PACK, DB, DV_, DK, DX, DS, PART, scale, slope, dropout, seed_ptr, item_of_batch,
-    KIND: tl.constexpr, ACT: tl.constexpr, KEY: tl.constexpr, VALUE: tl.constexpr, DROP: tl.constexpr,
-    IDS: tl.constexpr, H: tl.constexpr, D: tl.constexpr, DV: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr,
-    DVP: tl.constexpr, SHARED: tl.constexpr, BE: tl.constexpr,
-):  # fmt: skip
+    items,
+    target,
+    place_of,
+    edge,
+    A,
+    a_n,
+    a_h,
+    B,
+    b_n,
+    b_h,
+    R,
+    K,
+    k_n,
+    k_h,
+    V,
+    v_n,
+    v_h,
+    X,
+    x_n,
+    x_h,
+    DOUT,
+    g_n,
+    g_h,
+    g_d,
+    PACK,
+    DB,
+    DV_,
+    DK,
+    DX,
+    DS,
+    PART,
+    scale,
+    slope,
+    dropout,
+    seed_ptr,
+    item_of_batch,
+    KIND: tl.constexpr,
+    ACT: tl.constexpr,
+    KEY: tl.constexpr,
+    VALUE: tl.constexpr,
+    DROP: tl.constexpr,
+    IDS: tl.constexpr,
+    H: tl.constexpr,
+    D: tl.constexpr,
+    DV: tl.constexpr,
+    HP: tl.constexpr,
+    DP: tl.constexpr,
+    DVP: tl.constexpr,
+    SHARED: tl.constexpr,
+    BE: tl.constexpr,
+):
     """Backward, owned by a source: its key and value stay in registers; dout (and the query) of targets are gathered.
 
     Writes the gradients of the key and the value, those of each edge's own at its id, and ds of each edge at its place
@@ -147,9 +207,18 @@ def source_kernel(
 @launched
 @triton.jit
 def source_merge_kernel(
-    hubs, DB, DV_, PART, H: tl.constexpr, D: tl.constexpr, DV: tl.constexpr, HP: tl.constexpr, DP: tl.constexpr,
-    DVP: tl.constexpr, SHARED: tl.constexpr,
-):  # fmt: skip
+    hubs,
+    DB,
+    DV_,
+    PART,
+    H: tl.constexpr,
+    D: tl.constexpr,
+    DV: tl.constexpr,
+    HP: tl.constexpr,
+    DP: tl.constexpr,
+    DVP: tl.constexpr,
+    SHARED: tl.constexpr,
+):
     row, _, _, slot, count = work_item(hubs, tl.program_id(0))
     if row < 0:
         return
@@ -171,10 +240,35 @@ def source_merge_kernel(
 @launched
 @triton.jit
 def target_kernel(
-    items, count, source, edge, A, a_n, a_h, B, b_n, b_h, R, K, k_n, k_h, DS, DA, DR, PART, scale, slope,
-    KIND: tl.constexpr, ACT: tl.constexpr, KEY: tl.constexpr, H: tl.constexpr, D: tl.constexpr, HP: tl.constexpr,
-    DP: tl.constexpr, BE: tl.constexpr,
-):  # fmt: skip
+    items,
+    count,
+    source,
+    edge,
+    A,
+    a_n,
+    a_h,
+    B,
+    b_n,
+    b_h,
+    R,
+    K,
+    k_n,
+    k_h,
+    DS,
+    DA,
+    DR,
+    PART,
+    scale,
+    slope,
+    KIND: tl.constexpr,
+    ACT: tl.constexpr,
+    KEY: tl.constexpr,
+    H: tl.constexpr,
+    D: tl.constexpr,
+    HP: tl.constexpr,
+    DP: tl.constexpr,
+    BE: tl.constexpr,
+):
     """Backward, owned by targets: the gradient of the query from ds; a program takes every so many items.
 
     GAT reads ds alone. The readout's gradient is summed by each program over its own items, (programs, H, D).

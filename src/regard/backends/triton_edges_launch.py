@@ -135,10 +135,23 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
         return out, tau, none
     part = call.fresh(work.slots * size["HP"] * (size["DVP"] + 2))
     forward_kernel[(work.items.shape[0],)](
-        work.items, call.graph.source, call.edge, *call.score_tables, *call.value_tables, out, tau, part,
-        call.scale, call.slope, *call.chance,
-        **call.scored, **call.valued, **size, SHARED=call.v is None, **call.forward_config,
-    )  # fmt: skip
+        work.items,
+        call.graph.source,
+        call.edge,
+        *call.score_tables,
+        *call.value_tables,
+        out,
+        tau,
+        part,
+        call.scale,
+        call.slope,
+        *call.chance,
+        **call.scored,
+        **call.valued,
+        **size,
+        SHARED=call.v is None,
+        **call.forward_config,
+    )
     if work.hubs.shape[0]:
         merge_kernel[(work.hubs.shape[0],)](work.hubs, out, tau, part, **call.widths("DV"), num_warps=2)
     return out, tau, none
@@ -155,20 +168,35 @@ def backward(call: Call, out: Tensor, tau: Tensor, dout: Tensor) -> list[Tensor]
     delta_kernel[(n,)](out, *pulled, tau, *strided(call.a), pack, KIND=call.kind, **call.widths("DV"), num_warps=1)
     part = call.fresh(work.slots * size["HP"] * (size["DVP"] + size["DP"]))
     source_kernel[(work.items.shape[0],)](
-        work.items, call.graph.target, call.graph.place, call.edge, *call.score_tables, *call.value_tables, *pulled,
-        pack, db, dv, dkey, dvalue, ds, part, call.scale, call.slope, *call.chance,
-        **call.scored, **call.valued, **size, SHARED=shared, **call.backward_config,
-    )  # fmt: skip
+        work.items,
+        call.graph.target,
+        call.graph.place,
+        call.edge,
+        *call.score_tables,
+        *call.value_tables,
+        *pulled,
+        pack,
+        db,
+        dv,
+        dkey,
+        dvalue,
+        ds,
+        part,
+        call.scale,
+        call.slope,
+        *call.chance,
+        **call.scored,
+        **call.valued,
+        **size,
+        SHARED=shared,
+        **call.backward_config,
+    )
     if work.hubs.shape[0]:
-        source_merge_kernel[(work.hubs.shape[0],)](
-            work.hubs, db, dv, part, **size, SHARED=shared, num_warps=2
-        )  # fmt: skip
+        source_merge_kernel[(work.hubs.shape[0],)](work.hubs, db, dv, part, **size, SHARED=shared, num_warps=2)
     return _ordered(call, *target_pass(call, ds), db, dv, dkey, dvalue)
 
 
-def _ordered(
-    call: Call, da: Tensor, dr: Tensor, db: Tensor, dv: Tensor, dkey: Tensor, dvalue: Tensor
-) -> list[Tensor]:  # fmt: skip
+def _ordered(call: Call, da: Tensor, dr: Tensor, db: Tensor, dv: Tensor, dkey: Tensor, dvalue: Tensor) -> list[Tensor]:
     return [da, dv if call.v is None else db, call.fresh(0) if call.v is None else dv, dr, dkey, dvalue]
 
 
@@ -183,9 +211,21 @@ def target_pass(call: Call, ds: Tensor | None) -> tuple[Tensor, Tensor]:
     dr = call.fresh(programs if reads else 0, size["H"], size["D"])
     part = call.fresh(work.slots * size["HP"] * size["DP"])
     target_kernel[(programs,)](
-        work.items, items, call.graph.source, call.edge, *call.score_tables, ds, da, dr, part, call.scale, call.slope,
-        **call.scored, **call.widths("D"), **({"BE": 64, "num_warps": 1} if call.kind == 0 else call.backward_config),
-    )  # fmt: skip
+        work.items,
+        items,
+        call.graph.source,
+        call.edge,
+        *call.score_tables,
+        ds,
+        da,
+        dr,
+        part,
+        call.scale,
+        call.slope,
+        **call.scored,
+        **call.widths("D"),
+        **({"BE": 64, "num_warps": 1} if call.kind == 0 else call.backward_config),
+    )
     add_parts(call, work.hubs, da, part)
     return da, did(torch.sum, dr, 0) if call.r is not None else call.fresh(0)
 

@@ -21,9 +21,17 @@ def of_graph(graph: Graph) -> tuple[Any, ...]:
 
 
 def _call(
-    source: Tensor, target: Tensor, place: Tensor, to_items: Tensor, to_hubs: Tensor, to_slots: int, by_items: Tensor,
-    by_hubs: Tensor, by_slots: int, *rest: Any,
-) -> Call:  # fmt: skip
+    source: Tensor,
+    target: Tensor,
+    place: Tensor,
+    to_items: Tensor,
+    to_hubs: Tensor,
+    to_slots: int,
+    by_items: Tensor,
+    by_hubs: Tensor,
+    by_slots: int,
+    *rest: Any,
+) -> Call:
     both = Work(to_items, to_hubs, to_slots), Work(by_items, by_hubs, by_slots)
     return Call(Graph(source, target, place, *both), *rest)
 

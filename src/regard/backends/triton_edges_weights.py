@@ -107,9 +107,20 @@ def chosen(level, real, limit, quota, ties):
 @launched
 @triton.jit
 def weights_kernel(
-    work, edge, S, INDEX, bias, TOP, ROOM, MOST: tl.constexpr, ALIGN: tl.constexpr, COUNTED: tl.constexpr,
-    H: tl.constexpr, HP: tl.constexpr, BE: tl.constexpr,
-):  # fmt: skip
+    work,
+    edge,
+    S,
+    INDEX,
+    bias,
+    TOP,
+    ROOM,
+    MOST: tl.constexpr,
+    ALIGN: tl.constexpr,
+    COUNTED: tl.constexpr,
+    H: tl.constexpr,
+    HP: tl.constexpr,
+    BE: tl.constexpr,
+):
     """Scores of whole rows into weights, in place: rows of up to MOST pieces.
 
     COUNTED: the sigmoid's bias is -log of the number of edges. INDEX (n, H, ROOM): the ids that top-k chose.
@@ -192,8 +203,9 @@ def rate(ALIGN: tl.constexpr, p, size):
 
 @launched
 @triton.jit
-def row_gradient_kernel(work, P, DS, MOST: tl.constexpr, ALIGN: tl.constexpr, H: tl.constexpr, HP: tl.constexpr,
-                        BE: tl.constexpr):  # fmt: skip
+def row_gradient_kernel(
+    work, P, DS, MOST: tl.constexpr, ALIGN: tl.constexpr, H: tl.constexpr, HP: tl.constexpr, BE: tl.constexpr
+):
     """ds = g (dw - sum g dw / sum g) of whole rows, in the place of dw; without the mean where rows sum to anything."""
     row, start, stop, _, pieces = work_item(work, tl.program_id(0))
     if (row < 0) | (pieces > MOST):

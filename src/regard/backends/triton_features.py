@@ -42,9 +42,17 @@ class TritonFeatures(OnCuda):
         if bias is not None:
             bias = bias.mT if bias.ndim == 3 else bias[..., None].expand(-1, -1, core.a.shape[-1])
         out, tau, _ = features_op(
-            core.a, core.b, plan.v_by_head.flatten(0, 1), bias, ranges.lengths, ranges.keep, ranges.left, ranges.right,
-            problem.heads, *_bent(core, score),
-        )  # fmt: skip
+            core.a,
+            core.b,
+            plan.v_by_head.flatten(0, 1),
+            bias,
+            ranges.lengths,
+            ranges.keep,
+            ranges.left,
+            ranges.right,
+            problem.heads,
+            *_bent(core, score),
+        )
         return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau.mT))
 
 
@@ -63,8 +71,10 @@ def unfit(plan: Plan) -> list[str]:
     core = score.core
     capped = len(score.modifiers) == 1 and isinstance(score.modifiers[0], SoftCap)
     if not isinstance(core, Pair) or core.readout is not None or (capped and core.act != "identity"):
-        return [f"It scores each feature by itself, as tanh, leaky ReLU, |x| or -x^2/2 of a sum or a product; this is "
-                f"{core}."]  # fmt: skip
+        return [
+            f"It scores each feature by itself, as tanh, leaky ReLU, |x| or -x^2/2 of a sum or a product; this is "
+            f"{core}."
+        ]
     if core.act not in ("tanh", "leaky_relu", *KINDS) or (core.join == "mul" and (core.act == "tanh" or capped)):
         return [f"Its scores are bent by tanh (of a sum), leaky ReLU, |x| or -x^2/2; this is {core}."]
     if (score.modifiers and not capped) or score.sink is not None or score.row_bias is not None:
@@ -98,39 +108,80 @@ def rows_shape(a: Tensor, kind: int, factor: float, bias: Tensor | None) -> tupl
 
 @operator("features_triton")
 def features_op(
-    a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None, left: int,
-    right: int, heads: int, kind: int, join: int, factor: float, steep: float, linear: float, bent: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    kind: int,
+    join: int,
+    factor: float,
+    steep: float,
+    linear: float,
+    bent: float,
+) -> tuple[Tensor, Tensor, Tensor]:
     """out and tau, (g, n, F); what the backward asks of rows (triton_features_kernels)."""
     from .triton_features_launch import run
 
     found: tuple[Tensor, Tensor, Tensor] = run(
         a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, steep, linear, bent
-    )  # fmt: skip
+    )
     return found
 
 
 @features_op.register_fake
 def _(
-    a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None, left: int,
-    right: int, heads: int, kind: int, join: int, factor: float, *rest: Any,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    kind: int,
+    join: int,
+    factor: float,
+    *rest: Any,
+) -> tuple[Tensor, Tensor, Tensor]:
     tau = v.new_empty(a.shape, dtype=torch.float32)
     return v.new_empty(a.shape), tau, tau.new_empty(rows_shape(a, kind, factor, bias))
 
 
 @operator("features_triton_backward")
 def backward_op(
-    a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None, left: int,
-    right: int, heads: int, kind: int, join: int, factor: float, steep: float, linear: float, bent: float, out: Tensor,
-    rows: Tensor, dout: Tensor,
-) -> list[Tensor]:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    kind: int,
+    join: int,
+    factor: float,
+    steep: float,
+    linear: float,
+    bent: float,
+    out: Tensor,
+    rows: Tensor,
+    dout: Tensor,
+) -> list[Tensor]:
     """Gradients of those of a, b, v and bias that there are."""
     from .triton_features_launch import run_back
 
-    return list(run_back(
-        a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, steep, linear, bent, out, rows, dout
-    ))  # fmt: skip
+    return list(
+        run_back(
+            a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, steep, linear, bent, out, rows, dout
+        )
+    )
 
 
 @backward_op.register_fake

@@ -41,19 +41,40 @@ class Call:
         n, m, bias = self.a.shape[1], self.b.shape[1], self.bias
         left, right, keep_b, keep_h = self.ranges.numbers(n, m)
         unit = LOG2E if self.kind == TANH else 1.0  # scores of tanh are in base 2
-        numbers = (n, m, left, right, self.factor * unit, 2 * LOG2E * self.steep, self.linear, self.bent, self.heads,
-                   keep_b, keep_h, *((0, 0, 0) if bias is None else bias.stride()))  # fmt: skip
+        numbers = (
+            n,
+            m,
+            left,
+            right,
+            self.factor * unit,
+            2 * LOG2E * self.steep,
+            self.linear,
+            self.bent,
+            self.heads,
+            keep_b,
+            keep_h,
+            *((0, 0, 0) if bias is None else bias.stride()),
+        )
         heads, features = self.a.shape[0], self.a.shape[2]
         block = min(64, max(16, triton.next_power_of_2(features)))
         blocks, rows = triton.cdiv(features, block), 2048 // block
         if triton.cdiv(places, rows) * blocks * heads < BUSY:
             rows //= 4
         constants = {
-            "F": features, "BM": rows, "BF": block, "KIND": self.kind, "JOIN": self.join, "BIASED": bias is not None,
-            "PADDED": self.ranges.lengths is not None, "KEPT": self.ranges.keep is not None,
-            "BOUNDED": bounded(self.kind, self.factor, bias), "INTERPRETED": INTERPRETED,
-            "EXACT": self.v.dtype == torch.float32, "num_warps": 4, "maxnreg": REGISTERS,
-        }  # fmt: skip
+            "F": features,
+            "BM": rows,
+            "BF": block,
+            "KIND": self.kind,
+            "JOIN": self.join,
+            "BIASED": bias is not None,
+            "PADDED": self.ranges.lengths is not None,
+            "KEPT": self.ranges.keep is not None,
+            "BOUNDED": bounded(self.kind, self.factor, bias),
+            "INTERPRETED": INTERPRETED,
+            "EXACT": self.v.dtype == torch.float32,
+            "num_warps": 4,
+            "maxnreg": REGISTERS,
+        }
         return (triton.cdiv(places, rows), blocks, heads), numbers, constants
 
     @property
@@ -67,9 +88,17 @@ class Call:
 
 
 def _call(
-    a: Tensor, b: Tensor, v: Tensor, bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None, left: int,
-    right: int, heads: int, *numbers: Any,
-) -> Call:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    *numbers: Any,
+) -> Call:
     a, b, v = (did(Tensor.contiguous, x) for x in (a, b, v))
     return Call(a, b, v, bias, Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep), heads, *numbers)
 
@@ -83,9 +112,7 @@ def run(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
     rows = fresh(rows_shape(a, call.kind, call.factor, call.bias), a.device)
     if out.numel():
         grid, numbers, constants = call.arguments(a.shape[1])
-        features_kernel[grid](
-            a, call.b, v, or_other(call.bias, a), *call.marks, out, tau, rows, *numbers, **constants
-        )  # fmt: skip
+        features_kernel[grid](a, call.b, v, or_other(call.bias, a), *call.marks, out, tau, rows, *numbers, **constants)
     return out, tau, rows
 
 
@@ -101,7 +128,20 @@ def run_back(*given: Any) -> list[Tensor]:
         if x.numel():
             grid, numbers, constants = call.arguments(x.shape[1])
             features_pull_kernel[grid](
-                x, y, own, other, or_other(bias, a), out, rows, *call.marks, found[keys], found[2], found[-1],
-                *numbers, call.gain, KEYS=keys, **constants,
-            )  # fmt: skip
+                x,
+                y,
+                own,
+                other,
+                or_other(bias, a),
+                out,
+                rows,
+                *call.marks,
+                found[keys],
+                found[2],
+                found[-1],
+                *numbers,
+                call.gain,
+                KEYS=keys,
+                **constants,
+            )
     return found

@@ -59,8 +59,18 @@ def _z(x, y, JOIN: tl.constexpr):
 
 
 @triton.jit
-def score(x, y, factor, twice, linear, bent, KIND: tl.constexpr, NEAR: tl.constexpr, JOIN: tl.constexpr,
-           INTERPRETED: tl.constexpr):  # fmt: skip
+def score(
+    x,
+    y,
+    factor,
+    twice,
+    linear,
+    bent,
+    KIND: tl.constexpr,
+    NEAR: tl.constexpr,
+    JOIN: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     if KIND == 0:
         return _fraction(x, y, twice, NEAR, INTERPRETED) * (-2.0 * factor)
     elif KIND == 3:
@@ -72,8 +82,9 @@ def score(x, y, factor, twice, linear, bent, KIND: tl.constexpr, NEAR: tl.conste
 
 
 @triton.jit
-def slope(x, y, twice, linear, bent, KIND: tl.constexpr, NEAR: tl.constexpr, JOIN: tl.constexpr,
-           INTERPRETED: tl.constexpr):  # fmt: skip
+def slope(
+    x, y, twice, linear, bent, KIND: tl.constexpr, NEAR: tl.constexpr, JOIN: tl.constexpr, INTERPRETED: tl.constexpr
+):
     """h'(z), times y where z is x y; of tanh a quarter of it, r - r^2 with r = 1 / (1 + exp(2z))."""
     if KIND == 0:
         r = _fraction(x, y, twice, NEAR, INTERPRETED)

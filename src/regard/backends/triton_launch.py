@@ -71,8 +71,14 @@ class Launched:
                 return self._launch(grid, arguments, constants)
         pointers = [x.data_ptr() for x in tensors]
         special = [2 if x == 1 else x % APART == 0 for x in special_of(arguments)]
-        key = (device, *[x.dtype for x in tensors], *[x % APART == 0 for x in pointers], *map(type, numbers), *special,
-               *constants.items())  # fmt: skip
+        key = (
+            device,
+            *[x.dtype for x in tensors],
+            *[x % APART == 0 for x in pointers],
+            *map(type, numbers),
+            *special,
+            *constants.items(),
+        )
         found = self.ready.get(key)
         small = max(numbers, default=0) < LARGE and min(numbers, default=0) >= -LARGE
         usual = small and len(devices) == 1

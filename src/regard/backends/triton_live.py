@@ -39,9 +39,21 @@ def list_tiles(LIVE, stride, LIST, COUNTS, inner, outer, tiles, SIDE: tl.constex
 @launched
 @triton.jit(do_not_specialize=CHANGING)
 def list_kernel(
-    LIVE, LIST, COUNTS, LENGTHS, n, m, left, right, heads, SIDE: tl.constexpr, PADDED: tl.constexpr,
-    SPLIT: tl.constexpr, KEYS: tl.constexpr, SOME: tl.constexpr,
-):  # fmt: skip
+    LIVE,
+    LIST,
+    COUNTS,
+    LENGTHS,
+    n,
+    m,
+    left,
+    right,
+    heads,
+    SIDE: tl.constexpr,
+    PADDED: tl.constexpr,
+    SPLIT: tl.constexpr,
+    KEYS: tl.constexpr,
+    SOME: tl.constexpr,
+):
     """LIVE (g, blocks of queries, blocks of keys); LIST (g, own blocks, other blocks) int16; COUNTS (g, own blocks, 2):
     how many are whole (none, unless SPLIT), and in all. KEYS: the own side is that of the keys."""
     at, g = tl.program_id(0), tl.program_id(1).to(tl.int64)
@@ -71,7 +83,18 @@ def listed(call: Any, live: Tensor, bounds: tuple[int, int], keys: bool) -> tupl
     table = fresh(live.numel(), live.device, torch.int16)
     counts = fresh((g, blocks, 2), live.device, torch.int32)
     list_kernel[(blocks, g)](
-        live, table, counts, live if lengths is None else lengths, n, m, *bounds, call.heads, SIDE=side,
-        PADDED=lengths is not None, SPLIT=call.ranges.keep is None and call.low is None, KEYS=keys, SOME=128,
-    )  # fmt: skip
+        live,
+        table,
+        counts,
+        live if lengths is None else lengths,
+        n,
+        m,
+        *bounds,
+        call.heads,
+        SIDE=side,
+        PADDED=lengths is not None,
+        SPLIT=call.ranges.keep is None and call.low is None,
+        KEYS=keys,
+        SOME=128,
+    )
     return table, counts

@@ -39,7 +39,12 @@ def logistic(x, INTERPRETED: tl.constexpr, FOUR: tl.constexpr):
             mul.f32 $2, v, a;
             mul.f32 $3, u, a;
             }""",
-            "=f,=f,=f,=f,f,f,f,f", [e], tl.float32, True, 4)  # fmt: skip
+            "=f,=f,=f,=f,f,f,f,f",
+            [e],
+            tl.float32,
+            True,
+            4,
+        )
     else:
         return tl.inline_asm_elementwise(
             """{
@@ -51,7 +56,12 @@ def logistic(x, INTERPRETED: tl.constexpr, FOUR: tl.constexpr):
             mul.f32 $0, q, r;
             mul.f32 $1, p, r;
             }""",
-            "=f,=f,f,f", [e], tl.float32, True, 2)  # fmt: skip
+            "=f,=f,f,f",
+            [e],
+            tl.float32,
+            True,
+            2,
+        )
 
 
 def _small(each: int) -> str:
@@ -73,9 +83,18 @@ def _small(each: int) -> str:
     for k in range(0, each, 4):
         for i, one in enumerate("abcd"):  # 2^30 at most: four of them have a product
             lines += [f"min.NaN.f32 e{k + i}, e{k + i}, 0f4E800000;", f"add.f32 {one}, e{k + i}, 0f3F800000;"]
-        lines += ["mul.f32 p, a, b;", "mul.f32 q, c, d;", "mul.f32 r, p, q;", "rcp.approx.ftz.f32 r, r;",
-                  "mul.f32 q, q, r;", "mul.f32 p, p, r;", "mul.f32 b, b, q;", "mul.f32 a, a, q;", "mul.f32 d, d, p;",
-                  "mul.f32 c, c, p;"]  # fmt: skip
+        lines += [
+            "mul.f32 p, a, b;",
+            "mul.f32 q, c, d;",
+            "mul.f32 r, p, q;",
+            "rcp.approx.ftz.f32 r, r;",
+            "mul.f32 q, q, r;",
+            "mul.f32 p, p, r;",
+            "mul.f32 b, b, q;",
+            "mul.f32 a, a, q;",
+            "mul.f32 d, d, p;",
+            "mul.f32 c, c, p;",
+        ]
         lines += [f"mul.f32 e{k + i}, e{k + i}, {one};" for i, one in enumerate("badc")]
         lines += [f"cvt.rn.bf16x2.f32 ${i // 2}, e{i + 1}, e{i};" for i in (k, k + 2)]
     return "\n".join([*lines, "DONE: }"])

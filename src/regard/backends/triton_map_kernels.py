@@ -42,14 +42,68 @@ def _counted(COUNT, at, real, may, BM: tl.constexpr, BN: tl.constexpr, C: tl.con
 @launched
 @triton.jit(do_not_specialize=CHANGING)
 def rows_kernel(
-    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, TAU, SHARE, CENTRE, INDEX, POWER, OUT, PEAK,
-    COUNT, n, m, rows, columns, left, right, scale, cap, cool, narrow, first_head, heads, features, keep_b, keep_h,
-    stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr,
-    BN: tl.constexpr, C: tl.constexpr, ALIGN: tl.constexpr, PICKED: tl.constexpr, PICKS: tl.constexpr,
-    OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr,
-    SHARED: tl.constexpr, BELL: tl.constexpr, CAPPED: tl.constexpr, SAMPLED: tl.constexpr, PLAIN: tl.constexpr,
-    WHAT: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
-):  # fmt: skip
+    A,
+    B,
+    AT,
+    BT,
+    R,
+    MODES,
+    OWN,
+    BIAS,
+    LENGTHS,
+    KEEP,
+    LOW,
+    HIGH,
+    SEED,
+    TAU,
+    SHARE,
+    CENTRE,
+    INDEX,
+    POWER,
+    OUT,
+    PEAK,
+    COUNT,
+    n,
+    m,
+    rows,
+    columns,
+    left,
+    right,
+    scale,
+    cap,
+    cool,
+    narrow,
+    first_head,
+    heads,
+    features,
+    keep_b,
+    keep_h,
+    stride_x,
+    stride_y,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    C: tl.constexpr,
+    ALIGN: tl.constexpr,
+    PICKED: tl.constexpr,
+    PICKS: tl.constexpr,
+    OWNED: tl.constexpr,
+    BIASED: tl.constexpr,
+    PADDED: tl.constexpr,
+    KEPT: tl.constexpr,
+    SPANNED: tl.constexpr,
+    SHARED: tl.constexpr,
+    BELL: tl.constexpr,
+    CAPPED: tl.constexpr,
+    SAMPLED: tl.constexpr,
+    PLAIN: tl.constexpr,
+    WHAT: tl.constexpr,
+    PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     """A block of rows walks over the keys that it may see. WHAT it leaves in OUT:
 
     CELLS    sum of the weights of each cell, the largest in PEAK, and how many pairs may meet in COUNT
@@ -72,27 +126,61 @@ def rows_kernel(
     mode, seed, power = of_head(MODES, SEED, POWER, g, own, CORE, ALIGN, SAMPLED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, BIAS, KEEP, INDEX = B + g * m * D, BIAS + g * m, KEEP + kept, INDEX + g * n * PICKS
-    tau, added, share, centre, low, high = known_of(TAU, OWN, SHARE, CENTRE, LOW, HIGH, g * n, own * n, i[:, None], n,
-                                                    ALIGN, OWNED, SHARED, BELL, SPANNED)  # fmt: skip
+    tau, added, share, centre, low, high = known_of(
+        TAU, OWN, SHARE, CENTRE, LOW, HIGH, g * n, own * n, i[:, None], n, ALIGN, OWNED, SHARED, BELL, SPANNED
+    )
     start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
     if SPANNED:
-        start, inner, outer, stop = narrowed(start, inner, outer, stop, tl.reshape(low, [BM]), tl.reshape(high, [BM]),
-                                             i < n, length, BN, SPANNED)  # fmt: skip
+        start, inner, outer, stop = narrowed(
+            start, inner, outer, stop, tl.reshape(low, [BM]), tl.reshape(high, [BM]), i < n, length, BN, SPANNED
+        )
     total = tl.zeros([BM], tl.float32)
     top = total - float("inf")
     line = (g * rows + (i0 // C + tl.arange(0, BM // C)).to(tl.int64)[:, None]) * columns
     in_rows = (i0 // C + tl.arange(0, BM // C) < rows)[:, None]
     for first in range(inner, outer, BN):
-        s = scores_of(x, AT, BT, B, R, mode, added, BIAS, seed, i0, first, m, m, before, cap, cool, batch, head, CORE,
-                      D, DP, WIDTH, BM, BN, OWNED, BIASED, CAPPED, SAMPLED, False, True, PRECISION,
-                      INTERPRETED)  # fmt: skip
+        s = scores_of(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            added,
+            BIAS,
+            seed,
+            i0,
+            first,
+            m,
+            m,
+            before,
+            cap,
+            cool,
+            batch,
+            head,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            CAPPED,
+            SAMPLED,
+            False,
+            True,
+            PRECISION,
+            INTERPRETED,
+        )
         if WHAT == NOTHING:
             top, total = _summed(top, total, s, after)
         else:
             places, j = places_of(i0, first, BM, BN, False)
             z = s * after - tau
-            w = weights_of(z, places, j, share, centre, INDEX, power, narrow, n, ALIGN, SHARED, BELL, PICKED, PICKS,
-                           INTERPRETED)  # fmt: skip
+            w = weights_of(
+                z, places, j, share, centre, INDEX, power, narrow, n, ALIGN, SHARED, BELL, PICKED, PICKS, INTERPRETED
+            )
             if WHAT == ENTROPY:
                 total += tl.sum(terms_of(z, w, ALIGN, BELL, PICKED), 1)
             else:
@@ -103,16 +191,48 @@ def rows_kernel(
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
         places, j = places_of(i0, first, BM, BN, False)
-        s = scores_of(x, AT, BT, B, R, mode, added, BIAS, seed, i0, first, m, m, before, cap, cool, batch, head, CORE,
-                      D, DP, WIDTH, BM, BN, OWNED, BIASED, CAPPED, SAMPLED, False, False, PRECISION,
-                      INTERPRETED)  # fmt: skip
+        s = scores_of(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            added,
+            BIAS,
+            seed,
+            i0,
+            first,
+            m,
+            m,
+            before,
+            cap,
+            cool,
+            batch,
+            head,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            CAPPED,
+            SAMPLED,
+            False,
+            False,
+            PRECISION,
+            INTERPRETED,
+        )
         s, may = opened_of(s, places, j, KEEP, low, high, n, length, m, left, right, KEPT, SPANNED)
         if WHAT == NOTHING:
             top, total = _summed(top, total, s, after)
         else:
             z = s * after - tau
-            w = weights_of(z, places, j, share, centre, INDEX, power, narrow, n, ALIGN, SHARED, BELL, PICKED, PICKS,
-                           INTERPRETED)  # fmt: skip
+            w = weights_of(
+                z, places, j, share, centre, INDEX, power, narrow, n, ALIGN, SHARED, BELL, PICKED, PICKS, INTERPRETED
+            )
             if WHAT == ENTROPY:
                 total += tl.sum(terms_of(z, w, ALIGN, BELL, PICKED), 1)
             else:
@@ -129,13 +249,61 @@ def rows_kernel(
 @launched
 @triton.jit(do_not_specialize=CHANGING)
 def keys_kernel(
-    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, TAU, SHARE, CENTRE, INDEX, POWER, MASS, n, m,
-    left, right, scale, cap, cool, narrow, first_head, heads, features, keep_b, keep_h, stride_x, stride_y,
-    CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    ALIGN: tl.constexpr, PICKED: tl.constexpr, PICKS: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
-    PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, SHARED: tl.constexpr, BELL: tl.constexpr,
-    CAPPED: tl.constexpr, SAMPLED: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
-):  # fmt: skip
+    A,
+    B,
+    AT,
+    BT,
+    R,
+    MODES,
+    OWN,
+    BIAS,
+    LENGTHS,
+    KEEP,
+    LOW,
+    HIGH,
+    SEED,
+    TAU,
+    SHARE,
+    CENTRE,
+    INDEX,
+    POWER,
+    MASS,
+    n,
+    m,
+    left,
+    right,
+    scale,
+    cap,
+    cool,
+    narrow,
+    first_head,
+    heads,
+    features,
+    keep_b,
+    keep_h,
+    stride_x,
+    stride_y,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    ALIGN: tl.constexpr,
+    PICKED: tl.constexpr,
+    PICKS: tl.constexpr,
+    OWNED: tl.constexpr,
+    BIASED: tl.constexpr,
+    PADDED: tl.constexpr,
+    KEPT: tl.constexpr,
+    SPANNED: tl.constexpr,
+    SHARED: tl.constexpr,
+    BELL: tl.constexpr,
+    CAPPED: tl.constexpr,
+    SAMPLED: tl.constexpr,
+    PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     """sum_i w_ij of each key: a program has BM keys and walks over the rows that may see them."""
     g = tl.program_id(1).to(tl.int64)
     j0 = tl.program_id(0) * BM
@@ -150,24 +318,96 @@ def keys_kernel(
     total = tl.zeros([BM], tl.float32)
     for first in range(inner, outer, BN):
         i, j = places_of(j0, first, BM, BN, True)
-        tau, added, share, centre, low, high = known_of(TAU, OWN, SHARE, CENTRE, LOW, HIGH, g * n, own * n, i, n, ALIGN,
-                                                        OWNED, SHARED, BELL, SPANNED)  # fmt: skip
-        s = scores_of(x, BT, AT, A, R, mode, added, BIAS, seed, j0, first, n, m, scale, cap, cool, batch, head, CORE, D,
-                      DP, WIDTH, BM, BN, OWNED, BIASED, CAPPED, SAMPLED, True, True, PRECISION,
-                      INTERPRETED)  # fmt: skip
-        total += tl.sum(weights_of(s - tau, i, j, share, centre, INDEX, power, narrow, n, ALIGN, SHARED, BELL, PICKED,
-                                   PICKS, INTERPRETED), 1)  # fmt: skip
+        tau, added, share, centre, low, high = known_of(
+            TAU, OWN, SHARE, CENTRE, LOW, HIGH, g * n, own * n, i, n, ALIGN, OWNED, SHARED, BELL, SPANNED
+        )
+        s = scores_of(
+            x,
+            BT,
+            AT,
+            A,
+            R,
+            mode,
+            added,
+            BIAS,
+            seed,
+            j0,
+            first,
+            n,
+            m,
+            scale,
+            cap,
+            cool,
+            batch,
+            head,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            CAPPED,
+            SAMPLED,
+            True,
+            True,
+            PRECISION,
+            INTERPRETED,
+        )
+        total += tl.sum(
+            weights_of(
+                s - tau, i, j, share, centre, INDEX, power, narrow, n, ALIGN, SHARED, BELL, PICKED, PICKS, INTERPRETED
+            ),
+            1,
+        )
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
         i, j = places_of(j0, first, BM, BN, True)
-        tau, added, share, centre, low, high = known_of(TAU, OWN, SHARE, CENTRE, LOW, HIGH, g * n, own * n, i, n, ALIGN,
-                                                        OWNED, SHARED, BELL, SPANNED)  # fmt: skip
-        s = scores_of(x, BT, AT, A, R, mode, added, BIAS, seed, j0, first, n, m, scale, cap, cool, batch, head, CORE, D,
-                      DP, WIDTH, BM, BN, OWNED, BIASED, CAPPED, SAMPLED, True, False, PRECISION,
-                      INTERPRETED)  # fmt: skip
+        tau, added, share, centre, low, high = known_of(
+            TAU, OWN, SHARE, CENTRE, LOW, HIGH, g * n, own * n, i, n, ALIGN, OWNED, SHARED, BELL, SPANNED
+        )
+        s = scores_of(
+            x,
+            BT,
+            AT,
+            A,
+            R,
+            mode,
+            added,
+            BIAS,
+            seed,
+            j0,
+            first,
+            n,
+            m,
+            scale,
+            cap,
+            cool,
+            batch,
+            head,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            CAPPED,
+            SAMPLED,
+            True,
+            False,
+            PRECISION,
+            INTERPRETED,
+        )
         s, _ = opened_of(s, i, j, KEEP, low, high, n, length, m, left, right, KEPT, SPANNED)
-        total += tl.sum(weights_of(s - tau, i, j, share, centre, INDEX, power, narrow, n, ALIGN, SHARED, BELL, PICKED,
-                                   PICKS, INTERPRETED), 1)  # fmt: skip
+        total += tl.sum(
+            weights_of(
+                s - tau, i, j, share, centre, INDEX, power, narrow, n, ALIGN, SHARED, BELL, PICKED, PICKS, INTERPRETED
+            ),
+            1,
+        )
     j = j0 + tl.arange(0, BM)
     tl.store(MASS + g * m + j, total, mask=j < m)
 
@@ -175,14 +415,67 @@ def keys_kernel(
 @launched
 @triton.jit(do_not_specialize=CHANGING)
 def tile_kernel(
-    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, SEED, TAU, SHARE, CENTRE, INDEX, POWER, PLACES,
-    WEIGHTS, n, m, rows, columns, top, first, left, right, scale, cap, cool, narrow, first_head, heads, features,
-    keep_b, keep_h, stride_x, stride_y, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, C: tl.constexpr, ALIGN: tl.constexpr, PICKED: tl.constexpr,
-    PICKS: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr,
-    SPANNED: tl.constexpr, SHARED: tl.constexpr, BELL: tl.constexpr, CAPPED: tl.constexpr, SAMPLED: tl.constexpr,
-    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
-):  # fmt: skip
+    A,
+    B,
+    AT,
+    BT,
+    R,
+    MODES,
+    OWN,
+    BIAS,
+    LENGTHS,
+    KEEP,
+    LOW,
+    HIGH,
+    SEED,
+    TAU,
+    SHARE,
+    CENTRE,
+    INDEX,
+    POWER,
+    PLACES,
+    WEIGHTS,
+    n,
+    m,
+    rows,
+    columns,
+    top,
+    first,
+    left,
+    right,
+    scale,
+    cap,
+    cool,
+    narrow,
+    first_head,
+    heads,
+    features,
+    keep_b,
+    keep_h,
+    stride_x,
+    stride_y,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    C: tl.constexpr,
+    ALIGN: tl.constexpr,
+    PICKED: tl.constexpr,
+    PICKS: tl.constexpr,
+    OWNED: tl.constexpr,
+    BIASED: tl.constexpr,
+    PADDED: tl.constexpr,
+    KEPT: tl.constexpr,
+    SPANNED: tl.constexpr,
+    SHARED: tl.constexpr,
+    BELL: tl.constexpr,
+    CAPPED: tl.constexpr,
+    SAMPLED: tl.constexpr,
+    PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     """The weights themselves: of `rows` x `columns` from (top, first) on, (g, rows, columns), a tile a program; or,
     where C > 0, of cells of C x C at PLACES (count, 3) = head, row and column of cells, (count, C, C).
 
@@ -208,12 +501,46 @@ def tile_kernel(
     AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, BIAS, KEEP, INDEX = B + g * m * D, BIAS + g * m, KEEP + kept, INDEX + g * n * PICKS
     i, j = places_of(i0, j0, BM, BN, False)
-    tau, added, share, centre, low, high = known_of(TAU, OWN, SHARE, CENTRE, LOW, HIGH, g * n, own * n, i, n, ALIGN,
-                                                    OWNED, SHARED, BELL, SPANNED)  # fmt: skip
-    s = scores_of(x, AT, BT, B, R, mode, added, BIAS, seed, i0, j0, m, m, scale, cap, cool, batch, head, CORE, D, DP,
-                  WIDTH, BM, BN, OWNED, BIASED, CAPPED, SAMPLED, False, False, PRECISION, INTERPRETED)  # fmt: skip
+    tau, added, share, centre, low, high = known_of(
+        TAU, OWN, SHARE, CENTRE, LOW, HIGH, g * n, own * n, i, n, ALIGN, OWNED, SHARED, BELL, SPANNED
+    )
+    s = scores_of(
+        x,
+        AT,
+        BT,
+        B,
+        R,
+        mode,
+        added,
+        BIAS,
+        seed,
+        i0,
+        j0,
+        m,
+        m,
+        scale,
+        cap,
+        cool,
+        batch,
+        head,
+        CORE,
+        D,
+        DP,
+        WIDTH,
+        BM,
+        BN,
+        OWNED,
+        BIASED,
+        CAPPED,
+        SAMPLED,
+        False,
+        False,
+        PRECISION,
+        INTERPRETED,
+    )
     s, _ = opened_of(s, i, j, KEEP, low, high, n, length, m, left, right, KEPT, SPANNED)
-    w = weights_of(s - tau, i, j, share, centre, INDEX, power, narrow, n, ALIGN, SHARED, BELL, PICKED, PICKS,
-                   INTERPRETED)  # fmt: skip
+    w = weights_of(
+        s - tau, i, j, share, centre, INDEX, power, narrow, n, ALIGN, SHARED, BELL, PICKED, PICKS, INTERPRETED
+    )
     inside = (i >= top) & (i < high_end) & (j >= first) & (j < wide_end)
     tl.store(WEIGHTS + at + (i - top).to(tl.int64) * line + (j - first), w, mask=inside)

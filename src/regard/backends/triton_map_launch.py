@@ -106,8 +106,20 @@ class Read:
     def tensors(self) -> tuple[Tensor, ...]:
         """What kernels are given; the last five are known of rows, tau the first of them."""
         tables, ranges = self.tables, self.ranges
-        marks = (tables.own, tables.keys, ranges.lengths, ranges.keep, self.low, self.high, self.seed, self.tau,
-                 self.share, self.centre, self.index, self.power)  # fmt: skip
+        marks = (
+            tables.own,
+            tables.keys,
+            ranges.lengths,
+            ranges.keep,
+            self.low,
+            self.high,
+            self.seed,
+            self.tau,
+            self.share,
+            self.centre,
+            self.index,
+            self.power,
+        )
         return (self.a, self.b, *tables.across, tables.readout, tables.modes, *(or_other(x, self.a) for x in marks))
 
     @cached_property
@@ -115,21 +127,44 @@ class Read:
         """What follows the lengths of a reading."""
         left, right, keep_b, keep_h = self.ranges.numbers(self.a.shape[1], self.b.shape[1])
         cap = 1.0 if self.cap is None else self.cap * self.unit
-        return (left, right, self.scale * self.unit, cap, self.cool, LOG2E * self.narrow, self.first_head, self.heads,
-                self.features, keep_b, keep_h, *self.tables.strides)  # fmt: skip
+        return (
+            left,
+            right,
+            self.scale * self.unit,
+            cap,
+            self.cool,
+            LOG2E * self.narrow,
+            self.first_head,
+            self.heads,
+            self.features,
+            keep_b,
+            keep_h,
+            *self.tables.strides,
+        )
 
     @cached_property
     def sizes(self) -> dict[str, Any]:
         tables = self.tables
         return {
-            "CORE": self.core, "D": self.a.shape[2], "DP": tables.dp, "WIDTH": tables.width, "ALIGN": self.align,
-            "PICKED": self.picked, "PICKS": 1 if self.index is None else self.index.shape[2],
-            "OWNED": tables.own is not None, "BIASED": tables.keys is not None,
-            "PADDED": self.ranges.lengths is not None, "KEPT": self.ranges.keep is not None,
-            "SPANNED": self.low is not None, "SHARED": self.share is not None, "BELL": self.centre is not None,
-            "CAPPED": self.cap is not None, "SAMPLED": self.seed is not None,
-            "PRECISION": "bf16x6" if self.full else "ieee", "INTERPRETED": INTERPRETED,
-        }  # fmt: skip
+            "CORE": self.core,
+            "D": self.a.shape[2],
+            "DP": tables.dp,
+            "WIDTH": tables.width,
+            "ALIGN": self.align,
+            "PICKED": self.picked,
+            "PICKS": 1 if self.index is None else self.index.shape[2],
+            "OWNED": tables.own is not None,
+            "BIASED": tables.keys is not None,
+            "PADDED": self.ranges.lengths is not None,
+            "KEPT": self.ranges.keep is not None,
+            "SPANNED": self.low is not None,
+            "SHARED": self.share is not None,
+            "BELL": self.centre is not None,
+            "CAPPED": self.cap is not None,
+            "SAMPLED": self.seed is not None,
+            "PRECISION": "bf16x6" if self.full else "ieee",
+            "INTERPRETED": INTERPRETED,
+        }
 
     @cached_property
     def tile(self) -> Held:
@@ -172,9 +207,20 @@ def _rows(
     n, m = read.a.shape[1], read.b.shape[1]
     tensors = read.tensors if read.tau is not None else (*read.tensors[:-5], out, *read.tensors[-4:])
     rows_kernel[triton.cdiv(n, side), out.shape[0]](
-        *tensors, out, peak, count, n, m, *cells, *read.numbers, C=cell, WHAT=what, PLAIN=read.plain,
-        **read.tiles(side), **read.sizes,
-    )  # fmt: skip
+        *tensors,
+        out,
+        peak,
+        count,
+        n,
+        m,
+        *cells,
+        *read.numbers,
+        C=cell,
+        WHAT=what,
+        PLAIN=read.plain,
+        **read.tiles(side),
+        **read.sizes,
+    )
 
 
 def mass_of(read: Read) -> Tensor:
@@ -202,7 +248,18 @@ def within(read: Read, places: Tensor, cell: int) -> Tensor:
     made = torch.empty((places.shape[0], cell, cell), dtype=torch.float32, device=places.device)
     if made.numel():
         tile_kernel[(places.shape[0],)](
-            *read.tensors, places.contiguous(), made, read.a.shape[1], read.b.shape[1], cell, cell, 0, 0, *read.numbers,
-            C=cell, **read.tiles(max(16, cell), False), **read.sizes,
-        )  # fmt: skip
+            *read.tensors,
+            places.contiguous(),
+            made,
+            read.a.shape[1],
+            read.b.shape[1],
+            cell,
+            cell,
+            0,
+            0,
+            *read.numbers,
+            C=cell,
+            **read.tiles(max(16, cell), False),
+            **read.sizes,
+        )
     return made

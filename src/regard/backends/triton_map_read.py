@@ -63,11 +63,25 @@ def read_of(problem: "Problem", slab: slice, state: RowState | None = None) -> A
         return None if x is None else x.detach()[slab].reshape(-1, *shape or x.shape[1:]).contiguous()
 
     return launches().Read(
-        *scored, cap, ranges, here(low), here(high), slab.start, problem.heads, features, kind.number,
-        here(kind.power), kind.cool, problem.seed if kind.drawn else None, here(tau, n), here(share, n),
-        None if bell is None else here(bell.centre.float()), 0.0 if bell is None else 0.5 / bell.width**2,
-        here(index, n, picks) if kind.picked else None, kind.picked,
-    )  # fmt: skip
+        *scored,
+        cap,
+        ranges,
+        here(low),
+        here(high),
+        slab.start,
+        problem.heads,
+        features,
+        kind.number,
+        here(kind.power),
+        kind.cool,
+        problem.seed if kind.drawn else None,
+        here(tau, n),
+        here(share, n),
+        None if bell is None else here(bell.centre.float()),
+        0.0 if bell is None else 0.5 / bell.width**2,
+        here(index, n, picks) if kind.picked else None,
+        kind.picked,
+    )
 
 
 class Function(NamedTuple):

@@ -24,9 +24,7 @@ def head_of(g, first_head, heads, features, LENGTHS, m, keep_b, keep_h, PADDED: 
 
 
 @triton.jit
-def of_head(
-    MODES, SEED, POWER, g, own, CORE: tl.constexpr, ALIGN: tl.constexpr, SAMPLED: tl.constexpr
-):  # fmt: skip
+def of_head(MODES, SEED, POWER, g, own, CORE: tl.constexpr, ALIGN: tl.constexpr, SAMPLED: tl.constexpr):
     """Of a head: the mode of tanh, the seed of its noise, the power of an entmax; 0 or 1 where there is none."""
     mode = tl.load(MODES + g) if CORE == 1 else 0
     seed = tl.load(SEED) if SAMPLED else 0
@@ -45,9 +43,22 @@ def places_of(own, other, BM: tl.constexpr, BN: tl.constexpr, KEYS: tl.constexpr
 
 @triton.jit
 def known_of(
-    TAU, OWN, SHARE, CENTRE, LOW, HIGH, by_feature, by_head, i, n, ALIGN: tl.constexpr, OWNED: tl.constexpr,
-    SHARED: tl.constexpr, BELL: tl.constexpr, SPANNED: tl.constexpr,
-):  # fmt: skip
+    TAU,
+    OWN,
+    SHARE,
+    CENTRE,
+    LOW,
+    HIGH,
+    by_feature,
+    by_head,
+    i,
+    n,
+    ALIGN: tl.constexpr,
+    OWNED: tl.constexpr,
+    SHARED: tl.constexpr,
+    BELL: tl.constexpr,
+    SPANNED: tl.constexpr,
+):
     """Of rows i, in their shape: tau, what is added to their scores, what their weights are multiplied with, the centre
     of their bell, the stretch of keys that they see."""
     real = i < n
@@ -77,17 +88,46 @@ def _tanh(x):
 
 @triton.jit
 def scores_of(
-    x, XT, YT, Y, R, mode, added, BIAS, seed, own, other, total, m, scale, cap, cool, batch, head, CORE: tl.constexpr,
-    D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
-    BIASED: tl.constexpr, CAPPED: tl.constexpr, SAMPLED: tl.constexpr, KEYS: tl.constexpr, WHOLE: tl.constexpr,
-    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
-):  # fmt: skip
+    x,
+    XT,
+    YT,
+    Y,
+    R,
+    mode,
+    added,
+    BIAS,
+    seed,
+    own,
+    other,
+    total,
+    m,
+    scale,
+    cap,
+    cool,
+    batch,
+    head,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    OWNED: tl.constexpr,
+    BIASED: tl.constexpr,
+    CAPPED: tl.constexpr,
+    SAMPLED: tl.constexpr,
+    KEYS: tl.constexpr,
+    WHOLE: tl.constexpr,
+    PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     """Scores (BM, BN) of vectors x from `own` on and the others from `other` on, whether or not a pair may meet.
 
     cap: scores are cap tanh(s / cap). cool: noise is drawn times it, in base 2 (a soft draw).
     """
-    s = products(x, XT, YT, Y, R, mode, BIAS, own, other, total, CORE, D, DP, WIDTH, BM, BN, 0, WHOLE, PRECISION,
-                 INTERPRETED)  # fmt: skip
+    s = products(
+        x, XT, YT, Y, R, mode, BIAS, own, other, total, CORE, D, DP, WIDTH, BM, BN, 0, WHOLE, PRECISION, INTERPRETED
+    )
     if CORE == 0:
         s *= scale
     if OWNED:
@@ -107,9 +147,7 @@ def scores_of(
 
 
 @triton.jit
-def opened_of(
-    s, i, j, KEEP, low, high, n, length, m, left, right, KEPT: tl.constexpr, SPANNED: tl.constexpr
-):  # fmt: skip
+def opened_of(s, i, j, KEEP, low, high, n, length, m, left, right, KEPT: tl.constexpr, SPANNED: tl.constexpr):
     """Scores, -inf where a pair may not meet; and where it may."""
     may = meeting(i, j, KEEP, low, high, n, length, m, left, right, KEPT, SPANNED)
     return tl.where(may, s, -float("inf")), may
@@ -117,9 +155,22 @@ def opened_of(
 
 @triton.jit
 def weights_of(
-    z, i, j, share, centre, INDEX, power, narrow, n, ALIGN: tl.constexpr, SHARED: tl.constexpr, BELL: tl.constexpr,
-    PICKED: tl.constexpr, PICKS: tl.constexpr, INTERPRETED: tl.constexpr,
-):  # fmt: skip
+    z,
+    i,
+    j,
+    share,
+    centre,
+    INDEX,
+    power,
+    narrow,
+    n,
+    ALIGN: tl.constexpr,
+    SHARED: tl.constexpr,
+    BELL: tl.constexpr,
+    PICKED: tl.constexpr,
+    PICKS: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     """f(z) times what is known of the pairs, z = s - tau."""
     w = weights(z, 0.0, power, ALIGN, INTERPRETED)
     if SHARED:

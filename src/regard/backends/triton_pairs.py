@@ -102,9 +102,19 @@ def _four(p1, p2, p3, p4, INTERPRETED: tl.constexpr):
 
 @triton.jit
 def _pairs(
-    X, Y, R, x, y, WIDTH: tl.constexpr, CORE: tl.constexpr, MODE: tl.constexpr, T: tl.constexpr, BM: tl.constexpr,
-    BN: tl.constexpr, INTERPRETED: tl.constexpr,
-):  # fmt: skip
+    X,
+    Y,
+    R,
+    x,
+    y,
+    WIDTH: tl.constexpr,
+    CORE: tl.constexpr,
+    MODE: tl.constexpr,
+    T: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     X += x // PAD * ((WIDTH - 1) * PAD) + x + beside(places_in(BM, T), True)
     Y += y // PAD * ((WIDTH - 1) * PAD) + y + above(places_in(BN, 4), True)
     s = tl.zeros([T, 4, BN // 4, BM // T], tl.float32)
@@ -113,8 +123,13 @@ def _pairs(
         y1, y2, y3, y4 = tl.load(Y), tl.load(Y + PAD), tl.load(Y + 2 * PAD), tl.load(Y + 3 * PAD)
         r1, r2, r3, r4 = tl.load(R + d), tl.load(R + d + 1), tl.load(R + d + 2), tl.load(R + d + 3)
         if CORE == 1:
-            s += _four(_parted(x1, y1, r1, MODE), _parted(x2, y2, r2, MODE), _parted(x3, y3, r3, MODE),
-                       _parted(x4, y4, r4, MODE), INTERPRETED)  # fmt: skip
+            s += _four(
+                _parted(x1, y1, r1, MODE),
+                _parted(x2, y2, r2, MODE),
+                _parted(x3, y3, r3, MODE),
+                _parted(x4, y4, r4, MODE),
+                INTERPRETED,
+            )
         else:
             s += r1 * tl.abs(x1 + y1)
             s += r2 * tl.abs(x2 + y2)
@@ -127,9 +142,19 @@ def _pairs(
 
 @triton.jit
 def pair_scores(
-    X, Y, R, mode, x, y, WIDTH: tl.constexpr, CORE: tl.constexpr, T: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    X,
+    Y,
+    R,
+    mode,
+    x,
+    y,
+    WIDTH: tl.constexpr,
+    CORE: tl.constexpr,
+    T: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
     INTERPRETED: tl.constexpr,
-):  # fmt: skip
+):
     """(T, 4, BN / 4, BM / T) of the places from x and y on, from tables that lie across."""
     s = tl.zeros([T, 4, BN // 4, BM // T], tl.float32)
     turn = 0
@@ -167,7 +192,12 @@ def fractions(p, INTERPRETED: tl.constexpr):
             mul.f32 $0, r, $3;
             mul.f32 $1, r, $2;
             }""",
-            "=f,=f,f,f", [p], tl.float32, True, 2)  # fmt: skip
+            "=f,=f,f,f",
+            [p],
+            tl.float32,
+            True,
+            2,
+        )
 
 
 @triton.jit
@@ -187,9 +217,17 @@ def own_features(DP: tl.constexpr):
 
 @triton.jit
 def _pull_one(
-    acc, read, x, ds, y, CORE: tl.constexpr, MODE: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr,
+    acc,
+    read,
+    x,
+    ds,
+    y,
+    CORE: tl.constexpr,
+    MODE: tl.constexpr,
+    READ: tl.constexpr,
+    BOTH: tl.constexpr,
     INTERPRETED: tl.constexpr,
-):  # fmt: skip
+):
     """One place of the other side more; what this place receives, a part of it in each thread."""
     if CORE == 1:
         r = fractions(one_plus(x, y, MODE), INTERPRETED)
@@ -211,9 +249,22 @@ def _pull_one(
 
 @triton.jit
 def _pull_pairs(
-    DS, Y, OTHERS, x, first, acc, read, CORE: tl.constexpr, MODE: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
-    BN: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, INTERPRETED: tl.constexpr,
-):  # fmt: skip
+    DS,
+    Y,
+    OTHERS,
+    x,
+    first,
+    acc,
+    read,
+    CORE: tl.constexpr,
+    MODE: tl.constexpr,
+    DP: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    READ: tl.constexpr,
+    BOTH: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     GROUPS: tl.constexpr = BM // HELD
     DS += tl.arange(0, GROUPS)[None, :, None] * HELD + tl.arange(0, HELD)[None, None, :]
     Y += first * DP + own_features(DP)  # within a head
@@ -238,9 +289,24 @@ def _pull_pairs(
 
 @triton.jit
 def pull_pairs(
-    ds, DS, X, Y, OTHERS, mode, i0, first, acc, read, CORE: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr,
-    BN: tl.constexpr, READ: tl.constexpr, BOTH: tl.constexpr, INTERPRETED: tl.constexpr,
-):  # fmt: skip
+    ds,
+    DS,
+    X,
+    Y,
+    OTHERS,
+    mode,
+    i0,
+    first,
+    acc,
+    read,
+    CORE: tl.constexpr,
+    DP: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    READ: tl.constexpr,
+    BOTH: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     """acc (DP, BM / HELD, HELD) += sum_j ds_j h(x + y_j); read (DP, BM / HELD) += sum_j ds_j k(x + y_j), and of places.
 
     Of tanh, h is r - r^2 with r = 1 / (1 + exp(2 (x + y))) and k is 1/2 - r; of |x + y|, h is the sign and k itself.

@@ -8,8 +8,22 @@ import triton
 import triton.language as tl
 
 # Numbers that follow the lengths of a call, or the place that is read: kernels are not compiled anew for them.
-CHANGING = ("n", "m", "left", "right", "keep_b", "keep_h", "first_head", "heads", "rows", "columns", "top", "first",
-            "parts", "reach")  # fmt: skip
+CHANGING = (
+    "n",
+    "m",
+    "left",
+    "right",
+    "keep_b",
+    "keep_h",
+    "first_head",
+    "heads",
+    "rows",
+    "columns",
+    "top",
+    "first",
+    "parts",
+    "reach",
+)
 
 
 @triton.jit
@@ -59,9 +73,20 @@ def within(start, inner, outer, stop, first, last, BN: tl.constexpr):
 
 @triton.jit
 def seen_by(
-    i, m, left, right, low, high, KEEP, start, stop, BM: tl.constexpr, BN: tl.constexpr, KEPT: tl.constexpr,
+    i,
+    m,
+    left,
+    right,
+    low,
+    high,
+    KEEP,
+    start,
+    stop,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    KEPT: tl.constexpr,
     SPANNED: tl.constexpr,
-):  # fmt: skip
+):
     """How many of m columns each row sees, all of them in the tiles from start to stop."""
     first, last = tl.maximum(i - left, 0), tl.minimum(i + right + 1, m)
     if SPANNED:

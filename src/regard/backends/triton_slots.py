@@ -73,7 +73,12 @@ def _mark(LIVE, slope, INTERPRETED: tl.constexpr):
             @p st.global.u8 [$1], one;
             mov.b32 $0, 0;
             }""",
-            "=r,l,f", [(LIVE + where).to(tl.int64), slope], tl.int32, False, 1)  # fmt: skip
+            "=r,l,f",
+            [(LIVE + where).to(tl.int64), slope],
+            tl.int32,
+            False,
+            1,
+        )
 
 
 @triton.jit
@@ -108,12 +113,52 @@ def _bound(one, two, three, power, ALIGN: tl.constexpr, STEPS: tl.constexpr, HEL
 @launched
 @triton.jit(do_not_specialize=CHANGING)
 def slots_kernel(
-    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, TAU, LIVE, LIST, COUNTS, n, m, left, right, scale,
-    heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
-    WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
-    PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, ALIGN: tl.constexpr, STEPS: tl.constexpr,
-    HELD: tl.constexpr, PLAIN: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
-):  # fmt: skip
+    A,
+    B,
+    AT,
+    BT,
+    R,
+    MODES,
+    OWN,
+    BIAS,
+    LENGTHS,
+    KEEP,
+    LOW,
+    HIGH,
+    TAU,
+    LIVE,
+    LIST,
+    COUNTS,
+    n,
+    m,
+    left,
+    right,
+    scale,
+    heads,
+    group,
+    keep_b,
+    keep_h,
+    stride_x,
+    stride_y,
+    power,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    OWNED: tl.constexpr,
+    BIASED: tl.constexpr,
+    PADDED: tl.constexpr,
+    KEPT: tl.constexpr,
+    SPANNED: tl.constexpr,
+    ALIGN: tl.constexpr,
+    STEPS: tl.constexpr,
+    HELD: tl.constexpr,
+    PLAIN: tl.constexpr,
+    PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     """TAU (g, n), +inf for a row that sees nobody. LIVE (g, blocks, tiles): which tiles may hold weights; LIST and
     COUNTS: the same as `triton_live` lists them for queries.
 
@@ -141,32 +186,164 @@ def slots_kernel(
     one = tl.full([BM, BN], -float("inf"), tl.float32)
     two, three = one, one
     for first in range(inner, outer, BN):
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, before,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
-                 INTERPRETED)  # fmt: skip
+        s = tile(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            n,
+            length,
+            m,
+            left,
+            right,
+            before,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            KEPT,
+            SPANNED,
+            True,
+            PRECISION,
+            INTERPRETED,
+        )
         one, two, three = _keep(s, one, two, three, HELD)
     for turn in range(partial):
         first = partial_tile(turn, start, inner, outer, BN)
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, before,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
-                 INTERPRETED)  # fmt: skip
+        s = tile(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            n,
+            length,
+            m,
+            left,
+            right,
+            before,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            KEPT,
+            SPANNED,
+            False,
+            PRECISION,
+            INTERPRETED,
+        )
         one, two, three = _keep(s, one, two, three, HELD)
     one, two, three = one * after, two * after, three * after
     tau = _bound(one, two, three, power, ALIGN, STEPS, HELD)
     tl.debug_barrier()  # LIVE is all zeros
     total, slope = tl.zeros([BM, 4], tl.float32), tl.zeros([BM, 4], tl.float32)
     for first in range(inner, outer, BN):
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
-                 INTERPRETED)  # fmt: skip
+        s = tile(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            n,
+            length,
+            m,
+            left,
+            right,
+            scale,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            KEPT,
+            SPANNED,
+            True,
+            PRECISION,
+            INTERPRETED,
+        )
         more = _sums(s, tau, power, BM, BN, ALIGN)
         _mark(LIVE + first // BN, more[1], INTERPRETED)
         total, slope = total + more[0], slope + more[1]
     for turn in range(partial):
         first = partial_tile(turn, start, inner, outer, BN)
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
-                 INTERPRETED)  # fmt: skip
+        s = tile(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            n,
+            length,
+            m,
+            left,
+            right,
+            scale,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            KEPT,
+            SPANNED,
+            False,
+            PRECISION,
+            INTERPRETED,
+        )
         more = _sums(s, tau, power, BM, BN, ALIGN)
         _mark(LIVE + first // BN, more[1], INTERPRETED)
         total, slope = total + more[0], slope + more[1]
@@ -180,16 +357,82 @@ def slots_kernel(
         total, slope = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
         for turn in range(whole):
             first = turn_of(turn, whole, start, inner, outer, LIST, BN, True, True)
-            s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                     stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
-                     INTERPRETED)  # fmt: skip
+            s = tile(
+                x,
+                AT,
+                BT,
+                B,
+                R,
+                mode,
+                own,
+                BIAS,
+                KEEP,
+                low,
+                high,
+                i0,
+                first,
+                n,
+                length,
+                m,
+                left,
+                right,
+                scale,
+                stride_x,
+                stride_y,
+                CORE,
+                D,
+                DP,
+                WIDTH,
+                BM,
+                BN,
+                OWNED,
+                BIASED,
+                KEPT,
+                SPANNED,
+                True,
+                PRECISION,
+                INTERPRETED,
+            )
             more = _parts(s, tau, power, ALIGN)
             total, slope = total + tl.sum(more[0], 1), slope + tl.sum(more[1], 1)
         for turn in range(whole, count):
             first = turn_of(turn, whole, start, inner, outer, LIST, BN, True, False)
-            s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                     stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
-                     INTERPRETED)  # fmt: skip
+            s = tile(
+                x,
+                AT,
+                BT,
+                B,
+                R,
+                mode,
+                own,
+                BIAS,
+                KEEP,
+                low,
+                high,
+                i0,
+                first,
+                n,
+                length,
+                m,
+                left,
+                right,
+                scale,
+                stride_x,
+                stride_y,
+                CORE,
+                D,
+                DP,
+                WIDTH,
+                BM,
+                BN,
+                OWNED,
+                BIASED,
+                KEPT,
+                SPANNED,
+                False,
+                PRECISION,
+                INTERPRETED,
+            )
             more = _parts(s, tau, power, ALIGN)
             total, slope = total + tl.sum(more[0], 1), slope + tl.sum(more[1], 1)
         tau, far = _stepped(tau, total, slope, power, ALIGN)

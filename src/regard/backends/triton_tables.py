@@ -98,11 +98,42 @@ def _vectors(base, i0, count, D: tl.constexpr, DP: tl.constexpr, PLACES: tl.cons
 @launched
 @triton.jit(do_not_specialize=FOLLOWING)
 def tables_kernel(
-    A, B, READOUT, ROW_BIAS, KEY_BIAS, TOPS, MODES, R, XT, YT, XL, YL, OWN, KEYS, n, m, stride_x, stride_y, blocks,
-    heads, group, linear, bent, unit, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, WIDTH: tl.constexpr,
-    ROWED: tl.constexpr, KEYED: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr, BACKWARD: tl.constexpr,
-    PLACES: tl.constexpr, PARTS: tl.constexpr,
-):  # fmt: skip
+    A,
+    B,
+    READOUT,
+    ROW_BIAS,
+    KEY_BIAS,
+    TOPS,
+    MODES,
+    R,
+    XT,
+    YT,
+    XL,
+    YL,
+    OWN,
+    KEYS,
+    n,
+    m,
+    stride_x,
+    stride_y,
+    blocks,
+    heads,
+    group,
+    linear,
+    bent,
+    unit,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    ROWED: tl.constexpr,
+    KEYED: tl.constexpr,
+    OWNED: tl.constexpr,
+    BIASED: tl.constexpr,
+    BACKWARD: tl.constexpr,
+    PLACES: tl.constexpr,
+    PARTS: tl.constexpr,
+):
     """Some places of one head of queries or, after these, of keys."""
     program = tl.program_id(0)
     head, i0 = (program // blocks).to(tl.int64), program % blocks * PLACES
@@ -269,12 +300,35 @@ class Tables:
         sizes: dict[str, Any] = {"CORE": call.core, "D": d, "DP": self.dp, "WIDTH": self.width, "PLACES": places}
         blocks = max(1, max(x, y) // places)
         tables_kernel[((g + shared) * blocks,)](
-            a, b, did(Tensor.contiguous, call.readout), *marks, tops, self.modes, self.readout, *self.across,
-            *self.along, a if self.own is None else self.own, a if self.keys is None else self.keys, n, m, x, y, blocks,
-            g, call.group, float(call.linear), float(call.bent), call.unit, ROWED=bounds[0] is not None,
-            KEYED=bounds[1] is not None, OWNED=self.own is not None, BIASED=self.keys is not None, BACKWARD=backward,
-            PARTS=PARTS, **sizes,
-        )  # fmt: skip
+            a,
+            b,
+            did(Tensor.contiguous, call.readout),
+            *marks,
+            tops,
+            self.modes,
+            self.readout,
+            *self.across,
+            *self.along,
+            a if self.own is None else self.own,
+            a if self.keys is None else self.keys,
+            n,
+            m,
+            x,
+            y,
+            blocks,
+            g,
+            call.group,
+            float(call.linear),
+            float(call.bent),
+            call.unit,
+            ROWED=bounds[0] is not None,
+            KEYED=bounds[1] is not None,
+            OWNED=self.own is not None,
+            BIASED=self.keys is not None,
+            BACKWARD=backward,
+            PARTS=PARTS,
+            **sizes,
+        )
 
 
 def padded(width: int, least: int = 16) -> int:

@@ -27,8 +27,20 @@ def _bound(s, tau, power, ALIGN: tl.constexpr):
 
 
 @triton.jit
-def _pack(VALUES, COUNTS, BOUNDS, row, tau, count, power, BM: tl.constexpr, ROOM: tl.constexpr, FEW: tl.constexpr,
-          ALIGN: tl.constexpr, STEPS: tl.constexpr):  # fmt: skip
+def _pack(
+    VALUES,
+    COUNTS,
+    BOUNDS,
+    row,
+    tau,
+    count,
+    power,
+    BM: tl.constexpr,
+    ROOM: tl.constexpr,
+    FEW: tl.constexpr,
+    ALIGN: tl.constexpr,
+    STEPS: tl.constexpr,
+):
     """The tau of each room, and what lies above it to the room's front. FEW rows at once."""
     i = tl.arange(0, BM)
     tl.store(COUNTS + row + i, count)
@@ -57,9 +69,24 @@ def _pack(VALUES, COUNTS, BOUNDS, row, tau, count, power, BM: tl.constexpr, ROOM
 
 
 @triton.jit
-def _gather(s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM: tl.constexpr, BN: tl.constexpr,
-            ROOM: tl.constexpr, FEW: tl.constexpr, ALIGN: tl.constexpr, STEPS: tl.constexpr,
-            INTERPRETED: tl.constexpr):  # fmt: skip
+def _gather(
+    s,
+    VALUES,
+    COUNTS,
+    BOUNDS,
+    row,
+    tau,
+    count,
+    wide,
+    power,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    ROOM: tl.constexpr,
+    FEW: tl.constexpr,
+    ALIGN: tl.constexpr,
+    STEPS: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     """One more tile, and whether it may hold a weight. wide: some support was larger than its room."""
     live = 1
     if wide > 0:
@@ -82,12 +109,53 @@ def _gather(s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM: tl.cons
 @launched
 @triton.jit(do_not_specialize=CHANGING)
 def threshold_kernel(
-    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, TAU, LIVE, VALUES, COUNTS, BOUNDS, n, m, left, right,
-    scale, heads, group, keep_b, keep_h, stride_x, stride_y, power, CORE: tl.constexpr, D: tl.constexpr,
-    DP: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr,
-    BIASED: tl.constexpr, PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, ALIGN: tl.constexpr,
-    STEPS: tl.constexpr, ROOM: tl.constexpr, FEW: tl.constexpr, PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
-):  # fmt: skip
+    A,
+    B,
+    AT,
+    BT,
+    R,
+    MODES,
+    OWN,
+    BIAS,
+    LENGTHS,
+    KEEP,
+    LOW,
+    HIGH,
+    TAU,
+    LIVE,
+    VALUES,
+    COUNTS,
+    BOUNDS,
+    n,
+    m,
+    left,
+    right,
+    scale,
+    heads,
+    group,
+    keep_b,
+    keep_h,
+    stride_x,
+    stride_y,
+    power,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    OWNED: tl.constexpr,
+    BIASED: tl.constexpr,
+    PADDED: tl.constexpr,
+    KEPT: tl.constexpr,
+    SPANNED: tl.constexpr,
+    ALIGN: tl.constexpr,
+    STEPS: tl.constexpr,
+    ROOM: tl.constexpr,
+    FEW: tl.constexpr,
+    PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     """TAU (g, n), +inf for a row that sees nobody. LIVE: which tiles may hold weights, by what was known when they were
     met; near keys, which often hold the largest scores, come first.
 
@@ -113,19 +181,87 @@ def threshold_kernel(
     wide = 0
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
-                 INTERPRETED)  # fmt: skip
-        tau, count, wide, live = _gather(s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM, BN, ROOM, FEW,
-                                         ALIGN, STEPS, INTERPRETED)  # fmt: skip
+        s = tile(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            n,
+            length,
+            m,
+            left,
+            right,
+            scale,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            KEPT,
+            SPANNED,
+            False,
+            PRECISION,
+            INTERPRETED,
+        )
+        tau, count, wide, live = _gather(
+            s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM, BN, ROOM, FEW, ALIGN, STEPS, INTERPRETED
+        )
         tl.store(LIVE + first // BN, live.to(tl.int8))
     for back in range(inner, outer, BN):
         first = outer - BN - (back - inner)
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
-                 INTERPRETED)  # fmt: skip
-        tau, count, wide, live = _gather(s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM, BN, ROOM, FEW,
-                                         ALIGN, STEPS, INTERPRETED)  # fmt: skip
+        s = tile(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            n,
+            length,
+            m,
+            left,
+            right,
+            scale,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            KEPT,
+            SPANNED,
+            True,
+            PRECISION,
+            INTERPRETED,
+        )
+        tau, count, wide, live = _gather(
+            s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM, BN, ROOM, FEW, ALIGN, STEPS, INTERPRETED
+        )
         tl.store(LIVE + first // BN, live.to(tl.int8))
     if wide == 0:
         tau, count = _pack(VALUES, COUNTS, BOUNDS, row, tau, count, power, BM, ROOM, FEW, ALIGN, STEPS)
@@ -135,16 +271,82 @@ def threshold_kernel(
     while (step < STEPS) & (far > 0):
         total, slope = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
         for first in range(inner, outer, BN):
-            s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                     stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True,
-                     PRECISION, INTERPRETED)  # fmt: skip
+            s = tile(
+                x,
+                AT,
+                BT,
+                B,
+                R,
+                mode,
+                own,
+                BIAS,
+                KEEP,
+                low,
+                high,
+                i0,
+                first,
+                n,
+                length,
+                m,
+                left,
+                right,
+                scale,
+                stride_x,
+                stride_y,
+                CORE,
+                D,
+                DP,
+                WIDTH,
+                BM,
+                BN,
+                OWNED,
+                BIASED,
+                KEPT,
+                SPANNED,
+                True,
+                PRECISION,
+                INTERPRETED,
+            )
             more = moments(s, tau[:, None], power, ALIGN)
             total, slope = total + more[0], slope + more[1]
         for turn in range(partial_tiles(start, inner, outer, stop, BN)):
             first = partial_tile(turn, start, inner, outer, BN)
-            s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                     stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False,
-                     PRECISION, INTERPRETED)  # fmt: skip
+            s = tile(
+                x,
+                AT,
+                BT,
+                B,
+                R,
+                mode,
+                own,
+                BIAS,
+                KEEP,
+                low,
+                high,
+                i0,
+                first,
+                n,
+                length,
+                m,
+                left,
+                right,
+                scale,
+                stride_x,
+                stride_y,
+                CORE,
+                D,
+                DP,
+                WIDTH,
+                BM,
+                BN,
+                OWNED,
+                BIASED,
+                KEPT,
+                SPANNED,
+                False,
+                PRECISION,
+                INTERPRETED,
+            )
             more = moments(s, tau[:, None], power, ALIGN)
             total, slope = total + more[0], slope + more[1]
         tau, far = stepped(tau, total, slope, power, ALIGN)

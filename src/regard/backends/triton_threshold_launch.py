@@ -26,16 +26,41 @@ def find_tau(
     sizes = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
     if call.core not in SLOTTED or sizes["BM"] < 64:  # wide heads in fp32 have no registers left for slots
         rooms = rooms_of(grid[1], grid[0] * sizes["BM"], ROOM, live.device)
-        threshold_kernel[grid](*vectors, *marks, tau, live, *rooms, *numbers, call.power, ALIGN=call.align, STEPS=STEPS,
-                               ROOM=ROOM, FEW=16, **sizes)  # fmt: skip
+        threshold_kernel[grid](
+            *vectors,
+            *marks,
+            tau,
+            live,
+            *rooms,
+            *numbers,
+            call.power,
+            ALIGN=call.align,
+            STEPS=STEPS,
+            ROOM=ROOM,
+            FEW=16,
+            **sizes,
+        )
         return listed(call, live, numbers[2:4], False)
     table = fresh(live.numel(), live.device, torch.int16)
     counts = fresh((grid[1], grid[0], 2), live.device, torch.int32)
     plain = not (sizes["OWNED"] or sizes["BIASED"]) and call.scale > 0
     if call.v.dtype != torch.float32:
         sizes |= {"maxnreg": REGISTERS}
-    slots_kernel[grid](*vectors, *marks, tau, live, table, counts, *numbers, call.power, ALIGN=call.align, STEPS=STEPS,
-                       HELD=HELD, PLAIN=plain, **sizes)  # fmt: skip
+    slots_kernel[grid](
+        *vectors,
+        *marks,
+        tau,
+        live,
+        table,
+        counts,
+        *numbers,
+        call.power,
+        ALIGN=call.align,
+        STEPS=STEPS,
+        HELD=HELD,
+        PLAIN=plain,
+        **sizes,
+    )
     return table, counts
 
 

@@ -29,10 +29,26 @@ def keep_best(plan: Plan, score: Lowered, v: Tensor, spans: Spans, parts: tuple[
     core, ranges = score.core, spans.ranges
     number, scale, linear, bent, readout = parts
     out, tau, index, _ = topk_op(
-        core.a, core.b, v.flatten(0, 1), readout, score.key_bias, ranges.lengths, ranges.keep, spans.low, spans.high,
-        plan.seed if plan.dropout else None, ranges.left, ranges.right, plan.heads, number, scale, linear, bent,
-        torch.sym_min(plan.align.k, plan.m), plan.dropout,
-    )  # fmt: skip
+        core.a,
+        core.b,
+        v.flatten(0, 1),
+        readout,
+        score.key_bias,
+        ranges.lengths,
+        ranges.keep,
+        spans.low,
+        spans.high,
+        plan.seed if plan.dropout else None,
+        ranges.left,
+        ranges.right,
+        plan.heads,
+        number,
+        scale,
+        linear,
+        bent,
+        torch.sym_min(plan.align.k, plan.m),
+        plan.dropout,
+    )
     return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau, index))
 
 
@@ -49,15 +65,32 @@ def _after_dropout(p: Tensor, index: Tensor, seed: Tensor | None, heads: int, dr
 
 @operator("topk_triton")
 def topk_op(
-    a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, lengths: Tensor | None,
-    keep: Tensor | None, low: Tensor | None, high: Tensor | None, seed: Tensor | None, left: int, right: int,
-    heads: int, core: int, scale: float, linear: float, bent: float, k: int, dropout: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    readout: Tensor | None,
+    key_bias: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    low: Tensor | None,
+    high: Tensor | None,
+    seed: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    core: int,
+    scale: float,
+    linear: float,
+    bent: float,
+    k: int,
+    dropout: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """out (g, n, d_v), tau (g, n), the keys (g, n, k) and their weights before dropout."""
     from .triton_topk_launch import averaged, best
 
-    values, index = best(a, b, readout, key_bias, lengths, keep, low, high, left, right, heads, core, scale, linear,
-                         bent, k)  # fmt: skip
+    values, index = best(
+        a, b, readout, key_bias, lengths, keep, low, high, left, right, heads, core, scale, linear, bent, k
+    )
     tau = log_sum_exp(values)
     p = torch.softmax(values, -1).masked_fill_(index < 0, 0.0)
     return averaged(_after_dropout(p, index, seed, heads, dropout), index, v), tau, index, p
@@ -72,9 +105,22 @@ def _(a: Tensor, b: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tens
 
 @operator("topk_triton_backward")
 def backward_op(
-    a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, key_bias: Tensor | None, seed: Tensor | None, heads: int,
-    core: int, scale: float, linear: float, bent: float, dropout: float, index: Tensor, p: Tensor, dout: Tensor,
-) -> list[Tensor]:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    readout: Tensor | None,
+    key_bias: Tensor | None,
+    seed: Tensor | None,
+    heads: int,
+    core: int,
+    scale: float,
+    linear: float,
+    bent: float,
+    dropout: float,
+    index: Tensor,
+    p: Tensor,
+    dout: Tensor,
+) -> list[Tensor]:
     """Gradients of a, b, v, readout and key_bias; an empty tensor where there is none."""
     from .triton_topk_launch import pulled
 

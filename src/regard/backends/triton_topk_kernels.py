@@ -19,8 +19,23 @@ from .triton_ranges import CHANGING, length_of, narrowed, partial_tile, partial_
 
 
 @triton.jit
-def _keep(s, VALUES, PLACES, COUNTS, BOUNDS, row, bound, count, first, k, BM: tl.constexpr, BN: tl.constexpr,
-          ROOM: tl.constexpr, FEW: tl.constexpr, INTERPRETED: tl.constexpr):  # fmt: skip
+def _keep(
+    s,
+    VALUES,
+    PLACES,
+    COUNTS,
+    BOUNDS,
+    row,
+    bound,
+    count,
+    first,
+    k,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    ROOM: tl.constexpr,
+    FEW: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     """One more tile."""
     above = s > bound[:, None]
     more = tl.sum(above.to(tl.int32), 1)
@@ -35,12 +50,50 @@ def _keep(s, VALUES, PLACES, COUNTS, BOUNDS, row, bound, count, first, k, BM: tl
 @launched
 @triton.jit(do_not_specialize=CHANGING)
 def select_kernel(
-    A, B, AT, BT, R, MODES, OWN, BIAS, LENGTHS, KEEP, LOW, HIGH, VALUES, PLACES, COUNTS, BOUNDS, n, m, left, right,
-    scale, heads, group, keep_b, keep_h, stride_x, stride_y, k, CORE: tl.constexpr, D: tl.constexpr, DP: tl.constexpr,
-    WIDTH: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, OWNED: tl.constexpr, BIASED: tl.constexpr,
-    PADDED: tl.constexpr, KEPT: tl.constexpr, SPANNED: tl.constexpr, ROOM: tl.constexpr, FEW: tl.constexpr,
-    PRECISION: tl.constexpr, INTERPRETED: tl.constexpr,
-):  # fmt: skip
+    A,
+    B,
+    AT,
+    BT,
+    R,
+    MODES,
+    OWN,
+    BIAS,
+    LENGTHS,
+    KEEP,
+    LOW,
+    HIGH,
+    VALUES,
+    PLACES,
+    COUNTS,
+    BOUNDS,
+    n,
+    m,
+    left,
+    right,
+    scale,
+    heads,
+    group,
+    keep_b,
+    keep_h,
+    stride_x,
+    stride_y,
+    k,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    OWNED: tl.constexpr,
+    BIASED: tl.constexpr,
+    PADDED: tl.constexpr,
+    KEPT: tl.constexpr,
+    SPANNED: tl.constexpr,
+    ROOM: tl.constexpr,
+    FEW: tl.constexpr,
+    PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
     """The front of VALUES and PLACES (g, rows, ROOM): a row's k largest scores, in order, and their keys; COUNTS."""
     g, batch, head, i0, i = block_of(n, heads, BM)
     length = length_of(LENGTHS, batch, m, PADDED)
@@ -54,18 +107,86 @@ def select_kernel(
     low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
     start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
     for first in range(inner, outer, BN):
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, True, PRECISION,
-                 INTERPRETED)  # fmt: skip
-        bound, count = _keep(s, VALUES, PLACES, COUNTS, BOUNDS, row, bound, count, first, k, BM, BN, ROOM, FEW,
-                             INTERPRETED)  # fmt: skip
+        s = tile(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            n,
+            length,
+            m,
+            left,
+            right,
+            scale,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            KEPT,
+            SPANNED,
+            True,
+            PRECISION,
+            INTERPRETED,
+        )
+        bound, count = _keep(
+            s, VALUES, PLACES, COUNTS, BOUNDS, row, bound, count, first, k, BM, BN, ROOM, FEW, INTERPRETED
+        )
     for turn in range(partial_tiles(start, inner, outer, stop, BN)):
         first = partial_tile(turn, start, inner, outer, BN)
-        s = tile(x, AT, BT, B, R, mode, own, BIAS, KEEP, low, high, i0, first, n, length, m, left, right, scale,
-                 stride_x, stride_y, CORE, D, DP, WIDTH, BM, BN, OWNED, BIASED, KEPT, SPANNED, False, PRECISION,
-                 INTERPRETED)  # fmt: skip
-        bound, count = _keep(s, VALUES, PLACES, COUNTS, BOUNDS, row, bound, count, first, k, BM, BN, ROOM, FEW,
-                             INTERPRETED)  # fmt: skip
+        s = tile(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            n,
+            length,
+            m,
+            left,
+            right,
+            scale,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            KEPT,
+            SPANNED,
+            False,
+            PRECISION,
+            INTERPRETED,
+        )
+        bound, count = _keep(
+            s, VALUES, PLACES, COUNTS, BOUNDS, row, bound, count, first, k, BM, BN, ROOM, FEW, INTERPRETED
+        )
     bound, count = pack_largest(VALUES, PLACES, COUNTS, BOUNDS, row, count, k, BM, ROOM, FEW)
     tl.store(COUNTS + row + tl.arange(0, BM), count)
 
@@ -116,9 +237,32 @@ def hidden(z, linear, bent, CORE: tl.constexpr):
 @launched
 @triton.jit(do_not_specialize=CHANGING)
 def row_kernel(
-    A, B, V, R, DOUT, INDEX, P, W, PARTS, DS, DA, READS, n, m, k, group, scale, linear, bent, CORE: tl.constexpr,
-    D: tl.constexpr, DP: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr,
-):  # fmt: skip
+    A,
+    B,
+    V,
+    R,
+    DOUT,
+    INDEX,
+    P,
+    W,
+    PARTS,
+    DS,
+    DA,
+    READS,
+    n,
+    m,
+    k,
+    group,
+    scale,
+    linear,
+    bent,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    DV: tl.constexpr,
+    DVP: tl.constexpr,
+    BM: tl.constexpr,
+):
     """DS (g, n, k) = W dw - P sum W dw, where P are weights before dropout and W after; DA; READS (g, blocks, DP)."""
     g, i, real = _block(n, BM)
     B, V = B + g // group * m * D, V + g // group * m * DV
@@ -157,9 +301,31 @@ def row_kernel(
 @launched
 @triton.jit(do_not_specialize=CHANGING)
 def key_kernel(
-    A, B, R, DOUT, W, DS, ORDER, START, DB, DV_, SUMS, n, m, k, group, scale, linear, bent, CORE: tl.constexpr,
-    D: tl.constexpr, DP: tl.constexpr, DV: tl.constexpr, DVP: tl.constexpr, BE: tl.constexpr,
-):  # fmt: skip
+    A,
+    B,
+    R,
+    DOUT,
+    W,
+    DS,
+    ORDER,
+    START,
+    DB,
+    DV_,
+    SUMS,
+    n,
+    m,
+    k,
+    group,
+    scale,
+    linear,
+    bent,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    DV: tl.constexpr,
+    DVP: tl.constexpr,
+    BE: tl.constexpr,
+):
     """One key: ORDER (g / group, group n k) lists slots by key, START (g / group, m + 1) where each key's begin."""
     j, shared = tl.program_id(0), tl.program_id(1).to(tl.int64)
     entries = shared * group * n * k

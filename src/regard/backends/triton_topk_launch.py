@@ -14,10 +14,23 @@ ROWS, ENTRIES = 16, 32  # of a program that gathers
 
 
 def best(
-    a: Tensor, b: Tensor, readout: Tensor | None, key_bias: Tensor | None, lengths: Tensor | None, keep: Tensor | None,
-    low: Tensor | None, high: Tensor | None, left: int, right: int, heads: int, core: int, scale: float, linear: float,
-    bent: float, k: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    readout: Tensor | None,
+    key_bias: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    low: Tensor | None,
+    high: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    core: int,
+    scale: float,
+    linear: float,
+    bent: float,
+    k: int,
+) -> tuple[Tensor, Tensor]:
     """A row's k largest scores (g, n, k) fp32, -inf where it has fewer keys, and the keys, -1 there."""
     g, n, _ = a.shape
     values = torch.full((g, n, k), -float("inf"), device=a.device)
@@ -26,8 +39,27 @@ def best(
     ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
     a, b = a.contiguous(), b.contiguous()
     # scores as a sparse alignment has them, in their own unit; there are no values yet
-    call = Call(a, b, b.new_empty((b.shape[0], b.shape[1], 1)), readout, key_bias, None, ranges, heads, core, scale,
-                linear, bent, SPARSEMAX, 2.0, None, low, high, None, 0.0)  # fmt: skip
+    call = Call(
+        a,
+        b,
+        b.new_empty((b.shape[0], b.shape[1], 1)),
+        readout,
+        key_bias,
+        None,
+        ranges,
+        heads,
+        core,
+        scale,
+        linear,
+        bent,
+        SPARSEMAX,
+        2.0,
+        None,
+        low,
+        high,
+        None,
+        0.0,
+    )
     tables = Tables(call, False)
     sizes = {name: size for name, size in sizes_of(call, tables, "forward").items() if name not in ("DV", "DVP")}
     sizes["num_warps"] = 8  # rooms take registers beside the scores
@@ -48,16 +80,35 @@ def averaged(w: Tensor, index: Tensor, v: Tensor) -> Tensor:
     out = v.new_zeros((g, n, v.shape[2]))
     if out.numel() and k:
         average_kernel[(triton.cdiv(n, ROWS), g)](
-            w.contiguous(), index, v.contiguous(), out, n, v.shape[1], k, g // v.shape[0], DV=v.shape[2],
-            DVP=padded(v.shape[2]), BM=ROWS,
-        )  # fmt: skip
+            w.contiguous(),
+            index,
+            v.contiguous(),
+            out,
+            n,
+            v.shape[1],
+            k,
+            g // v.shape[0],
+            DV=v.shape[2],
+            DVP=padded(v.shape[2]),
+            BM=ROWS,
+        )
     return out
 
 
 def pulled(
-    a: Tensor, b: Tensor, v: Tensor, readout: Tensor | None, core: int, scale: float, linear: float, bent: float,
-    index: Tensor, p: Tensor, w: Tensor, dout: Tensor,
-) -> list[Tensor | None]:  # fmt: skip
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    readout: Tensor | None,
+    core: int,
+    scale: float,
+    linear: float,
+    bent: float,
+    index: Tensor,
+    p: Tensor,
+    w: Tensor,
+    dout: Tensor,
+) -> list[Tensor | None]:
     """Gradients of a, b, v, readout and key_bias."""
     a, b, v, dout, w = (x.contiguous() for x in (a, b, v, dout, w))
     (g, n, d), (shared, m, d_v), k = a.shape, v.shape, index.shape[2]
@@ -75,7 +126,8 @@ def pulled(
         by_key, order = index.where(index >= 0, m).view(shared, -1).sort(dim=1, stable=True)
         ends = torch.arange(m + 1, dtype=by_key.dtype, device=a.device).expand(shared, -1).contiguous()
         start = torch.searchsorted(by_key, ends, out_int32=True)
-        key_kernel[(m, shared)](a, b, r, dout, w, ds, order, start, db, dv, sums, *numbers, **widths, BE=ENTRIES,
-                                num_warps=2)  # fmt: skip
+        key_kernel[(m, shared)](
+            a, b, r, dout, w, ds, order, start, db, dv, sums, *numbers, **widths, BE=ENTRIES, num_warps=2
+        )
     dreadout = None if readout is None or core == DOT else reads.sum(1)[:, :d]
     return [da, db, dv, dreadout, sums]

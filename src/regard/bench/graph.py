@@ -88,7 +88,7 @@ def copy_rate() -> float:
 
 def _layer(
     name: str, size: Size, edge_index: Tensor, dtype: torch.dtype, rate: float | None, peers: bool, gpu: bool
-) -> Result:  # fmt: skip
+) -> Result:
     torch.manual_seed(0)
     device = edge_index.device
     options: dict[str, Any] = {} if name == "TransformerConv" else {"add_self_loops": False}

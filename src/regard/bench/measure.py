@@ -161,8 +161,12 @@ def _resident() -> int:
 
 def machine() -> dict[str, Any]:
     """What the figures were measured on."""
-    found = {"torch": torch.__version__, "python": platform.python_version(), "threads": torch.get_num_threads(),
-             "processor": platform.processor() or platform.machine()}  # fmt: skip
+    found = {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "threads": torch.get_num_threads(),
+        "processor": platform.processor() or platform.machine(),
+    }
     if torch.cuda.is_available():
         found["gpu"] = torch.cuda.get_device_name()
     return found

@@ -64,12 +64,23 @@ def on_a_cpu(tokens: int = 2048) -> list[Result]:
     kept = 6 * 2 * 4 * tokens * 768
     rec = recorded()
     same = torch.equal(model(ids)[0].detach(), bare()[0])
-    first = Result(f"forward of 6 layers at {tokens} tokens, recorded", "s", with_capture, without, "not recorded",
-                   "at most 10 % more, nothing of n x n", with_capture <= 1.1 * without
-                   and bytes_recorded - bytes_bare < kept + matrix // 2)  # fmt: skip
-    first.notes = {"extra_gb": (bytes_recorded - bytes_bare) / 1e9, "kept_gb": kept / 1e9,
-                   "one_layer_of_weights_gb": matrix / 1e9, "maps": len(rec.maps), "outputs_equal": same,
-                   "missed": sum(rec.missed.values())}  # fmt: skip
+    first = Result(
+        f"forward of 6 layers at {tokens} tokens, recorded",
+        "s",
+        with_capture,
+        without,
+        "not recorded",
+        "at most 10 % more, nothing of n x n",
+        with_capture <= 1.1 * without and bytes_recorded - bytes_bare < kept + matrix // 2,
+    )
+    first.notes = {
+        "extra_gb": (bytes_recorded - bytes_bare) / 1e9,
+        "kept_gb": kept / 1e9,
+        "one_layer_of_weights_gb": matrix / 1e9,
+        "maps": len(rec.maps),
+        "outputs_equal": same,
+        "missed": sum(rec.missed.values()),
+    }
     del rec
     gc.collect()
     console.print("[dim]output_attentions=True on the slow path[/dim]")
@@ -80,8 +91,15 @@ def on_a_cpu(tokens: int = 2048) -> list[Result]:
             return model(ids, output_attentions=True)
 
     eager_time, bytes_eager = peak_memory(eager)
-    second = Result("the same beside output_attentions=True, eager", "s", with_capture, eager_time, "eager", "faster",
-                    with_capture < eager_time)  # fmt: skip
+    second = Result(
+        "the same beside output_attentions=True, eager",
+        "s",
+        with_capture,
+        eager_time,
+        "eager",
+        "faster",
+        with_capture < eager_time,
+    )
     second.notes = {"peak_gb": bytes_recorded / 1e9, "eager_peak_gb": bytes_eager / 1e9}
     return [first, second]
 
@@ -108,8 +126,15 @@ def on_a_gpu(lengths: tuple[int, ...] = (32_768, 131_072)) -> list[Result]:
         rec = recorded()
         torch.cuda.synchronize()
         peak = torch.cuda.max_memory_allocated() - before
-        made = Result(f"forward of 2 layers of 12 heads at {n} tokens, bf16, recorded", "ms", with_capture, without,
-                      "not recorded", "at most 10 % more", with_capture <= 1.1 * without)  # fmt: skip
+        made = Result(
+            f"forward of 2 layers of 12 heads at {n} tokens, bf16, recorded",
+            "ms",
+            with_capture,
+            without,
+            "not recorded",
+            "at most 10 % more",
+            with_capture <= 1.1 * without,
+        )
         made.notes = {"peak_gb": peak / 1e9, "one_head_of_weights_gb": 2 * n * n / 1e9}
         results.append(made)
         results.append(_pyramid(rec, n))
@@ -131,7 +156,14 @@ def _pyramid(rec: Any, n: int) -> Result:
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     took = gpu_times(build)[0]
-    made = Result(f"pyramid of one layer of 12 heads at {n} tokens, bf16", "ms", took, attention, "SDPA forward",
-                  "at most 4 times SDPA's forward", took <= 4 * attention)  # fmt: skip
+    made = Result(
+        f"pyramid of one layer of 12 heads at {n} tokens, bf16",
+        "ms",
+        took,
+        attention,
+        "SDPA forward",
+        "at most 4 times SDPA's forward",
+        took <= 4 * attention,
+    )
     made.notes = {"peak_gb": (torch.cuda.max_memory_allocated() - before) / 1e9}
     return made

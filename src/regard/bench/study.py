@@ -30,8 +30,9 @@ def throughput() -> list[Result]:
     for says, options in (("waiting", {"milliseconds": WAITS}), ("computing", {"work": WAITS})):
         one, two = (_seconds(workers, options, f"{WAITS} ms of {says}") for workers in (1, 2))
         gain = one / two
-        result = Result(f"two workers, {WAITS} ms of {says}", "times one worker", gain, None, "", "at least 1.8",
-                        gain >= 1.8)  # fmt: skip
+        result = Result(
+            f"two workers, {WAITS} ms of {says}", "times one worker", gain, None, "", "at least 1.8", gain >= 1.8
+        )
         result.notes = {"one_worker_s": one, "two_workers_s": two, "trials": TRIALS}
         made.append(result)
     return made

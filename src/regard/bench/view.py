@@ -149,8 +149,15 @@ def main(json: bool = False, scripts: Path | None = None, limit: float = 240.0) 
     show("view", results, json)
 
 
-def many_heads(room: Path, tell: Callable[[str], None], scripts: Path | None, limit: float, layers: int = 12,
-               heads: int = 12, n: int = 256) -> list[Result]:  # fmt: skip
+def many_heads(
+    room: Path,
+    tell: Callable[[str], None],
+    scripts: Path | None,
+    limit: float,
+    layers: int = 12,
+    heads: int = 12,
+    n: int = 256,
+) -> list[Result]:
     """Random heads, which compress worst: ours beside the peers that are installed."""
     what = f"{layers} x {heads} heads, {n} tokens"
     tell(what)
@@ -199,12 +206,26 @@ def _compared(ours: Seen, peer: Seen | None, what: str) -> list[Result]:
     mine = statistics.median(ours.points)
     theirs = statistics.median(peer.points) if peer is not None and peer.points else None
     made = [
-        Result(f"{what}: file", "MB", ours.bytes / 1e6, None if peer is None else peer.bytes / 1e6, name,
-               "at most 10 MB", ours.bytes <= 10e6),
-        Result(f"{what}: first draw", "s", ours.draw, None if peer is None else peer.draw, name, "at most 1.5 s",
-               ours.draw <= 1.5),
+        Result(
+            f"{what}: file",
+            "MB",
+            ours.bytes / 1e6,
+            None if peer is None else peer.bytes / 1e6,
+            name,
+            "at most 10 MB",
+            ours.bytes <= 10e6,
+        ),
+        Result(
+            f"{what}: first draw",
+            "s",
+            ours.draw,
+            None if peer is None else peer.draw,
+            name,
+            "at most 1.5 s",
+            ours.draw <= 1.5,
+        ),
         Result(f"{what}: pointing", "ms", mine, theirs, name, "at most 50 ms", mine <= 50),
-    ]  # fmt: skip
+    ]
     made[2].notes = {"largest": max(ours.points)}
     if peer is not None:
         made[1].notes = {"peer_asked_the_network": len(peer.asked), "peer": peer.why or "drawn"}
@@ -218,8 +239,10 @@ def long_map(room: Path, tell: Callable[[str], None], n: int = 32_768) -> list[R
     q, k = torch.randn(1, n, 64), torch.randn(1, n, 64)
     file = attend(q, k, k[..., :1], over=Causal()).map.save_html(room / "long.html", title=f"{n:,} tokens")
     with opened(file, f"{MAP}?.ready") as (tab, draw):
-        box = tab.evaluate(f"(() => {{ const b = {MAP}.shadowRoot.querySelector('canvas').getBoundingClientRect();"
-                           " return [b.x + b.width / 2, b.y + b.height / 2]; })()")  # fmt: skip
+        box = tab.evaluate(
+            f"(() => {{ const b = {MAP}.shadowRoot.querySelector('canvas').getBoundingClientRect();"
+            " return [b.x + b.width / 2, b.y + b.height / 2]; })()"
+        )
         tab.wait_for_timeout(1500)  # queries and keys arrive after the first picture
         longest = {"whole": panned(tab, *box)}
         for title, wheel in (("closer", 8), ("closest", 24)):
@@ -248,8 +271,10 @@ def large_graph(room: Path, tell: Callable[[str], None], nodes: int = 5000, edge
     x = torch.randn(nodes, 16)
     file = attend(x, x, x, over=Edges(ends, size=(nodes, nodes))).map.save_html(room / "graph.html", title="A graph")
     with opened(file, f"{GRAPH}?.ready") as (tab, draw):
-        x0, y0 = tab.evaluate(f"(() => {{ const b = {GRAPH}.shadowRoot.querySelector('.stage').getBoundingClientRect();"
-                              " return [b.x + b.width / 2, b.y + b.height / 2]; })()")  # fmt: skip
+        x0, y0 = tab.evaluate(
+            f"(() => {{ const b = {GRAPH}.shadowRoot.querySelector('.stage').getBoundingClientRect();"
+            " return [b.x + b.width / 2, b.y + b.height / 2]; })()"
+        )
         points = []
         for i in range(9):
             tab.evaluate(POINT)
@@ -260,12 +285,10 @@ def large_graph(room: Path, tell: Callable[[str], None], nodes: int = 5000, edge
     tell(f"  first draw {draw:.2f} s, pointing {pointing:.0f} ms, longest frame {longest:.0f} ms")
     what = f"graph of {nodes:,} nodes and {edges:,} edges"
     return [
-        Result(f"{what}: first draw", "s", draw, None, "-", "-", None,
-               {"file_mb": file.stat().st_size / 1e6}),
-        Result(f"{what}: pointing", "ms", pointing, None, "-", "-", None,
-               {"largest": max(points)}),
+        Result(f"{what}: first draw", "s", draw, None, "-", "-", None, {"file_mb": file.stat().st_size / 1e6}),
+        Result(f"{what}: pointing", "ms", pointing, None, "-", "-", None, {"largest": max(points)}),
         Result(f"{what}: longest frame while panning", "ms", longest, None, "-", "-", None),
-    ]  # fmt: skip
+    ]
 
 
 def panned(tab: Any, x: float, y: float, steps: int = 60) -> float:

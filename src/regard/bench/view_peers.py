@@ -12,8 +12,11 @@ from unittest.mock import patch
 
 from torch import Tensor
 
-SCRIPTS = {"d3.min.js": "d3/dist/d3.min.js", "jquery.min.js": "jquery/dist/jquery.min.js",
-           "require.min.js": "requirejs/require.js"}  # fmt: skip
+SCRIPTS = {
+    "d3.min.js": "d3/dist/d3.min.js",
+    "jquery.min.js": "jquery/dist/jquery.min.js",
+    "require.min.js": "requirejs/require.js",
+}
 
 
 # The middles of elements that are in sight, ten pixels apart.

@@ -66,8 +66,15 @@ def judge(
         chosen(tests)  # a wrong name is told before anything is loaded
         look = Look(layer=_number(layer), row=_number(row))
         with telling() as tell:
-            adapter, name = ready(model, data, limit=limit, look=look, device=device, size=size,
-                                  removal="" if removal is Removal.usual else removal.value)  # fmt: skip
+            adapter, name = ready(
+                model,
+                data,
+                limit=limit,
+                look=look,
+                device=device,
+                size=size,
+                removal="" if removal is Removal.usual else removal.value,
+            )
             now: tuple[str, int, int | None] = ("loading", 0, None)
 
             def hear(done: int, of: int, test: str) -> None:
@@ -76,8 +83,15 @@ def judge(
                 tell(*now)
 
             adapter.hear = lambda done, of: tell(*now, f"{done}/{of} texts")
-            report = run(adapter, tests=tests, seed=seed, folder=out, again=again, hear=hear,
-                         about={"model": name, "data": Path(data).name or "its own test part"})  # fmt: skip
+            report = run(
+                adapter,
+                tests=tests,
+                seed=seed,
+                folder=out,
+                again=again,
+                hear=hear,
+                about={"model": name, "data": Path(data).name or "its own test part"},
+            )
             tell("drawing")
             report.save(out)
         if report.caution:
@@ -101,8 +115,9 @@ def _tell(report: "Report", shown: Console) -> None:
     for test, one in report.headlines():
         interval = "" if one.interval is None else " to ".join(map(number, one.interval))
         other = one.baselines.get(standing(one)[0] or "")
-        table.add_row(test.name, one.name, number(one.value), interval,
-                      f"{beside(one)} {'' if other is None else number(other)}")  # fmt: skip
+        table.add_row(
+            test.name, one.name, number(one.value), interval, f"{beside(one)} {'' if other is None else number(other)}"
+        )
     shown.print(table)
     for name, why in report.left_out.items():
         shown.print(f"{name} was left out: {why}")

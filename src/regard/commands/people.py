@@ -83,8 +83,9 @@ def reading(
         readings = geco()[: sentences or None]
         network, tokenizer = load_model(model)
         with counting() as count:
-            found = judge_reading(network.to(device), tokenizer, readings,
-                                  hear=lambda done, of: count(f"{model} reads", done, of))  # fmt: skip
+            found = judge_reading(
+                network.to(device), tokenizer, readings, hear=lambda done, of: count(f"{model} reads", done, of)
+            )
         leave(found, _tables(found, f"{len(readings)} sentences, {model}"), json, None)
 
 
@@ -115,11 +116,12 @@ def scenes(
         from regard.judging.people.scenes import judge_scenes
 
         some = load()[: photographs or None]
-        how = {"taught attention": Taught(device=device),
-               "taught attention, picture alone": Taught(prior=False, device=device)}  # fmt: skip
+        how = {
+            "taught attention": Taught(device=device),
+            "taught attention, picture alone": Taught(prior=False, device=device),
+        }
         with telling() as tell:
-            found = judge_scenes(some, parts=parts, seeds=seeds, how=how, out=out,
-                                 hear=tell)  # fmt: skip
+            found = judge_scenes(some, parts=parts, seeds=seeds, how=how, out=out, hear=tell)
         leave(found, _tables(found, f"{len(some)} photographs, {count_of(seeds, 'seed')}"), json, out)
 
 
@@ -160,9 +162,17 @@ def movies(
         network, tokenizer = load_model(model)
         weights = (0.0, *dict.fromkeys(one for one in supervise or (0.1, 1.0) if one))
         with telling() as tell:
-            found = judge_reviews(Encoder(network.to(device), tokenizer), parts, supervise=weights, seeds=seeds,
-                                  learn=learn, erase=erase, how=Judging(device=device), out=out,
-                                  hear=tell)  # fmt: skip
+            found = judge_reviews(
+                Encoder(network.to(device), tokenizer),
+                parts,
+                supervise=weights,
+                seeds=seeds,
+                learn=learn,
+                erase=erase,
+                how=Judging(device=device),
+                out=out,
+                hear=tell,
+            )
         leave(found, _review_tables(found, len(parts["test"]), seeds), json, out)
 
 
@@ -205,7 +215,13 @@ def sst(
             task.train = [task.train[place * len(task.train) // learn] for place in range(learn)]
         with telling() as tell:
             read = geco()[: readings or None]
-            found = judge_joint(task, read, seeds=seeds, out=out, held=min(500, len(read) // 3),
-                                how=Classifying(weight=weight, device=device),
-                                hear=tell)  # fmt: skip
+            found = judge_joint(
+                task,
+                read,
+                seeds=seeds,
+                out=out,
+                held=min(500, len(read) // 3),
+                how=Classifying(weight=weight, device=device),
+                hear=tell,
+            )
         leave(found, _tables(found, f"{len(task.train)} sentences to learn from, {count_of(seeds, 'seed')}"), json, out)

@@ -73,10 +73,16 @@ def _table(findings: "Sequence[Finding]", title: str) -> Table:
     for column in ("what", "value", "interval", "published", "beside it"):
         table.add_column(column)
     for one in findings:
-        beside = ", ".join(f"{name} {value:.3f}" for name, value in one.baselines.items()
-                           if name != "published" and value is not None)  # fmt: skip
+        beside = ", ".join(
+            f"{name} {value:.3f}" for name, value in one.baselines.items() if name != "published" and value is not None
+        )
         ends = "-" if one.interval is None else f"{one.interval[0]:.3f} to {one.interval[1]:.3f}"
         told_before = one.baselines.get("published")
-        table.add_row(one.name, "undefined" if one.value is None else f"{one.value:.3f}", ends,
-                      "-" if told_before is None else f"{told_before:g}", beside)  # fmt: skip
+        table.add_row(
+            one.name,
+            "undefined" if one.value is None else f"{one.value:.3f}",
+            ends,
+            "-" if told_before is None else f"{told_before:g}",
+            beside,
+        )
     return table

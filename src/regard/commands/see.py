@@ -185,18 +185,26 @@ def _of_a_record(file: Path) -> Iterator[None]:
             what = _kind_of(file)
             if what is None:
                 raise
-            stop(f"{file} is no record: it is {what}. This command reads what `regard record` or Record.save() wrote: "
-                 "regard record minilm 'Some text.' -o run.regard")  # fmt: skip
+            stop(
+                f"{file} is no record: it is {what}. This command reads what `regard record` or Record.save() wrote: "
+                "regard record minilm 'Some text.' -o run.regard"
+            )
         except FileNotFoundError:
             stop(f"There is no file {file}: write one with regard record minilm 'Some text.' -o {file}.")
 
 
 OPENED_BY = {  # by its ending, what a file is and what opens it
-    ".html": "a page: open it in a browser", ".htm": "a page: open it in a browser",
-    ".toml": "a text (a study is run by `regard study run`)", ".json": "a JSON text", ".jsonl": "a JSON text",
+    ".html": "a page: open it in a browser",
+    ".htm": "a page: open it in a browser",
+    ".toml": "a text (a study is run by `regard study run`)",
+    ".json": "a JSON text",
+    ".jsonl": "a JSON text",
     ".sqlite": "a database (a study is looked at by `regard study status FOLDER`)",
-    ".csv": "a table", ".txt": "a text", ".md": "a text", ".py": "a program",
-}  # fmt: skip
+    ".csv": "a table",
+    ".txt": "a text",
+    ".md": "a text",
+    ".py": "a program",
+}
 
 
 def _kind_of(file: Path) -> str | None:
@@ -206,8 +214,13 @@ def _kind_of(file: Path) -> str | None:
         return "a folder of `regard train`, which `regard judge` reads" if run else "a folder"
     with file.open("rb") as opened:
         first = opened.read(512)
-    begins = {b"PK": "a zip archive", b"SQLite format 3": "a database", b"\x89PNG": "an image", b"%PDF": "a PDF",
-              b"GGUF": "a model's weights (give a model to `regard record` or `regard look`)"}  # fmt: skip
+    begins = {
+        b"PK": "a zip archive",
+        b"SQLite format 3": "a database",
+        b"\x89PNG": "an image",
+        b"%PDF": "a PDF",
+        b"GGUF": "a model's weights (give a model to `regard record` or `regard look`)",
+    }
     for start, what in begins.items():
         if first.startswith(start):
             return OPENED_BY[".sqlite"] if what == "a database" else what

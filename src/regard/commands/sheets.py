@@ -22,11 +22,16 @@ def paper() -> Console:
 
 
 def table_of(sheet: Sheet, room: int) -> Table:
-    table = Table(title=sheet.title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False,
-                  padding=(0, 0, 0, GAP - 1))  # fmt: skip
+    table = Table(
+        title=sheet.title,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 0, 0, GAP - 1),
+    )
     for place, (name, width) in enumerate(zip(sheet.columns, _widths(sheet, room), strict=True)):
-        table.add_column(name, justify="left" if place < sheet.named else "right", width=width,
-                         overflow="fold")  # fmt: skip
+        table.add_column(name, justify="left" if place < sheet.named else "right", width=width, overflow="fold")
     for place, row in enumerate(sheet.rows):
         if place in sheet.ruled:
             table.add_section()
@@ -50,8 +55,12 @@ def with_whole_cells(sheet: Sheet, room: int) -> Iterator[Sheet]:
 def _columns(sheet: Sheet, begin: int, end: int) -> Sheet:
     chosen = [*range(sheet.named), *range(begin, end)]
     title = sheet.title if begin == sheet.named else f"{sheet.title}, continued"
-    return replace(sheet, title=title, columns=tuple(sheet.columns[at] for at in chosen),
-                   rows=tuple(tuple(row[at] for at in chosen) for row in sheet.rows))  # fmt: skip
+    return replace(
+        sheet,
+        title=title,
+        columns=tuple(sheet.columns[at] for at in chosen),
+        rows=tuple(tuple(row[at] for at in chosen) for row in sheet.rows),
+    )
 
 
 def _widths(sheet: Sheet, room: int) -> list[int]:

@@ -77,8 +77,17 @@ def resume(
         _run(found, folder, store, workers, engine, address, quiet, json, failed)
 
 
-def _run(study: "Study", out: Path | None, store: str | None, workers: int | None, engine: str, address: str | None,
-         quiet: bool, json: bool, again: bool = False) -> None:  # fmt: skip
+def _run(
+    study: "Study",
+    out: Path | None,
+    store: str | None,
+    workers: int | None,
+    engine: str,
+    address: str | None,
+    quiet: bool,
+    json: bool,
+    again: bool = False,
+) -> None:
     from regard.studies.local import cores
     from regard.studies.running import folder_for
     from regard.studies.running import run as run_study
@@ -91,8 +100,9 @@ def _run(study: "Study", out: Path | None, store: str | None, workers: int | Non
         shown.print(_foretold(study), soft_wrap=True)
     slots = workers or max(1, cores() // study.threads)
     with going_on(), watched(shown, study.name, len(study.jobs()), slots, quiet) as watch:
-        found = run_study(study, folder, store=store, workers=workers, engine=engine, address=address, watch=watch,
-                          again=again)  # fmt: skip
+        found = run_study(
+            study, folder, store=store, workers=workers, engine=engine, address=address, watch=watch, again=again
+        )
     _show(found, json)
     if found.missing:
         raise typer.Exit(1)
@@ -115,20 +125,38 @@ def status(study: What, out: Out = None, store: Kept = None, json: Json = False)
         cancelled = kept.cancelled(found.name)
         kept.close()
     if json:
-        rows = [{"task": one.task, "variant": one.variant, "seed": one.seed, "share": one.share, "note": one.note,
-                 "worker": one.worker} for one in running]  # fmt: skip
-        errors = [{"task": one.task, "variant": one.variant, "seed": one.seed, "error": said, "ends": ends}
-                  for one, said, ends in failed]  # fmt: skip
-        typer.echo(writing.dumps({"study": found.name, "cancelled": cancelled, "trials": counts, "running": rows,
-                                  "failed": errors}, indent=1))  # fmt: skip
+        rows = [
+            {
+                "task": one.task,
+                "variant": one.variant,
+                "seed": one.seed,
+                "share": one.share,
+                "note": one.note,
+                "worker": one.worker,
+            }
+            for one in running
+        ]
+        errors = [
+            {"task": one.task, "variant": one.variant, "seed": one.seed, "error": said, "ends": ends}
+            for one, said, ends in failed
+        ]
+        typer.echo(
+            writing.dumps(
+                {"study": found.name, "cancelled": cancelled, "trials": counts, "running": rows, "failed": errors},
+                indent=1,
+            )
+        )
         return
     shown = console()
     said = ", ".join(f"{count} {name}" for name, count in counts.items())
     shown.print(f"{found.name}: {said}{'; cancelled' if cancelled else ''}")
     for one in running:
         far = f"{100 * (one.share or 0):.0f} %" + (f", {one.note}" if one.note else "")
-        shown.print(f"  {one.task}: {one.variant}, seed {one.seed}: {far} ({one.running or 0:.0f} s, "
-                    f"{called(one.worker or '')})", soft_wrap=True)  # fmt: skip
+        shown.print(
+            f"  {one.task}: {one.variant}, seed {one.seed}: {far} ({one.running or 0:.0f} s, "
+            f"{called(one.worker or '')})",
+            soft_wrap=True,
+        )
     for one, error, _ in failed:
         shown.print(f"  {one.task}: {one.variant}, seed {one.seed} failed: {error}", soft_wrap=True)
     if failed:

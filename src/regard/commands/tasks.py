@@ -51,8 +51,18 @@ def _run(
 
         try:
             with telling() as tell:
-                found = compare(experiment, attention or "", seeds, device, devices, precision, out, alone, board,
-                                lambda what, at, of, numbers: tell(what, at, of, numbers_of(numbers)))  # fmt: skip
+                found = compare(
+                    experiment,
+                    attention or "",
+                    seeds,
+                    device,
+                    devices,
+                    precision,
+                    out,
+                    alone,
+                    board,
+                    lambda what, at, of, numbers: tell(what, at, of, numbers_of(numbers)),
+                )
         except RuntimeError as problem:
             stop(str(problem))
         if json:

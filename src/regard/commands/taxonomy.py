@@ -53,10 +53,18 @@ def _print_json(found: "tuple[Mechanism, ...]") -> None:
     from json import dumps
 
     rows = [
-        {"name": one.name, "place": list(one.place), "says": one.says, "formula": one.formula, "papers": one.papers,
-         "aliases": list(one.aliases), "class": one.where, "page": one.page}
+        {
+            "name": one.name,
+            "place": list(one.place),
+            "says": one.says,
+            "formula": one.formula,
+            "papers": one.papers,
+            "aliases": list(one.aliases),
+            "class": one.where,
+            "page": one.page,
+        }
         for one in found
-    ]  # fmt: skip
+    ]
     typer.echo(dumps(rows, indent=2))
 
 

@@ -84,8 +84,11 @@ def extra(name: str) -> Iterator[None]:
         if missing.name is None or missing.name.partition(".")[0] == "regard":
             raise
         said = str(missing)
-        stop(said if "pip install" in said else f"this needs {missing.name}, which is not installed: pip install "
-             f"'regard[{name}]'.")  # fmt: skip
+        stop(
+            said
+            if "pip install" in said
+            else f"this needs {missing.name}, which is not installed: pip install 'regard[{name}]'."
+        )
 
 
 def there(device: str) -> str:
@@ -98,8 +101,10 @@ def there(device: str) -> str:
         stop(f"--device {device}: expected cpu, cuda, or cuda:1 for the second GPU.")
     count = torch.cuda.device_count()
     if asked.type == "cuda" and (asked.index or 0) >= count:
-        stop(f"--device {device}: this machine has {count or 'no'} CUDA device{'s' * (count != 1)}. Leave --device "
-             "out to run on the CPU.")  # fmt: skip
+        stop(
+            f"--device {device}: this machine has {count or 'no'} CUDA device{'s' * (count != 1)}. Leave --device "
+            "out to run on the CPU."
+        )
     return device
 
 

@@ -156,12 +156,21 @@ def minilm(
             def hear(epoch: int, at: int, of: int, numbers: dict[str, float]) -> None:
                 tell(f"epoch {epoch} of {epochs}", at, of, numbers_of(numbers))
 
-            tuned = fine_tune(where(model)[0], *parts, training=replace(TRAINING, epochs=epochs), freeze=freeze,
-                              seed=seed, device=device, hear=hear)  # fmt: skip
+            tuned = fine_tune(
+                where(model)[0],
+                *parts,
+                training=replace(TRAINING, epochs=epochs),
+                freeze=freeze,
+                seed=seed,
+                device=device,
+                hear=hear,
+            )
             save(tuned, out)
             tell("TF-IDF and logistic regression")
             trivial = bag_of_words(*(pieces(tuned.tokenizer, parts[at]) for at in (0, 2)))
         below = "" if tuned.accuracy > trivial else " That is below the trivial baseline."
-        console().print(f"{model} on SST: {100 * tuned.accuracy:.1f} % of {len(parts[2])} test sentences right; TF-IDF "
-                        f"of its word pieces and logistic regression {100 * trivial:.1f} %.{below} Written to {out}.",
-                        soft_wrap=True)  # fmt: skip
+        console().print(
+            f"{model} on SST: {100 * tuned.accuracy:.1f} % of {len(parts[2])} test sentences right; TF-IDF "
+            f"of its word pieces and logistic regression {100 * trivial:.1f} %.{below} Written to {out}.",
+            soft_wrap=True,
+        )

@@ -25,8 +25,15 @@ def accuracy_table(
     for one in found:
         shares = [100 * run.test for run in one.runs]
         epochs, seconds = (statistics.fmean(x) for x in zip(*((r.epochs, r.seconds) for r in one.runs), strict=True))
-        table.add_row(says[one.kind], f"{one.mean:.1f} ± {one.deviation:.1f}", f"{min(shares):.1f}",
-                      f"{max(shares):.1f}", cell(one), f"{epochs:.0f}", f"{seconds:.1f}")  # fmt: skip
+        table.add_row(
+            says[one.kind],
+            f"{one.mean:.1f} ± {one.deviation:.1f}",
+            f"{min(shares):.1f}",
+            f"{max(shares):.1f}",
+            cell(one),
+            f"{epochs:.0f}",
+            f"{seconds:.1f}",
+        )
     return table
 
 
@@ -52,8 +59,12 @@ def comparison_tables(found: "Comparison") -> list[Table]:
     table.add_column("seconds a run", justify="right")
     for row in found.rows:
         cells = [_cell(row.values(name), measure) for name, measure in measures.items()]
-        table.add_row(row.says, *cells, f"{statistics.fmean(one.epochs for one in row.trained):.0f}",
-                      f"{statistics.fmean(one.seconds for one in row.trained):.1f}")  # fmt: skip
+        table.add_row(
+            row.says,
+            *cells,
+            f"{statistics.fmean(one.epochs for one in row.trained):.0f}",
+            f"{statistics.fmean(one.seconds for one in row.trained):.1f}",
+        )
     table.add_section()
     for row in found.baselines:
         table.add_row(row.says, *(_cell(row.values(name), measure) for name, measure in measures.items()), "", "")

@@ -24,8 +24,13 @@ def watched(console: Console, name: str, total: int, slots: int | None, quiet: b
     if quiet or not console.is_terminal:
         yield _log(console, name, total, quiet)
         return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn(),
-               TextColumn("{task.fields[note]}", markup=False), TimeElapsedColumn())  # fmt: skip
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as progress:
         whole = progress.add_task(name, total=total, note="")
         bars: dict[int, TaskID] = {}

@@ -155,5 +155,7 @@ def widths(value: Any, who: str, name: str, pair: bool) -> None:
     each = value if pair and isinstance(value, (tuple, list)) and len(value) == 2 else (value,)
     ends = ", or a pair of them for sources and targets" if pair else ""
     if not all(is_whole(x) and (x == -1 or 1 <= x <= MOST) for x in each):
-        raise ValueError(f"{who}({name}={shown(value)}): expected the width of the features, a whole number, 1 or "
-                         f"more{ends}; -1 takes it from the first input.")  # fmt: skip
+        raise ValueError(
+            f"{who}({name}={shown(value)}): expected the width of the features, a whole number, 1 or "
+            f"more{ends}; -1 takes it from the first input."
+        )

@@ -119,9 +119,18 @@ def attend(
 
 
 def _ran(
-    q: Tensor, k: Tensor, v: Tensor, score: "str | Score", align: "str | Alignment", over: Structure | None,
-    dropout: float, sample: bool, seed: "int | Tensor | None", backend: str, state: Tensor | None,
-) -> tuple[Plan, Attended]:  # fmt: skip
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    score: "str | Score",
+    align: "str | Alignment",
+    over: Structure | None,
+    dropout: float,
+    sample: bool,
+    seed: "int | Tensor | None",
+    backend: str,
+    state: Tensor | None,
+) -> tuple[Plan, Attended]:
     made = make_plan(q, k, v, score, align, over, dropout, sample, seed)
     chosen = choose(made, backend)
     made.backend = chosen.name
@@ -140,13 +149,17 @@ def _ran(
 def _before(plan: Plan, state: Tensor) -> Tensor:
     """The state of the step before, (..., H, m), in the plan's shape."""
     if not (plan.score.stepwise or plan.align.stepwise):
-        raise ValueError(f"state= belongs to stepwise mechanisms (LocationAware, Monotonic); "
-                         f"{type(plan.score).__name__} with {type(plan.align).__name__} has none.")  # fmt: skip
+        raise ValueError(
+            f"state= belongs to stepwise mechanisms (LocationAware, Monotonic); "
+            f"{type(plan.score).__name__} with {type(plan.align).__name__} has none."
+        )
     shape = (plan.m,) if plan.given == 2 else (*plan.lead, plan.heads, plan.m)
     if not isinstance(state, Tensor) or tuple(state.shape) != shape:
         given = tuple(state.shape) if isinstance(state, Tensor) else type(state).__name__
-        raise ValueError(f"state= is {given}, expected the weights of the step before, {shape} = (..., heads, m): pass "
-                         "Attended.state of that step.")  # fmt: skip
+        raise ValueError(
+            f"state= is {given}, expected the weights of the step before, {shape} = (..., heads, m): pass "
+            "Attended.state of that step."
+        )
     return state.reshape(plan.batch, plan.heads, plan.m)
 
 

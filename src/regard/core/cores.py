@@ -252,9 +252,14 @@ class Opaque:
     """
 
     def __init__(
-        self, score: Callable[[Tensor, Tensor], Tensor], q: Tensor, k: Tensor, heads: int, features: int | None,
+        self,
+        score: Callable[[Tensor, Tensor], Tensor],
+        q: Tensor,
+        k: Tensor,
+        heads: int,
+        features: int | None,
         edge: Part | None = None,
-    ):  # fmt: skip
+    ):
         self.score, self.a, self.b, self.heads, self.features, self.edge = score, q, k, heads, features, edge
         self.parameters = [p for p in score.parameters() if p.requires_grad] if isinstance(score, nn.Module) else []
 

@@ -44,8 +44,10 @@ def axis_of(this: "Sequence[str] | None", other: "Sequence[str] | None", n: int,
     """The axis on which this one (n places) and the other (m places) stand together."""
     if this is None or other is None or list(this) == list(other):
         if n != m:
-            raise Refused(f"These maps have {n} and {m} {which} and no names for them, so nothing says which belong "
-                          "together: name them first, rec.label(tokens=...).")  # fmt: skip
+            raise Refused(
+                f"These maps have {n} and {m} {which} and no names for them, so nothing says which belong "
+                "together: name them first, rec.label(tokens=...)."
+            )
         places = torch.arange(n)
         named = this if this is not None else other
         return Axis(None if named is None else [str(x) for x in named], places, places, "=" * n)
@@ -154,9 +156,11 @@ def difference(this: AttentionMap, other: AttentionMap) -> Difference:
     if not isinstance(other, AttentionMap):
         raise TypeError(f"A map less a {type(other).__name__}: expected another AttentionMap.")
     if this.lead != other.lead or this.features != other.features:
-        raise Refused(f"These maps have {this.lead} and {other.lead} heads"
-                      + ("" if this.features == other.features else f", {this.features} and {other.features} features")
-                      + ": a difference needs the same number. amap[0, 3] is one head of one item.")  # fmt: skip
+        raise Refused(
+            f"These maps have {this.lead} and {other.lead} heads"
+            + ("" if this.features == other.features else f", {this.features} and {other.features} features")
+            + ": a difference needs the same number. amap[0, 3] is one head of one item."
+        )
     for x in (this.rows, this.columns, other.rows, other.columns):
         if isinstance(x, PerItem):
             raise Refused("The items of this batch have texts of their own: compare one item, amap[0] - other[0].")

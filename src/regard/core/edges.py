@@ -60,8 +60,10 @@ class Edges(Structure):
         for name in ("key", "value"):
             part = getattr(self, name)
             if part is not None and not (isinstance(part, Tensor) and part.is_floating_point() and part.ndim >= 2):
-                raise TypeError(f"Edges({name}={shown(part)}): expected a floating-point tensor (..., heads, edges, "
-                                "width), or None.")  # fmt: skip
+                raise TypeError(
+                    f"Edges({name}={shown(part)}): expected a floating-point tensor (..., heads, edges, "
+                    "width), or None."
+                )
         if not isinstance(self.join, str) or self.join not in ("add", "mul"):
             raise ValueError(f'Edges(join={shown(self.join)}): expected "add" (k_j + key_e) or "mul" (k_j * key_e).')
 
@@ -69,8 +71,10 @@ class Edges(Structure):
     def from_dense(adjacency: Tensor, self_loops: bool = False) -> "Edges":
         """adjacency[i, j] non-zero: j is attended by i."""
         if not isinstance(adjacency, Tensor) or adjacency.ndim != 2 or adjacency.layout != torch.strided:
-            raise TypeError(f"Edges.from_dense(adjacency={shown(adjacency)}): expected a dense tensor (targets, "
-                            "sources); a sparse one goes to Edges.from_sparse(adjacency).")  # fmt: skip
+            raise TypeError(
+                f"Edges.from_dense(adjacency={shown(adjacency)}): expected a dense tensor (targets, "
+                "sources); a sparse one goes to Edges.from_sparse(adjacency)."
+            )
         target, source = adjacency.nonzero(as_tuple=True)
         return Edges(torch.stack([source, target]), (adjacency.shape[0], adjacency.shape[1]), self_loops)
 
@@ -78,8 +82,10 @@ class Edges(Structure):
     def from_sparse(adjacency: Tensor, self_loops: bool = False) -> "Edges":
         """A torch.sparse tensor (COO, CSR or CSC): an entry [i, j] means that j is attended by i, as in adj.t()."""
         if not isinstance(adjacency, Tensor) or adjacency.ndim < 2 or adjacency.layout == torch.strided:
-            raise TypeError(f"Edges.from_sparse(adjacency={shown(adjacency)}): expected a torch.sparse matrix "
-                            "(targets, sources); a dense one goes to Edges.from_dense(adjacency).")  # fmt: skip
+            raise TypeError(
+                f"Edges.from_sparse(adjacency={shown(adjacency)}): expected a torch.sparse matrix "
+                "(targets, sources); a dense one goes to Edges.from_dense(adjacency)."
+            )
         return Edges(index_of_sparse(adjacency), (adjacency.shape[0], adjacency.shape[1]), self_loops)
 
     def to(self, device: torch.device | str) -> "Edges":
@@ -91,12 +97,14 @@ class Edges(Structure):
         whole = isinstance(index, Tensor) and not index.is_floating_point() and index.dtype != torch.bool
         if not whole or index.ndim != 2 or index.shape[0] != 2:
             given = f"{index.dtype} {tuple(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
-            raise ValueError(f"Edges(edge_index) is {given}, expected integers (2, E): sources in row 0, targets in "
-                             "row 1. Pairs (E, 2) become edge_index.T, a dense adjacency Edges.from_dense(adjacency)."
-                             )  # fmt: skip
+            raise ValueError(
+                f"Edges(edge_index) is {given}, expected integers (2, E): sources in row 0, targets in "
+                "row 1. Pairs (E, 2) become edge_index.T, a dense adjacency Edges.from_dense(adjacency)."
+            )
         if self.size is not None and tuple(self.size) != (n, m):
-            raise ValueError(f"Edges(size={self.size}) says (targets, sources), but there are n={n} queries and m={m} "
-                             "keys.")  # fmt: skip
+            raise ValueError(
+                f"Edges(size={self.size}) says (targets, sources), but there are n={n} queries and m={m} keys."
+            )
         if torch.compiler.is_compiling():  # nothing is kept of tensors that a graph is being traced with
             return self._sorted(n, m)
         counted = not index.is_inference()
@@ -277,6 +285,7 @@ def _part(graph: Edges, name: str, x: Tensor | None, plan: "Plan", width: int) -
     fits = x.ndim <= len(expected) and x.shape[-2:] == expected[-2:]
     if not fits or any(a not in (1, b) for a, b in zip(x.shape[::-1], expected[::-1], strict=False)):
         why = f" ({graph.edge_index.shape[1]} edges and {loops} self-loops)" if loops else ""
-        raise ValueError(f"Edges({name}) has shape {tuple(x.shape)}, expected {expected} = (..., heads, edges, width)"
-                         f"{why}.")  # fmt: skip
+        raise ValueError(
+            f"Edges({name}) has shape {tuple(x.shape)}, expected {expected} = (..., heads, edges, width){why}."
+        )
     return x.to(plan.q.dtype).expand(expected).reshape(plan.batch, plan.heads, rows, width)

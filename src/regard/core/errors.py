@@ -20,8 +20,9 @@ def within(i: int, size: int, who: str, what: str) -> int:
 
 def lacking(what: str, package: str, extra: str) -> ModuleNotFoundError:
     """To raise where a package is missing that an extra of ours brings."""
-    return ModuleNotFoundError(f"{what} needs {package}, which is not installed: pip install 'regard[{extra}]'.",
-                               name=package)  # fmt: skip
+    return ModuleNotFoundError(
+        f"{what} needs {package}, which is not installed: pip install 'regard[{extra}]'.", name=package
+    )
 
 
 def values_are_checked(tensor: Tensor) -> bool:
@@ -37,15 +38,19 @@ def values_are_checked(tensor: Tensor) -> bool:
 def check_built(owner: object, name: str, x: Tensor, width: int, heads: int = 1) -> None:
     """For parameters: x (B, H, n, d) must have the width and the number of heads that they were built for."""
     if x.shape[-1] != width:
-        raise ValueError(f"{type(owner).__name__} was built for {name} of width {width}, but {name} has width "
-                         f"{x.shape[-1]}: build it for that width.")  # fmt: skip
+        raise ValueError(
+            f"{type(owner).__name__} was built for {name} of width {width}, but {name} has width "
+            f"{x.shape[-1]}: build it for that width."
+        )
     check_heads(owner, heads, x.shape[1])
 
 
 def check_heads(owner: object, built: int, heads: int) -> None:
     if built != 1 and built != heads:
-        raise ValueError(f"{type(owner).__name__} was built with heads={built}, but q has {heads} heads: build it with "
-                         f"heads={heads}, or with heads=1 to share its parameters.")  # fmt: skip
+        raise ValueError(
+            f"{type(owner).__name__} was built with heads={built}, but q has {heads} heads: build it with "
+            f"heads={heads}, or with heads=1 to share its parameters."
+        )
 
 
 def check_scores(owner: object, s: object, q: Tensor, k: Tensor, features: int | None) -> None:
@@ -54,6 +59,8 @@ def check_scores(owner: object, s: object, q: Tensor, k: Tensor, features: int |
     if not isinstance(s, Tensor) or tuple(s.shape) != expected:
         given = tuple(s.shape) if isinstance(s, Tensor) else type(s).__name__
         axes = "(..., heads, n, m)" if features is None else "(..., heads, features, n, m)"
-        raise ValueError(f"{type(owner).__name__}.forward(q, k) returned {given}, expected {expected} = {axes} for q "
-                         f"{tuple(q.shape)} and k {tuple(k.shape)}. A feature-wise score says how many features in "
-                         "`features`.")  # fmt: skip
+        raise ValueError(
+            f"{type(owner).__name__}.forward(q, k) returned {given}, expected {expected} = {axes} for q "
+            f"{tuple(q.shape)} and k {tuple(k.shape)}. A feature-wise score says how many features in "
+            "`features`."
+        )

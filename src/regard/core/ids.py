@@ -30,10 +30,11 @@ class Names(NamedTuple):
 
 
 EDGES = Names(
-    "Edges(edge_index)", "edge",
+    "Edges(edge_index)",
+    "edge",
     "Sources (keys) stand in row 0 and targets (queries) in row 1, counted from 0; leave out edges that pad the list.",
     ("source", "target"),
-)  # fmt: skip
+)
 
 _flags: dict[torch.device, Tensor] = {}  # (5,) int64: which of the names, row, column, the id, the row's size
 _named: list[Names] = []  # those that flags speak of, the first as 1: a flag of 0 says nothing
@@ -90,8 +91,10 @@ def _sentence(names: Names, row: int, column: int | None, number: int | None, si
     what = names.rows[row]
     if number is None:
         return f"{names.argument} names {what}s, but there are none. {names.advice}"
-    return (f"{names.argument} names {what} {number} ({names.column} {column}), but there are {size} {what}s, "
-            f"0 to {size - 1}. {names.advice}")  # fmt: skip
+    return (
+        f"{names.argument} names {what} {number} ({names.column} {column}), but there are {size} {what}s, "
+        f"0 to {size - 1}. {names.advice}"
+    )
 
 
 def _clamped(ids: Tensor, sizes: tuple[int, ...], code: int, flag: Tensor | None) -> Tensor:

@@ -44,9 +44,14 @@ kinds: dict[Kind, Way | None] = {}  # None: of a kind that has to be planned eac
 
 
 def kind_of(
-    q: Tensor, k: Tensor, v: Tensor, score: "str | Score", align: "str | Alignment", over: Structure | None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    score: "str | Score",
+    align: "str | Alignment",
+    over: Structure | None,
     backend: str,
-) -> Kind | None:  # fmt: skip
+) -> Kind | None:
     """What such a call without randomness does follows from this; None where it may follow from more."""
     if type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN or q.ndim != 4:
         return None

@@ -32,8 +32,16 @@ T = TypeVar("T")
 class LazyMap(AttentionMap):
     """A map computed from the plan and its row state when it is read; reads are detached."""
 
-    def __init__(self, source: "Plan | Problem", state: RowState | None, lead: tuple[int, ...], slab: slice,
-                 replayable: bool = True, index: Tensor | None = None, watched: Watched | None = None):  # fmt: skip
+    def __init__(
+        self,
+        source: "Plan | Problem",
+        state: RowState | None,
+        lead: tuple[int, ...],
+        slab: slice,
+        replayable: bool = True,
+        index: Tensor | None = None,
+        watched: Watched | None = None,
+    ):
         if watched is None:
             source, watched = (source, ()) if torch.compiler.is_compiling() else watch(source)
         self._source, self._state, self._index = source, state, index
@@ -158,8 +166,9 @@ class LazyMap(AttentionMap):
         unchanged(self._watched)
         if grad:
             if self.graph is not None:
-                raise Refused("weights(grad=True) of a graph would be a dense matrix: edges(grad=True) has the "
-                              "gradient.")  # fmt: skip
+                raise Refused(
+                    "weights(grad=True) of a graph would be a dense matrix: edges(grad=True) has the gradient."
+                )
             wide = self.live.in_full_precision()
             block = dense_block(wide, slice(0, wide.g), slice(0, self.n), slice(0, self.m))
             with without_autocast(wide.device):
@@ -172,8 +181,10 @@ class LazyMap(AttentionMap):
 
     def _check_dropout(self, dropout: bool) -> None:
         if dropout and self.live.dropout and not self.replayable:
-            raise Refused("The weights after dropout cannot be had again: torch's own dropout ran (backend 'sdpa'). "
-                          "Pass seed= to attend, which runs a backend whose dropout can be replayed.")  # fmt: skip
+            raise Refused(
+                "The weights after dropout cannot be had again: torch's own dropout ran (backend 'sdpa'). "
+                "Pass seed= to attend, which runs a backend whose dropout can be replayed."
+            )
 
     def edges(self, grad: bool = False, dropout: bool = False) -> Tensor:
         """Weights on the caller's edges, in the caller's order: (..., H, [F,] E); before dropout unless asked."""

@@ -110,16 +110,19 @@ class AttentionMap(Seen):
         """amap[b, h]: the map of one item and head; amap[b]: of one item."""
         index = index if isinstance(index, tuple) else (index,)
         if len(index) > len(self.lead) or not all(isinstance(i, int) for i in index):
-            raise IndexError(f"A map over {self.lead} heads takes up to {len(self.lead)} integers, got {index}. "
-                             "Rows and columns are read with tile(rows, cols).")  # fmt: skip
+            raise IndexError(
+                f"A map over {self.lead} heads takes up to {len(self.lead)} integers, got {index}. "
+                "Rows and columns are read with tile(rows, cols)."
+            )
         start, size = self.slab.start, self.slab.stop - self.slab.start
         for i, length in zip(index, self.lead, strict=False):
             size //= length
             start += within(i, length, f"amap{list(index)}", "on this axis") * size
         made = self.narrowed(self.lead[len(index) :], slice(start, start + size))
         made.site = self.site
-        made.rows, made.columns = (x[index[0]] if isinstance(x, PerItem) and index else x
-                                   for x in (self.rows, self.columns))  # fmt: skip
+        made.rows, made.columns = (
+            x[index[0]] if isinstance(x, PerItem) and index else x for x in (self.rows, self.columns)
+        )
         return made
 
     def __len__(self) -> int:
@@ -135,18 +138,24 @@ class AttentionMap(Seen):
 
     def _leading(self, who: str) -> int:
         if not self.lead:
-            raise TypeError(f"{who}: a map of one head has no axis of heads, but {self.n} rows (amap.n) and "
-                            f"{self.m} columns (amap.m), which row(i), column(j) and weights() read.")  # fmt: skip
+            raise TypeError(
+                f"{who}: a map of one head has no axis of heads, but {self.n} rows (amap.n) and "
+                f"{self.m} columns (amap.m), which row(i), column(j) and weights() read."
+            )
         return self.lead[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> "np.ndarray[Any, Any]":
         """weights() on the CPU, for numpy and what reads arrays; 16 bits come as fp32, which numpy knows."""
         if getattr(self, "graph", None) is not None:
-            raise Refused("np.asarray of a map over edges: say which you mean, np.asarray(amap.edges()) for the weights"
-                          f" on your edges, np.asarray(amap.weights()) for the matrix {self.shape}.")  # fmt: skip
+            raise Refused(
+                "np.asarray of a map over edges: say which you mean, np.asarray(amap.edges()) for the weights"
+                f" on your edges, np.asarray(amap.weights()) for the matrix {self.shape}."
+            )
         if copy is False:
-            raise ValueError("np.asarray(amap, copy=False): a map computes or converts its weights when they are read, "
-                             "so leave copy= out.")  # fmt: skip
+            raise ValueError(
+                "np.asarray(amap, copy=False): a map computes or converts its weights when they are read, "
+                "so leave copy= out."
+            )
         w = self.weights().detach().cpu()
         made = np.asarray((w.float() if w.dtype.itemsize < 4 else w).numpy(), dtype)
         return made.copy() if copy else made
@@ -156,8 +165,10 @@ class AttentionMap(Seen):
     def weights(self, grad: bool = False) -> Tensor:
         """All weights, (..., H, [F,] n, m). grad=True: differentiable, by the definition."""
         if grad:
-            raise Refused(f"This {type(self).__name__} keeps numbers alone: weights(grad=True) needs the map that "
-                          "attend returned.")  # fmt: skip
+            raise Refused(
+                f"This {type(self).__name__} keeps numbers alone: weights(grad=True) needs the map that "
+                "attend returned."
+            )
         return self.tile(slice(None), slice(None))
 
     def tile(self, rows: "slice | Sequence[int] | Tensor", cols: "slice | Sequence[int] | Tensor") -> Tensor:
@@ -241,8 +252,9 @@ class AttentionMap(Seen):
         for name, spans, size in (("rows", rows, self.n), ("cols", cols, self.m)):
             for start, stop in spans:
                 if not 0 <= start < stop <= size:
-                    raise ValueError(f"group({name}) has the span ({start}, {stop}), expected 0 <= start < stop <= "
-                                     f"{size}.")  # fmt: skip
+                    raise ValueError(
+                        f"group({name}) has the span ({start}, {stop}), expected 0 <= start < stop <= {size}."
+                    )
         made = []
         for start, stop in rows:
             band = self.band(slice(start, stop), slice(0, self.m)).mean(-2)
@@ -276,8 +288,10 @@ def _line(index: "slice | Sequence[int] | Tensor", size: int, name: str) -> "sli
     whole = made.numel() == 0 or not (made.dtype == torch.bool or made.is_floating_point())
     made = made.long()
     if not whole or made.ndim != 1 or (made.numel() and not -size <= int(made.min()) <= int(made.max()) < size):
-        raise IndexError(f"tile({name}={index}): expected a slice or a list of whole numbers from {-size} to "
-                         f"{size - 1} (a boolean mask becomes mask.nonzero()[:, 0]).")  # fmt: skip
+        raise IndexError(
+            f"tile({name}={index}): expected a slice or a list of whole numbers from {-size} to "
+            f"{size - 1} (a boolean mask becomes mask.nonzero()[:, 0])."
+        )
     return made % size if made.numel() else made
 
 

@@ -52,11 +52,15 @@ def merged(one: "Attended", two: "Attended") -> "Attended":
 
     a, b = one.map, two.map
     if a.lead != b.lead or a.n != b.n or a.features != b.features or one.out.shape != two.out.shape:
-        raise ValueError(f"merge needs results for the same queries, values alike: out {tuple(one.out.shape)} over "
-                         f"{a.n} rows meets {tuple(two.out.shape)} over {b.n}.")  # fmt: skip
+        raise ValueError(
+            f"merge needs results for the same queries, values alike: out {tuple(one.out.shape)} over "
+            f"{a.n} rows meets {tuple(two.out.shape)} over {b.n}."
+        )
     if tuple(one.out.shape[:-1]) != (*a.lead, a.n):
-        raise Refused(f"merge joins what attend returned, head by head {(*a.lead, a.n)}; this out is "
-                      f"{tuple(one.out.shape)}. A layer mixes its heads: give it the joined keys instead.")  # fmt: skip
+        raise Refused(
+            f"merge joins what attend returned, head by head {(*a.lead, a.n)}; this out is "
+            f"{tuple(one.out.shape)}. A layer mixes its heads: give it the joined keys instead."
+        )
     if _kind(a) is not _kind(b):
         raise ValueError(f"merge needs two results of one alignment: {_kind(a).__name__} meets {_kind(b).__name__}.")
     mass_a, mass_b = _log_mass(a), _log_mass(b)
@@ -93,8 +97,10 @@ def _log_mass(amap: AttentionMap) -> Tensor:
     if problem.dropout or problem.score.sink is not None:
         raise Refused("merge needs results without dropout and without a sink: each side would count its own.")
     if problem.factor is not None or kind not in (Softmax, Uniform, Sigmoid, ReLU):
-        raise Refused(f"Results of {kind.__name__} cannot be merged: its weights depend on all keys of a row together. "
-                      "Attend over the joined keys.")  # fmt: skip
+        raise Refused(
+            f"Results of {kind.__name__} cannot be merged: its weights depend on all keys of a row together. "
+            "Attend over the joined keys."
+        )
     if kind is Sigmoid and problem.align.bias is None:
         raise Refused("Sigmoid() divides by the number of keys inside its bias: give one, Sigmoid(bias=...), to merge.")
     state = amap.state

@@ -35,8 +35,10 @@ class Names(Generic[T]):
         for name in names:
             before = self.built.get(name)
             if before is not None and before.__qualname__ != cls.__qualname__:
-                raise ValueError(f"class {cls.__name__}(name={name!r}): this is the {self.kind} {before.__name__}; "
-                                 "choose another name.")  # fmt: skip
+                raise ValueError(
+                    f"class {cls.__name__}(name={name!r}): this is the {self.kind} {before.__name__}; "
+                    "choose another name."
+                )
             self.built[name] = cls
             if free:
                 self.free[name] = cls

@@ -25,9 +25,18 @@ from .tiles import Tile
 
 # Scores, and what they make keys with: one of it for all heads, and heads of queries can share what a key becomes.
 KEYS_BY: dict[type[Score], str] = {
-    Dot: "", ScaledDot: "", General: "", BiasedGeneral: "", Cosine: "", Content: "", Laplace: "", GATv2: "",
-    Gaussian: "raw", Additive: "key", GAT: "source",
-}  # fmt: skip
+    Dot: "",
+    ScaledDot: "",
+    General: "",
+    BiasedGeneral: "",
+    Cosine: "",
+    Content: "",
+    Laplace: "",
+    GATv2: "",
+    Gaussian: "raw",
+    Additive: "key",
+    GAT: "source",
+}
 
 
 class Plan:
@@ -36,8 +45,18 @@ class Plan:
     `problem` is the lowered form that kernels run; it is made when first asked for. `str(plan)` is for people.
     """
 
-    def __init__(self, q: Tensor, k: Tensor, v: Tensor, score: Score, align: Alignment, over: Structure,
-                 dropout: float, sample: bool, seed: "int | Tensor | None"):  # fmt: skip
+    def __init__(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        score: Score,
+        align: Alignment,
+        over: Structure,
+        dropout: float,
+        sample: bool,
+        seed: "int | Tensor | None",
+    ):
         check_call(q, k, v, dropout, sample, seed)
         device_type = q.device.type
         if q.dtype == torch.float32 and device_type != "meta" and torch.is_autocast_enabled(device_type):
@@ -93,8 +112,9 @@ class Plan:
         """(B, H, m) for a policy over keys: the draws of a row that no query has."""
         if not self.sample:
             return None
-        tile = Tile.dense(self.heads, 1, self.m, self.q.device, slice(0, self.batch * self.heads), slice(0, 1),
-                          slice(0, self.m))  # fmt: skip
+        tile = Tile.dense(
+            self.heads, 1, self.m, self.q.device, slice(0, self.batch * self.heads), slice(0, 1), slice(0, self.m)
+        )
         return tile.uniform(self.seed + 2).reshape(self.batch, self.heads, self.m)
 
     @property
@@ -122,9 +142,18 @@ class Plan:
         if self._problem is None:
             alpha = self.align.alpha if isinstance(self.align, Entmax) else None
             alpha = alpha.expand(self.batch, self.heads).reshape(-1) if isinstance(alpha, Tensor) else None
-            self._problem = Problem(self._lowered(self.k_by_head), self.align, self.over, self.heads, self.factor,
-                                    self.dropout, self.seed if self.random and self.replayable else None, self.sample,
-                                    alpha, _flat_part(self.edge_value))  # fmt: skip
+            self._problem = Problem(
+                self._lowered(self.k_by_head),
+                self.align,
+                self.over,
+                self.heads,
+                self.factor,
+                self.dropout,
+                self.seed if self.random and self.replayable else None,
+                self.sample,
+                alpha,
+                _flat_part(self.edge_value),
+            )
         return self._problem
 
     @property

@@ -115,8 +115,10 @@ def find(amap: "AttentionMap", threshold: float) -> "Found":
     if threshold < 0:
         raise ValueError(f"find(threshold={threshold}): expected 0 or more; weights are not negative.")
     if amap.signed:
-        raise Refused("find() looks for weights above a threshold, and differences go both ways: read them by bands() "
-                      "or look at the pyramid's peaks, which are those farthest from 0.")  # fmt: skip
+        raise Refused(
+            "find() looks for weights above a threshold, and differences go both ways: read them by bands() "
+            "or look at the pyramid's peaks, which are those farthest from 0."
+        )
     where, weight = [], []
     for places, values in _above(amap, threshold):
         where.append(places)

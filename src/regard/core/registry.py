@@ -107,8 +107,10 @@ def choose(plan: "Plan", name: str) -> Backend:
         if backend.name == name:
             reasons_list = backend.refusals(plan)
             if reasons_list:
-                raise Refused(f"backend={name!r} does not run this attention: {' '.join(reasons_list)} "
-                              'backend="auto" picks one that does.')  # fmt: skip
+                raise Refused(
+                    f"backend={name!r} does not run this attention: {' '.join(reasons_list)} "
+                    'backend="auto" picks one that does.'
+                )
             return backend
     known = ", ".join(repr(b.name) for b in _backends)
     raise ValueError(f'backend={shown(name)} is unknown; expected "auto" or one of {known}.')

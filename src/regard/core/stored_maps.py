@@ -19,8 +19,15 @@ class StoredMap(AttentionMap):
     `rooted` where the weights still lead back to what made them.
     """
 
-    def __init__(self, lead: tuple[int, ...], weights: Tensor, feature_wise: bool = False, slab: slice | None = None,
-                 rooted: bool = True, keep: Tensor | None = None):  # fmt: skip
+    def __init__(
+        self,
+        lead: tuple[int, ...],
+        weights: Tensor,
+        feature_wise: bool = False,
+        slab: slice | None = None,
+        rooted: bool = True,
+        keep: Tensor | None = None,
+    ):
         whole = slice(0, weights.shape[0]) if slab is None else slab
         super().__init__(lead, weights.shape[-2], weights.shape[-1], whole)
         self.features = weights.shape[1] if feature_wise else None

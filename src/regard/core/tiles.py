@@ -35,8 +35,15 @@ class Tile:
         """Rows and columns as slices (or 1-D index tensors); slab is a range of the flattened batch x heads."""
         flat = torch.arange(slab.start, slab.stop, device=device)[:, None, None]
         start = cols.start if isinstance(cols, slice) else None
-        return Tile(flat // heads, flat % heads, _line(rows, device)[None, :, None], _line(cols, device)[None, None, :],
-                    n, m, start)  # fmt: skip
+        return Tile(
+            flat // heads,
+            flat % heads,
+            _line(rows, device)[None, :, None],
+            _line(cols, device)[None, None, :],
+            n,
+            m,
+            start,
+        )
 
     @staticmethod
     def whole(batch: int, heads: int, n: int, m: int, device: torch.device) -> "Tile":

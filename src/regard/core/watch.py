@@ -25,8 +25,10 @@ def unchanged(watched: Watched) -> None:
     """An error if one of them was changed in place: its weights would no longer be those that were used."""
     for name, tensor, version in watched:
         if tensor._version != version:
-            raise RuntimeError(f"{name} was changed in place after attend: its map can no longer be computed. "
-                               "Read what you need before, or attend over a copy.")  # fmt: skip
+            raise RuntimeError(
+                f"{name} was changed in place after attend: its map can no longer be computed. "
+                "Read what you need before, or attend over a copy."
+            )
 
 
 def watch(source: "Plan | Problem") -> "tuple[Plan | Problem, Watched]":

@@ -64,7 +64,9 @@ def _checked(found: dict[str, np.ndarray], path: Path, parts: list[str]) -> int:
         "indices are whole numbers": whole,
         "x_p_shape is (papers, words)": whole and shape.shape == (2,) and int(shape[0]) == papers,
         "x_p_indptr rises from 0 to the number of entries": start.shape == (papers + 1,)
-        and start[0] == 0 and start[-1] == len(column) == len(found["x_p_data"]) and bool((np.diff(start) >= 0).all()),
+        and start[0] == 0
+        and start[-1] == len(column) == len(found["x_p_data"])
+        and bool((np.diff(start) >= 0).all()),
         "x_p_indices names words": column.ndim == 1 and _within(column, int(shape[-1])),
         "words rise within a row": bool((np.diff(column)[np.diff(rows) == 0] > 0).all()),
         "links (2, E) lead from papers to a number": all(
@@ -73,7 +75,7 @@ def _checked(found: dict[str, np.ndarray], path: Path, parts: list[str]) -> int:
         "y is a class a paper": y.ndim == 1 and _within(y, papers),
         "parts name papers": all(part.ndim == 1 and _within(part, papers) for part in chosen),
         "parts do not overlap": len(np.unique(np.concatenate(chosen))) == sum(len(part) for part in chosen),
-    }  # fmt: skip
+    }
     wrong = [claim for claim, held in good.items() if not held]
     if wrong:
         raise ValueError(f"{path} is not the graph of papers as expected; this does not hold: {wrong[0]}.")

@@ -25,8 +25,9 @@ def ag_news(folder: "str | Path | None" = None, split: int = 0, least: int = 2) 
     texts = [tokens(row.lower()) for _, row in rows]
     cuts = _cuts(len(rows), split)
     words = Vocabulary.of((texts[place] for place in cuts[0]), least=least)
-    parts = ([Example(words.encode(texts[place]), torch.tensor(rows[place][0]), id=place) for place in cut]
-             for cut in cuts)  # fmt: skip
+    parts = (
+        [Example(words.encode(texts[place]), torch.tensor(rows[place][0]), id=place) for place in cut] for cut in cuts
+    )
     return Task("agnews", *parts, classes=4, words=words, names=NAMES)
 
 

@@ -55,16 +55,22 @@ def drug_response(folder: "str | Path | None" = None, held_out: str = "pairs", s
     parts: list[list[Example]] = [[], [], []]
     for at, (row, part) in enumerate(zip(rows, _parts(rows, held_out, seed), strict=True)):
         try:
-            one = Example(first[row["gdsc_drug_id"]], torch.tensor(float(row["ln_ic50"])),
-                          second=second[row["depmap_id"]], id=at)  # fmt: skip
+            one = Example(
+                first[row["gdsc_drug_id"]], torch.tensor(float(row["ln_ic50"])), second=second[row["depmap_id"]], id=at
+            )
         except (KeyError, ValueError) as problem:
             raise _strange(at, problem) from None
         parts[part].append(one)
     return Task(f"drug response, {held_out} held out", *parts, words=letters)
 
 
-def drug_graphs(folder: "str | Path | None" = None, held_out: str = "pairs", seed: int = 0,
-                compounds: int | None = None, cell_lines: int | None = None) -> DrugTask:  # fmt: skip
+def drug_graphs(
+    folder: "str | Path | None" = None,
+    held_out: str = "pairs",
+    seed: int = 0,
+    compounds: int | None = None,
+    cell_lines: int | None = None,
+) -> DrugTask:
     """The same responses for models that read the drug as a graph: RDKit's atoms and bonds (extra `chem`).
 
     compounds, cell_lines   only so many of them, the same for every seed: a smaller task
@@ -78,8 +84,11 @@ def drug_graphs(folder: "str | Path | None" = None, held_out: str = "pairs", see
     names = cells["cell_lines"].tolist()
     places, lines = ({name: at for at, name in enumerate(each)} for each in (known, names))
     kept = set(_some(names, cell_lines))
-    rows = [row for row in _responses(folder)
-            if row["gdsc_drug_id"] in drugs and row["pubchem_id"] in known and row["depmap_id"] in kept]  # fmt: skip
+    rows = [
+        row
+        for row in _responses(folder)
+        if row["gdsc_drug_id"] in drugs and row["pubchem_id"] in known and row["depmap_id"] in kept
+    ]
     parts: list[list[Example]] = [[], [], []]
     for at, (row, part) in enumerate(zip(rows, _parts(rows, held_out, seed), strict=True)):
         try:
@@ -89,12 +98,15 @@ def drug_graphs(folder: "str | Path | None" = None, held_out: str = "pairs", see
             raise _strange(at, problem) from None
     runs = [(name, len(list(run))) for name, run in itertools.groupby(cells["sites"].tolist(), _chromosome)]
     return DrugTask(
-        f"drug response, {held_out} held out", *parts,
+        f"drug response, {held_out} held out",
+        *parts,
         molecules=[molecule(row["smiles"]) for row in known.values()],
         drug_names=tuple(row["name"] for row in known.values()),
-        methylation=torch.from_numpy(cells["x"].astype(np.float32)), cell_names=tuple(names),
-        chromosomes=tuple(size for _, size in runs), chromosome_names=tuple(name for name, _ in runs),
-    )  # fmt: skip
+        methylation=torch.from_numpy(cells["x"].astype(np.float32)),
+        cell_names=tuple(names),
+        chromosomes=tuple(size for _, size in runs),
+        chromosome_names=tuple(name for name, _ in runs),
+    )
 
 
 def _responses(folder: "str | Path | None") -> list[dict[str, str]]:

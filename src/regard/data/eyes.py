@@ -33,8 +33,10 @@ class Scene:
 
         with Image.open(io.BytesIO(self.jpeg)) as opened:
             if opened.size != self.size[::-1]:
-                raise ValueError(f"The photograph {self.name} is {opened.size[1]} x {opened.size[0]} pixels, expected "
-                                 f"{self.size[0]} x {self.size[1]}.")  # fmt: skip
+                raise ValueError(
+                    f"The photograph {self.name} is {opened.size[1]} x {opened.size[0]} pixels, expected "
+                    f"{self.size[0]} x {self.size[1]}."
+                )
             return np.asarray(opened.convert("RGB"), dtype=np.float32) / 255
 
 

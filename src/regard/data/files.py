@@ -26,8 +26,10 @@ def data_file(name: str, folder: "str | Path | None" = None) -> Path:
     """The path of a data file in the folder given, or in the one that REGARD_DATA names."""
     root = folder if folder is not None else os.environ.get("REGARD_DATA")
     if not root:
-        raise MissingData(f"{name} is looked for in the folder of data sets, and none is named: set REGARD_DATA to the "
-                          f"folder in which {name} lies (in Python also folder=). {WHENCE}")  # fmt: skip
+        raise MissingData(
+            f"{name} is looked for in the folder of data sets, and none is named: set REGARD_DATA to the "
+            f"folder in which {name} lies (in Python also folder=). {WHENCE}"
+        )
     path = Path(root) / name
     if not path.is_file():
         where = "folder" if folder is not None else "REGARD_DATA"

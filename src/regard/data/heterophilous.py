@@ -8,8 +8,17 @@ import torch
 from .files import data_file, read_arrays
 from .nodes import NodeTask
 
-NAMES = ("actor", "chameleon", "chameleon_filtered", "squirrel", "squirrel_filtered", "cornell", "wisconsin",
-         "minesweeper", "tolokers")  # fmt: skip
+NAMES = (
+    "actor",
+    "chameleon",
+    "chameleon_filtered",
+    "squirrel",
+    "squirrel_filtered",
+    "cornell",
+    "wisconsin",
+    "minesweeper",
+    "tolokers",
+)
 _ARRAYS = ("node_features", "node_labels", "edges", "train_masks", "val_masks", "test_masks")
 
 

@@ -33,12 +33,16 @@ def dictionary_lookup(k: int, graphs: int, seed: int = 0, held_out: int = 0) -> 
     Brody, Alon and Yahav 2022.
     """
     if k < 2 or graphs < 1 or held_out < 0:
-        raise ValueError(f"dictionary_lookup(k={k}, graphs={graphs}, held_out={held_out}): expected k >= 2, "
-                         "graphs >= 1 and held_out >= 0.")  # fmt: skip
+        raise ValueError(
+            f"dictionary_lookup(k={k}, graphs={graphs}, held_out={held_out}): expected k >= 2, "
+            "graphs >= 1 and held_out >= 0."
+        )
     wanted = graphs + held_out
     if k < 13 and wanted > factorial(k):
-        raise ValueError(f"dictionary_lookup(k={k}): there are {factorial(k)} dictionaries of {k} words, not {wanted}: "
-                         "take a larger k or fewer graphs.")  # fmt: skip
+        raise ValueError(
+            f"dictionary_lookup(k={k}): there are {factorial(k)} dictionaries of {k} words, not {wanted}: "
+            "take a larger k or fewer graphs."
+        )
     draw = torch.Generator().manual_seed(seed)
     seen: dict[tuple[int, ...], None] = {}
     while len(seen) < wanted:

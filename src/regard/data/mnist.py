@@ -29,8 +29,14 @@ def mnist(folder: "str | Path | None" = None, train: int = 55_000, val: int = 5_
     return Task("mnist", *parts, classes=10, names=tuple("0123456789"))
 
 
-def noisy_mnist(folder: "str | Path | None" = None, noise: float = 0.5, train: int = 20_000, val: int = 1_000,
-                test: int = 2_000, seed: int = 0) -> Task:  # fmt: skip
+def noisy_mnist(
+    folder: "str | Path | None" = None,
+    noise: float = 0.5,
+    train: int = 20_000,
+    val: int = 1_000,
+    test: int = 2_000,
+    seed: int = 0,
+) -> Task:
     """Take the noise away: inputs are targets plus Gaussian noise of that deviation, drawn once, then cut to [0, 1]."""
     if not noise > 0:
         raise ValueError(f"noisy_mnist(noise={noise}): expected a deviation above 0.")

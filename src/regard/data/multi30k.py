@@ -23,9 +23,14 @@ class Pairs(Task):
 
 
 def multi30k(
-    source: str = "en", target: str = "de", folder: "str | Path | None" = None, pieces: int = 0,
-    test: str = "test_2016_flickr", longest: int = 100, lines: int | None = None,
-) -> Pairs:  # fmt: skip
+    source: str = "en",
+    target: str = "de",
+    folder: "str | Path | None" = None,
+    pieces: int = 0,
+    test: str = "test_2016_flickr",
+    longest: int = 100,
+    lines: int | None = None,
+) -> Pairs:
     """Translate captions: 29,000/1,014/1,000 pairs, read from alignment/multi30k_*.gz in REGARD_DATA.
 
     pieces   0: words that occur twice have a number; else byte-pair pieces, at most so many a language
@@ -49,12 +54,18 @@ def multi30k(
 
 
 def pairs(
-    name: str, train: list[tuple[str, str]], val: list[tuple[str, str]], test: list[tuple[str, str]], pieces: int = 0,
+    name: str,
+    train: list[tuple[str, str]],
+    val: list[tuple[str, str]],
+    test: list[tuple[str, str]],
+    pieces: int = 0,
     longest: int = 100,
-) -> Pairs:  # fmt: skip
+) -> Pairs:
     """A translation task of lines of your own."""
-    cut = [Pieces([pair[side] for pair in train], pieces) if pieces else Words(pair[side] for pair in train)
-           for side in (0, 1)]  # fmt: skip
+    cut = [
+        Pieces([pair[side] for pair in train], pieces) if pieces else Words(pair[side] for pair in train)
+        for side in (0, 1)
+    ]
 
     def examples(lines: list[tuple[str, str]]) -> list[Example]:
         made = []
@@ -65,6 +76,14 @@ def pairs(
 
     learned = [one for one in examples(train) if 0 < one.length <= longest and len(one.target) <= longest]
     return Pairs(
-        name, learned, examples(val), examples(test), words=cut[0].vocabulary, target_words=cut[1].vocabulary,
-        source=cut[0], target=cut[1], sources=tuple(a for a, _ in test), references=tuple(b for _, b in test),
-    )  # fmt: skip
+        name,
+        learned,
+        examples(val),
+        examples(test),
+        words=cut[0].vocabulary,
+        target_words=cut[1].vocabulary,
+        source=cut[0],
+        target=cut[1],
+        sources=tuple(a for a, _ in test),
+        references=tuple(b for _, b in test),
+    )

@@ -36,8 +36,10 @@ class NodeTask:
 
     def __repr__(self) -> str:
         parts = "/".join(str(int(part.sum())) for part in (self.train, self.val, self.test))
-        return (f"NodeTask({self.name}: {self.nodes} nodes, {self.edge_index.shape[1]} edges, {self.x.shape[1]} "
-                f"features, {self.classes} classes, {parts} to train, choose and judge)")  # fmt: skip
+        return (
+            f"NodeTask({self.name}: {self.nodes} nodes, {self.edge_index.shape[1]} edges, {self.x.shape[1]} "
+            f"features, {self.classes} classes, {parts} to train, choose and judge)"
+        )
 
 
 def parted(order: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:

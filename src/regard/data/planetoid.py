@@ -55,14 +55,16 @@ def _checked(found: dict[str, np.ndarray], path: Path) -> int:
         "indices are whole numbers": whole,
         "x_shape is (nodes, features)": whole and shape.shape == (2,) and int(shape[0]) == nodes,
         "x_indptr rises from 0 to the number of entries": start.shape == (nodes + 1,)
-        and start[0] == 0 and start[-1] == len(column) == len(found["x_data"]) and bool((np.diff(start) >= 0).all()),
+        and start[0] == 0
+        and start[-1] == len(column) == len(found["x_data"])
+        and bool((np.diff(start) >= 0).all()),
         "x_indices names features": column.ndim == 1 and _within(column, int(shape[-1])),
         "features rise within a row": bool((np.diff(column)[np.diff(_rows(start, len(column))) == 0] > 0).all()),
         "x_data is finite": bool(np.isfinite(found["x_data"]).all()),
         "edge_index (2, E) names nodes": edges.ndim == 2 and edges.shape[0] == 2 and _within(edges, nodes),
         "y is a class a node": y.ndim == 1 and _within(y, nodes),
         "masks have one entry a node": all(found[f"{part}_mask"].shape == (nodes,) for part in PARTS),
-    }  # fmt: skip
+    }
     wrong = [claim for claim, held in good.items() if not held]
     if wrong:
         raise ValueError(f"{path} is not a citation graph as expected; this does not hold: {wrong[0]}.")

@@ -76,11 +76,15 @@ def chemistry() -> Any:
 def _atom(atom: Any) -> list[float]:
     element = _one(atom.GetSymbol(), ELEMENTS)
     return [
-        *element, float(not any(element)),
-        *_one(min(atom.GetDegree(), 5), range(6)), *_one(min(atom.GetTotalNumHs(), 4), range(5)),
+        *element,
+        float(not any(element)),
+        *_one(min(atom.GetDegree(), 5), range(6)),
+        *_one(min(atom.GetTotalNumHs(), 4), range(5)),
         *_one(str(atom.GetHybridization()), ("SP", "SP2", "SP3", "SP3D", "SP3D2")),
-        float(atom.GetFormalCharge()), atom.GetIsAromatic(), atom.IsInRing(),
-    ]  # fmt: skip
+        float(atom.GetFormalCharge()),
+        atom.GetIsAromatic(),
+        atom.IsInRing(),
+    ]
 
 
 def _one(value: Any, of: Sequence[Any]) -> list[float]:

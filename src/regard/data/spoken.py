@@ -37,9 +37,16 @@ class Clips:
 
 
 def spoken_strings(
-    folder: "str | Path | None" = None, held_out: str = "theo", train: int = 4000, val: int = 400, test: int = 400,
-    shortest: int = 3, longest: int = 7, bands: int = 40, seed: int = 0,
-) -> Task:  # fmt: skip
+    folder: "str | Path | None" = None,
+    held_out: str = "theo",
+    train: int = 4000,
+    val: int = 400,
+    test: int = 400,
+    shortest: int = 3,
+    longest: int = 7,
+    bands: int = 40,
+    seed: int = 0,
+) -> Task:
     """Write down a string of 3 to 7 digits of a speaker who was never heard.
 
     Clips of one speaker (each with its own loudness, with short pauses between) are joined into a string. Training and
@@ -58,13 +65,22 @@ def spoken_strings(
     parts = []
     for place, (count, chosen) in enumerate(((train, ~other & ~early), (val, ~other & early), (test, other))):
         draw = np.random.default_rng([seed, place])
-        parts.append([_string(clips, np.flatnonzero(chosen), draw, words, bank, shortest, longest, at)
-                      for at in range(count)])  # fmt: skip
+        parts.append(
+            [_string(clips, np.flatnonzero(chosen), draw, words, bank, shortest, longest, at) for at in range(count)]
+        )
     return Task(f"spoken digits, {held_out} held out", *parts, target_words=words, names=DIGITS)
 
 
-def _string(clips: Clips, chosen: np.ndarray, draw: np.random.Generator, words: Vocabulary, bank: Tensor, shortest: int,
-            longest: int, place: int) -> Example:  # fmt: skip
+def _string(
+    clips: Clips,
+    chosen: np.ndarray,
+    draw: np.random.Generator,
+    words: Vocabulary,
+    bank: Tensor,
+    shortest: int,
+    longest: int,
+    place: int,
+) -> Example:
     speaker = draw.choice(np.unique(clips.speaker[chosen]))
     mine = chosen[clips.speaker[chosen] == speaker]
     picked = draw.choice(mine, int(draw.integers(shortest, longest + 1)))

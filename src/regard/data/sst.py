@@ -48,8 +48,9 @@ def sentences(part: str, folder: "str | Path | None" = None) -> list[tuple[str, 
     if part not in PARTS:
         raise ValueError(f"sentences({part!r}): expected one of {', '.join(map(repr, PARTS))}.")
     whole = [found[0] for found in _trees(part, folder)]
-    return [(" ".join(BRACKETS.get(word, word) for word in words), int(label > 2)) for label, words in whole
-            if label != 2]  # fmt: skip
+    return [
+        (" ".join(BRACKETS.get(word, word) for word in words), int(label > 2)) for label, words in whole if label != 2
+    ]
 
 
 def _trees(part: str, folder: "str | Path | None") -> list[list[Phrase]]:

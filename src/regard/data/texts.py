@@ -51,8 +51,10 @@ def texts(data: str, folder: "str | Path | None" = None) -> Texts:
         return Texts(data, tuple(NAMED[data][0](folder)), NAMED[data][1])
     path = Path(data)
     if path.suffix.lower() not in READERS:
-        raise ValueError(f"data={data!r}: expected {', '.join(NAMED)}, or a file that ends in .csv or .jsonl with "
-                         "text, label and, where there are any, rationale.")  # fmt: skip
+        raise ValueError(
+            f"data={data!r}: expected {', '.join(NAMED)}, or a file that ends in .csv or .jsonl with "
+            "text, label and, where there are any, rationale."
+        )
     if not path.is_file():
         raise FileNotFoundError(f"data={data!r}: there is no such file.")
     if path.stat().st_size > LARGEST:
@@ -75,8 +77,9 @@ def _movies(folder: "str | Path | None") -> list[Text]:
     for row in rows(folder):
         if row["split"] == "test":
             words = tuple(row["text"].split())
-            made.append(Text(words, LABELS.index(row["label"]), _marks(row["rationales"], len(words), row["id"]),
-                             row["id"]))  # fmt: skip
+            made.append(
+                Text(words, LABELS.index(row["label"]), _marks(row["rationales"], len(words), row["id"]), row["id"])
+            )
     return made
 
 
@@ -97,8 +100,9 @@ def _csv(text: str, where: str) -> list[dict[str, Any]]:
             try:
                 row["rationale"] = json.loads(row["rationale"])
             except ValueError as problem:
-                raise ValueError(f"{where}, row {at}: a rationale is written as [[start, end], ...], in words.") \
-                    from problem  # fmt: skip
+                raise ValueError(
+                    f"{where}, row {at}: a rationale is written as [[start, end], ...], in words."
+                ) from problem
     return found
 
 
@@ -133,8 +137,9 @@ def _of_rows(given: Sequence[Any], where: str, name: str) -> Texts:
     numbers = all(label.isdecimal() for label in known)
     order = sorted(known)
     number = {label: int(label) if numbers else order.index(label) for label in known}
-    found = [replace(one, label=None if label is None else number[label])
-             for one, label in zip(made, labels, strict=True)]  # fmt: skip
+    found = [
+        replace(one, label=None if label is None else number[label]) for one, label in zip(made, labels, strict=True)
+    ]
     return Texts(name, tuple(found), () if numbers else tuple(order))
 
 
@@ -149,6 +154,8 @@ def _marks(given: Any, count: int, where: str) -> tuple[bool, ...]:
                 raise ValueError(f"[{start}, {end}) leaves the text of {count} words")
             marks[int(start) : int(end)] = [True] * (int(end) - int(start))
     except (TypeError, ValueError) as problem:
-        raise ValueError(f"{where}: a rationale is [[start, end], ...] in words from 0, the end not in it, or 0 and 1 "
-                         f"for each word ({problem}).") from problem  # fmt: skip
+        raise ValueError(
+            f"{where}: a rationale is [[start, end], ...] in words from 0, the end not in it, or 0 and 1 "
+            f"for each word ({problem})."
+        ) from problem
     return tuple(marks)

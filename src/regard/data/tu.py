@@ -38,8 +38,10 @@ def tu(name: str = "MUTAG", fold: int = 0, folder: "str | Path | None" = None) -
         for i, part in enumerate(split_edges(ptr, edges))
     ]
     choose = (fold + 1) % 10
-    parts = ([graphs[i] for i in np.flatnonzero(chosen)] for chosen in ((of != fold) & (of != choose), of == choose,
-                                                                         of == fold))  # fmt: skip
+    parts = (
+        [graphs[i] for i in np.flatnonzero(chosen)]
+        for chosen in ((of != fold) & (of != choose), of == choose, of == fold)
+    )
     return Task(f"{name}, fold {fold}", *parts, classes=len(found["label_values"]))
 
 

@@ -39,8 +39,10 @@ class TypedTask:
         nodes = ", ".join(f"{x.shape[0]} {kind}s" for kind, x in self.x.items())
         parts = "/".join(str(int(part.sum())) for part in (self.train, self.val, self.test))
         edges = sum(index.shape[1] for index in self.edge_index.values())
-        return (f"TypedTask({self.name}: {nodes}, {edges} edges, {self.classes} classes, {parts} to train, choose and "
-                "judge)")  # fmt: skip
+        return (
+            f"TypedTask({self.name}: {nodes}, {edges} edges, {self.classes} classes, {parts} to train, choose and "
+            "judge)"
+        )
 
 
 def meta_path(there: Tensor, nodes: int) -> Tensor:

@@ -41,8 +41,9 @@ def gold_alignments(name: str = "enfr", folder: "str | Path | None" = None) -> l
     pairs = []
     for text, gold in zip(texts, golds, strict=True):
         source, _, target = (side.split() for side in text.partition("|||"))
-        links = [(link, kind) for link, kind in read_links(gold, first=1)
-                 if link[0] < len(source) and link[1] < len(target)]  # fmt: skip
+        links = [
+            (link, kind) for link, kind in read_links(gold, first=1) if link[0] < len(source) and link[1] < len(target)
+        ]
         sure = frozenset(link for link, kind in links if kind == "-")
         pairs.append(AlignedPair(tuple(source), tuple(target), sure, sure | {link for link, _ in links}))
     return pairs
@@ -61,8 +62,10 @@ def reference_alignments(
     with tarfile.open(path) as packed:
         members = {member.name: member for member in packed if member.isfile()}
         if inside not in members:
-            raise ValueError(f"reference_alignments({aligner!r}, {kind!r}): {path.name} has no {inside}; it has "
-                             f"{', '.join(sorted(members))}.")  # fmt: skip
+            raise ValueError(
+                f"reference_alignments({aligner!r}, {kind!r}): {path.name} has no {inside}; it has "
+                f"{', '.join(sorted(members))}."
+            )
         if members[inside].size > LIMIT:
             raise ValueError(f"{inside} in {path} has {members[inside].size} bytes, more than {LIMIT}.")
         file = packed.extractfile(members[inside])

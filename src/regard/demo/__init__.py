@@ -131,9 +131,13 @@ def _quick_table(found: Analysis) -> Table:
 
 def _digits_table(results: digits.Results) -> Table:
     table = Table(
-        "network", "attention", "every weight equal", "difference",
-        title=f"Digits: test accuracy, {_seeds(results.seeds)}", title_justify="left",
-    )  # fmt: skip
+        "network",
+        "attention",
+        "every weight equal",
+        "difference",
+        title=f"Digits: test accuracy, {_seeds(results.seeds)}",
+        title_justify="left",
+    )
     for network in digits.NETWORKS:
         on, off = results.spread(network, "softmax"), results.spread(network, "uniform")
         cells = (f"{100 * spread.mean:.1f}{around(spread)}%" for spread in (on, off, on - off))

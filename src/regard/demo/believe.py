@@ -48,8 +48,10 @@ def adapter_of(reader: Reader, data: Digits, count: int = IMAGES) -> Adapter:
     """The first test images of the first split; a unit is a patch, taken away by closing it to everyone."""
     train, test = data.split(0)
     rows = test[:count]
-    instances = [Instance(torch.arange(PATCHES) + PATCHES * image, int(data.labels[image]), name=str(image))
-                 for image in rows.tolist()]  # fmt: skip
+    instances = [
+        Instance(torch.arange(PATCHES) + PATCHES * image, int(data.labels[image]), name=str(image))
+        for image in rows.tolist()
+    ]
     flat, labels = data.images.flatten(1).numpy(), data.labels.numpy()
     nearest = KNeighborsClassifier(1).fit(flat[train], labels[train]).predict(flat[rows]).tolist()
 
@@ -57,8 +59,14 @@ def adapter_of(reader: Reader, data: Digits, count: int = IMAGES) -> Adapter:
         made: Tensor = model(inputs.tokens, inputs.real)
         return made
 
-    return Adapter(Shown(reader, data), instances, forward=forward, look=Look(layer=-1), removal="mask",
-                   trivial={"nearest neighbour": nearest})  # fmt: skip
+    return Adapter(
+        Shown(reader, data),
+        instances,
+        forward=forward,
+        look=Look(layer=-1),
+        removal="mask",
+        trivial={"nearest neighbour": nearest},
+    )
 
 
 def study(reader: Reader, data: Digits, count: int = IMAGES) -> Believed:
@@ -74,9 +82,14 @@ def part(found: Believed, data: Digits) -> Part:
         title="May I believe it?",
         lead="The pictures say where the network looks. Whether that is why it reads what it reads is another "
         "question: here its weights are judged, each number beside what chance would give.",
-        html=fill("believe.html", rows=rows, count=found.report.about["instances"], says=divergence.says,
-                  pairs=[_pair(one, data) for one in found.pairs]),
-    )  # fmt: skip
+        html=fill(
+            "believe.html",
+            rows=rows,
+            count=found.report.about["instances"],
+            says=divergence.says,
+            pairs=[_pair(one, data) for one in found.pairs],
+        ),
+    )
 
 
 def _pair(one: Example, data: Digits) -> dict[str, Markup | list[str]]:

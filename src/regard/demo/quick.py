@@ -70,8 +70,17 @@ def _draw(found: Analysis, theme: Theme) -> "Figure":
 
     figure = Figure(forest_size(found), layout="constrained")
     dark = theme.ink.lower() > "#8"
-    forest(figure, found, COLOURS | {"ink": theme.ink, "soft": theme.ink, "line": theme.ink,
-                                     "band": "#2c2e36" if dark else COLOURS["band"],
-                                     "better": "#5fc98f" if dark else COLOURS["better"],
-                                     "worse": "#f08a7d" if dark else COLOURS["worse"]})  # fmt: skip
+    forest(
+        figure,
+        found,
+        COLOURS
+        | {
+            "ink": theme.ink,
+            "soft": theme.ink,
+            "line": theme.ink,
+            "band": "#2c2e36" if dark else COLOURS["band"],
+            "better": "#5fc98f" if dark else COLOURS["better"],
+            "worse": "#f08a7d" if dark else COLOURS["worse"],
+        },
+    )
     return figure

@@ -59,12 +59,11 @@ def part(results: Results) -> Part:
             pictured=pictured(results.embedded),
             believed_words=by_words(results.embedded),
             panels=panels,
-            grids=[
-                (question, reading, _grid(reading))
-                for question, reading in zip(ASKED, results.after, strict=True)
+            grids=[(question, reading, _grid(reading)) for question, reading in zip(ASKED, results.after, strict=True)],
+            groups=[
+                (question, _rates(results.embedded, index, reading))
+                for index, (question, reading) in enumerate(zip(ASKED, results.after, strict=True))
             ],
-            groups=[(question, _rates(results.embedded, index, reading)) for index, (question, reading) in
-                    enumerate(zip(ASKED, results.after, strict=True))],
             looked=where_it_looked(results.after),
             readings=others(results),
             orders=len(first.orders),
@@ -73,7 +72,7 @@ def part(results: Results) -> Part:
             segments=SEGMENTS,
             short=SHORT,
         ),
-    )  # fmt: skip
+    )
 
 
 def first_line(after: Sequence[Reading]) -> str:
@@ -268,9 +267,13 @@ def _own(seen: Tensor, order: tuple[int, ...], top: float) -> Markup:
 
 
 def _lines(
-    weights: Tensor, queries: list[str], keys: list[str], colours: Sequence[str], top: float | None = None,
+    weights: Tensor,
+    queries: list[str],
+    keys: list[str],
+    colours: Sequence[str],
+    top: float | None = None,
     width: float = 14.0,
-) -> "Figure":  # fmt: skip
+) -> "Figure":
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(2.1, 2.9))

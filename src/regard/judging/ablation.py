@@ -35,22 +35,46 @@ def ablation(adapter: Adapter, *, heads: bool = True, seed: int = 0) -> list[Fin
     even, moved = {adapter.look.sites: Uniform()}, {adapter.look.sites: Permute(seed)}
     uniform, permuted = (moves(adapter, lambda inputs, c=change: c) for change in (even, moved))  # type: ignore[misc]
     made = []
-    for name, found, other, beside in (("uniform", uniform, permuted, "permuted weights"),
-                                       ("permuted", permuted, uniform, "uniform weights")):  # fmt: skip
+    for name, found, other, beside in (
+        ("uniform", uniform, permuted, "permuted weights"),
+        ("permuted", permuted, uniform, "uniform weights"),
+    ):
         baselines = {"no change": 0.0, beside: float(other[:, 0].mean())}
-        made.append(_finding(f"{name} weights: change of the output", found[:, 0], baselines, TVD, seed,
-                             f"With {name} weights the prediction moves by {found[:, 0].mean():.3f} on average."
-                             ))  # fmt: skip
+        made.append(
+            _finding(
+                f"{name} weights: change of the output",
+                found[:, 0],
+                baselines,
+                TVD,
+                seed,
+                f"With {name} weights the prediction moves by {found[:, 0].mean():.3f} on average.",
+            )
+        )
         if adapter.labelled:
             lost = found[:, 2] - found[:, 3]
             baselines = {"no change": 0.0, beside: float((other[:, 2] - other[:, 3]).mean())}
-            made.append(_finding(f"{name} weights: accuracy lost", lost, baselines, "share", seed,
-                                 f"The share of instances that are right is {found[:, 2].mean():.3f} as the model is, "
-                                 f"{found[:, 3].mean():.3f} with {name} weights."))  # fmt: skip
+            made.append(
+                _finding(
+                    f"{name} weights: accuracy lost",
+                    lost,
+                    baselines,
+                    "share",
+                    seed,
+                    f"The share of instances that are right is {found[:, 2].mean():.3f} as the model is, "
+                    f"{found[:, 3].mean():.3f} with {name} weights.",
+                )
+            )
         baselines = {"no change": 0.0, beside: float(other[:, 1].mean())}
-        made.append(_finding(f"{name} weights: divergence of the output", found[:, 1], baselines, "JSD (max 0.69)",
-                             seed, f"With {name} weights the prediction diverges by {found[:, 1].mean():.3f} on "
-                             "average."))  # fmt: skip
+        made.append(
+            _finding(
+                f"{name} weights: divergence of the output",
+                found[:, 1],
+                baselines,
+                "JSD (max 0.69)",
+                seed,
+                f"With {name} weights the prediction diverges by {found[:, 1].mean():.3f} on average.",
+            )
+        )
     if adapter.look.tokens:
         made.append(value_zeroing(adapter, seed=seed))
     made += by_layer(adapter, seed=seed)
@@ -62,10 +86,16 @@ def by_layer(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     found = {site: _change(adapter, {site: Uniform()}) for site in adapter.sites}
     usual = float(np.mean([one.mean() for one in found.values()]))
     return [
-        _finding(f"uniform weights at {site}", moved, {"no change": 0.0, "mean of the layers": usual}, TVD, seed,
-                 f"Without the weights of {site} alone the prediction moves by {moved.mean():.3f}.")
+        _finding(
+            f"uniform weights at {site}",
+            moved,
+            {"no change": 0.0, "mean of the layers": usual},
+            TVD,
+            seed,
+            f"Without the weights of {site} alone the prediction moves by {moved.mean():.3f}.",
+        )
         for site, moved in found.items()
-    ]  # fmt: skip
+    ]
 
 
 def by_head(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
@@ -74,17 +104,32 @@ def by_head(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     found = {
         (site, head): _change(adapter, {site: DropHeads([head])}) for site, n in counts.items() for head in range(n)
     }
-    keep(Grid("Importance of each head", list(counts), [f"head {head}" for head in range(max(counts.values()))],
-              [[found[site, head].mean() if head < n else np.nan for head in range(max(counts.values()))]
-               for site, n in counts.items()],
-              TVD, "How far the prediction moves when this head alone is silent, mean of the instances."))  # fmt: skip
+    keep(
+        Grid(
+            "Importance of each head",
+            list(counts),
+            [f"head {head}" for head in range(max(counts.values()))],
+            [
+                [found[site, head].mean() if head < n else np.nan for head in range(max(counts.values()))]
+                for site, n in counts.items()
+            ],
+            TVD,
+            "How far the prediction moves when this head alone is silent, mean of the instances.",
+        )
+    )
     usual = float(np.mean([one.mean() for one in found.values()]))
     ranked = sorted(found.items(), key=lambda one: -one[1].mean())
     return [
-        _finding(f"head {head} of {site} silent", moved, {"no change": 0.0, "mean of the heads": usual}, TVD, seed,
-                 f"Without this head the prediction moves by {moved.mean():.3f}: place {place} of {len(ranked)}.")
+        _finding(
+            f"head {head} of {site} silent",
+            moved,
+            {"no change": 0.0, "mean of the heads": usual},
+            TVD,
+            seed,
+            f"Without this head the prediction moves by {moved.mean():.3f}: place {place} of {len(ranked)}.",
+        )
         for place, ((site, head), moved) in enumerate(ranked, 1)
-    ]  # fmt: skip
+    ]
 
 
 def value_zeroing(adapter: Adapter, *, seed: int = 0) -> Finding:
@@ -110,9 +155,15 @@ def value_zeroing(adapter: Adapter, *, seed: int = 0) -> Finding:
         return change
 
     most, some = (moves(adapter, silent(score))[:, 0] for score in (top, any_unit))
-    return _finding("value of the top unit silent", most, {"random unit": float(some.mean())}, TVD, seed,
-                    f"Without what the most attended unit says the prediction moves by {most.mean():.3f}, without a "
-                    f"random one's by {some.mean():.3f}.")  # fmt: skip
+    return _finding(
+        "value of the top unit silent",
+        most,
+        {"random unit": float(some.mean())},
+        TVD,
+        seed,
+        f"Without what the most attended unit says the prediction moves by {most.mean():.3f}, without a "
+        f"random one's by {some.mean():.3f}.",
+    )
 
 
 def moves(adapter: Adapter, change: Callable[[Inputs], Changes]) -> np.ndarray:
@@ -135,5 +186,6 @@ def _change(adapter: Adapter, changes: "dict[str, Intervention]") -> np.ndarray:
 
 
 def _finding(name: str, values: np.ndarray, baselines: dict[str, float], unit: str, seed: int, says: str) -> Finding:
-    return Finding.of(estimate(values, seed=seed), name=name, says=says, better="higher", test=TEST, unit=unit,
-                      baselines=baselines)  # fmt: skip
+    return Finding.of(
+        estimate(values, seed=seed), name=name, says=says, better="higher", test=TEST, unit=unit, baselines=baselines
+    )

@@ -20,8 +20,10 @@ T = TypeVar("T")
 Forward = Callable[[nn.Module, Inputs], Any]
 Changes = Mapping[str, Intervention]
 REMOVALS = ("delete", "mask", "blank")
-HOLES = ("Adapter(removal='mask'): models of regard.models know lengths and no holes; take units away by "
-         "removal='delete', or 'blank' with the number of a word.")  # fmt: skip
+HOLES = (
+    "Adapter(removal='mask'): models of regard.models know lengths and no holes; take units away by "
+    "removal='delete', or 'blank' with the number of a word."
+)
 
 
 class Adapter:
@@ -43,10 +45,19 @@ class Adapter:
     gives = "classes"
 
     def __init__(
-        self, model: nn.Module, instances: "Sequence[Instance | Example]", *, forward: Forward | None = None,
-        look: Look | None = None, removal: str = "delete", blank: int | None = None, vectors: str | None = None,
-        size: int = 64, names: Sequence[str] = (), trivial: "Mapping[str, Sequence[int]] | None" = None,
-    ):  # fmt: skip
+        self,
+        model: nn.Module,
+        instances: "Sequence[Instance | Example]",
+        *,
+        forward: Forward | None = None,
+        look: Look | None = None,
+        removal: str = "delete",
+        blank: int | None = None,
+        vectors: str | None = None,
+        size: int = 64,
+        names: Sequence[str] = (),
+        trivial: "Mapping[str, Sequence[int]] | None" = None,
+    ):
         if not instances:
             raise ValueError("Adapter(instances) is empty: a judge needs at least one.")
         _check_removal(removal, blank)
@@ -153,8 +164,9 @@ class Adapter:
         run as long ones."""
         long = inputs.lengths if long is None else long
         order = long.argsort(descending=True, stable=True)
-        found = torch.cat([self.predict(inputs.chosen(part).cut(int(long[part[0]])))
-                           for part in order.split(self.size)])  # fmt: skip
+        found = torch.cat(
+            [self.predict(inputs.chosen(part).cut(int(long[part[0]]))) for part in order.split(self.size)]
+        )
         return found[order.argsort()]
 
     def maps(self, inputs: Inputs) -> Mapping[str, Any]:
@@ -196,8 +208,10 @@ class Adapter:
             for hook in hooks:
                 hook.remove()
         if not found:
-            raise LeftOut(f"{type(self.model).__name__} has no nn.Embedding that is given the tokens: name the "
-                          "module that makes their vectors by Adapter(vectors='path').")  # fmt: skip
+            raise LeftOut(
+                f"{type(self.model).__name__} has no nn.Embedding that is given the tokens: name the "
+                "module that makes their vectors by Adapter(vectors='path')."
+            )
         return found
 
 
@@ -205,8 +219,9 @@ def _check_removal(removal: str, blank: int | None) -> None:
     if removal not in REMOVALS:
         raise ValueError(f"Adapter(removal={removal!r}): expected one of {', '.join(map(repr, REMOVALS))}.")
     if (removal == "blank") != (blank is not None):
-        raise ValueError(f"Adapter(removal={removal!r}, blank={blank!r}): a blank is given with removal='blank', "
-                         "and only then.")  # fmt: skip
+        raise ValueError(
+            f"Adapter(removal={removal!r}, blank={blank!r}): a blank is given with removal='blank', and only then."
+        )
 
 
 @contextmanager
@@ -227,8 +242,10 @@ def _instance(one: "Instance | Example") -> Instance:
     if isinstance(one, Example) and one.inputs.ndim == 1 and one.target.ndim == 0:
         marks = None if one.gold is None or one.gold.shape != one.inputs.shape else one.gold > 0
         return Instance(one.inputs, int(one.target), marks=marks, name=str(one.id))
-    raise TypeError(f"Adapter(instances) has a {type(one).__name__}, expected Instance(tokens, label), or an Example "
-                    "of regard.data with words (n,) and a class.")  # fmt: skip
+    raise TypeError(
+        f"Adapter(instances) has a {type(one).__name__}, expected Instance(tokens, label), or an Example "
+        "of regard.data with words (n,) and a class."
+    )
 
 
 def _ready(model: nn.Module, removal: str) -> Forward:
@@ -253,7 +270,9 @@ def _logits(given: Any, items: int) -> Tensor:
         given = getattr(given, name, given) if not isinstance(given, Tensor) else given
     if not isinstance(given, Tensor) or given.shape[0] != items or given.ndim > 2:
         what = tuple(given.shape) if isinstance(given, Tensor) else type(given).__name__
-        raise ValueError(f"The model returned {what}, expected logits ({items}, classes): pass Adapter(forward="
-                         "function(model, inputs)) that returns them.")  # fmt: skip
+        raise ValueError(
+            f"The model returned {what}, expected logits ({items}, classes): pass Adapter(forward="
+            "function(model, inputs)) that returns them."
+        )
     given = given.reshape(items, -1)
     return given if given.shape[1] > 1 else torch.cat([torch.zeros_like(given), given], 1)

@@ -92,20 +92,35 @@ def adversary(
     made = []
     for name, statistic in (("median", median), ("mean", mean)):
         value = estimate(found.best(KEPT), statistic, seed=seed)
-        made.append(Finding.of(
-            value, name=f"adversarial attention, {name}", better="lower", test=TEST, unit="JSD (max 0.69)",
-            says="undefined: no instance has a unit." if value.value is None else
-            f"Weights that differ by {value.value:.2f} ({name}; the most possible is {baselines['limit']:.2f}) give "
-            f"the same prediction within {KEPT}.", baselines=baselines,
-        ))  # fmt: skip
+        made.append(
+            Finding.of(
+                value,
+                name=f"adversarial attention, {name}",
+                better="lower",
+                test=TEST,
+                unit="JSD (max 0.69)",
+                says="undefined: no instance has a unit."
+                if value.value is None
+                else f"Weights that differ by {value.value:.2f} ({name}; the most possible is {baselines['limit']:.2f}) give "
+                f"the same prediction within {KEPT}.",
+                baselines=baselines,
+            )
+        )
     limit = np.where(found.limit > 0, found.limit, np.nan)
     value = estimate(found.best(KEPT) / limit, seed=seed)
-    made.append(Finding.of(
-        value, name="adversarial attention, share of what is possible", better="lower", test=TEST, unit="share",
-        says="undefined: no instance has two units." if value.value is None else
-        f"The prediction leaves {value.value:.0%} of the room in which weights can move.",
-        baselines={"within 0.01": known(found.best(OPTIMISED) / limit)},
-    ))  # fmt: skip
+    made.append(
+        Finding.of(
+            value,
+            name="adversarial attention, share of what is possible",
+            better="lower",
+            test=TEST,
+            unit="share",
+            says="undefined: no instance has two units."
+            if value.value is None
+            else f"The prediction leaves {value.value:.0%} of the room in which weights can move.",
+            baselines={"within 0.01": known(found.best(OPTIMISED) / limit)},
+        )
+    )
     return made
 
 
@@ -114,37 +129,74 @@ def budgets(found: Found, seed: int = 0) -> list[Finding]:
     made = []
     for budget in BUDGETS:
         value = estimate(found.best(budget), median, seed=seed)
-        made.append(Finding.of(value, name=f"adversarial attention within {budget:g}", better="lower", test=TEST,
-                               unit="JSD (max 0.69)", baselines={"limit": known(found.limit, median)},
-                               says=f"The largest divergence with a prediction that moves by at most {budget:g}."
-                               ))  # fmt: skip
+        made.append(
+            Finding.of(
+                value,
+                name=f"adversarial attention within {budget:g}",
+                better="lower",
+                test=TEST,
+                unit="JSD (max 0.69)",
+                baselines={"limit": known(found.limit, median)},
+                says=f"The largest divergence with a prediction that moves by at most {budget:g}.",
+            )
+        )
     return made
 
 
 def _show(adapter: Adapter, found: Found) -> None:
     """The curve of divergence against movement, each instance, and typical texts with both weights."""
     budgets, best = [0.0, *BUDGETS], found.best(KEPT)
-    reached = {name: [_best(far, moved, budget) for budget in budgets] for name, far, moved in
-               (("sought", found.far, found.moved), ("random", found.start, found.start_moved))}  # fmt: skip
-    lines = [Series(name, budgets, [known(some, median) for some in values],
-                    [known(some, quartile(0.25)) for some in values], [known(some, quartile(0.75)) for some in values])
-             for name, values in reached.items()]  # fmt: skip
+    reached = {
+        name: [_best(far, moved, budget) for budget in budgets]
+        for name, far, moved in (("sought", found.far, found.moved), ("random", found.start, found.start_moved))
+    }
+    lines = [
+        Series(
+            name,
+            budgets,
+            [known(some, median) for some in values],
+            [known(some, quartile(0.25)) for some in values],
+            [known(some, quartile(0.75)) for some in values],
+        )
+        for name, values in reached.items()
+    ]
     limit = known(found.limit, median)
-    keep(Plot("How far the weights can be moved", "how far the prediction may move (total variation)",
-              "divergence of the weights (JSD, max 0.69)", [*lines, Series("limit", budgets, [limit] * len(budgets))],
-              "Median of the instances; the band holds the middle half. A curve that is high at the left: quite other "
-              "weights, the same prediction."))  # fmt: skip
+    keep(
+        Plot(
+            "How far the weights can be moved",
+            "how far the prediction may move (total variation)",
+            "divergence of the weights (JSD, max 0.69)",
+            [*lines, Series("limit", budgets, [limit] * len(budgets))],
+            "Median of the instances; the band holds the middle half. A curve that is high at the left: quite other "
+            "weights, the same prediction.",
+        )
+    )
     moved = np.array([tvd(torch.from_numpy(before), torch.from_numpy(after)) for before, after in found.said])
-    keep(Plot("Each instance", "how far the prediction moved (total variation)",
-              "divergence of the weights (JSD, max 0.69)", [Series("instance", moved, best, line=False)],
-              f"The furthest weights with a movement of at most {KEPT}."))  # fmt: skip
+    keep(
+        Plot(
+            "Each instance",
+            "how far the prediction moved (total variation)",
+            "divergence of the weights (JSD, max 0.69)",
+            [Series("instance", moved, best, line=False)],
+            f"The furthest weights with a movement of at most {KEPT}.",
+        )
+    )
     texts = []
     for place in typical(best):
         one, (own, other), (before, after) = adapter.instances[place], found.weights[place], found.said[place]
         top = int(before.argmax())
         told = {"with the others": f"{adapter.called(top)} ({after[top]:.3f})", "divergence": f"{best[place]:.2f}"}
-        texts.append(cut(Example(one.name or str(place), one.shown, {"the model's weights": own, "others": other},
-                                 facts(adapter, place) | told), "the model's weights"))  # fmt: skip
+        texts.append(
+            cut(
+                Example(
+                    one.name or str(place),
+                    one.shown,
+                    {"the model's weights": own, "others": other},
+                    facts(adapter, place) | told,
+                ),
+                "the model's weights",
+            )
+        )
     keep(Texts("The same prediction from other weights", texts, "Those whose divergence is nearest to the median."))
 
 

@@ -43,16 +43,31 @@ def agreement(adapter: Adapter, names: Sequence[str] | None = None, *, seed: int
     made = []
     for (i, one), (j, other) in itertools.combinations(enumerate(measures), 2):
         value = estimate(tau[:, i, j], seed=seed)
-        made.append(Finding.of(
-            value, name=f"{one}{JOINED}{other}", better="neither", test=TEST, unit="Kendall tau-b",
-            says="undefined: no instance has three units that differ." if value.value is None else
-            f"{one[0].upper() + one[1:]} and {other} order the units alike by {value.value:.2f}, where 1 is the same "
-            "order and 0 chance.",
-            baselines={"chance": 0.0},
-        ))  # fmt: skip
+        made.append(
+            Finding.of(
+                value,
+                name=f"{one}{JOINED}{other}",
+                better="neither",
+                test=TEST,
+                unit="Kendall tau-b",
+                says="undefined: no instance has three units that differ."
+                if value.value is None
+                else f"{one[0].upper() + one[1:]} and {other} order the units alike by {value.value:.2f}, where 1 is the same "
+                "order and 0 chance.",
+                baselines={"chance": 0.0},
+            )
+        )
     table = matrix(made)
-    keep(Grid("How far importances agree", table.names, table.names, list(table.tau), "Kendall tau-b",
-              "1 is the same order, 0 is chance; that two disagree does not say which of them is wrong."))  # fmt: skip
+    keep(
+        Grid(
+            "How far importances agree",
+            table.names,
+            table.names,
+            list(table.tau),
+            "Kendall tau-b",
+            "1 is the same order, 0 is chance; that two disagree does not say which of them is wrong.",
+        )
+    )
     return made
 
 

@@ -74,13 +74,17 @@ def judge_alignment(
     for place, (some, pair) in enumerate(zip(links, gold, strict=True)):
         for s, t in some:
             if not (0 <= s < len(pair.source) and 0 <= t < len(pair.target)):
-                raise ValueError(f"judge_alignment: link {(s, t)} of pair {place} points out of its {len(pair.source)} "
-                                 f"source and {len(pair.target)} target words: links are (source, target) from 0; "
-                                 "turned() puts links of the reverse direction right.")  # fmt: skip
+                raise ValueError(
+                    f"judge_alignment: link {(s, t)} of pair {place} points out of its {len(pair.source)} "
+                    f"source and {len(pair.target)} target words: links are (source, target) from 0; "
+                    "turned() puts links of the reverse direction right."
+                )
     draw = stream(seed, "random links")
     sizes = [(len(pair.source), len(pair.target)) for pair in gold]
-    beside = {"diagonal": corpus_counts([diagonal_links(*size) for size in sizes], gold),
-              "random": corpus_counts([random_links(*size, draw) for size in sizes], gold)}  # fmt: skip
+    beside = {
+        "diagonal": corpus_counts([diagonal_links(*size) for size in sizes], gold),
+        "random": corpus_counts([random_links(*size, draw) for size in sizes], gold),
+    }
     return _findings(corpus_counts(links, gold), beside, "", seed, resamples)
 
 
@@ -95,8 +99,10 @@ def judge_soft_alignment(
         raise ValueError(f"judge_soft_alignment: weights of {len(weights)} pairs, but gold has {len(gold)}.")
     for place, (w, pair) in enumerate(zip(weights, gold, strict=True)):
         if tuple(w.shape) != (len(pair.target), len(pair.source)):
-            raise ValueError(f"judge_soft_alignment: weights of pair {place} have shape {tuple(w.shape)}, expected "
-                             f"{(len(pair.target), len(pair.source))} = (targets, sources).")  # fmt: skip
+            raise ValueError(
+                f"judge_soft_alignment: weights of pair {place} have shape {tuple(w.shape)}, expected "
+                f"{(len(pair.target), len(pair.source))} = (targets, sources)."
+            )
     counts = _soft(weights, gold)
     equal = [np.full((len(pair.target), len(pair.source)), 1 / max(1, len(pair.source))) for pair in gold]
     return _findings(counts, {"uniform": _soft(equal, gold)}, "soft ", seed, resamples)
@@ -121,8 +127,17 @@ def _findings(
         result: Estimate = estimate(counts, _percent(measure), seed=seed, resamples=resamples)
         baselines = {other: estimate(theirs, _percent(measure), resamples=1).value for other, theirs in beside.items()}
         told = "There is no link to judge." if result.value is None else says.format(value=f"{result.value:.1f} %")
-        found.append(Finding.of(result, name=prefix + name, says=told, better=better, test="word alignment", unit="%",
-                                baselines=baselines))  # fmt: skip
+        found.append(
+            Finding.of(
+                result,
+                name=prefix + name,
+                says=told,
+                better=better,
+                test="word alignment",
+                unit="%",
+                baselines=baselines,
+            )
+        )
     return found
 
 

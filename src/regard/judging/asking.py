@@ -50,8 +50,10 @@ def asks(
         called = name or function.__name__
         before = ENLISTED.get(called)
         if before is not None and before.run.__qualname__ != function.__qualname__:
-            raise ValueError(f"asks(name={called!r}): this is the test {before.run.__qualname__} of "
-                             f"{before.run.__module__}; choose another name.")  # fmt: skip
+            raise ValueError(
+                f"asks(name={called!r}): this is the test {before.run.__qualname__} of "
+                f"{before.run.__module__}; choose another name."
+            )
         ENLISTED[called] = Judge(called, question, function, first, of, edges)
         return function
 

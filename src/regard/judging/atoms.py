@@ -58,17 +58,30 @@ def atoms(model: DrugResponse, pairs: Tensor, *, share: float = 0.2, draws: int 
     order, far = (estimate(table[:, 0], seed=seed) for table in (tau, moves))
     why = "undefined: the weights on the atoms are all alike."
     return [
-        Finding.of(order, name="tau of weights and blanking one atom", better="higher", test=TEST, unit="Kendall tau-b",
-                   says=why if order.value is None else
-                   f"Weights and the effect of blanking an atom order the atoms alike by {order.value:.2f}, where 1 is "
-                   "the same order and 0 chance.",
-                   baselines={"random": known(tau[:, 1]), "number of bonds": known(tau[:, 2])}),
-        Finding.of(far, name=f"change when the top {share:.0%} are blanked", better="higher", test=TEST, unit="ln IC50",
-                   says=why if far.value is None else
-                   f"Blanking the {share:.0%} of the atoms with the most weight moves the prediction by "
-                   f"{far.value:.2f}.",
-                   baselines={"random": known(moves[:, 1])}),
-    ]  # fmt: skip
+        Finding.of(
+            order,
+            name="tau of weights and blanking one atom",
+            better="higher",
+            test=TEST,
+            unit="Kendall tau-b",
+            says=why
+            if order.value is None
+            else f"Weights and the effect of blanking an atom order the atoms alike by {order.value:.2f}, where 1 is "
+            "the same order and 0 chance.",
+            baselines={"random": known(tau[:, 1]), "number of bonds": known(tau[:, 2])},
+        ),
+        Finding.of(
+            far,
+            name=f"change when the top {share:.0%} are blanked",
+            better="higher",
+            test=TEST,
+            unit="ln IC50",
+            says=why
+            if far.value is None
+            else f"Blanking the {share:.0%} of the atoms with the most weight moves the prediction by {far.value:.2f}.",
+            baselines={"random": known(moves[:, 1])},
+        ),
+    ]
 
 
 def weights_on_atoms(model: DrugResponse, pairs: Tensor) -> Tensor:

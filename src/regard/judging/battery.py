@@ -15,16 +15,33 @@ from .finding import Finding
 from .inputs import LeftOut
 
 # The order in which a report tells them; whoever is not named here comes after, in the order of names.
-ORDER = ("task", "translation", "alignment", "ablation", "correlation", "permutation", "adversary", "faithfulness",
-         "layers", "everywhere", "removals", "importances", "infidelity", "agreement", "rationales",
-         "fidelity", "reasons")  # fmt: skip
+ORDER = (
+    "task",
+    "translation",
+    "alignment",
+    "ablation",
+    "correlation",
+    "permutation",
+    "adversary",
+    "faithfulness",
+    "layers",
+    "everywhere",
+    "removals",
+    "importances",
+    "infidelity",
+    "agreement",
+    "rationales",
+    "fidelity",
+    "reasons",
+)
 
 
 def all_tests() -> list[Judge]:
     """Every test, in the order in which a report tells them."""
     _read()
-    return sorted(ENLISTED.values(), key=lambda one: (ORDER.index(one.name) if one.name in ORDER else len(ORDER),
-                                                      one.name))  # fmt: skip
+    return sorted(
+        ENLISTED.values(), key=lambda one: (ORDER.index(one.name) if one.name in ORDER else len(ORDER), one.name)
+    )
 
 
 @cache
@@ -44,16 +61,26 @@ class Judged:
     first: int = 1
 
     def as_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "asks": self.asks, "left_out": self.left_out, "first": self.first,
-                "findings": [one.as_dict() for one in self.findings],
-                "evidence": [one.as_dict() for one in self.evidence]}  # fmt: skip
+        return {
+            "name": self.name,
+            "asks": self.asks,
+            "left_out": self.left_out,
+            "first": self.first,
+            "findings": [one.as_dict() for one in self.findings],
+            "evidence": [one.as_dict() for one in self.evidence],
+        }
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> "Judged":
         try:
-            return cls(given["name"], given["asks"], [Finding.from_dict(one) for one in given["findings"]],
-                       [from_dict(one) for one in given["evidence"]], given["left_out"],
-                       int(given["first"]))  # fmt: skip
+            return cls(
+                given["name"],
+                given["asks"],
+                [Finding.from_dict(one) for one in given["findings"]],
+                [from_dict(one) for one in given["evidence"]],
+                given["left_out"],
+                int(given["first"]),
+            )
         except (KeyError, TypeError) as problem:
             raise ValueError(f"A judged test was read that is not whole: {problem!r}.") from problem
 

@@ -73,8 +73,9 @@ class Cases:
             found.setdefault(unit, []).append((a, b))
         names = (found[unit] for unit in range(len(self.ids[case])))
         title = f"graph {case}" if self.root is None else f"node {int(self.row[first + self.root[case]])}"
-        return title, *("{} to {}".format(*some[0]) if len(some) == 1 else "{}-{}".format(*sorted(some[0]))
-                        for some in names)  # fmt: skip
+        return title, *(
+            "{} to {}".format(*some[0]) if len(some) == 1 else "{}-{}".format(*sorted(some[0])) for some in names
+        )
 
     def laid(self, inputs: Inputs) -> Laid:
         """The cases of a batch side by side, without the units that are gone."""
@@ -100,16 +101,24 @@ class Cases:
         return bool((self.edge_index[1][unit] == self.root[case]).all())
 
 
-def of_nodes(edge_index: Tensor, nodes: int, roots: Sequence[int], labels: Tensor | None = None,
-             hops: int | None = None, units: str = "into") -> Cases:  # fmt: skip
+def of_nodes(
+    edge_index: Tensor,
+    nodes: int,
+    roots: Sequence[int],
+    labels: Tensor | None = None,
+    hops: int | None = None,
+    units: str = "into",
+) -> Cases:
     """A case for each node: what it can hear within `hops` edges, or the whole graph; those without a unit are left
     out.
 
     units: "into", the edges into the node itself, or "all", every edge of the case; loops are none.
     """
     if units not in ("into", "all"):
-        raise ValueError(f"on_graph(units={units!r}): expected 'into' (the edges into the node) or 'all' (every edge "
-                         "that it can hear along).")  # fmt: skip
+        raise ValueError(
+            f"on_graph(units={units!r}): expected 'into' (the edges into the node) or 'all' (every edge "
+            "that it can hear along)."
+        )
     if hops is not None and hops < 1:
         raise ValueError(f"on_graph(hops={hops}): expected 1 or more, the number of the model's layers.")
     edge_index = edge_index.cpu()
@@ -138,8 +147,16 @@ def of_nodes(edge_index: Tensor, nodes: int, roots: Sequence[int], labels: Tenso
         raise ValueError("on_graph(nodes): none of them has an edge from another node, so there is nothing to judge.")
     root_at = torch.tensor([int((some == root).nonzero()[0, 0]) for some, root in zip(rows, kept, strict=True)])
     said = tuple(None if labels is None else int(labels[root]) for root in kept)
-    return Cases(torch.cat(rows), _starts([len(x) for x in rows]), torch.cat(indices, 1),
-                 _starts([x.shape[1] for x in indices]), torch.cat(unit), tuple(ids), said, root_at)  # fmt: skip
+    return Cases(
+        torch.cat(rows),
+        _starts([len(x) for x in rows]),
+        torch.cat(indices, 1),
+        _starts([x.shape[1] for x in indices]),
+        torch.cat(unit),
+        tuple(ids),
+        said,
+        root_at,
+    )
 
 
 def of_graphs(examples: Sequence[Example], bonds: bool = True) -> Cases:
@@ -160,8 +177,16 @@ def of_graphs(examples: Sequence[Example], bonds: bool = True) -> Cases:
         ids.append(first)
     labels = tuple(None if one.target.is_floating_point() else int(one.target) for one in examples)
     gold = tuple(one.gold for one in examples if one.gold is not None)
-    return Cases(torch.arange(int(rows[-1])), rows, torch.cat(indices, 1), _starts([x.shape[1] for x in indices]),
-                 torch.cat(unit), tuple(ids), labels, gold=gold if len(gold) == len(examples) else None)  # fmt: skip
+    return Cases(
+        torch.arange(int(rows[-1])),
+        rows,
+        torch.cat(indices, 1),
+        _starts([x.shape[1] for x in indices]),
+        torch.cat(unit),
+        tuple(ids),
+        labels,
+        gold=gold if len(gold) == len(examples) else None,
+    )
 
 
 def _around(root: int, hops: int, source: Tensor, into: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

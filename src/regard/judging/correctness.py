@@ -21,8 +21,10 @@ def attention_correctness(weights: ArrayLike, marks: ArrayLike) -> float:
     a, g = _matched(weights, marks)
     total = float(a.sum())
     if not np.isclose(total, 1.0, atol=1e-3) or (a < 0).any():
-        raise ValueError(f"attention_correctness: weights sum to {total:.4g}; expected weights >= 0 with sum 1. "
-                         "Weights of a sigmoid or of a gate have no fixed sum: divide them by it first.")  # fmt: skip
+        raise ValueError(
+            f"attention_correctness: weights sum to {total:.4g}; expected weights >= 0 with sum 1. "
+            "Weights of a sigmoid or of a gate have no fixed sum: divide them by it first."
+        )
     return float((a * g).sum())
 
 
@@ -43,8 +45,10 @@ def box_marks(boxes: Sequence[Sequence[float]], grid: tuple[int, int], size: tup
         raise ValueError(f"box_marks(grid={grid}, size={size}): expected (rows, columns) and (height, width) above 0.")
     for left, top, right, bottom in boxes:
         if left > right or top > bottom:
-            raise ValueError(f"box_marks: box {(left, top, right, bottom)}: expected (left, top, right, bottom) with "
-                             "left <= right and top <= bottom.")  # fmt: skip
+            raise ValueError(
+                f"box_marks: box {(left, top, right, bottom)}: expected (left, top, right, bottom) with "
+                "left <= right and top <= bottom."
+            )
     # The edges of all boxes and patches cut the picture into cells that lie in a box as a whole or not at all.
     x = np.unique(np.clip([*np.linspace(0, width, columns + 1), *(e for b in boxes for e in (b[0], b[2]))], 0, width))
     y = np.unique(np.clip([*np.linspace(0, height, rows + 1), *(e for b in boxes for e in (b[1], b[3]))], 0, height))
@@ -70,10 +74,22 @@ def judge_correctness(
     values = [attention_correctness(a, g) if np.any(g) else nothing for a, g in zip(weights, marks, strict=True)]
     levels = [chance(g) if np.any(g) else nothing for g in marks]
     found = estimate(values, seed=seed, resamples=resamples)
-    says = "Nothing was marked, so there is nothing to be right about." if found.value is None else (
-        f"{found.value:.0%} of the weight lies on what people marked.")  # fmt: skip
-    return [Finding.of(found, name="attention correctness", says=says, better="higher", test="people",
-                       unit="share of weight", baselines={"chance": estimate(levels, resamples=1).value})]  # fmt: skip
+    says = (
+        "Nothing was marked, so there is nothing to be right about."
+        if found.value is None
+        else (f"{found.value:.0%} of the weight lies on what people marked.")
+    )
+    return [
+        Finding.of(
+            found,
+            name="attention correctness",
+            says=says,
+            better="higher",
+            test="people",
+            unit="share of weight",
+            baselines={"chance": estimate(levels, resamples=1).value},
+        )
+    ]
 
 
 def _matched(weights: ArrayLike, marks: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -16,8 +16,13 @@ from .intervals import estimate, known
 TEST = "correlation"
 FEWEST = 3  # units below which a rank correlation says nothing
 LEVEL = 0.05
-PAIRS = (("attention", "gradient"), ("attention", "leave one out"), ("gradient", "leave one out"),
-         ("random", "gradient"), ("random", "leave one out"))  # fmt: skip
+PAIRS = (
+    ("attention", "gradient"),
+    ("attention", "leave one out"),
+    ("gradient", "leave one out"),
+    ("random", "gradient"),
+    ("random", "leave one out"),
+)
 
 
 @asks("Do the weights order the units as gradients and leaving units out do?", first=3)
@@ -37,24 +42,43 @@ def correlation(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> list[
     beside = known(tau[:, 2])
     for column, other, by_chance in ((0, "gradient", 3), (1, "leave one out", 4)):
         found = estimate(tau[:, column], seed=seed)
-        says = ("undefined: no instance has three units that differ." if found.value is None else
-                f"Weights and {other} order the units alike by {found.value:.2f}, where 1 is the same order and 0 "
-                "chance.")  # fmt: skip
-        made.append(Finding.of(
-            found, name=f"tau of attention and {other}", says=says, better="higher", test=TEST, unit="Kendall tau-b",
-            baselines={"random": known(tau[:, by_chance]), "gradient and leave one out": beside},
-        ))  # fmt: skip
+        says = (
+            "undefined: no instance has three units that differ."
+            if found.value is None
+            else f"Weights and {other} order the units alike by {found.value:.2f}, where 1 is the same order and 0 "
+            "chance."
+        )
+        made.append(
+            Finding.of(
+                found,
+                name=f"tau of attention and {other}",
+                says=says,
+                better="higher",
+                test=TEST,
+                unit="Kendall tau-b",
+                baselines={"random": known(tau[:, by_chance]), "gradient and leave one out": beside},
+            )
+        )
         agree = significant(tau[:, column], p[:, column])
         plain = np.where(np.isnan(agree), np.nan, (p[:, column] <= LEVEL) & (tau[:, column] > 0))
         share = estimate(agree, seed=seed)
-        made.append(Finding.of(
-            share, name=f"significant agreement of attention and {other}",
-            says="undefined: no instance has three units that differ." if share.value is None else
-            f"In {share.value:.0%} of the instances weights and {other} agree more than by chance, corrected for their "
-            "number.", better="higher", test=TEST, unit="share",
-            baselines={"before correction": known(plain),
-                       "random": known(significant(tau[:, by_chance], p[:, by_chance]))},
-        ))  # fmt: skip
+        made.append(
+            Finding.of(
+                share,
+                name=f"significant agreement of attention and {other}",
+                says="undefined: no instance has three units that differ."
+                if share.value is None
+                else f"In {share.value:.0%} of the instances weights and {other} agree more than by chance, corrected for their "
+                "number.",
+                better="higher",
+                test=TEST,
+                unit="share",
+                baselines={
+                    "before correction": known(plain),
+                    "random": known(significant(tau[:, by_chance], p[:, by_chance])),
+                },
+            )
+        )
     return made
 
 
@@ -78,9 +102,14 @@ def taus(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> tuple[np.nda
 
 
 def _show(adapter: Adapter, tau: np.ndarray) -> None:
-    keep(Histogram("Agreement, instance by instance", "Kendall tau-b",
-                   {f"{a} and {b}": tau[:, column] for column, (a, b) in enumerate(PAIRS)},
-                   "1: the same order of units; 0: chance; below: the reverse order."))  # fmt: skip
+    keep(
+        Histogram(
+            "Agreement, instance by instance",
+            "Kendall tau-b",
+            {f"{a} and {b}": tau[:, column] for column, (a, b) in enumerate(PAIRS)},
+            "1: the same order of units; 0: chance; below: the reverse order.",
+        )
+    )
     some = examples(adapter, typical(tau[:, 0]), {"attention": attention, "gradient": gradient})
     keep(Texts("Typical texts", some, "Those whose agreement is nearest to the median."))
 

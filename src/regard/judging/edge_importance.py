@@ -22,8 +22,10 @@ OfNodes = Callable[[Adapter, Inputs], Tensor]
 def look_of(adapter: Adapter) -> EdgeLook:
     """The look of an adapter of graphs."""
     if not isinstance(adapter.look, EdgeLook):
-        raise TypeError(f"This test is about edges, and the adapter looks by {type(adapter.look).__name__}: make it by "
-                        "on_graph() or on_graphs().")  # fmt: skip
+        raise TypeError(
+            f"This test is about edges, and the adapter looks by {type(adapter.look).__name__}: make it by "
+            "on_graph() or on_graphs()."
+        )
     return adapter.look
 
 

@@ -35,8 +35,10 @@ class EdgeLook(Look):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.layer == "rollout" or self.row != 0:
-            raise ValueError(f"EdgeLook(layer={self.layer!r}, row={self.row!r}): expected the number of a layer or "
-                             "'mean'; each node has one row of its own.")  # fmt: skip
+            raise ValueError(
+                f"EdgeLook(layer={self.layer!r}, row={self.row!r}): expected the number of a layer or "
+                "'mean'; each node has one row of its own."
+            )
 
     def laid(self, inputs: Inputs) -> Laid:
         if self.cases is None:
@@ -83,24 +85,29 @@ class EdgeLook(Look):
         laid = self.laid(inputs)
         assert self.cases is not None
         if not self.cases.one_row:
-            raise Refused("Weights are permuted and sought among units that share one whole: the edges into one node, "
-                          "on_graph(units='into'). Here the units are edges into several nodes, or several edges each, "
-                          "and weights moved from one node to another would not sum to one at either; ablation() "
-                          "permutes them within every node.")  # fmt: skip
+            raise Refused(
+                "Weights are permuted and sought among units that share one whole: the edges into one node, "
+                "on_graph(units='into'). Here the units are edges into several nodes, or several edges each, "
+                "and weights moved from one node to another would not sum to one at either; ablation() "
+                "permutes them within every node."
+            )
         return laid
 
     def _ran(self, now: Altered, inputs: Inputs) -> tuple[Tensor, Laid, Tensor]:
         """Of each edge that ran: its number among those laid, and whether it is a unit's."""
         laid = self._in_one_row(inputs)
         if not isinstance(now, OnEdges) or len(now.shape) != 2 or now.call.graph.count != laid.place.shape[0]:
-            raise Refused(f"The judged attention is {now.shape} = {now.axes}, expected one weight for each head and "
-                          "edge that the model was given: choose the site by EdgeLook(sites=...).")  # fmt: skip
+            raise Refused(
+                f"The judged attention is {now.shape} = {now.axes}, expected one weight for each head and "
+                "edge that the model was given: choose the site by EdgeLook(sites=...)."
+            )
         edge = now.call.graph.edge
         ran = edge.clamp_max(laid.place.shape[0] - 1)
         return ran, laid, (edge < laid.place.shape[0]) & (laid.place[ran] > 0)
 
-    def _gathered(self, weights: Tensor, some: Tensor | None, laid: Laid, inputs: Inputs,
-                  edge: Tensor | None = None) -> Tensor:  # fmt: skip
+    def _gathered(
+        self, weights: Tensor, some: Tensor | None, laid: Laid, inputs: Inputs, edge: Tensor | None = None
+    ) -> Tensor:
         """(B, H, 1, n) of weights (H, edges)."""
         if some is not None:
             weights, edge = weights[:, some], some.nonzero()[:, 0]

@@ -61,15 +61,23 @@ def by_word(one: Instance, weights: Tensor) -> np.ndarray:
 
 
 def _marked_share(instances: Sequence[Instance]) -> float | None:
-    found = [float(one.marks[word_of(one) >= 0].double().mean()) for one in instances
-             if one.marks is not None and bool(one.marks.any())]  # fmt: skip
+    found = [
+        float(one.marks[word_of(one) >= 0].double().mean())
+        for one in instances
+        if one.marks is not None and bool(one.marks.any())
+    ]
     return float(np.mean(found)) if found else None
 
 
 def _row(
-    adapter: Adapter, place: int, told: Tensor, soft: np.ndarray, share: float, bins: Sequence[float],
+    adapter: Adapter,
+    place: int,
+    told: Tensor,
+    soft: np.ndarray,
+    share: float,
+    bins: Sequence[float],
     after: Sequence[tuple[Tensor, Tensor]],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     name = adapter.instances[place].name or str(place)
     hard = spans(top_marks(soft, share)) if len(soft) else []
 
@@ -82,12 +90,17 @@ def _row(
 
     return {
         "annotation_id": name,
-        "rationales": [{
-            "docid": name, "hard_rationale_predictions": [{"start_token": a, "end_token": b} for a, b in hard],
-            "soft_rationale_predictions": [round(x, 6) for x in soft.tolist()],
-        }],
-        "classification": adapter.called(int(told.argmax())), "classification_scores": scores(told),
+        "rationales": [
+            {
+                "docid": name,
+                "hard_rationale_predictions": [{"start_token": a, "end_token": b} for a, b in hard],
+                "soft_rationale_predictions": [round(x, 6) for x in soft.tolist()],
+            }
+        ],
+        "classification": adapter.called(int(told.argmax())),
+        "classification_scores": scores(told),
         **without_and_alone(after[0]),
-        "thresholded_scores": [{"threshold": part} | without_and_alone(pair)
-                               for part, pair in zip(bins, after[1:], strict=True)],
-    }  # fmt: skip
+        "thresholded_scores": [
+            {"threshold": part} | without_and_alone(pair) for part, pair in zip(bins, after[1:], strict=True)
+        ],
+    }

@@ -95,8 +95,10 @@ class Grid(Evidence):
             object.__setattr__(self, side, tuple(getattr(self, side)))
         object.__setattr__(self, "values", [plain(row) for row in self.values])
         if len(self.values) != len(self.rows) or any(len(row) != len(self.columns) for row in self.values):
-            raise ValueError(f"Grid({self.title!r}): values are {[len(row) for row in self.values]}, expected "
-                             f"{len(self.rows)} rows of {len(self.columns)}.")  # fmt: skip
+            raise ValueError(
+                f"Grid({self.title!r}): values are {[len(row) for row in self.values]}, expected "
+                f"{len(self.rows)} rows of {len(self.columns)}."
+            )
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,14 @@ def steps_of(units: int) -> range:
 
 @asks("Is the prediction gone without the units of most weight, and kept by them alone?", first=2)
 def faithfulness(
-    adapter: Adapter, measure: Importance = attention, *, name: str = "attention",
-    beside: "Mapping[str, Importance] | None" = None, bins: Sequence[float] = BINS, seed: int = 0,
-) -> list[Finding]:  # fmt: skip
+    adapter: Adapter,
+    measure: Importance = attention,
+    *,
+    name: str = "attention",
+    beside: "Mapping[str, Importance] | None" = None,
+    bins: Sequence[float] = BINS,
+    seed: int = 0,
+) -> list[Finding]:
     """Comprehensiveness, sufficiency and decision flips of a measure, the judged weights, beside gradients and chance.
 
         comprehensiveness   p(y | x) - p(y | x without r_k), mean over k (AOPC): high if what was marked was needed
@@ -53,17 +58,25 @@ def faithfulness(
     """
     others = {"gradient": gradient} if beside is None else beside
     found = erased_by(adapter, {name: measure, **others}, bins, seed)
-    for column, (what, says) in enumerate((("Comprehensiveness", "Higher is better."),
-                                           ("Sufficiency", "Lower is better."))):  # fmt: skip
-        keep(Histogram(f"{what}, instance by instance", "probability that the predicted class loses",
-                       {other: some[:, column] for other, some in found.items()}, says))  # fmt: skip
+    for column, (what, says) in enumerate(
+        (("Comprehensiveness", "Higher is better."), ("Sufficiency", "Lower is better."))
+    ):
+        keep(
+            Histogram(
+                f"{what}, instance by instance",
+                "probability that the predicted class loses",
+                {other: some[:, column] for other, some in found.items()},
+                says,
+            )
+        )
     return _findings(name, found, others, seed)
 
 
 @asks(
-    "Which importance of units is faithful: attention, maps made of it, gradients?", name="importances",
+    "Which importance of units is faithful: attention, maps made of it, gradients?",
+    name="importances",
     first=0,  # its first number is that of the test before
-)  # fmt: skip
+)
 def faithfulness_of_all(
     adapter: Adapter, names: Sequence[str] | None = None, *, bins: Sequence[float] = BINS, seed: int = 0
 ) -> list[Finding]:
@@ -76,8 +89,16 @@ def faithfulness_of_all(
     beside = [other for other in ("attention", "gradient") if other in found]
     columns = ["comprehensiveness", "sufficiency", "units to flip", "flipped by the first"]
     values = [[mean(one[:, at]) for at in range(4)] for one in found.values()]
-    keep(Grid("What erasing says of each importance", list(found), columns, values, "means of the instances",
-              "The first and the last are better higher, the others lower."))  # fmt: skip
+    keep(
+        Grid(
+            "What erasing says of each importance",
+            list(found),
+            columns,
+            values,
+            "means of the instances",
+            "The first and the last are better higher, the others lower.",
+        )
+    )
     made = []
     for name in measures:
         made += _findings(name, found, [other for other in (*beside, "uniform") if other != name], seed)
@@ -88,21 +109,57 @@ def _findings(name: str, found: Mapping[str, np.ndarray], beside: Iterable[str],
     """Of one measure: the four findings."""
     made = []
     for column, what, better, unit, says in (
-        (0, "comprehensiveness", "higher", "probability", "Without the units of largest weight the predicted class "
-         "loses {value} of probability, without random ones {random}."),
-        (1, "sufficiency", "lower", "probability", "With the units of largest weight alone the predicted class loses "
-         "{value} of probability, with random ones alone {random}."),
-        (2, "units to flip the decision", "lower", "share of units", "Another class is predicted when {value} of the "
-         "units are gone, the largest weights first; {random} in random order."),
-        (3, "decision flipped by the first unit", "higher", "share", "Without the one unit of largest weight {value} "
-         "of the decisions change, without a random one {random}."),
-    ):  # fmt: skip
+        (
+            0,
+            "comprehensiveness",
+            "higher",
+            "probability",
+            "Without the units of largest weight the predicted class "
+            "loses {value} of probability, without random ones {random}.",
+        ),
+        (
+            1,
+            "sufficiency",
+            "lower",
+            "probability",
+            "With the units of largest weight alone the predicted class loses "
+            "{value} of probability, with random ones alone {random}.",
+        ),
+        (
+            2,
+            "units to flip the decision",
+            "lower",
+            "share of units",
+            "Another class is predicted when {value} of the "
+            "units are gone, the largest weights first; {random} in random order.",
+        ),
+        (
+            3,
+            "decision flipped by the first unit",
+            "higher",
+            "share",
+            "Without the one unit of largest weight {value} of the decisions change, without a random one {random}.",
+        ),
+    ):
         baselines = {other: known(found[other][:, column]) for other in (*beside, RANDOM)}
         value = estimate(found[name][:, column], seed=seed)
-        told = says.format(**{key: "an undefined share" if x is None else f"{x:.3f}"
-                              for key, x in (("value", value.value), ("random", baselines[RANDOM]))})  # fmt: skip
-        made.append(Finding.of(value, name=f"{what} of {name}", says=told, better=better, test=TEST,  # type: ignore[arg-type]
-                               unit=unit, baselines=baselines))  # fmt: skip
+        told = says.format(
+            **{
+                key: "an undefined share" if x is None else f"{x:.3f}"
+                for key, x in (("value", value.value), ("random", baselines[RANDOM]))
+            }
+        )
+        made.append(
+            Finding.of(
+                value,
+                name=f"{what} of {name}",
+                says=told,
+                better=better,
+                test=TEST,  # type: ignore[arg-type]
+                unit=unit,
+                baselines=baselines,
+            )
+        )
     return made
 
 
@@ -112,9 +169,13 @@ def erased(adapter: Adapter, measure: Importance, bins: Sequence[float] = BINS, 
 
 
 def erased_by(
-    adapter: Adapter, measures: Mapping[str, Importance], bins: Sequence[float] = BINS, seed: int = 0,
-    draws: int = DRAWS, flips: bool = True,
-) -> dict[str, np.ndarray]:  # fmt: skip
+    adapter: Adapter,
+    measures: Mapping[str, Importance],
+    bins: Sequence[float] = BINS,
+    seed: int = 0,
+    draws: int = DRAWS,
+    flips: bool = True,
+) -> dict[str, np.ndarray]:
     """The same of several measures by name, and of so many random orders as "random", their mean.
 
     flips=False leaves out what tells when a decision flips, up to a hundred runs of the model on a text: the last two
@@ -125,8 +186,9 @@ def erased_by(
     ties = {name: torch.Generator().manual_seed(seed) for name in orders}
 
     def of_batch(inputs: Inputs) -> list[list[list[float]]]:
-        order = torch.stack([ranked(measure(adapter, inputs), inputs.units, ties[name])
-                             for name, measure in orders.items()])  # fmt: skip
+        order = torch.stack(
+            [ranked(measure(adapter, inputs), inputs.units, ties[name]) for name, measure in orders.items()]
+        )
         before = adapter.predict(inputs)
         said = before.argmax(-1)
         counts = inputs.units.sum(-1).tolist()
@@ -149,8 +211,9 @@ def erased_by(
     return found | ({RANDOM: np.mean(by_chance, axis=0)} if drawn else {})  # what is undefined is so for every draw
 
 
-def _by_item(counts: list[int], bins: Sequence[float], drop: list[float], turns: list[bool], flips: bool
-             ) -> list[list[float]]:  # fmt: skip
+def _by_item(
+    counts: list[int], bins: Sequence[float], drop: list[float], turns: list[bool], flips: bool
+) -> list[list[float]]:
     """The four numbers of each item from what its steps did, in the order in which they were asked for."""
     at, parts, made = 0, [], []
     for n in counts:

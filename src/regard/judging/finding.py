@@ -68,8 +68,17 @@ class Finding:
     @classmethod
     def of(cls, found: Estimate, *, name: str, says: str, better: Better, **rest: Any) -> "Finding":
         """A finding of an estimate: its value, interval, level and counts."""
-        return cls(name, found.value, says, better, found.n, interval=found.interval, level=found.level,
-                   undefined=found.undefined, **rest)  # fmt: skip
+        return cls(
+            name,
+            found.value,
+            says,
+            better,
+            found.n,
+            interval=found.interval,
+            level=found.level,
+            undefined=found.undefined,
+            **rest,
+        )
 
     def against(self, baseline: str) -> Literal["better", "worse", "not told apart", "undefined"]:
         """How the value stands against a baseline: better or worse only when the whole interval lies on that side.
@@ -118,8 +127,11 @@ class Finding:
             what = f"has no {missing[0]!r}" if missing else f"has {strange[0]!r}, which no finding has"
             raise ValueError(f"A finding was read that {what}: expected {', '.join(sorted(known))}.")
         ends = plain.get("interval")
-        numbers = {"value": _read(plain["value"]), "interval": None if ends is None else tuple(map(_read, ends)),
-                   "baselines": {name: _read(value) for name, value in plain.get("baselines", {}).items()}}  # fmt: skip
+        numbers = {
+            "value": _read(plain["value"]),
+            "interval": None if ends is None else tuple(map(_read, ends)),
+            "baselines": {name: _read(value) for name, value in plain.get("baselines", {}).items()},
+        }
         return cls(**{**plain, **numbers})
 
 

@@ -146,10 +146,14 @@ MEASURES: dict[str, tuple[Measure, Better, str, str]] = {
 
 
 def judge_fixations(
-    weights: Sequence[ArrayLike], human: Sequence[ArrayLike], measures: Sequence[str] = ("rank correlation",),
-    baselines: Mapping[str, Sequence[ArrayLike]] | None = None, ceiling: Mapping[str, float] | None = None,
-    seed: int = 0, resamples: int = 1000,
-) -> list[Finding]:  # fmt: skip
+    weights: Sequence[ArrayLike],
+    human: Sequence[ArrayLike],
+    measures: Sequence[str] = ("rank correlation",),
+    baselines: Mapping[str, Sequence[ArrayLike]] | None = None,
+    ceiling: Mapping[str, float] | None = None,
+    seed: int = 0,
+    resamples: int = 1000,
+) -> list[Finding]:
     """Each measure, averaged over texts or pictures, beside baselines of the same form (word length, centre bias ...).
 
     weights, human: one map an instance; human holds durations or counts (NSS and AUC-Judd take counts above 0).

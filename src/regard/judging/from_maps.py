@@ -79,8 +79,10 @@ def _with_gradients(adapter: Adapter, inputs: Inputs) -> tuple[Record, Tensor]:
 
 def _of_tokens(adapter: Adapter) -> None:
     if not adapter.look.tokens:
-        raise LeftOut("Units of this model are edges, and this map is read by token: for edges there is "
-                      "regard.judging.edge_importance.")  # fmt: skip
+        raise LeftOut(
+            "Units of this model are edges, and this map is read by token: for edges there is "
+            "regard.judging.edge_importance."
+        )
 
 
 def _mean_of(adapter: Adapter, maps: Mapping[str, AttentionMap], inputs: Inputs) -> Tensor:

@@ -59,8 +59,9 @@ def log_odds(logits: Tensor, towards: "int | Tensor | None" = None) -> Tensor:
 
 
 @contextmanager
-def vectors_held(adapter: Adapter, change: Callable[[Tensor], Tensor] = lambda x: x
-                 ) -> Iterator[tuple[list[Tensor], list[Tensor]]]:  # fmt: skip
+def vectors_held(
+    adapter: Adapter, change: Callable[[Tensor], Tensor] = lambda x: x
+) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
     """In this block gradients end at the vectors of tokens: what they were, and change(vector) that took their place.
 
     A model whose parameters are all fixed has gradients too.
@@ -83,9 +84,12 @@ def vectors_held(adapter: Adapter, change: Callable[[Tensor], Tensor] = lambda x
 
 
 def _pulled(
-    adapter: Adapter, inputs: Inputs, changes: Changes | None = None, at: Tensor | None = None,
+    adapter: Adapter,
+    inputs: Inputs,
+    changes: Changes | None = None,
+    at: Tensor | None = None,
     said: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """(B, n): gradient . vector, the gradient taken where each vector is at (B, n) times what it is; 0 in padding."""
 
     def scaled(x: Tensor) -> Tensor:

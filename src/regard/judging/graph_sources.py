@@ -36,8 +36,9 @@ def of_nodes(run: NodeRun, limit: int | None, look: Look | None, device: str, si
     with torch.no_grad():
         said = plain.eval()(task.x, task.edge_index)[nodes].argmax(-1).tolist()
     there = task.to(device)
-    made = on_graph(run.model.to(device), there.x, there.edge_index, nodes.tolist(), task.y, hops=HOPS,
-                    look=_edges(look), size=size)  # fmt: skip
+    made = on_graph(
+        run.model.to(device), there.x, there.edge_index, nodes.tolist(), task.y, hops=HOPS, look=_edges(look), size=size
+    )
     made.trivial = {"MLP without edges": said}
     return made
 

@@ -35,9 +35,12 @@ Level = Literal["nodes", "edges"]
 
 
 def ground_truth(
-    adapter: Adapter, measures: "Mapping[str, Importance | OfNodes] | None" = None, *, level: Level = "nodes",
+    adapter: Adapter,
+    measures: "Mapping[str, Importance | OfNodes] | None" = None,
+    *,
+    level: Level = "nodes",
     seed: int = 0,
-) -> list[Finding]:  # fmt: skip
+) -> list[Finding]:
     """The area under the ROC curve of a measure against the nodes, or edges, that are the reason; mean over graphs.
 
     A graph may have several admissible explanations, one a column of its gold: the best of the columns counts (as the
@@ -55,8 +58,9 @@ def ground_truth(
         raise ValueError(f"ground_truth(level={level!r}): expected 'nodes' or 'edges'.")
     measures = dict((of_nodes() if level == "nodes" else layers_of(adapter)) if measures is None else measures)
     degree: Importance = degree_of_nodes if level == "nodes" else degree_of_units
-    drawn = [areas(adapter, (chance_of_nodes if level == "nodes" else chance)(seed + draw), level)
-             for draw in range(DRAWS)]  # fmt: skip
+    drawn = [
+        areas(adapter, (chance_of_nodes if level == "nodes" else chance)(seed + draw), level) for draw in range(DRAWS)
+    ]
     beside = {"random": np.mean(drawn, axis=0), "degree": areas(adapter, degree, level)}
     made = []
     for name, measure in measures.items():
@@ -64,13 +68,20 @@ def ground_truth(
         for column, of in ((0, "best explanation"), (1, "mean of the explanations")):
             value = estimate(found[:, column], seed=seed)
             baselines = {other: known(values[:, column]) for other, values in beside.items()}
-            made.append(Finding.of(
-                value, name=f"AUC of {name} on {level}, {of}", better="higher", test=TEST, unit="AUC",
-                baselines=baselines,
-                says="undefined: no graph has both marked and unmarked ones." if value.value is None else
-                f"Of two {level}, one of them a reason, {name} ranks the reason first {value.value:.2f} of the time; "
-                f"random scores {baselines['random']:.2f}, degree {baselines['degree']:.2f}.",
-            ))  # fmt: skip
+            made.append(
+                Finding.of(
+                    value,
+                    name=f"AUC of {name} on {level}, {of}",
+                    better="higher",
+                    test=TEST,
+                    unit="AUC",
+                    baselines=baselines,
+                    says="undefined: no graph has both marked and unmarked ones."
+                    if value.value is None
+                    else f"Of two {level}, one of them a reason, {name} ranks the reason first {value.value:.2f} of the time; "
+                    f"random scores {baselines['random']:.2f}, degree {baselines['degree']:.2f}.",
+                )
+            )
     return made
 
 
@@ -82,7 +93,7 @@ def reasons(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
 
 def agreement(
     adapter: Adapter, measures: "Mapping[str, OfNodes] | None" = None, *, magnitude: bool = False, seed: int = 0
-) -> list[Finding]:  # fmt: skip
+) -> list[Finding]:
     """Kendall's tau-b with gold that is a number for each node, its share in the answer; mean over graphs.
 
     magnitude: with the size of the share, whatever its sign. Weights have no sign and cannot tell a share that raises
@@ -90,17 +101,28 @@ def agreement(
     """
     measures = of_nodes(towards=1) if measures is None else measures
     what = "the size of each node's share" if magnitude else "each node's share"
-    beside = {"random": known(np.mean([taus(adapter, chance_of_nodes(seed + draw), magnitude) for draw in range(DRAWS)],
-                                      axis=0)),
-              "degree": known(taus(adapter, degree_of_nodes, magnitude))}  # fmt: skip
+    beside = {
+        "random": known(
+            np.mean([taus(adapter, chance_of_nodes(seed + draw), magnitude) for draw in range(DRAWS)], axis=0)
+        ),
+        "degree": known(taus(adapter, degree_of_nodes, magnitude)),
+    }
     made = []
     for name, measure in measures.items():
         value = estimate(taus(adapter, measure, magnitude), seed=seed)
-        made.append(Finding.of(
-            value, name=f"tau of {name} and {what}", better="higher", test=TEST, unit="Kendall tau-b", baselines=beside,
-            says="undefined: no graph has three nodes that differ." if value.value is None else
-            f"{name} orders the nodes as {what} does by {value.value:.2f}, where 1 is the same order and 0 chance.",
-        ))  # fmt: skip
+        made.append(
+            Finding.of(
+                value,
+                name=f"tau of {name} and {what}",
+                better="higher",
+                test=TEST,
+                unit="Kendall tau-b",
+                baselines=beside,
+                says="undefined: no graph has three nodes that differ."
+                if value.value is None
+                else f"{name} orders the nodes as {what} does by {value.value:.2f}, where 1 is the same order and 0 chance.",
+            )
+        )
     return made
 
 
@@ -116,8 +138,10 @@ def areas(adapter: Adapter, measure: "Importance | OfNodes", level: Level = "nod
         found = measure(adapter, inputs)
         if level == "nodes":
             return [best_and_mean(score, gold) for score, gold in _by_case(adapter, inputs, found)]
-        return [best_and_mean(found[item, 1 : 1 + len(gold)].cpu().numpy(), gold)
-                for item, gold in enumerate(_edge_golds(adapter, inputs))]  # fmt: skip
+        return [
+            best_and_mean(found[item, 1 : 1 + len(gold)].cpu().numpy(), gold)
+            for item, gold in enumerate(_edge_golds(adapter, inputs))
+        ]
 
     return np.asarray(adapter.each(of_batch), dtype=np.float64).reshape(-1, 2)
 
@@ -153,8 +177,10 @@ def edge_gold(gold: Tensor, edge_index: Tensor, unit: Tensor, units: int) -> np.
 def _golds(adapter: Adapter, inputs: Inputs) -> list[Tensor]:
     gold = look_of(adapter).cases.gold  # type: ignore[union-attr]
     if gold is None:
-        raise LeftOut("No graph carries its reason (gold, a column for each admissible explanation): whether it is "
-                      "looked at cannot be said.")  # fmt: skip
+        raise LeftOut(
+            "No graph carries its reason (gold, a column for each admissible explanation): whether it is "
+            "looked at cannot be said."
+        )
     found = [gold[-1 - case] for case in inputs.tokens[:, 0].tolist()]
     return [one if one.ndim == 2 else one[:, None] for one in found]
 

@@ -55,11 +55,18 @@ def chance(seed: int = 0) -> Importance:
 
 
 IMPORTANCES: dict[str, Importance] = {
-    "attention": attention, "rollout": rollout, "flow": flow, "norms": norms,
-    "gradient x attention": gradient_times_attention, "relevance": relevance, "gradient": gradient,
-    "gradient x input": gradient_times_input, "integrated gradients": integrated_gradients,
-    "leave one out": leave_one_out, "position": position,
-}  # fmt: skip
+    "attention": attention,
+    "rollout": rollout,
+    "flow": flow,
+    "norms": norms,
+    "gradient x attention": gradient_times_attention,
+    "relevance": relevance,
+    "gradient": gradient,
+    "gradient x input": gradient_times_input,
+    "integrated gradients": integrated_gradients,
+    "leave one out": leave_one_out,
+    "position": position,
+}
 
 
 def importances(adapter: Adapter, names: Sequence[str] | None = None) -> tuple[dict[str, Importance], dict[str, str]]:

@@ -40,12 +40,19 @@ def infidelity(
     made = []
     for name, values in found.items():
         value = estimate(values, seed=seed)
-        made.append(Finding.of(
-            value, name=f"infidelity of {name}", better="lower", test=TEST, unit="share of the change",
-            says="undefined: the output of no instance changes." if value.value is None else
-            f"{value.value:.0%} of the change of the log-odds is not foretold by {name} when units are gone.",
-            baselines=baselines,
-        ))  # fmt: skip
+        made.append(
+            Finding.of(
+                value,
+                name=f"infidelity of {name}",
+                better="lower",
+                test=TEST,
+                unit="share of the change",
+                says="undefined: the output of no instance changes."
+                if value.value is None
+                else f"{value.value:.0%} of the change of the log-odds is not foretold by {name} when units are gone.",
+                baselines=baselines,
+            )
+        )
     return made
 
 
@@ -64,8 +71,10 @@ def unforetold(
         said = before.argmax(-1)
         after = predict_each(adapter, inputs, item, gone)
         change = (_odds(before, said) - _odds(after, said.expand(times, -1))).T  # (B, times)
-        told = [torch.einsum("tbn,bn->bt", gone.double(), _known(measure(adapter, inputs), inputs.units))
-                for measure in measures.values()]  # fmt: skip
+        told = [
+            torch.einsum("tbn,bn->bt", gone.double(), _known(measure(adapter, inputs), inputs.units))
+            for measure in measures.values()
+        ]
         return torch.stack([unexplained(one, change) for one in told], -1).tolist()
 
     table = np.asarray(adapter.each(of_batch), dtype=np.float64).reshape(-1, len(measures))

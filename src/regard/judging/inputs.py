@@ -36,13 +36,17 @@ class Instance:
 
     def __post_init__(self) -> None:
         if self.tokens.ndim != 1 or self.tokens.is_floating_point() or self.tokens.numel() == 0:
-            raise ValueError(f"Instance(tokens) has shape {tuple(self.tokens.shape)} of {self.tokens.dtype}, expected "
-                             "(n,) whole numbers, n 1 or more.")  # fmt: skip
+            raise ValueError(
+                f"Instance(tokens) has shape {tuple(self.tokens.shape)} of {self.tokens.dtype}, expected "
+                "(n,) whole numbers, n 1 or more."
+            )
         for name in ("special", "marks"):
             given = getattr(self, name)
             if given is not None and (given.shape != self.tokens.shape or given.dtype != torch.bool):
-                raise ValueError(f"Instance({name}) has shape {tuple(given.shape)} of {given.dtype}, expected "
-                                 f"{tuple(self.tokens.shape)} of torch.bool.")  # fmt: skip
+                raise ValueError(
+                    f"Instance({name}) has shape {tuple(given.shape)} of {given.dtype}, expected "
+                    f"{tuple(self.tokens.shape)} of torch.bool."
+                )
         for name in ("words", "places"):
             given = getattr(self, name)
             if given is not None and len(given) != len(self.tokens):
@@ -71,8 +75,13 @@ class Inputs:
         tokens = pad_sequence([one.tokens for one in instances], batch_first=True)
         lengths = torch.tensor([len(one.tokens) for one in instances])
         place = torch.arange(tokens.shape[1]).expand(tokens.shape)
-        special = pad_sequence([torch.zeros(len(one.tokens), dtype=torch.bool) if one.special is None else one.special
-                                for one in instances], batch_first=True)  # fmt: skip
+        special = pad_sequence(
+            [
+                torch.zeros(len(one.tokens), dtype=torch.bool) if one.special is None else one.special
+                for one in instances
+            ],
+            batch_first=True,
+        )
         made = Inputs(tokens, place < lengths[:, None], special, place)
         return made if device is None else Inputs(*(x.to(device) for x in vars(made).values()))
 

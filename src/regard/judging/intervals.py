@@ -61,9 +61,14 @@ def known(values: ArrayLike, statistic: Statistic = mean) -> float | None:
 
 
 def estimate(
-    values: ArrayLike, statistic: Statistic = mean, *, seeds: bool = False, level: float = 0.95, resamples: int = 1000,
+    values: ArrayLike,
+    statistic: Statistic = mean,
+    *,
+    seeds: bool = False,
+    level: float = 0.95,
+    resamples: int = 1000,
     seed: int = 0,
-) -> Estimate:  # fmt: skip
+) -> Estimate:
     """A statistic of instances, and the percentile interval of its bootstrap (Efron 1979).
 
     values     (instances, ...), or with seeds=True (seeds, instances, ...): every seed met the same instances.
@@ -99,8 +104,11 @@ def estimate(
     for _ in range(resamples):
         rows = draw.integers(table.shape[0], size=(table.shape[0],))
         columns = draw.integers(n, size=(n,))
-        drawn.append(float(table[rows].mean(0)[columns].mean()) if plain else
-                     _over_seeds(table[np.ix_(rows, columns)], statistic))  # fmt: skip
+        drawn.append(
+            float(table[rows].mean(0)[columns].mean())
+            if plain
+            else _over_seeds(table[np.ix_(rows, columns)], statistic)
+        )
     found = [each for each in drawn if each is not None]
     if 2 * len(found) < resamples:  # undefined more often than not: such an interval would speak of the rest alone
         return Estimate(value, None, n - missing, missing, level)

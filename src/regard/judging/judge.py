@@ -20,10 +20,17 @@ Hear = Callable[[int, int, str], None]
 
 
 def judge(
-    model: "nn.Module | Adapter", data: "Sequence[Instance | Example] | None" = None,
-    tests: "str | Iterable[str]" = "all", *, seed: int = 0, folder: "str | os.PathLike[str] | None" = None,
-    again: bool = False, about: Mapping[str, Any] | None = None, hear: Hear | None = None, **options: Any,
-) -> Report:  # fmt: skip
+    model: "nn.Module | Adapter",
+    data: "Sequence[Instance | Example] | None" = None,
+    tests: "str | Iterable[str]" = "all",
+    *,
+    seed: int = 0,
+    folder: "str | os.PathLike[str] | None" = None,
+    again: bool = False,
+    about: Mapping[str, Any] | None = None,
+    hear: Hear | None = None,
+    **options: Any,
+) -> Report:
     """Put a model's attention to the tests, each beside its baselines, and report.
 
         report = regard.judge(model, instances, tests="all")

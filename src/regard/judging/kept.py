@@ -25,15 +25,27 @@ def configuration(adapter: Adapter, seed: int, about: Mapping[str, Any]) -> dict
 
     look = adapter.look
     return {
-        **about, **({"caution": adapter.caution} if adapter.caution else {}), "instances": len(adapter), "seed": seed,
+        **about,
+        **({"caution": adapter.caution} if adapter.caution else {}),
+        "instances": len(adapter),
+        "seed": seed,
         "look": {"sites": look.sites, "layer": look.layer, "row": look.row, "judged": adapter.judged},
-        "removal": adapter.removal if look.tokens else "delete", "blank": adapter.blank, "batch": adapter.size,
-        "classes": list(adapter.names), "trivial": sorted(adapter.trivial),
-        "model class": type(adapter.model).__name__, "weights": weights_hash(adapter.model),
-        "data hash": data_hash(adapter), "device": adapter.device.type,
-        "versions": {"regard": __version__, "torch": torch.__version__, "numpy": numpy.__version__,
-                     "scipy": scipy.__version__},
-    }  # fmt: skip
+        "removal": adapter.removal if look.tokens else "delete",
+        "blank": adapter.blank,
+        "batch": adapter.size,
+        "classes": list(adapter.names),
+        "trivial": sorted(adapter.trivial),
+        "model class": type(adapter.model).__name__,
+        "weights": weights_hash(adapter.model),
+        "data hash": data_hash(adapter),
+        "device": adapter.device.type,
+        "versions": {
+            "regard": __version__,
+            "torch": torch.__version__,
+            "numpy": numpy.__version__,
+            "scipy": scipy.__version__,
+        },
+    }
 
 
 def weights_hash(model: nn.Module) -> str:

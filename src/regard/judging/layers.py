@@ -22,11 +22,19 @@ ALL = ", all layers at once"
 ASKED: tuple[tuple[str, Better, str, str], ...] = (
     ("tau of {} and gradient", "higher", "Kendall tau-b", "{} and the gradient order the units alike by {:.2f}."),
     ("tau of {} and leave one out", "higher", "Kendall tau-b", "{} and leaving units out agree by {:.2f}."),
-    ("comprehensiveness of {}", "higher", "probability", "Without the units that {} marks most the predicted class "
-     "loses {:.3f} of probability."),
-    ("sufficiency of {}", "lower", "probability", "With the units that {} marks most alone the predicted class loses "
-     "{:.3f} of probability."),
-)  # fmt: skip
+    (
+        "comprehensiveness of {}",
+        "higher",
+        "probability",
+        "Without the units that {} marks most the predicted class loses {:.3f} of probability.",
+    ),
+    (
+        "sufficiency of {}",
+        "lower",
+        "probability",
+        "With the units that {} marks most alone the predicted class loses {:.3f} of probability.",
+    ),
+)
 
 
 def looks(adapter: Adapter) -> dict[str, Look]:
@@ -67,12 +75,22 @@ def layers(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -> 
     made, curves = [], {column: list[Finding]() for column in range(4)}
     for place, name in enumerate(measures):
         for column, (called, better, unit, says) in enumerate(ASKED):
-            values, beside = (tau[:, place, first + column], tau[:, -1, first + column]) if column < 2 else (
-                erased[name][:, column - 2], erased[RANDOM][:, column - 2])  # fmt: skip
+            values, beside = (
+                (tau[:, place, first + column], tau[:, -1, first + column])
+                if column < 2
+                else (erased[name][:, column - 2], erased[RANDOM][:, column - 2])
+            )
             value = estimate(values, seed=seed)
             told = "undefined on every instance." if value.value is None else says.format(name, value.value)
-            found = Finding.of(value, name=called.format(name), says=told[0].upper() + told[1:], better=better,
-                               test=TEST, unit=unit, baselines={RANDOM: known(beside)})  # fmt: skip
+            found = Finding.of(
+                value,
+                name=called.format(name),
+                says=told[0].upper() + told[1:],
+                better=better,
+                test=TEST,
+                unit=unit,
+                baselines={RANDOM: known(beside)},
+            )
             made.append(found)
             curves[column].append(found)
     for column, (called, better, unit, _) in enumerate(ASKED):
@@ -90,8 +108,9 @@ def adversary_of_all_layers(
     divergence is the mean of the layers'.
     """
     looks(adapter)  # of one layer there is nothing more to say
-    found = adversary(adapter.looking(replace(adapter.look, layer="mean")), starts=starts, steps=steps, rate=rate,
-                      seed=seed)  # fmt: skip
+    found = adversary(
+        adapter.looking(replace(adapter.look, layer="mean")), starts=starts, steps=steps, rate=rate, seed=seed
+    )
     return [replace(one, name=one.name + ALL) for one in found]
 
 
@@ -111,17 +130,29 @@ def removals(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -
                 if value.value is None
                 else (f"The predicted class loses {value.value:.3f} of probability when units are taken away by {how}.")
             )
-            made.append(Finding.of(value, name=f"{what} of attention by {how}", says=told, better=better,  # type: ignore[arg-type]
-                                   test="removals", unit="probability",
-                                   baselines={RANDOM: known(by[how][RANDOM][:, column]),
-                                              f"by {other}": known(by[other]["attention"][:, column])}))  # fmt: skip
+            made.append(
+                Finding.of(
+                    value,
+                    name=f"{what} of attention by {how}",
+                    says=told,
+                    better=better,  # type: ignore[arg-type]
+                    test="removals",
+                    unit="probability",
+                    baselines={
+                        RANDOM: known(by[how][RANDOM][:, column]),
+                        f"by {other}": known(by[other]["attention"][:, column]),
+                    },
+                )
+            )
     return made
 
 
 def _of_tokens(adapter: Adapter) -> None:
     if not adapter.look.tokens:
-        raise LeftOut("Units of this model are edges, which are always deleted, and this test goes through layers by "
-                      "token: judge another layer by --layer, or on_graph(look=EdgeLook(layer=...)).")  # fmt: skip
+        raise LeftOut(
+            "Units of this model are edges, which are always deleted, and this test goes through layers by "
+            "token: judge another layer by --layer, or on_graph(look=EdgeLook(layer=...))."
+        )
 
 
 def _curve(title: str, better: str, unit: str, found: list[Finding]) -> Plot:

@@ -86,14 +86,18 @@ def grow_diagonal(forward: Iterable[Link], backward: Iterable[Link], free: str =
 
 
 SYMMETRIC: dict[str, Callable[[Iterable[Link], Iterable[Link]], Links]] = {
-    "intersection": intersection, "union": union, "grow-diagonal": grow_diagonal,
-}  # fmt: skip
+    "intersection": intersection,
+    "union": union,
+    "grow-diagonal": grow_diagonal,
+}
 
 
 def links_from_weights(
-    forward: Tensor | np.ndarray, backward: Tensor | np.ndarray | None = None, threshold: float | None = None,
+    forward: Tensor | np.ndarray,
+    backward: Tensor | np.ndarray | None = None,
+    threshold: float | None = None,
     join: str = "intersection",
-) -> Links:  # fmt: skip
+) -> Links:
     """Links of a pair: by argmax, or by threshold where one is given; of two directions joined where there are two.
 
     forward   (targets, sources): target words attend
@@ -109,8 +113,10 @@ def links_from_weights(
     if backward is None:
         return read(forward)
     if _matrix(backward).shape != _matrix(forward).shape[::-1]:
-        raise ValueError(f"links_from_weights: forward is {tuple(forward.shape)} = (targets, sources), backward is "
-                         f"{tuple(backward.shape)}; expected (sources, targets).")  # fmt: skip
+        raise ValueError(
+            f"links_from_weights: forward is {tuple(forward.shape)} = (targets, sources), backward is "
+            f"{tuple(backward.shape)}; expected (sources, targets)."
+        )
     return SYMMETRIC[join](read(forward), turned(read(backward)))
 
 
@@ -129,6 +135,8 @@ def random_links(sources: int, targets: int, draw: np.random.Generator) -> Links
 def _matrix(weights: Tensor | np.ndarray) -> np.ndarray:
     w = weights.detach().to(torch.float64).cpu().numpy() if isinstance(weights, Tensor) else np.asarray(weights, float)
     if w.ndim != 2:
-        raise ValueError(f"weights of shape {w.shape}: expected (targets, sources), one map of one pair; choose or "
-                         "average the heads first.")  # fmt: skip
+        raise ValueError(
+            f"weights of shape {w.shape}: expected (targets, sources), one map of one pair; choose or "
+            "average the heads first."
+        )
     return w

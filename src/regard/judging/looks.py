@@ -47,8 +47,10 @@ class Look:
         if not isinstance(self.layer, int):
             return fits
         if not -len(fits) <= self.layer < len(fits):
-            raise ValueError(f"Look(layer={self.layer}): {len(fits)} sites fit {self.sites!r}, expected {-len(fits)} "
-                             f"to {len(fits) - 1}.")  # fmt: skip
+            raise ValueError(
+                f"Look(layer={self.layer}): {len(fits)} sites fit {self.sites!r}, expected {-len(fits)} "
+                f"to {len(fits) - 1}."
+            )
         return [fits[self.layer]]
 
     def rows(self, inputs: Inputs, n: int) -> Tensor:
@@ -57,8 +59,10 @@ class Look:
         if n == 1:
             return torch.ones((len(inputs), 1), dtype=torch.bool, device=real.device)
         if n != real.shape[1]:
-            raise ValueError(f"The judged attention has {n} rows and {real.shape[1]} tokens: expected one row, or one "
-                             "for each token; choose the site by Look(sites=...).")  # fmt: skip
+            raise ValueError(
+                f"The judged attention has {n} rows and {real.shape[1]} tokens: expected one row, or one "
+                "for each token; choose the site by Look(sites=...)."
+            )
         if self.row == "mean":
             return real
         place = torch.arange(n, device=real.device)
@@ -95,9 +99,10 @@ class Look:
     def read_weights(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """The same of one layer's weights, (B, H, rows, n)."""
         if weights.ndim != 4 or weights.shape[0] != len(inputs) or weights.shape[-1] != inputs.real.shape[1]:
-            raise ValueError(f"The judged attention is {tuple(weights.shape)}, expected ({len(inputs)}, heads, rows, "
-                             f"{inputs.real.shape[1]}): keys that are the tokens. Choose the site by Look(sites=...)."
-                             )  # fmt: skip
+            raise ValueError(
+                f"The judged attention is {tuple(weights.shape)}, expected ({len(inputs)}, heads, rows, "
+                f"{inputs.real.shape[1]}): keys that are the tokens. Choose the site by Look(sites=...)."
+            )
         rows = self.rows(inputs, weights.shape[-2])[:, :, None].to(weights.dtype)
         mean = (weights.mean(1) * rows).sum(1) / rows.sum(1).clamp_min(1)
         return mean.masked_fill(~inputs.real, 0.0)

@@ -17,10 +17,18 @@ Run = Callable[[nn.Module, Tensor, Tensor], Any]
 
 
 def on_graph(
-    model: nn.Module, x: Tensor, edge_index: Tensor, nodes: Sequence[int] | None = None, labels: Tensor | None = None,
-    *, forward: Run | None = None, look: EdgeLook | None = None, hops: int | None = None, units: str = "into",
+    model: nn.Module,
+    x: Tensor,
+    edge_index: Tensor,
+    nodes: Sequence[int] | None = None,
+    labels: Tensor | None = None,
+    *,
+    forward: Run | None = None,
+    look: EdgeLook | None = None,
+    hops: int | None = None,
+    units: str = "into",
     size: int = 16,
-) -> Adapter:  # fmt: skip
+) -> Adapter:
     """An adapter of a model that classifies the nodes of a graph; a unit is an edge, removed by deletion.
 
     x (N, F) dense or torch.sparse, edge_index (2, E): sources, then targets; labels (N,)
@@ -48,9 +56,14 @@ def on_graph(
 
 
 def on_graphs(
-    model: nn.Module, examples: Sequence[Example], *, forward: Callable[[nn.Module, Batch], Any] | None = None,
-    look: EdgeLook | None = None, bonds: bool = True, size: int = 64,
-) -> Adapter:  # fmt: skip
+    model: nn.Module,
+    examples: Sequence[Example],
+    *,
+    forward: Callable[[nn.Module, Batch], Any] | None = None,
+    look: EdgeLook | None = None,
+    bonds: bool = True,
+    size: int = 64,
+) -> Adapter:
     """An adapter of a model that judges whole graphs; a unit is an edge, both directions of it, removed by deletion.
 
     examples   of `regard.data`, with edges; their gold is kept
@@ -67,8 +80,9 @@ def on_graphs(
         laid = cases.laid(inputs)
         count = torch.arange(len(inputs), device=laid.graph.device)
         lengths = torch.bincount(laid.graph, minlength=len(inputs))
-        batch = Batch(x[laid.row], torch.zeros_like(count), lengths, count,
-                      edge_index=laid.edge_index, graph=laid.graph)  # fmt: skip
+        batch = Batch(
+            x[laid.row], torch.zeros_like(count), lengths, count, edge_index=laid.edge_index, graph=laid.graph
+        )
         return model(batch) if forward is None else forward(model, batch)
 
     placed = replace(look or EdgeLook("features.layers.*"), cases=cases)

@@ -67,8 +67,15 @@ def span_counts(found: Sequence[Span], marked: Sequence[Span], threshold: float 
     def matches(one: Span, others: Sequence[Span]) -> bool:
         return any(_shared(one, other) >= threshold for other in others)
 
-    return np.array([sum(matches(one, marked) for one in found), len(found),
-                     sum(matches(one, found) for one in marked), len(marked)], dtype=np.float64)  # fmt: skip
+    return np.array(
+        [
+            sum(matches(one, marked) for one in found),
+            len(found),
+            sum(matches(one, found) for one in marked),
+            len(marked),
+        ],
+        dtype=np.float64,
+    )
 
 
 def macro_f1(counts: np.ndarray) -> float:
@@ -92,9 +99,12 @@ def macro_span_f1(counts: np.ndarray) -> float:
 
 
 def judge_overlap(
-    weights: Sequence[ArrayLike], marks: Sequence[ArrayLike], share: float | None = None, seed: int = 0,
+    weights: Sequence[ArrayLike],
+    marks: Sequence[ArrayLike],
+    share: float | None = None,
+    seed: int = 0,
     resamples: int = 1000,
-) -> list[Finding]:  # fmt: skip
+) -> list[Finding]:
     """AUPRC, token F1 and IOU-F1 of weights against marked tokens, beside random weights and mere position.
 
     weights, marks: one (n,) a document. share: of tokens taken as found; else the mean share that people marked: the
@@ -114,12 +124,14 @@ def judge_overlap(
     }
     tables = {name: _tables(some, [g for _, g in kept], share) for name, some in chosen.items()}
     rules: dict[str, tuple[Callable[[np.ndarray], float], str]] = {
-        "AUPRC": (lambda x: float(np.nanmean(x)) if (~np.isnan(x)).any() else float("nan"),
-                  "Ranked by weight, marked tokens come at an average precision of {value}."),
+        "AUPRC": (
+            lambda x: float(np.nanmean(x)) if (~np.isnan(x)).any() else float("nan"),
+            "Ranked by weight, marked tokens come at an average precision of {value}.",
+        ),
         "token F1": (macro_f1, "Tokens of most weight and marked tokens overlap by an F1 of {value}."),
         "token F1, micro": (micro_f1, "Over all documents together that overlap is {value}."),
         "IOU-F1": (macro_span_f1, "Passages of most weight match marked passages with an F1 of {value}."),
-    }  # fmt: skip
+    }
     made = []
     for name, (statistic, says) in rules.items():
         result = estimate(tables[""][name], statistic, seed=seed, resamples=resamples)
@@ -127,8 +139,19 @@ def judge_overlap(
         if name == "AUPRC":
             beside["chance"] = estimate([float(g.mean()) for _, g in kept], resamples=1).value
         told = "Nothing was marked." if result.value is None else says.format(value=f"{result.value:.2f}")
-        made.append(Finding(name, result.value, told, "higher", result.n, test="people", interval=result.interval,
-                            baselines=beside, undefined=len(marks) - result.n))  # fmt: skip
+        made.append(
+            Finding(
+                name,
+                result.value,
+                told,
+                "higher",
+                result.n,
+                test="people",
+                interval=result.interval,
+                baselines=beside,
+                undefined=len(marks) - result.n,
+            )
+        )
     return made
 
 
@@ -136,8 +159,12 @@ def _tables(weights: list[np.ndarray], marks: list[np.ndarray], share: float) ->
     found = [top_marks(w, share) for w in weights]
     tokens = np.array([token_counts(f, g) for f, g in zip(found, marks, strict=True)]).reshape(-1, 4)
     passages = [span_counts(spans(f), spans(g)) for f, g in zip(found, marks, strict=True)]
-    return {"AUPRC": np.array([auprc(w, g) for w, g in zip(weights, marks, strict=True)]), "token F1": tokens,
-            "token F1, micro": tokens, "IOU-F1": np.array(passages).reshape(-1, 4)}  # fmt: skip
+    return {
+        "AUPRC": np.array([auprc(w, g) for w, g in zip(weights, marks, strict=True)]),
+        "token F1": tokens,
+        "token F1, micro": tokens,
+        "IOU-F1": np.array(passages).reshape(-1, 4),
+    }
 
 
 def _f1(right: float, found: float, matched: float, marked: float) -> float:

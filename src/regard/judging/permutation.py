@@ -51,30 +51,50 @@ def permutation(adapter: Adapter, *, times: int = 100, seed: int = 0) -> list[Fi
     reason. The mean over units stands beside it. Jain & Wallace 2019, section 4.2.1.
     """
     found = moved(adapter, times=times, seed=seed)
-    keep(Plot("Movement of the prediction by the largest weight", "largest weight of the instance",
-              "total variation (max 1)",
-              [Series("weights change places, median", found[:, 1], found[:, 0], line=False),
-               Series("every weight alike", found[:, 1], found[:, 2], line=False)],
-              "Points at the right and low down: much weight on one unit, and it did not matter."))  # fmt: skip
+    keep(
+        Plot(
+            "Movement of the prediction by the largest weight",
+            "largest weight of the instance",
+            "total variation (max 1)",
+            [
+                Series("weights change places, median", found[:, 1], found[:, 0], line=False),
+                Series("every weight alike", found[:, 1], found[:, 2], line=False),
+            ],
+            "Points at the right and low down: much weight on one unit, and it did not matter.",
+        )
+    )
     value = estimate(found[:, 0], median, seed=seed)
-    made = [Finding.of(
-        value, name="permuted weights", better="higher", test=TEST, unit="total variation (max 1)",
-        says="undefined: no instance has a unit." if value.value is None else
-        f"Half of the predictions move by more than {value.value:.3f} when their weights change places.",
-        baselines={"no change": 0.0, "uniform weights": known(found[:, 2], median)},
-    )]  # fmt: skip
+    made = [
+        Finding.of(
+            value,
+            name="permuted weights",
+            better="higher",
+            test=TEST,
+            unit="total variation (max 1)",
+            says="undefined: no instance has a unit."
+            if value.value is None
+            else f"Half of the predictions move by more than {value.value:.3f} when their weights change places.",
+            baselines={"no change": 0.0, "uniform weights": known(found[:, 2], median)},
+        )
+    ]
     for low, high in itertools.pairwise(EDGES):
         inside = (found[:, 1] > low) & (found[:, 1] <= high)
         some = found[inside]
         if not len(some):
             continue
         value = estimate(some[:, 0], seed=seed)
-        made.append(Finding.of(
-            value, name=f"permuted weights, largest {low:g} to {high:g}", better="higher", test=TEST,
-            unit="total variation (max 1)", baselines={"no change": 0.0, "uniform weights": float(some[:, 2].mean())},
-            says=f"Where the largest weight is between {low:g} and {high:g}, the prediction moves by "
-            f"{value.value:.3f}.",
-        ))  # fmt: skip
+        made.append(
+            Finding.of(
+                value,
+                name=f"permuted weights, largest {low:g} to {high:g}",
+                better="higher",
+                test=TEST,
+                unit="total variation (max 1)",
+                baselines={"no change": 0.0, "uniform weights": float(some[:, 2].mean())},
+                says=f"Where the largest weight is between {low:g} and {high:g}, the prediction moves by "
+                f"{value.value:.3f}.",
+            )
+        )
     return made
 
 
@@ -96,8 +116,10 @@ def moved(adapter: Adapter, *, times: int = 100, seed: int = 0) -> np.ndarray:
             moved = Shuffled(adapter.look, inputs, dict(zip(judged, keys, strict=True)), kept)
             return [adapter.predict(inputs, dict.fromkeys(judged, moved))]
 
-        orders = [[torch.tensor(seeded(one, site.partition(":")[0]), device=before.device) for site in judged]
-                  for one in (seeded(seed, f"order {time}") for time in range(times))]  # fmt: skip
+        orders = [
+            [torch.tensor(seeded(one, site.partition(":")[0]), device=before.device) for site in judged]
+            for one in (seeded(seed, f"order {time}") for time in range(times))
+        ]
         with torch.no_grad(), remembered(adapter.model, judged, lambda: adapter.logits(inputs)):
             run = replayed(through, *orders[0])
             far = torch.stack([tvd(before, run(*keys)[0]) for keys in orders])

@@ -29,8 +29,10 @@ def rationales(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
         _show(adapter, weights, marks)
     given, wanted = [w for w, _ in some], [g for _, g in some]
     summed = [(w, g) for w, g in some if w.sum() > 0]  # no weight on any unit: there is no share of it
-    return [*judge_overlap(given, wanted, seed=seed),
-            *judge_correctness([w for w, _ in summed], [g for _, g in summed], seed=seed)]  # fmt: skip
+    return [
+        *judge_overlap(given, wanted, seed=seed),
+        *judge_correctness([w for w, _ in summed], [g for _, g in summed], seed=seed),
+    ]
 
 
 def marked(adapter: Adapter) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -50,7 +52,18 @@ def marked(adapter: Adapter) -> tuple[list[np.ndarray], list[np.ndarray]]:
 def _show(adapter: Adapter, weights: list[np.ndarray], marks: list[np.ndarray]) -> None:
     found = np.array([auprc(w, g) if len(g) else np.nan for w, g in zip(weights, marks, strict=True)])
     share = [g.mean() if g.any() else np.nan for g in marks]
-    keep(Histogram("Agreement with people, instance by instance", "AUPRC", {"attention": found, "chance": share},
-                   "1: everything that was marked has more weight than everything that was not."))  # fmt: skip
-    keep(Texts("Typical texts", examples(adapter, typical(found), {"attention": attention}),
-               "Those whose agreement is nearest to the median."))  # fmt: skip
+    keep(
+        Histogram(
+            "Agreement with people, instance by instance",
+            "AUPRC",
+            {"attention": found, "chance": share},
+            "1: everything that was marked has more weight than everything that was not.",
+        )
+    )
+    keep(
+        Texts(
+            "Typical texts",
+            examples(adapter, typical(found), {"attention": attention}),
+            "Those whose agreement is nearest to the median.",
+        )
+    )

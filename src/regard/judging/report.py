@@ -64,8 +64,12 @@ class Report:
         return made
 
     def json(self, indent: int | None = 1) -> str:
-        plain = {"version": VERSION, "about": dict(self.about), "tests": [test.as_dict() for test in self.tests],
-                 "rows": list(self.rows)}  # fmt: skip
+        plain = {
+            "version": VERSION,
+            "about": dict(self.about),
+            "tests": [test.as_dict() for test in self.tests],
+            "rows": list(self.rows),
+        }
         return json.dumps(plain, indent=indent, ensure_ascii=False, allow_nan=False)
 
     @classmethod

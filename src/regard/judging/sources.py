@@ -32,9 +32,15 @@ LEARNED: dict[str, Callable[[], Task]] = {"sst": lambda: sst(phrases=False), "ag
 
 
 def ready(
-    name: str, data: str = "", *, limit: int | None = None, look: Look | None = None, removal: str = "",
-    device: str = "cpu", size: int = 64,
-) -> tuple[Adapter, str]:  # fmt: skip
+    name: str,
+    data: str = "",
+    *,
+    limit: int | None = None,
+    look: Look | None = None,
+    removal: str = "",
+    device: str = "cpu",
+    size: int = 64,
+) -> tuple[Adapter, str]:
     """A model by name with the texts that it is judged on, and what it is called.
 
     name     a folder that `regard train --out` wrote, a folder of transformers, an installed package, a hub name
@@ -61,8 +67,10 @@ def ready(
         raise ValueError(f"{name} is no run of regard train, which has data of its own: say --data.")
     model, tokenizer = load_model(name)
     if not type(model).__name__.endswith(CLASSIFIES):
-        raise NoModel(f"{name} is a {type(model).__name__}, which gives no classes: judged are models for sequence "
-                      "classification. `regard train minilm -o FOLDER` makes one of MiniLM.")  # fmt: skip
+        raise NoModel(
+            f"{name} is a {type(model).__name__}, which gives no classes: judged are models for sequence "
+            "classification. `regard train minilm -o FOLDER` makes one of MiniLM."
+        )
     whole = texts(data)
     places = spread(len(whole.texts), limit)
     classes = _class_names(model.config)
@@ -72,30 +80,50 @@ def ready(
     if data in LEARNED:
         task = LEARNED[data]()
         trivial = {"bag of words": bag_answers(task.train, [task.test[place] for place in places])}
-    made = Adapter(model.to(device), instances, look=look, removal=removal or "mask", size=size,
-                   names=classes or given.names, trivial=trivial)  # fmt: skip
+    made = Adapter(
+        model.to(device),
+        instances,
+        look=look,
+        removal=removal or "mask",
+        size=size,
+        names=classes or given.names,
+        trivial=trivial,
+    )
     return made, Path(name).name or name
 
 
 def pieces(one: Text, tokenizer: Any, most: int) -> Instance:
     """A text as a tokenizer cuts it; a piece is marked where its word is."""
     if not tokenizer.is_fast:
-        raise NoModel(f"{type(tokenizer).__name__} does not tell which word a piece is from: a fast tokenizer is "
-                      "needed.")  # fmt: skip
+        raise NoModel(
+            f"{type(tokenizer).__name__} does not tell which word a piece is from: a fast tokenizer is needed."
+        )
     starts = [0]
     for word in one.words[:-1]:
         starts.append(starts[-1] + len(word) + 1)
-    found = tokenizer(" ".join(one.words), truncation=True, max_length=most, return_offsets_mapping=True,
-                      return_special_tokens_mask=True)  # fmt: skip
+    found = tokenizer(
+        " ".join(one.words),
+        truncation=True,
+        max_length=most,
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
+    )
     special = torch.tensor(found["special_tokens_mask"], dtype=torch.bool)
     at = torch.tensor([end - 1 for _, end in found["offset_mapping"]])
     places = (torch.searchsorted(torch.tensor(starts), at, right=True) - 1).masked_fill(special, -1)
     marks = None
     if one.marks is not None:
         marks = torch.tensor([*one.marks, False])[places] & ~special
-    return Instance(torch.tensor(found["input_ids"]), one.label, special, marks,
-                    tuple(tokenizer.convert_ids_to_tokens(found["input_ids"])), places, one.name, len(one.words)
-                    )  # fmt: skip
+    return Instance(
+        torch.tensor(found["input_ids"]),
+        one.label,
+        special,
+        marks,
+        tuple(tokenizer.convert_ids_to_tokens(found["input_ids"])),
+        places,
+        one.name,
+        len(one.words),
+    )
 
 
 def _trained(
@@ -112,28 +140,44 @@ def _trained(
         _own(run.experiment.name, data, removal)
         return graphs(run, limit, look, device, size)
     if known is None or first.inputs.ndim != 1 or first.target.ndim != 0:
-        raise ValueError(f"A run of {run.experiment.name} on {data} is not judged this way: expected one that gives "
-                         "classes to sentences (sst, agnews) or to graphs (tu, molecules, motifs, gat), or a "
-                         "translator on its own data (cipher, multi30k; leave --data out) or, into French, on "
-                         "enfr.")  # fmt: skip
+        raise ValueError(
+            f"A run of {run.experiment.name} on {data} is not judged this way: expected one that gives "
+            "classes to sentences (sst, agnews) or to graphs (tu, molecules, motifs, gat), or a "
+            "translator on its own data (cipher, multi30k; leave --data out) or, into French, on "
+            "enfr."
+        )
     trivial = {}
     if data == run.experiment.name:
         some = [run.task.test[place] for place in spread(len(run.task.test), limit)]
-        instances = [Instance(one.inputs, int(one.target), name=str(one.id),
-                              words=tuple(known.words[number] for number in one.inputs.tolist()))
-                     for one in some]  # fmt: skip
+        instances = [
+            Instance(
+                one.inputs,
+                int(one.target),
+                name=str(one.id),
+                words=tuple(known.words[number] for number in one.inputs.tolist()),
+            )
+            for one in some
+        ]
         trivial = {"bag of words": bag_answers(run.task.train, some)}
     else:
         whole = texts(data)
-        given = _numbered(whole.at(spread(len(whole.texts), limit)), run.task.names, run.task.classes,
-                          run.experiment.name)  # fmt: skip
+        given = _numbered(
+            whole.at(spread(len(whole.texts), limit)), run.task.names, run.task.classes, run.experiment.name
+        )
         instances = []
         for one in given.texts:
             marks = None if one.marks is None else torch.tensor(one.marks)
             tokens = known.encode([word.lower() for word in one.words])
             instances.append(Instance(tokens, one.label, None, marks, one.words, None, one.name))
-    return Adapter(run.model.to(device), instances, look=look, removal=removal or "delete", size=size,
-                   names=run.task.names, trivial=trivial)  # fmt: skip
+    return Adapter(
+        run.model.to(device),
+        instances,
+        look=look,
+        removal=removal or "delete",
+        size=size,
+        names=run.task.names,
+        trivial=trivial,
+    )
 
 
 def _own(name: str, data: str, removal: str) -> None:
@@ -148,13 +192,21 @@ def _aligned(run: Run, data: str, limit: int | None, device: str, size: int) -> 
     """Pairs whose words people aligned, cut as a translator of captions cuts them. They are from another domain."""
     spoken = f"en{run.experiment.options.get('to', 'de')}"
     if data != spoken:
-        raise ValueError(f"data={data!r}: this run translates {spoken[:2]}-{spoken[2:]}; expected one trained by "
-                         "`regard train multi30k --to fr` for enfr.")  # fmt: skip
+        raise ValueError(
+            f"data={data!r}: this run translates {spoken[:2]}-{spoken[2:]}; expected one trained by "
+            "`regard train multi30k --to fr` for enfr."
+        )
     assert isinstance(run.task, Pairs) and run.task.words is not None and run.task.target_words is not None
     gold = gold_alignments(data)
     made = pieced([gold[place] for place in spread(len(gold), limit)], run.task)
-    return Translator(run.model.to(device), [one.example for one in made], words=run.task.words,
-                      target_words=run.task.target_words, pieced=made, size=size)  # fmt: skip
+    return Translator(
+        run.model.to(device),
+        [one.example for one in made],
+        words=run.task.words,
+        target_words=run.task.target_words,
+        pieced=made,
+        size=size,
+    )
 
 
 def _class_names(config: Any) -> tuple[str, ...]:

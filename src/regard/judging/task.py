@@ -23,6 +23,13 @@ def task(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     wanted = [int(label) for label in adapter.labels if label is not None]
     most = max(told.shape[1], 1 + max(wanted))
     scores = np.pad(told, ((0, 0), (0, most - told.shape[1])))
-    found = extrinsic("classification", told.argmax(1).tolist(), wanted, scores=scores, classes=range(most),
-                      baselines=adapter.trivial, seed=seed)  # fmt: skip
+    found = extrinsic(
+        "classification",
+        told.argmax(1).tolist(),
+        wanted,
+        scores=scores,
+        classes=range(most),
+        baselines=adapter.trivial,
+        seed=seed,
+    )
     return [replace(one, baselines=dict(reversed(list(one.baselines.items())))) for one in found]  # the hardest first

@@ -39,11 +39,19 @@ class Translator(Adapter):
     gives = "text"
 
     def __init__(
-        self, model: nn.Module, examples: Sequence[Example], *, words: Vocabulary, target_words: Vocabulary,
-        pieced: "Sequence[Pieced] | None" = None, size: int = 64,
-    ):  # fmt: skip
-        some = [Instance(one.inputs, words=tuple(words.words[i] for i in one.inputs.tolist()), name=str(one.id))
-                for one in examples]  # fmt: skip
+        self,
+        model: nn.Module,
+        examples: Sequence[Example],
+        *,
+        words: Vocabulary,
+        target_words: Vocabulary,
+        pieced: "Sequence[Pieced] | None" = None,
+        size: int = 64,
+    ):
+        some = [
+            Instance(one.inputs, words=tuple(words.words[i] for i in one.inputs.tolist()), name=str(one.id))
+            for one in examples
+        ]
         super().__init__(model, some, forward=_no_classes, size=size)
         self.examples, self.words, self.target_words = list(examples), words, target_words
         self.pieced = None if pieced is None else list(pieced)
@@ -74,8 +82,10 @@ def alignment(adapter: Translator, *, seed: int = 0) -> list[Finding]:
     """Error rate, precision and recall of the links that the largest weights draw, then of the weights themselves,
     against gold links; beside the diagonal, random links and equal weights. Pairs without gold are not judged."""
     known = adapter.pieced
-    linked = [known[place].gold.possible if known is not None else one.gold is not None and bool(one.gold.any())
-              for place, one in enumerate(adapter.examples)]  # fmt: skip
+    linked = [
+        known[place].gold.possible if known is not None else one.gold is not None and bool(one.gold.any())
+        for place, one in enumerate(adapter.examples)
+    ]
     chosen = [place for place, some in enumerate(linked) if some]
     if not chosen:
         raise LeftOut("No pair carries gold links: whether the weights link the right words cannot be said.")
@@ -86,8 +96,10 @@ def alignment(adapter: Translator, *, seed: int = 0) -> list[Finding]:
     links = [argmax_links(one) for one in weights]
     if gathering():
         diagonal = [diagonal_links(len(pair.source), len(pair.target)) for pair in gold]
-        rates = {name: np.array([error_rate(row[None]) for row in corpus_counts(some, gold)])
-                 for name, some in (("attention", links), ("diagonal", diagonal))}  # fmt: skip
+        rates = {
+            name: np.array([error_rate(row[None]) for row in corpus_counts(some, gold)])
+            for name, some in (("attention", links), ("diagonal", diagonal))
+        }
         keep(Histogram("Alignment error rate, pair by pair", "error rate", rates, "0: the links that people drew."))
         spot = np.full(len(adapter), np.nan)
         spot[chosen] = rates["attention"]

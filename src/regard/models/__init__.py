@@ -14,6 +14,30 @@ from .trainer import Trained, Trainer, Training
 from .transformer import Transformer
 from .two_inputs import TwoInputs
 
-__all__ = ["GAT", "MLP", "Answer", "Classification", "GATv2", "Objective", "Regression", "Restoration", "Run",
-           "Sequencer", "Sequences", "TaskModel", "Trained", "Trainer", "Training", "Transformer", "TwoInputs",
-           "features", "open_run", "outputs", "queries", "ready", "rewarded", "say", "supervised"]  # fmt: skip
+__all__ = [
+    "GAT",
+    "MLP",
+    "Answer",
+    "Classification",
+    "GATv2",
+    "Objective",
+    "Regression",
+    "Restoration",
+    "Run",
+    "Sequencer",
+    "Sequences",
+    "TaskModel",
+    "Trained",
+    "Trainer",
+    "Training",
+    "Transformer",
+    "TwoInputs",
+    "features",
+    "open_run",
+    "outputs",
+    "queries",
+    "ready",
+    "rewarded",
+    "say",
+    "supervised",
+]

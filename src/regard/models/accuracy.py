@@ -41,17 +41,28 @@ class Accuracy:
 
     def as_dict(self) -> dict[str, object]:
         paper = None if self.paper is None else {"mean": self.paper[0], "deviation": self.paper[1]}
-        return {"kind": self.kind, "data": self.data, "seeds": len(self.runs), "mean": self.mean,
-                "deviation": self.deviation, "paper": paper, "reached": self.reached,
-                "epochs": statistics.fmean(run.epochs for run in self.runs),
-                "seconds": sum(run.seconds for run in self.runs),
-                "test": [100 * run.test for run in self.runs]}  # fmt: skip
+        return {
+            "kind": self.kind,
+            "data": self.data,
+            "seeds": len(self.runs),
+            "mean": self.mean,
+            "deviation": self.deviation,
+            "paper": paper,
+            "reached": self.reached,
+            "epochs": statistics.fmean(run.epochs for run in self.runs),
+            "seconds": sum(run.seconds for run in self.runs),
+            "test": [100 * run.test for run in self.runs],
+        }
 
 
 def accuracies(
-    task: NodeTask, seeds: Iterable[int], kinds: Iterable[str] = tuple(SAYS), recipe: Recipe | None = None,
-    after: Callable[[Accuracy], None] = lambda _: None, out: Path | None = None,
-) -> list[Accuracy]:  # fmt: skip
+    task: NodeTask,
+    seeds: Iterable[int],
+    kinds: Iterable[str] = tuple(SAYS),
+    recipe: Recipe | None = None,
+    after: Callable[[Accuracy], None] = lambda _: None,
+    out: Path | None = None,
+) -> list[Accuracy]:
     """Each kind of network trained from each seed; `after` is called after each run, `out` keeps the networks."""
     seeds, found = list(seeds), []
     for kind in kinds:

@@ -22,8 +22,13 @@ class CheckpointFile(RecordFile):
     what = "checkpoint"
 
 
-def save(path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.optim.Optimizer, best: dict[str, Tensor],
-         about: dict[str, Any]) -> Path:  # fmt: skip
+def save(
+    path: "str | os.PathLike[str]",
+    module: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    best: dict[str, Tensor],
+    about: dict[str, Any],
+) -> Path:
     """about: whatever else is needed to go on, as JSON. The file that was there stays until this one is complete."""
     table = Table()
     for name, x in module.state_dict().items():
@@ -37,20 +42,26 @@ def save(path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.opt
             if isinstance(x, Tensor):
                 table.add(f"optimiser.{place}.{name}", x)
             slots.append([place, name, None if isinstance(x, Tensor) else x])
-    description = {"format": "regard checkpoint", "version": VERSION, "about": about,
-                   "digest": _digest((name, bytes_of(x)) for name, x in sorted(table.tensors.items())),
-                   "optimiser": {"slots": slots, "groups": state["param_groups"]}}  # fmt: skip
+    description = {
+        "format": "regard checkpoint",
+        "version": VERSION,
+        "about": about,
+        "digest": _digest((name, bytes_of(x)) for name, x in sorted(table.tensors.items())),
+        "optimiser": {"slots": slots, "groups": state["param_groups"]},
+    }
     return table.write(path, description)
 
 
-def load(path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.optim.Optimizer
-         ) -> tuple[dict[str, Tensor], dict[str, Any]]:  # fmt: skip
+def load(
+    path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.optim.Optimizer
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Into the module and the optimiser, in place; returns the best weights and what else was kept."""
     file = CheckpointFile(path)
     kept_digest = file.about.get("digest")  # files of before have none
     if kept_digest is not None and kept_digest != _digest((name, file.stored(name)) for name in sorted(file.entries)):
-        raise BadRecord(f"{path} was damaged: its tensors are not those that were written. Delete this file to train "
-                        "anew.")  # fmt: skip
+        raise BadRecord(
+            f"{path} was damaged: its tensors are not those that were written. Delete this file to train anew."
+        )
     now = {name.removeprefix("now."): _tensor(file, name) for name in file.entries if name.startswith("now.")}
     best = best_weights(path)
     try:
@@ -65,8 +76,10 @@ def load(path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.opt
     except (KeyError, TypeError, ValueError, RuntimeError) as problem:
         said = str(problem).strip() or "unreadable"
         last = said.splitlines()[-1].strip().rstrip(".")  # torch names every tensor that differs
-        raise ValueError(f"{path} is a checkpoint of another model or optimiser ({last}). Train into another folder, "
-                         "or delete this file.") from problem  # fmt: skip
+        raise ValueError(
+            f"{path} is a checkpoint of another model or optimiser ({last}). Train into another folder, "
+            "or delete this file."
+        ) from problem
 
 
 def save_best(path: "str | os.PathLike[str]", module: nn.Module) -> Path:
@@ -94,8 +107,10 @@ def fill(module: nn.Module, path: Path) -> None:
     try:
         module.load_state_dict(best_weights(path))
     except RuntimeError as problem:
-        raise ValueError(f"{path.parent} was trained on other data or by another version: its weights do not fit "
-                         f"({str(problem).splitlines()[0]}).") from problem  # fmt: skip
+        raise ValueError(
+            f"{path.parent} was trained on other data or by another version: its weights do not fit "
+            f"({str(problem).splitlines()[0]})."
+        ) from problem
 
 
 def _digest(tensors: "Iterable[tuple[str, np.ndarray]]") -> str:

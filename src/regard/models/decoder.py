@@ -28,8 +28,9 @@ class Speaker(nn.Module):
            "parallel"  h_t asks, nothing is fed: all words of a target are learned from at once, much faster
     """
 
-    def __init__(self, words: int, dim: int, width: int, summary: int, fed: int, order: str = "bahdanau",
-                 dropout: float = 0.0):  # fmt: skip
+    def __init__(
+        self, words: int, dim: int, width: int, summary: int, fed: int, order: str = "bahdanau", dropout: float = 0.0
+    ):
         super().__init__()
         if order not in ORDERS:
             raise ValueError(f"Speaker(order={order!r}): expected one of {', '.join(ORDERS)}.")
@@ -77,8 +78,11 @@ class Saying:
 
     def chosen(self, index: Tensor) -> "Saying":
         """The beams that go on, in their new order."""
-        parts = {name: x.index_select(0, index) for name in ("state", "fed", "before", "asked")
-                 if (x := getattr(self, name)) is not None}  # fmt: skip
+        parts = {
+            name: x.index_select(0, index)
+            for name in ("state", "fed", "before", "asked")
+            if (x := getattr(self, name)) is not None
+        }
         return replace(self, seen=self.seen.chosen(index), **parts)
 
 
@@ -94,8 +98,10 @@ class Sequencer(TaskModel):
     def __init__(self, features: nn.Module, query: Speaker, attention: nn.Module | None, output: Readout):
         super().__init__(features, query, attention, output)
         if by_row(attention) and query.order != "parallel":
-            raise ValueError(f"Sequencer(order={query.order!r}) asks one word at a time, and local attention must know "
-                             "the row: use order='parallel', or local_predictive.")  # fmt: skip
+            raise ValueError(
+                f"Sequencer(order={query.order!r}) asks one word at a time, and local attention must know "
+                "the row: use order='parallel', or local_predictive."
+            )
 
     def forward(self, batch: Batch) -> Answer:
         seen = self.features(batch)

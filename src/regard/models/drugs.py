@@ -59,15 +59,22 @@ class DrugResponse(nn.Module):
         self._keep_drugs(task)
         self._keep_cells(task)
         self.atoms = HEARING[hearing](dim, dropout)
-        self.line = nn.Sequential(nn.Linear(task.methylation.shape[1], width), nn.ReLU(), nn.Dropout(dropout),
-                                  nn.Linear(width, dim))  # fmt: skip
+        self.line = nn.Sequential(
+            nn.Linear(task.methylation.shape[1], width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(width, dim)
+        )
         self.gate = AttentionalAggregation(nn.Linear(dim, 1)) if reading == "global" else None
         co = reading == "co"
         self.parts = nn.ModuleList(nn.Linear(size, dim) for size in self.chromosomes) if co else None
         self.co = InteractiveCoAttention(dim) if co else None
         self.norm = nn.LayerNorm((3 if co else 2) * dim)
-        self.out = nn.Sequential(nn.Linear((3 if co else 2) * dim, width), nn.ReLU(), nn.Dropout(dropout),
-                                 nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))  # fmt: skip
+        self.out = nn.Sequential(
+            nn.Linear((3 if co else 2) * dim, width),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(width, width),
+            nn.ReLU(),
+            nn.Linear(width, 1),
+        )
 
     def forward(self, batch: Batch) -> Answer:
         drug, cell = batch.inputs.unbind(1)
@@ -81,8 +88,15 @@ class DrugResponse(nn.Module):
     @property
     def graphs(self) -> Batch:
         """All drugs of the task, laid end to end."""
-        return Batch(self.x, self.sizes, self.sizes, self.sizes, edge_index=self.edge_index, graph=self.graph,
-                     edge_attr=self.bonds)  # fmt: skip
+        return Batch(
+            self.x,
+            self.sizes,
+            self.sizes,
+            self.sizes,
+            edge_index=self.edge_index,
+            graph=self.graph,
+            edge_attr=self.bonds,
+        )
 
     def _read(self, x: Tensor, drug: Tensor, line: Tensor) -> tuple[Tensor, tuple[AttentionMap, ...]]:
         """What is known of the drug of each response, (B, d) or with co-attention (B, 2 d), and how it was read."""

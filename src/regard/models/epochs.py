@@ -38,8 +38,16 @@ class WithObjective(nn.Module):
 class Run:
     """A model, its optimiser and where it stands."""
 
-    def __init__(self, trainer: "Trainer", fabric: Any, model: nn.Module, objective: Objective,
-                 train: Sequence[Example], val: Sequence[Example], seed: int):  # fmt: skip
+    def __init__(
+        self,
+        trainer: "Trainer",
+        fabric: Any,
+        model: nn.Module,
+        objective: Objective,
+        train: Sequence[Example],
+        val: Sequence[Example],
+        seed: int,
+    ):
         self.trainer, self.fabric, self.objective = trainer, fabric, objective
         self.train, self.val, self.seed, self.how = train, val, seed, trainer.training
         self.plain = WithObjective(model, objective).to(fabric.device)
@@ -102,8 +110,10 @@ class Run:
         self.optimiser.zero_grad()
         found = self._summed(found)
         if not math.isfinite(found):
-            raise FloatingPointError(f"The loss is {found} at step {step + 1}: lower the rate ({self.how.rate}) or "
-                                     f"clip gradients harder ({self.how.clip}).")  # fmt: skip
+            raise FloatingPointError(
+                f"The loss is {found} at step {step + 1}: lower the rate ({self.how.rate}) or "
+                f"clip gradients harder ({self.how.clip})."
+            )
         return found, count
 
     @torch.no_grad()
@@ -160,8 +170,10 @@ class Run:
         optimiser = getattr(self.optimiser, "optimizer", self.optimiser)
         best, about = checkpoint.load(self.file, self.plain, optimiser)
         if {key: about.get(key) for key in self._about()} != self._about():
-            raise ValueError(f"{self.file} was made by another run: it has {_said(about)}, this run "
-                             f"{_said(self._about())}. Train into another folder, or delete it.")  # fmt: skip
+            raise ValueError(
+                f"{self.file} was made by another run: it has {_said(about)}, this run "
+                f"{_said(self._about())}. Train into another folder, or delete it."
+            )
         self.best = {name: x.to(self.fabric.device) for name, x in best.items()}
         self.found = Trained(**about["found"])
 

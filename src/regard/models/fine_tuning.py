@@ -45,10 +45,18 @@ class Reader(nn.Module):
 
 
 def fine_tune(
-    place: str, train: Texts, val: Texts, test: Texts, *, names: Sequence[str] = ("negative", "positive"),
-    training: Training = TRAINING, freeze: int = 0, seed: int = 0, device: str = "cpu",
+    place: str,
+    train: Texts,
+    val: Texts,
+    test: Texts,
+    *,
+    names: Sequence[str] = ("negative", "positive"),
+    training: Training = TRAINING,
+    freeze: int = 0,
+    seed: int = 0,
+    device: str = "cpu",
     hear: Callable[[int, int, int, dict[str, float]], None] | None = None,
-) -> Tuned:  # fmt: skip
+) -> Tuned:
     """Teach a transformer classes; the epoch with the best validation accuracy is kept.
 
     place    a folder of transformers; its class head is new unless it has one for as many classes
@@ -71,16 +79,20 @@ def fine_tune(
     parts = [pieces(tokenizer, texts) for texts in (train, val, test)]
     model = Reader(network)
     found = Trainer(training, device, hear=hear).fit(model, Classification(), parts[0], parts[1], seed)
-    right = sum(float((answer.out.argmax(-1) == batch.target).sum())
-                for _, batch, answer in answers(model.to(device), parts[2], device))  # fmt: skip
+    right = sum(
+        float((answer.out.argmax(-1) == batch.target).sum())
+        for _, batch, answer in answers(model.to(device), parts[2], device)
+    )
     return Tuned(network.eval().cpu(), tokenizer, found, right / len(test))
 
 
 def pieces(tokenizer: Any, texts: Texts) -> list[Example]:
     """Texts as word pieces with the tokenizer's special tokens, cut where they are too long."""
     read = tokenizer([text for text, _ in texts], truncation=True, max_length=LONGEST)["input_ids"]
-    return [Example(torch.tensor(ids), torch.tensor(label), id=place)
-            for place, (ids, (_, label)) in enumerate(zip(read, texts, strict=True))]  # fmt: skip
+    return [
+        Example(torch.tensor(ids), torch.tensor(label), id=place)
+        for place, (ids, (_, label)) in enumerate(zip(read, texts, strict=True))
+    ]
 
 
 def hold(network: Any, layers: int) -> None:

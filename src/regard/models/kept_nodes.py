@@ -42,8 +42,10 @@ def open_nodes(folder: Path) -> NodeRun:
     about = description(folder / FILE)
     data, kind, seed = about.get("nodes"), about.get("kind"), about.get("seed")
     if not isinstance(data, str) or kind not in KINDS or not isinstance(seed, int):
-        raise ValueError(f"{folder / FILE} describes no run that this version can build: expected a graph, one of "
-                         f"{', '.join(KINDS)} and a seed, got {data!r}, {kind!r} and {seed!r}.")  # fmt: skip
+        raise ValueError(
+            f"{folder / FILE} describes no run that this version can build: expected a graph, one of "
+            f"{', '.join(KINDS)} and a seed, got {data!r}, {kind!r} and {seed!r}."
+        )
     task = planetoid(data)
     with torch.random.fork_rng(devices=[]):
         model = KINDS[kind](task, recipe_for(data))

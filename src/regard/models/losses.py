@@ -26,8 +26,10 @@ def supervised(weights: Tensor, gold: Tensor, form: str = "cross_entropy") -> Te
         raise ValueError(f"supervised(form={form!r}): expected one of {', '.join(FORMS)}.")
     gold = gold[:, None] if gold.ndim == 2 else gold
     if weights.ndim != 4 or gold.ndim != 3 or gold.shape != (weights.shape[0], *weights.shape[2:]):
-        raise ValueError(f"supervised(): weights are {tuple(weights.shape)} = (B, H, r, n) and gold is "
-                         f"{tuple(gold.shape)}, expected (B, r, n), or (B, n) for one row.")  # fmt: skip
+        raise ValueError(
+            f"supervised(): weights are {tuple(weights.shape)} = (B, H, r, n) and gold is "
+            f"{tuple(gold.shape)}, expected (B, r, n), or (B, n) for one row."
+        )
     mass = gold.sum(-1, keepdim=True)
     wanted = (gold / mass.clamp_min(torch.finfo(weights.dtype).tiny)).to(weights.dtype)[:, None]
     if form == "squared":
@@ -37,8 +39,14 @@ def supervised(weights: Tensor, gold: Tensor, form: str = "cross_entropy") -> Te
     return (each * (mass > 0)[:, None]).sum((-1, -2)).mean(1)
 
 
-def rewarded(losses: Tensor, samples: Sequence[Sample], real: Tensor, usual: "Tensor | float" = 0.0, fed: bool = True,
-             entropy: float = 0.0) -> Tensor:  # fmt: skip
+def rewarded(
+    losses: Tensor,
+    samples: Sequence[Sample],
+    real: Tensor,
+    usual: "Tensor | float" = 0.0,
+    fed: bool = True,
+    entropy: float = 0.0,
+) -> Tensor:
     """The score-function part of a loss: its gradient is that of the expected loss with respect to what was drawn.
 
         sum_t stop(L_t - b) log p(z_t) - entropy H(z_t),   L_t = sum over s >= t of loss_s

@@ -127,8 +127,9 @@ class Restoration(Objective):
 class Sequences(Objective):
     """Cross-entropy of each word of a target; smoothing: the share of belief that is spread over all words."""
 
-    def __init__(self, smoothing: float = 0.0, supervise: float = 0.0, form: str = "cross_entropy",
-                 entropy: float = 0.0):  # fmt: skip
+    def __init__(
+        self, smoothing: float = 0.0, supervise: float = 0.0, form: str = "cross_entropy", entropy: float = 0.0
+    ):
         super().__init__(supervise, form, entropy)
         self.smoothing = smoothing
 
@@ -137,8 +138,13 @@ class Sequences(Objective):
         return float(batch.target_lengths.sum())
 
     def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
-        losses = F.cross_entropy(answer.out.flatten(0, 1), batch.target.flatten(), reduction="none", ignore_index=PAD,
-                                 label_smoothing=self.smoothing if self.training else 0.0)  # fmt: skip
+        losses = F.cross_entropy(
+            answer.out.flatten(0, 1),
+            batch.target.flatten(),
+            reduction="none",
+            ignore_index=PAD,
+            label_smoothing=self.smoothing if self.training else 0.0,
+        )
         return losses.view_as(batch.target), batch.target != PAD
 
     def scores(self, answer: Answer, batch: Batch) -> Scores:

@@ -11,8 +11,9 @@ class Classes(nn.Module):
     """Logits: context (B, m, d) -> (B, classes), from all m contexts side by side; hidden: a layer in between; norm:
     how large a context is does not count."""
 
-    def __init__(self, dim: int, classes: int, asks: int = 1, hidden: int = 0, dropout: float = 0.0,
-                 norm: bool = False):  # fmt: skip
+    def __init__(
+        self, dim: int, classes: int, asks: int = 1, hidden: int = 0, dropout: float = 0.0, norm: bool = False
+    ):
         super().__init__()
         self.norm = nn.LayerNorm(asks * dim) if norm else nn.Identity()
         first = [nn.Linear(asks * dim, hidden), nn.ReLU(), nn.Dropout(dropout)] if hidden else []

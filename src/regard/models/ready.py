@@ -15,8 +15,15 @@ from .two_inputs import TwoInputs
 from .way import way_of
 
 
-def text_classifier(words: int, classes: int, attention: str = "additive", dim: int = 128, width: int = 128,
-                    kind: str = "lstm", dropout: float = 0.3) -> TaskModel:  # fmt: skip
+def text_classifier(
+    words: int,
+    classes: int,
+    attention: str = "additive",
+    dim: int = 128,
+    width: int = 128,
+    kind: str = "lstm",
+    dropout: float = 0.3,
+) -> TaskModel:
     """A recurrent net in both directions, one learned question that looks at its states, classes."""
     seen = features.Recurrent(features.Embedded(words, dim, dropout), width, kind, dropout=dropout)
     asked = queries.Learned(seen.dim)
@@ -25,8 +32,9 @@ def text_classifier(words: int, classes: int, attention: str = "additive", dim: 
     )
 
 
-def document_classifier(words: int, classes: int, attention: str = "additive", dim: int = 100, width: int = 50,
-                        dropout: float = 0.3) -> TaskModel:  # fmt: skip
+def document_classifier(
+    words: int, classes: int, attention: str = "additive", dim: int = 100, width: int = 50, dropout: float = 0.3
+) -> TaskModel:
     """Words into sentences, sentences into a document, each by attention of its own (hierarchical attention)."""
     seen = features.Documents(words, dim, width, attention, dropout)
     said = outputs.Classes(seen.dim, classes, dropout=dropout)
@@ -39,8 +47,15 @@ def retriever(keys: int, values: int, attention: str = "additive", dim: int = 32
     return TaskModel(seen, asked, look(attention, dim, dim), outputs.Classes(dim, values, hidden=2 * dim))
 
 
-def pair_classifier(words: int, classes: int, attention: str = "bilinear", dim: int = 64, width: int = 64,
-                    dropout: float = 0.2, second_words: int | None = None) -> TwoInputs:  # fmt: skip
+def pair_classifier(
+    words: int,
+    classes: int,
+    attention: str = "bilinear",
+    dim: int = 64,
+    width: int = 64,
+    dropout: float = 0.2,
+    second_words: int | None = None,
+) -> TwoInputs:
     """Two texts that look at each other (parallel co-attention, Lu et al. 2016); attention is its affinity."""
     first, second = (
         features.Recurrent(features.Embedded(count, dim, dropout), width, dropout=dropout)
@@ -50,8 +65,16 @@ def pair_classifier(words: int, classes: int, attention: str = "bilinear", dim: 
     return TwoInputs(first, second, part, outputs.Classes(first.dim + second.dim, classes, dropout=dropout))
 
 
-def translator(words: int, target_words: int, attention: str = "additive", dim: int = 128, width: int = 128,
-               order: str = "bahdanau", dropout: float = 0.2, layers: int = 1) -> Sequencer:  # fmt: skip
+def translator(
+    words: int,
+    target_words: int,
+    attention: str = "additive",
+    dim: int = 128,
+    width: int = 128,
+    order: str = "bahdanau",
+    dropout: float = 0.2,
+    layers: int = 1,
+) -> Sequencer:
     """A recurrent encoder in both directions and a recurrent decoder that looks at it before or after each step.
 
     Bahdanau et al. 2015: attention="additive", order="bahdanau". Luong et al. 2015: attention="general" (global) or
@@ -61,15 +84,31 @@ def translator(words: int, target_words: int, attention: str = "additive", dim: 
     return _sequencer(seen, target_words, attention, dim, width, order, dropout, layers)
 
 
-def spoken_recogniser(bands: int, target_words: int, attention: str = "additive", dim: int = 64, width: int = 64,
-                      order: str = "luong", dropout: float = 0.2) -> Sequencer:  # fmt: skip
+def spoken_recogniser(
+    bands: int,
+    target_words: int,
+    attention: str = "additive",
+    dim: int = 64,
+    width: int = 64,
+    order: str = "luong",
+    dropout: float = 0.2,
+) -> Sequencer:
     """Frames of a sound, thinned twice on their way through three recurrent layers, and a decoder that says words."""
     frames = features.Frames(bands, dim)
     return _sequencer(frames, target_words, attention, 32, width, order, dropout, 3, thin=2)
 
 
-def _sequencer(before: nn.Module, target_words: int, attention: str, dim: int, width: int, order: str, dropout: float,
-               layers: int, thin: int = 1) -> Sequencer:  # fmt: skip
+def _sequencer(
+    before: nn.Module,
+    target_words: int,
+    attention: str,
+    dim: int,
+    width: int,
+    order: str,
+    dropout: float,
+    layers: int,
+    thin: int = 1,
+) -> Sequencer:
     seen = features.Recurrent(before, width, "gru", layers, dropout=dropout, thin=thin)
     state = 2 * width  # as wide as the states it looks at, so that every score fits
     fed = seen.dim if order == "bahdanau" else width
@@ -86,8 +125,9 @@ def patch_classifier(classes: int, attention: str = "additive", dim: int = 64) -
     return TaskModel(seen, queries.Learned(dim), look(attention, dim, dim), said)
 
 
-def image_restorer(side: int, attention: str = "scaled_dot", patch: int = 4, dim: int = 64,
-                   heads: int = 4) -> TaskModel:  # fmt: skip
+def image_restorer(
+    side: int, attention: str = "scaled_dot", patch: int = 4, dim: int = 64, heads: int = 4
+) -> TaskModel:
     """Every patch asks all patches what such a patch looks like, and is painted anew from itself and the answer."""
     way = way_of("scaled_dot+uniform" if attention in ("uniform", "mean", "none") else attention)
     seen = features.Patches(side, patch, dim, around=4, hidden=2 * dim)
@@ -95,8 +135,16 @@ def image_restorer(side: int, attention: str = "scaled_dot", patch: int = 4, dim
     return TaskModel(seen, queries.Itself(), part, outputs.Pixels(dim, side, patch))
 
 
-def graph_classifier(d: int, classes: int, attention: str = "additive", dim: int = 64, layers: int = 3, heads: int = 4,
-                     dropout: float = 0.1, layer: Any = GATv2Conv) -> TaskModel:  # fmt: skip
+def graph_classifier(
+    d: int,
+    classes: int,
+    attention: str = "additive",
+    dim: int = 64,
+    layers: int = 3,
+    heads: int = 4,
+    dropout: float = 0.1,
+    layer: Any = GATv2Conv,
+) -> TaskModel:
     """Layers of graph attention, then one learned question over the nodes of each graph; classes=0: a number.
 
     "uniform", "mean": means of neighbours and of nodes. "none": no edges at all, and the mean of the nodes.
@@ -110,8 +158,15 @@ def graph_classifier(d: int, classes: int, attention: str = "additive", dim: int
     return TaskModel(seen, queries.Learned(dim), part, said)
 
 
-def node_classifier(d: int, classes: int, attention: str = "additive", dim: int = 64, layers: int = 1, heads: int = 4,
-                    dropout: float = 0.3) -> TaskModel:  # fmt: skip
+def node_classifier(
+    d: int,
+    classes: int,
+    attention: str = "additive",
+    dim: int = 64,
+    layers: int = 1,
+    heads: int = 4,
+    dropout: float = 0.3,
+) -> TaskModel:
     """Every node asks its neighbours: the queries are the nodes, and attention goes along the edges."""
     seen = features.Nodes(d, dim, layers, heads, dropout, by_node=True)
     return TaskModel(seen, queries.Itself(), look(attention, dim, dim), outputs.NodeClasses(dim, classes, dropout))

@@ -25,8 +25,17 @@ class Stacked(nn.Module):
     All layers have the same width and each node hears itself too. `hidden` gives what every layer made.
     """
 
-    def __init__(self, nfeat: int, width: int, nclass: int, kind: str = "gat", layers: int = 2, heads: int = 1,
-                 dropout: float = 0.0, residual: bool = False):  # fmt: skip
+    def __init__(
+        self,
+        nfeat: int,
+        width: int,
+        nclass: int,
+        kind: str = "gat",
+        layers: int = 2,
+        heads: int = 1,
+        dropout: float = 0.0,
+        residual: bool = False,
+    ):
         super().__init__()
         if kind not in KINDS:
             raise ValueError(f"Stacked(kind={kind!r}): expected one of {', '.join(KINDS)}.")

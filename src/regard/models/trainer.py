@@ -48,8 +48,9 @@ class Trainer:
     together: int = 32
     earliest: int = 1
 
-    def fit(self, model: nn.Module, objective: Objective, train: Sequence[Example], val: Sequence[Example],
-            seed: int = 0) -> Trained:  # fmt: skip
+    def fit(
+        self, model: nn.Module, objective: Objective, train: Sequence[Example], val: Sequence[Example], seed: int = 0
+    ) -> Trained:
         if not train or not val:
             raise ValueError(f"fit(): {len(train)} examples to train and {len(val)} to choose by; both need some.")
         fabric = fabric_of(self.device, self.devices, self.precision)
@@ -65,8 +66,15 @@ class Trainer:
             return found
         return self.run(fabric, model, objective, train, val, seed)
 
-    def run(self, fabric: Any, model: nn.Module, objective: Objective, train: Sequence[Example],
-            val: Sequence[Example], seed: int) -> Trained:  # fmt: skip
+    def run(
+        self,
+        fabric: Any,
+        model: nn.Module,
+        objective: Objective,
+        train: Sequence[Example],
+        val: Sequence[Example],
+        seed: int,
+    ) -> Trained:
         cuda = [fabric.device] if fabric.device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
             run = Run(self, fabric, model, objective, train, val, seed)
@@ -84,8 +92,15 @@ def _by_name() -> Iterator[None]:
         torch.multiprocessing.set_sharing_strategy(before)
 
 
-def _spread(fabric: Any, model: nn.Module, objective: Objective, trainer: Trainer, train: Sequence[Example],
-            val: Sequence[Example], seed: int) -> tuple[Trained, dict[str, np.ndarray]]:  # fmt: skip
+def _spread(
+    fabric: Any,
+    model: nn.Module,
+    objective: Objective,
+    trainer: Trainer,
+    train: Sequence[Example],
+    val: Sequence[Example],
+    seed: int,
+) -> tuple[Trained, dict[str, np.ndarray]]:
     """What each process does; the weights go back as arrays, since a tensor's memory would end with its process."""
     found = trainer.run(fabric, model, objective, train, val, seed)
     return found, {name: x.cpu().numpy() for name, x in model.state_dict().items()}

@@ -42,9 +42,17 @@ class Transformer(nn.Module):
     """
 
     def __init__(
-        self, words: int, target_words: int, dim: int = 128, heads: int = 4, layers: int = 2, dropout: float = 0.1,
-        places: int = 256, score: str = "scaled_dot", align: "str | Alignment" = "softmax",
-    ):  # fmt: skip
+        self,
+        words: int,
+        target_words: int,
+        dim: int = 128,
+        heads: int = 4,
+        layers: int = 2,
+        dropout: float = 0.1,
+        places: int = 256,
+        score: str = "scaled_dot",
+        align: "str | Alignment" = "softmax",
+    ):
         super().__init__()
         self.features = Transformed(Embedded(words, dim, dropout), heads, layers, places, dropout)
         self.words = Embedded(target_words, dim, dropout)

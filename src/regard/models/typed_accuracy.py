@@ -14,9 +14,12 @@ RECIPE = Recipe(hidden=8, heads=8, dropout=0.5, rate=0.005, decay=5e-4, patience
 
 
 def typed_accuracies(
-    task: TypedTask, seeds: Iterable[int], kinds: Iterable[str] = tuple(TYPED), recipe: Recipe | None = None,
+    task: TypedTask,
+    seeds: Iterable[int],
+    kinds: Iterable[str] = tuple(TYPED),
+    recipe: Recipe | None = None,
     after: Callable[[Accuracy], None] = lambda _: None,
-) -> list[Accuracy]:  # fmt: skip
+) -> list[Accuracy]:
     """Each kind of network trained from each seed; `after` is called after each run."""
     seeds, found, recipe = list(seeds), [], RECIPE if recipe is None else recipe
     for kind in kinds:

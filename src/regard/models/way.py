@@ -54,13 +54,17 @@ class Way:
             raise ValueError(f"query {self.query!r} is unknown: {_near(self.query, QUERIES)}")
         plain = all(getattr(self, one.name) == one.default for one in fields(self)[1:])
         if self.score in WHOLE and not plain:
-            raise ValueError(f"attention {self.score!r} weighs nothing: it takes no alignment, heads, hops, features, "
-                             "query and nothing to freeze.")  # fmt: skip
+            raise ValueError(
+                f"attention {self.score!r} weighs nothing: it takes no alignment, heads, hops, features, "
+                "query and nothing to freeze."
+            )
         if (self.heads > 1) + (self.hops > 1) + self.features > 1:
             raise ValueError("attention with two of heads, hops and features: each is built alone; take one of them.")
         if self.features and self.score not in BY_FEATURE:
-            raise ValueError(f"features: the score {self.score!r} has one weight for all features; those that can have "
-                             f"one for each are {', '.join(BY_FEATURE)}.")  # fmt: skip
+            raise ValueError(
+                f"features: the score {self.score!r} has one weight for all features; those that can have "
+                f"one for each are {', '.join(BY_FEATURE)}."
+            )
 
     @property
     def alignment(self) -> "str | Alignment":
@@ -104,9 +108,11 @@ def way_of(name: str) -> Way:
         wrong = align if score in SCORES else score
         close = get_close_matches(wrong.partition("=")[0], [*SCORES, *known, *WHOLE], n=3)
         near = f" Did you mean {', '.join(close)}?" if close else ""
-        raise ValueError(f"attention {name!r}: expected none, mean, a score ({', '.join(SCORES)}), an alignment "
-                         f"({', '.join(ALIGNMENTS)}, top_k=8, entmax=1.3), or both joined by +, such as "
-                         f"general+local_predictive.{near}")  # fmt: skip
+        raise ValueError(
+            f"attention {name!r}: expected none, mean, a score ({', '.join(SCORES)}), an alignment "
+            f"({', '.join(ALIGNMENTS)}, top_k=8, entmax=1.3), or both joined by +, such as "
+            f"general+local_predictive.{near}"
+        )
     options: dict[str, int | bool | str] = {}
     for word in words:
         key, given, value = word.partition("=")
@@ -117,8 +123,10 @@ def way_of(name: str) -> Way:
         elif key == "query" and value:
             options[key] = value
         else:
-            raise ValueError(f"attention {name!r}: {word!r} is not understood; after the name come heads=4, hops=2, "
-                             f"features, frozen, query={'|'.join(QUERIES)}.")  # fmt: skip
+            raise ValueError(
+                f"attention {name!r}: {word!r} is not understood; after the name come heads=4, hops=2, "
+                f"features, frozen, query={'|'.join(QUERIES)}."
+            )
     return Way(score, align or "softmax", **options)  # type: ignore[arg-type]
 
 

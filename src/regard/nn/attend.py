@@ -90,13 +90,17 @@ class Attend(nn.Module):
         told = isinstance(query, Tensor) and query.ndim >= 2 and query.shape[-1] == (self.d_q or self.d_k)
         if query is not None and not told:
             what = f"has shape {tuple(query.shape)}" if isinstance(query, Tensor) else f"is {shown(query)}"
-            raise ValueError(f"query {what}, expected (..., queries, {self.d_q or self.d_k}). "
-                             "One query for each item is query[..., None, :].")  # fmt: skip
+            raise ValueError(
+                f"query {what}, expected (..., queries, {self.d_q or self.d_k}). "
+                "One query for each item is query[..., None, :]."
+            )
         if (scores is None) == (self.score is None):
             raise ValueError("scores= belongs to a module built with score=None, and to no other.")
         if query is None and self.d_q is not None:
-            raise ValueError(f"This attention was built to be asked: pass a query (..., queries, {self.d_q}), or build "
-                             "it with d_q=None.")  # fmt: skip
+            raise ValueError(
+                f"This attention was built to be asked: pass a query (..., queries, {self.d_q}), or build "
+                "it with d_q=None."
+            )
 
     def extra_repr(self) -> str:
         return f"d_q={self.d_q}, d_k={self.d_k}" + (f", dropout={self.dropout}" if self.dropout else "")
@@ -110,8 +114,10 @@ def score_for(score: ScoreLike, d_q: int, d_k: int) -> Score:
         return deepcopy(score)
     made = score(d_q, d_k) if callable(score) and not isinstance(score, type) else score
     if not isinstance(made, Score):
-        raise TypeError(f"score= gave {type(made).__name__}, expected a name, a Score object or a function of "
-                        "(d_q, d_k) that returns one.")  # fmt: skip
+        raise TypeError(
+            f"score= gave {type(made).__name__}, expected a name, a Score object or a function of "
+            "(d_q, d_k) that returns one."
+        )
     return made
 
 

@@ -63,11 +63,15 @@ class Attention(nn.Module):
         kv_heads = heads if kv_heads is None else kv_heads
         _check_kind(dtype, device)
         if dim % heads and (d_k is None or d_v is None):
-            raise ValueError(f"Attention(dim={dim}, heads={heads}): heads do not divide dim. Say how wide a head is: "
-                             f"d_k={max(1, dim // heads)}, d_v={max(1, dim // heads)}.")  # fmt: skip
+            raise ValueError(
+                f"Attention(dim={dim}, heads={heads}): heads do not divide dim. Say how wide a head is: "
+                f"d_k={max(1, dim // heads)}, d_v={max(1, dim // heads)}."
+            )
         if heads % kv_heads:
-            raise ValueError(f"Attention(heads={heads}, kv_heads={kv_heads}): expected a number that divides heads, "
-                             "since each head of keys serves as many heads of queries.")  # fmt: skip
+            raise ValueError(
+                f"Attention(heads={heads}, kv_heads={kv_heads}): expected a number that divides heads, "
+                "since each head of keys serves as many heads of queries."
+            )
         self.dim, self.heads, self.kv_heads, self.dropout = dim, heads, kv_heads, float(dropout)
         self.d_k, self.d_v = d_k or dim // heads, d_v or dim // heads
         self.key_dim = key_dim or dim
@@ -105,9 +109,15 @@ class Attention(nn.Module):
         check_torch(mha)
         weight = mha.out_proj.weight
         made = cls(
-            mha.embed_dim, mha.num_heads, key_dim=mha.kdim, value_dim=mha.vdim, dropout=mha.dropout,
-            bias=mha.in_proj_bias is not None, dtype=weight.dtype, device=weight.device,
-        )  # fmt: skip
+            mha.embed_dim,
+            mha.num_heads,
+            key_dim=mha.kdim,
+            value_dim=mha.vdim,
+            dropout=mha.dropout,
+            bias=mha.in_proj_bias is not None,
+            dtype=weight.dtype,
+            device=weight.device,
+        )
         made.load_state_dict(mha.state_dict())
         return made.train(mha.training)
 
@@ -134,11 +144,14 @@ class Attention(nn.Module):
         backend    as in `attend`
         """
         if cache is not None and not isinstance(cache, Cache):
-            raise TypeError(f"cache= got {shown(cache)}, expected a Cache: cache = Cache() before the first step, then "
-                            "cache=cache at every step.")  # fmt: skip
+            raise TypeError(
+                f"cache= got {shown(cache)}, expected a Cache: cache = Cache() before the first step, then "
+                "cache=cache at every step."
+            )
         if state is not None and (not isinstance(state, Tensor) or state.ndim < 2):
-            raise TypeError(f"state= got {shown(state)}, expected Attended.state of the step before, a tensor "
-                            "(..., heads, m).")  # fmt: skip
+            raise TypeError(
+                f"state= got {shown(state)}, expected Attended.state of the step before, a tensor (..., heads, m)."
+            )
         before = 0 if cache is None else cache.length
         q, k, v = self._project(query, key, value, over, cache)
         training = self.training
@@ -146,9 +159,18 @@ class Attention(nn.Module):
             state = nn.functional.pad(state, (0, k.shape[-2] - state.shape[-1]))
         try:
             found = attend(
-                q, k, v, self.score, self.align, over, dropout=self.dropout if training else 0.0, sample=training,
-                seed=seed, backend=backend, state=state,
-            )  # fmt: skip
+                q,
+                k,
+                v,
+                self.score,
+                self.align,
+                over,
+                dropout=self.dropout if training else 0.0,
+                sample=training,
+                seed=seed,
+                backend=backend,
+                state=state,
+            )
         except Exception:
             if cache is not None:  # a step that failed has not happened
                 cache.truncate(before)
@@ -159,14 +181,23 @@ class Attention(nn.Module):
     def remember(self, key: Tensor, value: Tensor | None = None) -> Cache:
         """Keys and values of a memory, projected once: attention(query, cache=memory) at every step of a decoder."""
         if self.rotary is not None:
-            raise ValueError("remember(key): this layer turns keys by their positions (rotary), and a query that comes "
-                             "later has no position among them. Use rotary=None for cross-attention.")  # fmt: skip
+            raise ValueError(
+                "remember(key): this layer turns keys by their positions (rotary), and a query that comes "
+                "later has no position among them. Use rotary=None for cross-attention."
+            )
         value = key if value is None else value
         self._check_inputs(key, key, value, queries=False)
         return Cache.holding(_split(self.k_proj(key), self.kv_heads), _split(self.v_proj(value), self.kv_heads))
 
-    def plan(self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None, over: Structure | None = None,
-             *, backend: str = "auto") -> Plan:  # fmt: skip
+    def plan(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        over: Structure | None = None,
+        *,
+        backend: str = "auto",
+    ) -> Plan:
         """What a call in the present mode would do: print it to see the core, the backend and every refusal."""
         q, k, v = self._project(query, key, value, over, None)
         dropout = self.dropout if self.training else 0.0
@@ -207,13 +238,18 @@ class Attention(nn.Module):
         return _split(self.q_proj(query), self.heads), cache.keys, cache.values
 
     def _check_inputs(self, query: Tensor, key: Tensor, value: Tensor, queries: bool = True) -> None:
-        wanted = (("query", query, self.dim, "dim"), ("key", key, self.key_dim, "key_dim"),
-                  ("value", value, self.value_dim, "value_dim"))  # fmt: skip
+        wanted = (
+            ("query", query, self.dim, "dim"),
+            ("key", key, self.key_dim, "key_dim"),
+            ("value", value, self.value_dim, "value_dim"),
+        )
         for name, x, width, argument in wanted[0 if queries else 1 :]:
             self._check_input(name, x, width, argument)
         if query.shape[:-2] != key.shape[:-2] or query.shape[:-2] != value.shape[:-2]:
-            raise ValueError(f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} "
-                             "differ in their batch axes (all but the last two).")  # fmt: skip
+            raise ValueError(
+                f"query {tuple(query.shape)}, key {tuple(key.shape)} and value {tuple(value.shape)} "
+                "differ in their batch axes (all but the last two)."
+            )
         if key.shape[-2] != value.shape[-2]:
             raise ValueError(f"key has {key.shape[-2]} rows and value has {value.shape[-2]}: each key needs one value.")
 
@@ -226,13 +262,17 @@ class Attention(nn.Module):
         if x.device != weight.device:
             raise ValueError(f"{name} is on {x.device}, this layer is on {weight.device}: move one with .to(...).")
         if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise TypeError(f"{name} is {x.dtype}, this layer is {weight.dtype}: convert one of them, "
-                            f"{name}.to({weight.dtype}) or layer.to({x.dtype}).")  # fmt: skip
+            raise TypeError(
+                f"{name} is {x.dtype}, this layer is {weight.dtype}: convert one of them, "
+                f"{name}.to({weight.dtype}) or layer.to({x.dtype})."
+            )
 
     @staticmethod
     def _width(name: str, x: Tensor, width: int, argument: str) -> str:
-        return (f"{name} has shape {tuple(x.shape)}, expected (..., length, {width}); the width is fixed by "
-                f"Attention({argument}={width}).")  # fmt: skip
+        return (
+            f"{name} has shape {tuple(x.shape)}, expected (..., length, {width}); the width is fixed by "
+            f"Attention({argument}={width})."
+        )
 
     def _score(self, score: "str | Score") -> Score:
         if isinstance(score, str):
@@ -266,8 +306,13 @@ class Attention(nn.Module):
 
     def extra_repr(self) -> str:
         parts = [f"dim={self.dim}, heads={self.heads}, d_k={self.d_k}, d_v={self.d_v}"]
-        for name, usual in (("kv_heads", self.heads), ("key_dim", self.dim), ("value_dim", self.key_dim),
-                            ("out_dim", self.dim), ("dropout", 0.0)):  # fmt: skip
+        for name, usual in (
+            ("kv_heads", self.heads),
+            ("key_dim", self.dim),
+            ("value_dim", self.key_dim),
+            ("out_dim", self.dim),
+            ("dropout", 0.0),
+        ):
             if getattr(self, name) != usual:
                 parts.append(f"{name}={getattr(self, name)}")
         return ", ".join(parts)
@@ -296,12 +341,15 @@ def _rotary(rotary: "bool | float | Rotary | None", d_k: int) -> Rotary | None:
         return None
     if isinstance(rotary, Rotary):
         if rotary.d != d_k:
-            raise ValueError(f"Attention(rotary=Rotary({rotary.d})): the width of a head is d_k={d_k}; pass "
-                             f"rotary=True or Rotary({d_k}).")  # fmt: skip
+            raise ValueError(
+                f"Attention(rotary=Rotary({rotary.d})): the width of a head is d_k={d_k}; pass "
+                f"rotary=True or Rotary({d_k})."
+            )
         return rotary
     if not isinstance(rotary, (int, float)):
-        raise TypeError(f"Attention(rotary=) got {type(rotary).__name__}, expected True, a base such as 10000.0, or a "
-                        "Rotary.")  # fmt: skip
+        raise TypeError(
+            f"Attention(rotary=) got {type(rotary).__name__}, expected True, a base such as 10000.0, or a Rotary."
+        )
     if d_k % 2:
         raise ValueError(f"Attention(rotary=...) turns coordinates in pairs, but d_k={d_k} is odd: give an even d_k=.")
     if rotary is True:

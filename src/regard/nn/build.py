@@ -18,8 +18,10 @@ def build_score(name: str, d_q: int, d_k: int, heads: int = 1) -> Score:
         known = ", ".join(SCORES.built)
         raise ValueError(f"score={name!r} is unknown; expected one of {known}, or a Score object.")
     if d_q != d_k and kind.one_width:
-        raise ValueError(f"score={name!r} compares queries and keys of one width, given d_q={d_q} and d_k={d_k}. "
-                         '"general" and "additive" take two.')  # fmt: skip
+        raise ValueError(
+            f"score={name!r} compares queries and keys of one width, given d_q={d_q} and d_k={d_k}. "
+            '"general" and "additive" take two.'
+        )
     return kind.built_for(d_q, d_k, heads)
 
 

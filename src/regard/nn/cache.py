@@ -43,8 +43,10 @@ class Cache:
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Adds steps at the end; returns all keys and all values."""
         if self.closed:
-            raise ValueError("This cache is closed: it holds a memory made by Attention.remember(...), which does not "
-                             "grow. A cache that grows is Cache().")  # fmt: skip
+            raise ValueError(
+                "This cache is closed: it holds a memory made by Attention.remember(...), which does not "
+                "grow. A cache that grows is Cache()."
+            )
         for name, x in (("keys", keys), ("values", values)):
             if not isinstance(x, Tensor) or x.ndim < 2:
                 raise TypeError(f"append({name}={shown(x)}): expected a tensor (..., kv_heads, steps, width).")

@@ -10,17 +10,27 @@ def check_torch(mha: Any) -> None:
     if not isinstance(mha, nn.MultiheadAttention):
         raise TypeError(f"from_torch() got {type(mha).__name__}, expected an nn.MultiheadAttention.")
     if mha.bias_k is not None or mha.bias_v is not None:
-        raise ValueError("from_torch() refuses add_bias_kv=True: it adds one learned key and value to every sequence. "
-                         "Append that row to key and value yourself.")  # fmt: skip
+        raise ValueError(
+            "from_torch() refuses add_bias_kv=True: it adds one learned key and value to every sequence. "
+            "Append that row to key and value yourself."
+        )
     if mha.add_zero_attn:
-        raise ValueError("from_torch() refuses add_zero_attn=True: its zero key is a sink, "
-                         "Attention(..., score=ScaledDot() | Sink(heads)) with logits 0.")  # fmt: skip
+        raise ValueError(
+            "from_torch() refuses add_zero_attn=True: its zero key is a sink, "
+            "Attention(..., score=ScaledDot() | Sink(heads)) with logits 0."
+        )
 
 
 def from_torch_names(
-    module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any, strict: bool, missing: list[str],
-    unexpected: list[str], errors: list[str],
-) -> None:  # fmt: skip
+    module: nn.Module,
+    state: dict[str, Any],
+    prefix: str,
+    metadata: Any,
+    strict: bool,
+    missing: list[str],
+    unexpected: list[str],
+    errors: list[str],
+) -> None:
     """Before load_state_dict: in_proj_weight (3 dim, dim) and its bias become those of q_proj, k_proj and v_proj."""
     for kind in ("weight", "bias"):
         whole = state.pop(f"{prefix}in_proj_{kind}", None)
@@ -32,5 +42,7 @@ def from_torch_names(
         if apart is not None:
             state[f"{prefix}{name}_proj.weight"] = apart
     if f"{prefix}bias_k" in state:
-        errors.append("bias_k and bias_v come from add_bias_kv=True, which Attention does not have: append that row to "
-                      "key and value yourself.")  # fmt: skip
+        errors.append(
+            "bias_k and bias_v come from add_bias_kv=True, which Attention does not have: append that row to "
+            "key and value yourself."
+        )

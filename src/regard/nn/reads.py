@@ -67,8 +67,10 @@ def check_features(layer: nn.Module, x: Any, name: str, width: int | None, by: s
         raise TypeError(f"{who}: {name} is {shown(x)}, expected {expected}.")
     hint = " One query for each item is query[..., None, :]." if name == "query" else ""
     if x.ndim < 2 or width not in (None, x.shape[-1]):
-        raise ValueError(f"{who}: {name} has shape {tuple(x.shape)}, expected {expected}: the width is fixed "
-                         f"by {who}({by}={width}).{hint}")  # fmt: skip
+        raise ValueError(
+            f"{who}: {name} has shape {tuple(x.shape)}, expected {expected}: the width is fixed "
+            f"by {who}({by}={width}).{hint}"
+        )
     check_type(layer, x, name)
     return x
 
@@ -90,8 +92,10 @@ def check_type(layer: nn.Module, x: Tensor, name: str, inner: bool = True) -> No
     weights = (p for part in parts for p in part.parameters())
     matrix = next((p for p in weights if not isinstance(p, UninitializedParameter) and p.ndim > 1), None)
     if matrix is not None and x.dtype != matrix.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise TypeError(f"{who}: {name} is {x.dtype}, this layer is {matrix.dtype}: convert one of them, "
-                        f"{name.split()[0]}.to({matrix.dtype}) or layer.to({x.dtype}).")  # fmt: skip
+        raise TypeError(
+            f"{who}: {name} is {x.dtype}, this layer is {matrix.dtype}: convert one of them, "
+            f"{name.split()[0]}.to({matrix.dtype}) or layer.to({x.dtype})."
+        )
 
 
 def is_ids(x: Tensor) -> bool:

@@ -67,9 +67,14 @@ Run = dict[str, list[Axis]]  # by side (source, target), one axis for each item 
 
 
 def axes_of(
-    tokens: Any = None, text: Any = None, offsets: Any = None, tokenizer: Any = None,
-    grid: "tuple[int, int] | None" = None, first: Sequence[str] = (), nodes: Any = None,
-) -> list[Axis]:  # fmt: skip
+    tokens: Any = None,
+    text: Any = None,
+    offsets: Any = None,
+    tokenizer: Any = None,
+    grid: "tuple[int, int] | None" = None,
+    first: Sequence[str] = (),
+    nodes: Any = None,
+) -> list[Axis]:
     """The axes that label() was given, one for each item."""
     if sum(x is not None for x in (tokens, grid, nodes)) > 1 or (grid is not None and text is not None):
         raise ValueError("label() takes one of tokens= or text= (a sequence), grid= (patches of an image), nodes=.")

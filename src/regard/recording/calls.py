@@ -146,9 +146,14 @@ Call = Scored | Weighed | Edged
 
 
 def read_call(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, scale: float | None = None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
     **more: Any,
-) -> Scored:  # fmt: skip
+) -> Scored:
     """From the arguments of a kernel: axes before (length, width) are batch and heads, or batch alone."""
     lead = torch.broadcast_shapes(q.shape[:-2], _grouped(k, q), _grouped(v, q))
     axes = len(lead)

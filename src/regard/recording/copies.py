@@ -29,9 +29,11 @@ def copied(amap: AttentionMap, keep: Callable[[Tensor], Tensor]) -> AttentionMap
     state = amap._state
     if state is not None and keep(state.tau).dtype != state.tau.dtype:
         state = None  # queries and keys are rounded: the row state is that of the rounded ones
-    state = None if state is None else state._replace(
-        **{name: keep(part) for name, part in state._asdict().items() if part is not None}
-    )  # fmt: skip
+    state = (
+        None
+        if state is None
+        else state._replace(**{name: keep(part) for name, part in state._asdict().items() if part is not None})
+    )
     index = None if amap._index is None else keep(amap._index)
     return LazyMap(problem, state, amap.lead, amap.slab, amap.replayable, index, watched=())  # nobody else has them
 

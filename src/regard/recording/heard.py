@@ -54,8 +54,10 @@ class Heard:
             self.handles.pop().remove()
 
     def axes(self) -> list[Run]:
-        return [{side: [axis_of_ids(row, self.tokenizer) for row in rows] for side, rows in run.items()}
-                for run in self.runs]  # fmt: skip
+        return [
+            {side: [axis_of_ids(row, self.tokenizer) for row in rows] for side, rows in run.items()}
+            for run in self.runs
+        ]
 
 
 def described(model: Any) -> dict[str, Any]:

@@ -6,8 +6,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-OPERATORS = frozenset(f"__i{name}__" for name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow",
-                                                  "and", "or", "xor", "lshift", "rshift"))  # fmt: skip
+OPERATORS = frozenset(
+    f"__i{name}__"
+    for name in (
+        "add",
+        "sub",
+        "mul",
+        "matmul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "and",
+        "or",
+        "xor",
+        "lshift",
+        "rshift",
+    )
+)
 
 
 def written_by(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:

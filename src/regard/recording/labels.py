@@ -46,8 +46,10 @@ class Labels:
         query, key = self._sides(path, run)
         if query is None or key is None:
             return None, None
-        rows = [_part(row.names, m - n if query is key else before if before + n <= len(row.names) else 0, n)
-                for row in query]  # fmt: skip
+        rows = [
+            _part(row.names, m - n if query is key else before if before + n <= len(row.names) else 0, n)
+            for row in query
+        ]
         columns = [_part(column.names, 0, m) for column in key]
         items = lead[0] if len(lead) > 1 else 1
         return _shared(rows, items), _shared(columns, items)
@@ -80,8 +82,10 @@ def axis_of(labels: Labels, item: int, side: str) -> Axis:
     """One axis of the first run; an error that says what to do where there is none."""
     axes = labels.runs[0].get(side) if labels.runs else None
     if not axes:
-        raise ValueError(f"This record has no {side} labels: use record(model, tokenizer=...), or rec.label(text=..., "
-                         "tokenizer=...).")  # fmt: skip
+        raise ValueError(
+            f"This record has no {side} labels: use record(model, tokenizer=...), or rec.label(text=..., "
+            "tokenizer=...)."
+        )
     return axes[within(item, len(axes), f"item={item}", "items with labels")]
 
 

@@ -93,8 +93,9 @@ def _structure(mask: Tensor, n: int, m: int) -> Structure:
         keys |= _open(mask, rows).any(-2, keepdim=True)
     some: Structure = Full() if bool(keys.all()) else Mask(keep=keys)
     for shape in _candidates(mask, n, m):
-        if all(torch.equal(_open(mask, rows), (shape(rows) & keys).expand_as(mask[..., rows, :]))
-               for rows in _bands(mask)):  # fmt: skip
+        if all(
+            torch.equal(_open(mask, rows), (shape(rows) & keys).expand_as(mask[..., rows, :])) for rows in _bands(mask)
+        ):
             return shape.structure & some
     kept = mask if mask.dtype == torch.bool else mask > LOW
     return Mask(keep=kept.clone() if kept is mask else kept)

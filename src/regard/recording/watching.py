@@ -206,9 +206,13 @@ class _fast_paths_stay:
                 return asked(tensors)
             if any(listener.alters(running[-1]) for listener in _thread.watch.listeners):
                 return True
-            return any(type(x) not in (Tensor, torch.nn.Parameter) and hasattr(type(x), "__torch_function__")
-                       and type(x).__torch_function__ is not torch._C._disabled_torch_function_impl
-                       for x in tensors if isinstance(x, Tensor))  # fmt: skip
+            return any(
+                type(x) not in (Tensor, torch.nn.Parameter)
+                and hasattr(type(x), "__torch_function__")
+                and type(x).__torch_function__ is not torch._C._disabled_torch_function_impl
+                for x in tensors
+                if isinstance(x, Tensor)
+            )
 
         torch.overrides.has_torch_function = has_torch_function  # type: ignore[assignment]
 

@@ -21,12 +21,20 @@ def collect(store: Store, study: Study) -> Results:
         for name in (one.result or {}).get("numbers", {}):
             measures[one.task].setdefault(name, replace(PLAIN, says=name))
     if study.metrics:
-        measures = {task: {name: found[name] for name in study.metrics if name in found}
-                    for task, found in measures.items()}  # fmt: skip
+        measures = {
+            task: {name: found[name] for name in study.metrics if name in found} for task, found in measures.items()
+        }
     place = {name: number for number, name in enumerate((*variants, TRIVIAL))}
     kept.sort(key=lambda one: (list(parts).index(one.task), one.seed, place[one.variant]))
-    made = Results(study.name, study.baseline, tuple(parts), variants, study.seeds, measures,
-                   drawn=frozenset(name for name, task in parts.items() if task.drawn))  # fmt: skip
+    made = Results(
+        study.name,
+        study.baseline,
+        tuple(parts),
+        variants,
+        study.seeds,
+        measures,
+        drawn=frozenset(name for name, task in parts.items() if task.drawn),
+    )
     seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
     missing = []
     for one in kept:
@@ -35,14 +43,16 @@ def collect(store: Store, study: Study) -> Results:
             continue
         assert one.result is not None
         for says, numbers in one.result.get("trivial", {}).items():
-            made.trivial += [Row(one.task, says, one.seed, name, numbers.get(name)) for name in measures[one.task]
-                             if name in numbers]  # fmt: skip
+            made.trivial += [
+                Row(one.task, says, one.seed, name, numbers.get(name)) for name in measures[one.task] if name in numbers
+            ]
         if one.variant == TRIVIAL:
             continue
         made.rows += _rows(one, measures[one.task])
         if one.result.get("findings"):
-            made.judged.append({"task": one.task, "variant": one.variant, "seed": one.seed,
-                                "tests": one.result["findings"]})  # fmt: skip
+            made.judged.append(
+                {"task": one.task, "variant": one.variant, "seed": one.seed, "tests": one.result["findings"]}
+            )
         if one.result.get("parameters") is not None:
             made.parameters.setdefault(one.task, {})[one.variant] = int(one.result["parameters"])
         seconds[one.task, one.variant].append(one.seconds or 0.0)

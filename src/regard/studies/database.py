@@ -16,8 +16,18 @@ from .schema import prepare
 T = TypeVar("T")
 FILE = "store.sqlite"  # in the folder of a study
 # Of SQLite: another has it, the file is away or the disk is full. All else stays as it is however long one waits.
-PASSES = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_FULL", "SQLITE_READONLY",
-          "SQLITE_PROTOCOL", "SQLITE_NOMEM", "SQLITE_INTERRUPT", "SQLITE_SCHEMA")  # fmt: skip
+PASSES = (
+    "SQLITE_BUSY",
+    "SQLITE_LOCKED",
+    "SQLITE_CANTOPEN",
+    "SQLITE_IOERR",
+    "SQLITE_FULL",
+    "SQLITE_READONLY",
+    "SQLITE_PROTOCOL",
+    "SQLITE_NOMEM",
+    "SQLITE_INTERRUPT",
+    "SQLITE_SCHEMA",
+)
 
 
 class StoreAway(OSError):
@@ -45,8 +55,10 @@ class Database:
                     url = url.set(drivername="postgresql+psycopg")
                 self.engine = sa.create_engine(url, pool_pre_ping=True)
             except ArgumentError as problem:
-                raise ValueError(f"store={self.where!r}: expected a file, or a server such as "
-                                 f"postgresql://user@host/name ({problem}).") from problem  # fmt: skip
+                raise ValueError(
+                    f"store={self.where!r}: expected a file, or a server such as "
+                    f"postgresql://user@host/name ({problem})."
+                ) from problem
         else:
             self.engine = self._file(Path(where), create)
         self.name = self.engine.url.render_as_string(hide_password=True) if "://" in self.where else self.where
@@ -61,8 +73,9 @@ class Database:
         if path.is_dir():
             raise IsADirectoryError(f"The store {path} is a folder: name a file, such as {path / FILE}.")
         # mode=rw: a file that has gone away is an error that is waited for, not a new empty store
-        engine = sa.create_engine(f"sqlite:///file:{path.resolve()}?mode=rw&uri=true",
-                                  connect_args={"timeout": min(self.patience, 5.0)})  # fmt: skip
+        engine = sa.create_engine(
+            f"sqlite:///file:{path.resolve()}?mode=rw&uri=true", connect_args={"timeout": min(self.patience, 5.0)}
+        )
 
         @event.listens_for(engine, "connect")
         def opened(connection: Any, _: Any) -> None:
@@ -90,9 +103,11 @@ class Database:
                 if not self._passes(problem):
                     raise self._damaged(str(problem.orig)[:300]) from problem
                 if time.monotonic() > until:
-                    raise StoreAway(f"The store {self.name} has not answered for {self.patience:g} s: "
-                                    f"{str(problem.orig)[:300]}. Trials that were done are kept; put it right and "
-                                    "`regard study resume`.") from problem  # fmt: skip
+                    raise StoreAway(
+                        f"The store {self.name} has not answered for {self.patience:g} s: "
+                        f"{str(problem.orig)[:300]}. Trials that were done are kept; put it right and "
+                        "`regard study resume`."
+                    ) from problem
                 self.engine.dispose()
                 time.sleep(pause)
                 pause = min(1.0, 2 * pause)
@@ -109,9 +124,11 @@ class Database:
         aside = shlex.quote(f"{self.file}.damaged")
         said = f"The store {self.file} is damaged, or is no store of studies: {why.rstrip('.')}."
         rescue = f"sqlite3 {aside} .recover | sqlite3 {shlex.quote(str(self.file))}"
-        return DamagedStore(f"{said} Put back a copy of it; or `mv {shlex.quote(str(self.file))} {aside}` and either "
-                            f"`{rescue}` for what can be read of it, or `regard study run` with the study's file: its "
-                            "trials then go on from their checkpoints.")  # fmt: skip
+        return DamagedStore(
+            f"{said} Put back a copy of it; or `mv {shlex.quote(str(self.file))} {aside}` and either "
+            f"`{rescue}` for what can be read of it, or `regard study run` with the study's file: its "
+            "trials then go on from their checkpoints."
+        )
 
     def _read(self, text: Any) -> Any:
         """What was kept as JSON."""

@@ -33,9 +33,12 @@ class _Worker:
         with open(log, "ab") if log is not None else contextlib.nullcontext(subprocess.DEVNULL) as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", str(Path(__file__).with_name("worker.py"))],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=environment,
                 start_new_session=True,  # an interrupt is for the runner, which then ends its workers
-            )  # fmt: skip
+            )
         assert self.process.stdout is not None
         os.set_blocking(self.process.stdout.fileno(), False)
         self.rest = b""
@@ -74,8 +77,14 @@ class Local(Engine):
     no other.
     """
 
-    def __init__(self, workers: int | None = None, threads: int = 1, device: str = "cpu", logs: Path | None = None,
-                 devices: int = 1):  # fmt: skip
+    def __init__(
+        self,
+        workers: int | None = None,
+        threads: int = 1,
+        device: str = "cpu",
+        logs: Path | None = None,
+        devices: int = 1,
+    ):
         self.cards = gpus() if device == "cuda" else 0
         if device == "cuda" and not self.cards:
             raise ValueError('device = "cuda": this machine has no GPU that torch can use; say device = "cpu".')

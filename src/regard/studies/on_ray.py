@@ -37,8 +37,14 @@ class OnRay(Engine):
     A node that dies takes its trials with it: they are lost, and wait to be claimed again.
     """
 
-    def __init__(self, workers: int | None = None, threads: int = 1, device: str = "cpu", address: str | None = None,
-                 devices: int = 1):  # fmt: skip
+    def __init__(
+        self,
+        workers: int | None = None,
+        threads: int = 1,
+        device: str = "cpu",
+        address: str | None = None,
+        devices: int = 1,
+    ):
         self.ray: Any = _ray()
         self.ours = not self.ray.is_initialized()
         if self.ours:

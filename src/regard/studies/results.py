@@ -29,8 +29,9 @@ class Row:
 
     def __post_init__(self) -> None:
         if self.value is not None and math.isnan(self.value):
-            raise ValueError(f"Row({self.task}, {self.variant}, seed {self.seed}, {self.metric}): NaN; an undefined "
-                             "value is None.")  # fmt: skip
+            raise ValueError(
+                f"Row({self.task}, {self.variant}, seed {self.seed}, {self.metric}): NaN; an undefined value is None."
+            )
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,9 @@ class Results:
         plain = json.loads(text)
         if not isinstance(plain, dict) or plain.pop("version", None) != VERSION:
             raise ValueError(f"This text holds no results of version {VERSION}: expected what to_json() writes.")
-        plain["measures"] = {task: {name: Measure(**one) for name, one in found.items()}
-                             for task, found in plain["measures"].items()}  # fmt: skip
+        plain["measures"] = {
+            task: {name: Measure(**one) for name, one in found.items()} for task, found in plain["measures"].items()
+        }
         lists = {name: tuple(plain[name]) for name in ("tasks", "variants", "seeds")}
         missing = tuple(Missing(**one) for one in plain["missing"])
         rows = {name: _rows(plain[name]) for name in ("rows", "trivial")}

@@ -138,8 +138,10 @@ class Runner:
         elif event.data.get("wanting"):
             self._drop(event.slot)
             self.store.release(claim, why)
-            raise Wanting(f"{claim.task} cannot run here. {why.partition(': ')[2].rstrip('.')}. What is done is kept: "
-                          "put that right, then `regard study resume`.")  # fmt: skip
+            raise Wanting(
+                f"{claim.task} cannot run here. {why.partition(': ')[2].rstrip('.')}. What is done is kept: "
+                "put that right, then `regard study resume`."
+            )
         elif "error" in event.data:
             how = self.store.fail(claim, f"{why}\n{event.data['trace']}", self.retries)
             how = "again" if how == "waiting" else how

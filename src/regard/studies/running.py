@@ -39,9 +39,20 @@ def engine_of(name: str, study: Study, workers: int | None, address: str | None,
     return OnRay(workers, study.threads, study.device, address, study.devices)
 
 
-def run(study: Study, out: "str | Path | None" = None, *, store: str | None = None, workers: int | None = None,
-        engine: str = "local", address: str | None = None, watch: Watch | None = None, again: bool = False,
-        patience: float = 120.0, beat: float = BEAT, silent: float = SILENT) -> Results:  # fmt: skip
+def run(
+    study: Study,
+    out: "str | Path | None" = None,
+    *,
+    store: str | None = None,
+    workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    watch: Watch | None = None,
+    again: bool = False,
+    patience: float = 120.0,
+    beat: float = BEAT,
+    silent: float = SILENT,
+) -> Results:
     """Run what is missing of a study and return its table, which says what is missing still.
 
     out       a folder for the store, checkpoints and records; <name>-study unless given
@@ -58,8 +69,9 @@ def run(study: Study, out: "str | Path | None" = None, *, store: str | None = No
         if again:
             kept.reopen(study.name)
         chosen = engine_of(engine, study, workers, address, out)
-        Runner(kept, study.name, chosen, out.resolve(), study.retries, beat, silent, Path(study.modules),
-               watch or Watch()).run()  # fmt: skip
+        Runner(
+            kept, study.name, chosen, out.resolve(), study.retries, beat, silent, Path(study.modules), watch or Watch()
+        ).run()
         return collect(kept, study)
     finally:
         kept.close()

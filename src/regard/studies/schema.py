@@ -12,18 +12,20 @@ tables = MetaData()
 version = Table("regard_version", tables, Column("version", Integer, nullable=False))
 
 studies = Table(
-    "regard_studies", tables,
+    "regard_studies",
+    tables,
     Column("id", Integer, primary_key=True),
     Column("name", String(200), nullable=False, unique=True),
     Column("specification", Text, nullable=False),  # JSON
     Column("created", Float, nullable=False),
     Column("cancelled", Integer, nullable=False, default=0),
-)  # fmt: skip
+)
 
 # status: waiting, running, done, failed; dropped (it waited) or kept (it was done) where the study asks for it no
 # longer. `token` names one claim: whoever lost it can change nothing any more.
 trials = Table(
-    "regard_trials", tables,
+    "regard_trials",
+    tables,
     Column("id", Integer, primary_key=True),
     Column("study", ForeignKey("regard_studies.id"), nullable=False, index=True),
     Column("task", String(200), nullable=False),
@@ -44,12 +46,13 @@ trials = Table(
     Column("share", Float),  # since version 2: how far a running trial is, and what it says
     Column("note", Text),
     UniqueConstraint("study", "task", "variant", "seed"),
-)  # fmt: skip
+)
 
 # outcome: running, done; failed by an error of its own, crashed (its worker ended under it), lost (its runner is gone),
 # stopped (given back); reopened is no attempt: failures and losses before it count no longer
 attempts = Table(
-    "regard_attempts", tables,
+    "regard_attempts",
+    tables,
     Column("id", Integer, primary_key=True),
     Column("trial", ForeignKey("regard_trials.id"), nullable=False, index=True),
     Column("token", String(40), nullable=False),
@@ -58,7 +61,7 @@ attempts = Table(
     Column("ended", Float),
     Column("outcome", String(20), nullable=False),
     Column("error", Text),
-)  # fmt: skip
+)
 
 
 def _to_2(connection: Connection) -> None:

@@ -196,8 +196,11 @@ class Study(Part):
         known = {name for task in self.parts().values() for name in task.measures}
         for place, metric in enumerate(self.metrics):
             if known and metric not in known:
-                raise Wrong(f"{metric!r} is measured by none of these tasks; they have {', '.join(sorted(known))}.",
-                            "metrics", place)  # fmt: skip
+                raise Wrong(
+                    f"{metric!r} is measured by none of these tasks; they have {', '.join(sorted(known))}.",
+                    "metrics",
+                    place,
+                )
         return self
 
     def ways(self) -> dict[str, str]:
@@ -224,8 +227,9 @@ class Study(Part):
         """
         path = QUICK if str(path) == QUICK.stem and not Path(path).exists() else Path(path)
         if not path.is_file():
-            raise FileNotFoundError(f"There is no study {path}: write one as a TOML file, or run quick, which comes "
-                                    "with Regard.")  # fmt: skip
+            raise FileNotFoundError(
+                f"There is no study {path}: write one as a TOML file, or run quick, which comes with Regard."
+            )
         text = path.read_text(encoding="utf-8")
         try:
             plain = tomllib.loads(text)
@@ -255,15 +259,24 @@ class Study(Part):
     def jobs(self) -> list[dict[str, Any]]:
         """Every trial as JSON, task by task and seed by seed, so that loaded data serve all variants."""
         made, variants = [], tuple(self.ways().values())
-        shared = {"budget": self.budget.model_dump(exclude_none=True), "device": self.device,
-                  "precision": self.precision, "threads": self.threads, "judges": list(self.judges),
-                  "records": self.records, "devices": self.devices, "board": self.board}  # fmt: skip
+        shared = {
+            "budget": self.budget.model_dump(exclude_none=True),
+            "device": self.device,
+            "precision": self.precision,
+            "threads": self.threads,
+            "judges": list(self.judges),
+            "records": self.records,
+            "devices": self.devices,
+            "board": self.board,
+        }
         for name, task in self.parts().items():
             for place, seed in enumerate(self.seeds):
                 beside = [TRIVIAL] if task.trivial and (task.drawn or place == 0) else []
                 for variant in (*variants, *beside):
-                    made.append(shared | {"task": name, "variant": variant, "seed": seed, "call": task.call,
-                                          "options": task.options})  # fmt: skip
+                    made.append(
+                        shared
+                        | {"task": name, "variant": variant, "seed": seed, "call": task.call, "options": task.options}
+                    )
         return made
 
     def plain(self) -> dict[str, Any]:

@@ -74,8 +74,9 @@ class Store(Database):
             found = connection.execute(select(studies).where(studies.c.name == name)).mappings().one_or_none()
             text = json.dumps(specification)
             if found is None:
-                made = connection.execute(studies.insert().values(name=name, specification=text,
-                                                                  created=self._now(), cancelled=0))  # fmt: skip
+                made = connection.execute(
+                    studies.insert().values(name=name, specification=text, created=self._now(), cancelled=0)
+                )
                 assert made.inserted_primary_key is not None
                 study = made.inserted_primary_key[0]
             else:
@@ -92,10 +93,20 @@ class Store(Database):
                     connection.execute(trials.update().where(trials.c.id == trial).values(status=changed))
             fresh = [job for job in listed if (job["task"], job["variant"], job["seed"]) not in there]
             if fresh:
-                connection.execute(trials.insert(), [
-                    {"study": study, "task": job["task"], "variant": job["variant"], "seed": job["seed"],
-                     "status": "waiting", "configuration": json.dumps(job)} for job in fresh
-                ])  # fmt: skip
+                connection.execute(
+                    trials.insert(),
+                    [
+                        {
+                            "study": study,
+                            "task": job["task"],
+                            "variant": job["variant"],
+                            "seed": job["seed"],
+                            "status": "waiting",
+                            "configuration": json.dumps(job),
+                        }
+                        for job in fresh
+                    ],
+                )
             return len(fresh)
 
         return self._again(work)
@@ -130,8 +141,11 @@ class Store(Database):
             query = select(trials.c.id).where(trials.c.study == _id(study), trials.c.status == "failed")
             found = list(connection.execute(query.with_for_update()).scalars())
             for trial in found:
-                connection.execute(attempts.insert().values(trial=trial, token=uuid.uuid4().hex, began=self._now(),
-                                                            ended=self._now(), outcome="reopened"))  # fmt: skip
+                connection.execute(
+                    attempts.insert().values(
+                        trial=trial, token=uuid.uuid4().hex, began=self._now(), ended=self._now(), outcome="reopened"
+                    )
+                )
                 connection.execute(trials.update().where(trials.c.id == trial).values(status="waiting"))
             return len(found)
 
@@ -151,13 +165,15 @@ class Store(Database):
                 waiting = waiting.order_by(trials.c.id).limit(1).with_for_update(skip_locked=True)
                 now = self._now()
                 query = trials.update().where(trials.c.id == waiting.scalar_subquery())
-                query = query.values(status="running", worker=worker, token=token, began=now, beat=now, share=0.0,
-                                     note="")  # fmt: skip
+                query = query.values(
+                    status="running", worker=worker, token=token, began=now, beat=now, share=0.0, note=""
+                )
                 taken = connection.execute(query.returning(*columns)).one_or_none()
                 if taken is None:
                     return None
-                connection.execute(attempts.insert().values(trial=taken.id, token=token, worker=worker, began=now,
-                                                            outcome="running"))  # fmt: skip
+                connection.execute(
+                    attempts.insert().values(trial=taken.id, token=token, worker=worker, began=now, outcome="running")
+                )
             job = self._read(taken.configuration)
             return Claim(taken.id, token, taken.task, taken.variant, taken.seed, job)
 
@@ -171,8 +187,9 @@ class Store(Database):
             held = set()
             for one in listed:
                 share, note = told.get(one.token, (0.0, ""))
-                query = trials.update().where(trials.c.id == one.trial, trials.c.token == one.token,
-                                              trials.c.status == "running")  # fmt: skip
+                query = trials.update().where(
+                    trials.c.id == one.trial, trials.c.token == one.token, trials.c.status == "running"
+                )
                 query = query.values(beat=self._now(), share=share, note=note[:200])
                 if connection.execute(query).rowcount:
                     held.add(one.token)
@@ -184,8 +201,13 @@ class Store(Database):
         """Keep a result; False where the trial is no longer this claim's: then it is another's to finish."""
         apart = ("seconds", "peak", "versions", "hardware")
         rest = {key: value for key, value in outcome.items() if key not in apart}
-        values = {"status": "done", "ended": self._now(), "seconds": outcome.get("seconds"), "share": 1.0,
-                  "result": json.dumps(rest, allow_nan=False)}  # fmt: skip
+        values = {
+            "status": "done",
+            "ended": self._now(),
+            "seconds": outcome.get("seconds"),
+            "share": 1.0,
+            "result": json.dumps(rest, allow_nan=False),
+        }
         values |= {key: json.dumps(outcome.get(key)) for key in apart[1:]}
         return self._again(lambda connection: self._end(connection, claim, "done", values, None))
 
@@ -241,10 +263,12 @@ class Store(Database):
         name = connection.execute(query).scalar_one()
         return f"regard study resume {name} --store {shlex.quote(self.name)} --failed"
 
-    def _end(self, connection: Connection, claim: Claim, outcome: str, values: Mapping[str, Any],
-             error: str | None) -> bool:  # fmt: skip
-        mine = trials.update().where(trials.c.id == claim.trial, trials.c.token == claim.token,
-                                     trials.c.status == "running")  # fmt: skip
+    def _end(
+        self, connection: Connection, claim: Claim, outcome: str, values: Mapping[str, Any], error: str | None
+    ) -> bool:
+        mine = trials.update().where(
+            trials.c.id == claim.trial, trials.c.token == claim.token, trials.c.status == "running"
+        )
         held = bool(connection.execute(mine.values(**values)).rowcount)
         if not held:  # ended already by this very claim (the answer was lost), or taken from it
             query = select(attempts.c.outcome).where(attempts.c.token == claim.token)
@@ -255,8 +279,11 @@ class Store(Database):
 
     def reap(self, study: str, silent: float, gone: Callable[[str], bool] = lambda worker: False) -> int:
         """Trials whose runner has been silent for so long, or is known to be gone, wait again; how many."""
-        lost = [one for one in self.trials(study, ("running",))
-                if (one.silent or 0.0) > silent or (one.worker is not None and gone(one.worker))]  # fmt: skip
+        lost = [
+            one
+            for one in self.trials(study, ("running",))
+            if (one.silent or 0.0) > silent or (one.worker is not None and gone(one.worker))
+        ]
         count = 0
         for one in lost:
             query = select(trials.c.token, trials.c.beat).where(trials.c.id == one.id, trials.c.status == "running")
@@ -271,9 +298,19 @@ class Store(Database):
     def trials(self, study: str, status: Iterable[str] | None = None, results: bool = False) -> list[Kept]:
         """In the order of the specification."""
         now = self._now()
-        columns = [trials.c.id, trials.c.task, trials.c.variant, trials.c.seed, trials.c.status, trials.c.worker,
-                   trials.c.seconds, trials.c.share, trials.c.note, (now - trials.c.began).label("running"),
-                   (now - trials.c.beat).label("silent")]  # fmt: skip
+        columns = [
+            trials.c.id,
+            trials.c.task,
+            trials.c.variant,
+            trials.c.seed,
+            trials.c.status,
+            trials.c.worker,
+            trials.c.seconds,
+            trials.c.share,
+            trials.c.note,
+            (now - trials.c.began).label("running"),
+            (now - trials.c.beat).label("silent"),
+        ]
         query = select(*columns, *([trials.c.result] if results else [])).where(trials.c.study == _id(study))
         if status is not None:
             query = query.where(trials.c.status.in_(list(status)))
@@ -315,12 +352,16 @@ def _same_ways(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Non
     """A study may grow by tasks, variants and seeds; how a trial is run may not change under its results."""
     for key in ("budget", "threads", "precision", "device", "devices", "judges"):
         if key in old and old[key] != new.get(key):
-            raise ValueError(f"The study {name!r} is in this store with {key} = {old.get(key)!r}, and now has "
-                             f"{new.get(key)!r}: its trials would not be comparable. Give it another name, or another "
-                             "folder with --out.")  # fmt: skip
+            raise ValueError(
+                f"The study {name!r} is in this store with {key} = {old.get(key)!r}, and now has "
+                f"{new.get(key)!r}: its trials would not be comparable. Give it another name, or another "
+                "folder with --out."
+            )
     before = {one["name"]: one for one in old.get("tasks", ())}
     for task in new.get("tasks", ()):
         if task["name"] in before and before[task["name"]] != task:
-            raise ValueError(f"The study {name!r} is in this store with another task {task['name']!r}: "
-                             f"{before[task['name']]} then, {task} now. Give it another name, or another folder with "
-                             "--out.")  # fmt: skip
+            raise ValueError(
+                f"The study {name!r} is in this store with another task {task['name']!r}: "
+                f"{before[task['name']]} then, {task} now. Give it another name, or another folder with "
+                "--out."
+            )

@@ -15,8 +15,14 @@ from ..models.way import way_of
 from .trial import TRIVIAL, Setting
 
 GAT = {
-    "gat": "gat", "additive": "gat", "gatv2": "gatv2", "gcn": "gcn", "uniform": "mean", "mean": "mean", "none": "mlp",
-}  # fmt: skip
+    "gat": "gat",
+    "additive": "gat",
+    "gatv2": "gatv2",
+    "gcn": "gcn",
+    "uniform": "mean",
+    "mean": "mean",
+    "none": "mlp",
+}
 CITATIONS = ("cora", "citeseer", "pubmed")
 PLAIN = Measure("score", 1.0, 4)
 
@@ -53,8 +59,9 @@ class FromExperiment(StudyTask):
         if not self.own:
             return str(way_of(variant))
         if variant not in self.own:
-            raise ValueError(f"the task {self.options['experiment']} has no variant {variant!r}; it has "
-                             f"{', '.join(self.own)}.")  # fmt: skip
+            raise ValueError(
+                f"the task {self.options['experiment']} has no variant {variant!r}; it has {', '.join(self.own)}."
+            )
         return variant
 
 
@@ -78,8 +85,10 @@ class OneGraph(StudyTask):
 
     def checked(self, variant: str) -> str:
         if variant not in GAT:
-            raise ValueError(f"the task gat has no variant {variant!r}; it has {', '.join(GAT)} (uniform and mean are "
-                             "the mean of neighbours, none is without edges).")  # fmt: skip
+            raise ValueError(
+                f"the task gat has no variant {variant!r}; it has {', '.join(GAT)} (uniform and mean are "
+                "the mean of neighbours, none is without edges)."
+            )
         return variant
 
 
@@ -151,8 +160,11 @@ def run_graph(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
     model, found = train(GAT[variant], task, seed, recipe)
     with torch.no_grad():
         right = (model.eval()(task.x, task.edge_index).argmax(-1) == task.y)[task.test].float()
-    return {"numbers": {"accuracy": found.test}, "scores": {"accuracy": right.tolist()},
-            "parameters": sum(p.numel() for p in model.parameters())}  # fmt: skip
+    return {
+        "numbers": {"accuracy": found.test},
+        "scores": {"accuracy": right.tolist()},
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
 
 
 def is_own(call: str) -> bool:

@@ -35,12 +35,18 @@ def trained(experiment: Experiment, task: Task, variant: str, seed: int, setting
 
     fabric_of(setting.device, setting.devices, setting.precision)  # loads it, which is no part of what a variant takes
     began = time.perf_counter()
-    trainer = Trainer(how, setting.device, setting.devices, setting.precision, setting.folder, setting.board,
-                      _seldom(hear))  # fmt: skip
+    trainer = Trainer(
+        how, setting.device, setting.devices, setting.precision, setting.folder, setting.board, _seldom(hear)
+    )
     ran, notes = _from_checkpoint(experiment, task, variant, seed, trainer)
-    found = {"numbers": ran.result.numbers, "scores": ran.result.scores, "lengths": ran.result.lengths, "notes": notes,
-             "seconds": time.perf_counter() - began,
-             "parameters": sum(p.numel() for p in ran.model.parameters() if p.requires_grad)}  # fmt: skip
+    found = {
+        "numbers": ran.result.numbers,
+        "scores": ran.result.scores,
+        "lengths": ran.result.lengths,
+        "notes": notes,
+        "seconds": time.perf_counter() - began,
+        "parameters": sum(p.numel() for p in ran.model.parameters() if p.requires_grad),
+    }
     if setting.folder is not None and setting.records:
         _record(ran, task, Path(setting.folder), setting)
     if setting.judges:
@@ -54,8 +60,10 @@ def judged(ran: Ran, task: Task, setting: Setting, seed: int) -> list[dict[str, 
     try:
         adapter = Adapter(ran.model, task.test[:JUDGED], names=task.names)
     except (TypeError, ValueError) as why:
-        return [{"name": name, "left_out": f"this task has no units to judge: {why}", "findings": []}
-                for name in setting.judges]  # fmt: skip
+        return [
+            {"name": name, "left_out": f"this task has no units to judge: {why}", "findings": []}
+            for name in setting.judges
+        ]
     for test in chosen(setting.judges):
         setting.tell(1.0, f"judging: {test.name}")
         one = judge(test, adapter, seed=seed)
@@ -65,8 +73,9 @@ def judged(ran: Ran, task: Task, setting: Setting, seed: int) -> list[dict[str, 
     return found
 
 
-def _from_checkpoint(experiment: Experiment, task: Task, variant: str, seed: int,
-                     trainer: Trainer) -> tuple[Ran, list[str]]:  # fmt: skip
+def _from_checkpoint(
+    experiment: Experiment, task: Task, variant: str, seed: int, trainer: Trainer
+) -> tuple[Ran, list[str]]:
     """Go on from what an attempt before left; what is damaged is put aside, and the trial begins anew."""
     try:
         return run(experiment, task, variant, seed, trainer), []

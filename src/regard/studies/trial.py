@@ -66,10 +66,17 @@ def run(job: Job, tell: Callable[[float, str], None] = lambda share, note: None)
     except Exception as problem:
         full = isinstance(problem, OSError) and problem.errno in FULL
         wanting = isinstance(problem, ModuleNotFoundError) or getattr(problem, "wanting", False)
-        return {"error": f"{type(problem).__name__}: {problem}", "trace": traceback.format_exc()[-8000:], "full": full,
-                "wanting": wanting}  # fmt: skip
-    return {"seconds": time.perf_counter() - began} | found | {"peak": peak_memory(), "versions": versions(),
-                                                               "hardware": hardware(job["threads"])}  # fmt: skip
+        return {
+            "error": f"{type(problem).__name__}: {problem}",
+            "trace": traceback.format_exc()[-8000:],
+            "full": full,
+            "wanting": wanting,
+        }
+    return (
+        {"seconds": time.perf_counter() - began}
+        | found
+        | {"peak": peak_memory(), "versions": versions(), "hardware": hardware(job["threads"])}
+    )
 
 
 @contextmanager
@@ -97,8 +104,9 @@ def find(call: str, folder: str | None = None) -> Callable[..., Any]:
     except ModuleNotFoundError as missing:
         if folder is None or missing.name is None or missing.name.partition(".")[0] != module.partition(".")[0]:
             raise
-        raise ModuleNotFoundError(f"No module named {missing.name!r} is installed, nor does one stand in {folder}",
-                                  name=missing.name) from missing  # fmt: skip
+        raise ModuleNotFoundError(
+            f"No module named {missing.name!r} is installed, nor does one stand in {folder}", name=missing.name
+        ) from missing
     try:
         for part in name.split("."):
             found = getattr(found, part)
@@ -204,8 +212,14 @@ def versions() -> dict[str, str]:
 
 
 def hardware(threads: int) -> dict[str, Any]:
-    found: dict[str, Any] = {"host": platform.node(), "machine": platform.machine(), "system": platform.system(),
-                             "processor": _processor(), "cores": os.cpu_count(), "threads": threads}  # fmt: skip
+    found: dict[str, Any] = {
+        "host": platform.node(),
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": threads,
+    }
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
         found["gpu"] = sys.modules["torch"].cuda.get_device_name()
     return found

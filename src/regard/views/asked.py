@@ -17,9 +17,13 @@ from .terminal_map import lines, one_head, one_row
 
 
 def show_record(
-    path: "str | os.PathLike[str]", console: Console, head: str | None = None, row: int | None = None, top: int = 5,
+    path: "str | os.PathLike[str]",
+    console: Console,
+    head: str | None = None,
+    row: int | None = None,
+    top: int = 5,
     item: int = 0,
-) -> None:  # fmt: skip
+) -> None:
     """Draw a record file with characters, in colour where the console has it."""
     rec = load(path)
     colour = console.color_system is not None and not console.no_color
@@ -51,8 +55,10 @@ def head_of(maps: "dict[str, AttentionMap]", asked: str) -> tuple[str, Attention
     if len(fits) != 1 or not number.isdigit():
         said = f"{len(fits)} sites fit {site!r}" if site and number.isdigit() else "expected SITE.HEAD"
         known = ", ".join((fits or list(maps))[:8]) + (", ..." if len(fits or maps) > 8 else "")
-        raise ValueError(f"--head {asked}: {said}. Sites: {known}. 3.5 is head 5 of layer 3; a whole name or a pattern "
-                         "of it may stand for the layer.")  # fmt: skip
+        raise ValueError(
+            f"--head {asked}: {said}. Sites: {known}. 3.5 is head 5 of layer 3; a whole name or a pattern "
+            "of it may stand for the layer."
+        )
     amap = maps[fits[0]]
     if int(number) >= amap.heads:
         raise ValueError(f"--head {asked}: {fits[0]} has {amap.heads} heads, 0 to {amap.heads - 1}.")

@@ -59,8 +59,13 @@ class Few:
         return s.exp() * keep
 
     def form(self, blobs: Blobs) -> dict[str, Any]:
-        made: dict[str, Any] = {"q": blobs.add(self.q), "k": blobs.add(self.k), "tau": blobs.add(self.tau),
-                                "scale": self.scale, **self.edge}  # fmt: skip
+        made: dict[str, Any] = {
+            "q": blobs.add(self.q),
+            "k": blobs.add(self.k),
+            "tau": blobs.add(self.tau),
+            "scale": self.scale,
+            **self.edge,
+        }
         made |= {name: blobs.add(places.numpy().astype(np.uint32)) for name, places in self.places.items()}
         return made if self.bias is None else made | {"bias": blobs.add(self.bias)}
 
@@ -95,8 +100,9 @@ def few(amap: AttentionMap) -> Few | None:
     made = Few(q, _once(k), tau.float(), float(score.core.scale), bias, edge)
     for start in {0, amap.n // 2, amap.n - 1}:
         rows = slice(start, start + 1)
-        if not torch.allclose(made.weights(rows, amap.m).float(), amap.band(rows, slice(0, amap.m)).float().cpu(),
-                              rtol=1e-3, atol=1e-6):  # fmt: skip
+        if not torch.allclose(
+            made.weights(rows, amap.m).float(), amap.band(rows, slice(0, amap.m)).float().cpu(), rtol=1e-3, atol=1e-6
+        ):
             return None
     return made
 
@@ -125,8 +131,18 @@ def numbers(group: Sequence[AttentionMap]) -> list[dict[str, float | None]]:
             away = (rows[:, None] + max(0, amap.m - amap.n) - torch.arange(amap.m)).abs()
             near = away <= 1
             near[:, 0] = near[:, -1] = True
-            parts.append(torch.stack([-torch.xlogy(w, w).sum(-1) / np.log(2), w[..., 0], (w * away).sum(-1),
-                                      w.masked_fill(near, 0.0).amax(-1), w.sum(-1)], -1))  # fmt: skip
+            parts.append(
+                torch.stack(
+                    [
+                        -torch.xlogy(w, w).sum(-1) / np.log(2),
+                        w[..., 0],
+                        (w * away).sum(-1),
+                        w.masked_fill(near, 0.0).amax(-1),
+                        w.sum(-1),
+                    ],
+                    -1,
+                )
+            )
     x = torch.cat(parts, 1)  # (heads, rows, 5)
     open_rows = (x[..., 4] > 0).sum(1).clamp_min(1)[:, None]
     means = (x.sum(1) / open_rows).tolist()
@@ -138,8 +154,10 @@ def numbers(group: Sequence[AttentionMap]) -> list[dict[str, float | None]]:
 def whole(group: Sequence[AttentionMap]) -> Tensor:
     """All weights of one item, (heads, n, m) float32; steps of a generation follow one another."""
     m = max(amap.m for amap in group)
-    parts = [torch.nn.functional.pad(heads_of(amap.band(slice(0, amap.n), slice(0, amap.m)), amap), (0, m - amap.m))
-             for amap in group]  # fmt: skip
+    parts = [
+        torch.nn.functional.pad(heads_of(amap.band(slice(0, amap.n), slice(0, amap.m)), amap), (0, m - amap.m))
+        for amap in group
+    ]
     return torch.cat(parts, -2).float().cpu()
 
 
@@ -149,8 +167,13 @@ def coded(w: Tensor, blobs: Blobs) -> dict[str, Any]:
     codes = (255 * (w.clamp_min(0) / top[:, None, None]).sqrt()).round().to(torch.uint8)
     best = w.topk(min(BEST, w.shape[-1]), -1)
     keys = best.indices.numpy().astype(np.uint16 if w.shape[-1] <= 65536 else np.uint32)
-    return {"form": "codes", "codes": blobs.add(codes), "top": top.tolist(), "best": blobs.add(best.values),
-            "keys": blobs.add(keys)}  # fmt: skip
+    return {
+        "form": "codes",
+        "codes": blobs.add(codes),
+        "top": top.tolist(),
+        "best": blobs.add(best.values),
+        "keys": blobs.add(keys),
+    }
 
 
 def cells(amap: AttentionMap, known: Few | None, blobs: Blobs) -> tuple[dict[str, Any], Tensor]:
@@ -162,8 +185,13 @@ def cells(amap: AttentionMap, known: Few | None, blobs: Blobs) -> tuple[dict[str
     mean = mass / count.clamp_min(1)
     same = bool((count == count[:1]).all())
     code = signed_logarithmic if amap.signed else logarithmic
-    made = {"form": "cells", "cell": first.size, "mean": blobs.add(code(mean)), "peak": blobs.add(code(peak)),
-            "count": blobs.add((count[:1] if same else count).numpy().astype(np.uint32))}  # fmt: skip
+    made = {
+        "form": "cells",
+        "cell": first.size,
+        "mean": blobs.add(code(mean)),
+        "peak": blobs.add(code(peak)),
+        "count": blobs.add((count[:1] if same else count).numpy().astype(np.uint32)),
+    }
     small = next((x for x in pyramid.levels if max(x.mass.shape[-2:]) <= THUMB), pyramid.levels[-1])
     return made if known is None else made | known.form(blobs), _flat(small.peak, amap).float().cpu()
 
@@ -223,8 +251,13 @@ def short_name(name: str, place: int) -> str:
     return found[0] if found else str(place)
 
 
-def bundle(groups: "Mapping[str, list[AttentionMap]]", blobs: Blobs, step: Any = None, share: int = 1,
-           graphs: Drawing | None = None) -> list[dict[str, Any]]:  # fmt: skip
+def bundle(
+    groups: "Mapping[str, list[AttentionMap]]",
+    blobs: Blobs,
+    step: Any = None,
+    share: int = 1,
+    graphs: Drawing | None = None,
+) -> list[dict[str, Any]]:
     """The sites of a page. Small maps are all exact where that is at most 6 MB / share, otherwise in 8 bits.
 
     Those of `graphs` are carried as edges.
@@ -254,8 +287,16 @@ def outline(name: str, group: Sequence[AttentionMap], place: int) -> dict[str, A
     """What a site is called, and how large it is."""
     n, m = sum(amap.n for amap in group), max(amap.m for amap in group)
     rows, columns = labels_of(group)
-    return {"site": name, "short": short_name(name, place), "heads": group[0].heads, "n": n, "m": m, "rows": rows,
-            "columns": columns, **steps_of(group, rows)}  # fmt: skip
+    return {
+        "site": name,
+        "short": short_name(name, place),
+        "heads": group[0].heads,
+        "n": n,
+        "m": m,
+        "rows": rows,
+        "columns": columns,
+        **steps_of(group, rows),
+    }
 
 
 def is_large(group: Sequence[AttentionMap]) -> bool:

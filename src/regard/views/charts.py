@@ -25,10 +25,19 @@ SERIES = ("#0a0c00", "#0a0c01", "#0a0c02", "#0a0c03", "#0a0c04")
 VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", GOOD: "--good", BAD: "--bad"}
 VARIABLES |= {name: f"--c{i}" for i, name in enumerate(SERIES)}
 STYLE: dict[str, Any] = {
-    "text.color": INK, "axes.labelcolor": SOFT, "axes.edgecolor": LINE, "xtick.color": SOFT, "ytick.color": SOFT,
-    "grid.color": LINE, "font.size": 8.5, "axes.linewidth": 0.8, "axes.spines.top": False, "axes.spines.right": False,
-    "legend.frameon": False, "text.parse_math": False,
-}  # fmt: skip
+    "text.color": INK,
+    "axes.labelcolor": SOFT,
+    "axes.edgecolor": LINE,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "grid.color": LINE,
+    "font.size": 8.5,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "text.parse_math": False,
+}
 
 
 def chart(evidence: Histogram | Plot) -> Markup:

@@ -37,22 +37,34 @@ def draw_panel(panel: "Panel", ax: "Axes") -> None:
     for number, curve in enumerate(panel.curves):
         shift = (number - (count - 1) / 2) * 0.6 / max(count, 1) if named else 0.0
         places = [at + shift if named else float(panel.x[at]) for at in range(len(panel.x))]
-        known = [(x, one.value, one.interval) for x, one in zip(places, curve.findings, strict=True)
-                 if one is not None and one.value is not None]  # fmt: skip
+        known = [
+            (x, one.value, one.interval)
+            for x, one in zip(places, curve.findings, strict=True)
+            if one is not None and one.value is not None
+        ]
         if not known:
             continue
         x, y = [x for x, _, _ in known], [value for _, value, _ in known]
         ends = [(value, value) if interval is None else interval for _, value, interval in known]
-        bars = [[max(0.0, v - low) for v, (low, _) in zip(y, ends, strict=True)],
-                [max(0.0, high - v) for v, (_, high) in zip(y, ends, strict=True)]]  # fmt: skip
+        bars = [
+            [max(0.0, v - low) for v, (low, _) in zip(y, ends, strict=True)],
+            [max(0.0, high - v) for v, (_, high) in zip(y, ends, strict=True)],
+        ]
         style: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "marker": MARKS[number % len(MARKS)], "ms": 5}
         alone = all(interval is None for _, _, interval in known)
         line = "none" if named else "--" if alone else "-"
         ax.errorbar(x, y, yerr=None if alone else bars, label=curve.name, capsize=2.5, lw=1.4, ls=line, **style)
     if panel.limit is not None:
         ax.axhline(panel.limit[1], color="0.6", lw=1, ls=":", zorder=0)
-        ax.annotate(panel.limit[0], (1, panel.limit[1]), xycoords=("axes fraction", "data"), ha="right", va="bottom",
-                    fontsize=7, color="0.45")  # fmt: skip
+        ax.annotate(
+            panel.limit[0],
+            (1, panel.limit[1]),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="bottom",
+            fontsize=7,
+            color="0.45",
+        )
     if named:
         ax.set_xticks(range(len(panel.x)), [str(place).replace("_", " ") for place in panel.x], fontsize=8)
     else:
@@ -71,8 +83,10 @@ def claim_sheets(claim: "Claim") -> list[Sheet]:
     made = []
     for panel in claim.panels:
         title = panel.title if panel.title.endswith(panel.y) else f"{panel.title} · {panel.y}"
-        rows = tuple((x if isinstance(x, str) else f"{x:g}", *(cell(curve.findings[place]) for curve in panel.curves))
-                     for place, x in enumerate(panel.x))  # fmt: skip
+        rows = tuple(
+            (x if isinstance(x, str) else f"{x:g}", *(cell(curve.findings[place]) for curve in panel.curves))
+            for place, x in enumerate(panel.x)
+        )
         made.append(Sheet(title, (panel.along, *(curve.name for curve in panel.curves)), rows))
     return made
 

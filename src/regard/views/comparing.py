@@ -16,8 +16,9 @@ from .small import THUMB, heads_of, pooled
 Groups = Mapping[str, list[AttentionMap]]
 
 
-def beside(this: Groups, other: Groups, blobs: Blobs, step: "Callable[[int, int], None] | None" = None
-           ) -> tuple[list[dict[str, Any]], list[list[str]]]:  # fmt: skip
+def beside(
+    this: Groups, other: Groups, blobs: Blobs, step: "Callable[[int, int], None] | None" = None
+) -> tuple[list[dict[str, Any]], list[list[str]]]:
     """The sites that both have, each with the other's map and the difference; and the names that only one has."""
     pairs, only = pairs_of(this, other)
     return carried(pairs, blobs, step), only
@@ -29,16 +30,23 @@ def pairs_of(this: Groups, other: Groups) -> tuple[dict[str, Difference], list[l
     if not names and len(this) == len(other) == 1:
         names = [(next(iter(this)), next(iter(other)))]
     if not names:
-        raise ValueError(f"beside=: no site is in both. Here are {', '.join(list(this)[:3])}, there "
-                         f"{', '.join(list(other)[:3])}. Give two mappings with the names that belong together."
-                         )  # fmt: skip
-    only = [[x for x in a if x not in b] if len(names) > 1 or names[0][0] in b else [] for a, b in
-            ((this, other), (other, this))]  # fmt: skip
+        raise ValueError(
+            f"beside=: no site is in both. Here are {', '.join(list(this)[:3])}, there "
+            f"{', '.join(list(other)[:3])}. Give two mappings with the names that belong together."
+        )
+    only = [
+        [x for x in a if x not in b] if len(names) > 1 or names[0][0] in b else []
+        for a, b in ((this, other), (other, this))
+    ]
     return {a: difference(one_of(this[a]), one_of(other[b])) for a, b in names}, only
 
 
-def carried(pairs: Mapping[str, Difference], blobs: Blobs, step: "Callable[[int, int], None] | None" = None,
-            top: float | None = None) -> list[dict[str, Any]]:  # fmt: skip
+def carried(
+    pairs: Mapping[str, Difference],
+    blobs: Blobs,
+    step: "Callable[[int, int], None] | None" = None,
+    top: float | None = None,
+) -> list[dict[str, Any]]:
     """The sites of a page, each with the other's map and the difference; `top` is the darkest of heads in small."""
     half = None if step is None else lambda done, of: step(done, 2 * of)
     last = None if step is None else lambda done, of: step(of + done, 2 * of)

@@ -14,10 +14,24 @@ if TYPE_CHECKING:
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # how bright red, green and blue are to the eye
 # Fonts with letters that matplotlib's own has not, in the order in which they are looked for.
 WIDE = (
-    "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Source Han Sans SC", "Microsoft YaHei", "PingFang SC",
-    "Hiragino Sans GB", "Yu Gothic", "Malgun Gothic", "WenQuanYi Zen Hei", "Droid Sans Fallback", "Arial Unicode MS",
-    "Noto Sans Devanagari", "Noto Sans Thai", "Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Symbols 2",
-)  # fmt: skip
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans CJK KR",
+    "Source Han Sans SC",
+    "Microsoft YaHei",
+    "PingFang SC",
+    "Hiragino Sans GB",
+    "Yu Gothic",
+    "Malgun Gothic",
+    "WenQuanYi Zen Hei",
+    "Droid Sans Fallback",
+    "Arial Unicode MS",
+    "Noto Sans Devanagari",
+    "Noto Sans Thai",
+    "Noto Sans Bengali",
+    "Noto Sans Tamil",
+    "Noto Sans Symbols 2",
+)
 
 
 def own_axes(width: float, height: float) -> "Axes":
@@ -88,9 +102,14 @@ def one_row(amap: Any, row: int, drawer: str) -> NDArray[np.float64]:
 
 
 def given_names(
-    weights: Any, queries: Sequence[str] | None, keys: Sequence[str] | None, n: int, m: int, drawer: str = "heat_map",
+    weights: Any,
+    queries: Sequence[str] | None,
+    keys: Sequence[str] | None,
+    n: int,
+    m: int,
+    drawer: str = "heat_map",
     broken: bool = False,
-) -> tuple[list[str], list[str]]:  # fmt: skip
+) -> tuple[list[str], list[str]]:
     """The names that were given, else the map's own, else positions.
 
     broken   names that were given may stand on several lines; those of a map are tokens, whose line ends are seen

@@ -50,8 +50,9 @@ class Nodes:
             return None
         found = _array(self.places).astype(np.float32)
         if found.shape != (count, 2) or not np.isfinite(found).all():
-            raise ValueError(f"Nodes(places=) has shape {found.shape}, expected ({count}, 2), finite: x and y of "
-                             "each node.")  # fmt: skip
+            raise ValueError(
+                f"Nodes(places=) has shape {found.shape}, expected ({count}, 2), finite: x and y of each node."
+            )
         return found
 
     def kinds(self) -> "tuple[NDArray[np.int64], list[str]] | None":
@@ -80,8 +81,10 @@ class Drawing:
         if nodes is not None and not any(nodes.fitting(sum(size)) for size in sizes.values()):
             given = next(len(x) for x in (nodes.names, nodes.classes, nodes.places, ()) if x is not None)
             have = ", ".join(sorted({str(sum(size)) for size in sizes.values()}))
-            raise ValueError(f"save_html(nodes=) is about {given} nodes; " + (f"the graphs here have {have}."
-                             if have else "no map here is over edges."))  # fmt: skip
+            raise ValueError(
+                f"save_html(nodes=) is about {given} nodes; "
+                + (f"the graphs here have {have}." if have else "no map here is over edges.")
+            )
 
     def form(self, name: str, blobs: Blobs) -> dict[str, Any]:
         amap = self.ran[name]
@@ -90,10 +93,17 @@ class Drawing:
         weight = weight if weight.ndim == 2 else weight.mean(1)  # feature-wise weights as their mean
         source, target = (x.cpu().numpy() for x in (graph.source, graph.targets()))
         w = weight.numpy()
-        made = {"form": "edges", "start": blobs.whole(graph.start, len(source) + 1), "edges": amap.graph.count,
-                "source": blobs.whole(source, max(1, amap.m)), "edge": blobs.whole(graph.edge, amap.graph.size),
-                "weights": blobs.add(w), "thumbs": blobs.add(_thumbs(w, source, target, amap.n, amap.m)),
-                "numbers": _numbers(amap, w, source == target), "graph": self._graph(amap, blobs)}  # fmt: skip
+        made = {
+            "form": "edges",
+            "start": blobs.whole(graph.start, len(source) + 1),
+            "edges": amap.graph.count,
+            "source": blobs.whole(source, max(1, amap.m)),
+            "edge": blobs.whole(graph.edge, amap.graph.size),
+            "weights": blobs.add(w),
+            "thumbs": blobs.add(_thumbs(w, source, target, amap.n, amap.m)),
+            "numbers": _numbers(amap, w, source == target),
+            "graph": self._graph(amap, blobs),
+        }
         first, count = self._size(amap)
         if self.nodes.names is not None and self.nodes.fitting(first + count):
             names = [str(x)[:NAME] for x in self.nodes.names]
@@ -145,8 +155,9 @@ def _numbers(amap: EdgeMap, w: NDArray[np.float32], loop: NDArray[np.bool_]) -> 
     loop = loop if _one_set(amap) else np.zeros_like(loop)
     entropy = amap.entropy().reshape(w.shape[0], -1, amap.n).mean(1).cpu().numpy()
     rows = np.maximum(1, int((np.diff(amap.graph.start.cpu().numpy()) > 0).sum()))
-    means = zip(entropy.sum(-1) / rows / np.log(2), (w * loop).sum(-1) / rows, (w * ~loop).max(-1, initial=0.0),
-                strict=True)  # fmt: skip
+    means = zip(
+        entropy.sum(-1) / rows / np.log(2), (w * loop).sum(-1) / rows, (w * ~loop).max(-1, initial=0.0), strict=True
+    )
     names = ("entropy", "loops", "elsewhere")
     return [{k: float(x) if math.isfinite(x) else None for k, x in zip(names, head, strict=True)} for head in means]
 

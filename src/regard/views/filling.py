@@ -5,8 +5,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-TEMPLATES = Environment(loader=PackageLoader("regard.views"), autoescape=True, undefined=StrictUndefined,
-                        trim_blocks=True, lstrip_blocks=True)  # fmt: skip
+TEMPLATES = Environment(
+    loader=PackageLoader("regard.views"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 def fill(template: str, **values: Any) -> Markup:

@@ -9,9 +9,14 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:"  #
 
 
 def framed(
-    title: str, body: str, *, style: str = "", facts: "Mapping[str, str] | None" = None, how: str = "",
+    title: str,
+    body: str,
+    *,
+    style: str = "",
+    facts: "Mapping[str, str] | None" = None,
+    how: str = "",
     scripts: bool = False,
-) -> str:  # fmt: skip
+) -> str:
     """A whole page around a body of HTML.
 
     style    CSS of this page, after that of the frame
@@ -21,10 +26,12 @@ def framed(
     rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(fact)}</dd></div>" for name, fact in (facts or {}).items())
     heading = f"<h2>{escape(how)}</h2>" if how else ""
     parts = {
-        "title": escape(title), "body": body, "style": f"{resource('frame.css')}\n{style}",
+        "title": escape(title),
+        "body": body,
+        "style": f"{resource('frame.css')}\n{style}",
         "policy": POLICY + ("; script-src 'unsafe-inline'" if scripts else ""),
         "footer": f'<footer class="band">{heading}<dl>{rows}</dl></footer>' if rows else "",
-    }  # fmt: skip
+    }
     return re.sub(r"%%(\w+)%%", lambda found: parts[found[1]], resource("frame.html"))
 
 

@@ -24,8 +24,10 @@ def rationale_of(given: Rationale, sites: Sites) -> dict[str, Any]:
     sizes = sorted({site["m"] for site in sites})
     if not any(size == length if length is not None else least <= size for size in sizes):
         said = f"{length} tokens are marked" if length is not None else f"a span ends at {least}"
-        raise ValueError(f"rationale=: {said}, and the maps have {', '.join(map(str, sizes))} columns. Mark the tokens "
-                         "that are attended, special ones included.")  # fmt: skip
+        raise ValueError(
+            f"rationale=: {said}, and the maps have {', '.join(map(str, sizes))} columns. Mark the tokens "
+            "that are attended, special ones included."
+        )
     if not spans:
         raise ValueError("rationale=: no token is marked, so there is nothing to compare with.")
     return {"spans": [list(x) for x in spans], "length": length}
@@ -55,7 +57,9 @@ def weigh_heads(given: Mapping[str, Sequence[float]], sites: Sites) -> None:
         if name not in known:
             raise ValueError(f"importance= names {name!r}; the page has {', '.join(list(known)[:6])}.")
         if len(listed) != known[name]["heads"] or not all(isinstance(x, Real) for x in listed):
-            raise ValueError(f"importance[{name!r}] has {len(listed)} values, expected a number for each of "
-                             f"{known[name]['heads']} heads.")  # fmt: skip
+            raise ValueError(
+                f"importance[{name!r}] has {len(listed)} values, expected a number for each of "
+                f"{known[name]['heads']} heads."
+            )
         for numbers, value in zip(known[name]["numbers"], listed, strict=True):
             numbers["importance"] = float(value) if abs(value) < float("inf") else None

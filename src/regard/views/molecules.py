@@ -13,9 +13,15 @@ if TYPE_CHECKING:
 
 
 def molecule_map(
-    weights: ArrayLike, edges: ArrayLike, places: ArrayLike, symbols: Sequence[str], *, ax: "Axes | None" = None,
-    colours: str | None = None, bar: bool = True,
-) -> "Axes":  # fmt: skip
+    weights: ArrayLike,
+    edges: ArrayLike,
+    places: ArrayLike,
+    symbols: Sequence[str],
+    *,
+    ax: "Axes | None" = None,
+    colours: str | None = None,
+    bar: bool = True,
+) -> "Axes":
     """Bonds as lines, atoms as discs as dark as their weight; every atom but carbon is named.
 
     weights (n,), edges (2, E) either way, places (n, 2) (`regard.data.smiles.layout`), symbols n names
@@ -27,8 +33,10 @@ def molecule_map(
     w, spots = np.asarray(weights, dtype=np.float64), np.asarray(places, dtype=np.float64)
     ends = np.asarray(edges)
     if w.shape != (len(symbols),) or spots.shape != (len(symbols), 2) or (ends.size and ends.max() >= len(symbols)):
-        raise ValueError(f"molecule_map(weights {w.shape}, places {spots.shape}, {len(symbols)} symbols): expected one "
-                         "weight, place and symbol for each atom, and edges between these.")  # fmt: skip
+        raise ValueError(
+            f"molecule_map(weights {w.shape}, places {spots.shape}, {len(symbols)} symbols): expected one "
+            "weight, place and symbol for each atom, and edges between these."
+        )
     ax = own_axes(4.2, 3.6) if ax is None else ax
     for first, last in {tuple(sorted(pair)) for pair in ends.T.tolist()}:
         ax.plot(*spots[[first, last]].T, color="#8a8d98", linewidth=1.2, zorder=1)

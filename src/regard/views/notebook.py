@@ -27,8 +27,9 @@ def widget(what: Any, **how: Any) -> "Page":
     try:
         from .page_widget import GraphPage, Page
     except ModuleNotFoundError as missing:
-        raise lacking("widget() (show() is a picture without it, save_html(path) a page)", str(missing.name),
-                      "views") from missing  # fmt: skip
+        raise lacking(
+            "widget() (show() is a picture without it, save_html(path) a page)", str(missing.name), "views"
+        ) from missing
     about, blobs = page_data(what, **how)
     made = (GraphPage if about.get("graphs") else Page)(about=about, blobs=blobs)
     made.still = still_of(what, how.get("item", 0)) if in_notebook() else ({"text/plain": plain(what)}, {})

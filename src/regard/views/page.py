@@ -28,12 +28,20 @@ Shown = AttentionMap | Record | Mapping[str, AttentionMap]
 
 
 def save_html(
-    what: Shown, path: "str | os.PathLike[str]", *, title: str | None = None, item: int = 0,
-    sites: "Callable[[str], bool] | None" = None, beside: Shown | None = None,
-    names: tuple[str, str] = ("this", "other"), rationale: Rationale | None = None,
-    importance: "Mapping[str, Sequence[float]] | None" = None, nodes: Nodes | None = None, image: Any = None,
+    what: Shown,
+    path: "str | os.PathLike[str]",
+    *,
+    title: str | None = None,
+    item: int = 0,
+    sites: "Callable[[str], bool] | None" = None,
+    beside: Shown | None = None,
+    names: tuple[str, str] = ("this", "other"),
+    rationale: Rationale | None = None,
+    importance: "Mapping[str, Sequence[float]] | None" = None,
+    nodes: Nodes | None = None,
+    image: Any = None,
     progress: "Callable[[int, int], None] | None" = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """Write a page that shows a map, or all maps of a record, and needs nothing else: no network, no server.
 
         save_html(amap, "map.html")
@@ -50,8 +58,19 @@ def save_html(
     nodes       names, classes and places of a graph's nodes: Nodes(classes=y)
     image       what was looked at: a Picture, or pixels (pixel_values of a batch) whose patches follow from the maps
     """
-    made = html_of(what, title=title, item=item, sites=sites, beside=beside, names=names, rationale=rationale,
-                   importance=importance, nodes=nodes, image=image, progress=progress)  # fmt: skip
+    made = html_of(
+        what,
+        title=title,
+        item=item,
+        sites=sites,
+        beside=beside,
+        names=names,
+        rationale=rationale,
+        importance=importance,
+        nodes=nodes,
+        image=image,
+        progress=progress,
+    )
     return write(made, path)
 
 
@@ -71,12 +90,21 @@ def html_of(what: Shown, **how: Any) -> str:
 
 
 def page_data(
-    what: Shown, *, title: str | None = None, facts: str = "", text: str = "", item: int = 0,
-    sites: "Callable[[str], bool] | None" = None, beside: Shown | None = None,
-    names: tuple[str, str] = ("this", "other"), rationale: Rationale | None = None,
-    importance: "Mapping[str, Sequence[float]] | None" = None, nodes: Nodes | None = None, image: Any = None,
+    what: Shown,
+    *,
+    title: str | None = None,
+    facts: str = "",
+    text: str = "",
+    item: int = 0,
+    sites: "Callable[[str], bool] | None" = None,
+    beside: Shown | None = None,
+    names: tuple[str, str] = ("this", "other"),
+    rationale: Rationale | None = None,
+    importance: "Mapping[str, Sequence[float]] | None" = None,
+    nodes: Nodes | None = None,
+    image: Any = None,
     progress: "Callable[[int, int], None] | None" = None,
-) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
+) -> tuple[dict[str, Any], list[str]]:
     """What a page describes and the arrays that it carries, as text; an error where it would be larger than 64 MB."""
     if isinstance(what, Difference) and beside is None:
         what, beside = (x.whole if isinstance(x, Aligned) else x for x in (what.this, what.other))
@@ -107,8 +135,10 @@ def page_data(
     texts = blobs.texts
     size = sum(map(len, texts))
     if size > LIMIT:
-        raise ValueError(f"This page would have {size:,} bytes, more than {LIMIT:,}. Show fewer sites or heads "
-                         "(amap[0, 3] is one head), or a shorter text.")  # fmt: skip
+        raise ValueError(
+            f"This page would have {size:,} bytes, more than {LIMIT:,}. Show fewer sites or heads "
+            "(amap[0, 3] is one head), or a shorter text."
+        )
     return data, texts
 
 
@@ -116,8 +146,9 @@ def maps_of(what: Shown, item: int = 0, sites: "Callable[[str], bool] | None" = 
     """The maps of one item of a batch by site, each (heads, n, m)."""
     one = {name: item_of(amap, item) for name, amap in _by_site(what).items() if sites is None or sites(name)}
     if not one:
-        raise ValueError("There are no maps to show: record with keep='qk', 'weights' or 'topk', and name sites that "
-                         "are there.")  # fmt: skip
+        raise ValueError(
+            "There are no maps to show: record with keep='qk', 'weights' or 'topk', and name sites that are there."
+        )
     return one
 
 

@@ -42,8 +42,13 @@ class Page(anywidget.AnyWidget):
         held = self.chosen
         return Choice(names[held["site"]], held["head"], held["row"], held["column"], held["locked"])
 
-    def choose(self, site: "str | int | None" = None, head: int | None = None, row: int | None = None,
-               column: int | None = None) -> None:  # fmt: skip
+    def choose(
+        self,
+        site: "str | int | None" = None,
+        head: int | None = None,
+        row: int | None = None,
+        column: int | None = None,
+    ) -> None:
         """Choose on the page, and hold it: what is not given stays."""
         sites = self.about["sites"]
         names = [one["site"] for one in sites]

@@ -53,17 +53,21 @@ class Picture:
             found = self._found(height, width, lengths)
             if found is None:
                 have = ", ".join(map(str, sorted(lengths)))
-                raise ValueError(f"Picture: no size of patch cuts {height} x {width} pixels into as many as these maps "
-                                 f"have tokens ({have}), or several do: give Picture(pixels, grid=(rows, columns), "
-                                 "skip=..., patch=...).")  # fmt: skip
+                raise ValueError(
+                    f"Picture: no size of patch cuts {height} x {width} pixels into as many as these maps "
+                    f"have tokens ({have}), or several do: give Picture(pixels, grid=(rows, columns), "
+                    "skip=..., patch=...)."
+                )
             return found
         rows, columns = self.grid
         most, skip = max(lengths, default=0), self.skip
         if skip is None:
             skip = max(0, most - rows * columns)
         if rows < 1 or columns < 1 or skip < 0 or skip + rows * columns > most:
-            raise ValueError(f"Picture(grid={self.grid}, skip={skip}) needs {skip + rows * columns} tokens; these maps "
-                             f"have at most {most}.")  # fmt: skip
+            raise ValueError(
+                f"Picture(grid={self.grid}, skip={skip}) needs {skip + rows * columns} tokens; these maps "
+                f"have at most {most}."
+            )
         return replace(self, skip=skip)
 
     def _found(self, height: int, width: int, lengths: Sequence[int]) -> "Picture | None":
@@ -93,13 +97,22 @@ class Picture:
         else:
             tall, wide = (self.patch, self.patch) if isinstance(self.patch, int) else self.patch
             if tall * rows > height or wide * columns > width or tall <= 0 or wide <= 0:
-                raise ValueError(f"Picture(patch={self.patch}): {rows} x {columns} such patches do not fit into "
-                                 f"{height} x {width} pixels.")  # fmt: skip
+                raise ValueError(
+                    f"Picture(patch={self.patch}): {rows} x {columns} such patches do not fit into "
+                    f"{height} x {width} pixels."
+                )
         by = -(-max(height, width) // LONGEST)
-        return {"png": blobs.put(png(_smaller(pixels, by))), "width": width, "height": height, "said": said,
-                "grid": [rows, columns], "skip": self.skip, "patch": [tall, wide],
-                "boxes": _marks("boxes", self.boxes, 4), "fixations": _marks("fixations", self.fixations, 2)
-                }  # fmt: skip
+        return {
+            "png": blobs.put(png(_smaller(pixels, by))),
+            "width": width,
+            "height": height,
+            "said": said,
+            "grid": [rows, columns],
+            "skip": self.skip,
+            "patch": [tall, wide],
+            "boxes": _marks("boxes", self.boxes, 4),
+            "fixations": _marks("fixations", self.fixations, 2),
+        }
 
     def _shown(self) -> tuple[Array, str]:
         """(height, width, 1 or 3) uint8, and what was done to the numbers if they were not colours."""
@@ -143,8 +156,10 @@ def _upright(pixels: Any) -> Array:
         x = np.moveaxis(x, 0, -1)
     plain = x.dtype == np.uint8 or np.issubdtype(x.dtype, np.floating)
     if x.ndim != 3 or x.shape[-1] not in (1, 3) or not plain or 0 in x.shape:
-        raise ValueError(f"Picture(pixels) is {x.dtype} {x.shape}, expected uint8 or floats: (height, width), "
-                         "(height, width, 3) or (3, height, width).")  # fmt: skip
+        raise ValueError(
+            f"Picture(pixels) is {x.dtype} {x.shape}, expected uint8 or floats: (height, width), "
+            "(height, width, 3) or (3, height, width)."
+        )
     return x
 
 

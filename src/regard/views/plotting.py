@@ -27,8 +27,10 @@ def plot(what: Any, kind: str | None = None, *, save: "str | os.PathLike[str] | 
     if kind not in FIGURES:
         raise ValueError(f"plot({kind!r}): expected one of {', '.join(map(repr, FIGURES))}.")
     if not FIGURES[kind].records and not isinstance(what, AttentionMap):
-        raise ValueError(f"plot({kind!r}) draws one head, this is a {type(what).__name__}: choose a site and a head, "
-                         "rec.maps[site][0, 3].plot(...).")  # fmt: skip
+        raise ValueError(
+            f"plot({kind!r}) draws one head, this is a {type(what).__name__}: choose a site and a head, "
+            "rec.maps[site][0, 3].plot(...)."
+        )
     if save is not None:
         _format(save)  # before anything is drawn
     axes = FIGURES[kind].draw(what, **how)

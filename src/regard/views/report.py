@@ -40,33 +40,54 @@ def report_page(report: Report) -> str:
     said = [(kind, counts[kind], words) for kind, _, words in GROUPS]
     model = report.about.get("model") or report.about["model class"]
     body = fill(
-        "report.html", about=report.about, caution=report.caution, data=report.about.get("data"), model=model,
-        groups=groups, counts=said, left_out=report.left_out, ran=[test for test in report.tests if not test.left_out],
-        sections=[section(test) for test in report.tests], tests=report.tests,
-    )  # fmt: skip
+        "report.html",
+        about=report.about,
+        caution=report.caution,
+        data=report.about.get("data"),
+        model=model,
+        groups=groups,
+        counts=said,
+        left_out=report.left_out,
+        ran=[test for test in report.tests if not test.left_out],
+        sections=[section(test) for test in report.tests],
+        tests=report.tests,
+    )
     return framed(f"Judged: {model}", body, style=fill("report.css"), facts=_facts(report), how="How it was judged")
 
 
 def section(test: Judged) -> Markup:
     """One test: its question, its findings in a table, and what it saw."""
     rows = [row(one) for one in test.findings]
-    return fill("judged.html", test=test, rows=rows[:SHOWN], more=rows[SHOWN:],
-                figures=[figure(one) for one in test.evidence])  # fmt: skip
+    return fill(
+        "judged.html", test=test, rows=rows[:SHOWN], more=rows[SHOWN:], figures=[figure(one) for one in test.evidence]
+    )
 
 
 def row(one: Finding) -> dict[str, Any]:
     """A finding as a table shows it: the verdict on each baseline is that of `verdicts`, as on the first page."""
     beside, known = [], verdicts(one)
     for name, value in one.baselines.items():
-        beside.append({"name": name, "value": number(value), "how": known[name].replace(" ", "-"),
-                       "says": compared(one, name)})  # fmt: skip
+        beside.append(
+            {"name": name, "value": number(value), "how": known[name].replace(" ", "-"), "says": compared(one, name)}
+        )
     main, verdict = standing(one)
     shown = next((x | {"says": told(one), "how": verdict.replace(" ", "-")} for x in beside if x["name"] == main), None)
     interval = "" if one.interval is None else f"{number(one.interval[0])} to {number(one.interval[1])}"
-    return {"name": one.name, "says": one.says, "value": number(one.value), "unit": one.unit, "interval": interval,
-            "level": f"{one.level:.0%}", "better": one.better, "n": one.n, "undefined": one.undefined,
-            "beside": beside, "main": shown, "how": verdict,
-            "strip": strip(one)}  # fmt: skip
+    return {
+        "name": one.name,
+        "says": one.says,
+        "value": number(one.value),
+        "unit": one.unit,
+        "interval": interval,
+        "level": f"{one.level:.0%}",
+        "better": one.better,
+        "n": one.n,
+        "undefined": one.undefined,
+        "beside": beside,
+        "main": shown,
+        "how": verdict,
+        "strip": strip(one),
+    }
 
 
 def strip(one: Finding) -> dict[str, Any] | None:
@@ -81,9 +102,11 @@ def strip(one: Finding) -> dict[str, Any] | None:
         return round(4 + 92 * (x - low) / (high - low), 2)
 
     bar = None if one.interval is None or not all(map(math.isfinite, one.interval)) else [at(x) for x in one.interval]
-    return {"value": at(one.value), "bar": bar,
-            "beside": [(name, at(x)) for name, x in one.baselines.items() if x is not None and math.isfinite(x)]
-            }  # fmt: skip
+    return {
+        "value": at(one.value),
+        "bar": bar,
+        "beside": [(name, at(x)) for name, x in one.baselines.items() if x is not None and math.isfinite(x)],
+    }
 
 
 def figure(one: Evidence) -> Markup:
@@ -93,8 +116,10 @@ def figure(one: Evidence) -> Markup:
     if isinstance(one, Grid):
         known = [abs(x) for line in one.values for x in line if x is not None]
         top = max(known, default=0.0) or 1.0
-        cells = [[None if x is None else (number(x, 2), round(100 * abs(x) / top), x < 0) for x in line]
-                 for line in one.values]  # fmt: skip
+        cells = [
+            [None if x is None else (number(x, 2), round(100 * abs(x) / top), x < 0) for x in line]
+            for line in one.values
+        ]
         return fill("grid.html", one=one, cells=cells)
     if not isinstance(one, (Histogram, Plot)):
         raise TypeError(f"A {type(one).__name__} cannot be drawn: expected a Histogram, Plot, Grid or Texts.")

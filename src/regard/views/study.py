@@ -39,8 +39,14 @@ GROUPS = (
     ("cannot be told", "Cannot be told with these seeds", "cannot be told"),
 )
 PAGE: dict[str, Any] = {  # colours that become those of the page
-    "ink": INK, "soft": SOFT, "line": LINE, "better": GOOD, "worse": BAD, "band": LINE, "series": SERIES,
-}  # fmt: skip
+    "ink": INK,
+    "soft": SOFT,
+    "line": LINE,
+    "better": GOOD,
+    "worse": BAD,
+    "band": LINE,
+    "series": SERIES,
+}
 
 
 def study_report(
@@ -57,8 +63,10 @@ def study_report(
     found = analyse(results, baseline, alpha=alpha)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    sheets = {"means": [(means_sheet(found, task), _told(found, task)) for task in results.tasks],
-              "comparisons": [(comparison_sheet(found), "")]}  # fmt: skip
+    sheets = {
+        "means": [(means_sheet(found, task), _told(found, task)) for task in results.tasks],
+        "comparisons": [(comparison_sheet(found), "")],
+    }
     files: dict[str, bytes] = {
         "report.html": study_page(found).encode(),
         "means.csv": csv_text(means_rows(found)).encode(),
@@ -85,13 +93,23 @@ def study_page(found: Analysis) -> str:
         groups.append((kind, title, words, said))
     sections = [(task, _table(means_sheet(found, task)), _told(found, task)) for task in results.tasks]
     body = fill(
-        "study.html", study=results.study, baseline=found.baseline, foretold=found.foretold.says,
-        seeds=len(results.seeds), tasks=results.tasks, variants=results.variants, groups=groups, sections=sections,
-        table=_table(comparison_sheet(found)), missing=results.missing, lacking=found.lacking,
-        figures=[(title, drawn(partial(draw, colours=PAGE), size, title))
-                 for draw, size, title in figures(found).values()],
+        "study.html",
+        study=results.study,
+        baseline=found.baseline,
+        foretold=found.foretold.says,
+        seeds=len(results.seeds),
+        tasks=results.tasks,
+        variants=results.variants,
+        groups=groups,
+        sections=sections,
+        table=_table(comparison_sheet(found)),
+        missing=results.missing,
+        lacking=found.lacking,
+        figures=[
+            (title, drawn(partial(draw, colours=PAGE), size, title)) for draw, size, title in figures(found).values()
+        ],
         improvement=found.improvement,
-    )  # fmt: skip
+    )
     return framed(f"Study: {results.study}", body, style=fill("study.css"), facts=_facts(results), how="How it was run")
 
 
@@ -99,8 +117,10 @@ def figures(found: Analysis) -> "dict[str, tuple[Callable[..., None], tuple[floa
     """By name: what draws it on a figure, its size in inches, and what it shows."""
     made: dict[str, tuple[Callable[..., None], tuple[float, float], str]] = {}
     if found.comparisons:
-        shows = (f"Each variant minus {found.baseline}. Filled: the test told a difference. The pale band holds the "
-                 "differences that this study would have missed more often than one time in five.")  # fmt: skip
+        shows = (
+            f"Each variant minus {found.baseline}. Filled: the test told a difference. The pale band holds the "
+            "differences that this study would have missed more often than one time in five."
+        )
         made["differences"] = (lambda figure, **how: forest(figure, found, **how), forest_size(found), shows)
     ranks = found.ranks
     if ranks is not None and ranks.tasks > 1:
@@ -116,13 +136,21 @@ def figures(found: Analysis) -> "dict[str, tuple[Callable[..., None], tuple[floa
 
 def _facts(results: Results) -> dict[str, str]:
     trials = len(results.tasks) * len(results.variants) * len(results.seeds)
-    return {"trials": f"{trials - len(results.missing)} of {trials}", "seeds": ", ".join(map(str, results.seeds)),
-            "regard": version("regard")}  # fmt: skip
+    return {
+        "trials": f"{trials - len(results.missing)} of {trials}",
+        "seeds": ", ".join(map(str, results.seeds)),
+        "regard": version("regard"),
+    }
 
 
 def _table(sheet: Sheet) -> dict[str, Any]:
-    return {"title": sheet.title, "columns": sheet.columns, "rows": sheet.rows, "named": sheet.named,
-            "ruled": sheet.ruled}  # fmt: skip
+    return {
+        "title": sheet.title,
+        "columns": sheet.columns,
+        "rows": sheet.rows,
+        "named": sheet.named,
+        "ruled": sheet.ruled,
+    }
 
 
 def _told(found: Analysis, task: str) -> str:

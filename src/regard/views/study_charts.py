@@ -13,9 +13,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS: dict[str, Any] = {  # on paper; a page puts its own in
-    "ink": "#1d1f25", "soft": "#5d606b", "line": "#d8d3c8", "better": "#1f7a4d", "worse": "#b3382c", "band": "#ece7dc",
+    "ink": "#1d1f25",
+    "soft": "#5d606b",
+    "line": "#d8d3c8",
+    "better": "#1f7a4d",
+    "worse": "#b3382c",
+    "band": "#ece7dc",
     "series": ("#c9720c", "#2f6db3", "#1f7a4d", "#8a4fa3", "#b3382c", "#5d606b", "#8a7a00", "#00808a"),
-}  # fmt: skip
+}
 
 
 def forest_size(found: Analysis) -> tuple[float, float]:
@@ -47,8 +52,15 @@ def _task(ax: "Axes", several: Sequence[Comparison], measure: Measure, colours: 
             low, high = (scale * end for end in one.difference.interval)
             ax.plot([low, high], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
         told = one.verdict in ("better", "worse")
-        ax.plot(value, place, marker="o", markersize=6, color=colour, markerfacecolor=colour if told else "none",
-                linestyle="none")  # fmt: skip
+        ax.plot(
+            value,
+            place,
+            marker="o",
+            markersize=6,
+            color=colour,
+            markerfacecolor=colour if told else "none",
+            linestyle="none",
+        )
     ax.axvline(0, color=colours["ink"], linewidth=0.9)
     names = [one.variant for one in several]
     ax.set_yticks(range(len(several)), names, **letters(names))
@@ -75,9 +87,16 @@ def rank_plot(figure: "Figure", ranks: Ranks, colours: Mapping[str, Any] = COLOU
         level = depth + 0.42 * (place if first else count - 1 - place)
         x, edge = ranks.average[at], 0.55 if first else count + 0.45
         ax.plot([x, x, edge], [0, level, level], color=colours["soft"], linewidth=0.9)
-        ax.text(edge, level, f"{ranks.variants[at]}  {x:.2f}" if first else f"{x:.2f}  {ranks.variants[at]}",
-                ha="right" if first else "left", va="center", fontsize=8.5, color=colours["ink"],
-                **letters([ranks.variants[at]]))  # fmt: skip
+        ax.text(
+            edge,
+            level,
+            f"{ranks.variants[at]}  {x:.2f}" if first else f"{x:.2f}  {ranks.variants[at]}",
+            ha="right" if first else "left",
+            va="center",
+            fontsize=8.5,
+            color=colours["ink"],
+            **letters([ranks.variants[at]]),
+        )
     by_name = dict(zip(ranks.variants, ranks.average, strict=True))
     for place, group in enumerate(ranks.groups):
         ends = [by_name[group[0]] - 0.04, by_name[group[-1]] + 0.04]
@@ -94,8 +113,12 @@ def rank_plot(figure: "Figure", ranks: Ranks, colours: Mapping[str, Any] = COLOU
     ax.set_axis_off()
 
 
-def by_length(figure: "Figure", lengths: Mapping[str, Mapping[str, Sequence[float]]], measure: Measure,
-              colours: Mapping[str, Any] = COLOURS) -> None:  # fmt: skip
+def by_length(
+    figure: "Figure",
+    lengths: Mapping[str, Mapping[str, Sequence[float]]],
+    measure: Measure,
+    colours: Mapping[str, Any] = COLOURS,
+) -> None:
     """The mean over seeds of each variant in bins of the input's length: {variant: {"2-11": values of seeds}}."""
     ax = figure.add_subplot()
     bins = sorted({name for found in lengths.values() for name in found}, key=lambda name: int(name.partition("-")[0]))
@@ -103,8 +126,16 @@ def by_length(figure: "Figure", lengths: Mapping[str, Mapping[str, Sequence[floa
         known = [at for at, name in enumerate(bins) if found.get(name)]
         values = [measure.scale * sum(found[bins[at]]) / len(found[bins[at]]) for at in known]
         colour = colours["series"][place % len(colours["series"])]
-        ax.plot(known, values, marker="o", markersize=3.5, linewidth=1.6, color=colour, label=variant,
-                linestyle="-" if place < len(colours["series"]) else "--")  # fmt: skip
+        ax.plot(
+            known,
+            values,
+            marker="o",
+            markersize=3.5,
+            linewidth=1.6,
+            color=colour,
+            label=variant,
+            linestyle="-" if place < len(colours["series"]) else "--",
+        )
     ax.set_xticks(range(len(bins)), bins)
     ax.set(xlabel="length of the input", ylabel=measure.says)
     ax.grid(alpha=0.5, linewidth=0.6)

@@ -27,8 +27,12 @@ TENSORS = {  # that a map refers to, by its kind
 @contextmanager
 def progress(console: Console, what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar that is gone when the work is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
-               TimeRemainingColumn())  # fmt: skip
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, of: bar.update(task, completed=done, total=of)
@@ -38,9 +42,13 @@ def facts(rec: Record) -> str:
     """One line about a record, for the head of a page."""
     sites = {name.rpartition(":")[0] if name.rpartition(":")[2].isdigit() else name for name in rec.maps}
     missed = sum(rec.missed.values())
-    parts = [rec.about.get("class", ""), f"{rec.about.get('parameters', 0):,} parameters", f"{len(sites)} sites",
-             "nothing missed" if not missed else f"{missed} missed",
-             f"read {rec.about['read']}" if rec.about.get("read") else ""]  # fmt: skip
+    parts = [
+        rec.about.get("class", ""),
+        f"{rec.about.get('parameters', 0):,} parameters",
+        f"{len(sites)} sites",
+        "nothing missed" if not missed else f"{missed} missed",
+        f"read {rec.about['read']}" if rec.about.get("read") else "",
+    ]
     return " · ".join(str(part) for part in parts if part)
 
 
@@ -64,8 +72,15 @@ def summary(path: "str | os.PathLike[str]", console: Console) -> None:
         over = " & ".join(next(iter(part)) for part in _over(form)) or "all"
         size = sum(_size(file, name) for name in {name for call in calls for name in _tensors(call)})
         dtype = file._entry(form[TENSORS[form["kind"]][0]])["dtype"].lower()
-        table.add_row(escape(printable(path)), str(len(calls)), form["kind"], _shape(shapes), dtype,
-                      over if form["kind"] != "edges" else "edges", f"{size:,}")  # fmt: skip
+        table.add_row(
+            escape(printable(path)),
+            str(len(calls)),
+            form["kind"],
+            _shape(shapes),
+            dtype,
+            over if form["kind"] != "edges" else "edges",
+            f"{size:,}",
+        )
     for form in about.get("stats", []):
         shape = " x ".join(map(str, file.shape(form["entropy"])))
         table.add_row(escape(printable(form["site"])), "1", "stats", shape, "", "", "")
@@ -73,8 +88,13 @@ def summary(path: "str | os.PathLike[str]", console: Console) -> None:
     model = "  ".join(f"{k} {v:,}" if isinstance(v, int) else f"{k} {v}" for k, v in rec.about.items())
     lines = [("model", model or "unknown"), ("made by", "  ".join(f"{k} {v}" for k, v in rec.made.items()))]
     if rec.casting is not None:
-        lines.append(("kept as", f"{rec.casting.dtype}: weights differ by up to {rec.casting.largest:.2g} "
-                                 f"(measured on {rec.casting.rows} rows of each map)"))  # fmt: skip
+        lines.append(
+            (
+                "kept as",
+                f"{rec.casting.dtype}: weights differ by up to {rec.casting.largest:.2g} "
+                f"(measured on {rec.casting.rows} rows of each map)",
+            )
+        )
     lines.append(("missed", ", ".join(f"{name} ({count})" for name, count in rec.missed.items()) or "nothing"))
     for name, said in lines:
         console.print(f"{name:<9}{escape(printable(said))}", highlight=False)

@@ -136,8 +136,10 @@ def in_small(groups: "dict[str, list[AttentionMap]]", width: int = WIDTH, colour
         found = small(amap, side if colour else side // 2, side)
         for first in range(0, amap.heads, across):
             part = range(first, min(amap.heads, first + across))
-            yield Text(" " * (label + 1) + "".join(f"{shorts[name]}.{h}".ljust(side + 1)[: side + 1] for h in part),
-                       "dim" if colour else "")  # fmt: skip
+            yield Text(
+                " " * (label + 1) + "".join(f"{shorts[name]}.{h}".ljust(side + 1)[: side + 1] for h in part),
+                "dim" if colour else "",
+            )
             for y in range(side // 2):
                 line = Text((shorts[name] if y == 0 and first == 0 else "").ljust(label)[:label] + " ")
                 for h in part:

@@ -108,8 +108,10 @@ def test_the_score_function_gradient_equals_the_exact_gradient_for_any_baseline(
             break
     assert sorted(seen) == sorted(itertools.product(range(3), repeat=2))
     for tensor in (q, k, v):
-        assert_close(torch.autograd.grad(estimate, tensor, retain_graph=True),
-                     torch.autograd.grad(exact, tensor, retain_graph=True))  # fmt: skip
+        assert_close(
+            torch.autograd.grad(estimate, tensor, retain_graph=True),
+            torch.autograd.grad(exact, tensor, retain_graph=True),
+        )
 
 
 def test_the_surrogate_adds_reward_and_entropy_as_the_paper_does() -> None:

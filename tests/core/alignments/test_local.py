@@ -35,13 +35,17 @@ def test_predictive_attention_is_luongs_with_the_true_lengths_of_a_padded_batch(
         for p in align.parameters():
             p.normal_(generator=torch.Generator().manual_seed(2))
     garbage = (torch.arange(9) >= torch.tensor([9, 6])[:, None])[:, None, :, None]
-    out = attend(q, k.masked_fill(garbage, 1e6), v.masked_fill(garbage, 1e6), align=align,
-                 over=Padding(torch.tensor([9, 6]))).out  # fmt: skip
+    out = attend(
+        q, k.masked_fill(garbage, 1e6), v.masked_fill(garbage, 1e6), align=align, over=Padding(torch.tensor([9, 6]))
+    ).out
     expected = predictive(align, q, k, v, [9, 6], window)
     assert_close(out, expected)
     tensors = [q, k, v, align.matrix, align.v]
-    for a, b in zip(torch.autograd.grad(out.square().sum(), tensors),
-                    torch.autograd.grad(expected.square().sum(), tensors), strict=True):  # fmt: skip
+    for a, b in zip(
+        torch.autograd.grad(out.square().sum(), tensors),
+        torch.autograd.grad(expected.square().sum(), tensors),
+        strict=True,
+    ):
         assert_close(a, b)
 
 

@@ -72,8 +72,10 @@ def test_noise_is_normal_with_the_given_deviation_and_pushes_no_way() -> None:
 
 def test_a_bias_moves_where_it_stops() -> None:
     q, k, v = inputs()
-    assert_close(attend(q, k, v, align=Monotonic(bias=0.7)).map.weights()[:, :, 0, 0],
-                 torch.sigmoid(q[:, :, 0] @ k[:, :, 0].mT / 2 + 0.7).diagonal(dim1=-2, dim2=-1).detach())  # fmt: skip
+    assert_close(
+        attend(q, k, v, align=Monotonic(bias=0.7)).map.weights()[:, :, 0, 0],
+        torch.sigmoid(q[:, :, 0] @ k[:, :, 0].mT / 2 + 0.7).diagonal(dim1=-2, dim2=-1).detach(),
+    )
 
 
 def test_masked_keys_are_passed_over() -> None:

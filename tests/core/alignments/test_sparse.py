@@ -60,8 +60,12 @@ def test_sparsemax_of_two_scores_is_a_clipped_line() -> None:
 @pytest.mark.parametrize("alpha", [1.1, 1.3, 1.5, 1.7, 2.0, 2.5, 4.0])
 def test_entmax_finds_the_threshold_at_which_a_row_sums_to_one(alpha: float) -> None:
     s = rows()
-    assert_close(Entmax(alpha)(s), torch.tensor([bisected(z, alpha) for z in s.tolist()], dtype=torch.float64),
-                 atol=1e-9, rtol=1e-7)  # fmt: skip
+    assert_close(
+        Entmax(alpha)(s),
+        torch.tensor([bisected(z, alpha) for z in s.tolist()], dtype=torch.float64),
+        atol=1e-9,
+        rtol=1e-7,
+    )
 
 
 def test_entmax_is_softmax_as_alpha_falls_to_one_and_sparsemax_at_two() -> None:

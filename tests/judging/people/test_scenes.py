@@ -65,8 +65,10 @@ def test_nothing_stands_out_on_an_even_photograph():
 
 def test_patches_are_means():
     pixels = np.arange(64.0).reshape(8, 8)
-    assert patches(pixels, 4).tolist() == [[pixels[:4, :4].mean(), pixels[:4, 4:].mean()],
-                                           [pixels[4:, :4].mean(), pixels[4:, 4:].mean()]]  # fmt: skip
+    assert patches(pixels, 4).tolist() == [
+        [pixels[:4, :4].mean(), pixels[:4, 4:].mean()],
+        [pixels[4:, :4].mean(), pixels[4:, 4:].mean()],
+    ]
     with pytest.raises(ValueError, match="do not fill"):
         patches(pixels, 3)
 

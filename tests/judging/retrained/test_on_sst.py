@@ -112,8 +112,12 @@ def test_correlations_go_by_the_predicted_class_and_stand_beside_what_was_publis
 
 
 def test_both_budgets_of_the_adversary_are_told():
-    far = {"far": np.array([0.2, 0.4, 0.6]), "far tight": np.array([0.1, 0.2, 0.3]), "limit": np.full(3, 0.65),
-           "random": np.full(3, 0.3)}  # fmt: skip
+    far = {
+        "far": np.array([0.2, 0.4, 0.6]),
+        "far tight": np.array([0.1, 0.2, 0.3]),
+        "limit": np.full(3, 0.65),
+        "random": np.full(3, 0.3),
+    }
     found = adversaries([Read({}, {}, 2, far)])
     assert [round(one.value, 6) for one in found] == [0.4, 0.4, 0.2, 0.2]
     assert found[0].baselines["published"] == 0.5 and "published" not in found[2].baselines
@@ -140,9 +144,14 @@ def test_everything_is_made_again_with_one_bar_over_all_models(small, tmp_path):
     found = reproduce(tmp_path, seeds=2, hear=(heard := Heard()))
     assert heard.fills_one_bar(of=models_of(published.STEPS, 2))
     assert len(list(tmp_path.glob("*/*.npz"))) == models_of(published.STEPS, 2) == 23
-    assert {one.test for one in found} == {"correlation", "adversarial attention", "uniform retraining",
-                                           "seed variance", "guided model without context",
-                                           "trained adversary"}  # fmt: skip
+    assert {one.test for one in found} == {
+        "correlation",
+        "adversarial attention",
+        "uniform retraining",
+        "seed variance",
+        "guided model without context",
+        "trained adversary",
+    }
     again = reproduce(tmp_path, seeds=2, hear=(heard := Heard()))  # from what was kept
     assert [one.value for one in again] == [one.value for one in found]
     with pytest.raises(ValueError, match="every=2 has: give that one again"):

@@ -135,11 +135,15 @@ def test_the_adversary_s_loss_is_the_one_by_hand():
     loss_truths(against)
 
 
-@pytest.mark.parametrize("mutant", [
-    lambda y, b, w, v, s: (y - b).abs().sum(-1) / 2 - s * kl(v, w),
-    lambda y, b, w, v, s: (y - b).abs().sum(-1) - s * kl(w, v),
-    lambda y, b, w, v, s: (y - b).abs().sum(-1) / 2 + s * kl(w, v),
-], ids=["KL swapped", "TVD doubled", "wrong sign"])  # fmt: skip
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        lambda y, b, w, v, s: (y - b).abs().sum(-1) / 2 - s * kl(v, w),
+        lambda y, b, w, v, s: (y - b).abs().sum(-1) - s * kl(w, v),
+        lambda y, b, w, v, s: (y - b).abs().sum(-1) / 2 + s * kl(w, v),
+    ],
+    ids=["KL swapped", "TVD doubled", "wrong sign"],
+)
 def test_a_broken_loss_is_found(mutant):
     with pytest.raises(AssertionError):
         loss_truths(mutant)

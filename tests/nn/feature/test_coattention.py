@@ -13,7 +13,7 @@ from regard.nn import (
     InteractiveCoAttention,
     MultiGrainedCoAttention,
     ParallelCoAttention,
-)  # fmt: skip
+)
 
 
 def two(first=4, second=3, n=5, m=6):
@@ -171,8 +171,10 @@ def test_mgan_reads_the_aspect_through_every_word():
     found = made(first, second, Padding(torch.tensor([5, 3])), Padding(torch.tensor([6, 2])))
     for item, (n, m) in enumerate(((5, 6), (3, 2))):
         words, aspect = first[item, :n], second[item, :m]
-        coarse = [read(made.coarse.first.score, sum(aspect) / m, words),
-                  read(made.coarse.second.score, sum(words) / n, aspect)]  # fmt: skip
+        coarse = [
+            read(made.coarse.first.score, sum(aspect) / m, words),
+            read(made.coarse.second.score, sum(words) / n, aspect),
+        ]
         table = [[pair(made.fine.affinity.score, a, b) for b in aspect] for a in words]
         fine = mixed(weights([max(row) for row in table]), words)
         through = sum(mixed(weights(row), aspect) for row in table) / n

@@ -42,14 +42,18 @@ def test_turns_follow_one_another(hops, tied, inverse):
         for hop in range(hops):
             turn = made.turns[0 if tied else hop]
             if inverse:
-                towards = [read(turn["left_target"].score, asks[0], target),
-                           read(turn["right_target"].score, asks[1], target)]  # fmt: skip
+                towards = [
+                    read(turn["left_target"].score, asks[0], target),
+                    read(turn["right_target"].score, asks[1], target),
+                ]
                 asks = [read(turn["left"].score, towards[0], left), read(turn["right"].score, towards[1], right)]
                 parts = [*asks, *towards]
             else:
                 outward = [read(turn["left"].score, asks[0], left), read(turn["right"].score, asks[1], right)]
-                asks = [read(turn["left_target"].score, outward[0], target),
-                        read(turn["right_target"].score, outward[1], target)]  # fmt: skip
+                asks = [
+                    read(turn["left_target"].score, outward[0], target),
+                    read(turn["right_target"].score, outward[1], target),
+                ]
                 parts = [*outward, *asks]
         assert_close(found.out[item], torch.cat(parts))
 

@@ -108,8 +108,10 @@ def test_graph_transformer_is_its_formula() -> None:
     layer = GraphTransformerConv(8, heads=2, edge_dim=8, norm=None, clamp=0.5).double()
     x, e, (j, i) = features(NODES, 8), features(EDGES, 8), INDEX
     out, new = layer(x, INDEX, e)
-    q, k, v, g = (part(z).view(-1, 2, 4) for part, z in (
-        (layer.lin_query, x), (layer.lin_key, x), (layer.lin_value, x), (layer.lin_edge, e)))  # fmt: skip
+    q, k, v, g = (
+        part(z).view(-1, 2, 4)
+        for part, z in ((layer.lin_query, x), (layer.lin_key, x), (layer.lin_value, x), (layer.lin_edge, e))
+    )
     s = q[i] * k[j] * g / 2
     w = softmax_into(s.sum(-1).clamp(-0.5, 0.5), i)
     assert (s.sum(-1).abs() > 0.5).any()

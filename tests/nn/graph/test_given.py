@@ -67,9 +67,14 @@ class Data:
     """What a loader hands out: features and edges in one object."""
 
 
-NAMES = {**{name: getattr(layers, name) for name in layers.__all__}, "torch": torch, "DATA": Data(),
-         "X": features(4, 16).float(), "INDEX": torch.tensor([[0, 1, 2, 3, 3], [1, 2, 3, 0, 3]]),
-         "METADATA": (["a"], [("a", "to", "a")])}  # fmt: skip
+NAMES = {
+    **{name: getattr(layers, name) for name in layers.__all__},
+    "torch": torch,
+    "DATA": Data(),
+    "X": features(4, 16).float(),
+    "INDEX": torch.tensor([[0, 1, 2, 3, 3], [1, 2, 3, 0, 3]]),
+    "METADATA": (["a"], [("a", "to", "a")]),
+}
 
 
 @pytest.mark.parametrize("answer", answers(TYPED), ids=lambda answer: answer.code)
@@ -108,8 +113,11 @@ def test_an_edge_width_of_minus_one_is_taken_from_the_first_input() -> None:
         assert layer(NAMES["X"], NAMES["INDEX"], *more, torch.ones(5, 3)).shape == (4, 8)
 
 
-@pytest.mark.parametrize("options", [{}, {"attention_type": "SD"}, {"neg_sample_ratio": 2.0}, {"is_undirected": True},
-                                     {"edge_sample_ratio": 0.5}], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"attention_type": "SD"}, {"neg_sample_ratio": 2.0}, {"is_undirected": True}, {"edge_sample_ratio": 0.5}],
+    ids=str,
+)
 def test_the_second_task_of_supergat_is_that_of_torch_geometric(options: dict[str, Any]) -> None:
     peers = pytest.importorskip("torch_geometric.nn")
     index = torch.tensor([[0, 1, 2, 3, 4, 1], [1, 2, 3, 4, 0, 1]])
@@ -126,8 +134,9 @@ def test_the_second_task_of_supergat_is_that_of_torch_geometric(options: dict[st
     assert within.shape[1] and torch.equal(batch[within[0]], batch[within[1]])
     x_i, x_j = features(6, 2, 3), features(6, 2, 3, seed=1)
     for logits in (False, True):
-        assert_close(ours.get_attention(index[1], x_i, x_j, None, logits),
-                     theirs.get_attention(index[1], x_i, x_j, None, logits))  # fmt: skip
+        assert_close(
+            ours.get_attention(index[1], x_i, x_j, None, logits), theirs.get_attention(index[1], x_i, x_j, None, logits)
+        )
     assert torch.equal(ours.eval().positive_sampling(index), index)
     if ours.edge_sample_ratio == 1:
         ours.train()(features(6, 5), index, found), theirs.train()(features(6, 5), index, found)
@@ -144,10 +153,17 @@ def test_many_nodes_draw_their_non_edges() -> None:
 
 NOT_HERE = {"GATConv": {"edge_collect"}, "GATv2Conv": {"edge_collect"}, "SAGPooling": {"connect"}}  # see the docs
 BUILT: dict[str, tuple[Any, ...]] = {
-    "GATConv": (16, 8), "GATv2Conv": (16, 8), "TransformerConv": (16, 8), "AGNNConv": (), "SuperGATConv": (16, 8),
-    "RGATConv": (16, 8, 3), "HGTConv": (16, 8, NAMES["METADATA"]), "HANConv": (16, 8, NAMES["METADATA"]),
-    "AttentionalAggregation": (torch.nn.Linear(16, 1),), "SAGPooling": (16,),
-}  # fmt: skip
+    "GATConv": (16, 8),
+    "GATv2Conv": (16, 8),
+    "TransformerConv": (16, 8),
+    "AGNNConv": (),
+    "SuperGATConv": (16, 8),
+    "RGATConv": (16, 8, 3),
+    "HGTConv": (16, 8, NAMES["METADATA"]),
+    "HANConv": (16, 8, NAMES["METADATA"]),
+    "AttentionalAggregation": (torch.nn.Linear(16, 1),),
+    "SAGPooling": (16,),
+}
 
 
 @pytest.mark.parametrize("name", BUILT)

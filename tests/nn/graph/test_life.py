@@ -20,8 +20,10 @@ KINDS = [GATConv, GATv2Conv, TransformerConv]
 def test_a_batch_of_graphs_side_by_side_is_each_by_itself(kind: type) -> None:
     data = pytest.importorskip("torch_geometric.data")
     layer = kind(5, 3, heads=2, edge_dim=2).double()
-    graphs = [(features(NODES, 5, seed=i), index, features(index.shape[1], 2, seed=i)) for i, index in
-              enumerate(GRAPHS.values())]  # fmt: skip
+    graphs = [
+        (features(NODES, 5, seed=i), index, features(index.shape[1], 2, seed=i))
+        for i, index in enumerate(GRAPHS.values())
+    ]
     batch = data.Batch.from_data_list([data.Data(x=x, edge_index=index, edge_attr=e) for x, index, e in graphs])
     together = layer(batch.x, batch.edge_index, batch.edge_attr)
     assert_close(together, torch.cat([layer(x, index, e) for x, index, e in graphs]))

@@ -110,8 +110,12 @@ def test_rgat_weights_sum_to_one_across_relations_and_to_their_number_within() -
 def test_rgat_starts_with_numbers_and_not_with_memory() -> None:
     """torch_geometric makes the start of l2 and throws it away."""
     assert_close(RGATConv(6, 4, 3).l2, torch.full((4, 4), 0.25))
-    assert isinstance(RGATConv(6, 4, 1)(features(NODES, 6).float(), GRAPHS["directed"], torch.zeros(9).long(),
-                                        return_attention_weights=False), torch.Tensor)  # fmt: skip
+    assert isinstance(
+        RGATConv(6, 4, 1)(
+            features(NODES, 6).float(), GRAPHS["directed"], torch.zeros(9).long(), return_attention_weights=False
+        ),
+        torch.Tensor,
+    )
 
 
 @pytest.mark.parametrize("make", [AGNNConv, lambda: SuperGATConv(6, 3), lambda: RGATConv(6, 4, 1)])

@@ -64,9 +64,14 @@ class InPython(BaseSampler):
             hop = found
             nodes.append(len(found)), edges.append(len(row) - before)
         return SamplerOutput(
-            torch.tensor(list(place)), torch.tensor(row), torch.tensor(col), torch.tensor(edge),
-            num_sampled_nodes=nodes, num_sampled_edges=edges, metadata=(index.input_id, index.time),
-        )  # fmt: skip
+            torch.tensor(list(place)),
+            torch.tensor(row),
+            torch.tensor(col),
+            torch.tensor(edge),
+            num_sampled_nodes=nodes,
+            num_sampled_edges=edges,
+            metadata=(index.input_id, index.time),
+        )
 
 
 def made(n: int = 240) -> Data:

@@ -38,8 +38,11 @@ def test_where_positions_stand_does_not_matter_to_the_gate():
 
 def test_a_uniform_gate_is_open_and_the_ablation():
     x = picture()
-    for made in (SqueezeExcitation(8, gate=Uniform()), EfficientChannelAttention(8, gate=Uniform()),
-                 ConvolutionalBlockAttention(8, gate=Uniform())):  # fmt: skip
+    for made in (
+        SqueezeExcitation(8, gate=Uniform()),
+        EfficientChannelAttention(8, gate=Uniform()),
+        ConvolutionalBlockAttention(8, gate=Uniform()),
+    ):
         assert_close(made.double()(x).out, x)
 
 

@@ -15,7 +15,7 @@ from regard.nn import (
     NonLocalBlock,
     SpatialAttention,
     TemporalAttention,
-)  # fmt: skip
+)
 
 
 def picture(channels=6):

@@ -22,8 +22,16 @@ def study(values: np.ndarray, higher: bool = True, scores: np.ndarray | None = N
         each = None if scores is None else tuple(scores[t, v, s].tolist())
         rows.append(Row(tasks[t], VARIANTS[v], s, "accuracy", float(value), each))
         rows.append(Row(tasks[t], VARIANTS[v], s, "other", 10 * float(value)))
-    return Results("s", "mean", tasks, VARIANTS[: values.shape[1]], tuple(range(values.shape[2])), measures, rows,
-                   drawn=frozenset(tasks if drawn else ()))  # fmt: skip
+    return Results(
+        "s",
+        "mean",
+        tasks,
+        VARIANTS[: values.shape[1]],
+        tuple(range(values.shape[2])),
+        measures,
+        rows,
+        drawn=frozenset(tasks if drawn else ()),
+    )
 
 
 def drawn(*shape: int) -> np.ndarray:

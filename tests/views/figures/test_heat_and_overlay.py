@@ -55,7 +55,11 @@ def test_a_patch_lights_the_pixels_whose_middle_lies_in_it():
 
 
 def test_what_is_no_grid_of_an_images_patches_is_refused():
-    for image, weights in ((np.ones((4, 4)), np.ones((5, 4))), (np.ones((4, 4, 2)), np.ones((2, 2))),
-                           (np.ones((4, 4)), np.ones(4)), (np.ones((4, 4)), np.ones((0, 4)))):  # fmt: skip
+    for image, weights in (
+        (np.ones((4, 4)), np.ones((5, 4))),
+        (np.ones((4, 4, 2)), np.ones((2, 2))),
+        (np.ones((4, 4)), np.ones(4)),
+        (np.ones((4, 4)), np.ones((0, 4))),
+    ):
         with pytest.raises(ValueError, match="of its patches"):
             spotlight(image, weights)

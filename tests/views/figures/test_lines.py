@@ -76,8 +76,19 @@ def test_a_name_that_was_broken_over_lines_is_written_on_as_many():
     assert heat_map([[0.5]], ["two\nlines"], ["a"]).get_yticklabels()[0].get_text() == "two\nlines"
 
 
-@pytest.mark.parametrize(("token", "seen"), [("\n", "⏎"), ("Ċ", "⏎"), ("ĊĊ", "⏎"), ("endĊ", "end"), ("aĊb", "a⏎b"),
-                                             (" ", "␣"), ("Ġcat", "cat"), ("a\tb", "a·b")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("token", "seen"),
+    [
+        ("\n", "⏎"),
+        ("Ċ", "⏎"),
+        ("ĊĊ", "⏎"),
+        ("endĊ", "end"),
+        ("aĊb", "a⏎b"),
+        (" ", "␣"),
+        ("Ġcat", "cat"),
+        ("a\tb", "a·b"),
+    ],
+)
 def test_a_token_that_ends_a_line_is_a_sign_that_the_font_has(token, seen):
     from matplotlib.font_manager import FontProperties, fontManager, get_font
 

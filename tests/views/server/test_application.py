@@ -286,8 +286,10 @@ def test_a_record_is_sent_and_one_that_is_none_is_refused_with_its_sentence(show
 def holding(page, which):
     """Answers that do not come before they are let go: those of which this is so."""
     held = []
-    page.route(re.compile(r"/api/views/\w+/sites/\d+$"), lambda route: held.append(route) if which(route.request.url)
-               else route.continue_())  # fmt: skip
+    page.route(
+        re.compile(r"/api/views/\w+/sites/\d+$"),
+        lambda route: held.append(route) if which(route.request.url) else route.continue_(),
+    )
     return held
 
 

@@ -45,11 +45,36 @@ def test_the_token_in_an_address_opens_the_page_alone(call):
     assert call("POST", f"/?token={TOKEN}", headers=ALONE).status_code == 403
 
 
-FOREIGN = ["evil.example:8000", "127.0.0.1.evil.example", "localhost.evil.example", "", "[::2]", "[oops",
-           "192.168.1.5:8000", "127.0.0.1@evil.example", "[::1].evil.example", "[::1].evil.example:8000", "[::1]evil",
-           "evil@127.0.0.1", "127.0.0.1:8000.evil", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:80:80", "localhost/",
-           "localhost?x", "localhost#x", " localhost", "localhost ", "local host", "::1", "[localhost]", "[127.0.0.1",
-           "127.0.0.1]", "127.0.0.1\\.evil", "localhost."]  # fmt: skip
+FOREIGN = [
+    "evil.example:8000",
+    "127.0.0.1.evil.example",
+    "localhost.evil.example",
+    "",
+    "[::2]",
+    "[oops",
+    "192.168.1.5:8000",
+    "127.0.0.1@evil.example",
+    "[::1].evil.example",
+    "[::1].evil.example:8000",
+    "[::1]evil",
+    "evil@127.0.0.1",
+    "127.0.0.1:8000.evil",
+    "127.0.0.1:",
+    "127.0.0.1:99999",
+    "127.0.0.1:80:80",
+    "localhost/",
+    "localhost?x",
+    "localhost#x",
+    " localhost",
+    "localhost ",
+    "local host",
+    "::1",
+    "[localhost]",
+    "[127.0.0.1",
+    "127.0.0.1]",
+    "127.0.0.1\\.evil",
+    "localhost.",
+]
 
 
 @pytest.mark.parametrize("host", FOREIGN)
@@ -69,8 +94,17 @@ def test_a_server_for_others_is_known_by_numbers_and_its_own_name_only(desk):
     assert not made.knows("evil.example") and not made.knows("")
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:8001", "http://localhost:8000",
-                                    "file://", "http://127.0.0.1:8000.evil.example"])  # fmt: skip
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example",
+        "null",
+        "http://127.0.0.1:8001",
+        "http://localhost:8000",
+        "file://",
+        "http://127.0.0.1:8000.evil.example",
+    ],
+)
 def test_what_changes_something_is_refused_from_another_origin(call, origin):
     for method, path in (
         ("POST", "/api/open"),
@@ -157,8 +191,19 @@ def test_a_socket_of_another_kind_is_closed(desk):
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"text": 3}', b'{"text": "a", "changes": [{"token": -1}]}',
-                                  b'{"text": "a", "changes": 5}', b"\xff\xfe", b"[" * 5000])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"text": 3}',
+        b'{"text": "a", "changes": [{"token": -1}]}',
+        b'{"text": "a", "changes": 5}',
+        b"\xff\xfe",
+        b"[" * 5000,
+    ],
+)
 def test_requests_that_are_not_as_expected_are_told_so(call, body):
     answer = call("POST", "/api/read", content=body, headers={"content-type": "application/json"})
     assert answer.status_code in (400, 422) and answer.json()["error"]

@@ -66,9 +66,7 @@ def test_changes_stack_and_taking_one_back_gives_what_was_before_it():
     first, second = Change(token=2), Change(site="encoder.layer.0.attention.self", head=0)
     once = one.read(TEXT, (first,), job())[1]
     twice = one.read(TEXT, (first, second), job())[1]
-    with regard.intervene(one.model, MaskTokens([2])), regard.intervene(
-        one.model, {second.site: Uniform()}, heads=[0]
-    ):  # fmt: skip
+    with regard.intervene(one.model, MaskTokens([2])), regard.intervene(one.model, {second.site: Uniform()}, heads=[0]):
         torch.testing.assert_close(twice.said.rows, run(one).last_hidden_state[0])
     assert one.read(TEXT, (first,), job())[1] is once, "it is not run again"
 
@@ -84,9 +82,17 @@ def test_a_module_that_runs_several_times_is_changed_the_time_that_was_chosen():
         assert uniform == [x == changed for x in range(3)]
 
 
-@pytest.mark.parametrize("change", [Change(token=8), Change(token=-1), Change(site="nowhere", head=0), Change(),
-                                    Change(site="encoder.layer.0.attention.self", head=2),
-                                    Change(site="encoder.layer.0.attention.self")])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        Change(token=8),
+        Change(token=-1),
+        Change(site="nowhere", head=0),
+        Change(),
+        Change(site="encoder.layer.0.attention.self", head=2),
+        Change(site="encoder.layer.0.attention.self"),
+    ],
+)
 def test_what_is_not_there_is_refused(change):
     with pytest.raises((IndexError, ValueError)):
         live().read(TEXT, (change,), job())

@@ -69,12 +69,15 @@ def test_the_command_prints_an_address_that_lets_in_and_ends_cleanly_when_interr
     assert list(room.iterdir()) == [], "what was written on the way is gone"
 
 
-@pytest.mark.parametrize(("arguments", "says"), [
-    (("nowhere.regard",), "there is no such file"),
-    (("--folder", "/nowhere-at-all"), "there is no such folder"),
-    (("{bad}",), "cannot be read as a record"),
-    (("--port", "{taken}"), "Leave out --port"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("nowhere.regard",), "there is no such file"),
+        (("--folder", "/nowhere-at-all"), "there is no such folder"),
+        (("{bad}",), "cannot be read as a record"),
+        (("--port", "{taken}"), "Leave out --port"),
+    ],
+)
 def test_what_cannot_be_served_is_said_in_a_sentence(tmp_path, arguments, says):
     from typer.testing import CliRunner
 
@@ -120,8 +123,16 @@ def test_two_hundred_at_once_are_all_answered_right_while_something_slow_runs(ad
             while job["state"] in ("waiting", "running"):
                 job = (await client.get(f"/api/jobs/{job['job']}")).json()
             view = job["result"]["view"]
-            paths = ["/", "/app.js", "/api/state", f"/api/views/{view}/sites/0", f"/api/views/{view}/sites/1/heads/1",
-                     f"/api/jobs/{job['job']}", "/api/views/none/sites/0", "/nothing"]  # fmt: skip
+            paths = [
+                "/",
+                "/app.js",
+                "/api/state",
+                f"/api/views/{view}/sites/0",
+                f"/api/views/{view}/sites/1/heads/1",
+                f"/api/jobs/{job['job']}",
+                "/api/views/none/sites/0",
+                "/nothing",
+            ]
             alone = [await client.get(path) for path in paths]
             many = await asyncio.gather(*(client.get(paths[x % len(paths)]) for x in range(200)))
             bad = await asyncio.gather(*(client.get("/api/state", headers={"authorization": "no"}) for _ in range(20)))
@@ -158,8 +169,10 @@ def test_a_request_that_never_ends_holds_up_nobody(address):
     host, port = address.removeprefix("http://").split(":")
     lame = [socket.create_connection((host, int(port))) for _ in range(50)]
     for each in lame:
-        each.sendall(b"POST /api/upload HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer the-right-token\r\n"
-                     b"Content-Length: 1000\r\n\r\nx")  # fmt: skip
+        each.sendall(
+            b"POST /api/upload HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer the-right-token\r\n"
+            b"Content-Length: 1000\r\n\r\nx"
+        )
     assert (
         httpx.get(f"{address}/api/state", headers={"authorization": f"Bearer {TOKEN}"}, timeout=60).status_code == 200
     )

@@ -18,11 +18,31 @@ from regard.views.server.gate import Gate
 from regard.views.server.shelf import Shelf
 
 BAD_NAMES = [
-    "../secret.regard", "inner/../../secret.regard", "..%2fsecret.regard", "%2e%2e/secret.regard",
-    "..\\secret.regard", "/etc/passwd", "/etc/passwd.regard", "{outside}", "link.regard", "linked/secret.regard",
-    "inner", "run.regard\0", "", ".", "..", "./run.regard", "inner//small.regard", "run.regard/", "a/b/c/d/e.regard",
-    "C:\\run.regard", "nothing.regard", "loop/loop/run.regard", "notes.txt", "pipe.regard",
-]  # fmt: skip
+    "../secret.regard",
+    "inner/../../secret.regard",
+    "..%2fsecret.regard",
+    "%2e%2e/secret.regard",
+    "..\\secret.regard",
+    "/etc/passwd",
+    "/etc/passwd.regard",
+    "{outside}",
+    "link.regard",
+    "linked/secret.regard",
+    "inner",
+    "run.regard\0",
+    "",
+    ".",
+    "..",
+    "./run.regard",
+    "inner//small.regard",
+    "run.regard/",
+    "a/b/c/d/e.regard",
+    "C:\\run.regard",
+    "nothing.regard",
+    "loop/loop/run.regard",
+    "notes.txt",
+    "pipe.regard",
+]
 
 
 @pytest.fixture

@@ -35,5 +35,12 @@ def _pair(setting: Setting, size: tuple[int, int, int], d: int, dtype: torch.dty
 
     compiled = setting.compiled(formula)
     name = f"additive ({batch}, {heads}, {n}, {d}) {str(dtype).removeprefix('torch.')}"
-    return Pair(setting, name, lambda: setting.attend(q, k, v, score), lambda: compiled(q, k, v), "torch.compile",
-                (q, k, v, score), [q, k, v, *score.parameters()])  # fmt: skip
+    return Pair(
+        setting,
+        name,
+        lambda: setting.attend(q, k, v, score),
+        lambda: compiled(q, k, v),
+        "torch.compile",
+        (q, k, v, score),
+        [q, k, v, *score.parameters()],
+    )

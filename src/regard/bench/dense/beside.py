@@ -33,8 +33,13 @@ class Bar:
     def __str__(self) -> str:
         words = []
         if self.times is not None:
-            words.append(f"{1 / self.times:g} times faster" if self.times < 1 else "not slower" if self.times == 1
-                         else f"at most {self.times:g} times")  # fmt: skip
+            words.append(
+                f"{1 / self.times:g} times faster"
+                if self.times < 1
+                else "not slower"
+                if self.times == 1
+                else f"at most {self.times:g} times"
+            )
         if self.ms is not None:
             words.append(f"at most {self.ms:g} ms")
         if self.mib is not None:
@@ -45,8 +50,11 @@ class Bar:
         """None where there is no bar, or nothing to compare with."""
         if self == Bar() or (self.times is not None and theirs is None):
             return None
-        kept = [self.times is None or mine <= self.times * (theirs or 0.0), self.ms is None or mine <= self.ms,
-                self.mib is None or (mib is not None and mib < self.mib)]  # fmt: skip
+        kept = [
+            self.times is None or mine <= self.times * (theirs or 0.0),
+            self.ms is None or mine <= self.ms,
+            self.mib is None or (mib is not None and mib < self.mib),
+        ]
         return all(kept)
 
 
@@ -182,8 +190,10 @@ class Pair:
             if not far <= sides[name][1]:
                 side = "ours" if name == "apart" else self.peer_name
                 other = self.peer_name if self.truth is None else "the formula"
-                raise Disagree(f"{self.name}, {way}: {side} and {other} differ by {far:.2g} of their size, expected "
-                               f"{sides[name][1]:g} at most.")  # fmt: skip
+                raise Disagree(
+                    f"{self.name}, {way}: {side} and {other} differ by {far:.2g} of their size, expected "
+                    f"{sides[name][1]:g} at most."
+                )
         return found
 
     def _made(self, run: Run | None, way: str) -> list[Tensor]:

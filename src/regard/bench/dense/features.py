@@ -28,5 +28,13 @@ def _pair(setting: Setting, name: str, score: Score, shape: tuple[int, ...]) -> 
         return (s.softmax(-2) * v[..., None, :, :]).sum(-2).to(v.dtype)
 
     compiled, backend = setting.compiled(formula), "triton-features"
-    return Pair(setting, f"{name} by feature {shape} bfloat16", lambda: setting.attend(q, k, v, score, backend=backend),
-                lambda: compiled(q, k, v), "torch.compile", (q, k, v, score), [q, k, v], backend=backend)  # fmt: skip
+    return Pair(
+        setting,
+        f"{name} by feature {shape} bfloat16",
+        lambda: setting.attend(q, k, v, score, backend=backend),
+        lambda: compiled(q, k, v),
+        "torch.compile",
+        (q, k, v, score),
+        [q, k, v],
+        backend=backend,
+    )

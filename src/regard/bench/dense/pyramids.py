@@ -67,8 +67,16 @@ def _additive(setting: Setting, n: int, d: int, heads: int = 8) -> Result:
     mine, theirs = setting.times(run, lambda: setting.attend(*call))
     notes = {"single_ms": setting.single(run), "extra_mib": setting.memory(run)}
     where = f"(1, {heads}, {n}, {d}) bfloat16"
-    return Result(f"pyramid of additive scores from tau {where}", "ms", mine, theirs, "the same attention forward",
-                  "none", None, notes)  # fmt: skip
+    return Result(
+        f"pyramid of additive scores from tau {where}",
+        "ms",
+        mine,
+        theirs,
+        "the same attention forward",
+        "none",
+        None,
+        notes,
+    )
 
 
 def _least(q: Tensor, n: int, heads: int, d: int) -> float | None:
@@ -110,8 +118,16 @@ def _search(setting: Setting, amap: LazyMap, where: str) -> Result:
     threshold = float(peaks.topk(min(1000, peaks.numel())).values[-1])
     mine = setting.times(lambda: amap.find(threshold))[0]
     found = amap.find(threshold)
-    return Result(f"find, every weight above {threshold:.2g} {where}", "ms", mine, None, "", "none", None,
-                  {"found": len(found.weight), "single_ms": setting.single(lambda: amap.find(threshold))})  # fmt: skip
+    return Result(
+        f"find, every weight above {threshold:.2g} {where}",
+        "ms",
+        mine,
+        None,
+        "",
+        "none",
+        None,
+        {"found": len(found.weight), "single_ms": setting.single(lambda: amap.find(threshold))},
+    )
 
 
 def _tile(setting: Setting, amap: Any, q: Tensor, k: Tensor, tau: Tensor, side: int) -> Result:
@@ -121,5 +137,13 @@ def _tile(setting: Setting, amap: Any, q: Tensor, k: Tensor, tau: Tensor, side: 
     _near("tile", run(), true)
     burst, graph = setting.times(run)[0], setting.times(setting.graph(run))[0]
     bar = Bar(ms=0.1)
-    return Result(f"a tile of {side} x {side} at {amap.n} tokens", "ms", burst, None, "", str(bar),
-                  bar.held(burst, None), {"graph_ms": graph, "single_ms": setting.single(run)})  # fmt: skip
+    return Result(
+        f"a tile of {side} x {side} at {amap.n} tokens",
+        "ms",
+        burst,
+        None,
+        "",
+        str(bar),
+        bar.held(burst, None),
+        {"graph_ms": graph, "single_ms": setting.single(run)},
+    )

@@ -24,5 +24,12 @@ def _pair(setting: Setting, q: Tensor, k: Tensor, v: Tensor, align: str) -> Pair
         keys, values = (x.repeat_interleave(heads // apart, 1) for x in (k, v))
         return setting.attend(q, keys, values, "scaled_dot", align, Causal())
 
-    return Pair(setting, f"{align}, causal, {heads} heads on {apart} {tuple(q.shape)} bfloat16",
-                lambda: setting.attend(*call), peer, "repeated keys", call, [q, k, v])  # fmt: skip
+    return Pair(
+        setting,
+        f"{align}, causal, {heads} heads on {apart} {tuple(q.shape)} bfloat16",
+        lambda: setting.attend(*call),
+        peer,
+        "repeated keys",
+        call,
+        [q, k, v],
+    )

@@ -27,11 +27,16 @@ def gaussian(setting: Setting, short: int = 8192, long: int = 32768, heads: int 
     score = Gaussian(WIDTH)
     q, k, v = setting.made(*[(1, heads, short, d)] * 3)
     pair = Pair(
-        setting, f"Gaussian (1, {heads}, {short}, {d}) bfloat16", lambda: setting.attend(q, k, v, score),
-        lambda: F.scaled_dot_product_attention(q, k, v), "SDPA", (q, k, v, score), [q, k, v],
+        setting,
+        f"Gaussian (1, {heads}, {short}, {d}) bfloat16",
+        lambda: setting.attend(q, k, v, score),
+        lambda: F.scaled_dot_product_attention(q, k, v),
+        "SDPA",
+        (q, k, v, score),
+        [q, k, v],
         truth=lambda: written_out(q, k, v, lambda s: torch.softmax(s + _bias(k)[..., None, :], -1), WIDTH**-2),
         unlike=True,
-    )  # fmt: skip
+    )
     for way in (FORWARD, BACKWARD):
         yield pair.measured(way, Bar(times=1.25))
     yield from _biased(setting, long, heads, d)
@@ -55,10 +60,12 @@ def _biased(setting: Setting, n: int, heads: int, d: int) -> Iterator[Result]:
     name, call = f"Gaussian (1, {heads}, {n}, {d}) bfloat16", (q, k, v, score)
     ours = lambda: setting.attend(q, k, v, score)  # noqa: E731
     yield Pair(setting, name, ours, lambda: peer(before), "FlexAttention", call, [q, k, v]).measured(
-        FORWARD, Bar(times=1))  # fmt: skip
+        FORWARD, Bar(times=1)
+    )
     if setting.gpu:  # FlexAttention has no gradient elsewhere
         yield Pair(setting, name, ours, lambda: peer(_adds(_bias(k))), "FlexAttention", call, [q, k, v]).measured(
-            BOTH, Bar(times=1), memory=True)  # fmt: skip
+            BOTH, Bar(times=1), memory=True
+        )
 
 
 def _adds(bias: Tensor) -> Callable[..., Tensor]:
@@ -85,9 +92,14 @@ def window(
     mask = _near(setting, n, width)
     call = (q, k, v, "scaled_dot", "softmax", over)
     pair = Pair(
-        setting, f"window of {width} (1, {heads}, {n}, {d}) bfloat16", lambda: setting.attend(*call),
-        lambda: flex(*_leading(q, k, v), block_mask=mask), "FlexAttention, block mask built", call, [q, k, v],
-    )  # fmt: skip
+        setting,
+        f"window of {width} (1, {heads}, {n}, {d}) bfloat16",
+        lambda: setting.attend(*call),
+        lambda: flex(*_leading(q, k, v), block_mask=mask),
+        "FlexAttention, block mask built",
+        call,
+        [q, k, v],
+    )
     yield pair.measured(FORWARD, Bar(times=1))
     if setting.gpu:
         yield pair.measured(BOTH, Bar(times=1), memory=True)
@@ -112,9 +124,16 @@ def _first(setting: Setting, n: int, heads: int, d: int, width: int, flex: Calla
     with kernels_compiled() as names:
         mine = clocked(waited(lambda: setting.attend(q, k, v, "scaled_dot", "softmax", over)))
     theirs = flex and clocked(waited(lambda: flex(*_leading(q, k, v), block_mask=_near(setting, n, width))))
-    return Result(f"window of {width}, the first call at {n} tokens", "ms", mine, theirs or None,
-                  "FlexAttention, mask and compilation", "no kernel compiled", not names,
-                  {"kernels_compiled": names})  # fmt: skip
+    return Result(
+        f"window of {width}, the first call at {n} tokens",
+        "ms",
+        mine,
+        theirs or None,
+        "FlexAttention, mask and compilation",
+        "no kernel compiled",
+        not names,
+        {"kernels_compiled": names},
+    )
 
 
 def sigmoid(setting: Setting, n: int = 8192, heads: int = 8, widths: tuple[int, ...] = (64, 128)) -> Iterator[Result]:
@@ -129,7 +148,13 @@ def _sigmoid(setting: Setting, n: int, heads: int, d: int) -> Pair:
     q, k, v = setting.made(*[(1, heads, n, d)] * 3)
     call = (q, k, v, "scaled_dot", "sigmoid")
     return Pair(
-        setting, f"sigmoid (1, {heads}, {n}, {d}) bfloat16", lambda: setting.attend(*call),
-        lambda: F.scaled_dot_product_attention(q, k, v), "SDPA's softmax", call, [q, k, v],
-        lambda: written_out(q, k, v, lambda s: torch.sigmoid(s - math.log(n)), d**-0.5), unlike=True,
-    )  # fmt: skip
+        setting,
+        f"sigmoid (1, {heads}, {n}, {d}) bfloat16",
+        lambda: setting.attend(*call),
+        lambda: F.scaled_dot_product_attention(q, k, v),
+        "SDPA's softmax",
+        call,
+        [q, k, v],
+        lambda: written_out(q, k, v, lambda s: torch.sigmoid(s - math.log(n)), d**-0.5),
+        unlike=True,
+    )

@@ -19,9 +19,15 @@ CHUNK = 512  # rows written out at a time by the truth
 
 
 def entmax(
-    setting: Setting, n: int = 8192, odd: int = 5000, width: int = 1024, heads: int = 8, d: int = 64,
-    segment: int = SEGMENT, peer: Callable[..., Tensor] | None = None,
-) -> Iterator[Result]:  # fmt: skip
+    setting: Setting,
+    n: int = 8192,
+    odd: int = 5000,
+    width: int = 1024,
+    heads: int = 8,
+    d: int = 64,
+    segment: int = SEGMENT,
+    peer: Callable[..., Tensor] | None = None,
+) -> Iterator[Result]:
     """entmax 1.5 beside AdaSplash, where that is installed"""
     peer = peer or _adasplash()
     rate: dict[str, float] = {}
@@ -71,8 +77,16 @@ def _pair(
 ) -> Pair:
     q, k, v = tensors
     call: tuple[Any, ...] = (q, k, v, "scaled_dot", "entmax15", over)
-    return Pair(setting, name, lambda: setting.attend(*call), None if peer is None else lambda: peer(q, k, v),
-                "AdaSplash", call, tensors, lambda: by_definition(q, k, v, over))  # fmt: skip
+    return Pair(
+        setting,
+        name,
+        lambda: setting.attend(*call),
+        None if peer is None else lambda: peer(q, k, v),
+        "AdaSplash",
+        call,
+        tensors,
+        lambda: by_definition(q, k, v, over),
+    )
 
 
 def by_definition(q: Tensor, k: Tensor, v: Tensor, over: Structure) -> Tensor:

@@ -35,10 +35,29 @@ def alignment_of(align: "str | Alignment") -> Alignment:
 
 
 __all__ = [
-    "ALIGNMENTS", "NAMES", "NOTHING", "Alignment", "Bell", "Entmax", "Gumbel", "Hard", "Known", "Local",
-    "LocalPredictive", "Monotonic", "ReLU", "Reinforced", "RowState", "Sigmoid", "Softmax", "Sparsemax", "TopK",
-    "Uniform", "alignment_of", "open_pairs",
-]  # fmt: skip
+    "ALIGNMENTS",
+    "NAMES",
+    "NOTHING",
+    "Alignment",
+    "Bell",
+    "Entmax",
+    "Gumbel",
+    "Hard",
+    "Known",
+    "Local",
+    "LocalPredictive",
+    "Monotonic",
+    "ReLU",
+    "Reinforced",
+    "RowState",
+    "Sigmoid",
+    "Softmax",
+    "Sparsemax",
+    "TopK",
+    "Uniform",
+    "alignment_of",
+    "open_pairs",
+]
 for _kind in ALIGNMENTS.pages:  # those that no line above imports
     if globals().setdefault(_kind.__name__, _kind) is _kind and _kind.__name__ not in __all__:
         __all__.append(_kind.__name__)

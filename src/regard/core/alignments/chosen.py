@@ -97,9 +97,7 @@ class Hard(Alignment, name="hard"):
         assert state.index is not None
         return _is_chosen(state.index, known, s).to(s.dtype)
 
-    def vjp(
-        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING
-    ) -> Tensor:  # fmt: skip
+    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
         return torch.zeros_like(s)
 
 
@@ -155,9 +153,7 @@ class Gumbel(Alignment, name="gumbel", page="hard"):
     def whole(self, w: Tensor) -> Tensor:
         return w if self.straight_through else summing_to_one(w)
 
-    def vjp(
-        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING
-    ) -> Tensor:  # fmt: skip
+    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
         soft = w
         if self.straight_through:
             soft = summing_to_one(torch.exp(self._noisy(s, known.noise) - state.tau[..., None]))

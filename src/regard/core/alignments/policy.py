@@ -44,9 +44,7 @@ class Reinforced(Softmax, name="reinforced", free=False):
         hidden = F.elu(_linear(self.hidden, seen))
         return _linear(self.out, hidden).squeeze(-1)
 
-    def select(
-        self, k: Tensor, over: Structure, uniform: Tensor | None
-    ) -> tuple[Structure, Tensor, Tensor, Tensor]:  # fmt: skip
+    def select(self, k: Tensor, over: Structure, uniform: Tensor | None) -> tuple[Structure, Tensor, Tensor, Tensor]:
         """The narrowed structure, z (B, H, m), log-probability and entropy of the draw (B, H), over valid keys."""
         valid = over.keys(k.shape[-2])
         logits = self.logits(k, valid)

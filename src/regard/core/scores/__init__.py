@@ -39,8 +39,10 @@ def score_of(score: "str | Score") -> Score:
         return score
     if isinstance(score, type):
         raise TypeError(f"score= got the class {score.__name__}: pass an object, {score.__name__}(...).")
-    raise TypeError(f"score= got {type(score).__name__}, expected a name or a Score (a score of your own subclasses "
-                    "regard.Score and defines forward(q, k)).")  # fmt: skip
+    raise TypeError(
+        f"score= got {type(score).__name__}, expected a name or a Score (a score of your own subclasses "
+        "regard.Score and defines forward(q, k))."
+    )
 
 
 __all__ = [

@@ -49,8 +49,10 @@ class Additive(Score, name=("additive", "concat")):
         self.features = None if isinstance(features, bool) else features  # 1 == True, so ask for the type
         if d_q is None:
             if self.features is not None:
-                raise ValueError(f"Additive(features={features}) needs sizes for its matrix v: give d_q (and width). "
-                                 "Additive(features=True) makes each hidden unit its own score.")  # fmt: skip
+                raise ValueError(
+                    f"Additive(features={features}) needs sizes for its matrix v: give d_q (and width). "
+                    "Additive(features=True) makes each hidden unit its own score."
+                )
             return
         d_k, width = d_k or d_q, width or d_q
         self.query = nn.Parameter(torch.empty(heads, width, d_q))

@@ -65,12 +65,16 @@ class EdgeBias(Modifier):
 
     def _places(self, tile: Tile) -> tuple[Tensor, ...]:
         if tile.edge is None:
-            raise ValueError("EdgeBias belongs to edges: attend(..., over=Edges(...)). Pairs of a dense structure take "
-                             "PairBias(bias).")  # fmt: skip
+            raise ValueError(
+                "EdgeBias belongs to edges: attend(..., over=Edges(...)). Pairs of a dense structure take "
+                "PairBias(bias)."
+            )
         if values_are_checked(tile.edge) and tile.edge.numel() and int(tile.edge.max()) >= self.bias.shape[1]:
-            raise ValueError(f"EdgeBias(bias) has shape {tuple(self.bias.shape)}, but an edge has the id "
-                             f"{int(tile.edge.max())}: expected a column for each edge, and with self_loops=True E + "
-                             "nodes of them.")  # fmt: skip
+            raise ValueError(
+                f"EdgeBias(bias) has shape {tuple(self.bias.shape)}, but an edge has the id "
+                f"{int(tile.edge.max())}: expected a column for each edge, and with self_loops=True E + "
+                "nodes of them."
+            )
         edge = tile.edge.where(tile.edge >= 0, tile.edge[..., :1]).clamp_min(0)
         return tile.head if self.bias.shape[0] > 1 else torch.zeros_like(tile.head), edge
 

@@ -63,8 +63,11 @@ class ScaledDot(Dot, name="scaled_dot", page="dot"):
 
     def __init__(self, features: bool = False, scale: float | None = None):
         super().__init__(features)
-        self.fixed = None if scale is None else number(scale, "ScaledDot", "scale", hint="; one that is learned "
-                                                       "multiplies q before the call")  # fmt: skip
+        self.fixed = (
+            None
+            if scale is None
+            else number(scale, "ScaledDot", "scale", hint="; one that is learned multiplies q before the call")
+        )
 
     def scale(self, q: Tensor) -> float:
         return 1.0 / math.sqrt(max(1, q.shape[-1])) if self.fixed is None else self.fixed

@@ -37,8 +37,10 @@ class Location(Score):
 
     def _first(self, m: int) -> Tensor:
         if m > self.places.shape[1]:
-            raise ValueError(f"Location was built for length={self.places.shape[1]} positions, but there are m={m} "
-                             "keys: build it longer.")  # fmt: skip
+            raise ValueError(
+                f"Location was built for length={self.places.shape[1]} positions, but there are m={m} "
+                "keys: build it longer."
+            )
         return self.places[:, :m]
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
@@ -62,8 +64,14 @@ class QueryFree(Score, name="query_free"):
 
     by_unit = False
 
-    def __init__(self, d_k: int | None = None, width: int | None = None, heads: int = 1, activation: str = "tanh",
-                 features: int | bool | None = None):  # fmt: skip
+    def __init__(
+        self,
+        d_k: int | None = None,
+        width: int | None = None,
+        heads: int = 1,
+        activation: str = "tanh",
+        features: int | bool | None = None,
+    ):
         super().__init__()
         check_activation(activation)
         heads = whole(heads, "QueryFree", "heads")
@@ -151,8 +159,15 @@ class LocationAware(Score, name="location_aware", free=False):
 
     stepwise = True
 
-    def __init__(self, d_q: int, d_k: int | None = None, width: int | None = None, heads: int = 1, filters: int = 8,
-                 kernel: int = 15):  # fmt: skip
+    def __init__(
+        self,
+        d_q: int,
+        d_k: int | None = None,
+        width: int | None = None,
+        heads: int = 1,
+        filters: int = 8,
+        kernel: int = 15,
+    ):
         super().__init__()
         who = "LocationAware"
         given = {"d_q": d_q, "heads": heads, "filters": filters, "kernel": kernel}

@@ -177,8 +177,9 @@ class ALiBi(Modifier):
     closed = True
     shifts = True
 
-    def __init__(self, heads: int | None = None, slopes: Tensor | None = None, learned: bool = False,
-                 align: str | None = None):  # fmt: skip
+    def __init__(
+        self, heads: int | None = None, slopes: Tensor | None = None, learned: bool = False, align: str | None = None
+    ):
         super().__init__()
         check_align(align, "ALiBi")
         if (heads is None) == (slopes is None):

@@ -107,8 +107,10 @@ class Score(nn.Module):
         from .modifiers import Modifier
 
         if not isinstance(modifier, Modifier):
-            raise TypeError(f"score | {type(modifier).__name__}: expected a modifier, for example "
-                            "ScaledDot() | SoftCap(50.0) | ALiBi(heads=8).")  # fmt: skip
+            raise TypeError(
+                f"score | {type(modifier).__name__}: expected a modifier, for example "
+                "ScaledDot() | SoftCap(50.0) | ALiBi(heads=8)."
+            )
         return Modified(self, modifier)
 
 

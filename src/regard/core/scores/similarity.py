@@ -102,8 +102,10 @@ class Content(Score, name="content", page="similarity"):
         heads, (d_q,) = whole(heads, "Content", "heads"), sizes("Content", d_q=d_q)
         sharpness = number(sharpness, "Content", "sharpness", 0)
         if d_q is not None and sharpness < SMALLEST:
-            raise ValueError(f"Content(sharpness={sharpness}): expected more than 0 with d_q, where it is the start of "
-                             "a learned sharpness.")  # fmt: skip
+            raise ValueError(
+                f"Content(sharpness={sharpness}): expected more than 0 with d_q, where it is the start of "
+                "a learned sharpness."
+            )
         self.sharpness, self.eps = sharpness, number(eps, "Content", "eps", SMALLEST)
         self.weight = None if d_q is None else nn.Parameter(torch.zeros(heads, d_q))
         self.bias = None if d_q is None else nn.Parameter(torch.full((heads,), _before_softplus(sharpness)))

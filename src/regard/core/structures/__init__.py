@@ -10,5 +10,18 @@ from .ranges import Causal, Window, check_align, shift_of
 from .segments import Segments
 from .structure import And, Full, Structure, structure_of
 
-__all__ = ["And", "Around", "Causal", "Chosen", "Full", "Mask", "Padding", "Segments", "Structure", "Window",
-           "check_align", "shift_of", "structure_of"]  # fmt: skip
+__all__ = [
+    "And",
+    "Around",
+    "Causal",
+    "Chosen",
+    "Full",
+    "Mask",
+    "Padding",
+    "Segments",
+    "Structure",
+    "Window",
+    "check_align",
+    "shift_of",
+    "structure_of",
+]

@@ -26,18 +26,24 @@ class Padding(Structure):
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
         lengths = self.lengths
         if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype == torch.bool:
-            raise TypeError(f"Padding(lengths={kind_of(lengths)}): expected an integer tensor with one length an item, "
-                            "shape (batch,). A bool key mask becomes Mask(keep=mask[:, None, None, :]).")  # fmt: skip
+            raise TypeError(
+                f"Padding(lengths={kind_of(lengths)}): expected an integer tensor with one length an item, "
+                "shape (batch,). A bool key mask becomes Mask(keep=mask[:, None, None, :])."
+            )
         try:
             lengths = lengths.expand(lead).reshape(-1)
         except RuntimeError:
-            raise ValueError(f"Padding(lengths) has shape {tuple(self.lengths.shape)}, expected one length for each "
-                             f"item of the batch: {lead}.") from None  # fmt: skip
+            raise ValueError(
+                f"Padding(lengths) has shape {tuple(self.lengths.shape)}, expected one length for each "
+                f"item of the batch: {lead}."
+            ) from None
         if values_are_checked(lengths) and lengths.numel():
             low, high = int(lengths.min()), int(lengths.max())
             if low < 0 or high > m:
-                raise ValueError(f"Padding(lengths) holds {low if low < 0 else high}, expected 0 to {m} (the number "
-                                 "of keys). Lengths count valid keys from the start.")  # fmt: skip
+                raise ValueError(
+                    f"Padding(lengths) holds {low if low < 0 else high}, expected 0 to {m} (the number "
+                    "of keys). Lengths count valid keys from the start."
+                )
         return Padding(lengths)
 
     def allowed(self, tile: Tile) -> Tensor | None:

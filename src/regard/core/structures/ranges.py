@@ -82,15 +82,19 @@ class Window(Structure):
         apart = counted and min(self.left, self.right) < 0 and self.grid is not None
         if not counted or self.left + self.right < 0 or apart or self.dilation < 1:
             given = ", ".join(f"{name}={shown(getattr(self, name))}" for name in ("left", "right", "dilation"))
-            raise ValueError(f"Window({given}): left and right "
-                             "count neighbours (whole numbers; one may be negative where the other is as large, but "
-                             "not on a grid) and dilation is 1 or more.")  # fmt: skip
+            raise ValueError(
+                f"Window({given}): left and right "
+                "count neighbours (whole numbers; one may be negative where the other is as large, but "
+                "not on a grid) and dilation is 1 or more."
+            )
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
         if self.grid is not None:
             if n != self.grid[0] * self.grid[1] or m != n:
-                raise ValueError(f"Window(grid={self.grid}) has {self.grid[0] * self.grid[1]} pixels, but there are "
-                                 f"n={n} queries and m={m} keys: both must equal height x width.")  # fmt: skip
+                raise ValueError(
+                    f"Window(grid={self.grid}) has {self.grid[0] * self.grid[1]} pixels, but there are "
+                    f"n={n} queries and m={m} keys: both must equal height x width."
+                )
         else:
             shift_of(self.align, n, m, "Window")
         return self

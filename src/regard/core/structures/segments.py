@@ -34,15 +34,22 @@ class Segments(Structure):
             if self.key_ids is not None:
                 raise ValueError("Segments(ids, key_ids, count): give key_ids (cross-attention) or count (pooling).")
             if n != self.count:
-                raise ValueError(f"Segments(count={self.count}) pools into {self.count} rows, but there are n={n} "
-                                 "queries: pass one query a segment.")  # fmt: skip
+                raise ValueError(
+                    f"Segments(count={self.count}) pools into {self.count} rows, but there are n={n} "
+                    "queries: pass one query a segment."
+                )
             keys = self._row(self.ids, "ids", lead, m)
             if values_are_checked(keys) and keys.numel() and int(keys.max()) >= self.count:
-                raise ValueError(f"Segments(ids) holds {int(keys.max())}, expected 0 to {self.count - 1} (count="
-                                 f"{self.count}).")  # fmt: skip
+                raise ValueError(
+                    f"Segments(ids) holds {int(keys.max())}, expected 0 to {self.count - 1} (count={self.count})."
+                )
             return Segments(torch.arange(n, device=keys.device)[None], keys)
-        keys = self._row(self.ids if self.key_ids is None else self.key_ids, "key_ids" if self.key_ids is not None
-                         else "ids", lead, m)  # fmt: skip
+        keys = self._row(
+            self.ids if self.key_ids is None else self.key_ids,
+            "key_ids" if self.key_ids is not None else "ids",
+            lead,
+            m,
+        )
         return Segments(self._row(self.ids, "ids", lead, n), keys)
 
     @staticmethod
@@ -50,18 +57,24 @@ class Segments(Structure):
         if not isinstance(ids, Tensor) or ids.is_floating_point() or ids.dtype == torch.bool:
             raise TypeError(f"Segments({name}={kind_of(ids)}): expected an integer tensor of segment ids.")
         if ids.ndim == 0 or ids.shape[-1] != size:
-            raise ValueError(f"Segments({name}) has shape {tuple(ids.shape)}, expected {size} ids in its last axis. "
-                             "Cross-attention needs key_ids=, pooling needs count=.")  # fmt: skip
+            raise ValueError(
+                f"Segments({name}) has shape {tuple(ids.shape)}, expected {size} ids in its last axis. "
+                "Cross-attention needs key_ids=, pooling needs count=."
+            )
         if values_are_checked(ids) and ids.numel() and int(ids.min()) < 0:
-            raise ValueError(f"Segments({name}) holds {int(ids.min())}, expected ids >= 0. Keys that belong nowhere "
-                             "are closed by & Padding(lengths) or & Mask(keep=...).")  # fmt: skip
+            raise ValueError(
+                f"Segments({name}) holds {int(ids.min())}, expected ids >= 0. Keys that belong nowhere "
+                "are closed by & Padding(lengths) or & Mask(keep=...)."
+            )
         if ids.ndim == 1:
             return ids[None]
         try:
             return ids.expand(*lead, size).flatten(0, -2)
         except RuntimeError:
-            raise ValueError(f"Segments({name}) has shape {tuple(ids.shape)}, expected (..., {size}) with the batch "
-                             f"shape {lead} or none.") from None  # fmt: skip
+            raise ValueError(
+                f"Segments({name}) has shape {tuple(ids.shape)}, expected (..., {size}) with the batch "
+                f"shape {lead} or none."
+            ) from None
 
     def allowed(self, tile: Tile) -> Tensor | None:
         return _pick(self.ids, tile.batch, tile.query) == _pick(self._keys, tile.batch, tile.key)

@@ -46,8 +46,10 @@ class Structure(Spec):
 
     def __and__(self, other: "Structure") -> "Structure":
         if not isinstance(other, Structure):
-            raise TypeError(f"& joins two structures; the right side is {type(other).__name__}. "
-                            "A boolean tensor becomes a structure by Mask(keep=...).")  # fmt: skip
+            raise TypeError(
+                f"& joins two structures; the right side is {type(other).__name__}. "
+                "A boolean tensor becomes a structure by Mask(keep=...)."
+            )
         parts = tuple(p for p in (*self.parts(), *other.parts()) if not isinstance(p, Full))
         return Full() if not parts else parts[0] if len(parts) == 1 else And(parts)
 
@@ -84,8 +86,10 @@ class And(Structure):
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
         if sum(part.is_graph for part in self.members) > 1:
-            raise ValueError("Edges(...) & Edges(...): a row walks along one edge list. Pass the edges that both have, "
-                             "or give one of the graphs as Mask(keep=adjacency).")  # fmt: skip
+            raise ValueError(
+                "Edges(...) & Edges(...): a row walks along one edge list. Pass the edges that both have, "
+                "or give one of the graphs as Mask(keep=adjacency)."
+            )
         return And(tuple(part.fit(lead, heads, n, m) for part in self.members))
 
     def allowed(self, tile: Tile) -> Tensor | None:
@@ -139,5 +143,7 @@ def structure_of(over: Structure | None) -> Structure:
         )
     if isinstance(over, type):
         raise TypeError(f"over= got the class {over.__name__}: pass an object, {over.__name__}(...).")
-    raise TypeError(f"over= got {type(over).__name__}, expected a structure: Full(), Causal(), Window(...), "
-                    "Padding(...), Mask(keep=...), Segments(...), Edges(...), joined with &.")  # fmt: skip
+    raise TypeError(
+        f"over= got {type(over).__name__}, expected a structure: Full(), Causal(), Window(...), "
+        "Padding(...), Mask(keep=...), Segments(...), Edges(...), joined with &."
+    )

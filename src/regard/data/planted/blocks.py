@@ -21,8 +21,10 @@ def csbm(
     2018; Fountoulakis et al. 2023.
     """
     if nodes < 8 or width < 1 or not 0 <= same <= 1 or not 0 < degree < nodes / 2:
-        raise ValueError(f"csbm(nodes={nodes}, same={same}, degree={degree}, width={width}): expected 8 or more nodes, "
-                         "0 <= same <= 1, a degree below half of the nodes and a width of 1 or more.")  # fmt: skip
+        raise ValueError(
+            f"csbm(nodes={nodes}, same={same}, degree={degree}, width={width}): expected 8 or more nodes, "
+            "0 <= same <= 1, a degree below half of the nodes and a width of 1 or more."
+        )
     draw = np.random.default_rng(seed)
     y = draw.permutation(np.arange(nodes) % 2)
     mu = draw.normal(size=width)
@@ -32,5 +34,6 @@ def csbm(
     joined = np.triu(draw.random((nodes, nodes)) < chance, 1)
     one_way = torch.from_numpy(np.stack(joined.nonzero()))
     both = torch.cat([one_way, one_way.flip(0)], 1)
-    return NodeTask("csbm", torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y), both,
-                    *parted(draw.permutation(nodes)))  # fmt: skip
+    return NodeTask(
+        "csbm", torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y), both, *parted(draw.permutation(nodes))
+    )

@@ -11,9 +11,16 @@ from ..vocabulary import Vocabulary
 
 
 def cipher(
-    words: int = 40, shortest: int = 4, longest: int = 12, train: int = 3000, val: int = 300, test: int = 300,
-    order: str = "phrases", doubled: float = 0.25, seed: int = 0,
-) -> Task:  # fmt: skip
+    words: int = 40,
+    shortest: int = 4,
+    longest: int = 12,
+    train: int = 3000,
+    val: int = 300,
+    test: int = 300,
+    order: str = "phrases",
+    doubled: float = 0.25,
+    seed: int = 0,
+) -> Task:
     """Translate: each source word has its target word, some have two, and the order changes.
 
     order     "same"; "reversed": the whole sentence; "phrases": a sentence is cut into phrases of 1 to 4 words, told
@@ -26,8 +33,10 @@ def cipher(
     if order not in ("same", "reversed", "phrases"):
         raise ValueError(f"cipher(order={order!r}): expected same, reversed or phrases.")
     if not 1 <= shortest <= longest or words < 8:
-        raise ValueError(f"cipher(words={words}, shortest={shortest}, longest={longest}): expected 8 or more words and "
-                         "1 <= shortest <= longest.")  # fmt: skip
+        raise ValueError(
+            f"cipher(words={words}, shortest={shortest}, longest={longest}): expected 8 or more words and "
+            "1 <= shortest <= longest."
+        )
     draw = np.random.default_rng(seed)
     known = Vocabulary([f"s{i}" for i in range(words)])
     two = draw.random(words) < doubled

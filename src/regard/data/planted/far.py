@@ -18,8 +18,10 @@ def far(distance: int, graphs: int = 200, colours: int = 4, seed: int = 0) -> No
     A network of fewer layers than `distance` is at chance, 1 / colours, whatever it attends to.
     """
     if distance < 1 or graphs < 8 or colours < 2:
-        raise ValueError(f"far(distance={distance}, graphs={graphs}, colours={colours}): expected a distance of 1 or "
-                         "more, 8 or more graphs and 2 or more colours.")  # fmt: skip
+        raise ValueError(
+            f"far(distance={distance}, graphs={graphs}, colours={colours}): expected a distance of 1 or "
+            "more, 8 or more graphs and 2 or more colours."
+        )
     draw = np.random.default_rng(seed)
     size = distance + 1 + BEYOND
     colour = torch.from_numpy(draw.integers(colours, size=(graphs, size)))

@@ -19,8 +19,10 @@ def two_relations(
     mix in as much noise as they find edges of relation 1.
     """
     if nodes < 8 or classes < 2 or not 0 <= agree <= 1 or not 0 < told < 0.5:
-        raise ValueError(f"two_relations(nodes={nodes}, classes={classes}, agree={agree}, told={told}): expected 8 or "
-                         "more nodes, 2 or more classes, 0 <= agree <= 1 and 0 < told < 0.5.")  # fmt: skip
+        raise ValueError(
+            f"two_relations(nodes={nodes}, classes={classes}, agree={agree}, told={told}): expected 8 or "
+            "more nodes, 2 or more classes, 0 <= agree <= 1 and 0 < told < 0.5."
+        )
     draw = np.random.default_rng(seed)
     y = draw.integers(classes, size=nodes)
     same = [np.flatnonzero(y == kind) for kind in y]

@@ -19,8 +19,9 @@ def retrieval(
     not whose they are. The best that it can do is to name the most frequent value (`most_frequent`).
     """
     if not 1 < pairs <= keys or values < 2:
-        raise ValueError(f"retrieval(pairs={pairs}, keys={keys}, values={values}): expected 2 <= pairs <= keys and 2 "
-                         "or more values.")  # fmt: skip
+        raise ValueError(
+            f"retrieval(pairs={pairs}, keys={keys}, values={values}): expected 2 <= pairs <= keys and 2 or more values."
+        )
     draw = np.random.default_rng(seed)
 
     def example(place: int) -> Example:

@@ -9,7 +9,10 @@ from .interpret import interpret
 from .reach import reach
 
 CLAIMS: dict[str, Callable[..., Claim]] = {
-    "adaptive": adaptive, "interpret": interpret, "range": reach, "hetero": hetero,
-}  # fmt: skip
+    "adaptive": adaptive,
+    "interpret": interpret,
+    "range": reach,
+    "hetero": hetero,
+}
 
 __all__ = ["CLAIMS", "Claim", "Curve", "Panel", "adaptive", "hetero", "interpret", "reach"]

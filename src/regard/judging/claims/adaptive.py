@@ -46,9 +46,17 @@ def adaptive(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
             found.setdefault(kind, []).append([lookup(kind, k, seed) for seed in range(seeds)])
     panels += _lookups(found, words)
     answer = _answer(right, within, signals, found, words)
-    return Claim("adaptive", CLAIM, tuple(answer), tuple(panels), seeds,
-                 {"CSBM": "400 nodes, mean degree 10, 8 features; 2 layers of 32, 4 heads",
-                  "DictionaryLookup": f"one layer of 32, 60 graphs seen and 20 not, {STEPS} steps"})  # fmt: skip
+    return Claim(
+        "adaptive",
+        CLAIM,
+        tuple(answer),
+        tuple(panels),
+        seeds,
+        {
+            "CSBM": "400 nodes, mean degree 10, 8 features; 2 layers of 32, 4 heads",
+            "DictionaryLookup": f"one layer of 32, 60 graphs seen and 20 not, {STEPS} steps",
+        },
+    )
 
 
 def _csbm(kind: str, same: float, signal: float, seed: int) -> tuple[float, float]:
@@ -76,8 +84,9 @@ def tells_apart(model: Stacked, x: Tensor, edge_index: Tensor, y: Tensor) -> flo
 
 def lookup(kind: str, k: int, seed: int) -> tuple[float, float, float]:
     """The share that is right on dictionaries that were learned from, on others, and the weight on the right edge."""
-    seen, unseen = dictionary_lookup(k, min(60, math.factorial(k) * 2 // 3), seed,
-                                     held_out=min(20, math.factorial(k) // 3))  # fmt: skip
+    seen, unseen = dictionary_lookup(
+        k, min(60, math.factorial(k) * 2 // 3), seed, held_out=min(20, math.factorial(k) // 3)
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Dictionary(k, GATv2Conv if kind == "gatv2" else GATConv)
@@ -110,48 +119,97 @@ class Dictionary(nn.Module):
 
 def _accuracy(right: dict[tuple[float, str], list[list[float]]], same: float, signals: tuple[float, ...]) -> Panel:
     curves = [
-        Curve(SAYS[kind], tuple(over_seeds(f"accuracy of {SAYS[kind]} at signal {signal:g}, {same:.0%} of edges within",
-                                           runs, test=TEST, baselines={"features alone, at best": _normal(signal)})
-                                for signal, runs in zip(signals, right[same, kind], strict=True)))
+        Curve(
+            SAYS[kind],
+            tuple(
+                over_seeds(
+                    f"accuracy of {SAYS[kind]} at signal {signal:g}, {same:.0%} of edges within",
+                    runs,
+                    test=TEST,
+                    baselines={"features alone, at best": _normal(signal)},
+                )
+                for signal, runs in zip(signals, right[same, kind], strict=True)
+            ),
+        )
         for kind in KINDS
-    ]  # fmt: skip
-    known = tuple(replace(one, name="features alone, at best", value=_normal(x), interval=None, baselines={})
-                  for x, one in zip(signals, curves[0].findings, strict=True) if one is not None)  # fmt: skip
+    ]
+    known = tuple(
+        replace(one, name="features alone, at best", value=_normal(x), interval=None, baselines={})
+        for x, one in zip(signals, curves[0].findings, strict=True)
+        if one is not None
+    )
     what = "edges tell nothing" if same == 0.5 else "edges help"
-    return Panel(f"CSBM: {same:.0%} of the edges within a class ({what})", "signal, mu / deviation", "test accuracy",
-                 signals, (*curves, Curve("features alone, at best", known)), limit=("chance", 0.5))  # fmt: skip
+    return Panel(
+        f"CSBM: {same:.0%} of the edges within a class ({what})",
+        "signal, mu / deviation",
+        "test accuracy",
+        signals,
+        (*curves, Curve("features alone, at best", known)),
+        limit=("chance", 0.5),
+    )
 
 
 def _within(within: dict[tuple[float, str], list[list[float]]], signals: tuple[float, ...]) -> Panel:
     curves = tuple(
-        Curve(f"{SAYS[kind]}, {same:.0%} within", tuple(
-            over_seeds(f"AUC of {SAYS[kind]}'s weights for edges within a class, signal {signal:g}, {same:.0%} within",
-                       runs, test=TEST, unit="AUC", baselines={"chance": 0.5})
-            for signal, runs in zip(signals, within[same, kind], strict=True)))
-        for same in (0.75, 0.5) for kind in ("gat", "gatv2")
-    )  # fmt: skip
-    return Panel("CSBM: do the weights tell edges within a class from edges across?", "signal, mu / deviation",
-                 "AUC of the weights", signals, curves, limit=("chance", 0.5))  # fmt: skip
+        Curve(
+            f"{SAYS[kind]}, {same:.0%} within",
+            tuple(
+                over_seeds(
+                    f"AUC of {SAYS[kind]}'s weights for edges within a class, signal {signal:g}, {same:.0%} within",
+                    runs,
+                    test=TEST,
+                    unit="AUC",
+                    baselines={"chance": 0.5},
+                )
+                for signal, runs in zip(signals, within[same, kind], strict=True)
+            ),
+        )
+        for same in (0.75, 0.5)
+        for kind in ("gat", "gatv2")
+    )
+    return Panel(
+        "CSBM: do the weights tell edges within a class from edges across?",
+        "signal, mu / deviation",
+        "AUC of the weights",
+        signals,
+        curves,
+        limit=("chance", 0.5),
+    )
 
 
 def _lookups(found: dict[str, list[list[tuple[float, float, float]]]], words: tuple[int, ...]) -> list[Panel]:
     made = []
-    for column, title, y in ((0, "DictionaryLookup: what was learned from", "share right"),
-                             (1, "DictionaryLookup: dictionaries that were not seen", "share right"),
-                             (2, "DictionaryLookup: weight on the edge that has the answer", "weight")):  # fmt: skip
+    for column, title, y in (
+        (0, "DictionaryLookup: what was learned from", "share right"),
+        (1, "DictionaryLookup: dictionaries that were not seen", "share right"),
+        (2, "DictionaryLookup: weight on the edge that has the answer", "weight"),
+    ):
         curves = tuple(
-            Curve(SAYS[kind], tuple(over_seeds(f"{title.partition(': ')[2]}, {SAYS[kind]}, {k} words",
-                                               [run[column] for run in runs], test=TEST, baselines={"chance": 1 / k})
-                                    for k, runs in zip(words, found[kind], strict=True)))
+            Curve(
+                SAYS[kind],
+                tuple(
+                    over_seeds(
+                        f"{title.partition(': ')[2]}, {SAYS[kind]}, {k} words",
+                        [run[column] for run in runs],
+                        test=TEST,
+                        baselines={"chance": 1 / k},
+                    )
+                    for k, runs in zip(words, found[kind], strict=True)
+                ),
+            )
             for kind in found
-        )  # fmt: skip
+        )
         made.append(Panel(title, "words", y, words, curves))
     return made
 
 
-def _answer(right: dict[tuple[float, str], list[list[float]]], within: dict[tuple[float, str], list[list[float]]],
-            signals: tuple[float, ...], found: dict[str, list[list[tuple[float, float, float]]]],
-            words: tuple[int, ...]) -> list[str]:  # fmt: skip
+def _answer(
+    right: dict[tuple[float, str], list[list[float]]],
+    within: dict[tuple[float, str], list[list[float]]],
+    signals: tuple[float, ...],
+    found: dict[str, list[list[tuple[float, float, float]]]],
+    words: tuple[int, ...],
+) -> list[str]:
     said = []
     for same in (0.75, 0.5):
         by_signal: dict[str, list[str]] = {"above": [], "below": [], "not told apart from": []}
@@ -169,12 +227,15 @@ def _answer(right: dict[tuple[float, str], list[list[float]]], within: dict[tupl
         )
     low, high = (np.nanmean(within[0.75, "gatv2"][at]) for at in (0, -1))
     static = np.nanmean(within[0.75, "gat"][-1])
-    said.append(f"GATv2's weights tell edges within a class from edges across with an AUC of {low:.2f} at signal "
-                f"{signals[0]:g} and {high:.2f} at {signals[-1]:g}; GAT's, which rank neighbours alike for all, "
-                f"{static:.2f} there.")  # fmt: skip
+    said.append(
+        f"GATv2's weights tell edges within a class from edges across with an AUC of {low:.2f} at signal "
+        f"{signals[0]:g} and {high:.2f} at {signals[-1]:g}; GAT's, which rank neighbours alike for all, "
+        f"{static:.2f} there."
+    )
     share = {kind: [float(np.mean([run[0] for run in runs])) for runs in found[kind]] for kind in found}
-    listed = ", ".join(f"{k} words: GAT {a:.0%}, GATv2 {b:.0%}" for k, a, b in zip(words, share["gat"], share["gatv2"],
-                                                                                  strict=True))  # fmt: skip
+    listed = ", ".join(
+        f"{k} words: GAT {a:.0%}, GATv2 {b:.0%}" for k, a, b in zip(words, share["gat"], share["gatv2"], strict=True)
+    )
     said.append(f"DictionaryLookup, even on what was learned from: {listed}.")
     return said
 

@@ -70,8 +70,10 @@ class Claim:
         """What must be said of an answer from few seeds; nothing from enough."""
         if self.seeds >= FEW:
             return ""
-        return (f"These are {self.seeds} seeds: intervals over so few are too narrow, and what is called above, below, "
-                f"better or worse is a hint. Take {FEW} or more.")  # fmt: skip
+        return (
+            f"These are {self.seeds} seeds: intervals over so few are too narrow, and what is called above, below, "
+            f"better or worse is a hint. Take {FEW} or more."
+        )
 
     @property
     def findings(self) -> list[Finding]:
@@ -79,36 +81,71 @@ class Claim:
 
     def as_dict(self) -> dict[str, Any]:
         panels = [
-            {"title": panel.title, "along": panel.along, "y": panel.y, "x": list(panel.x), "note": panel.note,
-             "log": panel.log,
-             "limit": None if panel.limit is None else {"name": panel.limit[0], "value": panel.limit[1]},
-             "curves": {curve.name: [None if one is None else one.as_dict() for one in curve.findings]
-                        for curve in panel.curves}}
+            {
+                "title": panel.title,
+                "along": panel.along,
+                "y": panel.y,
+                "x": list(panel.x),
+                "note": panel.note,
+                "log": panel.log,
+                "limit": None if panel.limit is None else {"name": panel.limit[0], "value": panel.limit[1]},
+                "curves": {
+                    curve.name: [None if one is None else one.as_dict() for one in curve.findings]
+                    for curve in panel.curves
+                },
+            }
             for panel in self.panels
-        ]  # fmt: skip
-        return {"claim": self.name, "says": self.says, "answer": list(self.answer), "caution": self.caution,
-                "seeds": self.seeds, "settings": dict(self.settings), "left_out": list(self.left_out),
-                "panels": panels}  # fmt: skip
+        ]
+        return {
+            "claim": self.name,
+            "says": self.says,
+            "answer": list(self.answer),
+            "caution": self.caution,
+            "seeds": self.seeds,
+            "settings": dict(self.settings),
+            "left_out": list(self.left_out),
+            "panels": panels,
+        }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Claim":
         """What `as_dict` gave, to be drawn again."""
         panels = [
-            Panel(one["title"], one["along"], one["y"], tuple(one["x"]),
-                  tuple(Curve(name, tuple(None if found is None else Finding.from_dict(found) for found in each))
-                        for name, each in one["curves"].items()),
-                  one["log"], None if one["limit"] is None else (one["limit"]["name"], one["limit"]["value"]),
-                  one["note"])
+            Panel(
+                one["title"],
+                one["along"],
+                one["y"],
+                tuple(one["x"]),
+                tuple(
+                    Curve(name, tuple(None if found is None else Finding.from_dict(found) for found in each))
+                    for name, each in one["curves"].items()
+                ),
+                one["log"],
+                None if one["limit"] is None else (one["limit"]["name"], one["limit"]["value"]),
+                one["note"],
+            )
             for one in plain["panels"]
-        ]  # fmt: skip
-        return cls(plain["claim"], plain["says"], tuple(plain["answer"]), tuple(panels), plain["seeds"],
-                   plain["settings"], tuple(plain["left_out"]))  # fmt: skip
+        ]
+        return cls(
+            plain["claim"],
+            plain["says"],
+            tuple(plain["answer"]),
+            tuple(panels),
+            plain["seeds"],
+            plain["settings"],
+            tuple(plain["left_out"]),
+        )
 
 
 def over_seeds(
-    name: str, values: ArrayLike, *, test: str, better: Better = "higher", unit: str = "share",
+    name: str,
+    values: ArrayLike,
+    *,
+    test: str,
+    better: Better = "higher",
+    unit: str = "share",
     baselines: "Mapping[str, float | None] | None" = None,
-) -> Finding:  # fmt: skip
+) -> Finding:
     """A finding of one number a seed, or of (seeds, instances), with the interval over what there is of both."""
     table = np.asarray(values, dtype=np.float64)
     found = estimate(table if table.ndim > 1 else table[:, None], seeds=True, resamples=RESAMPLES)

@@ -24,9 +24,12 @@ TYPES = ("mlp", "mean", "gat", "simple_hgn", "hgt")
 RECIPE = Recipe(dropout=0.5, rate=0.01, decay=5e-4, patience=30, epochs=150)
 PLANTED = Recipe(dropout=0.0, rate=0.01, decay=5e-4, patience=30, epochs=150)
 BY_RELATION = {
-    "rgat": "R-GAT (a matrix a relation)", "simple_hgn": "SimpleHGN (relation in the score)",
-    "gat": "GAT, relations unseen", "mean": "mean, relations unseen", "mlp": "MLP without edges",
-}  # fmt: skip
+    "rgat": "R-GAT (a matrix a relation)",
+    "simple_hgn": "SimpleHGN (relation in the score)",
+    "gat": "GAT, relations unseen",
+    "mean": "mean, relations unseen",
+    "mlp": "MLP without edges",
+}
 
 
 def hetero(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
@@ -64,9 +67,19 @@ def hetero(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
             panels.append(_acm(typed))
         except MissingData as problem:
             left.append(f"ACM: {problem}")
-    return Claim("hetero", CLAIM, tuple(_answer(by_graph, table, agrees, typed)), tuple(panels), seeds,
-                 {"heterophilous": "2 layers of 32, dropout 0.5", "edges within a class": within,
-                  "two relations": "600 nodes, 6 edges of each relation"}, tuple(left))  # fmt: skip
+    return Claim(
+        "hetero",
+        CLAIM,
+        tuple(_answer(by_graph, table, agrees, typed)),
+        tuple(panels),
+        seeds,
+        {
+            "heterophilous": "2 layers of 32, dropout 0.5",
+            "edges within a class": within,
+            "two relations": "600 nodes, 6 edges of each relation",
+        },
+        tuple(left),
+    )
 
 
 def related(kind: str, agree: float, seed: int) -> tuple[float, float, float]:
@@ -97,11 +110,20 @@ def agreement(task: NodeTask) -> float:
 def _heterophilous(by_graph: dict[str, dict[str, list[float]]]) -> Panel:
     names = tuple(by_graph)
     curves = tuple(
-        Curve(SAYS[kind], tuple(over_seeds(f"accuracy of {SAYS[kind]} on {name}", by_graph[name][kind], test=TEST,
-                                           baselines={"MLP without edges": float(np.mean(by_graph[name]["mlp"]))})
-                                for name in names))
+        Curve(
+            SAYS[kind],
+            tuple(
+                over_seeds(
+                    f"accuracy of {SAYS[kind]} on {name}",
+                    by_graph[name][kind],
+                    test=TEST,
+                    baselines={"MLP without edges": float(np.mean(by_graph[name]["mlp"]))},
+                )
+                for name in names
+            ),
+        )
         for kind in KINDS
-    )  # fmt: skip
+    )
     return Panel("Heterophilous graphs: neighbours seldom share a class", "graph", "test accuracy", names, curves)
 
 
@@ -113,37 +135,61 @@ def _relations(table: dict[str, list[list[tuple[float, float, float]]]], agrees:
         (2, "Two relations: accuracy with relations shuffled when judged", "test accuracy"),
     ):
         curves = tuple(
-            Curve(BY_RELATION[kind], tuple(over_seeds(f"{title.partition(': ')[2]}: {BY_RELATION[kind]} at {agree:.0%}",
-                                                      [run[column] for run in runs], test=TEST)
-                                           for agree, runs in zip(agrees, table[kind], strict=True)))
-            for kind in table if column == 0 or kind != "mlp"
-        )  # fmt: skip
+            Curve(
+                BY_RELATION[kind],
+                tuple(
+                    over_seeds(
+                        f"{title.partition(': ')[2]}: {BY_RELATION[kind]} at {agree:.0%}",
+                        [run[column] for run in runs],
+                        test=TEST,
+                    )
+                    for agree, runs in zip(agrees, table[kind], strict=True)
+                ),
+            )
+            for kind in table
+            if column == 0 or kind != "mlp"
+        )
         limit = ("as many edges of each", 0.5) if column == 1 else None
         made.append(Panel(title, "share of the relation's edges that stay in a class", y, agrees, curves, limit=limit))
     return made
 
 
 def _acm(typed: dict[str, list[float]]) -> Panel:
-    curve = Curve("test accuracy", tuple(over_seeds(f"accuracy of {TYPED[kind].says} on ACM", runs, test=TEST)
-                                         for kind, runs in typed.items()))  # fmt: skip
-    return Panel("ACM: papers, authors, subjects", "network", "test accuracy",
-                 tuple(TYPED[kind].says for kind in typed), (curve,))  # fmt: skip
+    curve = Curve(
+        "test accuracy",
+        tuple(over_seeds(f"accuracy of {TYPED[kind].says} on ACM", runs, test=TEST) for kind, runs in typed.items()),
+    )
+    return Panel(
+        "ACM: papers, authors, subjects",
+        "network",
+        "test accuracy",
+        tuple(TYPED[kind].says for kind in typed),
+        (curve,),
+    )
 
 
-def _answer(by_graph: dict[str, dict[str, list[float]]], table: dict[str, list[list[tuple[float, float, float]]]],
-            agrees: tuple[float, ...], typed: dict[str, list[float]]) -> list[str]:  # fmt: skip
+def _answer(
+    by_graph: dict[str, dict[str, list[float]]],
+    table: dict[str, list[list[tuple[float, float, float]]]],
+    agrees: tuple[float, ...],
+    typed: dict[str, list[float]],
+) -> list[str]:
     said = []
     for name, runs in by_graph.items():
         best = max(runs, key=lambda kind: float(np.mean(runs[kind])))
         gat, mean, mlp = (float(np.mean(runs[kind])) for kind in ("gat", "mean", "mlp"))
-        said.append(f"{name}: GAT {gat:.3f} is {apart(runs['gat'], runs['mean'])} the mean of neighbours ({mean:.3f}) "
-                    f"and {apart(runs['gat'], runs['mlp'])} the MLP without edges ({mlp:.3f}); the highest: "
-                    f"{SAYS[best]}.")  # fmt: skip
+        said.append(
+            f"{name}: GAT {gat:.3f} is {apart(runs['gat'], runs['mean'])} the mean of neighbours ({mean:.3f}) "
+            f"and {apart(runs['gat'], runs['mlp'])} the MLP without edges ({mlp:.3f}); the highest: "
+            f"{SAYS[best]}."
+        )
     last = {kind: np.asarray(each[-1], dtype=np.float64).mean(0) for kind, each in table.items()}
     listed = ", ".join(f"{BY_RELATION[kind]} {found[0]:.2f}" for kind, found in last.items())
     weight = ", ".join(f"{BY_RELATION[kind]} {last[kind][1]:.2f}" for kind in ("rgat", "simple_hgn", "gat"))
-    said.append(f"Two relations, one of which agrees in {agrees[-1]:.0%}: {listed}. Weight on that relation: {weight}. "
-                f"With relations shuffled when judged R-GAT falls to {last['rgat'][2]:.2f}.")  # fmt: skip
+    said.append(
+        f"Two relations, one of which agrees in {agrees[-1]:.0%}: {listed}. Weight on that relation: {weight}. "
+        f"With relations shuffled when judged R-GAT falls to {last['rgat'][2]:.2f}."
+    )
     if typed:
         said.append(
             "ACM: " + ", ".join(f"{TYPED[kind].says} {np.mean(runs):.3f}" for kind, runs in typed.items()) + "."

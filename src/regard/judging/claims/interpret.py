@@ -47,10 +47,19 @@ def interpret(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim
     panels += [_fidelity(name, found, sign) for name, found in made.items() if name != "crippen" for sign in "+-"]
     if "crippen" in made:
         panels.append(_taus(made["crippen"]))
-    return Claim("interpret", SAYS, tuple(_answer(panels)), tuple(panels), seeds,
-                 {"network": "3 layers of GATConv, 4 heads of 8, additive readout",
-                  "epochs": {name: one.epochs for name, one in TRAINING.items()},
-                  "accuracy (crippen: R2) by seed": accuracy}, tuple(left))  # fmt: skip
+    return Claim(
+        "interpret",
+        SAYS,
+        tuple(_answer(panels)),
+        tuple(panels),
+        seeds,
+        {
+            "network": "3 layers of GATConv, 4 heads of 8, additive readout",
+            "epochs": {name: one.epochs for name, one in TRAINING.items()},
+            "accuracy (crippen: R2) by seed": accuracy,
+        },
+        tuple(left),
+    )
 
 
 def trained(name: str, seed: int = 0, small: bool = False) -> tuple[TaskModel, Task, float]:
@@ -118,14 +127,30 @@ def _areas(made: dict[str, list[dict[str, np.ndarray]]], level: str) -> Panel | 
         each = []
         for data, runs in some.items():
             tables = [run[f"{level}/{name}"] for run in runs]
-            beside = {other: float(np.nanmean([run[f"{level}/{other}"] for run in runs]))
-                      for other in ("random", "degree") if other != name}  # fmt: skip
-            each.append(over_seeds(f"AUC of {name} on {level} of {data}, best explanation", _shared(data, tables),
-                                   test=TEST, unit="AUC", baselines=beside))  # fmt: skip
+            beside = {
+                other: float(np.nanmean([run[f"{level}/{other}"] for run in runs]))
+                for other in ("random", "degree")
+                if other != name
+            }
+            each.append(
+                over_seeds(
+                    f"AUC of {name} on {level} of {data}, best explanation",
+                    _shared(data, tables),
+                    test=TEST,
+                    unit="AUC",
+                    baselines=beside,
+                )
+            )
         curves.append(Curve(name, tuple(each)))
-    return Panel(f"Does it rank the {level} that are the reason first?", "data", "AUC", tuple(some), tuple(curves),
-                 note="The best of the admissible explanations counts, for chance too; graphs that have the reason.",
-                 limit=("chance with one explanation", 0.5))  # fmt: skip
+    return Panel(
+        f"Does it rank the {level} that are the reason first?",
+        "data",
+        "AUC",
+        tuple(some),
+        tuple(curves),
+        note="The best of the admissible explanations counts, for chance too; graphs that have the reason.",
+        limit=("chance with one explanation", 0.5),
+    )
 
 
 def _shared(data: str, tables: list[np.ndarray]) -> np.ndarray:
@@ -141,26 +166,53 @@ def _fidelity(data: str, runs: list[dict[str, np.ndarray]], sign: str) -> Panel:
         each = []
         for share in SHARES:
             tables = [run[f"{share}/{name}"][:, column] for run in runs]
-            each.append(over_seeds(f"Fidelity{sign} (probability) of {name} on {data}, top {share:.0%}",
-                                   _shared(data, tables), test=TEST, better="higher" if sign == "+" else "lower",
-                                   unit="probability"))  # fmt: skip
+            each.append(
+                over_seeds(
+                    f"Fidelity{sign} (probability) of {name} on {data}, top {share:.0%}",
+                    _shared(data, tables),
+                    test=TEST,
+                    better="higher" if sign == "+" else "lower",
+                    unit="probability",
+                )
+            )
         curves.append(Curve(name, tuple(each)))
     what = "without the top edges (higher is better)" if sign == "+" else "with them alone (lower is better)"
-    return Panel(f"Fidelity{sign} on {data}: {what}", "share of the edges (1 - sparsity)", "probability lost", SHARES,
-                 tuple(curves), limit=("nothing lost", 0.0))  # fmt: skip
+    return Panel(
+        f"Fidelity{sign} on {data}: {what}",
+        "share of the edges (1 - sparsity)",
+        "probability lost",
+        SHARES,
+        tuple(curves),
+        limit=("nothing lost", 0.0),
+    )
 
 
 def _taus(runs: list[dict[str, np.ndarray]]) -> Panel:
     names = [key.partition("/")[2] for key in runs[0] if key.startswith("share/")]
     curves = tuple(
-        Curve(name, tuple(over_seeds(f"tau of {name} and the {what} of each atom in crippen",
-                                     [run[f"{what}/{name}"] for run in runs], test=TEST, unit="Kendall tau-b")
-                          for what in ("share", "size of the share")))
+        Curve(
+            name,
+            tuple(
+                over_seeds(
+                    f"tau of {name} and the {what} of each atom in crippen",
+                    [run[f"{what}/{name}"] for run in runs],
+                    test=TEST,
+                    unit="Kendall tau-b",
+                )
+                for what in ("share", "size of the share")
+            ),
+        )
         for name in names
-    )  # fmt: skip
-    return Panel("Does it order the atoms as their share in the answer does? (crippen)", "compared with",
-                 "Kendall tau-b", ("share", "size of the share"), curves, limit=("chance", 0.0),
-                 note="Weights have no sign; the gradient has.")  # fmt: skip
+    )
+    return Panel(
+        "Does it order the atoms as their share in the answer does? (crippen)",
+        "compared with",
+        "Kendall tau-b",
+        ("share", "size of the share"),
+        curves,
+        limit=("chance", 0.0),
+        note="Weights have no sign; the gradient has.",
+    )
 
 
 def _answer(panels: list[Panel]) -> list[str]:
@@ -173,8 +225,12 @@ def _answer(panels: list[Panel]) -> list[str]:
             best = max(found, key=lambda name: found[name])
             against = panel.at("attention", data).against("random")
             stands = f"{against} than" if against in ("better", "worse") else "not told apart from"
-            said.append(f"{data}, {level}: attention {found['attention']:.2f}, {stands} random "
-                        f"({found['random']:.2f}); the highest is {best} ({found[best]:.2f}).")  # fmt: skip
-    said.append("None of this says that a prediction is explained: it says where weights lie, and what goes with the "
-                "edges that they mark.")  # fmt: skip
+            said.append(
+                f"{data}, {level}: attention {found['attention']:.2f}, {stands} random "
+                f"({found['random']:.2f}); the highest is {best} ({found[best]:.2f})."
+            )
+    said.append(
+        "None of this says that a prediction is explained: it says where weights lie, and what goes with the "
+        "edges that they mark."
+    )
     return said

@@ -12,8 +12,9 @@ SAYS = {"gat": "GAT", "gatv2": "GATv2", "mean": "mean of neighbours", "gcn": "GC
 RECIPE = Recipe(dropout=0.0, rate=0.01, decay=5e-4, patience=30, epochs=150)
 
 
-def trained(kind: str, task: NodeTask, seed: int, recipe: Recipe = RECIPE, *, width: int = 32, **options: Any
-            ) -> tuple[Stacked, Fitted]:  # fmt: skip
+def trained(
+    kind: str, task: NodeTask, seed: int, recipe: Recipe = RECIPE, *, width: int = 32, **options: Any
+) -> tuple[Stacked, Fitted]:
     """A `Stacked` network trained on a task by validation. The caller's random numbers are left alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

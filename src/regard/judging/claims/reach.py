@@ -35,12 +35,14 @@ def reach(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
         hear(f"an answer {distance} edges away", done, stages)
         for kind in KINDS:
             right.setdefault(f"{SAYS[kind]}, as many layers", []).append(
-                [_far(kind, distance, distance, seed) for seed in range(seeds)])  # fmt: skip
+                [_far(kind, distance, distance, seed) for seed in range(seeds)]
+            )
         right.setdefault(f"GAT, {FIXED} layers", []).append(
             [_far("gat", distance, FIXED, seed) for seed in range(seeds)]
         )
         right.setdefault("GAT, 1 layer over all pairs", []).append(
-            [_far("gat", distance, 1, seed, pairs=True) for seed in range(seeds)])  # fmt: skip
+            [_far("gat", distance, 1, seed, pairs=True) for seed in range(seeds)]
+        )
     hear("influence by distance, smoothing of fresh networks", len(distances), stages)
     panels = [_ranges(right, distances), _influences(seeds)]
     panels += _fresh(seeds, DEPTHS)
@@ -52,9 +54,17 @@ def reach(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
         for name, kind in (("GAT, residual", "gat"), ("mean, residual", "mean")):
             deep.setdefault(name, []).append([_deep(kind, depth, seed, residual=True) for seed in range(seeds)])
     panels += _trained(deep, depths)
-    return Claim("range", CLAIM, tuple(_answer(right, distances, panels, deep, depths)), tuple(panels), seeds,
-                 {"range": f"{CHAINS} chains, 4 colours, width 16",
-                  "smoothing": "CSBM, 400 nodes, signal 3, same 0.8, degree 10, width 16"})  # fmt: skip
+    return Claim(
+        "range",
+        CLAIM,
+        tuple(_answer(right, distances, panels, deep, depths)),
+        tuple(panels),
+        seeds,
+        {
+            "range": f"{CHAINS} chains, 4 colours, width 16",
+            "smoothing": "CSBM, 400 nodes, signal 3, same 0.8, degree 10, width 16",
+        },
+    )
 
 
 def _far(kind: str, distance: int, layers: int, seed: int, pairs: bool = False) -> float:
@@ -78,13 +88,23 @@ def _deep(kind: str, depth: int, seed: int, residual: bool = False) -> tuple[flo
 
 def _ranges(right: dict[str, list[list[float]]], distances: tuple[int, ...]) -> Panel:
     curves = tuple(
-        Curve(name, tuple(over_seeds(f"accuracy of {name} at distance {distance}", runs, test=TEST,
-                                     baselines={"chance": 0.25})
-                          for distance, runs in zip(distances, each, strict=True)))
+        Curve(
+            name,
+            tuple(
+                over_seeds(f"accuracy of {name} at distance {distance}", runs, test=TEST, baselines={"chance": 0.25})
+                for distance, runs in zip(distances, each, strict=True)
+            ),
+        )
         for name, each in right.items()
-    )  # fmt: skip
-    return Panel("Range: is the colour of the node heard that is so far away?", "distance in edges", "test accuracy",
-                 distances, curves, limit=("chance", 0.25))  # fmt: skip
+    )
+    return Panel(
+        "Range: is the colour of the node heard that is so far away?",
+        "distance in edges",
+        "test accuracy",
+        distances,
+        curves,
+        limit=("chance", 0.25),
+    )
 
 
 def _influences(seeds: int) -> Panel:
@@ -106,11 +126,29 @@ def _influences(seeds: int) -> Panel:
             runs.append(influence(partial(_last, model, over), x, 0).numpy())
         found = np.stack(runs)
         shares = found / found.sum(1, keepdims=True)
-        curves.append(Curve(name, tuple(
-            over_seeds(f"influence on {name} from {distance} edges away", shares[:, distance], test=TEST,
-                       better="neither", unit="share of |d out / d x|") for distance in range(size))))  # fmt: skip
-    return Panel(f"Influence of a node by distance, fresh networks of {layers} layers", "distance in edges",
-                 "share of |d out / d x|", tuple(range(size)), tuple(curves), limit=("unheard", 0.0))  # fmt: skip
+        curves.append(
+            Curve(
+                name,
+                tuple(
+                    over_seeds(
+                        f"influence on {name} from {distance} edges away",
+                        shares[:, distance],
+                        test=TEST,
+                        better="neither",
+                        unit="share of |d out / d x|",
+                    )
+                    for distance in range(size)
+                ),
+            )
+        )
+    return Panel(
+        f"Influence of a node by distance, fresh networks of {layers} layers",
+        "distance in edges",
+        "share of |d out / d x|",
+        tuple(range(size)),
+        tuple(curves),
+        limit=("unheard", 0.0),
+    )
 
 
 def _last(model: Stacked, edges: Tensor, x: Tensor) -> Tensor:
@@ -130,39 +168,69 @@ def _fresh(seeds: int, depths: tuple[int, ...]) -> list[Panel]:
                 model = Stacked(8, 16, 2, kind, depths[-1], residual=residual).eval()
             with torch.no_grad():
                 made = model.hidden(task.x, task.edge_index)
-            runs.append([(spread(made[d]), dirichlet(made[d], task.edge_index), mad(made[d], task.edge_index))
-                         for d in depths])  # fmt: skip
+            runs.append(
+                [(spread(made[d]), dirichlet(made[d], task.edge_index), mad(made[d], task.edge_index)) for d in depths]
+            )
         table[name] = np.asarray(runs)
     panels = []
     for column, y in enumerate(("|H - mean| / |H|", "Dirichlet energy / mean |h|^2", "mean average distance")):
         curves = tuple(
-            Curve(name, tuple(over_seeds(f"{y} of {name} after {depth} layers", found[:, place, column], test=TEST,
-                                         better="neither", unit=y) for place, depth in enumerate(depths)))
+            Curve(
+                name,
+                tuple(
+                    over_seeds(
+                        f"{y} of {name} after {depth} layers",
+                        found[:, place, column],
+                        test=TEST,
+                        better="neither",
+                        unit=y,
+                    )
+                    for place, depth in enumerate(depths)
+                ),
+            )
             for name, found in table.items()
-        )  # fmt: skip
+        )
         panels.append(Panel(f"Smoothing, fresh networks: {y}", "layers", y, depths, curves, log="xy"))
     return panels
 
 
 def _trained(deep: dict[str, list[list[tuple[float, float]]]], depths: tuple[int, ...]) -> list[Panel]:
     panels = []
-    for column, title, y in ((0, "Trained networks: accuracy by depth", "test accuracy"),
-                             (1, "Trained networks: spread of the last layer", "|H - mean| / |H|")):  # fmt: skip
+    for column, title, y in (
+        (0, "Trained networks: accuracy by depth", "test accuracy"),
+        (1, "Trained networks: spread of the last layer", "|H - mean| / |H|"),
+    ):
         curves = tuple(
-            Curve(name, tuple(over_seeds(f"{y} of {name} with {depth} layers", [run[column] for run in runs], test=TEST,
-                                         better="neither" if column else "higher", unit="share" if column == 0 else y)
-                              for depth, runs in zip(depths, each, strict=True)))
+            Curve(
+                name,
+                tuple(
+                    over_seeds(
+                        f"{y} of {name} with {depth} layers",
+                        [run[column] for run in runs],
+                        test=TEST,
+                        better="neither" if column else "higher",
+                        unit="share" if column == 0 else y,
+                    )
+                    for depth, runs in zip(depths, each, strict=True)
+                ),
+            )
             for name, each in deep.items()
-        )  # fmt: skip
+        )
         panels.append(Panel(title, "layers", y, depths, curves, log="x", limit=None if column else ("chance", 0.5)))
     return panels
 
 
-def _answer(right: dict[str, list[list[float]]], distances: tuple[int, ...], panels: list[Panel],
-            deep: dict[str, list[list[tuple[float, float]]]], depths: tuple[int, ...]) -> list[str]:  # fmt: skip
+def _answer(
+    right: dict[str, list[list[float]]],
+    distances: tuple[int, ...],
+    panels: list[Panel],
+    deep: dict[str, list[list[tuple[float, float]]]],
+    depths: tuple[int, ...],
+) -> list[str]:
     share = {name: float(np.mean(each[-1])) for name, each in right.items()}
-    said = [f"Range, {distances[-1]} edges away (chance 0.25): " + ", ".join(f"{a} {b:.2f}" for a, b in share.items())
-            + "."]  # fmt: skip
+    said = [
+        f"Range, {distances[-1]} edges away (chance 0.25): " + ", ".join(f"{a} {b:.2f}" for a, b in share.items()) + "."
+    ]
     gat, mean = right["GAT, as many layers"], right["mean of neighbours, as many layers"]
     stands = [f"{apart(a, b)} it at {distance}" for distance, a, b in zip(distances, gat, mean, strict=True)]
     said.append(f"GAT beside the mean of neighbours, both with as many layers as edges: {', '.join(stands)}.")
@@ -177,6 +245,8 @@ def _answer(right: dict[str, list[list[float]]], distances: tuple[int, ...], pan
     ends = {name: [run[0] for run in each[-1]] for name, each in deep.items()}
     listed = ", ".join(f"{name} {np.mean(x):.2f}" for name, x in ends.items())
     how = apart(ends["GAT"], ends["mean of neighbours"]), apart(ends["GAT, residual"], ends["GAT"])
-    said.append(f"Trained with {depths[-1]} layers: {listed}. GAT is {how[0]} the mean of neighbours; GAT with "
-                f"residuals is {how[1]} GAT without.")  # fmt: skip
+    said.append(
+        f"Trained with {depths[-1]} layers: {listed}. GAT is {how[0]} the mean of neighbours; GAT with "
+        f"residuals is {how[1]} GAT without."
+    )
     return said

@@ -15,20 +15,34 @@ from .texts import language, log_probabilities, phones, speech, translation
 __all__ = ["TASKS", "extrinsic", "log_probabilities"]
 
 TASKS: dict[str, Callable[..., list[Measured]]] = {
-    "translation": translation, "language": language, "speech": speech, "phones": phones, "images": images,
-    "regions": regions, "classification": classification, "regression": regression,
-}  # fmt: skip
+    "translation": translation,
+    "language": language,
+    "speech": speech,
+    "phones": phones,
+    "images": images,
+    "regions": regions,
+    "classification": classification,
+    "regression": regression,
+}
 
 WHY = {
-    "classification": "it needs two classes", "regression": "it needs numbers that differ, on both sides",
-    "regions": "every mask is empty", "language": "there is no token",
-}  # fmt: skip
+    "classification": "it needs two classes",
+    "regression": "it needs numbers that differ, on both sides",
+    "regions": "every mask is empty",
+    "language": "there is no token",
+}
 
 
 def extrinsic(
-    task: str, said: Any, wanted: Any = None, *, baselines: Mapping[str, Any] | None = None, seed: int = 0,
-    resamples: int = 1000, **options: Any,
-) -> list[Finding]:  # fmt: skip
+    task: str,
+    said: Any,
+    wanted: Any = None,
+    *,
+    baselines: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    resamples: int = 1000,
+    **options: Any,
+) -> list[Finding]:
     """Findings about what a model said, beside what was wanted.
 
     task       translation: BLEU, METEOR. language: perplexity. speech: word error rate. phones: phone error rate.
@@ -50,16 +64,24 @@ def extrinsic(
     beside: dict[str, dict[str, float | None]] = {}
     for name, theirs in {**_trivial(task, wanted), **dict(baselines or {})}.items():
         same = {key: value for key, value in options.items() if key not in ("scores", "positive")}
-        beside[name] = {one.name: estimate(one.table, one.statistic, resamples=1).value
-                        for one in TASKS[task](theirs, wanted, **same)}  # fmt: skip
+        beside[name] = {
+            one.name: estimate(one.table, one.statistic, resamples=1).value
+            for one in TASKS[task](theirs, wanted, **same)
+        }
     found = []
     for one in measures:
         result = estimate(one.table, one.statistic, seed=seed, resamples=resamples)
-        told = (f"{one.name} is undefined here: {WHY.get(task, 'there is nothing to compare')}." if result.value is None
-                else one.says.format(f"{result.value:.3g}"))  # fmt: skip
+        told = (
+            f"{one.name} is undefined here: {WHY.get(task, 'there is nothing to compare')}."
+            if result.value is None
+            else one.says.format(f"{result.value:.3g}")
+        )
         baseline = {name: values[one.name] for name, values in beside.items() if one.name in values}
-        found.append(Finding.of(result, name=one.name, says=told, better=one.better, test="extrinsic", unit=one.unit,
-                                baselines=baseline))  # fmt: skip
+        found.append(
+            Finding.of(
+                result, name=one.name, says=told, better=one.better, test="extrinsic", unit=one.unit, baselines=baseline
+            )
+        )
     return found
 
 

@@ -9,9 +9,12 @@ from .measured import Measured
 
 
 def classification(
-    said: Sequence[Hashable], wanted: Sequence[Hashable], scores: ArrayLike | None = None,
-    classes: Sequence[Hashable] | None = None, positive: Hashable | None = None,
-) -> list[Measured]:  # fmt: skip
+    said: Sequence[Hashable],
+    wanted: Sequence[Hashable],
+    scores: ArrayLike | None = None,
+    classes: Sequence[Hashable] | None = None,
+    positive: Hashable | None = None,
+) -> list[Measured]:
     """Accuracy, precision, recall and F1 (macro), F1 (micro), and AUC where scores are given.
 
     scores    (n,) of the second of two classes, or (n, classes): AUC is the mean over classes of one against the rest
@@ -43,8 +46,10 @@ def classification(
         given = np.asarray(scores, dtype=np.float64)
         given = given.reshape(len(table), -1)
         if given.shape[1] not in (1, len(order)) or (given.shape[1] == 1 and len(order) > 2):
-            raise ValueError(f"classification: scores have shape {np.shape(scores)}; expected {len(table)} of them for "
-                             f"two classes, or ({len(table)}, {len(order)}).")  # fmt: skip
+            raise ValueError(
+                f"classification: scores have shape {np.shape(scores)}; expected {len(table)} of them for "
+                f"two classes, or ({len(table)}, {len(order)})."
+            )
         wide = np.concatenate([table[:, 1:], given], 1)
         says = "An instance of a class scores above one of another in {} of all comparisons."
         made.append(Measured("AUC", wide, _auc, "higher", says))
@@ -65,8 +70,10 @@ def regression(said: ArrayLike, wanted: ArrayLike) -> list[Measured]:
     if a.shape != b.shape:
         raise ValueError(f"regression: {len(a)} numbers said, {len(b)} wanted: expected as many.")
     table = np.stack([a, b], 1)
-    return [Measured("RMSE", table, _rmse, "lower", "A typical answer is off by {}."),
-            Measured("Pearson", table, _pearson, "higher", "Answers follow truth with correlation {}.")]  # fmt: skip
+    return [
+        Measured("RMSE", table, _rmse, "lower", "A typical answer is off by {}."),
+        Measured("Pearson", table, _pearson, "higher", "Answers follow truth with correlation {}."),
+    ]
 
 
 def _accuracy(table: np.ndarray) -> float:

@@ -20,8 +20,10 @@ def images(said: Tensor, wanted: Tensor, largest: float = 1.0) -> list[Measured]
     from torchmetrics.functional.image import peak_signal_noise_ratio, structural_similarity_index_measure
 
     if said.shape != wanted.shape or said.dim() != 4:
-        raise ValueError(f"images: said {tuple(said.shape)}, wanted {tuple(wanted.shape)}; expected the same, "
-                         "(images, channels, height, width).")  # fmt: skip
+        raise ValueError(
+            f"images: said {tuple(said.shape)}, wanted {tuple(wanted.shape)}; expected the same, "
+            "(images, channels, height, width)."
+        )
     if len(said) and min(said.shape[-2:]) < 11:
         raise ValueError(f"images of {tuple(said.shape[-2:])} pixels: SSIM looks through windows of 11 x 11.")
     psnr, ssim = torch.zeros(0), torch.zeros(0)

@@ -82,8 +82,10 @@ def language(said: Sequence[Tensor | np.ndarray], wanted: object = None) -> list
     padding left out; `log_probabilities` makes them of logits. Without any token it is undefined."""
     rows = [np.asarray(one, dtype=np.float64).ravel() for one in said]
     if any((row > 1e-6).any() for row in rows):
-        raise ValueError("language: said holds log-probabilities above 0: expected log p of each token, 0 or less; "
-                         "log_probabilities(logits, targets) makes them.")  # fmt: skip
+        raise ValueError(
+            "language: said holds log-probabilities above 0: expected log p of each token, 0 or less; "
+            "log_probabilities(logits, targets) makes them."
+        )
     table = np.array([[-row.sum(), len(row)] for row in rows], dtype=np.float64).reshape(-1, 2)
     says = "Each next word was as uncertain as a choice among {} equal ones."
     return [Measured("perplexity", table, lambda x: float(np.exp(ratio(x))), "lower", says)]
@@ -92,8 +94,10 @@ def language(said: Sequence[Tensor | np.ndarray], wanted: object = None) -> list
 def log_probabilities(logits: Tensor, targets: Tensor, ignore: int = -100) -> list[np.ndarray]:
     """log p of each target that is not `ignore`: logits (texts, tokens, words), targets (texts, tokens)."""
     if logits.shape[:-1] != targets.shape or targets.dim() != 2:
-        raise ValueError(f"log_probabilities: logits {tuple(logits.shape)}, targets {tuple(targets.shape)}; expected "
-                         "(texts, tokens, words) and (texts, tokens).")  # fmt: skip
+        raise ValueError(
+            f"log_probabilities: logits {tuple(logits.shape)}, targets {tuple(targets.shape)}; expected "
+            "(texts, tokens, words) and (texts, tokens)."
+        )
     kept = targets != ignore
     chosen = logits.double().log_softmax(-1).gather(-1, targets.where(kept, 0)[..., None])[..., 0]
     return [row[keep].detach().cpu().numpy() for row, keep in zip(chosen, kept, strict=True)]

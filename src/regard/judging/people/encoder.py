@@ -14,8 +14,9 @@ def first_layers(model: Any, count: int) -> Any:
     if not isinstance(stack, nn.ModuleList):
         raise ValueError(f"{type(model).__name__} has no encoder.layer: expected a model of the kind of BERT.")
     if not 0 <= count <= len(stack):
-        raise ValueError(f"first_layers(count={count}): {type(model).__name__} has {len(stack)} layers, expected 0 to "
-                         f"{len(stack)}.")  # fmt: skip
+        raise ValueError(
+            f"first_layers(count={count}): {type(model).__name__} has {len(stack)} layers, expected 0 to {len(stack)}."
+        )
     made = copy.copy(model)
     made._modules = dict(model._modules)
     made.encoder = copy.copy(model.encoder)

@@ -41,10 +41,18 @@ class Classifying:
 
 
 def judge_joint(
-    task: Task, readings: Sequence[Reading], *, ways: Sequence[str] = WAYS, seeds: int = 3, held: int = 500,
-    how: Classifying | None = None, seed: int = 0, resamples: int = 1000, out: "Path | None" = None,
+    task: Task,
+    readings: Sequence[Reading],
+    *,
+    ways: Sequence[str] = WAYS,
+    seeds: int = 3,
+    held: int = 500,
+    how: Classifying | None = None,
+    seed: int = 0,
+    resamples: int = 1000,
+    out: "Path | None" = None,
     hear: Hear = nobody,
-) -> list[Finding]:  # fmt: skip
+) -> list[Finding]:
     """Accuracy of a BiLSTM with attention that is also taught where readers look, on sentences of another text.
 
     Sentences with a class and sentences with reading times share every epoch; the first teach the answer, the second
@@ -59,8 +67,10 @@ def judge_joint(
     if strange or ways[:1] != (*WAYS[:1],):
         raise ValueError(f"judge_joint(ways={tuple(ways)}): expected 'nothing' first, then some of {WAYS[1:]}.")
     if task.words is None or not 0 < held < len(readings):
-        raise ValueError(f"judge_joint(held={held}): expected fewer than the {len(readings)} sentences that were read, "
-                         "and a task whose inputs are words.")  # fmt: skip
+        raise ValueError(
+            f"judge_joint(held={held}): expected fewer than the {len(readings)} sentences that were read, "
+            "and a task whose inputs are words."
+        )
     how = how or Classifying()
     order = stream(seed, "held out").permutation(len(readings))
     rest, kept = ([readings[i] for i in some] for some in (order[held:], order[:held]))
@@ -76,8 +86,13 @@ def judge_joint(
         agrees.setdefault(way, []).append(_agreement(model, kept, task.words, how.device))
     hear("bag of words", 0, None)
     bag = bag_of_words(task.train, task.test)
-    return _findings({way: np.array(some) for way, some in right.items()},
-                     {way: np.array(some) for way, some in agrees.items()}, bag, seed, resamples)  # fmt: skip
+    return _findings(
+        {way: np.array(some) for way, some in right.items()},
+        {way: np.array(some) for way, some in agrees.items()},
+        bag,
+        seed,
+        resamples,
+    )
 
 
 def _unmarked(one: Example) -> Example:
@@ -97,8 +112,9 @@ def as_read(readings: Sequence[Reading], words: Vocabulary, way: str, seed: int)
     return made
 
 
-def _taught(task: Task, train: list[Example], seed: int, how: Classifying, way: str, folder: "Path | None",
-            epochs: Epochs) -> TaskModel:  # fmt: skip
+def _taught(
+    task: Task, train: list[Example], seed: int, how: Classifying, way: str, folder: "Path | None", epochs: Epochs
+) -> TaskModel:
     assert task.words is not None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -125,23 +141,50 @@ def _agreement(model: TaskModel, readings: Sequence[Reading], words: Vocabulary,
     return found
 
 
-def _findings(right: dict[str, np.ndarray], agrees: dict[str, np.ndarray], bag: float, seed: int, resamples: int
-              ) -> list[Finding]:  # fmt: skip
+def _findings(
+    right: dict[str, np.ndarray], agrees: dict[str, np.ndarray], bag: float, seed: int, resamples: int
+) -> list[Finding]:
     made = []
     for way, table in right.items():
         found = estimate(table, seeds=True, seed=seed, resamples=resamples)
         says = f"{found.value:.1%} of the sentences are judged rightly."
-        made.append(Finding.of(found, name=f"accuracy, taught {way}", says=says, better="higher", test=TEST,
-                               unit="accuracy", baselines={"bag of words": bag}))  # fmt: skip
+        made.append(
+            Finding.of(
+                found,
+                name=f"accuracy, taught {way}",
+                says=says,
+                better="higher",
+                test=TEST,
+                unit="accuracy",
+                baselines={"bag of words": bag},
+            )
+        )
     for way, table in list(right.items())[1:]:
         found = estimate(table - right["nothing"], seeds=True, seed=seed, resamples=resamples)
         says = f"Taught {way}, a classifier is right on {found.value:+.1%} more sentences."
-        made.append(Finding.of(found, name=f"gain in accuracy, taught {way}", says=says, better="higher", test=TEST,
-                               unit="accuracy gained", baselines={"no gain": 0.0}))  # fmt: skip
+        made.append(
+            Finding.of(
+                found,
+                name=f"gain in accuracy, taught {way}",
+                says=says,
+                better="higher",
+                test=TEST,
+                unit="accuracy gained",
+                baselines={"no gain": 0.0},
+            )
+        )
     for way, table in agrees.items():
         found = estimate(table, seeds=True, seed=seed, resamples=resamples)
         told = "undefined" if found.value is None else f"{found.value:.2f}"
-        made.append(Finding.of(found, name=f"agreement with readers, taught {way}", better="higher", test=TEST,
-                               says=f"On sentences held out, attention and reading times correlate by {told}.",
-                               unit="Spearman rho", baselines={"chance": 0.0}))  # fmt: skip
+        made.append(
+            Finding.of(
+                found,
+                name=f"agreement with readers, taught {way}",
+                better="higher",
+                test=TEST,
+                says=f"On sentences held out, attention and reading times correlate by {told}.",
+                unit="Spearman rho",
+                baselines={"chance": 0.0},
+            )
+        )
     return made

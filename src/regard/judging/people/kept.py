@@ -15,9 +15,12 @@ CHUNK = 50  # texts in a file
 
 
 def vectors_of(
-    encoder: Encoder, texts: Sequence[Sequence[str]], name: str, folder: "Path | None" = None,
+    encoder: Encoder,
+    texts: Sequence[Sequence[str]],
+    name: str,
+    folder: "Path | None" = None,
     hear: Callable[[int, int], None] = lambda done, of: None,
-) -> list[Tensor]:  # fmt: skip
+) -> list[Tensor]:
     """A vector for each word of each text, in half precision: one (n, d) a text, on the CPU.
 
     folder: where they are kept, fifty texts a file; what is there already is read, so that a run that was stopped goes
@@ -31,8 +34,10 @@ def vectors_of(
         if file is not None and file.is_file():
             whole = np.load(file, allow_pickle=False)
             if whole.shape != (sum(counts), encoder.dim):
-                raise ValueError(f"{file} holds vectors {whole.shape}, expected {(sum(counts), encoder.dim)}: it was "
-                                 "made from other texts or by another model. Name another folder.")  # fmt: skip
+                raise ValueError(
+                    f"{file} holds vectors {whole.shape}, expected {(sum(counts), encoder.dim)}: it was "
+                    "made from other texts or by another model. Name another folder."
+                )
         else:
             whole = torch.cat(encoder(some)).half().cpu().numpy()
             if file is not None:

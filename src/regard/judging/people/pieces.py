@@ -50,12 +50,15 @@ def cut(tokenizer: Any, texts: Sequence[Words], size: int = 64, longest: int = 5
     order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
     for start in range(0, len(order), size):
         places = order[start : start + size]
-        made = tokenizer([list(texts[place]) for place in places], is_split_into_words=True, padding=True,
-                         return_tensors="pt")  # fmt: skip
+        made = tokenizer(
+            [list(texts[place]) for place in places], is_split_into_words=True, padding=True, return_tensors="pt"
+        )
         ids, real = made["input_ids"], made["attention_mask"].bool()
         if ids.shape[1] > longest:
-            raise ValueError(f"A text of {len(texts[places[0]])} words has {ids.shape[1]} pieces, more than the "
-                             f"{longest} that the model reads: cut it into shorter ones.")  # fmt: skip
+            raise ValueError(
+                f"A text of {len(texts[places[0]])} words has {ids.shape[1]} pieces, more than the "
+                f"{longest} that the model reads: cut it into shorter ones."
+            )
         word = torch.tensor([[-1 if one is None else one for one in made.word_ids(row)] for row in range(len(places))])
         counts = [len(texts[place]) for place in places]
         for row, count in enumerate(counts):

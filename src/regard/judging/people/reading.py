@@ -24,9 +24,15 @@ Weights = dict[str, list[np.ndarray]]
 
 
 def judge_reading(
-    model: Any, tokenizer: Any, readings: Sequence[Reading], *, seed: int = 0, resamples: int = 1000, size: int = 64,
+    model: Any,
+    tokenizer: Any,
+    readings: Sequence[Reading],
+    *,
+    seed: int = 0,
+    resamples: int = 1000,
+    size: int = 64,
     hear: Callable[[int, int], None] = lambda done, of: None,
-) -> list[Finding]:  # fmt: skip
+) -> list[Finding]:
     """Spearman's rho of what words receive and how long they are read, a sentence at a time, mean over sentences.
 
     Each layer, their mean, rollout and two saliencies (`received`), pieces of a word added up; the same with the mean
@@ -37,8 +43,10 @@ def judge_reading(
         raise ValueError("judge_reading(readings) is empty: expected sentences with reading times, as geco() has them.")
     human = [one.share for one in readings]
     trivial = trivial_weights([one.words for one in readings], seed)
-    beside = {name: known([rank_correlation(w, h) for w, h in zip(some, human, strict=True)])
-              for name, some in trivial.items()}  # fmt: skip
+    beside = {
+        name: known([rank_correlation(w, h) for w, h in zip(some, human, strict=True)])
+        for name, some in trivial.items()
+    }
     length = trivial["word length"]
     made = []
     for name, some in received(model, tokenizer, readings, size, hear).items():
@@ -46,16 +54,33 @@ def judge_reading(
         found = estimate(values, seed=seed, resamples=resamples)
         told = "undefined" if found.value is None else f"{found.value:.2f}"
         says = f"Words that receive more ({name}) are read longer: rho {told}; longer words: {_say(beside)}."
-        made.append(Finding.of(found, name=name, says=says, better="higher", test=TEST, unit="Spearman rho",
-                               baselines=beside | {"BERT, published": PUBLISHED}))  # fmt: skip
+        made.append(
+            Finding.of(
+                found,
+                name=name,
+                says=says,
+                better="higher",
+                test=TEST,
+                unit="Spearman rho",
+                baselines=beside | {"BERT, published": PUBLISHED},
+            )
+        )
         if name.endswith(MEAN):
             continue
         left = [partial_rank_correlation(w, h, z) for w, h, z in zip(some, human, length, strict=True)]
         found = estimate(left, seed=seed, resamples=resamples)
         told = "undefined" if found.value is None else f"{found.value:.2f}"
-        made.append(Finding.of(found, name=f"{name}, word length known", better="higher", test=TEST,
-                               says=f"Among words of one length that is {told}.", unit="partial Spearman rho",
-                               baselines={"chance": 0.0}))  # fmt: skip
+        made.append(
+            Finding.of(
+                found,
+                name=f"{name}, word length known",
+                better="higher",
+                test=TEST,
+                says=f"Among words of one length that is {told}.",
+                unit="partial Spearman rho",
+                baselines={"chance": 0.0},
+            )
+        )
     return made
 
 
@@ -64,10 +89,12 @@ def trivial_weights(texts: Sequence[Sequence[str]], seed: int = 0) -> Weights:
     plain = [[bare(word) for word in text] for text in texts]
     often = Counter(word for text in plain for word in text)
     draw = stream(seed, "random weights")
-    return {"word length": [np.array([float(len(word)) for word in text]) for text in texts],
-            "word rarity": [np.array([-float(often[word]) for word in text]) for text in plain],
-            "later words": [np.arange(len(text), dtype=np.float64) for text in texts],
-            "random": [draw.random(len(text)) for text in texts]}  # fmt: skip
+    return {
+        "word length": [np.array([float(len(word)) for word in text]) for text in texts],
+        "word rarity": [np.array([-float(often[word]) for word in text]) for text in plain],
+        "later words": [np.arange(len(text), dtype=np.float64) for text in texts],
+        "random": [draw.random(len(text)) for text in texts],
+    }
 
 
 def bare(word: str) -> str:
@@ -76,9 +103,12 @@ def bare(word: str) -> str:
 
 
 def received(
-    model: Any, tokenizer: Any, readings: Sequence[Reading], size: int = 64,
+    model: Any,
+    tokenizer: Any,
+    readings: Sequence[Reading],
+    size: int = 64,
     hear: Callable[[int, int], None] = lambda done, of: None,
-) -> Weights:  # fmt: skip
+) -> Weights:
     """By name, one number for each word of each sentence.
 
     layer l          the weight that a word receives from the words of the sentence, mean over heads; [CLS] and [SEP]

@@ -35,8 +35,12 @@ class Judging:
 
 def reader(d: int, dim: int = 64, dropout: float = 0.3) -> TaskModel:
     """inputs (B, n, d) -> two classes: w = softmax_j score(q, h_j), h = relu(W x), one learned question q."""
-    return TaskModel(features.Frames(d, dim, dropout), queries.Learned(dim), look("additive", dim, dim),
-                     outputs.Classes(dim, 2, dropout=dropout))  # fmt: skip
+    return TaskModel(
+        features.Frames(d, dim, dropout),
+        queries.Learned(dim),
+        look("additive", dim, dim),
+        outputs.Classes(dim, 2, dropout=dropout),
+    )
 
 
 def examples(reviews: Sequence[Review], vectors: Sequence[Tensor]) -> list[Example]:
@@ -46,8 +50,14 @@ def examples(reviews: Sequence[Review], vectors: Sequence[Tensor]) -> list[Examp
     ]
 
 
-def taught(train: Sequence[Example], val: Sequence[Example], seed: int, how: Judging, folder: "Path | None" = None,
-           epochs: "Epochs | None" = None) -> TaskModel:  # fmt: skip
+def taught(
+    train: Sequence[Example],
+    val: Sequence[Example],
+    seed: int,
+    how: Judging,
+    folder: "Path | None" = None,
+    epochs: "Epochs | None" = None,
+) -> TaskModel:
     """A reader of the best epoch by validation accuracy; with a folder, a run that was stopped goes on."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -91,8 +101,9 @@ class Whole(nn.Module):
         return answer.out
 
 
-def adapter_of(encoder: Encoder, task: TaskModel, reviews: Sequence[Review], vectors: Sequence[Tensor], size: int = 8
-               ) -> Adapter:  # fmt: skip
+def adapter_of(
+    encoder: Encoder, task: TaskModel, reviews: Sequence[Review], vectors: Sequence[Tensor], size: int = 8
+) -> Adapter:
     """Reviews as a judge sees them: a unit is a word, and a word is taken away by writing the text without it."""
     words = sorted({word for one in reviews for word in one.words})
     number = {word: place for place, word in enumerate(words)}

@@ -35,10 +35,19 @@ ERASED: dict[str, Better] = {"comprehensiveness": "higher", "sufficiency": "lowe
 
 
 def judge_reviews(
-    encoder: Encoder, reviews: Mapping[str, Sequence[Review]], *, supervise: Sequence[float] = (0.0, 0.1, 1.0),
-    seeds: int = 3, learn: int = 0, erase: int = 100, how: Judging | None = None, seed: int = 0, resamples: int = 1000,
-    out: "Path | None" = None, hear: Hear = nobody,
-) -> list[Finding]:  # fmt: skip
+    encoder: Encoder,
+    reviews: Mapping[str, Sequence[Review]],
+    *,
+    supervise: Sequence[float] = (0.0, 0.1, 1.0),
+    seeds: int = 3,
+    learn: int = 0,
+    erase: int = 100,
+    how: Judging | None = None,
+    seed: int = 0,
+    resamples: int = 1000,
+    out: "Path | None" = None,
+    hear: Hear = nobody,
+) -> list[Finding]:
     """Readers that were taught where to look, and some that were not, each from several seeds.
 
     accuracy                   beside a bag of words, and the gain over the reader that was not taught, review by review
@@ -109,23 +118,46 @@ def _named(weight: float) -> str:
     return "not taught where to look" if weight == 0 else f"taught where to look (weight {weight:g})"
 
 
-def _accuracies(runs: Mapping[float, Sequence[TaskModel]], test: Sequence[Example], bag: float, device: str, seed: int,
-                resamples: int) -> list[Finding]:  # fmt: skip
+def _accuracies(
+    runs: Mapping[float, Sequence[TaskModel]],
+    test: Sequence[Example],
+    bag: float,
+    device: str,
+    seed: int,
+    resamples: int,
+) -> list[Finding]:
     right = {weight: np.array([_right(model, test, device) for model in models]) for weight, models in runs.items()}
     plain = next(iter(right))
     made = []
     for weight, table in right.items():
         found = estimate(table, seeds=True, seed=seed, resamples=resamples)
         beside = {"bag of words": bag} | ({} if weight == plain else {"not taught": float(right[plain].mean())})
-        made.append(Finding.of(found, name=f"accuracy, {_named(weight)}", better="higher", test=TEST, unit="accuracy",
-                               says=f"{found.value:.1%} of the reviews are judged rightly.",
-                               baselines=beside))  # fmt: skip
+        made.append(
+            Finding.of(
+                found,
+                name=f"accuracy, {_named(weight)}",
+                better="higher",
+                test=TEST,
+                unit="accuracy",
+                says=f"{found.value:.1%} of the reviews are judged rightly.",
+                baselines=beside,
+            )
+        )
     for weight, table in right.items():
         if weight != plain:
             found = estimate(table - right[plain], seeds=True, seed=seed, resamples=resamples)
             says = f"Taught where to look, a reader is right on {found.value:+.1%} more reviews."
-            made.append(Finding.of(found, name=f"gain in accuracy, {_named(weight)}", says=says, better="higher",
-                                   test=TEST, unit="accuracy gained", baselines={"no gain": 0.0}))  # fmt: skip
+            made.append(
+                Finding.of(
+                    found,
+                    name=f"gain in accuracy, {_named(weight)}",
+                    says=says,
+                    better="higher",
+                    test=TEST,
+                    unit="accuracy gained",
+                    baselines={"no gain": 0.0},
+                )
+            )
     return made
 
 
@@ -136,15 +168,23 @@ def _right(model: TaskModel, test: Sequence[Example], device: str) -> list[float
     return found.tolist()
 
 
-def _overlaps(runs: Mapping[float, Sequence[TaskModel]], encoder: Encoder, reviews: Sequence[Review],
-              test: Sequence[Example], seed: int, resamples: int) -> list[Finding]:  # fmt: skip
+def _overlaps(
+    runs: Mapping[float, Sequence[TaskModel]],
+    encoder: Encoder,
+    reviews: Sequence[Review],
+    test: Sequence[Example],
+    seed: int,
+    resamples: int,
+) -> list[Finding]:
     full = [place for place, one in enumerate(reviews) if one.exhaustive and one.marks.any()]
     texts, vectors = [reviews[i] for i in full], [test[i].inputs for i in full]
     marks = [one.marks for one in texts]
     share = float(np.mean([one.mean() for one in marks]))
     draw = stream(seed, "random weights")
-    trivial: dict[str, list[np.ndarray]] = {"random": [draw.random(len(one)) for one in marks],
-                                            "last words": [np.arange(len(one)) for one in marks]}  # fmt: skip
+    trivial: dict[str, list[np.ndarray]] = {
+        "random": [draw.random(len(one)) for one in marks],
+        "last words": [np.arange(len(one)) for one in marks],
+    }
     beside = {name: _measured(some, marks, share) for name, some in trivial.items()}
     made = []
     for weight, models in runs.items():
@@ -158,9 +198,17 @@ def _overlaps(runs: Mapping[float, Sequence[TaskModel]], encoder: Encoder, revie
             found = estimate(table["attention"], statistic, seeds=True, seed=seed, resamples=resamples)
             others = {"gradient": known([statistic(one) for one in table["gradient"]])}
             others |= {name: known(some[what], statistic) for name, some in beside.items()}
-            made.append(Finding.of(found, name=f"{what}, {_named(weight)}", better="higher", test=TEST, unit=what,
-                                   says=f"Attention and what people marked: {what} {found.value:.2f}.",
-                                   baselines=others | PUBLISHED.get(what, {})))  # fmt: skip
+            made.append(
+                Finding.of(
+                    found,
+                    name=f"{what}, {_named(weight)}",
+                    better="higher",
+                    test=TEST,
+                    unit=what,
+                    says=f"Attention and what people marked: {what} {found.value:.2f}.",
+                    baselines=others | PUBLISHED.get(what, {}),
+                )
+            )
     return made
 
 
@@ -174,14 +222,19 @@ STATISTICS: dict[str, Callable[[np.ndarray], float]] = {
 def _measured(weights: Sequence[np.ndarray], marks: Sequence[np.ndarray], share: float) -> dict[str, np.ndarray]:
     found = [top_marks(one, share) for one in weights]
     pairs = list(zip(found, marks, strict=True))
-    return {"AUPRC": np.array([auprc(w, g) for w, g in zip(weights, marks, strict=True)]),
-            "token F1": np.array([token_counts(f, g) for f, g in pairs]),
-            "IOU-F1": np.array([span_counts(spans(f), spans(g)) for f, g in pairs])}  # fmt: skip
+    return {
+        "AUPRC": np.array([auprc(w, g) for w, g in zip(weights, marks, strict=True)]),
+        "token F1": np.array([token_counts(f, g) for f, g in pairs]),
+        "IOU-F1": np.array([span_counts(spans(f), spans(g)) for f, g in pairs]),
+    }
 
 
 def _by_text(adapter: Adapter, measure: Callable[..., Tensor]) -> list[np.ndarray]:
-    return adapter.each(lambda inputs: [row[real].cpu().numpy() for row, real in
-                                        zip(measure(adapter, inputs), inputs.units, strict=True)])  # fmt: skip
+    return adapter.each(
+        lambda inputs: [
+            row[real].cpu().numpy() for row, real in zip(measure(adapter, inputs), inputs.units, strict=True)
+        ]
+    )
 
 
 def _erasures(adapter: Adapter, name: str, seed: int, resamples: int) -> list[Finding]:
@@ -192,6 +245,15 @@ def _erasures(adapter: Adapter, name: str, seed: int, resamples: int) -> list[Fi
         beside = {of: known(table[:, column]) for of, table in tables.items() if of != "attention"}
         found = estimate(tables["attention"][:, column], seed=seed, resamples=resamples)
         says = f"Attention's {what} is {found.value:.3f}, that of random words {beside['random']:.3f}."
-        made.append(Finding.of(found, name=f"{what}, {name}", says=says, better=better, test=TEST, unit=what,
-                               baselines=beside | PUBLISHED[what]))  # fmt: skip
+        made.append(
+            Finding.of(
+                found,
+                name=f"{what}, {name}",
+                says=says,
+                better=better,
+                test=TEST,
+                unit=what,
+                baselines=beside | PUBLISHED[what],
+            )
+        )
     return made

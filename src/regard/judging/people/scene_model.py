@@ -31,8 +31,11 @@ class Gaze(nn.Module):
         sizes = (channels, dim, dim, dim)
         layers: list[nn.Module] = []
         for place, wide in enumerate((1, 2, 4)):
-            layers += [nn.Conv2d(sizes[place], dim, 3, padding=wide, dilation=wide, padding_mode="replicate"),
-                       nn.ReLU(), nn.Dropout2d(dropout)]  # fmt: skip
+            layers += [
+                nn.Conv2d(sizes[place], dim, 3, padding=wide, dilation=wide, padding_mode="replicate"),
+                nn.ReLU(),
+                nn.Dropout2d(dropout),
+            ]
         last = nn.Conv2d(dim, 1, 5, padding=2, padding_mode="replicate")
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)  # type: ignore[arg-type]

@@ -54,8 +54,10 @@ class Looks:
         return self._mean([floored(self.others(place)) for place in range(len(self.counts))])
 
     def _mean(self, predicted: Sequence[np.ndarray]) -> list[float]:
-        found = [[MEASURES[name][0](map_, count if name in ("NSS", "AUC-Judd") else blurred) for name in NAMES]
-                 for map_, count, blurred in zip(predicted, self.counts, self.maps, strict=True)]  # fmt: skip
+        found = [
+            [MEASURES[name][0](map_, count if name in ("NSS", "AUC-Judd") else blurred) for name in NAMES]
+            for map_, count, blurred in zip(predicted, self.counts, self.maps, strict=True)
+        ]
         return [mean(column) for column in np.transpose(found)]
 
 
@@ -74,9 +76,16 @@ def finer(weights: np.ndarray) -> np.ndarray:
 
 
 def judge_scenes(
-    scenes: Sequence[Scene], *, parts: int = 5, seeds: int = 3, seed: int = 0, resamples: int = 1000,
-    how: "dict[str, Taught] | None" = None, out: "Path | None" = None, hear: Hear = nobody,
-) -> list[Finding]:  # fmt: skip
+    scenes: Sequence[Scene],
+    *,
+    parts: int = 5,
+    seeds: int = 3,
+    seed: int = 0,
+    resamples: int = 1000,
+    how: "dict[str, Taught] | None" = None,
+    out: "Path | None" = None,
+    hear: Hear = nobody,
+) -> list[Finding]:
     """Attention over patches taught by fixations, judged on photographs that it never saw, beside what is trivial.
 
     Photographs are drawn into `parts`, anew for each seed; each part is foreseen by a model of the others. NSS,
@@ -126,15 +135,18 @@ def _trivial(pictures: Sequence[np.ndarray], seen: np.ndarray, looked: np.ndarra
     total = looked.sum(0)
     elsewhere = [total - one for one in looked]
     rare = [spectral_residual(picture) for picture in pictures]
-    return {"a Gaussian at the centre": [centre_bias(looked.shape[1:])] * len(looked),
-            "other photographs": elsewhere,
-            "contrast": [contrast(one) for one in seen],
-            "spectral residual": rare,
-            "spectral residual x other photographs": [a * b for a, b in zip(rare, elsewhere, strict=True)]}  # fmt: skip
+    return {
+        "a Gaussian at the centre": [centre_bias(looked.shape[1:])] * len(looked),
+        "other photographs": elsewhere,
+        "contrast": [contrast(one) for one in seen],
+        "spectral residual": rare,
+        "spectral residual x other photographs": [a * b for a, b in zip(rare, elsewhere, strict=True)],
+    }
 
 
-def _foreseen(name: str, how: Taught, seen: np.ndarray, looked: np.ndarray, parts: int, seed: int, out: "Path | None",
-              hear: Hear) -> np.ndarray:  # fmt: skip
+def _foreseen(
+    name: str, how: Taught, seen: np.ndarray, looked: np.ndarray, parts: int, seed: int, out: "Path | None", hear: Hear
+) -> np.ndarray:
     """Weights of all photographs, each by a model that was not taught with it."""
     made = np.zeros_like(looked)
     for place, held in enumerate(folds(len(looked), parts, seed)):
@@ -165,13 +177,31 @@ def _findings(taught: dict[str, np.ndarray], beside: dict[str, np.ndarray], seed
             found = estimate(table[:, :, column], seeds=True, seed=seed, resamples=resamples)
             told = "undefined" if found.value is None else f"{found.value:.2f}"
             others = {} if name in beside else baselines
-            made.append(Finding.of(found, name=f"{measure}: {name}", says=says.format(told), better=better, test=TEST,
-                                   unit=unit or "share", baselines=others))  # fmt: skip
+            made.append(
+                Finding.of(
+                    found,
+                    name=f"{measure}: {name}",
+                    says=says.format(told),
+                    better=better,
+                    test=TEST,
+                    unit=unit or "share",
+                    baselines=others,
+                )
+            )
         for name in taught:
             gain = taught[name][:, :, column] - beside["other photographs"][None, :, column]
             found = estimate(gain, seeds=True, seed=seed, resamples=resamples)
             told = "undefined" if found.value is None else f"{found.value:+.3f}"
             told = f"Beside where people look on other photographs, photograph by photograph: {told}."
-            made.append(Finding.of(found, name=f"{measure}: {name}, less other photographs", says=told, better=better,
-                                   test=TEST, unit=unit or "share", baselines={"no gain": 0.0}))  # fmt: skip
+            made.append(
+                Finding.of(
+                    found,
+                    name=f"{measure}: {name}, less other photographs",
+                    says=told,
+                    better=better,
+                    test=TEST,
+                    unit=unit or "share",
+                    baselines={"no gain": 0.0},
+                )
+            )
     return made

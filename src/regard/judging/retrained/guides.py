@@ -40,16 +40,28 @@ def guides(
         beside = {who: known(np.asarray([of(measure, place)(one) for one in rows])) for place, who in enumerate(models)}
         for place, who in enumerate(models):
             found = estimate(rows, of(measure, place), seeds=True, seed=seed)
-            made.append(Finding.of(
-                found, name=f"{name}, guided by {who}", better="higher", test=TEST, unit=name,
-                says=f"Told where to look by {who} weights, a model without context: {name} {found.value:.3f}.",
-                baselines={other: value for other, value in beside.items() if other != who},
-            ))  # fmt: skip
+            made.append(
+                Finding.of(
+                    found,
+                    name=f"{name}, guided by {who}",
+                    better="higher",
+                    test=TEST,
+                    unit=name,
+                    says=f"Told where to look by {who} weights, a model without context: {name} {found.value:.3f}.",
+                    baselines={other: value for other, value in beside.items() if other != who},
+                )
+            )
             if place:
                 more = estimate(rows, of(measure, place, 0), seeds=True, seed=seed)
-                made.append(Finding.of(
-                    more, name=f"{name} gained over uniform weights, guided by {who}", better="higher", test=TEST,
-                    unit=name, says=f"That is {more.value:+.3f} against uniform weights.",
-                    baselines={"no difference": 0.0},
-                ))  # fmt: skip
+                made.append(
+                    Finding.of(
+                        more,
+                        name=f"{name} gained over uniform weights, guided by {who}",
+                        better="higher",
+                        test=TEST,
+                        unit=name,
+                        says=f"That is {more.value:+.3f} against uniform weights.",
+                        baselines={"no difference": 0.0},
+                    )
+                )
     return made

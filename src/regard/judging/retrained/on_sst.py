@@ -46,8 +46,16 @@ def retraining(vectors: str = "minilm", folder: Path | None = None, device: str 
     known = piece_means(task.words) if vectors == "minilm" else None
     positive = sum(int(one.target) for one in task.train)
     balance = len(task.train) / positive - 1
-    return Retraining(task, builder(len(task.words), known), TRAINING, lambda: Ranking(balance), optimiser, earliest=2,
-                      device=device, folder=None if folder is None else folder / vectors)  # fmt: skip
+    return Retraining(
+        task,
+        builder(len(task.words), known),
+        TRAINING,
+        lambda: Ranking(balance),
+        optimiser,
+        earliest=2,
+        device=device,
+        folder=None if folder is None else folder / vectors,
+    )
 
 
 def longer(task: Task, shortest: int = SHORTEST) -> Task:
@@ -88,8 +96,12 @@ def builder(words: int, vectors: Tensor | None, dim: int = 300) -> Callable[[str
             return TaskModel(seen, Told(), Imposed(d), said)
         if attention not in ("additive", "dot", "uniform"):
             raise ValueError(f"attention={attention!r}: expected 'additive', 'dot', 'uniform' or 'given'.")
-        part = Attend(d, d, "scaled_dot" if attention == "dot" else QueryFree(d, d // 2),
-                      "uniform" if attention == "uniform" else "softmax")  # fmt: skip
+        part = Attend(
+            d,
+            d,
+            "scaled_dot" if attention == "dot" else QueryFree(d, d // 2),
+            "uniform" if attention == "uniform" else "softmax",
+        )
         return TaskModel(seen, queries.Learned(d), part, said)
 
     return build
@@ -98,8 +110,10 @@ def builder(words: int, vectors: Tensor | None, dim: int = 300) -> Callable[[str
 def optimiser(model: nn.Module) -> torch.optim.Optimizer:
     """Adam as the authors have it. Their loss is a sum over a batch and ours its mean: decay and epsilon are smaller by
     as much, which is the same steps."""
-    own = {name: [p for place, p in model.named_parameters() if (".attention." in f".{place}") == name]
-           for name in (True, False)}  # fmt: skip
+    own = {
+        name: [p for place, p in model.named_parameters() if (".attention." in f".{place}") == name]
+        for name in (True, False)
+    }
     groups = [{"params": own[True], "weight_decay": 0.0}, {"params": own[False], "weight_decay": 1e-5 / BATCH}]
     return torch.optim.Adam(groups, lr=TRAINING.rate, eps=1e-8 / BATCH, amsgrad=True, fused=True)
 
@@ -122,8 +136,12 @@ def measured(
         if every:
             hear("adversary")
             found = seek(adapter(model, task.test[::every], "adversary"), seed=seed)
-            made |= {"far": found.best(KEPT), "far tight": found.best(OPTIMISED), "limit": found.limit,
-                     "random": np.where(found.start_moved <= KEPT, found.start, 0.0).max(1)}  # fmt: skip
+            made |= {
+                "far": found.best(KEPT),
+                "far tight": found.best(OPTIMISED),
+                "limit": found.limit,
+                "random": np.where(found.start_moved <= KEPT, found.start, 0.0).max(1),
+            }
         return made
 
     return of

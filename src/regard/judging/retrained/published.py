@@ -19,20 +19,35 @@ from .uniform import uniform_retraining
 
 CLASSES = ("negative", "positive")
 # Jain & Wallace 2019, from the result files of their code: mean tau by predicted class, median of the divergence
-TAU = {("additive", "gradient"): (0.34, 0.36), ("additive", "leave one out"): (0.27, 0.32),
-       ("dot", "gradient"): (0.07, None)}  # fmt: skip
+TAU = {
+    ("additive", "gradient"): (0.34, 0.36),
+    ("additive", "leave one out"): (0.27, 0.32),
+    ("dot", "gradient"): (0.07, None),
+}
 SIGNIFICANT = {("additive", "gradient"): (0.48, 0.49), ("additive", "leave one out"): (0.33, 0.40)}
 FAR = {"median": 0.50, "mean": 0.485}
 # Wiegreffe & Pinter 2019: F1 of the positive class
-F1 = {"F1, additive weights": 0.831, "F1, uniform weights": 0.822, "F1, guided by uniform": 0.812,
-      "F1, guided by learned": 0.817, "F1, guided by base": 0.824, "F1, guided by adversary": 0.592}  # fmt: skip
+F1 = {
+    "F1, additive weights": 0.831,
+    "F1, uniform weights": 0.822,
+    "F1, guided by uniform": 0.812,
+    "F1, guided by learned": 0.817,
+    "F1, guided by base": 0.824,
+    "F1, guided by adversary": 0.592,
+}
 STEPS = ("weights", "uniform", "dot", "random", "seeds", "guides", "adversary")
 
 
 def reproduce(
-    folder: Path, *, seeds: int = 8, steps: Sequence[str] = STEPS, every: int = 1, device: str = "cpu",
-    hear: Hear = nobody, seed: int = 0,
-) -> list[Finding]:  # fmt: skip
+    folder: Path,
+    *,
+    seeds: int = 8,
+    steps: Sequence[str] = STEPS,
+    every: int = 1,
+    device: str = "cpu",
+    hear: Hear = nobody,
+    seed: int = 0,
+) -> list[Finding]:
     """Everything that was published about the weights of SST's model, again; a folder that is there goes on.
 
     steps   weights    tau and the adversary of additive attention on MiniLM's vectors
@@ -57,8 +72,10 @@ def reproduce(
             read.append(some.trained(attention, one, also=also))
         judged = len(some.task.test[::often]) if often else 0
         if any(len(one.more.get("far", ())) != judged for one in read):
-            raise ValueError(f"{some.folder} was made with another number of sentences for the adversary than "
-                             f"every={often} has: give that one again, or name another folder.")  # fmt: skip
+            raise ValueError(
+                f"{some.folder} was made with another number of sentences for the adversary than "
+                f"every={often} has: give that one again, or name another folder."
+            )
         return read
 
     found: list[Finding] = []
@@ -116,21 +133,31 @@ def correlations(read: Sequence[Read], attention: str, vectors: str, seed: int =
             value = estimate(here[..., column], seeds=True, seed=seed)
             beside = {"random": known(here[..., by_chance]), "gradient and leave one out": known(here[..., 2])}
             published = TAU.get((attention, other), (None, None))[place]
-            made.append(Finding.of(
-                value, name=f"tau of {attention} attention and {other}, {name}, {vectors}", better="higher",
-                test="correlation", unit="Kendall tau-b", says=f"Weights and {other} order the words alike by "
-                f"{value.value:.2f} where the model says {name}.",
-                baselines=beside if published is None else {"published": published, **beside},
-            ))  # fmt: skip
+            made.append(
+                Finding.of(
+                    value,
+                    name=f"tau of {attention} attention and {other}, {name}, {vectors}",
+                    better="higher",
+                    test="correlation",
+                    unit="Kendall tau-b",
+                    says=f"Weights and {other} order the words alike by {value.value:.2f} where the model says {name}.",
+                    baselines=beside if published is None else {"published": published, **beside},
+                )
+            )
             held = np.where(np.isnan(here[..., column]), np.nan, p[..., column] <= 0.05)
             share = estimate(held, seeds=True, seed=seed)
             shares = SIGNIFICANT.get((attention, other), (None, None))[place]
-            made.append(Finding.of(
-                share, name=f"share with p up to .05, {attention} attention and {other}, {name}, {vectors}",
-                better="higher", test="correlation", unit="share",
-                says=f"In {share.value:.0%} of the sentences, before any correction.",
-                baselines={} if shares is None else {"published": shares},
-            ))  # fmt: skip
+            made.append(
+                Finding.of(
+                    share,
+                    name=f"share with p up to .05, {attention} attention and {other}, {name}, {vectors}",
+                    better="higher",
+                    test="correlation",
+                    unit="share",
+                    says=f"In {share.value:.0%} of the sentences, before any correction.",
+                    baselines={} if shares is None else {"published": shares},
+                )
+            )
     return made
 
 
@@ -141,15 +168,22 @@ def adversaries(read: Sequence[Read], seed: int = 0) -> list[Finding]:
         far = np.stack([one.more[key] for one in read])
         for name, statistic in (("median", median), ("mean", mean)):
             value = estimate(far, statistic, seeds=True, seed=seed)
-            beside = {kind: known(np.stack([one.more[kind] for one in read]), statistic)
-                      for kind in ("limit", "random")}  # fmt: skip
+            beside = {
+                kind: known(np.stack([one.more[kind] for one in read]), statistic) for kind in ("limit", "random")
+            }
             if budget == "0.05":
                 beside = {"published": FAR[name], **beside}
-            made.append(Finding.of(
-                value, name=f"adversarial attention within {budget}, {name}", better="lower", unit="JSD (max 0.69)",
-                test="adversarial attention", baselines=beside,
-                says=f"Weights that differ by {value.value:.2f} ({name}) give the same prediction within {budget}.",
-            ))  # fmt: skip
+            made.append(
+                Finding.of(
+                    value,
+                    name=f"adversarial attention within {budget}, {name}",
+                    better="lower",
+                    unit="JSD (max 0.69)",
+                    test="adversarial attention",
+                    baselines=beside,
+                    says=f"Weights that differ by {value.value:.2f} ({name}) give the same prediction within {budget}.",
+                )
+            )
     return made
 
 

@@ -45,7 +45,9 @@ class Read:
         names = read_arrays(path, ("names",))["names"].tolist()
         wanted = [f"{kind}.{part}" for kind in ("said", "weights", "lengths") for part in PARTS]
         found = read_arrays(path, ("kept", *wanted, *(f"more.{name}" for name in names)))
-        weights = {part: np.split(found[f"weights.{part}"].astype(np.float64), found[f"lengths.{part}"].cumsum()[:-1])
-                   for part in PARTS}  # fmt: skip
+        weights = {
+            part: np.split(found[f"weights.{part}"].astype(np.float64), found[f"lengths.{part}"].cumsum()[:-1])
+            for part in PARTS
+        }
         said = {part: found[f"said.{part}"] for part in PARTS}
         return cls(said, weights, int(found["kept"]), {name: found[f"more.{name}"] for name in names})

@@ -51,25 +51,32 @@ class Retraining:
         """(N,): the classes of the test part."""
         return np.asarray([int(one.target) for one in self.task.test])
 
-    def trained(self, attention: str = "additive", seed: int = 0, *, context: bool = True, also: Also | None = None
-                ) -> Read:  # fmt: skip
+    def trained(
+        self, attention: str = "additive", seed: int = 0, *, context: bool = True, also: Also | None = None
+    ) -> Read:
         """A model with attention of its own. also(model): what else is measured of it, kept in `more`."""
         name = f"{attention}{'' if context else ' alone'}"
         return self._read(name, lambda: self.build(attention, context), self.objective(), self._parts(), seed, also)
 
     def guided(self, name: str, guide: "Mapping[str, Sequence[np.ndarray]]", seed: int = 0) -> Read:
         """A model without context that is told where to look; guide: weights of each example, by part."""
-        parts = {part: [replace(one, gold=torch.as_tensor(np.asarray(w), dtype=torch.float32))
-                        for one, w in zip(some, guide[part], strict=True)]
-                 for part, some in self._parts().items()}  # fmt: skip
+        parts = {
+            part: [
+                replace(one, gold=torch.as_tensor(np.asarray(w), dtype=torch.float32))
+                for one, w in zip(some, guide[part], strict=True)
+            ]
+            for part, some in self._parts().items()
+        }
         return self._read(f"guided by {name}", lambda: self.build("given", False), self.objective(), parts, seed)
 
     def adversary(self, base: Read, strength: float, seed: int = 0, attention: str = "additive") -> Read:
         """A model that says what `base` says and looks elsewhere: L = TVD(y, y_b) - strength KL(a, a_b)."""
         parts, said, first = {}, [], 0
         for part, some in self._parts().items():
-            parts[part] = [replace(one, id=first + place, gold=torch.as_tensor(w, dtype=torch.float32))
-                           for place, (one, w) in enumerate(zip(some, base.weights[part], strict=True))]  # fmt: skip
+            parts[part] = [
+                replace(one, id=first + place, gold=torch.as_tensor(w, dtype=torch.float32))
+                for place, (one, w) in enumerate(zip(some, base.weights[part], strict=True))
+            ]
             said.append(torch.as_tensor(base.said[part]))
             first += len(some)
         objective = Against(torch.cat(said), strength)
@@ -79,8 +86,15 @@ class Retraining:
     def _parts(self) -> dict[str, Sequence[Example]]:
         return {part: getattr(self.task, part) for part in PARTS}
 
-    def _read(self, name: str, build: Callable[[], nn.Module], objective: Objective, parts: Examples, seed: int,
-              also: Also | None = None) -> Read:  # fmt: skip
+    def _read(
+        self,
+        name: str,
+        build: Callable[[], nn.Module],
+        objective: Objective,
+        parts: Examples,
+        seed: int,
+        also: Also | None = None,
+    ) -> Read:
         file = None if self.folder is None else self.folder / f"{name.replace(' ', '-')}-{seed}.npz"
         told = f"{name}, seed {seed}"
         if file is not None and file.is_file():
@@ -104,8 +118,14 @@ class Retraining:
         def hear(epoch: int, step: int, steps: int, numbers: dict[str, float]) -> None:
             self.hear(told, self.training.share(epoch, step, steps), f"epoch {epoch} of {self.training.epochs}")
 
-        trainer = Trainer(self.training, self.device, optimise=self.optimise, earliest=self.earliest, hear=hear,
-                          together=len(parts["val"]))  # fmt: skip
+        trainer = Trainer(
+            self.training,
+            self.device,
+            optimise=self.optimise,
+            earliest=self.earliest,
+            hear=hear,
+            together=len(parts["val"]),
+        )
         return trainer.fit(model, objective, parts["train"], parts["val"], seed).kept
 
     @torch.no_grad()

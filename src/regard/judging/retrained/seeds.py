@@ -34,24 +34,46 @@ def seed_variance(
     far = np.stack([apart(one, other) for other in others])  # (seeds - 1, instances)
     moved = np.stack([said_apart(one, other) for other in others])
     largest = np.asarray([w.max() for w in one.weights["test"]])
-    keep(Histogram("Weights of other seeds", "JSD to the base seed", {
-        f"largest weight {low:g} to {high:g}": far[:, (largest > low) & (largest <= high)].ravel()
-        for low, high in itertools.pairwise(EDGES)},
-        says="How far apart two seeds look, by how sharp the base seed looks."))  # fmt: skip
+    keep(
+        Histogram(
+            "Weights of other seeds",
+            "JSD to the base seed",
+            {
+                f"largest weight {low:g} to {high:g}": far[:, (largest > low) & (largest <= high)].ravel()
+                for low, high in itertools.pairwise(EDGES)
+            },
+            says="How far apart two seeds look, by how sharp the base seed looks.",
+        )
+    )
     draw = stream(seed, TEST)
     mixed = Read(one.said, {**one.weights, "test": [draw.permutation(w) for w in one.weights["test"]]})
     value = estimate(far, median, seeds=True, seed=seed)
     prediction = estimate(moved, median, seeds=True, seed=seed)
     return [
-        Finding.of(value, name="weights of another seed", better="lower", test=TEST, unit="JSD (max 0.69)",
-                   says=f"Trained from another seed, the weights of half of the instances differ by more than "
-                   f"{value.value:.3f}.", baselines={"base in another order": known(apart(one, mixed), median),
-                                                     "uniform": known(apart(one, even(one)), median),
-                                                     "largest possible": LARGEST}),
-        Finding.of(prediction, name="prediction of another seed", better="lower", test=TEST,
-                   unit="total variation (max 1)", baselines={"no change": 0.0},
-                   says=f"Half of the predictions differ by more than {prediction.value:.3f} between two seeds."),
-    ]  # fmt: skip
+        Finding.of(
+            value,
+            name="weights of another seed",
+            better="lower",
+            test=TEST,
+            unit="JSD (max 0.69)",
+            says=f"Trained from another seed, the weights of half of the instances differ by more than "
+            f"{value.value:.3f}.",
+            baselines={
+                "base in another order": known(apart(one, mixed), median),
+                "uniform": known(apart(one, even(one)), median),
+                "largest possible": LARGEST,
+            },
+        ),
+        Finding.of(
+            prediction,
+            name="prediction of another seed",
+            better="lower",
+            test=TEST,
+            unit="total variation (max 1)",
+            baselines={"no change": 0.0},
+            says=f"Half of the predictions differ by more than {prediction.value:.3f} between two seeds.",
+        ),
+    ]
 
 
 def apart(one: Read, two: Read, part: str = "test") -> np.ndarray:

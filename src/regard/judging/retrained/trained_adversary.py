@@ -16,9 +16,14 @@ STRENGTHS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1)
 
 
 def trained_adversary(
-    retraining: Retraining, *, attention: str = "additive", strengths: Sequence[float] = STRENGTHS, base: int = 0,
-    others: int = 1, seed: int = 0,
-) -> list[Finding]:  # fmt: skip
+    retraining: Retraining,
+    *,
+    attention: str = "additive",
+    strengths: Sequence[float] = STRENGTHS,
+    base: int = 0,
+    others: int = 1,
+    seed: int = 0,
+) -> list[Finding]:
     """How different the weights of a whole model can be that was trained to predict as the base does.
 
         L = TVD(y_a, y_b) - strength KL(a_a || a_b)
@@ -32,13 +37,22 @@ def trained_adversary(
     sought = [retraining.adversary(one, strength, base, attention) for strength in strengths]
     far, moved = (np.stack([measure(one, each) for each in sought]) for measure in (apart, said_apart))
     plain = retraining.trained("uniform", base)
-    marks = [("other seeds", [said_apart(one, each).mean() for each in seeds],
-              [apart(one, each).mean() for each in seeds]),
-             ("uniform", [said_apart(one, plain).mean()], [apart(one, even(one)).mean()])]  # fmt: skip
-    keep(Plot("A trained adversary", "TVD of predictions, mean", "JSD of weights, mean", [
-        Series("adversary", moved.mean(1), far.mean(1)),
-        *(Series(name, x, y, line=False) for name, x, y in marks)],
-        says="Up and to the left: other weights, the same prediction."))  # fmt: skip
+    marks = [
+        ("other seeds", [said_apart(one, each).mean() for each in seeds], [apart(one, each).mean() for each in seeds]),
+        ("uniform", [said_apart(one, plain).mean()], [apart(one, even(one)).mean()]),
+    ]
+    keep(
+        Plot(
+            "A trained adversary",
+            "TVD of predictions, mean",
+            "JSD of weights, mean",
+            [
+                Series("adversary", moved.mean(1), far.mean(1)),
+                *(Series(name, x, y, line=False) for name, x, y in marks),
+            ],
+            says="Up and to the left: other weights, the same prediction.",
+        )
+    )
     beside = {name: known(np.asarray(y)) for name, _, y in marks if y}
     beside_moved = {name: known(np.asarray(x)) for name, x, _ in marks if x}
     rows = table(retraining.labels, [one], *([each] for each in sought))
@@ -49,13 +63,33 @@ def trained_adversary(
         score = estimate(rows, of(f1, 1 + place), seeds=True, seed=seed)
         name = f"trained adversary at {strength:g}"
         made += [
-            Finding.of(value, name=f"{name}, weights", better="lower", test=TEST, unit="JSD (max 0.69)",
-                       baselines=beside, says=f"Its weights differ from the base's by {value.value:.3f} on average, "
-                       f"while its predictions move by {shift.value:.3f}."),
-            Finding.of(shift, name=f"{name}, predictions", better="higher", test=TEST, unit="total variation (max 1)",
-                       baselines=beside_moved, says=f"Its predictions differ from the base's by {shift.value:.3f} on "
-                       "average."),
-            Finding.of(score, name=f"{name}, F1", better="lower", test=TEST, unit="F1",
-                       baselines={"base": of(f1, 0)(rows[0])}, says=f"Its F1 is {score.value:.3f}."),
-        ]  # fmt: skip
+            Finding.of(
+                value,
+                name=f"{name}, weights",
+                better="lower",
+                test=TEST,
+                unit="JSD (max 0.69)",
+                baselines=beside,
+                says=f"Its weights differ from the base's by {value.value:.3f} on average, "
+                f"while its predictions move by {shift.value:.3f}.",
+            ),
+            Finding.of(
+                shift,
+                name=f"{name}, predictions",
+                better="higher",
+                test=TEST,
+                unit="total variation (max 1)",
+                baselines=beside_moved,
+                says=f"Its predictions differ from the base's by {shift.value:.3f} on average.",
+            ),
+            Finding.of(
+                score,
+                name=f"{name}, F1",
+                better="lower",
+                test=TEST,
+                unit="F1",
+                baselines={"base": of(f1, 0)(rows[0])},
+                says=f"Its F1 is {score.value:.3f}.",
+            ),
+        ]
     return made

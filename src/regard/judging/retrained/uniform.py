@@ -26,22 +26,41 @@ def uniform_retraining(
         usual = measure(np.full(len(rows[0]), _most(retraining)), retraining.labels)
         for model, who in ((0, attention), (1, "uniform")):
             found = estimate(rows, of(measure, model), seeds=True, seed=seed)
-            made.append(Finding.of(
-                found, name=f"{name}, {who} weights", better="higher", test=TEST, unit=name,
-                says=f"Trained with {who} weights, the {name} is {found.value:.3f}, mean of {seeds} seeds.",
-                baselines={"most frequent class": usual,
-                           ("uniform weights" if model == 0 else f"{attention} weights"):
-                           known(np.asarray([of(measure, 1 - model)(one) for one in rows]))},
-            ))  # fmt: skip
+            made.append(
+                Finding.of(
+                    found,
+                    name=f"{name}, {who} weights",
+                    better="higher",
+                    test=TEST,
+                    unit=name,
+                    says=f"Trained with {who} weights, the {name} is {found.value:.3f}, mean of {seeds} seeds.",
+                    baselines={
+                        "most frequent class": usual,
+                        ("uniform weights" if model == 0 else f"{attention} weights"): known(
+                            np.asarray([of(measure, 1 - model)(one) for one in rows])
+                        ),
+                    },
+                )
+            )
         lost = estimate(rows, of(measure, 0, 1), seeds=True, seed=seed)
         assert lost.value is not None
         needed = lost.interval is not None and lost.interval[0] > 0
-        made.append(Finding.of(
-            lost, name=f"{name} lost by uniform weights", better="higher", test=TEST, unit=name,
-            baselines={"no difference": 0.0},
-            says=f"A model that learns with uniform weights loses {lost.value:.3f}: "
-            + ("attention is of use on these data." if needed else "attention is not seen to be needed on these data."),
-        ))  # fmt: skip
+        made.append(
+            Finding.of(
+                lost,
+                name=f"{name} lost by uniform weights",
+                better="higher",
+                test=TEST,
+                unit=name,
+                baselines={"no difference": 0.0},
+                says=f"A model that learns with uniform weights loses {lost.value:.3f}: "
+                + (
+                    "attention is of use on these data."
+                    if needed
+                    else "attention is not seen to be needed on these data."
+                ),
+            )
+        )
     return made
 
 

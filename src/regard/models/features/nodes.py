@@ -19,8 +19,17 @@ class Nodes(nn.Module):
     and not over the nodes of each graph.
     """
 
-    def __init__(self, d: int, dim: int, layers: int = 3, heads: int = 4, dropout: float = 0.0, by_node: bool = False,
-                 layer: Any = GATv2Conv, **options: Any):  # fmt: skip
+    def __init__(
+        self,
+        d: int,
+        dim: int,
+        layers: int = 3,
+        heads: int = 4,
+        dropout: float = 0.0,
+        by_node: bool = False,
+        layer: Any = GATv2Conv,
+        **options: Any,
+    ):
         super().__init__()
         self.dim, self.by_node, self.dropout = dim, by_node, nn.Dropout(dropout)
         self.first = nn.Linear(d, dim)

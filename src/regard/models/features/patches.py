@@ -26,8 +26,10 @@ class Patches(nn.Module):
 
     def forward(self, batch: Batch) -> Seen:
         if batch.inputs.shape[-2:] != (self.side, self.side):
-            raise ValueError(f"Images of {tuple(batch.inputs.shape[-2:])} pixels, expected ({self.side}, {self.side}): "
-                             "scale them, or build the model for their side.")  # fmt: skip
+            raise ValueError(
+                f"Images of {tuple(batch.inputs.shape[-2:])} pixels, expected ({self.side}, {self.side}): "
+                "scale them, or build the model for their side."
+            )
         return Seen(self.project(self.cut(batch.inputs).transpose(1, 2)) + self.places, len(batch))
 
 

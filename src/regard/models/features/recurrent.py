@@ -25,9 +25,16 @@ class Recurrent(nn.Module):
     """
 
     def __init__(
-        self, before: Any, width: int, kind: str = "gru", layers: int = 1, both: bool = True,
-        dropout: float = 0.0, thin: int = 1, marks: bool = False,
-    ):  # fmt: skip
+        self,
+        before: Any,
+        width: int,
+        kind: str = "gru",
+        layers: int = 1,
+        both: bool = True,
+        dropout: float = 0.0,
+        thin: int = 1,
+        marks: bool = False,
+    ):
         super().__init__()
         if kind not in KINDS:
             raise ValueError(f"Recurrent(kind={kind!r}): expected one of {', '.join(KINDS)}.")

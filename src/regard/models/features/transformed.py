@@ -22,8 +22,16 @@ class Block(nn.Module):
     x (B, n, dim) -> (B, n, dim). Vaswani et al. 2017, with the norms in front (Xiong et al. 2020).
     """
 
-    def __init__(self, dim: int, heads: int, wide: int, dropout: float = 0.0, across: bool = False, score: str =
-                 "scaled_dot", align: "str | Alignment" = "softmax"):  # fmt: skip
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        wide: int,
+        dropout: float = 0.0,
+        across: bool = False,
+        score: str = "scaled_dot",
+        align: "str | Alignment" = "softmax",
+    ):
         super().__init__()
         self.own = Attention(dim, heads)
         self.across = Attention(dim, heads, score=score, align=align) if across else None
@@ -34,9 +42,13 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, x: Tensor, over: Structure, memory: Tensor | Cache | None = None, memory_over: Structure | None = None,
+        self,
+        x: Tensor,
+        over: Structure,
+        memory: Tensor | Cache | None = None,
+        memory_over: Structure | None = None,
         cache: Cache | None = None,
-    ) -> tuple[Tensor, list[AttentionMap]]:  # fmt: skip
+    ) -> tuple[Tensor, list[AttentionMap]]:
         ran = self.own(self.norms[0](x), over=over, cache=cache)
         x, maps = x + self.dropout(ran.out), [ran.map]
         if self.across is not None:
@@ -55,8 +67,16 @@ class Transformed(nn.Module):
     places: the longest input, whose positions are learned; None: inputs have their positions already.
     """
 
-    def __init__(self, before: Any, heads: int = 4, layers: int = 2, places: int | None = 512,
-                 dropout: float = 0.1, score: str = "scaled_dot", align: "str | Alignment" = "softmax"):  # fmt: skip
+    def __init__(
+        self,
+        before: Any,
+        heads: int = 4,
+        layers: int = 2,
+        places: int | None = 512,
+        dropout: float = 0.1,
+        score: str = "scaled_dot",
+        align: "str | Alignment" = "softmax",
+    ):
         super().__init__()
         self.before, self.dim = before, int(before.dim)
         self.places = None if places is None else nn.Parameter(torch.randn(places, self.dim) * 0.02)
@@ -78,6 +98,8 @@ class Transformed(nn.Module):
 def placed(x: Tensor, places: Tensor, start: int = 0) -> Tensor:
     """x (B, n, dim) plus the vectors of positions start to start + n."""
     if start + x.shape[1] > len(places):
-        raise ValueError(f"An input of {start + x.shape[1]} positions, and this model has {len(places)}: build it with "
-                         f"places={start + x.shape[1]} or more.")  # fmt: skip
+        raise ValueError(
+            f"An input of {start + x.shape[1]} positions, and this model has {len(places)}: build it with "
+            f"places={start + x.shape[1]} or more."
+        )
     return x * x.shape[-1] ** 0.5 + places[start : start + x.shape[1]]

@@ -19,12 +19,14 @@ class Embedded(nn.Module):
     vectors     (words, dim) the first vectors, where some are known already
     """
 
-    def __init__(self, words: int, dim: int, dropout: float = 0.0, deviation: float | None = None,
-                 vectors: Tensor | None = None):  # fmt: skip
+    def __init__(
+        self, words: int, dim: int, dropout: float = 0.0, deviation: float | None = None, vectors: Tensor | None = None
+    ):
         super().__init__()
         if vectors is not None and tuple(vectors.shape) != (words, dim):
-            raise ValueError(f"Embedded(vectors of shape {tuple(vectors.shape)}): expected ({words}, {dim}), one for "
-                             "each word.")  # fmt: skip
+            raise ValueError(
+                f"Embedded(vectors of shape {tuple(vectors.shape)}): expected ({words}, {dim}), one for each word."
+            )
         self.dim = dim
         self.table = nn.Embedding(words, dim, padding_idx=PAD)
         nn.init.normal_(self.table.weight, std=dim**-0.5 if deviation is None else deviation)

@@ -29,11 +29,15 @@ class Row:
         return [result.numbers[measure] for result in self.results if measure in result.numbers]
 
     def as_dict(self) -> dict[str, Any]:
-        return {"says": self.says, "runs": [result.numbers for result in self.results],
-                "lengths": [result.lengths for result in self.results if result.lengths],
-                "epochs": [one.epochs for one in self.trained], "kept": [one.kept for one in self.trained],
-                "seconds": [round(one.seconds, 1) for one in self.trained],
-                "validation": [one.best for one in self.trained]}  # fmt: skip
+        return {
+            "says": self.says,
+            "runs": [result.numbers for result in self.results],
+            "lengths": [result.lengths for result in self.results if result.lengths],
+            "epochs": [one.epochs for one in self.trained],
+            "kept": [one.kept for one in self.trained],
+            "seconds": [round(one.seconds, 1) for one in self.trained],
+            "validation": [one.best for one in self.trained],
+        }
 
 
 @dataclass
@@ -59,13 +63,27 @@ class Comparison:
         return "\n".join(said)
 
     def as_dict(self) -> dict[str, Any]:
-        return {"task": self.task, "small": self.experiment.small, "rows": [row.as_dict() for row in self.rows],
-                "baselines": [row.as_dict() for row in self.baselines], "verdict": self.verdict()}  # fmt: skip
+        return {
+            "task": self.task,
+            "small": self.experiment.small,
+            "rows": [row.as_dict() for row in self.rows],
+            "baselines": [row.as_dict() for row in self.baselines],
+            "verdict": self.verdict(),
+        }
 
 
-def compare(experiment: Experiment, attention: "str | Sequence[str]" = "", seeds: int = 1, device: str = "cpu",
-            devices: int = 1, precision: str = "32-true", out: Path | None = None, alone: bool = False,
-            board: bool = False, hear: Hear = lambda *_: None) -> Comparison:  # fmt: skip
+def compare(
+    experiment: Experiment,
+    attention: "str | Sequence[str]" = "",
+    seeds: int = 1,
+    device: str = "cpu",
+    devices: int = 1,
+    precision: str = "32-true",
+    out: Path | None = None,
+    alone: bool = False,
+    board: bool = False,
+    hear: Hear = lambda *_: None,
+) -> Comparison:
     """The attention asked for and its ablations, each trained from seeds 0, 1, ...; and what is trivial beside them.
 
     attention   one or several; none is what the task usually has
@@ -87,8 +105,9 @@ def compare(experiment: Experiment, attention: "str | Sequence[str]" = "", seeds
             if folder is not None:
                 saved.describe(folder, experiment, name, seed)
 
-            def step(epoch: int, at: int, of: int, numbers: dict[str, float], name: str = name,
-                     seed: int = seed) -> None:  # fmt: skip
+            def step(
+                epoch: int, at: int, of: int, numbers: dict[str, float], name: str = name, seed: int = seed
+            ) -> None:
                 hear(f"{name}, seed {seed}, epoch {epoch} of {experiment.training.epochs}", at, of, numbers)
 
             trainer = Trainer(experiment.training, device, devices, precision, folder, board, step)

@@ -60,8 +60,10 @@ class Movies(Experiment):
         return found.result(by_length(lengths, found.found["accuracy"]), marked=sum(marked) / len(marked))
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
-        return {"TF-IDF and logistic regression": {"accuracy": bag_of_words(task.train, task.test)},
-                "most frequent class": {"accuracy": most_frequent_class(task)}}  # fmt: skip
+        return {
+            "TF-IDF and logistic regression": {"accuracy": bag_of_words(task.train, task.test)},
+            "most frequent class": {"accuracy": most_frequent_class(task)},
+        }
 
 
 def word_weights(answer: Answer, batch: Batch) -> Tensor:

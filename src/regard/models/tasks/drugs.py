@@ -21,11 +21,17 @@ def agreement(predicted: np.ndarray, measured: np.ndarray, drugs: np.ndarray) ->
     """
     found = {"rmse": float(np.sqrt(np.mean((predicted - measured) ** 2)))}
     whole = _pearson(predicted, measured)
-    each = [_pearson(predicted[drugs == one], measured[drugs == one])
-            for one, count in zip(*np.unique(drugs, return_counts=True), strict=True) if count >= FEWEST]  # fmt: skip
+    each = [
+        _pearson(predicted[drugs == one], measured[drugs == one])
+        for one, count in zip(*np.unique(drugs, return_counts=True), strict=True)
+        if count >= FEWEST
+    ]
     known = [one for one in each if one is not None]
-    return (found | ({} if whole is None else {"pearson": whole})
-            | ({} if not known else {"per_drug": float(np.mean(known))}))  # fmt: skip
+    return (
+        found
+        | ({} if whole is None else {"pearson": whole})
+        | ({} if not known else {"per_drug": float(np.mean(known))})
+    )
 
 
 def means(task: Task, drug: bool, cell: bool, shrink: float = 5.0, rounds: int = 10) -> np.ndarray:
@@ -73,8 +79,12 @@ class Drugs(Experiment):
     }
 
     def load(self, seed: int) -> Task:
-        return drug_graphs(held_out=self.options.get("held_out", "pairs"), seed=seed,
-                           compounds=80 if self.small else None, cell_lines=100 if self.small else None)  # fmt: skip
+        return drug_graphs(
+            held_out=self.options.get("held_out", "pairs"),
+            seed=seed,
+            compounds=80 if self.small else None,
+            cell_lines=100 if self.small else None,
+        )
 
     def model(self, task: Task, attention: str) -> nn.Module:
         assert isinstance(task, DrugTask)
@@ -98,8 +108,11 @@ class Drugs(Experiment):
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
         pairs, y = _table(task.test)
-        ways = {"means of drugs and cell lines": (True, True), "means of drugs": (True, False),
-                "means of cell lines": (False, True)}  # fmt: skip
+        ways = {
+            "means of drugs and cell lines": (True, True),
+            "means of drugs": (True, False),
+            "means of cell lines": (False, True),
+        }
         return {says: agreement(means(task, *way), y, pairs[:, 0]) for says, way in ways.items()}
 
 

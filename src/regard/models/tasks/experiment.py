@@ -90,8 +90,9 @@ class Experiment(ABC):
 
 
 @torch.no_grad()
-def answers(model: nn.Module, examples: Sequence[Example], device: str, size: int = 64
-            ) -> Iterator[tuple[list[int], Batch, Answer]]:  # fmt: skip
+def answers(
+    model: nn.Module, examples: Sequence[Example], device: str, size: int = 64
+) -> Iterator[tuple[list[int], Batch, Answer]]:
     """The model's answers, batch by batch: places of the examples, the batch, the answer."""
     model.eval()
     for chosen in batches(examples, size):

@@ -53,8 +53,10 @@ class Graphs(Experiment):
         return Classification()
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
-        return {"counts of nodes and logistic regression": {"accuracy": counts_of_nodes(task)},
-                "most frequent class": {"accuracy": most_frequent_class(task)}}  # fmt: skip
+        return {
+            "counts of nodes and logistic regression": {"accuracy": counts_of_nodes(task)},
+            "most frequent class": {"accuracy": most_frequent_class(task)},
+        }
 
     def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         found = Scores()
@@ -73,8 +75,9 @@ class TU(Graphs):
 
     @property
     def training(self) -> Training:
-        return Training(epochs=60 if self.small else 150, batch=32, rate=3e-3 if self.small else 1e-3, decay=1e-4,
-                        patience=60)  # fmt: skip
+        return Training(
+            epochs=60 if self.small else 150, batch=32, rate=3e-3 if self.small else 1e-3, decay=1e-4, patience=60
+        )
 
 
 class Molecules(Graphs):

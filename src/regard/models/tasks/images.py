@@ -50,8 +50,9 @@ class Clutter(Experiment):
     @property
     def training(self) -> Training:
         # a plateau comes first: nothing is learned before something has been looked at
-        return Training(epochs=16, batch=32 if self.small else 64, rate=2e-3, decay=1e-2, warmup=50, schedule="cosine",
-                        patience=16)  # fmt: skip
+        return Training(
+            epochs=16, batch=32 if self.small else 64, rate=2e-3, decay=1e-2, warmup=50, schedule="cosine", patience=16
+        )
 
     def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         found = Scores()
@@ -105,8 +106,13 @@ class Denoise(Experiment):
 
     @property
     def training(self) -> Training:
-        return Training(epochs=8 if self.small else 12, batch=64 if self.small else 128,
-                        rate=3e-3 if self.small else 2e-3, schedule="cosine", patience=12)  # fmt: skip
+        return Training(
+            epochs=8 if self.small else 12,
+            batch=64 if self.small else 128,
+            rate=3e-3 if self.small else 2e-3,
+            schedule="cosine",
+            patience=12,
+        )
 
     def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         made, wanted = [], []
@@ -126,9 +132,11 @@ class Denoise(Experiment):
         width = max((w / 10 for w in range(4, 16)), key=lambda w: likeness(blurred(val.inputs, w), val.target)["psnr"])
         middle = torch.from_numpy(median_filter(test.inputs.numpy(), (1, 1, 3, 3)))
         name = f"Gaussian blur of {width:g} pixels (best on validation)"
-        return {name: likeness(blurred(test.inputs, width), test.target),
-                "median of 3 x 3": likeness(middle, test.target),
-                "the noisy image": likeness(test.inputs, test.target)}  # fmt: skip
+        return {
+            name: likeness(blurred(test.inputs, width), test.target),
+            "median of 3 x 3": likeness(middle, test.target),
+            "the noisy image": likeness(test.inputs, test.target),
+        }
 
 
 def likeness(made: Tensor, wanted: Tensor) -> dict[str, float]:

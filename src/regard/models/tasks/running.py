@@ -38,8 +38,10 @@ def settle(model: nn.Module, way: Way) -> nn.Module:
     """What a name asks of a whole model, put in place: who asks, and what stays as it was drawn."""
     if way.query:
         if type(model) is not TaskModel or model.attention is None:
-            raise ValueError(f"query={way.query}: in this task the question comes from the model's own course (a "
-                             "decoder's state, each patch); leave query= out.")  # fmt: skip
+            raise ValueError(
+                f"query={way.query}: in this task the question comes from the model's own course (a "
+                "decoder's state, each patch); leave query= out."
+            )
         dim = int(getattr(model.query, "dim", 0) or getattr(model.features, "dim", 0))
         plain = {"summary": queries.Summary, "mean": queries.Mean}
         model.query = queries.Learned(dim) if way.query == "learned" else plain[way.query]()
@@ -50,8 +52,10 @@ def settle(model: nn.Module, way: Way) -> nn.Module:
             parts.append(model.query)
         kept = [p for part in parts for p in part.parameters()]
         if not kept:
-            raise ValueError(f"attention '{way}': the score {way.score!r} has no parameters and the question comes "
-                             "from the input, so there is nothing to freeze; take additive or general.")  # fmt: skip
+            raise ValueError(
+                f"attention '{way}': the score {way.score!r} has no parameters and the question comes "
+                "from the input, so there is nothing to freeze; take additive or general."
+            )
         for p in kept:
             p.requires_grad_(False)
     return model

@@ -41,8 +41,13 @@ class Run:
 
 def describe(folder: Path, experiment: Experiment, attention: str, seed: int) -> None:
     """What is needed to build the model again, written before it is trained."""
-    about = {"experiment": experiment.name, "small": experiment.small, "options": experiment.options,
-             "attention": attention, "seed": seed}  # fmt: skip
+    about = {
+        "experiment": experiment.name,
+        "small": experiment.small,
+        "options": experiment.options,
+        "attention": attention,
+        "seed": seed,
+    }
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / FILE, [json.dumps(about, indent=1).encode()])
 
@@ -79,8 +84,10 @@ def open_run(folder: "str | os.PathLike[str]", warn: bool = True) -> Run:
     except (KeyError, TypeError, ValueError) as problem:
         raise ValueError(f"{folder / FILE} describes no run that this version can build: {problem!r}.") from problem
     if not (folder / WEIGHTS).is_file():
-        raise FileNotFoundError(f"{folder}: its training was stopped before the first epoch was done, so there are no "
-                                f"weights yet. `{_command(about, folder)}` goes on with it.")  # fmt: skip
+        raise FileNotFoundError(
+            f"{folder}: its training was stopped before the first epoch was done, so there are no "
+            f"weights yet. `{_command(about, folder)}` goes on with it."
+        )
     unfinished, command = _unfinished(folder / WEIGHTS, experiment), _command(about, folder)
     if unfinished and warn:
         warnings.warn(f"{folder}: {unfinished} `{command}` goes on with it.", stacklevel=2)
@@ -97,8 +104,10 @@ def _unfinished(weights: Path, experiment: Experiment) -> str:
     how, done = experiment.training, len(found.get("history", ()))
     if not done or done >= how.epochs or found.get("waited", 0) >= how.patience:
         return ""
-    return (f"Training was stopped after {done} of {how.epochs} epochs: these are the weights of epoch "
-            f"{found.get('kept', done)}.")  # fmt: skip
+    return (
+        f"Training was stopped after {done} of {how.epochs} epochs: these are the weights of epoch "
+        f"{found.get('kept', done)}."
+    )
 
 
 def _command(about: Mapping[str, Any], folder: Path) -> str:

@@ -57,14 +57,18 @@ class Spoken(Experiment):
         for place, line in enumerate(wanted):
             count = len(line.split())
             by.setdefault(f"{count}-{count}", []).append(place)
-        lengths = {name: word_errors([said[i] for i in places], [wanted[i] for i in places])
-                   for name, places in by.items()}  # fmt: skip
+        lengths = {
+            name: word_errors([said[i] for i in places], [wanted[i] for i in places]) for name, places in by.items()
+        }
         exact = sum(a == b for a, b in zip(said, wanted, strict=True)) / len(said)
         return Result({"wer": word_errors(said, wanted), "exact": exact}, lengths, said)
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
         assert task.target_words is not None
         wanted = [" ".join(task.target_words.decode(one.target)) for one in task.test]
-        best = min((word_errors([" ".join([digit] * count)] * len(wanted), wanted), f"{digit} {count} times")
-                   for digit in DIGITS for count in (1, 5))  # fmt: skip
+        best = min(
+            (word_errors([" ".join([digit] * count)] * len(wanted), wanted), f"{digit} {count} times")
+            for digit in DIGITS
+            for count in (1, 5)
+        )
         return {f"always '{best[1]}'": {"wer": best[0], "exact": 0.0}}

@@ -70,8 +70,10 @@ class Texts(Experiment):
         return text_classifier(len(task.words), task.classes, attention, dim, dim, dropout=dropout)
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
-        return {"TF-IDF and logistic regression": {"accuracy": bag_of_words(task.train, task.test)},
-                "most frequent class": {"accuracy": most_frequent_class(task)}}  # fmt: skip
+        return {
+            "TF-IDF and logistic regression": {"accuracy": bag_of_words(task.train, task.test)},
+            "most frequent class": {"accuracy": most_frequent_class(task)},
+        }
 
 
 class SST(Texts):
@@ -110,5 +112,11 @@ class AGNews(Texts):
 
     @property
     def training(self) -> Training:
-        return Training(epochs=4 if self.small else 12, batch=32, rate=2e-3 if self.small else 1e-3, decay=1e-4,
-                        schedule="cosine", patience=4)  # fmt: skip
+        return Training(
+            epochs=4 if self.small else 12,
+            batch=32,
+            rate=2e-3 if self.small else 1e-3,
+            decay=1e-4,
+            schedule="cosine",
+            patience=4,
+        )

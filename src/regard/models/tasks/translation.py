@@ -41,8 +41,15 @@ def _sequence_model(task: Task, attention: str, order: str, **sizes: int | float
         if attention == "none":
             raise ValueError("order='transformer' has no summary to fall back on: attention 'none' is not possible.")
         way = way_of("scaled_dot+uniform" if attention in ("uniform", "mean") else attention)
-        return Transformer(words, target, int(sizes["dim"]), way.heads if way.heads > 1 else 4,
-                           dropout=float(sizes["dropout"]), score=way.score, align=way.alignment)  # fmt: skip
+        return Transformer(
+            words,
+            target,
+            int(sizes["dim"]),
+            way.heads if way.heads > 1 else 4,
+            dropout=float(sizes["dropout"]),
+            score=way.score,
+            align=way.alignment,
+        )
     order = "parallel" if by_row(look(attention, 1, 1)) else order
     return translator(words, target, attention, order=order, **sizes)  # type: ignore[arg-type]
 
@@ -102,10 +109,13 @@ class Multi30k(_Sequences):
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
         assert isinstance(task, Pairs)
         wanted = [task.references[one.id] for one in task.test]
-        ways = {"word for word, each by the word it occurs with most": word_for_word(task),
-                "the source itself": [task.sources[one.id] for one in task.test]}  # fmt: skip
-        return {name: {"bleu": bleu(said, wanted), "lower": bleu(said, wanted, lower=True)}
-                for name, said in ways.items()}  # fmt: skip
+        ways = {
+            "word for word, each by the word it occurs with most": word_for_word(task),
+            "the source itself": [task.sources[one.id] for one in task.test],
+        }
+        return {
+            name: {"bleu": bleu(said, wanted), "lower": bleu(said, wanted, lower=True)} for name, said in ways.items()
+        }
 
 
 def _by_length(lengths: Sequence[int], said: Sequence[str], wanted: Sequence[str], bins: int = 4) -> dict[str, float]:
@@ -159,8 +169,14 @@ class Cipher(_Sequences):
 
     @property
     def training(self) -> Training:
-        return Training(epochs=8 if self.small else 20, batch=32, rate=5e-3 if self.small else 2e-3, clip=1.0,
-                        schedule="cosine", patience=20)  # fmt: skip
+        return Training(
+            epochs=8 if self.small else 20,
+            batch=32,
+            rate=5e-3 if self.small else 2e-3,
+            clip=1.0,
+            schedule="cosine",
+            patience=20,
+        )
 
     def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         assert task.target_words is not None
@@ -177,8 +193,10 @@ class Cipher(_Sequences):
         lengths = torch.tensor([one.length for one in task.test])
         middle = int(lengths.float().median())
         by = {}
-        for name, inside in ((f"{int(lengths.min())}-{middle}", lengths <= middle),
-                             (f"{middle + 1}-{int(lengths.max())}", lengths > middle)):  # fmt: skip
+        for name, inside in (
+            (f"{int(lengths.min())}-{middle}", lengths <= middle),
+            (f"{middle + 1}-{int(lengths.max())}", lengths > middle),
+        ):
             if bool(inside.any()):
                 by[name] = float(torch.tensor(exact)[inside].float().mean())
         scores = {"exact": [float(one) for one in exact]}

@@ -23,8 +23,10 @@ class Affinity(nn.Module):
         else:
             self.score = score_for(score, first_dim, second_dim)
         if self.score.features is not None or self.score.stepwise:
-            raise ValueError(f"Affinity(score={type(self.score).__name__}): expected a score with one number for each "
-                             "pair, which no earlier pair changes.")  # fmt: skip
+            raise ValueError(
+                f"Affinity(score={type(self.score).__name__}): expected a score with one number for each "
+                "pair, which no earlier pair changes."
+            )
 
     def forward(
         self, first: Tensor, second: Tensor, over_first: Structure | None, over_second: Structure | None

@@ -51,16 +51,20 @@ class HierarchicalAttention(nn.Module):
             raise ValueError(f"HierarchicalAttention(dim={dim}, levels={levels}): expected one width, or {levels}.")
         found = [None] * (levels - 1) if between is None else list(between)
         if len(found) != levels - 1:
-            raise ValueError(f"HierarchicalAttention(between=...) has {len(found)} parts, expected {levels - 1}: one "
-                             "for each level but the first, None for nothing.")  # fmt: skip
+            raise ValueError(
+                f"HierarchicalAttention(between=...) has {len(found)} parts, expected {levels - 1}: one "
+                "for each level but the first, None for nothing."
+            )
         self.levels = nn.ModuleList(Attend(None, width, score, align, dropout) for width in dims)
         self.between = nn.ModuleList(nn.Identity() if part is None else part for part in found)
 
     @reads(features=None)
     def forward(self, features: Tensor, over: Structure | None = None) -> Composed:
         if features.ndim < len(self.levels) + 1:
-            raise ValueError(f"features has shape {tuple(features.shape)}, expected a length for each of the "
-                             f"{len(self.levels)} levels and a width.")  # fmt: skip
+            raise ValueError(
+                f"features has shape {tuple(features.shape)}, expected a length for each of the "
+                f"{len(self.levels)} levels and a width."
+            )
         steps: dict[str, Attended] = {}
         x = features
         for level, attention in enumerate(self.levels):

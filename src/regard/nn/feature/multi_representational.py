@@ -53,8 +53,9 @@ class MultiRepresentationalAttention(nn.Module):
 
     def forward(self, embeddings: Sequence[Tensor], present: Tensor | None = None) -> Attended:
         if len(embeddings) != len(self.project):
-            raise ValueError(f"{len(embeddings)} embeddings were given, expected {len(self.project)}: one for each of "
-                             "dims=.")  # fmt: skip
+            raise ValueError(
+                f"{len(embeddings)} embeddings were given, expected {len(self.project)}: one for each of dims=."
+            )
         there = [None if present is None else present[..., e, None] for e in range(len(embeddings))]
         given = [x if keep is None else x.masked_fill(~keep, 0.0) for x, keep in zip(embeddings, there, strict=True)]
         t = torch.stack([part(x) for part, x in zip(self.project, given, strict=True)], -2)  # (..., n, E, dim)

@@ -52,8 +52,10 @@ class ParallelCoAttention(nn.Module):
         if combine not in ("concat", "sum"):
             raise ValueError(f'ParallelCoAttention(combine={combine!r}): expected "concat" or "sum".')
         if combine == "sum" and first_dim != second_dim:
-            raise ValueError(f'combine="sum" adds two contexts, but first_dim={first_dim} and second_dim={second_dim}: '
-                             'make them equal, or use combine="concat".')  # fmt: skip
+            raise ValueError(
+                f'combine="sum" adds two contexts, but first_dim={first_dim} and second_dim={second_dim}: '
+                'make them equal, or use combine="concat".'
+            )
         self.reading, self.combine = reading, combine
         self.affinity = Affinity(first_dim, second_dim, score)
         self.first = Attend(None, first_dim, None, align, dropout)

@@ -51,14 +51,16 @@ class RotatoryAttention(nn.Module):
         left_dim, right_dim = left_dim or target_dim, right_dim or target_dim
         self.hops, self.inverse = hops, inverse
         turns = [
-            nn.ModuleDict({
-                "left": Attend(target_dim, left_dim, score, align, dropout),
-                "right": Attend(target_dim, right_dim, score, align, dropout),
-                "left_target": Attend(left_dim, target_dim, score, align, dropout),
-                "right_target": Attend(right_dim, target_dim, score, align, dropout),
-            })
+            nn.ModuleDict(
+                {
+                    "left": Attend(target_dim, left_dim, score, align, dropout),
+                    "right": Attend(target_dim, right_dim, score, align, dropout),
+                    "left_target": Attend(left_dim, target_dim, score, align, dropout),
+                    "right_target": Attend(right_dim, target_dim, score, align, dropout),
+                }
+            )
             for _ in range(1 if tied else hops)
-        ]  # fmt: skip
+        ]
         self.turns = nn.ModuleList(turns)
 
     @reads(target="target_dim", left=("left_dim", "target_dim"), right=("right_dim", "target_dim"))
@@ -72,9 +74,11 @@ class RotatoryAttention(nn.Module):
         over_right: Structure | None = None,
     ) -> Composed:
         places = {
-            "left": (left, over_left), "right": (right, over_right),
-            "left_target": (target, over_target), "right_target": (target, over_target),
-        }  # fmt: skip
+            "left": (left, over_left),
+            "right": (right, over_right),
+            "left_target": (target, over_target),
+            "right_target": (target, over_target),
+        }
         inner, outer = ("left_target", "right_target"), ("left", "right")
         if self.inverse:
             inner, outer = outer, inner

@@ -64,8 +64,10 @@ def read_graph(adjacency: Any, flow: str = "source_to_target", size: "tuple[int 
     if not isinstance(adjacency, Tensor):
         if not hasattr(adjacency, "coo"):
             given = "missing" if adjacency is None else f"a {type(adjacency).__name__}"
-            raise TypeError(f"edge_index is {given}, expected a tensor (2, E) of sources and targets, a torch.sparse "
-                            "adjacency such as adj.t(), or a dense adjacency: conv(x, edge_index).")  # fmt: skip
+            raise TypeError(
+                f"edge_index is {given}, expected a tensor (2, E) of sources and targets, a torch.sparse "
+                "adjacency such as adj.t(), or a dense adjacency: conv(x, edge_index)."
+            )
         target, source, value = adjacency.coo()
         return Graph(torch.stack([source, target]), value, adjacency, size=tuple(adjacency.sparse_sizes()))
     if adjacency.layout != torch.strided:
@@ -77,14 +79,18 @@ def read_graph(adjacency: Any, flow: str = "source_to_target", size: "tuple[int 
         return Graph(remembered((adjacency,), "turned", lambda: adjacency.flip(0)), None, adjacency, flow)
     twos = adjacency.is_floating_point() and adjacency.ndim == 2 and adjacency.shape[0] == 2
     if twos and size != tuple(adjacency.shape):
-        raise ValueError(f"edge_index is {adjacency.dtype} {tuple(adjacency.shape)}, expected integers (2, E): ids of "
-                         "nodes are whole numbers, edge_index.long(). (As an adjacency it would have two rows, for two "
-                         f"targets{_beside(size)}.)")  # fmt: skip
+        raise ValueError(
+            f"edge_index is {adjacency.dtype} {tuple(adjacency.shape)}, expected integers (2, E): ids of "
+            "nodes are whole numbers, edge_index.long(). (As an adjacency it would have two rows, for two "
+            f"targets{_beside(size)}.)"
+        )
     if adjacency.ndim == 2 and (not _whole(adjacency) or adjacency.shape[0] == adjacency.shape[1]):
         index = remembered((adjacency,), "edges of a dense adjacency", lambda: _dense(adjacency))
         return Graph(index, None, adjacency, size=(adjacency.shape[0], adjacency.shape[1]))
-    raise ValueError(f"edge_index is {adjacency.dtype} {tuple(adjacency.shape)}, expected integers (2, E), sources "
-                     "first, or an adjacency (targets, sources). Pairs (E, 2) become edge_index.T.")  # fmt: skip
+    raise ValueError(
+        f"edge_index is {adjacency.dtype} {tuple(adjacency.shape)}, expected integers (2, E), sources "
+        "first, or an adjacency (targets, sources). Pairs (E, 2) become edge_index.T."
+    )
 
 
 def _beside(size: "tuple[int | None, int] | None") -> str:

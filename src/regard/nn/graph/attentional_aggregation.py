@@ -34,8 +34,10 @@ class AttentionalAggregation(nn.Module):
         super().__init__()
         for name, part in (("gate_nn", gate_nn), ("nn", nn)):
             if not isinstance(part, Module) and (part is not None or name == "gate_nn"):
-                raise TypeError(f"AttentionalAggregation({name}={shown(part)}): expected a module, for example "
-                                "torch.nn.Linear(F, 1).")  # fmt: skip
+                raise TypeError(
+                    f"AttentionalAggregation({name}={shown(part)}): expected a module, for example "
+                    "torch.nn.Linear(F, 1)."
+                )
         self.gate_nn: Any = None if _is_mlp(gate_nn) else gate_nn
         self.gate_mlp: Any = gate_nn if _is_mlp(gate_nn) else None
         self.nn: Any = None if _is_mlp(nn) else nn

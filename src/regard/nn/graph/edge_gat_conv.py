@@ -78,5 +78,7 @@ class EdgeGATConv(GraphLayer):
         return (out, new, ran.map) if return_map else (out, new)
 
     def __repr__(self) -> str:
-        return (f"{type(self).__name__}({self.in_channels}, {self.edge_dim}, {self.out_channels}, "
-                f"{self.out_edge_channels}, heads={self.heads})")  # fmt: skip
+        return (
+            f"{type(self).__name__}({self.in_channels}, {self.edge_dim}, {self.out_channels}, "
+            f"{self.out_edge_channels}, heads={self.heads})"
+        )

@@ -29,9 +29,7 @@ class Pattern(NamedTuple):
 
     @property
     def turned(self) -> "Pattern":
-        return Pattern(
-            self.size[::-1], self.start_by_column, self.row, self.start, self.column, self.back, self.place
-        )  # fmt: skip
+        return Pattern(self.size[::-1], self.start_by_column, self.row, self.start, self.column, self.back, self.place)
 
 
 def product(x: Tensor, weight: Tensor) -> Tensor:

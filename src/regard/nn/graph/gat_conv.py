@@ -75,8 +75,9 @@ class GATConv(GraphLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        self.begin((self.lin, self.lin_src, self.lin_dst, self.lin_edge, self.res),
-                   (self.att_src, self.att_dst, self.att_edge))  # fmt: skip
+        self.begin(
+            (self.lin, self.lin_src, self.lin_dst, self.lin_edge, self.res), (self.att_src, self.att_dst, self.att_edge)
+        )
 
     @reads()
     def forward(

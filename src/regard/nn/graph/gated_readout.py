@@ -39,9 +39,13 @@ class GatedReadout(nn.Module):
 
     @reads()
     def forward(
-        self, h: Tensor, x: Tensor | None = None, batch: Tensor | None = None, graphs: int | None = None,
+        self,
+        h: Tensor,
+        x: Tensor | None = None,
+        batch: Tensor | None = None,
+        graphs: int | None = None,
         return_map: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         width = self.gate.in_features
         check_nodes(self, h, width if x is None else -1, "h", "in_channels=..., x_channels")
         if x is not None:

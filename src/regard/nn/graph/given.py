@@ -22,11 +22,15 @@ def check_nodes(layer: nn.Module, x: Any, channels: Any, called: str = "x", by: 
         width = channels[place] if isinstance(channels, (tuple, list)) else channels
         expected = f"node features (..., N, {width})" if width != -1 else "node features (..., N, F)"
         if not isinstance(end, Tensor):
-            raise TypeError(f"{who}: {name} is {_told(end)}, expected a tensor of {expected}, or a pair (x_source, "
-                            f"x_target): conv(data.x, data.edge_index).")  # fmt: skip
+            raise TypeError(
+                f"{who}: {name} is {_told(end)}, expected a tensor of {expected}, or a pair (x_source, "
+                f"x_target): conv(data.x, data.edge_index)."
+            )
         if end.ndim < 2 or (width != -1 and end.shape[-1] != width):
-            raise ValueError(f"{who}: {name} has shape {tuple(end.shape)}, expected {expected}: the width is "
-                             f"fixed by {who}({by}=...).")  # fmt: skip
+            raise ValueError(
+                f"{who}: {name} has shape {tuple(end.shape)}, expected {expected}: the width is "
+                f"fixed by {who}({by}=...)."
+            )
         check_type(layer, end, name, inner=False)
 
 
@@ -39,15 +43,18 @@ def check_graph(layer: nn.Module, graph: Graph, x: Any) -> None:
     who = type(layer).__name__
     source, target = (x, x) if isinstance(x, Tensor) else x
     if graph.index.device != source.device:
-        raise ValueError(f"{who}: edge_index is on {graph.index.device}, x is on {source.device}: move one with "
-                         ".to(...).")  # fmt: skip
+        raise ValueError(
+            f"{who}: edge_index is on {graph.index.device}, x is on {source.device}: move one with .to(...)."
+        )
     if graph.size is None:
         return
     turned = " (adj.t() of torch_geometric)" if graph.size[::-1] == (_nodes(target), source.shape[-2]) else ""
     if source.shape[-2] != graph.size[1] or (target is not None and target.shape[-2] != graph.size[0]):
         n = "any number of" if target is None else target.shape[-2]
-        raise ValueError(f"{who}: edge_index is an adjacency {graph.size} = (targets, sources), but x has {n} targets "
-                         f"and {source.shape[-2]} sources{turned}.")  # fmt: skip
+        raise ValueError(
+            f"{who}: edge_index is an adjacency {graph.size} = (targets, sources), but x has {n} targets "
+            f"and {source.shape[-2]} sources{turned}."
+        )
 
 
 def _nodes(x: Tensor | None) -> int | None:
@@ -65,8 +72,11 @@ def edge_features(layer: nn.Module, attr: Tensor | None, graph: Graph, edge_dim:
             f"{who}: edge_attr is {shown(attr)}, expected a tensor (E, {edge_dim or 'D'}), one row an edge."
         )
     if edge_dim is None:
-        warnings.warn(f"{who} was built without edge_dim, so edge_attr is not used: pass edge_dim="
-                      f"{1 if attr.ndim == 1 else attr.shape[-1]}.", stacklevel=3)  # fmt: skip
+        warnings.warn(
+            f"{who} was built without edge_dim, so edge_attr is not used: pass edge_dim="
+            f"{1 if attr.ndim == 1 else attr.shape[-1]}.",
+            stacklevel=3,
+        )
         return None
     attr = attr[:, None] if attr.ndim == 1 else attr
     if attr.shape[0] != graph.index.shape[1]:
@@ -74,8 +84,10 @@ def edge_features(layer: nn.Module, attr: Tensor | None, graph: Graph, edge_dim:
             f"edge_attr has {attr.shape[0]} rows, but there are {graph.index.shape[1]} edges in edge_index."
         )
     if edge_dim != -1 and attr.shape[1] != edge_dim:
-        raise ValueError(f"{who}: edge_attr has shape {tuple(attr.shape)}, expected (E, {edge_dim}): build {who} with "
-                         f"edge_dim={attr.shape[1]}.")  # fmt: skip
+        raise ValueError(
+            f"{who}: edge_attr has shape {tuple(attr.shape)}, expected (E, {edge_dim}): build {who} with "
+            f"edge_dim={attr.shape[1]}."
+        )
     check_type(layer, attr, "edge_attr", inner=False)
     return attr
 

@@ -45,15 +45,21 @@ class GraphormerAttention(nn.Module):
 
     @reads()
     def forward(
-        self, x: Tensor, distance: Tensor, more: Tensor | None = None, over: Structure | None = None,
+        self,
+        x: Tensor,
+        distance: Tensor,
+        more: Tensor | None = None,
+        over: Structure | None = None,
         return_map: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         check_nodes(self, x, self.dim, by="dim")
         self._check_distance(x, distance)
         nodes = {(x.shape[-2],) * 2, tuple(distance.shape[-2:])}
         if more is not None and (not more.is_floating_point() or tuple(more.shape[-2:]) not in nodes):
-            raise ValueError(f"GraphormerAttention: more is {shown(more)}, expected biases (..., {self.heads}, N, "
-                             "N), a number for each pair of nodes.")  # fmt: skip
+            raise ValueError(
+                f"GraphormerAttention: more is {shown(more)}, expected biases (..., {self.heads}, N, "
+                "N), a number for each pair of nodes."
+            )
         q, k, v = (heads_first(part(x), self.heads) for part in (self.lin_query, self.lin_key, self.lin_value))
         distance = distance.clamp(0, self.limit + 1)
         bias = self.by_distance[:, distance].movedim(0, -3)  # (..., H, N, N)
@@ -72,9 +78,11 @@ class GraphormerAttention(nn.Module):
         nodes = x.shape[-2] - (self.virtual is not None)
         told = isinstance(distance, Tensor) and is_ids(distance) and distance.ndim >= 2
         if not told or tuple(distance.shape[-2:]) != (nodes, nodes):
-            raise ValueError(f"GraphormerAttention: distance is {shown(distance)}, expected integers (..., {nodes}, "
-                             f"{nodes}) for the {nodes} nodes of x (virtual_node={self.virtual is not None}): "
-                             "shortest_paths(edge_index, nodes)[0].")  # fmt: skip
+            raise ValueError(
+                f"GraphormerAttention: distance is {shown(distance)}, expected integers (..., {nodes}, "
+                f"{nodes}) for the {nodes} nodes of x (virtual_node={self.virtual is not None}): "
+                "shortest_paths(edge_index, nodes)[0]."
+            )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.dim}, heads={self.heads}, limit={self.limit})"

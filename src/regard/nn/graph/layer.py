@@ -31,7 +31,7 @@ class GraphLayer(nn.Module):
     @checked
     def __init__(
         self, dropout: float = 0.0, align: "str | Alignment" = "softmax", backend: str = "auto", **options: Any
-    ):  # fmt: skip
+    ):
         super().__init__()
         self.dropout, self.align, self.backend = dropout, align, backend
         alignment_of(align)
@@ -62,8 +62,9 @@ class GraphLayer(nn.Module):
         """(sources, targets) for a score that compares them."""
         source, target = pair_of(x)
         if target is None:
-            raise ValueError(f"{type(self).__name__} compares both ends: x = (x_source, x_target) needs the targets' "
-                             "features.")  # fmt: skip
+            raise ValueError(
+                f"{type(self).__name__} compares both ends: x = (x_source, x_target) needs the targets' features."
+            )
         return source, target
 
     def __repr__(self) -> str:
@@ -74,8 +75,10 @@ class GraphLayer(nn.Module):
 
         Its ids are rows of them. Where targets have no features, the layer says how many there are by `within`."""
         if adjacency is None and not isinstance(x, (Tensor, tuple, list)):
-            raise TypeError(f"{type(self).__name__}: x is a {type(x).__name__} and edge_index is missing: "
-                            "conv(data.x, data.edge_index).")  # fmt: skip
+            raise TypeError(
+                f"{type(self).__name__}: x is a {type(x).__name__} and edge_index is missing: "
+                "conv(data.x, data.edge_index)."
+            )
         by = "in_channels" if hasattr(self, "in_channels") else "channels"
         widths = getattr(self, by, -1)
         if not isinstance(widths, dict):  # by type: checked beside their names
@@ -87,23 +90,38 @@ class GraphLayer(nn.Module):
         return graph if target is None else graph.within(source.shape[-2], target.shape[-2])
 
     def over_edges(
-        self, q: Tensor, k: Tensor, v: Tensor, score: "str | Score", graph: Graph, self_loops: bool = False,
-        key: Tensor | None = None, value: Tensor | None = None, join: str = "add",
-    ) -> Attended:  # fmt: skip
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        score: "str | Score",
+        graph: Graph,
+        self_loops: bool = False,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        join: str = "add",
+    ) -> Attended:
         """q (..., H, n, d), k (..., H, m, d), v (..., H, m, d_v), with what the edges add."""
         over = Edges(graph.index, (q.shape[-2], k.shape[-2]), self_loops, key, value, join, _within=graph.held)
         dropout = self.dropout if self.training else 0.0
         return attend(q, k, v, score, self.align, over, dropout=dropout, backend=self.backend)
 
     def answer(
-        self, out: Tensor, ran: Attended, graph: Graph, self_loops: bool, return_attention_weights: "bool | None",
+        self,
+        out: Tensor,
+        ran: Attended,
+        graph: Graph,
+        self_loops: bool,
+        return_attention_weights: "bool | None",
         return_map: bool,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """out; (out, (edge_index, weights)) as torch_geometric returns it; or (out, map)."""
         if return_map:
             if return_attention_weights:
-                raise ValueError("return_attention_weights and return_map: ask for one of them; the map gives the "
-                                 "weights by edges().")  # fmt: skip
+                raise ValueError(
+                    "return_attention_weights and return_map: ask for one of them; the map gives the "
+                    "weights by edges()."
+                )
             return out, ran.map
         if not return_attention_weights:
             return out

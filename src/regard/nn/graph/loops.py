@@ -20,8 +20,9 @@ def check_fill(who: str, fill: Any) -> None:
             raise TypeError(f"{who}: fill_value={shown(fill)}, expected a tensor of numbers, (D,).")
     elif isinstance(fill, str) or not isinstance(fill, (int, float)):
         if not isinstance(fill, str) or fill not in REDUCTIONS:
-            raise ValueError(f"{who}: fill_value={shown(fill)}: expected a number, a tensor, or one of "
-                             f"{', '.join(REDUCTIONS)}.")  # fmt: skip
+            raise ValueError(
+                f"{who}: fill_value={shown(fill)}: expected a number, a tensor, or one of {', '.join(REDUCTIONS)}."
+            )
     else:
         number(fill, who, "fill_value")
 

@@ -9,8 +9,9 @@ from ...core.ids import Names, ids_within, raise_flagged
 from ...core.remember import remembered
 from ..reads import is_ids
 
-BATCH = Names("batch", "node", "Each node has the number of its graph, counted from 0; say how many graphs there are.",
-              ("graph",))  # fmt: skip
+BATCH = Names(
+    "batch", "node", "Each node has the number of its graph, counted from 0; say how many graphs there are.", ("graph",)
+)
 
 
 def membership(batch: Tensor, graphs: int) -> Edges:
@@ -21,15 +22,21 @@ def membership(batch: Tensor, graphs: int) -> Edges:
 
 
 def graphs_of(
-    nodes: int, batch: Tensor | None, ptr: Tensor | None, count: int | None, device: torch.device,
+    nodes: int,
+    batch: Tensor | None,
+    ptr: Tensor | None,
+    count: int | None,
+    device: torch.device,
     called: tuple[str, str] = ("batch", "graphs"),
-) -> tuple[Tensor, int]:  # fmt: skip
+) -> tuple[Tensor, int]:
     """The graph of each node and the number of graphs, from a batch vector, from pointers, or one graph for all."""
     first, second = called
     for name, given in ((first, batch), ("ptr", ptr)):
         if given is not None and (not isinstance(given, Tensor) or given.ndim != 1 or not is_ids(given)):
-            raise TypeError(f"{name} is {shown(given)}, expected a 1-D integer tensor: the graph of each node, or "
-                            "where each graph begins (ptr).")  # fmt: skip
+            raise TypeError(
+                f"{name} is {shown(given)}, expected a 1-D integer tensor: the graph of each node, or "
+                "where each graph begins (ptr)."
+            )
     if count is not None:
         whole(count, "pooling", second, 0)
     if batch is not None and batch.shape[0] != nodes:

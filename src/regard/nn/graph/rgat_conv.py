@@ -77,8 +77,10 @@ class RGATConv(GraphLayer):
             self.basis = nn.Parameter(torch.empty(num_bases, in_channels, wide))
         elif num_blocks is not None:
             if in_channels % num_blocks or wide % num_blocks:
-                raise ValueError(f"RGATConv(num_blocks={num_blocks}): expected a divisor of in_channels={in_channels} "
-                                 f"and of heads * out_channels={wide}.")  # fmt: skip
+                raise ValueError(
+                    f"RGATConv(num_blocks={num_blocks}): expected a divisor of in_channels={in_channels} "
+                    f"and of heads * out_channels={wide}."
+                )
             self.weight = nn.Parameter(
                 torch.empty(num_relations, num_blocks, in_channels // num_blocks, wide // num_blocks)
             )
@@ -216,8 +218,9 @@ def _check(
             f'RGATConv(attention_mechanism={mechanism!r}): expected "within-relation" or "across-relation".'
         )
     if mode not in ("additive-self-attention", "multiplicative-self-attention"):
-        raise ValueError(f'RGATConv(attention_mode={mode!r}): expected "additive-self-attention" or '
-                         '"multiplicative-self-attention".')  # fmt: skip
+        raise ValueError(
+            f'RGATConv(attention_mode={mode!r}): expected "additive-self-attention" or "multiplicative-self-attention".'
+        )
     if mode == "additive-self-attention" and dim > 1:
         raise ValueError(f'RGATConv(dim={dim}) needs attention_mode="multiplicative-self-attention".')
     if dropout > 0 and mod is not None:

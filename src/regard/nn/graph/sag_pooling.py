@@ -51,8 +51,13 @@ class SelectTopK(nn.Module):
     """The best nodes of each graph: y = act(x . p / |p|), the top ratio of them; or softmax(x . p) above min_score."""
 
     @checked
-    def __init__(self, in_channels: int, ratio: "float | int" = 0.5, min_score: float | None = None,
-                 act: "str | Callable[[Tensor], Tensor]" = "tanh"):  # fmt: skip
+    def __init__(
+        self,
+        in_channels: int,
+        ratio: "float | int" = 0.5,
+        min_score: float | None = None,
+        act: "str | Callable[[Tensor], Tensor]" = "tanh",
+    ):
         super().__init__()
         self.in_channels, self.ratio, self.min_score = in_channels, ratio, min_score
         self.act: Any = getattr(torch, act, None) if isinstance(act, str) else act
@@ -148,8 +153,9 @@ class SAGPooling(nn.Module):
         check_nodes(self, x, self.in_channels if attn is None else -1)
         check_ids_of_edges(self, edge_index)
         if edge_attr is not None and (edge_attr.ndim == 0 or edge_attr.shape[0] != edge_index.shape[1]):
-            raise ValueError(f"SAGPooling: edge_attr is {shown(edge_attr)}, expected a row for each of "
-                             f"{edge_index.shape[1]} edges.")  # fmt: skip
+            raise ValueError(
+                f"SAGPooling: edge_attr is {shown(edge_attr)}, expected a row for each of {edge_index.shape[1]} edges."
+            )
         if batch is not None:
             check_ids(self, batch, "batch", "the graph of each node", x.shape[0])
         edge_index = Graph(edge_index, None, edge_index).within(x.shape[0], x.shape[0]).index

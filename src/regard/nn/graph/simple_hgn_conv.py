@@ -71,8 +71,9 @@ class SimpleHGNConv(GraphLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        self.begin((self.lin, self.lin_relation, self.res),
-                   (self.relation, self.att_src, self.att_dst, self.att_relation))  # fmt: skip
+        self.begin(
+            (self.lin, self.lin_relation, self.res), (self.relation, self.att_src, self.att_dst, self.att_relation)
+        )
 
     @reads()
     def forward(
@@ -89,8 +90,10 @@ class SimpleHGNConv(GraphLayer):
         if previous is not None and (
             not previous.is_floating_point() or tuple(previous.shape) != (self.heads, graph.index.shape[1])
         ):
-            raise ValueError(f"SimpleHGNConv: previous is {shown(previous)}, expected the weights of the layer before, "
-                             f"({self.heads}, {graph.index.shape[1]}): return_weights=True gives them.")  # fmt: skip
+            raise ValueError(
+                f"SimpleHGNConv: previous is {shown(previous)}, expected the weights of the layer before, "
+                f"({self.heads}, {graph.index.shape[1]}): return_weights=True gives them."
+            )
         v = heads_first(self.lin(x), self.heads)  # (H, N, C)
         q, k = ((v * a.transpose(0, 1)).sum(-1, keepdim=True) for a in (self.att_dst, self.att_src))
         types = heads_first(self.lin_relation(self.relation), self.heads) * self.att_relation.transpose(0, 1)

@@ -75,8 +75,10 @@ class SuperGATConv(GraphLayer):
                 f'SuperGATConv(attention_type={attention_type!r}): expected "MX" (mixed) or "SD" (scaled dot).'
             )
         if neg_sample_ratio <= 0 or not 0 < edge_sample_ratio <= 1:
-            raise ValueError(f"SuperGATConv(neg_sample_ratio={neg_sample_ratio}, edge_sample_ratio="
-                             f"{edge_sample_ratio}): expected above 0, and the second up to 1.")  # fmt: skip
+            raise ValueError(
+                f"SuperGATConv(neg_sample_ratio={neg_sample_ratio}, edge_sample_ratio="
+                f"{edge_sample_ratio}): expected above 0, and the second up to 1."
+            )
         self.in_channels, self.out_channels, self.heads, self.concat = in_channels, out_channels, heads, concat
         self.negative_slope, self.add_self_loops, self.attention_type = negative_slope, add_self_loops, attention_type
         self.neg_sample_ratio, self.edge_sample_ratio = neg_sample_ratio, edge_sample_ratio
@@ -104,8 +106,10 @@ class SuperGATConv(GraphLayer):
     ) -> Any:
         graph = self.read(edge_index, x)
         if x.ndim != 2:
-            raise ValueError(f"SuperGATConv: x has shape {tuple(x.shape)}, expected (N, {self.in_channels}): its "
-                             "second task sees one graph.")  # fmt: skip
+            raise ValueError(
+                f"SuperGATConv: x has shape {tuple(x.shape)}, expected (N, {self.in_channels}): its "
+                "second task sees one graph."
+            )
         if neg_edge_index is not None:
             check_ids_of_edges(self, neg_edge_index, "neg_edge_index")
         if batch is not None:
@@ -186,8 +190,10 @@ class SuperGATConv(GraphLayer):
         return F.binary_cross_entropy_with_logits(self.att_x.mean(-1), self.att_y)
 
     def __repr__(self) -> str:
-        return (f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads}, "
-                f"type={self.attention_type})")  # fmt: skip
+        return (
+            f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads}, "
+            f"type={self.attention_type})"
+        )
 
 
 MANY = 1 << 16  # pairs of nodes beyond which non-edges are drawn, not chosen among all

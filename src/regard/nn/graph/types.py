@@ -88,8 +88,10 @@ def widths_of(who: str, channels: "int | dict[str, int]", metadata: Any) -> dict
     except (TypeError, ValueError):
         told = False
     if not told:
-        raise ValueError(f"{who}(metadata={shown(metadata)}): expected (node types, edge types), such as (['paper'], "
-                         "[('paper', 'cites', 'paper')]): data.metadata().")  # fmt: skip
+        raise ValueError(
+            f"{who}(metadata={shown(metadata)}): expected (node types, edge types), such as (['paper'], "
+            "[('paper', 'cites', 'paper')]): data.metadata()."
+        )
     made = channels if isinstance(channels, dict) else dict.fromkeys(nodes, channels)
     for kind, width in made.items():
         widths(width, who, f"in_channels of {kind!r}" if isinstance(channels, dict) else "in_channels", pair=False)
@@ -106,20 +108,25 @@ def check_types(layer: nn.Module, x_dict: Any, edge_index_dict: Any, edge_types:
     for name, (given, kind) in wanted.items():
         if not isinstance(given, Mapping):
             told = "missing" if given is None else f"a {type(given).__name__}"
-            raise TypeError(f"{who}: {name} is {told}, expected a dictionary {kind}: conv(data.x_dict, "
-                            "data.edge_index_dict).")  # fmt: skip
+            raise TypeError(
+                f"{who}: {name} is {told}, expected a dictionary {kind}: conv(data.x_dict, data.edge_index_dict)."
+            )
     channels: dict[str, int] = layer.in_channels  # type: ignore[assignment]
     for kind, x in x_dict.items():
         if kind not in channels:
-            raise ValueError(f"{who}: x_dict has the node type {kind!r}, expected one of {', '.join(channels)}, as in "
-                             "metadata.")  # fmt: skip
+            raise ValueError(
+                f"{who}: x_dict has the node type {kind!r}, expected one of {', '.join(channels)}, as in metadata."
+            )
         check_nodes(layer, x, channels[kind], f"x_dict[{kind!r}]")
     known = [tuple(kind) for kind in edge_types]
     for kind in edge_index_dict:
         if kind not in known:
-            raise ValueError(f"{who}: edge_index_dict has the edge type {kind!r}, expected one of {known}, as in "
-                             "metadata.")  # fmt: skip
+            raise ValueError(
+                f"{who}: edge_index_dict has the edge type {kind!r}, expected one of {known}, as in metadata."
+            )
         for end in (kind[0], kind[-1]):
             if end not in x_dict:
-                raise ValueError(f"{who}: x_dict has no features of {end!r}, which {kind} joins: give x_dict[{end!r}] "
-                                 "too, or leave those edges out.")  # fmt: skip
+                raise ValueError(
+                    f"{who}: x_dict has no features of {end!r}, which {kind} joins: give x_dict[{end!r}] "
+                    "too, or leave those edges out."
+                )

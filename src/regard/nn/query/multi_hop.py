@@ -50,8 +50,10 @@ class MultiHopAttention(nn.Module):
         if not isinstance(hops, int) or hops < 1:
             raise ValueError(f"MultiHopAttention(hops={hops!r}): expected a whole number, 1 or more.")
         if transform == "stacked" and dim != feature_dim:
-            raise ValueError(f"stacked attention adds what it read to the query, but dim={dim} and "
-                             f"feature_dim={feature_dim}: make them equal.")  # fmt: skip
+            raise ValueError(
+                f"stacked attention adds what it read to the query, but dim={dim} and "
+                f"feature_dim={feature_dim}: make them equal."
+            )
         self.hops, self.transform = hops, transform
         sets = 1 if tied else hops
         asked = dim if transform == "stacked" else dim + feature_dim

@@ -57,8 +57,10 @@ class AttentionFree(nn.Module):
     def _bias(self, n: int) -> Tensor:
         assert self.table is not None
         if n > self.table.shape[0]:
-            raise ValueError(f"AttentionFree was built for length={self.table.shape[0]}, but there are {n} positions: "
-                             "build it longer.")  # fmt: skip
+            raise ValueError(
+                f"AttentionFree was built for length={self.table.shape[0]}, but there are {n} positions: "
+                "build it longer."
+            )
         bias = self.table[:n, :n]
         if self.window is None:
             return bias

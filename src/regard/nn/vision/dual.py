@@ -54,8 +54,9 @@ class DualAttention(nn.Module):
     """
 
     @checked
-    def __init__(self, channels: int, reduction: int = 8, *, score: ScoreLike = "dot",
-                 align: "str | Alignment" = "softmax"):  # fmt: skip
+    def __init__(
+        self, channels: int, reduction: int = 8, *, score: ScoreLike = "dot", align: "str | Alignment" = "softmax"
+    ):
         super().__init__()
         inner = max(1, channels // reduction)
         self.places = Attention(channels, 1, d_k=inner, d_v=channels, score=score, align=align)  # type: ignore[arg-type]
@@ -83,8 +84,15 @@ class DoubleAttention(nn.Module):
     """
 
     @checked
-    def __init__(self, channels: int, inner: int | None = None, descriptors: int = 8, *, score: ScoreLike = "dot",
-                 align: "str | Alignment" = "softmax"):  # fmt: skip
+    def __init__(
+        self,
+        channels: int,
+        inner: int | None = None,
+        descriptors: int = 8,
+        *,
+        score: ScoreLike = "dot",
+        align: "str | Alignment" = "softmax",
+    ):
         super().__init__()
         inner, bound = inner or channels, channels**-0.5
         self.channels = channels

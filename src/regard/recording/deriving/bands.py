@@ -61,8 +61,10 @@ class Text:
 
     def _bands(self, amap: AttentionMap) -> "Iterator[tuple[slice, Tensor]]":
         if amap.features is not None:
-            raise ValueError(f"{amap.site or 'A map'} has weights for each feature, {amap.shape}: heads looks at maps "
-                             "(items, heads, n, m).")  # fmt: skip
+            raise ValueError(
+                f"{amap.site or 'A map'} has weights for each feature, {amap.shape}: heads looks at maps "
+                "(items, heads, n, m)."
+            )
         for rows, w in amap.bands():
             yield rows, w.unflatten(0, (self.items, self.heads))
 

@@ -19,8 +19,9 @@ class Combined(AttentionMap):
     heads are asked for. join returns (g, r, c).
     """
 
-    def __init__(self, parts: Sequence[AttentionMap], lead: tuple[int, ...], merged: int, join: Join,
-                 slab: slice | None = None):  # fmt: skip
+    def __init__(
+        self, parts: Sequence[AttentionMap], lead: tuple[int, ...], merged: int, join: Join, slab: slice | None = None
+    ):
         first = parts[0]
         size = (first.slab.stop - first.slab.start) // merged
         super().__init__(lead, first.n, first.m, slice(0, size) if slab is None else slab)
@@ -57,8 +58,10 @@ def over_heads(parts: Sequence[AttentionMap], join: Join) -> Combined:
     """A map with one head, (..., 1, n, m), from all heads of its parts: join gets bands (g, H, r, c)."""
     lead = parts[0].lead
     if parts[0].features is not None:
-        raise Refused(f"The map of {parts[0].site or 'this layer'} has weights for each feature, {parts[0].shape}: "
-                      "take the mean over features first.")  # fmt: skip
+        raise Refused(
+            f"The map of {parts[0].site or 'this layer'} has weights for each feature, {parts[0].shape}: "
+            "take the mean over features first."
+        )
     return Combined(parts, (*lead[:-1], 1), parts[0].heads, join)
 
 

@@ -32,9 +32,14 @@ SEPARATORS = ("[SEP]", "</s>", "<|im_end|>", ".", ",")
 
 
 def heads(
-    rec: Any, tokens: Any = None, *, target_tokens: Any = None, separators: "Sequence[Any] | None" = None,
-    detectors: "Sequence[str] | None" = None, sites: str = "*",
-) -> HeadScores:  # fmt: skip
+    rec: Any,
+    tokens: Any = None,
+    *,
+    target_tokens: Any = None,
+    separators: "Sequence[Any] | None" = None,
+    detectors: "Sequence[str] | None" = None,
+    sites: str = "*",
+) -> HeadScores:
     """What every head of a record looks at: a score and a chance level for each detector, layer and head.
 
     tokens         ids (items, n) that the model read; the labels of the record unless told
@@ -71,8 +76,10 @@ def heads(
         side = "target" if crossing and DECODER.search(name) and name not in crossing else "source"
         ids = _ids_of(rec, target_tokens if side == "target" else tokens, side, separators)
         if detectors is not None and ids is None and any(x in OF_TOKENS for x in wanted):
-            raise ValueError("duplicate, induction and separator need the tokens: heads(rec, tokens=input_ids), or "
-                             "record(model, tokenizer=...).")  # fmt: skip
+            raise ValueError(
+                "duplicate, induction and separator need the tokens: heads(rec, tokens=input_ids), or "
+                "record(model, tokenizer=...)."
+            )
         found[name] = _look(maps, ids, name in crossing, wanted)
     return HeadScores(found, wanted)
 
@@ -91,10 +98,11 @@ def repeated(
         raise ValueError(f"repeated(length={length}, vocabulary of {len(pool)}): expected at least one of both.")
     draw = torch.Generator().manual_seed(seed)
     each = [
-        pool[torch.randperm(len(pool), generator=draw)[:length]] if len(pool) >= length
+        pool[torch.randperm(len(pool), generator=draw)[:length]]
+        if len(pool) >= length
         else pool[torch.randint(len(pool), (length,), generator=draw)]
         for _ in range(items)
-    ]  # fmt: skip
+    ]
     half = torch.stack(each)
     start = half.new_full((items, 0 if first is None else 1), first or 0)
     return torch.cat([start, half, half], -1)
@@ -111,8 +119,9 @@ def _ids_of(rec: Any, given: Any, side: str, separators: "Sequence[Any] | None")
     if given is not None:
         ids = torch.as_tensor(given)
         if ids.is_floating_point() or ids.ndim not in (1, 2):
-            raise ValueError(f"heads(tokens) has shape {tuple(ids.shape)} and type {ids.dtype}, expected ids "
-                             "(items, length).")  # fmt: skip
+            raise ValueError(
+                f"heads(tokens) has shape {tuple(ids.shape)} and type {ids.dtype}, expected ids (items, length)."
+            )
         ids = ids[None] if ids.ndim == 1 else ids
         chosen = [x for x in separators or () if isinstance(x, int)]
         return Ids(ids, torch.isin(ids, torch.tensor(chosen)) if chosen else None)
@@ -163,8 +172,10 @@ def _fitted(x: Any, text: Text) -> Any:
     if x is None:
         return None
     if x.shape[0] not in (1, text.items) or x.shape[1] < text.m:
-        raise ValueError(f"heads(tokens) is {tuple(x.shape)}, but the maps have {text.items} items of {text.m} keys: "
-                         "pass the ids that the model read, (items, length).")  # fmt: skip
+        raise ValueError(
+            f"heads(tokens) is {tuple(x.shape)}, but the maps have {text.items} items of {text.m} keys: "
+            "pass the ids that the model read, (items, length)."
+        )
     return x.expand(text.items, -1)
 
 
@@ -232,6 +243,11 @@ def _foretold(total: Tensor, text: Text, distances: Tensor) -> None:
         weight = guess.sum(-1, keepdim=True)
         guess = (guess / weight.where(weight > 0, 1.0)).where(weight > 0, uniform)
         rows = band.real & (band.open.sum(-1) > 1)
-        for place, part in enumerate((torch.minimum(band.w, guess).sum(-1), torch.minimum(band.w, uniform).sum(-1),
-                                      torch.ones_like(weight[..., 0]))):  # fmt: skip
+        for place, part in enumerate(
+            (
+                torch.minimum(band.w, guess).sum(-1),
+                torch.minimum(band.w, uniform).sum(-1),
+                torch.ones_like(weight[..., 0]),
+            )
+        ):
             total[place] += (part * rows).sum((0, 2)).to(total.device)

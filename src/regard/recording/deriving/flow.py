@@ -17,9 +17,14 @@ LIMIT = 500_000_000  # pairs times pipes: about a minute
 
 
 def flow(
-    maps: Any, rows: "Sequence[int] | None" = None, *, part: str | None = None, sites: str = "*",
-    residual: float = 0.5, limit: int = LIMIT,
-) -> AttentionMap:  # fmt: skip
+    maps: Any,
+    rows: "Sequence[int] | None" = None,
+    *,
+    part: str | None = None,
+    sites: str = "*",
+    residual: float = 0.5,
+    limit: int = LIMIT,
+) -> AttentionMap:
     """The largest flow from each output token to each input token over the layers: a map (B, 1, rows, m).
 
     The pipe from token i of layer l to token j of the layer below holds (residual I + (1 - residual) A_l)_ij, A_l the
@@ -43,8 +48,11 @@ def flow(
         raise ValueError(f"flow(residual={residual!r}): expected a share from 0 to 1.")
     layers = averaged(layers_of(maps, sites))
     part = part_of(layers, part)
-    used = [layer for layer in layers if part == "cross" or layer.kind == part or
-            (part == "target" and layer.kind == "cross")]  # fmt: skip
+    used = [
+        layer
+        for layer in layers
+        if part == "cross" or layer.kind == part or (part == "target" and layer.kind == "cross")
+    ]
     ends = [layer.map for layer in layers if layer.kind == part][-1]
     chosen = (
         list(range(ends.n))
@@ -54,9 +62,11 @@ def flow(
     items = ends.slab.stop - ends.slab.start
     pipes = sum(layer.map.n * (layer.map.m + 1) for layer in used)
     if items * len(chosen) * ends.m * pipes > limit:
-        raise ValueError(f"flow over {items} items, {len(chosen)} rows and {ends.m} columns with {pipes} pipes is "
-                         f"{items * len(chosen) * ends.m * pipes:,} pairs times pipes, above limit={limit:,}: choose "
-                         "rows=[...], fewer layers by sites=, or rollout, which has no limit.")  # fmt: skip
+        raise ValueError(
+            f"flow over {items} items, {len(chosen)} rows and {ends.m} columns with {pipes} pipes is "
+            f"{items * len(chosen) * ends.m * pipes:,} pairs times pipes, above limit={limit:,}: choose "
+            "rows=[...], fewer layers by sites=, or rollout, which has no limit."
+        )
     found = torch.zeros((items, len(chosen), ends.m))
     top, bottom = ("source" if part == "source" else "target"), ("target" if part == "target" else "source")
     for item in range(items):

@@ -29,14 +29,17 @@ def gatt(maps: Any, nodes: "int | Sequence[int] | Tensor", sites: str = "*") -> 
     """
     layers = [_on_edges(amap, place) for place, amap in enumerate(_in_order(maps, sites))]
     if not layers:
-        raise ValueError(f"gatt found no map over edges (sites={sites!r}): record a graph network, or pass the maps of "
-                         "its layers.")  # fmt: skip
+        raise ValueError(
+            f"gatt found no map over edges (sites={sites!r}): record a graph network, or pass the maps of its layers."
+        )
     last = layers[-1]
     for place, layer in enumerate(layers):
         if (layer.n, layer.m, layer.graph.count) != (last.n, last.n, last.graph.count):
-            raise ValueError(f"gatt: layer {place} has {layer.graph.count} edges, {layer.m} sources and {layer.n} "
-                             f"targets, the last one {last.graph.count} edges and {last.n} nodes: every layer must go "
-                             "over the same graph.")  # fmt: skip
+            raise ValueError(
+                f"gatt: layer {place} has {layer.graph.count} edges, {layer.m} sources and {layer.n} "
+                f"targets, the last one {last.graph.count} edges and {last.n} nodes: every layer must go "
+                "over the same graph."
+            )
     chosen = torch.as_tensor(nodes, device=last.weight.device)
     for end in (int(chosen.min()), int(chosen.max())) if chosen.numel() else ():
         within(end, last.n, f"gatt(nodes={nodes})", "nodes")

@@ -39,10 +39,13 @@ def layers_of(maps: Any, sites: str = "*") -> list[Layer]:
     crossing = {name for name, _ in named if CROSS.search(name)}
     alone = not crossing or len(crossing) == len(named)  # one stack, whatever it is called
     made = [
-        Layer(name, "source" if alone else "cross" if name in crossing else "target" if DECODER.search(name)
-              else "source", amap)
+        Layer(
+            name,
+            "source" if alone else "cross" if name in crossing else "target" if DECODER.search(name) else "source",
+            amap,
+        )
         for name, amap in named
-    ]  # fmt: skip
+    ]
     _fit(made)
     return made
 
@@ -65,8 +68,10 @@ def _one_run(names: list[str]) -> None:
     period = len(set(paths))
     runs = len(paths) // max(1, period)
     if period > 1 and runs > 1 and paths == paths[:period] * runs:
-        raise ValueError(f"This record has {runs} runs of the model ({names[0]} and {names[period]} are the same layer "
-                         "twice): record one forward pass, or pass the maps of one as a list.")  # fmt: skip
+        raise ValueError(
+            f"This record has {runs} runs of the model ({names[0]} and {names[period]} are the same layer "
+            "twice): record one forward pass, or pass the maps of one as a list."
+        )
 
 
 def _fit(layers: list[Layer]) -> None:
@@ -75,14 +80,20 @@ def _fit(layers: list[Layer]) -> None:
     for layer in layers:
         amap = layer.map
         if amap.lead[:-1] != lead:
-            raise ValueError(f"{layer.name} has the leading axes {amap.lead}, {layers[0].name} {layers[0].map.lead}: "
-                             "all layers need the same items.")  # fmt: skip
+            raise ValueError(
+                f"{layer.name} has the leading axes {amap.lead}, {layers[0].name} {layers[0].map.lead}: "
+                "all layers need the same items."
+            )
         if layer.kind != "cross" and amap.n != amap.m:
-            raise ValueError(f"{layer.name} has {amap.n} queries and {amap.m} keys, expected as many of both: record "
-                             "one forward pass over the whole text, not the steps of a generation.")  # fmt: skip
+            raise ValueError(
+                f"{layer.name} has {amap.n} queries and {amap.m} keys, expected as many of both: record "
+                "one forward pass over the whole text, not the steps of a generation."
+            )
         sides = {"source": ("source", "source"), "target": ("target", "target"), "cross": ("target", "source")}
         for side, size in zip(sides[layer.kind], (amap.n, amap.m), strict=True):
             known, first = sizes.setdefault(side, (size, layer.name))
             if known != size:
-                raise ValueError(f"{layer.name} has {size} {side} tokens, {first} has {known}: layers that shorten the "
-                                 "sequence cannot be multiplied; choose those of one length by sites=.")  # fmt: skip
+                raise ValueError(
+                    f"{layer.name} has {size} {side} tokens, {first} has {known}: layers that shorten the "
+                    "sequence cannot be multiplied; choose those of one length by sites=."
+                )

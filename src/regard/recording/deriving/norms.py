@@ -15,9 +15,13 @@ INSIDE = (*BESIDE, "o", "proj", "out", "fc_out", "output")  # names that say les
 
 
 def norms(
-    rec: Any, *, model: nn.Module | None = None, projection: "Mapping[str, Tensor] | None" = None,
-    together: bool = False, sites: str = "*",
-) -> Maps:  # fmt: skip
+    rec: Any,
+    *,
+    model: nn.Module | None = None,
+    projection: "Mapping[str, Tensor] | None" = None,
+    together: bool = False,
+    sites: str = "*",
+) -> Maps:
     """The norm of what each key hands to each query: maps (B, H, n, m) by site.
 
         w_ij |f_h(x_j)|,    f_h(x_j) = W_O^h v_j    (v with its bias, W_O^h the head's columns of the output projection)
@@ -79,8 +83,10 @@ def output_projection(
     for pattern, weight in (given or {}).items():
         if fnmatchcase(site, pattern) or fnmatchcase(path, pattern):
             if weight.ndim != 2 or weight.shape[1] != width:
-                raise ValueError(f"projection[{pattern!r}] is {tuple(weight.shape)}, expected (d_out, {width}): heads "
-                                 "times the width of a value.")  # fmt: skip
+                raise ValueError(
+                    f"projection[{pattern!r}] is {tuple(weight.shape)}, expected (d_out, {width}): heads "
+                    "times the width of a value."
+                )
             return weight.detach()
     if model is not None:
         for parent, names in ((path, INSIDE), (path.rpartition(".")[0], BESIDE)):
@@ -88,8 +94,10 @@ def output_projection(
                 found = _matrix(model, f"{parent}.{name}" if parent else name, width)
                 if found is not None:
                     return found
-    raise ValueError(f"The output projection of {site} was not found beside it: pass projection={{{path!r}: weight}} "
-                     f"with the matrix (d_out, {width}) that the joined heads are multiplied by.")  # fmt: skip
+    raise ValueError(
+        f"The output projection of {site} was not found beside it: pass projection={{{path!r}: weight}} "
+        f"with the matrix (d_out, {width}) that the joined heads are multiplied by."
+    )
 
 
 def _matrix(model: nn.Module, path: str, width: int) -> Tensor | None:

@@ -17,9 +17,14 @@ from .targets import Target, held, pull, score_of
 
 
 def gradient_times_attention(
-    rec: Any, output: Any = None, *, target: Target = None, contrast: Target = None, position: Any = -1,
+    rec: Any,
+    output: Any = None,
+    *,
+    target: Target = None,
+    contrast: Target = None,
+    position: Any = -1,
     sites: str = "*",
-) -> Maps:  # fmt: skip
+) -> Maps:
     """Each weight times the gradient of a score by it, w_ij ds/dw_ij: maps (B, H, n, m) by site.
 
         with regard.record(model, grad=True) as rec:
@@ -33,15 +38,22 @@ def gradient_times_attention(
     made = Maps()
     for name in rec.gradients:
         if fnmatchcase(name, sites) and name in rec.maps:
-            made._by_site[name] = each_head([rec.maps[name], held(rec.gradients[name])],
-                                            lambda bands, heads, cols: (bands[0] * bands[1])[:, 0])  # fmt: skip
+            made._by_site[name] = each_head(
+                [rec.maps[name], held(rec.gradients[name])], lambda bands, heads, cols: (bands[0] * bands[1])[:, 0]
+            )
     return made
 
 
 def relevance(
-    rec: Any, output: Any = None, *, target: Target = None, contrast: Target = None, position: Any = -1,
-    part: str | None = None, sites: str = "*",
-) -> AttentionMap:  # fmt: skip
+    rec: Any,
+    output: Any = None,
+    *,
+    target: Target = None,
+    contrast: Target = None,
+    position: Any = -1,
+    part: str | None = None,
+    sites: str = "*",
+) -> AttentionMap:
     """The relevance of each token to each token of the last layer, for one score: a map (B, 1, n, m).
 
         A'_l = mean over heads of max(0, w_l * ds/dw_l)
@@ -58,14 +70,20 @@ def relevance(
     layers = layers_of(rec, sites)
     for layer in layers:
         if layer.name not in rec.gradients:
-            raise ValueError(f"There is no gradient of {layer.name}: use record(model, grad=True) while torch's "
-                             "gradients are on.")  # fmt: skip
+            raise ValueError(
+                f"There is no gradient of {layer.name}: use record(model, grad=True) while torch's gradients are on."
+            )
     weighted = [
-        Layer(layer.name, layer.kind, over_heads(
-            [layer.map, held(rec.gradients[layer.name])],
-            lambda bands, heads, cols: (bands[0] * bands[1]).clamp_min(0.0).mean(1)))
+        Layer(
+            layer.name,
+            layer.kind,
+            over_heads(
+                [layer.map, held(rec.gradients[layer.name])],
+                lambda bands, heads, cols: (bands[0] * bands[1]).clamp_min(0.0).mean(1),
+            ),
+        )
         for layer in layers
-    ]  # fmt: skip
+    ]
     part = part_of(layers, part)
     if part != "cross":
         return Walk([layer for layer in weighted if layer.kind == part], part, lambda x, w: (x, x @ w))
@@ -79,8 +97,9 @@ def _across(layers: list[Layer]) -> AttentionMap:
     last = [layer.map for layer in layers if layer.kind == "cross"][-1]
     items = last.slab.stop - last.slab.start
     some = last.none()
-    source, target = (torch.eye(size, dtype=some.dtype, device=some.device).repeat(items, 1, 1)
-                      for size in (last.m, last.n))  # fmt: skip
+    source, target = (
+        torch.eye(size, dtype=some.dtype, device=some.device).repeat(items, 1, 1) for size in (last.m, last.n)
+    )
     cross = source.new_zeros((items, last.n, last.m))
     for layer in layers:
         w = layer.map.band(slice(0, layer.map.n), slice(0, layer.map.m))

@@ -22,8 +22,11 @@ class Walk(AttentionMap):
     """
 
     def __init__(self, layers: Sequence[Layer], part: str, pass_on: Pass):
-        here = [layer for layer in layers if part == "cross" or layer.kind == part or
-                (part == "target" and layer.kind == "cross")]  # fmt: skip
+        here = [
+            layer
+            for layer in layers
+            if part == "cross" or layer.kind == part or (part == "target" and layer.kind == "cross")
+        ]
         ends = [layer.map for layer in layers if layer.kind == part]
         batch = ends[0].lead[:-1]
         super().__init__((*batch, 1), ends[0].n, ends[0].m, slice(0, torch.Size(batch).numel()))

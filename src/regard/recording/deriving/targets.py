@@ -50,16 +50,20 @@ def _logits(output: Any, name: str) -> Tensor:
         found = output[0]
     if not isinstance(found, Tensor) or found.ndim not in (1, 2, 3):
         given = f"a tensor of {tuple(found.shape)}" if isinstance(found, Tensor) else type(output).__name__
-        raise TypeError(f"The output is {given}, which has no logits of classes or tokens: pass {name}= as a function "
-                        "of it that returns a score, such as lambda out: out.last_hidden_state[:, 0, 3].")  # fmt: skip
+        raise TypeError(
+            f"The output is {given}, which has no logits of classes or tokens: pass {name}= as a function "
+            "of it that returns a score, such as lambda out: out.last_hidden_state[:, 0, 3]."
+        )
     return found[None] if found.ndim == 1 else found
 
 
 def _ids(given: Any, items: int, size: int, name: str, device: Any) -> Tensor:
     ids = torch.as_tensor(given, device=device)
     if ids.is_floating_point() or ids.dtype == torch.bool or ids.ndim > 1 or (ids.ndim and ids.shape[0] != items):
-        raise ValueError(f"{name}={given!r}: expected a whole number, {items} of them (one for each item), or a "
-                         "function of the output.")  # fmt: skip
+        raise ValueError(
+            f"{name}={given!r}: expected a whole number, {items} of them (one for each item), or a "
+            "function of the output."
+        )
     if not -size <= int(ids.min()) <= int(ids.max()) < size:
         raise ValueError(f"{name}={given!r}: there are {size} classes or tokens, expected {-size} to {size - 1}.")
     return (ids % size).expand(items)
@@ -68,8 +72,10 @@ def _ids(given: Any, items: int, size: int, name: str, device: Any) -> Tensor:
 def pull(rec: Any, score: Tensor) -> None:
     """Fill a record's gradients with those of a score alone. No parameter's .grad is touched; the graph stays."""
     if not rec.gradients:
-        raise ValueError("This record has no gradients: use record(model, grad=True), with torch's gradients on and "
-                         "parameters or inputs that require them.")  # fmt: skip
+        raise ValueError(
+            "This record has no gradients: use record(model, grad=True), with torch's gradients on and "
+            "parameters or inputs that require them."
+        )
     for found in rec.gradients.values():
         if isinstance(found, Gradient):
             found.pull = None
@@ -79,12 +85,15 @@ def pull(rec: Any, score: Tensor) -> None:
             found.filled = False
     leaves = _leaves(score)
     if not leaves:
-        raise ValueError("The target does not lead back to the model: keep the output as the model returned it, "
-                         "without detach() or no_grad().")  # fmt: skip
+        raise ValueError(
+            "The target does not lead back to the model: keep the output as the model returned it, "
+            "without detach() or no_grad()."
+        )
     torch.autograd.grad(score, leaves, retain_graph=True, allow_unused=True)
     if not any(_reached(found) for found in rec.gradients.values()):
-        raise ValueError("The target does not depend on any attention in this record: pass the output of the recorded "
-                         "run.")  # fmt: skip
+        raise ValueError(
+            "The target does not depend on any attention in this record: pass the output of the recorded run."
+        )
     for found in rec.gradients.values():
         if not _reached(found):
             _clear(found)

@@ -52,8 +52,12 @@ def _form(part: Structure, n: int, m: int, table: Table, name: str) -> list[Form
         return [_packed(keep.cpu().numpy(), tuple(keep.shape), table, name)]
     if isinstance(part, Segments) and part.count is None:
         keys = part.ids if part.key_ids is None else part.key_ids
-        return [{"segments": table.add(name, part.ids.long(), shared=True),
-                 "keys": table.add(f"{name}.keys", keys.long(), shared=True)}]  # fmt: skip
+        return [
+            {
+                "segments": table.add(name, part.ids.long(), shared=True),
+                "keys": table.add(f"{name}.keys", keys.long(), shared=True),
+            }
+        ]
     return None
 
 
@@ -151,8 +155,10 @@ def check(file: RecordFile, name: Any, types: tuple[str, ...], *shapes: tuple[in
     shape = tuple(entry["shape"])
     fits = any(len(shape) == len(s) and all(b in (-1, a) for a, b in zip(shape, s, strict=True)) for s in shapes)
     if entry["dtype"] not in types or (shapes and not fits):
-        file._refuse(f"tensor {name!r} is {entry['dtype']} {shape}, expected {' or '.join(types)} "
-                     f"{' or '.join(map(str, shapes))}")  # fmt: skip
+        file._refuse(
+            f"tensor {name!r} is {entry['dtype']} {shape}, expected {' or '.join(types)} "
+            f"{' or '.join(map(str, shapes))}"
+        )
     return shape
 
 

@@ -53,8 +53,13 @@ def read(path: "str | os.PathLike[str]", go_on: Callable[[], None] = lambda: Non
     about = file.about
     rec = Record(keep=about["keep"] if about.get("keep") in ("qk", "weights", "stats", "topk") else "qk")
     rec.about, rec.made = texts_in(file, about.get("model")), texts_in(file, about.get("made"))
-    rec.missed = Counter({name: count for name, count in object_in(file, about.get("missed")).items()
-                          if type(count) is int and 0 <= count < 2**63})  # fmt: skip
+    rec.missed = Counter(
+        {
+            name: count
+            for name, count in object_in(file, about.get("missed")).items()
+            if type(count) is int and 0 <= count < 2**63
+        }
+    )
     rec.casting = _casting(file, about.get("casting"))
     rec.labels = labels_from(file, about.get("labels"))
     rec.maps, names = Maps(), Names(rec.labels)
@@ -233,8 +238,13 @@ def labels_from(file: RecordFile, form: Any) -> Labels:
     made = Labels()
     form = object_in(file, form)
     for run in list_in(file, form.get("runs", [])):
-        made.runs.append({side: [_axis(file, axis) for axis in list_in(file, axes)]
-                          for side, axes in object_in(file, run).items() if side in ("source", "target")})  # fmt: skip
+        made.runs.append(
+            {
+                side: [_axis(file, axis) for axis in list_in(file, axes)]
+                for side, axes in object_in(file, run).items()
+                if side in ("source", "target")
+            }
+        )
     made.run_of = {name: x for name, x in object_in(file, form.get("run_of", {})).items() if type(x) is int and x >= 0}
     return made
 

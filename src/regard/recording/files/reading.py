@@ -29,8 +29,15 @@ VALUE_LIMIT = 8_000_000  # values and names of a description: at most 200 bytes 
 NESTING = 16  # records nest 6 deep
 STEP = 1 << 16  # values between two looks at whether to go on
 TYPES = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1",
-}  # fmt: skip
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "BF16": "<u2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "U8": "|u1",
+    "BOOL": "|b1",
+}
 
 STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 # One tensor of the header, as `"name": {...}` and what follows it; what is described here has no objects within.

@@ -46,8 +46,11 @@ def save(rec: Record, path: "str | os.PathLike[str]", progress: "Callable[[int, 
         if progress is not None:
             progress(done + 1, len(names))
     stats = [_stats_form(name, found, table, f"stats{i}") for i, (name, found) in enumerate(rec.stats.items())]
-    gradients = [_gradient_form(name, found, table, f"gradient{i}")
-                 for i, (name, found) in enumerate(rec.gradients.items()) if _there(found)]  # fmt: skip
+    gradients = [
+        _gradient_form(name, found, table, f"gradient{i}")
+        for i, (name, found) in enumerate(rec.gradients.items())
+        if _there(found)
+    ]
     about = {
         "format": "regard record",
         "version": VERSION,
@@ -85,9 +88,13 @@ def map_form(
     if isinstance(amap, EdgeMap):
         return _edges_form(amap.lead, amap.weight[amap.slab], amap.graph, table, name)
     if isinstance(amap, TopMap):
-        return {"kind": "top", "lead": list(amap.lead), "m": amap.m,
-                "weight": table.add(f"{name}.weight", amap.weight[amap.slab]),
-                "key": table.add(f"{name}.key", amap.key[amap.slab].int())}  # fmt: skip
+        return {
+            "kind": "top",
+            "lead": list(amap.lead),
+            "m": amap.m,
+            "weight": table.add(f"{name}.weight", amap.weight[amap.slab]),
+            "key": table.add(f"{name}.key", amap.key[amap.slab].int()),
+        }
     if isinstance(amap, LazyMap):
         if amap.graph is not None:
             return _edges_form(amap.lead, *_of_lazy_edges(amap), table, name)
@@ -95,8 +102,12 @@ def map_form(
         if call is not None:
             return _scored_form(amap, call, table, name, known, later)
     flat = amap.weights().flatten(0, len(amap.lead) - 1) if amap.lead else amap.weights()[None]
-    form: Form = {"kind": "weights", "lead": list(amap.lead), "features": amap.features is not None,
-                  "weights": table.add(f"{name}.weights", flat)}  # fmt: skip
+    form: Form = {
+        "kind": "weights",
+        "lead": list(amap.lead),
+        "features": amap.features is not None,
+        "weights": table.add(f"{name}.weights", flat),
+    }
     keep = amap.keep if isinstance(amap, StoredMap) else None
     if keep is not None and amap.features is None:
         form["over"] = [packed_pairs(amap, table, f"{name}.over")]
@@ -132,9 +143,14 @@ def _scored_form(
 ) -> Form:
     assert isinstance(amap, LazyMap)
     n, m, over = amap.n, amap.m, call.over
-    form: Form = {"kind": "scored", "scale": call.scale, "q": table.add(f"{name}.q", call.q),
-                  "k": _keys(amap.site or name, call.k, table, name, later), "m": m,
-                  "tau": table.add(f"{name}.tau", amap.state.tau.detach().reshape(*amap.lead, n))}  # fmt: skip
+    form: Form = {
+        "kind": "scored",
+        "scale": call.scale,
+        "q": table.add(f"{name}.q", call.q),
+        "k": _keys(amap.site or name, call.k, table, name, later),
+        "m": m,
+        "tau": table.add(f"{name}.tau", amap.state.tau.detach().reshape(*amap.lead, n)),
+    }
     if amap.apart is not None:  # tau is too large to hold the logarithm of a sum beside it
         form["peak"], form["log_sum"] = (
             table.add(f"{name}.{part}", x.detach().reshape(*amap.lead, n))
@@ -174,11 +190,19 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 
 def _edges_form(lead: tuple[int, ...], weight: Tensor, graph: Graph, table: Table, name: str) -> Form:
-    parts = {part: table.add(f"{name}.{part}", getattr(graph, part).long(), shared=True)
-             for part in ("edge_index", "source", "target", "edge")}  # fmt: skip
+    parts = {
+        part: table.add(f"{name}.{part}", getattr(graph, part).long(), shared=True)
+        for part in ("edge_index", "source", "target", "edge")
+    }
     kinds = [[*kind, *span] for kind, span in (graph.kinds or {}).items()]
-    return {"kind": "edges", "lead": list(lead), "n": graph.n, "m": graph.m, "kinds": kinds,
-            "weight": table.add(f"{name}.weight", weight)} | parts  # fmt: skip
+    return {
+        "kind": "edges",
+        "lead": list(lead),
+        "n": graph.n,
+        "m": graph.m,
+        "kinds": kinds,
+        "weight": table.add(f"{name}.weight", weight),
+    } | parts
 
 
 def _of_lazy_edges(amap: LazyMap) -> tuple[Tensor, Graph]:
@@ -198,10 +222,13 @@ def _of_lazy_edges(amap: LazyMap) -> tuple[Tensor, Graph]:
 
 
 def _stats_form(name: str, found: Statistics, table: Table, at: str) -> Form:
-    form: Form = {"site": name, "entropy": table.add(f"{at}.entropy", found.entropy),
-                  "mass": table.add(f"{at}.mass", found.mass),
-                  "weight": table.add(f"{at}.weight", found.strongest.weight),
-                  "key": table.add(f"{at}.key", found.strongest.key.int())}  # fmt: skip
+    form: Form = {
+        "site": name,
+        "entropy": table.add(f"{at}.entropy", found.entropy),
+        "mass": table.add(f"{at}.mass", found.mass),
+        "weight": table.add(f"{at}.weight", found.strongest.weight),
+        "key": table.add(f"{at}.key", found.strongest.key.int()),
+    }
     if found.strongest.edge is not None:
         form["edge"] = table.add(f"{at}.edge", found.strongest.edge.long())
     return form
@@ -222,14 +249,23 @@ def _gradient_form(name: str, found: Any, table: Table, at: str) -> Form:
         assert given is not None
         return {"site": name, "kind": "written", "given": table.add(f"{at}.given", given.unflatten(0, found.lead))}
     v = found.v
-    form: Form = {"site": name, "kind": "product", "pull": table.add(f"{at}.pull", found.pull),
-                  "v": table.add(f"{at}.v", v)}  # fmt: skip
+    form: Form = {
+        "site": name,
+        "kind": "product",
+        "pull": table.add(f"{at}.pull", found.pull),
+        "v": table.add(f"{at}.v", v),
+    }
     amap = found.call.map()
     return form | {"over": forms_of(amap._source.over, amap, table, at)}
 
 
 def labels_form(labels: Labels) -> Form:
     """Axes that several runs share, such as a text read twice, are written for each run."""
-    runs = [{side: [{key: x for key, x in vars(axis).items() if x is not None} for axis in axes]
-             for side, axes in run.items()} for run in labels.runs]  # fmt: skip
+    runs = [
+        {
+            side: [{key: x for key, x in vars(axis).items() if x is not None} for axis in axes]
+            for side, axes in run.items()
+        }
+        for run in labels.runs
+    ]
     return {"runs": runs, "run_of": labels.run_of}

@@ -17,9 +17,15 @@ from torch import Tensor
 from .reading import HEADER_LIMIT, TENSOR_LIMIT, VALUE_LIMIT, count_values
 
 NAMES = {
-    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
-    torch.int32: "I32", torch.uint8: "U8", torch.bool: "BOOL",
-}  # fmt: skip
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
 ALIGNED = 64  # bytes: where the tensors begin
 
 
@@ -60,9 +66,11 @@ class Table:
         text += b" " * (-(8 + len(text)) % ALIGNED)
         values = count_values(said)[0]
         if len(text) > HEADER_LIMIT or len(order) > TENSOR_LIMIT or values > VALUE_LIMIT:
-            raise ValueError(f"This record's description takes {len(text)} bytes for {len(order)} tensors and {values} "
-                             f"values, and no reader takes more than {HEADER_LIMIT}, {TENSOR_LIMIT} and {VALUE_LIMIT}. "
-                             "Record fewer sites: record(model, sites=...).")  # fmt: skip
+            raise ValueError(
+                f"This record's description takes {len(text)} bytes for {len(order)} tensors and {values} "
+                f"values, and no reader takes more than {HEADER_LIMIT}, {TENSOR_LIMIT} and {VALUE_LIMIT}. "
+                "Record fewer sites: record(model, sites=...)."
+            )
         if target.is_dir():
             raise IsADirectoryError(f"save({str(target)!r}): this is a folder; name a file, such as run.regard.")
         if not target.parent.is_dir():

@@ -83,9 +83,11 @@ class Altered:
     def fits(self, amap: AttentionMap) -> bool:
         """Whether a map has weights for these pairs; a batch or heads of one serve all."""
         lead = reversed(self.shape[:-2])
-        return amap.shape[-2:] == self.shape[-2:] and len(amap.shape) <= len(self.shape) and all(
-            a in (1, b) for a, b in zip(reversed(amap.lead), lead, strict=False)
-        )  # fmt: skip
+        return (
+            amap.shape[-2:] == self.shape[-2:]
+            and len(amap.shape) <= len(self.shape)
+            and all(a in (1, b) for a, b in zip(reversed(amap.lead), lead, strict=False))
+        )
 
     def frozen(self, amap: AttentionMap) -> "Altered":
         """The weights of a map."""
@@ -150,8 +152,10 @@ class Mixed(Altered):
         return torch.where(self.where, self.after.weights(), self.before.weights())
 
     def allowed(self) -> Tensor | None:
-        before, after = (torch.ones((), dtype=torch.bool, device=self.device) if keep is None else keep
-                         for keep in (self.before.allowed(), self.after.allowed()))  # fmt: skip
+        before, after = (
+            torch.ones((), dtype=torch.bool, device=self.device) if keep is None else keep
+            for keep in (self.before.allowed(), self.after.allowed())
+        )
         return torch.where(self.where, after, before)
 
     def uniform(self) -> Altered:

@@ -52,8 +52,16 @@ class OnEdges(Altered):
 
     def tile(self) -> Tile:
         graph, flat = self.call.graph, torch.arange(self.shape[0], device=self.device)[:, None, None]
-        return Tile(flat // self.heads, flat % self.heads, graph.target[None, None], graph.source[None, None], graph.n,
-                    graph.m, None, graph.edge[None, None])  # fmt: skip
+        return Tile(
+            flat // self.heads,
+            flat % self.heads,
+            graph.target[None, None],
+            graph.source[None, None],
+            graph.n,
+            graph.m,
+            None,
+            graph.edge[None, None],
+        )
 
     def keep(self, over: Structure) -> Tensor:
         """(g or 1, [1,] E'): which edges a structure leaves open."""

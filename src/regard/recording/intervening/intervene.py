@@ -28,8 +28,10 @@ class Intervene:
 
     def __init__(self, model: nn.Module | None, interventions: "Mapping[str, Given] | Given", heads: Any, rows: Any):
         if model is not None and not isinstance(model, nn.Module):
-            raise TypeError(f"intervene(model) got a {type(model).__name__}, expected a torch.nn.Module: of a "
-                            "pipeline, pass its .model.")  # fmt: skip
+            raise TypeError(
+                f"intervene(model) got a {type(model).__name__}, expected a torch.nn.Module: of a "
+                "pipeline, pass its .model."
+            )
         by_site = interventions if isinstance(interventions, Mapping) else {"*": interventions}
         self.interventions = {glob: _list(glob, given) for glob, given in by_site.items()}
         self.heads, self.rows = heads, rows
@@ -87,8 +89,9 @@ class Intervene:
         for inner in module.modules():
             if isinstance(inner, nn.MultiheadAttention):
                 path = self._path(inner)
-                if path is not None and any(fnmatchcase(path, glob) or fnmatchcase(path, glob.rpartition(":")[0])
-                                            for glob in self.interventions):  # fmt: skip
+                if path is not None and any(
+                    fnmatchcase(path, glob) or fnmatchcase(path, glob.rpartition(":")[0]) for glob in self.interventions
+                ):
                     return True
         return False
 
@@ -114,8 +117,10 @@ def _altered(call: Any) -> Altered:
     if isinstance(call, Scored):
         plan = getattr(call, "plan", None)
         if plan is not None and plan.score.feature_count(plan.q) is not None:
-            raise Refused("Attention with a weight for each feature of the values is changed on graphs only: here its "
-                          "weights have five axes.")  # fmt: skip
+            raise Refused(
+                "Attention with a weight for each feature of the values is changed on graphs only: here its "
+                "weights have five axes."
+            )
         return Scores(call, call.over)
     if isinstance(call, Weighed):
         return Written(call, Full())
@@ -126,14 +131,19 @@ def _list(glob: Any, given: Any) -> "list[Intervention]":
     each = list(given) if isinstance(given, Sequence) else [given]
     for one in each:
         if isinstance(one, type) and issubclass(one, Intervention):
-            raise TypeError(f"intervene got the class {one.__name__} for {glob!r}: pass an object, "
-                            f"{one.__name__}(...).")  # fmt: skip
+            raise TypeError(
+                f"intervene got the class {one.__name__} for {glob!r}: pass an object, {one.__name__}(...)."
+            )
         if isinstance(one, Alignment):
-            raise TypeError(f"intervene got the alignment regard.{type(one).__name__} for {glob!r}; interventions "
-                            "are in regard.interventions.")  # fmt: skip
+            raise TypeError(
+                f"intervene got the alignment regard.{type(one).__name__} for {glob!r}; interventions "
+                "are in regard.interventions."
+            )
         if not isinstance(one, Intervention):
-            raise TypeError(f"intervene got a {type(one).__name__} for {glob!r}, expected an intervention of "
-                            "regard.interventions: Uniform(), Replace(weights), Freeze(record), ...")  # fmt: skip
+            raise TypeError(
+                f"intervene got a {type(one).__name__} for {glob!r}, expected an intervention of "
+                "regard.interventions: Uniform(), Replace(weights), Freeze(record), ..."
+            )
     return each
 
 

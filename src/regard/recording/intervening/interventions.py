@@ -14,9 +14,18 @@ from .altered import Altered
 from .rows import Apart, seeded
 
 __all__ = [
-    "DropHeads", "Freeze", "Here", "Intervention", "KnockOut", "MaskTokens", "Patch", "Permute", "Replace", "Uniform",
+    "DropHeads",
+    "Freeze",
+    "Here",
+    "Intervention",
+    "KnockOut",
+    "MaskTokens",
+    "Patch",
+    "Permute",
+    "Replace",
+    "Uniform",
     "ZeroValue",
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +93,20 @@ class Freeze(Intervention):
 
     def __init__(self, source: Any):
         if not isinstance(source, AttentionMap) and not isinstance(_maps(source), Mapping):
-            raise TypeError(f"{type(self).__name__} got a {type(source).__name__}, expected a record (of "
-                            "regard.record) or an AttentionMap; weights as a tensor go in by Replace(weights)."
-                            )  # fmt: skip
+            raise TypeError(
+                f"{type(self).__name__} got a {type(source).__name__}, expected a record (of "
+                "regard.record) or an AttentionMap; weights as a tensor go in by Replace(weights)."
+            )
         self.source = source
 
     def apply(self, now: Altered, here: Here) -> Altered:
         amap = self.found(here.site)
         if not now.fits(amap):
-            raise ValueError(f"{type(self).__name__}: the map {amap.site or ''} has shape {amap.shape}, but attention "
-                             f"at {str(here.site)!r} is {now.shape} = {now.axes}: record inputs of the same sizes"
-                             ", or choose sites with sites of that shape.")  # fmt: skip
+            raise ValueError(
+                f"{type(self).__name__}: the map {amap.site or ''} has shape {amap.shape}, but attention "
+                f"at {str(here.site)!r} is {now.shape} = {now.axes}: record inputs of the same sizes"
+                ", or choose sites with sites of that shape."
+            )
         return now.frozen(amap)
 
     def found(self, site: Site) -> AttentionMap:
@@ -108,11 +120,14 @@ class Freeze(Intervention):
         path = name.rpartition(":")[0] or name
         near = [known for known in maps if known == path or known.startswith(f"{path}:")]
         if near:
-            raise KeyError(f"{type(self).__name__}: the record has {len(near)} calls of {path!r}, and this is "
-                           f"{name!r}: record as many steps as are run.")  # fmt: skip
+            raise KeyError(
+                f"{type(self).__name__}: the record has {len(near)} calls of {path!r}, and this is "
+                f"{name!r}: record as many steps as are run."
+            )
         known = ", ".join(list(maps)[:6]) or "nothing; record with keep='qk' or keep='weights'"
-        raise KeyError(f"{type(self).__name__}: the record has no site {name!r}; it has {known}"
-                       f"{', ...' if len(maps) > 6 else ''}.")  # fmt: skip
+        raise KeyError(
+            f"{type(self).__name__}: the record has no site {name!r}; it has {known}{', ...' if len(maps) > 6 else ''}."
+        )
 
 
 class Patch(Freeze):
@@ -143,8 +158,10 @@ class Replace(Intervention):
     def __init__(self, weights: "Tensor | Callable[[Tensor, Here], Tensor]"):
         if not callable(weights) and not (isinstance(weights, Tensor) and weights.is_floating_point()):
             given = f"{weights.dtype} tensor" if isinstance(weights, Tensor) else type(weights).__name__
-            raise TypeError(f"Replace(weights) got a {given}, expected a floating-point tensor or a function(weights, "
-                            "here); a recorded map goes in by Freeze(map).")  # fmt: skip
+            raise TypeError(
+                f"Replace(weights) got a {given}, expected a floating-point tensor or a function(weights, "
+                "here); a recorded map goes in by Freeze(map)."
+            )
         self.weights = weights
 
     def apply(self, now: Altered, here: Here) -> Altered:
@@ -157,9 +174,10 @@ class Replace(Intervention):
         except (RuntimeError, AttributeError):
             given = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
             who = "Replace(weights)" if weights is self.weights else "what the function of Replace returned"
-            raise ValueError(f"At {str(here.site)!r} {who} is {given}, expected weights that broadcast to {expected} = "
-                             f"{now.axes}: give each site that the pattern fits its own, or a function(weights, here)."
-                             ) from None  # fmt: skip
+            raise ValueError(
+                f"At {str(here.site)!r} {who} is {given}, expected weights that broadcast to {expected} = "
+                f"{now.axes}: give each site that the pattern fits its own, or a function(weights, here)."
+            ) from None
 
 
 class KnockOut(Intervention):
@@ -174,12 +192,15 @@ class KnockOut(Intervention):
 
     def __init__(self, pairs: "Sequence[tuple[int, int]] | Tensor", renormalise: bool = True):
         self.pairs = pairs if isinstance(pairs, Tensor) else torch.tensor(list(pairs), dtype=torch.long)
-        if self.pairs.dtype != torch.bool and self.pairs.numel() and (
-            self.pairs.is_floating_point() or self.pairs.ndim != 2 or self.pairs.shape[-1] != 2
-        ):  # fmt: skip
-            raise ValueError(f"KnockOut(pairs) has shape {tuple(self.pairs.shape)} of {self.pairs.dtype}, expected "
-                             "pairs (query, key) of whole numbers, (count, 2), or a bool tensor (..., queries, keys)."
-                             )  # fmt: skip
+        if (
+            self.pairs.dtype != torch.bool
+            and self.pairs.numel()
+            and (self.pairs.is_floating_point() or self.pairs.ndim != 2 or self.pairs.shape[-1] != 2)
+        ):
+            raise ValueError(
+                f"KnockOut(pairs) has shape {tuple(self.pairs.shape)} of {self.pairs.dtype}, expected "
+                "pairs (query, key) of whole numbers, (count, 2), or a bool tensor (..., queries, keys)."
+            )
         self.renormalise = renormalise
 
     def apply(self, now: Altered, here: Here) -> Altered:
@@ -193,8 +214,10 @@ class KnockOut(Intervention):
         for column, size, name in ((0, n, "query"), (1, m, "key")):
             wrong = pairs[(pairs[:, column] < -size) | (pairs[:, column] >= size)]
             if wrong.numel():
-                raise IndexError(f"KnockOut(pairs) names the pair {tuple(wrong[0].tolist())}, but {str(here.site)!r} "
-                                 f"has {n} queries and {m} keys: its {name} must be below {size}.")  # fmt: skip
+                raise IndexError(
+                    f"KnockOut(pairs) names the pair {tuple(wrong[0].tolist())}, but {str(here.site)!r} "
+                    f"has {n} queries and {m} keys: its {name} must be below {size}."
+                )
         return Apart((pairs[:, 0] % n) * m + pairs[:, 1] % m)
 
 
@@ -207,8 +230,10 @@ class _Keys(Intervention):
         made = keys if isinstance(keys, Tensor) else torch.tensor([keys] if isinstance(keys, int) else list(keys))
         made = made.long() if made.numel() == 0 and made.dtype != torch.bool else made
         if made.is_floating_point() or made.ndim > (2 if made.dtype == torch.bool else 1):
-            raise ValueError(f"{type(self).__name__}({self.name}) is {made.dtype} {tuple(made.shape)}, expected a "
-                             "list of whole numbers, or a bool tensor (keys,) or (batch, keys).")  # fmt: skip
+            raise ValueError(
+                f"{type(self).__name__}({self.name}) is {made.dtype} {tuple(made.shape)}, expected a "
+                "list of whole numbers, or a bool tensor (keys,) or (batch, keys)."
+            )
         setattr(self, self.name, made.reshape(-1) if made.dtype != torch.bool else made)
 
     def marks(self, now: Altered, here: Here) -> Tensor:
@@ -218,13 +243,17 @@ class _Keys(Intervention):
         if keys.dtype == torch.bool:
             keys = keys if keys.ndim == 2 else keys[None]
             if keys.shape[1] != m or keys.shape[0] not in (1, now.batch):
-                raise ValueError(f"{who} has shape {tuple(keys.shape)}, but {str(here.site)!r} has {now.batch} items "
-                                 f"of {m} keys: expected ({m},) or ({now.batch}, {m}).")  # fmt: skip
+                raise ValueError(
+                    f"{who} has shape {tuple(keys.shape)}, but {str(here.site)!r} has {now.batch} items "
+                    f"of {m} keys: expected ({m},) or ({now.batch}, {m})."
+                )
             return keys
         wrong = keys[(keys < -m) | (keys >= m)]
         if wrong.numel():
-            raise IndexError(f"{who} names key {int(wrong[0])}, but {str(here.site)!r} has {m} keys: expected {-m} to "
-                             f"{m - 1}, or a pattern of sites that have it.")  # fmt: skip
+            raise IndexError(
+                f"{who} names key {int(wrong[0])}, but {str(here.site)!r} has {m} keys: expected {-m} to "
+                f"{m - 1}, or a pattern of sites that have it."
+            )
         made = torch.zeros((1, m), dtype=torch.bool, device=now.device)
         made[0, keys] = True
         return made
@@ -277,8 +306,9 @@ def numbers(index: Any, size: int, who: str, what: str, here: Here) -> "list[int
     given = list(range(size))[index] if isinstance(index, slice) else [index] if isinstance(index, int) else list(index)
     for i in given:
         if not isinstance(i, int) or not -size <= i < size:
-            raise IndexError(f"{who} has {i!r}, but {str(here.site)!r} has {size} {what}: expected {-size} to "
-                             f"{size - 1}.")  # fmt: skip
+            raise IndexError(
+                f"{who} has {i!r}, but {str(here.site)!r} has {size} {what}: expected {-size} to {size - 1}."
+            )
     return [i % size for i in given]
 
 

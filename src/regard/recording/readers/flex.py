@@ -86,8 +86,10 @@ def _sinks() -> Tensor | None:
 
 
 def _refuse(out: Tensor) -> Any:
-    raise Refused("flex_attention with sinks is scaled after its kernel, so its weights can be recorded and not "
-                  'replaced: model.set_attn_implementation("eager") runs the model in a form that can.')  # fmt: skip
+    raise Refused(
+        "flex_attention with sinks is scaled after its kernel, so its weights can be recorded and not "
+        'replaced: model.set_attn_implementation("eager") runs the model in a form that can.'
+    )
 
 
 readers[flex_operator] = read

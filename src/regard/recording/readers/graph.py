@@ -109,8 +109,15 @@ class Passing:
         if graph is None or shape is None or alpha.shape[0] != graph.edge.shape[0]:
             return None
         self.any = True
-        call = Edged(shape[0](alpha), graph, self._again(conv, inputs[0], shape[1]), type(conv).__name__, alpha,
-                     shape[0], group=self._group(conv, inputs[0], graph))  # fmt: skip
+        call = Edged(
+            shape[0](alpha),
+            graph,
+            self._again(conv, inputs[0], shape[1]),
+            type(conv).__name__,
+            alpha,
+            shape[0],
+            group=self._group(conv, inputs[0], graph),
+        )
         return self.watch.ran(call, lambda: out)
 
     def _group(self, conv: Any, given: dict[str, Any], graph: Graph) -> Tensor | None:
@@ -136,8 +143,10 @@ class Passing:
                 finally:
                     self.forced = None
             else:
-                raise RuntimeError(f"{name} makes its weights by functions of its own: they can be recorded, not "
-                                   "replaced. torch_geometric.utils.softmax can be replaced.")  # fmt: skip
+                raise RuntimeError(
+                    f"{name} makes its weights by functions of its own: they can be recorded, not "
+                    "replaced. torch_geometric.utils.softmax can be replaced."
+                )
             conv._alpha = alpha
             return made
 
@@ -212,9 +221,12 @@ def softmax(src: Tensor, index: Any, ptr: Any, num_nodes: Any, dim: int) -> Tens
 
 def _is_part(passing: Passing, index: Any) -> bool:
     used = passing.used
-    return isinstance(used, Tensor) and isinstance(index, Tensor) and used.layout == torch.strided and (
-        index.numel() != used.shape[1]
-    )  # fmt: skip
+    return (
+        isinstance(used, Tensor)
+        and isinstance(index, Tensor)
+        and used.layout == torch.strided
+        and (index.numel() != used.shape[1])
+    )
 
 
 def _graph(
@@ -273,8 +285,9 @@ def group(xs: list[Tensor], q: Tensor, k_lin: nn.Module) -> Any:
         w = w.reshape(-1)
         return torch.sum(w.view(len(xs), 1, -1) * torch.stack(xs), dim=0), w
 
-    return watch.ran(Weighed(weights.view(1, 1, 1, -1), None, give, "softmax over types of edges"),
-                     lambda: (out, weights))  # fmt: skip
+    return watch.ran(
+        Weighed(weights.view(1, 1, 1, -1), None, give, "softmax over types of edges"), lambda: (out, weights)
+    )
 
 
 @switches.append

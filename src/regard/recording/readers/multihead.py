@@ -20,8 +20,13 @@ def read_python(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], k
     The function asks at its start whether it is overridden; its copy is told that it is not.
     """
     assert isinstance(func, FunctionType)
-    inner = FunctionType(func.__code__, {**func.__globals__, "has_torch_function": lambda *_: False}, func.__name__,
-                         func.__defaults__, func.__closure__)  # fmt: skip
+    inner = FunctionType(
+        func.__code__,
+        {**func.__globals__, "has_torch_function": lambda *_: False},
+        func.__name__,
+        func.__defaults__,
+        func.__closure__,
+    )
     inner.__kwdefaults__ = func.__kwdefaults__
     watch.heads.append(kwargs.get("num_heads", args[4] if len(args) > 4 else 1))
     try:
@@ -33,10 +38,32 @@ def read_python(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], k
 
 def read_layer(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch._transformer_encoder_layer_fwd: queries and keys are projected again from what it was given."""
-    given = _named(args, kwargs, ("src", "embed_dim", "num_heads", "qkv_weight", "qkv_bias", "proj_weight", "proj_bias",
-                                  "use_gelu", "norm_first", "eps", "norm_weight_1", "norm_bias_1", "norm_weight_2",
-                                  "norm_bias_2", "ffn_weight_1", "ffn_bias_1", "ffn_weight_2", "ffn_bias_2", "mask",
-                                  "mask_type"))  # fmt: skip
+    given = _named(
+        args,
+        kwargs,
+        (
+            "src",
+            "embed_dim",
+            "num_heads",
+            "qkv_weight",
+            "qkv_bias",
+            "proj_weight",
+            "proj_bias",
+            "use_gelu",
+            "norm_first",
+            "eps",
+            "norm_weight_1",
+            "norm_bias_1",
+            "norm_weight_2",
+            "norm_bias_2",
+            "ffn_weight_1",
+            "ffn_bias_1",
+            "ffn_weight_2",
+            "ffn_bias_2",
+            "mask",
+            "mask_type",
+        ),
+    )
     x, lengths = _padded(given["src"])
     if given["norm_first"]:
         x = F.layer_norm(x, (given["embed_dim"],), given["norm_weight_1"], given["norm_bias_1"], given["eps"])
@@ -54,9 +81,25 @@ def read_layer(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kw
 
 def read_native(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch._native_multi_head_attention."""
-    given = _named(args, kwargs, ("query", "key", "value", "embed_dim", "num_heads", "qkv_weight", "qkv_bias",
-                                  "proj_weight", "proj_bias", "mask", "need_weights", "average_attn_weights",
-                                  "mask_type"))  # fmt: skip
+    given = _named(
+        args,
+        kwargs,
+        (
+            "query",
+            "key",
+            "value",
+            "embed_dim",
+            "num_heads",
+            "qkv_weight",
+            "qkv_bias",
+            "proj_weight",
+            "proj_bias",
+            "mask",
+            "need_weights",
+            "average_attn_weights",
+            "mask_type",
+        ),
+    )
     (query, lengths), (key, _), (value, _) = (_padded(given[name]) for name in ("query", "key", "value"))
     call = _call(query, key, value, given, lengths)
     return _whole(watch, call, func, args, kwargs, "torch._native_multi_head_attention")
@@ -81,8 +124,10 @@ def _call(query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any], leng
     heads = given["num_heads"]
     weights, biases = given["qkv_weight"].chunk(3), given["qkv_bias"].chunk(3)
     with torch.no_grad():
-        q, k, v = (F.linear(x, w, b).unflatten(-1, (heads, -1)).transpose(-2, -3)
-                   for x, w, b in zip((query, key, value), weights, biases, strict=True))  # fmt: skip
+        q, k, v = (
+            F.linear(x, w, b).unflatten(-1, (heads, -1)).transpose(-2, -3)
+            for x, w, b in zip((query, key, value), weights, biases, strict=True)
+        )
     mask, kind = given.get("mask"), given.get("mask_type")
     if mask is not None:  # True closes; type 1 closes keys (batch, m), type 0 pairs (n, m), type 2 both
         mask = mask.bool().logical_not()

@@ -52,8 +52,17 @@ class Own(Scored):
 
     @staticmethod
     def of(plan: Plan, made: Attended, given: dict[str, Any]) -> "Own":
-        return Own(plan.q, plan.k, plan.v, over=plan.over, give=plan.output, kernel=plan.backend, plan=plan, made=made,
-                   given=given)  # fmt: skip
+        return Own(
+            plan.q,
+            plan.k,
+            plan.v,
+            over=plan.over,
+            give=plan.output,
+            kernel=plan.backend,
+            plan=plan,
+            made=made,
+            given=given,
+        )
 
     @property
     def score(self) -> Score:

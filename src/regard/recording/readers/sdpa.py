@@ -18,9 +18,15 @@ def read(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: 
 
 
 def _call(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
-) -> Any:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
     q, k, v, mask = as_autocast(query, key, value, attn_mask)
     return read_call(q, k, v, mask, is_causal, scale)
 
@@ -31,8 +37,15 @@ def read_kernel(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], k
     schema = (func if hasattr(func, "_schema") else getattr(func, func.overloads()[0]))._schema  # type: ignore[attr-defined]
     given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | kwargs
     mask = given.get("attn_bias", given.get("attn_mask"))
-    call = read_call(given["query"], given["key"], given["value"], mask, bool(given.get("is_causal", False)),
-                     given.get("scale"), kernel=name)  # fmt: skip
+    call = read_call(
+        given["query"],
+        given["key"],
+        given["value"],
+        mask,
+        bool(given.get("is_causal", False)),
+        given.get("scale"),
+        kernel=name,
+    )
     ran: list[Any] = []
 
     def run() -> Any:
@@ -48,6 +61,11 @@ def read_kernel(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], k
 
 readers[F.scaled_dot_product_attention] = read
 named_readers["aten::scaled_dot_product_attention"] = read
-for _kernel in ("flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention",
-                "attention_math"):  # fmt: skip
+for _kernel in (
+    "flash_attention",
+    "flash_attention_for_cpu",
+    "efficient_attention",
+    "cudnn_attention",
+    "attention_math",
+):
     named_readers[f"aten::_scaled_dot_product_{_kernel}"] = read_kernel

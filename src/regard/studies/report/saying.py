@@ -30,22 +30,30 @@ def says(one: Comparison, measure: Measure) -> str:
     if one.verdict in ("better", "worse"):
         assert one.adjusted is not None
         size = number(abs(one.difference.value or 0.0), measure)
-        return (f"{one.variant} is {one.verdict} than {one.baseline} on {one.task} by {size} ({measure.says}"
-                f"{_ends(one, measure)}); significant, p {_is(one.adjusted)} after Holm's correction for "
-                f"{count_of(one.comparisons, 'comparison')}, {one.seeds} seeds.")  # fmt: skip
+        return (
+            f"{one.variant} is {one.verdict} than {one.baseline} on {one.task} by {size} ({measure.says}"
+            f"{_ends(one, measure)}); significant, p {_is(one.adjusted)} after Holm's correction for "
+            f"{count_of(one.comparisons, 'comparison')}, {one.seeds} seeds."
+        )
     signed = number(one.difference.value, measure, True)  # no word tells the direction, so the sign of the table does
-    seen = (f"in the mean of {count_of(one.seeds, 'seed')} the difference is {signed} ({measure.says}"
-            f"{_ends(one, measure, True)})")  # fmt: skip
+    seen = (
+        f"in the mean of {count_of(one.seeds, 'seed')} the difference is {signed} ({measure.says}"
+        f"{_ends(one, measure, True)})"
+    )
     if one.verdict == "not tested":
         return f"{where}: {seen}; this metric was not tested."
     if one.verdict == "cannot be told":
         needed = seeds_for(one.comparisons, one.alpha)
         more = "compare fewer variants" if needed is None else f"it takes {needed} seeds"
-        return (f"{where} cannot be told apart by this study: {seen}, and its smallest p is "
-                f"{probability(smallest_p(one.seeds, one.comparisons))}; {more}.")  # fmt: skip
+        return (
+            f"{where} cannot be told apart by this study: {seen}, and its smallest p is "
+            f"{probability(smallest_p(one.seeds, one.comparisons))}; {more}."
+        )
     assert one.adjusted is not None
-    return (f"No difference found between {where}: {seen}, p {_is(one.adjusted)} after correction. A difference of "
-            f"{number(one.visible, measure)} would have been found with a chance of .8.")  # fmt: skip
+    return (
+        f"No difference found between {where}: {seen}, p {_is(one.adjusted)} after correction. A difference of "
+        f"{number(one.visible, measure)} would have been found with a chance of .8."
+    )
 
 
 def unequal(results: Results, task: str, baseline: str) -> str:

@@ -30,12 +30,29 @@ def means_rows(found: Analysis) -> Rows:
         for metric in results.measures[task]:
             for variant in results.variants:
                 values = list(results.values(task, variant, metric).values())
-                made.append({"task": task, "variant": variant, "metric": metric, "trivial": False, **_spread(values),
-                             "parameters": results.parameters.get(task, {}).get(variant),
-                             "seconds": results.seconds.get(task, {}).get(variant)})  # fmt: skip
+                made.append(
+                    {
+                        "task": task,
+                        "variant": variant,
+                        "metric": metric,
+                        "trivial": False,
+                        **_spread(values),
+                        "parameters": results.parameters.get(task, {}).get(variant),
+                        "seconds": results.seconds.get(task, {}).get(variant),
+                    }
+                )
             for name, values in _trivial(found, task, metric).items():
-                made.append({"task": task, "variant": name, "metric": metric, "trivial": True, **_spread(values),
-                             "parameters": None, "seconds": None})  # fmt: skip
+                made.append(
+                    {
+                        "task": task,
+                        "variant": name,
+                        "metric": metric,
+                        "trivial": True,
+                        **_spread(values),
+                        "parameters": None,
+                        "seconds": None,
+                    }
+                )
     return made
 
 
@@ -52,8 +69,14 @@ def means_sheet(found: Analysis, task: str) -> Sheet:
     for variant in results.variants:
         cells = [_cell(list(results.values(task, variant, name).values()), one) for name, one in measures.items()]
         count, seconds = (table.get(task, {}).get(variant) for table in (results.parameters, results.seconds))
-        rows.append((variant + " (baseline)" * (variant == found.baseline), *cells, f"{count:,}" if count else "",
-                     "" if seconds is None else f"{seconds:.1f}"))  # fmt: skip
+        rows.append(
+            (
+                variant + " (baseline)" * (variant == found.baseline),
+                *cells,
+                f"{count:,}" if count else "",
+                "" if seconds is None else f"{seconds:.1f}",
+            )
+        )
     first = len(rows)
     names = dict.fromkeys(name for metric in measures for name in _trivial(found, task, metric))
     for name in names:
@@ -71,9 +94,18 @@ def comparison_sheet(found: Analysis) -> Sheet:
     for one in found.comparisons:
         measure = found.results.measures[one.task][one.metric]
         g = "" if one.effect is None else f"{one.effect.g:.2f}".replace("-", "−")
-        rows.append((f"{one.task} ({measure.says})", one.variant, number(one.difference.value, measure, True),
-                     _interval(one, measure), g, f"{one.improvement.value:.2f}", probability(one.adjusted or 0.0),
-                     one.verdict))  # fmt: skip
+        rows.append(
+            (
+                f"{one.task} ({measure.says})",
+                one.variant,
+                number(one.difference.value, measure, True),
+                _interval(one, measure),
+                g,
+                f"{one.improvement.value:.2f}",
+                probability(one.adjusted or 0.0),
+                one.verdict,
+            )
+        )
     return Sheet(f"{found.results.study}: beside {found.baseline}", columns, tuple(rows), named=2)
 
 
@@ -82,15 +114,30 @@ def _row(one: Comparison) -> dict[str, Any]:
     chance = one.improvement.interval or (None, None)
     g = one.effect
     return {
-        "task": one.task, "metric": one.metric, "variant": one.variant, "baseline": one.baseline, "seeds": one.seeds,
-        "mean": one.means[0], "baseline_mean": one.means[1], "difference": one.difference.value, "low": low,
-        "high": high, "resampled": one.resampled, "deviation": one.deviation, "hedges_g": None if g is None else g.g,
+        "task": one.task,
+        "metric": one.metric,
+        "variant": one.variant,
+        "baseline": one.baseline,
+        "seeds": one.seeds,
+        "mean": one.means[0],
+        "baseline_mean": one.means[1],
+        "difference": one.difference.value,
+        "low": low,
+        "high": high,
+        "resampled": one.resampled,
+        "deviation": one.deviation,
+        "hedges_g": None if g is None else g.g,
         "hedges_g_low": None if g is None or g.interval is None else g.interval[0],
         "hedges_g_high": None if g is None or g.interval is None else g.interval[1],
-        "improvement": one.improvement.value, "improvement_low": chance[0], "improvement_high": chance[1],
-        "p": one.p, "p_corrected": one.adjusted, "comparisons": one.comparisons if one.p is not None else None,
-        "smallest_visible": one.visible if one.p is not None else None, "verdict": one.verdict,
-    }  # fmt: skip
+        "improvement": one.improvement.value,
+        "improvement_low": chance[0],
+        "improvement_high": chance[1],
+        "p": one.p,
+        "p_corrected": one.adjusted,
+        "comparisons": one.comparisons if one.p is not None else None,
+        "smallest_visible": one.visible if one.p is not None else None,
+        "verdict": one.verdict,
+    }
 
 
 def _trivial(found: Analysis, task: str, metric: str) -> dict[str, list[float]]:
@@ -102,8 +149,11 @@ def _trivial(found: Analysis, task: str, metric: str) -> dict[str, list[float]]:
 
 
 def _spread(values: list[float]) -> dict[str, Any]:
-    return {"seeds": len(values), "mean": float(np.mean(values)) if values else None,
-            "deviation": float(np.std(values, ddof=1)) if len(values) > 1 else None}  # fmt: skip
+    return {
+        "seeds": len(values),
+        "mean": float(np.mean(values)) if values else None,
+        "deviation": float(np.std(values, ddof=1)) if len(values) > 1 else None,
+    }
 
 
 def _cell(values: list[float], measure: Measure) -> str:

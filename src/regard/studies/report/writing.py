@@ -7,10 +7,23 @@ import math
 from .sheets import Rows, Sheet
 
 LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "±": r"$\pm$", "−": "$-$",
-    "|": r"\textbar{}", '"': "''",
-}  # fmt: skip
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "|": r"\textbar{}",
+    '"': "''",
+}
 
 
 def markdown(sheet: Sheet) -> str:
@@ -29,10 +42,19 @@ def latex(sheet: Sheet) -> str:
     rows = []
     for at, row in enumerate(sheet.rows):
         rows += [r"\midrule"] * (at in sheet.ruled) + [_cells(row)]
-    return "\n".join([
-        f"% {' '.join(sheet.title.split())}", rf"\begin{{tabular}}{{{form}}}", r"\toprule", _cells(sheet.columns),
-        r"\midrule", *rows, r"\bottomrule", r"\end{tabular}", "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f"% {' '.join(sheet.title.split())}",
+            rf"\begin{{tabular}}{{{form}}}",
+            r"\toprule",
+            _cells(sheet.columns),
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )
 
 
 def escaped(text: str) -> str:

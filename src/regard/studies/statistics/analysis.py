@@ -66,8 +66,16 @@ def analyse(results: Results, baseline: str | None = None, *, alpha: float = 0.0
     known = np.array([one.p for one in found] + [1.0] * (count - len(found)))
     adjusted = holm(known)[: len(found)]
     tested = tuple(replace(one, adjusted=float(p)) for one, p in zip(found, adjusted, strict=True))
-    return Analysis(results, base, foretell(len(results.seeds), count, alpha), tested, tuple(beside),
-                    _ranks(results, alpha), _improvement(results, base, others, seed), tuple(lacking))  # fmt: skip
+    return Analysis(
+        results,
+        base,
+        foretell(len(results.seeds), count, alpha),
+        tested,
+        tuple(beside),
+        _ranks(results, alpha),
+        _improvement(results, base, others, seed),
+        tuple(lacking),
+    )
 
 
 def _one(

@@ -72,9 +72,11 @@ class Comparison:
 
 
 def paired(
-    values: Mapping[int, float], base: Mapping[int, float], scores: Mapping[int, Sequence[float]] | None = None,
+    values: Mapping[int, float],
+    base: Mapping[int, float],
+    scores: Mapping[int, Sequence[float]] | None = None,
     base_scores: Mapping[int, Sequence[float]] | None = None,
-) -> tuple[np.ndarray, np.ndarray | None]:  # fmt: skip
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Differences (seeds,) over the seeds that both have, in order; and (seeds, instances) where both have such.
 
     Differences of instances are given only where their means are those of the values: a corpus BLEU is no mean of
@@ -117,9 +119,17 @@ def interval(whole: np.ndarray, each: np.ndarray | None = None, *, level: float 
 
 
 def compared(
-    whole: np.ndarray, each: np.ndarray | None, pair: tuple[Sequence[float], Sequence[float]], *, task: str,
-    metric: str, variant: str, baseline: str, higher: bool, seed: int = 0,
-) -> Comparison:  # fmt: skip
+    whole: np.ndarray,
+    each: np.ndarray | None,
+    pair: tuple[Sequence[float], Sequence[float]],
+    *,
+    task: str,
+    metric: str,
+    variant: str,
+    baseline: str,
+    higher: bool,
+    seed: int = 0,
+) -> Comparison:
     """A comparison without its test: Holm's correction needs all of a study (`analysis.analyse`)."""
     sign = 1.0 if higher else -1.0
     mine, theirs = (sign * np.asarray(x, dtype=np.float64) for x in pair)
@@ -127,8 +137,17 @@ def compared(
     if len(whole) < FEWEST:
         better = Estimate(better.value, None, better.n, level=better.level)
     return Comparison(
-        task, metric, variant, baseline, higher, len(whole), (sign * float(mine.mean()), sign * float(theirs.mean())),
-        interval(whole, each, seed=seed), "seeds" if each is None else "seeds and instances",
-        float(whole.std(ddof=1)) if len(whole) > 1 else math.nan, effect(whole), better,
+        task,
+        metric,
+        variant,
+        baseline,
+        higher,
+        len(whole),
+        (sign * float(mine.mean()), sign * float(theirs.mean())),
+        interval(whole, each, seed=seed),
+        "seeds" if each is None else "seeds and instances",
+        float(whole.std(ddof=1)) if len(whole) > 1 else math.nan,
+        effect(whole),
+        better,
         p=float(sign_flip(whole, seed)),
-    )  # fmt: skip
+    )

@@ -70,6 +70,8 @@ def below(t: float, f: int, delta: float) -> float:
         return found
     low, high = (math.sqrt(chi2.ppf(p, f) / f) for p in (1e-15, 1 - 1e-15))
     middle = min(max(delta / t, low), high) if t else high
-    part = [quad(lambda u: norm.cdf(t * u - delta) * 2 * f * u * chi2.pdf(f * u * u, f), *ends, epsabs=1e-12)[0]
-            for ends in ((low, middle), (middle, high))]  # fmt: skip
+    part = [
+        quad(lambda u: norm.cdf(t * u - delta) * 2 * f * u * chi2.pdf(f * u * u, f), *ends, epsabs=1e-12)[0]
+        for ends in ((low, middle), (middle, high))
+    ]
     return min(1.0, sum(part))

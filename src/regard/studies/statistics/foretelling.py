@@ -36,8 +36,10 @@ class Foretold:
         if not self.reachable:
             more = "compare fewer variants" if self.needed is None else f"it takes {self.needed} seeds"
             return f"{least}, above {self.alpha:g}. Nothing that this study finds can be called significant: {more}."
-        return (f"{least}. A difference of {self.effect:.2g} deviations between seeds is found with a chance of .8; "
-                "of smaller ones it may say nothing.")  # fmt: skip
+        return (
+            f"{least}. A difference of {self.effect:.2g} deviations between seeds is found with a chance of .8; "
+            "of smaller ones it may say nothing."
+        )
 
 
 def foretell(seeds: int, comparisons: int, alpha: float = 0.05) -> Foretold:
@@ -46,8 +48,15 @@ def foretell(seeds: int, comparisons: int, alpha: float = 0.05) -> Foretold:
     foretell(3, 1).reachable is False: three seeds can never go below .25.
     """
     least = smallest_p(seeds, comparisons)
-    return Foretold(seeds, comparisons, alpha, least, least <= alpha, seeds_for(comparisons, alpha),
-                    smallest_effect(seeds, comparisons, alpha))  # fmt: skip
+    return Foretold(
+        seeds,
+        comparisons,
+        alpha,
+        least,
+        least <= alpha,
+        seeds_for(comparisons, alpha),
+        smallest_effect(seeds, comparisons, alpha),
+    )
 
 
 def _small(p: float) -> str:

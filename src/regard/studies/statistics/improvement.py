@@ -9,9 +9,13 @@ from ...judging.intervals import Estimate, stream
 
 
 def probability_of_improvement(
-    first: Sequence[ArrayLike], second: Sequence[ArrayLike], *, level: float = 0.95, resamples: int = 2000,
+    first: Sequence[ArrayLike],
+    second: Sequence[ArrayLike],
+    *,
+    level: float = 0.95,
+    resamples: int = 2000,
     seed: int = 0,
-) -> Estimate:  # fmt: skip
+) -> Estimate:
     """P(X > Y) for a run X of the first and a run Y of the second on a task drawn at random; a tie counts half.
 
         P = mean over tasks of #{(i, j) : x_i > y_j} / (n m)  + half the ties      (Mann-Whitney's U / (n m))
@@ -21,8 +25,9 @@ def probability_of_improvement(
     Runs are resampled within each task and each variant (stratified). Above .5 the first tends to be better; it says
     nothing of how much. Agarwal et al. 2021 (rliable). Swapping the two gives 1 - P.
     """
-    pairs = [(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64))
-             for x, y in zip(first, second, strict=True)]  # fmt: skip
+    pairs = [
+        (np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)) for x, y in zip(first, second, strict=True)
+    ]
     if not pairs or any(x.ndim != 1 or y.ndim != 1 or not x.size or not y.size for x, y in pairs):
         raise ValueError("probability_of_improvement(first, second): expected values of one or more seeds a task.")
     value = float(np.mean([_won(x[None], y[None])[0] for x, y in pairs]))

@@ -39,8 +39,10 @@ def ranks(values: ArrayLike, variants: tuple[str, ...], *, higher: bool = True, 
 
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or table.shape[0] != len(variants) or table.shape[0] < 2 or table.shape[1] < 1:
-        raise ValueError(f"ranks(values of shape {table.shape}, {len(variants)} variants): expected (variants, tasks), "
-                         "two variants or more.")  # fmt: skip
+        raise ValueError(
+            f"ranks(values of shape {table.shape}, {len(variants)} variants): expected (variants, tasks), "
+            "two variants or more."
+        )
     if not np.isfinite(table).all():
         raise ValueError("ranks(values): some are not finite; leave out tasks that not every variant has run.")
     k, n = table.shape
@@ -50,8 +52,14 @@ def ranks(values: ArrayLike, variants: tuple[str, ...], *, higher: bool = True, 
         return Ranks(variants, tuple(map(float, average)), n, None, math.inf, (_by(variants, average),))
     statistic = 12 * n / (k * (k + 1)) * float(((average - (k + 1) / 2) ** 2).sum())
     critical = float(studentized_range.ppf(1 - alpha, k, np.inf)) / math.sqrt(2) * math.sqrt(k * (k + 1) / (6 * n))
-    return Ranks(variants, tuple(map(float, average)), n, float(chi2.sf(statistic, k - 1)), critical,
-                 _groups(_by(variants, average), np.sort(average), critical))  # fmt: skip
+    return Ranks(
+        variants,
+        tuple(map(float, average)),
+        n,
+        float(chi2.sf(statistic, k - 1)),
+        critical,
+        _groups(_by(variants, average), np.sort(average), critical),
+    )
 
 
 def _by(variants: tuple[str, ...], average: np.ndarray) -> tuple[str, ...]:

@@ -37,8 +37,10 @@ def figure(kind: str, *, records: bool = False) -> Callable[[Drawer], Drawer]:
     def enlist(draw: Drawer) -> Drawer:
         before = FIGURES.get(kind)
         if before is not None and before.draw.__qualname__ != draw.__qualname__:
-            raise ValueError(f"figure({kind!r}): this is {before.draw.__qualname__} of {before.draw.__module__}; "
-                             "choose another name.")  # fmt: skip
+            raise ValueError(
+                f"figure({kind!r}): this is {before.draw.__qualname__} of {before.draw.__module__}; "
+                "choose another name."
+            )
         FIGURES[kind] = Figure(draw, records)
         return draw
 

@@ -54,8 +54,10 @@ def graph_map(
     nodes = max(int(ends.max(initial=-1)) + 1, *(getattr(weights, side, 0) for side in ("n", "m")))
     spots = placed(ends[0], ends[1], nodes) if places is None else np.asarray(places, dtype=np.float64)
     if spots.ndim != 2 or spots.shape[1] != 2 or (ends.size and ends.max() >= len(spots)):
-        raise ValueError(f"graph_map(places=) needs a place (x, y) for each node that edge_index names, "
-                         f"given {spots.shape} for nodes up to {ends.max(initial=-1)}.")  # fmt: skip
+        raise ValueError(
+            f"graph_map(places=) needs a place (x, y) for each node that edge_index names, "
+            f"given {spots.shape} for nodes up to {ends.max(initial=-1)}."
+        )
     ink, ground = matplotlib.rcParams["text.color"], matplotlib.rcParams["axes.facecolor"]
     fills = [ink] * len(spots) if colours is None else list(colours)
     if ax is None:
@@ -68,11 +70,18 @@ def graph_map(
             continue
         share = min(float(weight[edge]) / top, 1.0)
         arc = FancyArrowPatch(
-            tuple(spots[source]), tuple(spots[target]),
-            arrowstyle=f"wedge,tail_width={0.62 * share:.4f},shrink_factor=0.5", connectionstyle="arc3,rad=0.13",
-            mutation_scale=size, shrinkA=reach - 1, shrinkB=reach, linewidth=0,
-            color=fills[source], alpha=0.12 + 0.78 * share, zorder=1 + share,
-        )  # fmt: skip
+            tuple(spots[source]),
+            tuple(spots[target]),
+            arrowstyle=f"wedge,tail_width={0.62 * share:.4f},shrink_factor=0.5",
+            connectionstyle="arc3,rad=0.13",
+            mutation_scale=size,
+            shrinkA=reach - 1,
+            shrinkB=reach,
+            linewidth=0,
+            color=fills[source],
+            alpha=0.12 + 0.78 * share,
+            zorder=1 + share,
+        )
         ax.add_patch(arc)
     rings = fills if rings is None else rings
     for node, (x, y) in enumerate(spots):
@@ -82,8 +91,18 @@ def graph_map(
         ax.plot(x, y, shape, ms=0.68 * across, mfc=fills[node], mew=0, zorder=3)
         if names is not None and names[node]:
             fits = 0.45 * size * min(1.0, 2.2 / len(names[node]))  # two letters fill the disc
-            ax.text(x, y, names[node], fontsize=fits, color=ground, weight="bold", ha="center",
-                    va="center_baseline", zorder=4, **letters([names[node]]))  # fmt: skip
+            ax.text(
+                x,
+                y,
+                names[node],
+                fontsize=fits,
+                color=ground,
+                weight="bold",
+                ha="center",
+                va="center_baseline",
+                zorder=4,
+                **letters([names[node]]),
+            )
     ax.set_axis_off()
     if len(spots):
         low, high = spots.min(0), spots.max(0)

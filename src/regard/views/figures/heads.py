@@ -36,8 +36,9 @@ def head_grid(what: Any, *, ax: "Axes | None" = None, item: int = 0, colours: st
     for y, tile in enumerate(tiles.values()):
         for x, peak in enumerate(tile.peak):
             if peak.size:
-                image = ax.imshow(peak, **style, aspect="auto", interpolation="nearest",
-                                  extent=(x, x + 1 - GAP, y + 1 - GAP, y))  # fmt: skip
+                image = ax.imshow(
+                    peak, **style, aspect="auto", interpolation="nearest", extent=(x, x + 1 - GAP, y + 1 - GAP, y)
+                )
     ax.set(xlim=(-GAP, heads), ylim=(len(groups), -GAP), xlabel="head", ylabel="site" if len(groups) > 1 else "")
     ax.set_aspect("equal")
     middle = 0.5 - GAP / 2

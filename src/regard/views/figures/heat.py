@@ -50,8 +50,13 @@ def heat_map(
     if ax is None:
         ax = own_axes(*heat_size(n, m))
     style = colours_for(grid, colours, tall * wide > 1 if root is None else root)
-    image = ax.imshow(grid, **style, aspect="auto", interpolation="nearest",
-                      extent=(-0.5, wide * grid.shape[1] - 0.5, tall * grid.shape[0] - 0.5, -0.5))  # fmt: skip
+    image = ax.imshow(
+        grid,
+        **style,
+        aspect="auto",
+        interpolation="nearest",
+        extent=(-0.5, wide * grid.shape[1] - 0.5, tall * grid.shape[0] - 0.5, -0.5),
+    )
     ax.set(xlim=(-0.5, m - 0.5), ylim=(n - 0.5, -0.5))
     if max(n, m) <= 4 * MANY_CELLS:
         slanted = max(map(len, keys), default=0) > 4

@@ -58,8 +58,10 @@ def line_map(
     left, right = _heights(n, max(n, m)), _heights(m, max(n, m))
     pairs = [(int(i), int(j)) for i, j in np.argwhere(_within(size, mass))]
     if len(pairs) > MOST:
-        raise ValueError(f"line_map() draws at most {MOST:,} lines, and these are {len(pairs):,}: mass=0.5 draws the "
-                         "largest weights alone, plot('heat') all of them, save_html() a page to scroll.")  # fmt: skip
+        raise ValueError(
+            f"line_map() draws at most {MOST:,} lines, and these are {len(pairs):,}: mass=0.5 draws the "
+            "largest weights alone, plot('heat') all of them, save_html() a page to scroll."
+        )
     pairs.sort(key=lambda pair: size[pair])
     if ax is None:
         ax = own_axes(5.6, 0.9 + 0.55 * max(n, m))
@@ -67,9 +69,18 @@ def line_map(
         share = min(float(size[i, j]) / top, 1.0)
         bend = [(0.0, left[i]), (0.45, left[i]), (0.55, right[j]), (1.0, right[j])]
         curve = Path(bend, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
-        ax.add_patch(PathPatch(curve, fill=False, edgecolor=shades[i], linewidth=width * share, capstyle="butt",
-                               alpha=0.3 + 0.55 * share, zorder=1 + share,
-                               linestyle="--" if grid[i, j] < 0 else "-"))  # fmt: skip
+        ax.add_patch(
+            PathPatch(
+                curve,
+                fill=False,
+                edgecolor=shades[i],
+                linewidth=width * share,
+                capstyle="butt",
+                alpha=0.3 + 0.55 * share,
+                zorder=1 + share,
+                linestyle="--" if grid[i, j] < 0 else "-",
+            )
+        )
     how = letters([*queries, *keys])
     for i, name in enumerate(queries):
         ax.text(-0.04, left[i], name, ha="right", va="center", color=ink if n == 1 else shades[i], **how)
@@ -79,8 +90,16 @@ def line_map(
         for i, j in pairs:
             away = 0.5 * width * min(float(size[i, j]) / top, 1.0) + 1
             above = right[j] >= left[i]  # on the side that the line does not come from
-            ax.annotate(f"{grid[i, j]:.2f}", (1.0, right[j]), (-2, away if above else -away), fontsize="x-small",
-                        textcoords="offset points", ha="right", va="bottom" if above else "top", zorder=4)  # fmt: skip
+            ax.annotate(
+                f"{grid[i, j]:.2f}",
+                (1.0, right[j]),
+                (-2, away if above else -away),
+                fontsize="x-small",
+                textcoords="offset points",
+                ha="right",
+                va="bottom" if above else "top",
+                zorder=4,
+            )
     ax.set_axis_off()
     ax.set(xlim=(0, 1), ylim=(-max(n, m) + 0.5, 0.5))
     return ax

@@ -28,8 +28,14 @@ def spotlight(image: ArrayLike, weights: ArrayLike) -> NDArray[np.float64]:
     """
     ink = np.asarray(image, dtype=np.float64)
     grid = np.asarray(weights, dtype=np.float64)
-    if ink.ndim not in (2, 3) or (ink.ndim == 3 and ink.shape[2] != 3) or grid.ndim != 2 or not grid.size \
-            or grid.shape[0] > ink.shape[0] or grid.shape[1] > ink.shape[1]:  # fmt: skip
+    if (
+        ink.ndim not in (2, 3)
+        or (ink.ndim == 3 and ink.shape[2] != 3)
+        or grid.ndim != 2
+        or not grid.size
+        or grid.shape[0] > ink.shape[0]
+        or grid.shape[1] > ink.shape[1]
+    ):
         raise ValueError(
             f"spotlight() needs an image (height, width) or (height, width, 3) and weights (rows, columns) of its "
             f"patches: the weights are {grid.shape}, the image is {ink.shape}. "
@@ -78,8 +84,10 @@ def _patches(amap: AttentionMap, row: int, grid: "tuple[int, int] | None") -> ND
     if grid is None and last is not None:
         grid = int(last[1]) + 1, int(last[2]) + 1
     if grid is None or not 0 < grid[0] * grid[1] <= amap.m:
-        raise ValueError(f"overlay(grid={grid}) needs the (rows, columns) of the image's patches, at most {amap.m} of "
-                         "them; rec.label(grid=(14, 14), first=('[CLS]',)) says it once for all maps.")  # fmt: skip
+        raise ValueError(
+            f"overlay(grid={grid}) needs the (rows, columns) of the image's patches, at most {amap.m} of "
+            "them; rec.label(grid=(14, 14), first=('[CLS]',)) says it once for all maps."
+        )
     return w[amap.m - grid[0] * grid[1] :].reshape(grid)
 
 

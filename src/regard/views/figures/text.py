@@ -40,8 +40,9 @@ def text_map(
         if row is None:
             w = (amap.mass() / max(1, amap.n)).reshape(-1, amap.m).double().cpu().numpy()
             if len(w) != 1:
-                raise ValueError(f"text_map() draws one head: the map has shape {amap.shape}. Choose one: "
-                                 "amap[batch, head].")  # fmt: skip
+                raise ValueError(
+                    f"text_map() draws one head: the map has shape {amap.shape}. Choose one: amap[batch, head]."
+                )
             w, label = w[0], "weight received, mean of rows"
         else:
             w, title = one_row(amap, row, "text_map"), f"{names[0][row]} (row {row % amap.n}) attends to"
@@ -62,15 +63,31 @@ def text_map(
     width = ax.get_window_extent().width * 72 / figure.dpi
     how, x, y = letters(keys), 0.0, size * LINE if title else 0.0
     if title:
-        ax.annotate(title, (0, 1), (0, 0), "axes fraction", textcoords="offset points", va="top", fontsize=size,
-                    **letters([title]))  # fmt: skip
+        ax.annotate(
+            title,
+            (0, 1),
+            (0, 0),
+            "axes fraction",
+            textcoords="offset points",
+            va="top",
+            fontsize=size,
+            **letters([title]),
+        )
     for name, weight in zip(keys, w, strict=True):
         ground = paint.to_rgba(np.array(weight))[:3]
         made = ax.annotate(
-            name, (0, 1), (x, -y), "axes fraction", textcoords="offset points", va="top", fontsize=size,
-            color="white" if np.dot(ground, LUMINANCE) < 0.45 else "black", annotation_clip=False,
-            bbox={"facecolor": ground, "edgecolor": "none", "boxstyle": "round,pad=0.12"}, **how,
-        )  # fmt: skip
+            name,
+            (0, 1),
+            (x, -y),
+            "axes fraction",
+            textcoords="offset points",
+            va="top",
+            fontsize=size,
+            color="white" if np.dot(ground, LUMINANCE) < 0.45 else "black",
+            annotation_clip=False,
+            bbox={"facecolor": ground, "edgecolor": "none", "boxstyle": "round,pad=0.12"},
+            **how,
+        )
         wide = made.get_window_extent().width * 72 / figure.dpi
         if x and x + wide > width:
             x, y = 0.0, y + size * LINE

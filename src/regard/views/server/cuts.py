@@ -56,8 +56,14 @@ class View:
             sites.append(outline(name, group, place) | {"large": self.large[place]})
             if isinstance(group[0], Difference):
                 sites[-1]["beside"] = {"rows": group[0].row_axis.marks, "columns": group[0].column_axis.marks}
-        made = {"version": 1, "title": self.title, "facts": facts(self.rec), "text": text_of(self.rec), "sites": sites,
-                "drawn": self.drawn}  # fmt: skip
+        made = {
+            "version": 1,
+            "title": self.title,
+            "facts": facts(self.rec),
+            "text": text_of(self.rec),
+            "sites": sites,
+            "drawn": self.drawn,
+        }
         if self.beside is not None:
             made["beside"] = {"names": NAMES, "text": "", "only": self.only}
         return made
@@ -132,8 +138,9 @@ def _together(parts: list[dict[str, Any]], blobs: Blobs) -> dict[str, Any]:
     if "numbers" in parts[0]:
         made["numbers"] = [one for each in parts for one in each["numbers"]]
     if "beside" in parts[0]:
-        made["beside"] = {side: _together([each["beside"][side] for each in parts], blobs)
-                          for side in ("other", "difference")}  # fmt: skip
+        made["beside"] = {
+            side: _together([each["beside"][side] for each in parts], blobs) for side in ("other", "difference")
+        }
     return made
 
 

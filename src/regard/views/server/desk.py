@@ -51,8 +51,12 @@ class Desk:
 
     def state(self) -> dict[str, Any]:
         model = None if self.loading is None else self.loading.about()
-        return {"folder": spelt(self.shelf.folder.name or str(self.shelf.folder)), "records": self.shelf.listing(),
-                "model": model, "jobs": [job.about() for job in self.jobs.active()]}  # fmt: skip
+        return {
+            "folder": spelt(self.shelf.folder.name or str(self.shelf.folder)),
+            "records": self.shelf.listing(),
+            "model": model,
+            "jobs": [job.about() for job in self.jobs.active()],
+        }
 
     # records
 
@@ -113,8 +117,12 @@ class Desk:
             shown = (
                 View(before.rec, self.live.name) if after is None else View(after.rec, self.live.name, None, before.rec)
             )
-            return {"seen": self._look(shown), "told": told(before.said, None if after is None else after.said),
-                    "tokens": read_by(before.rec), "notes": list(before.notes)}  # fmt: skip
+            return {
+                "seen": self._look(shown),
+                "told": told(before.said, None if after is None else after.said),
+                "tokens": read_by(before.rec),
+                "notes": list(before.notes),
+            }
 
         if self.loading is None:
             raise ValueError("No model was loaded: start with regard serve --model minilm.")

@@ -36,10 +36,14 @@ POLICY = (
     "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
-    "content-security-policy": POLICY, "x-content-type-options": "nosniff", "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer", "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin", "cache-control": "no-store",
-}  # fmt: skip
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Regard</title>
 <meta name="color-scheme" content="light dark"><link rel="icon" href="data:,"></head>
 <body style="font: 1.05rem/1.5 system-ui, sans-serif; max-width: 38rem; margin: 4rem auto; padding: 0 1rem">
@@ -92,8 +96,11 @@ class Gate:
             or int(found["port"] or 0) > 65535
             or not self.knows((found["number"] or found["name"]).lower())
         ):
-            raise Refusal(403, "This is not my name", "This request was meant for another host. Open the address that "
-                          "regard serve printed.")  # fmt: skip
+            raise Refusal(
+                403,
+                "This is not my name",
+                "This request was meant for another host. Open the address that regard serve printed.",
+            )
 
     def knows(self, name: str) -> bool:
         """Whether a host name means this server. A number cannot be pointed elsewhere by somebody's name server."""
@@ -120,9 +127,13 @@ class Gate:
         asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
         if scope["path"] == "/" and scope["method"] == "GET" and _same(asked, self.token):
             return True
-        raise Refusal(403, "This page needs its key", "Regard lets in who has the whole address that regard serve "
-                      "printed in the terminal; it ends in ?token= and letters. Copy that line and open it. Where "
-                      "the server was started anew, the address is a new one.")  # fmt: skip
+        raise Refusal(
+            403,
+            "This page needs its key",
+            "Regard lets in who has the whole address that regard serve "
+            "printed in the terminal; it ends in ?token= and letters. Copy that line and open it. Where "
+            "the server was started anew, the address is a new one.",
+        )
 
     def _check_origin(self, scope: Scope, headers: dict[str, str]) -> None:
         if scope["method"] in ("GET", "HEAD"):

@@ -84,9 +84,16 @@ class Job:
             await asyncio.wait({asyncio.shield(asyncio.wrap_future(self._ended))}, timeout=seconds)
 
     def about(self) -> dict[str, Any]:
-        return {"job": self.number, "state": self.state, "says": self.says, "done": self.done, "of": self.of,
-                "error": self.error, "notes": self.notes,
-                "result": None if isinstance(self.result, bytes) else self.result}  # fmt: skip
+        return {
+            "job": self.number,
+            "state": self.state,
+            "says": self.says,
+            "done": self.done,
+            "of": self.of,
+            "error": self.error,
+            "notes": self.notes,
+            "result": None if isinstance(self.result, bytes) else self.result,
+        }
 
 
 class Jobs:

@@ -54,8 +54,11 @@ class Live:
         self._kept: OrderedDict[tuple[str, tuple[Change, ...]], Reading] = OrderedDict()
 
     def about(self) -> dict[str, Any]:
-        return {"name": self.name, "class": type(self.model).__name__,
-                "parameters": sum(p.numel() for p in self.model.parameters())}  # fmt: skip
+        return {
+            "name": self.name,
+            "class": type(self.model).__name__,
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+        }
 
     def read(self, text: str, changes: tuple[Change, ...], job: Job) -> tuple[Reading, Reading | None]:
         """As it is, and changed; the job stops between any two modules of the model."""

@@ -41,9 +41,16 @@ class Server(uvicorn.Server):
 
 
 def serve(
-    records: "list[Path]", folder: Path, model: str | None = None, *, trust: bool = False, host: str = "127.0.0.1",
-    port: int = 0, browser: bool = True, tell: Callable[[str], None] = print,
-) -> None:  # fmt: skip
+    records: "list[Path]",
+    folder: Path,
+    model: str | None = None,
+    *,
+    trust: bool = False,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    browser: bool = True,
+    tell: Callable[[str], None] = print,
+) -> None:
     """Serve until Ctrl-C. tell(sentence) hears the address and what is to be known."""
     token = secrets.token_urlsafe(32)
     sock = _listening(host, port)
@@ -54,8 +61,10 @@ def serve(
         sock.close()
         raise
     if host not in LOCAL:
-        tell(f"Warning: {host} can be reached by other machines. Who has the address below can run the model and read "
-             "the records of this folder, and the network between can read along.")  # fmt: skip
+        tell(
+            f"Warning: {host} can be reached by other machines. Who has the address below can run the model and read "
+            "the records of this folder, and the network between can read along."
+        )
 
     door = desk.room / "open.html"
 
@@ -77,10 +86,18 @@ def serve(
 def configured(app: Any, lifespan: Any = "on") -> uvicorn.Config:
     """How the server speaks: nothing that it leaves open to who has not shown the token is without a limit."""
     return uvicorn.Config(
-        app, log_level="error", access_log=False, server_header=False, ws="none", http=protocol(),
-        h11_max_incomplete_event_size=HEAD, limit_concurrency=CONNECTIONS, timeout_keep_alive=10,
-        timeout_graceful_shutdown=2, lifespan=lifespan,
-    )  # fmt: skip
+        app,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        http=protocol(),
+        h11_max_incomplete_event_size=HEAD,
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=10,
+        timeout_graceful_shutdown=2,
+        lifespan=lifespan,
+    )
 
 
 def redirect(path: Path, url: str) -> Path:
@@ -100,8 +117,10 @@ def _listening(host: str, port: int) -> socket.socket:
     except OSError as problem:
         made.close()
         why = problem.strerror or problem
-        raise OSError(f"Cannot listen on {host}:{port}: {why}. Leave out --port for a free one, and --host for this "
-                      "machine alone.") from None  # fmt: skip
+        raise OSError(
+            f"Cannot listen on {host}:{port}: {why}. Leave out --port for a free one, and --host for this "
+            "machine alone."
+        ) from None
     return made
 
 

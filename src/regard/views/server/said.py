@@ -107,8 +107,10 @@ def _bars(before: Said, first: Tensor, second: Tensor | None) -> list[dict[str, 
     best = first.topk(min(TOP, len(first))).indices.tolist()
     if second is not None:
         best += [i for i in second.topk(min(TOP // 2, len(second))).indices.tolist() if i not in best]
-    return [{"name": before.names(i), "before": float(first[i]), "after": None if second is None else float(second[i])}
-            for i in best]  # fmt: skip
+    return [
+        {"name": before.names(i), "before": float(first[i]), "after": None if second is None else float(second[i])}
+        for i in best
+    ]
 
 
 def _number(name: str, before: Any, after: Any) -> dict[str, Any]:
@@ -120,10 +122,14 @@ def _sentence(before: Said, after: Said, made: dict[str, Any]) -> str:
         first, second = before.chances[0], after.chances[0]
         a, b = int(first.argmax()), int(second.argmax())
         if a == b:
-            return (f"The first choice stays “{before.names(a).strip()}”: {float(first[a]):.3f} before, "
-                    f"{float(second[a]):.3f} now.")  # fmt: skip
-        return (f"The first choice was “{before.names(a).strip()}” ({float(first[a]):.3f}, now {float(second[a]):.3f}) "
-                f"and is “{before.names(b).strip()}” ({float(second[b]):.3f}).")  # fmt: skip
+            return (
+                f"The first choice stays “{before.names(a).strip()}”: {float(first[a]):.3f} before, "
+                f"{float(second[a]):.3f} now."
+            )
+        return (
+            f"The first choice was “{before.names(a).strip()}” ({float(first[a]):.3f}, now {float(second[a]):.3f}) "
+            f"and is “{before.names(b).strip()}” ({float(second[b]):.3f})."
+        )
     if before.wrote is not None:
         return "It writes the same." if before.wrote == after.wrote else "It writes something else."
     if made["tokens"] and not before.are_chances:
