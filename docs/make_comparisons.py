@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 import regard
 from regard.interventions import DropHeads, MaskTokens
-from regard.recording.models import load_model, record_run, record_text
+from regard.recording.pretrained import load_model, record_run, record_text
 
 PROMPT = "Anna went to the market with her brother Tom. She bought apples, and Tom bought"
 REVIEW = "a gripping film with wonderful acting, though the ending drags"

@@ -11,10 +11,10 @@ import torch
 from matplotlib import pyplot as plt
 
 from regard.data.smiles import layout
-from regard.judging.atoms import atoms, weights_on_atoms
-from regard.models.tasks.drugs import Drugs
-from regard.models.tasks.running import run
-from regard.models.trainer import Trainer
+from regard.lab.tasks.drug_atoms import atoms, weights_on_atoms
+from regard.lab.tasks.drugs import Drugs
+from regard.models.training.run_variant import run
+from regard.models.training.trainer import Trainer
 from regard.views.molecules import molecule_map
 from regard.views.plotting import save_figure
 

@@ -15,19 +15,19 @@ from matplotlib import pyplot as plt
 
 from regard.data import planetoid
 from regard.judging import Finding, to_json
-from regard.judging.ablation import ablation
-from regard.judging.adversary import adversary
-from regard.judging.claims.interpret import trained
-from regard.judging.correlation import correlation
-from regard.judging.edge_importance import layers_of, mass
-from regard.judging.faithfulness import faithfulness
-from regard.judging.fidelity import fidelity
-from regard.judging.ground_truth import agreement, ground_truth
-from regard.judging.on_graph import on_graph, on_graphs
-from regard.judging.permutation import permutation
-from regard.models.training import train
+from regard.judging.adapters.graph_adapter import on_graph, on_graphs
+from regard.judging.attribution.edge_importance import layers_of, mass
+from regard.judging.tests.ablation import ablation
+from regard.judging.tests.adversarial import adversary
+from regard.judging.tests.correlation import correlation
+from regard.judging.tests.faithfulness import faithfulness
+from regard.judging.tests.fidelity import fidelity
+from regard.judging.tests.ground_truth import agreement, ground_truth
+from regard.judging.tests.permutation import permutation
+from regard.lab.claims.interpret import trained
+from regard.models.training.node_training import train
 from regard.views import graph_map
-from regard.views.places import places
+from regard.views.graph_layout import places
 
 # the order of the first columns of the data
 ATOMS = [

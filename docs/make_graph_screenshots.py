@@ -14,9 +14,9 @@ from sklearn.datasets import load_sample_image
 
 import regard
 from regard.data import planetoid
-from regard.demo.digits import Digits, trained
-from regard.demo.karate import Club, fitted
-from regard.models.training import Recipe, train
+from regard.lab.demo.digits import Digits, trained
+from regard.lab.demo.karate import Club, fitted
+from regard.models.training.node_training import Recipe, train
 from regard.views import Nodes, Picture
 
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "images" / "see")

@@ -22,20 +22,20 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
+from regard.cli.inputs.judge_inputs import ready
 from regard.judging import Adapter, Finding, from_json, to_json
-from regard.judging.ablation import ablation
-from regard.judging.adversary import adversary
-from regard.judging.agreement import Matrix, agreement, matrix
-from regard.judging.correlation import correlation
-from regard.judging.faithfulness import faithfulness_of_all
-from regard.judging.importance import IMPORTANCES, Importance
-from regard.judging.infidelity import infidelity
-from regard.judging.inputs import Inputs
-from regard.judging.layers import adversary_of_all_layers, layers, removals
-from regard.judging.permutation import permutation
-from regard.judging.sources import ready
-from regard.judging.task import task
-from regard.recording.files.writing import write_whole
+from regard.judging.adapters.inputs import Inputs
+from regard.judging.attribution.importance import IMPORTANCES, Importance
+from regard.judging.tests.ablation import ablation
+from regard.judging.tests.adversarial import adversary
+from regard.judging.tests.agreement import Matrix, agreement, matrix
+from regard.judging.tests.correlation import correlation
+from regard.judging.tests.faithfulness import faithfulness_of_all
+from regard.judging.tests.infidelity import infidelity
+from regard.judging.tests.layers import adversary_of_all_layers, layers, removals
+from regard.judging.tests.permutation import permutation
+from regard.judging.tests.task_performance import task
+from regard.recording.io.writing import write_whole
 
 IMAGES = Path(__file__).parent / "images" / "judge"
 COUNTS = {

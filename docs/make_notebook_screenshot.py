@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "tests" / "views"))
 from jupyter import serving  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
-CELL = """from regard.recording.models import record_text
+CELL = """from regard.recording.pretrained import record_text
 
 rec = record_text("minilm", "The animal did not cross the street because it was too tired.")
 rec"""

@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 import regard.data
-from regard.judging.people.scenes import Looks, finer, share_of
+from regard.lab.human_agreement.scenes import Looks, finer, share_of
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -34,8 +34,8 @@ from PIL.PngImagePlugin import PngInfo
 
 from regard.core.alignments import ALIGNMENTS
 from regard.core.scores import SCORES
-from regard.judging.asking import ENLISTED
-from regard.judging.battery import all_tests
+from regard.judging.registry import ENLISTED
+from regard.judging.suite import all_tests
 from regard.views.figures import FIGURES
 
 DOCS = Path(__file__).parent
@@ -173,7 +173,7 @@ def typed(command: str) -> str:
     if first == "regard":
         from typer.testing import CliRunner
 
-        from regard.cli import app
+        from regard.cli.app import app
 
         result = CliRunner().invoke(app, rest)
         code, output = result.exit_code, result.output

@@ -9,7 +9,7 @@ import torch
 from playwright.sync_api import Page, sync_playwright
 
 import regard
-from regard.recording.models import record_text
+from regard.recording.pretrained import record_text
 from regard.views.page import html_of, write
 
 TEXT = "The animal did not cross the street because it was too tired."

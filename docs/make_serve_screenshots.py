@@ -13,7 +13,7 @@ from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).parents[1]
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "docs" / "images" / "see")
-SERVE = [sys.executable, "-c", "from regard.cli import app; app()", "serve", "--no-browser"]
+SERVE = [sys.executable, "-c", "from regard.cli.app import app; app()", "serve", "--no-browser"]
 
 
 @contextmanager

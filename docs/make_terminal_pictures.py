@@ -10,8 +10,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 from rich.console import Console
 
-from regard.recording.models import record_text
-from regard.views.asked import show_record
+from regard.recording.pretrained import record_text
+from regard.views.terminal.terminal_show import show_record
 
 TEXT = "The animal did not cross the street because it was too tired."
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "images" / "see")

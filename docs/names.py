@@ -19,9 +19,9 @@ PUBLIC = (
     "regard.derived",
     "regard.detectors",
     "regard.judging",
-    "regard.judging.extrinsic",
-    "regard.judging.retrained",
-    "regard.judging.claims",
+    "regard.judging.task_metrics",
+    "regard.judging.retraining",
+    "regard.lab.claims",
     "regard.studies",
     "regard.studies.statistics",
     "regard.studies.report",
@@ -35,8 +35,8 @@ CONSTANTS = {
     "regard.alignments.ALIGNMENTS": "Where alignments enlist: by name without sizes (`free`), and with them (`built`).",
     "regard.alignments.NOTHING": "What a kernel knows that knows nothing of the rows it hands over.",
     "regard.detectors.DETECTORS": "By name, every detector of what a head does.",
-    "regard.judging.claims.CLAIMS": "By name, the four claims made for graph attention.",
-    "regard.judging.extrinsic.TASKS": "By name, the kinds of tasks that can be measured.",
+    "regard.lab.claims.CLAIMS": "By name, the four claims made for graph attention.",
+    "regard.judging.task_metrics.TASKS": "By name, the kinds of tasks that can be measured.",
     "regard.studies.statistics.SEEDS": "How many seeds a study has unless it says otherwise.",
 }
 SENTENCE = re.compile(r".+?[.?:](?=\s|$)", re.DOTALL)

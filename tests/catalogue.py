@@ -58,7 +58,7 @@ from regard import (
     alignments,
     scores,
 )
-from regard.core.tiles import Tile
+from regard.core.lowering.tiles import Tile
 
 F = 3  # features of a feature-wise score whose number is free
 

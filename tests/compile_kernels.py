@@ -94,14 +94,12 @@ def stand_in(arch, shared):
     driver.set_active(made)
     torch.cuda.current_device = lambda: -1  # what tensors of a processor say
     import regard  # noqa: F401
-    from regard.backends import (
-        triton_dense,
-        triton_dense_call,
-        triton_edges,
-        triton_here,
-        triton_map,
-        triton_map_launch,
-    )
+    from regard.backends.triton.dense import backend as triton_dense
+    from regard.backends.triton.dense import launch_config as triton_dense_call
+    from regard.backends.triton.edges import backend as triton_edges
+    from regard.backends.triton.maps import launch as triton_map_launch
+    from regard.backends.triton.maps import reader as triton_map
+    from regard.backends.triton.runtime import device_support as triton_here
 
     for module in (triton_here, triton_dense, triton_edges, triton_map):
         module.unable = lambda device: None

@@ -25,14 +25,15 @@ from tests.catalogue import ALIGNMENTS, SCORES, STRUCTURES, Room
 from torch import Tensor
 
 from regard import Attended, Edges, Entmax, Gumbel, Hard, ReLU, TopK, attend
-from regard.core import blocks, cores
 from regard.core.alignments import Alignment
 from regard.core.alignments.sparse import threshold
-from regard.core.edges import neighbours_of
+from regard.core.lowering import blocks
+from regard.core.lowering import score_kernels as cores
+from regard.core.lowering.tiles import Tile
 from regard.core.plan import Plan, make_plan
 from regard.core.scores import Modified, Score
 from regard.core.structures import Structure
-from regard.core.tiles import Tile
+from regard.core.structures.edges import neighbours_of
 
 SIZES: dict[str, tuple[int, int]] = {
     "n=m": (6, 6),

@@ -22,9 +22,9 @@ from tests.oracle import Case, disagreements
 from typer.testing import CliRunner
 
 import regard
-from regard.cli import app
+from regard.cli.app import app
 from regard.judging import all_tests
-from regard.models.way import way_of
+from regard.models.attention_spec import way_of
 
 
 def test_attend_and_layers_know_the_names():

@@ -24,7 +24,7 @@ from torch.testing import assert_close
 from typer.testing import CliRunner
 
 import regard
-from regard.cli import app
+from regard.cli.app import app
 
 HERE = Path(__file__).parent / "fixtures"
 SRC = Path(regard.__file__).parents[1]

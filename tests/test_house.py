@@ -48,7 +48,7 @@ HEAVY = {
     "rich",
     "typer",
 }
-LONG = {"backends/edges_numba.py"}  # one file, because numba's cache on disk notices a change in no other
+LONG = {"backends/numba_edges/kernels.py"}  # one file, because numba's cache on disk notices a change in no other
 
 
 def modules():

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 import regard
 from regard import nn
-from regard.cli import app
-from regard.commands.taxonomy import _names
-from regard.core.scores.modifiers import Modifier
+from regard.cli.app import app
+from regard.cli.taxonomy import _names
+from regard.core.modifiers.modifiers import Modifier
 from regard.nn import graph
 from regard.taxonomy import ALIASES, OPTIONS, find, mechanisms
 

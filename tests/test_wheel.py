@@ -92,7 +92,7 @@ def test_the_wheel_needs_no_compiler_and_names_its_command(built):
     assert built[1].name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(built[1]) as wheel:
         (entry,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
-        assert "regard = regard.cli:app" in wheel.read(entry).decode()
+        assert "regard = regard.cli.app:app" in wheel.read(entry).decode()
         about = Parser().parsestr(wheel.read(entry.replace("entry_points.txt", "METADATA")).decode())
     bare = [each for each in about.get_all("Requires-Dist") if "extra ==" not in each]
     assert {each.split(">")[0] for each in bare} == {"torch", "numpy", "networkx", "typer", "rich"}
@@ -107,7 +107,7 @@ def test_the_package_runs_out_of_the_wheel_from_an_empty_folder(built, tmp_path)
     code = (
         "import sys, pathlib, regard\n"
         "from typer.testing import CliRunner\n"
-        "from regard.cli import app\n"
+        "from regard.cli.app import app\n"
         "assert pathlib.Path(regard.__file__).is_relative_to(sys.argv[1]), regard.__file__\n"
         "told = CliRunner().invoke(app, ['taxonomy'])\n"
         "assert told.exit_code == 0 and 'entmax' in told.output.lower(), told.output\n"

@@ -18,20 +18,20 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SMOKE = [
     "tests/core/test_attend.py",
-    "tests/core/test_pyramid.py",
+    "tests/core/maps/test_pyramid.py",
     "tests/core/scores",
     "tests/core/alignments",
     "tests/backends/test_reference.py",
     "tests/backends/test_sdpa.py",
     "tests/nn/test_torch_parity.py",
-    "tests/recording/test_capture.py",
+    "tests/recording/capture/test_capture.py",
     "tests/judging/test_finding.py",
-    "tests/judging/test_intervals.py",
+    "tests/judging/statistics/test_intervals.py",
     "tests/studies/test_store.py",
     "tests/studies/test_specification.py",
     "tests/views/test_page.py",
     "tests/views/test_report.py",
-    "tests/test_cli.py",
+    "tests/cli/test_app.py",
 ]
 LIGHT = """
 import sys, time

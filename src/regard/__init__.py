@@ -6,7 +6,7 @@ from os.path import basename as _basename
 from typing import TYPE_CHECKING
 
 if _sys.argv[:1] == ["-m"] or _basename("".join(_sys.argv[:1])).startswith("regard"):
-    from .commands import starting as _starting  # this may be the command: then it has to be before torch
+    from .cli import interrupts as _starting  # this may be the command: then it has to be before torch
 
     _starting.forget_current_folder()
     _starting.end_on_interrupt()
@@ -30,11 +30,10 @@ from .core.alignments import (
     Uniform,
 )
 from .core.attend import Attended, Sample, attend
-from .core.edges import Edges
 from .core.errors import Refused
-from .core.maps import AttentionMap
+from .core.maps.attention_map import AttentionMap
+from .core.maps.pyramid import Pyramid
 from .core.plan import Plan, plan
-from .core.pyramid import Pyramid
 from .core.scores import (
     GAT,
     ActivatedGeneral,
@@ -67,6 +66,7 @@ from .core.scores import (
     Trilinear,
 )
 from .core.structures import Causal, Full, Mask, Padding, Segments, Structure, Window
+from .core.structures.edges import Edges
 
 if TYPE_CHECKING:
     from . import derived, detectors, interventions, models, nn

@@ -1,5 +1,5 @@
 """python -m regard: the command `regard`, where it is not on the PATH."""
 
-from .cli import app
+from .cli.app import app
 
 app(prog_name="regard")

@@ -1,6 +1,6 @@
 """What can replace the weights of attention at a site; put in by `regard.intervene`."""
 
-from .recording.intervening.interventions import (
+from .recording.interventions.interventions import (
     DropHeads,
     Freeze,
     Here,

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from .core.alignments import ALIGNMENTS
-from .core.named import Names
+from .core.name_registry import Names
 from .core.scores import SCORES
 
 PAPER = re.compile(r"[A-Z][\w'-]+(?: \d)?(?:,? (?:and|&) [A-Z][\w'-]+)?(?: et al\.)?,? (?:19|20)\d\d")

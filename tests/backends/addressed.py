@@ -7,8 +7,8 @@ import torch
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
-from regard.backends.triton_again import Again
-from regard.backends.triton_launch import Launched
+from regard.backends.triton.runtime.fast_launcher import Launched
+from regard.backends.triton.runtime.launch_replay import Again
 
 
 class Interpreted:

@@ -8,8 +8,8 @@ import torch
 from torch.testing import assert_close
 
 from regard import Edges, attend
-from regard.backends.edges_cpu import HAS_NUMBA
-from regard.core import ids
+from regard.backends.numba_edges.backend import HAS_NUMBA
+from regard.core import id_bounds as ids
 
 OUTSIDE = (60, -1, 2**40, 10**7)  # the first three computed with foreign memory once, the last ended the process
 BACKENDS = ["reference", "chunked", pytest.param("edges-cpu", marks=pytest.mark.skipif(not HAS_NUMBA, reason="numba"))]
@@ -156,7 +156,7 @@ def later(monkeypatch):
 
 def by_kernels(q, k, v, over):
     pytest.importorskip("triton")
-    from tests.backends.test_triton_edges import attend as attend_by
+    from tests.backends.triton.edges.test_backend import attend as attend_by
 
     return attend_by("kernels", q, k, v, "gatv2", "softmax", over)
 

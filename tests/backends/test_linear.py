@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.backends.test_chunked import Largest
+from tests.backends.chunked.test_backend import Largest
 
 from regard import Causal, Full, Padding, Refused, Window, attend
 from regard.backends import linear

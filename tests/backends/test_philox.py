@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from regard.core.philox import as_seed, philox
-from regard.core.tiles import Tile
+from regard.core.lowering.philox import as_seed, philox
+from regard.core.lowering.tiles import Tile
 
 # Random123's kat_vectors: counter, key, words
 KNOWN = [

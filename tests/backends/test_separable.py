@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.backends.test_chunked import Largest
+from tests.backends.chunked.test_backend import Largest
 
 from regard import Causal, Edges, Full, Mask, Padding, PairBias, Refused, Segments, Window, attend, plan
 from regard.backends import separable

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.backends import chunked
+from regard.backends.chunked import backend as chunked
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from regard.backends import chunked
+from regard.backends.chunked import backend as chunked
 
 
 class Largest(TorchDispatchMode):

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from regard import Additive, Mask, Modifier, SoftCap, attend
-from regard.core.tiles import Tile
+from regard.core.lowering.tiles import Tile
 
 
 @pytest.mark.parametrize("align", ALIGNMENTS)

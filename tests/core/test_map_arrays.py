@@ -6,7 +6,7 @@ import torch
 from tests.core.mechanisms import inputs
 
 from regard import Edges, Refused, attend
-from regard.core.stored_maps import StoredMap
+from regard.core.maps.stored import StoredMap
 
 Q, K, V = inputs(n=3, m=5)
 

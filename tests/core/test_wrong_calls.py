@@ -11,8 +11,8 @@ from tests.core.mechanisms import HEADS, WIDTH, inputs
 from tests.core.wrong_calls import Call, everything, verdict
 
 from regard import alignments, attend, plan, scores
-from regard.core.edges import Edges
 from regard.core.structures import Causal, Mask, Padding, Segments, Window
+from regard.core.structures.edges import Edges
 
 Q, K, V = (x.detach() for x in inputs(n=5, m=5))
 SIZED = {

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="the pages draw with matplotlib: pip install 'regard[demo]'")
 import typer
 
-from regard.cli import app
+from regard.cli.app import app
 
 DOCS = Path(__file__).parents[2] / "docs"
 spec = importlib.util.spec_from_file_location("make_pictures", DOCS / "make_pictures.py")

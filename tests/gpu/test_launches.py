@@ -31,8 +31,8 @@ def same(found, expected):
 
 @pytest.mark.parametrize("align", ["softmax", "sigmoid", "entmax15"])
 def test_a_known_call_gives_the_bits_of_the_first(align):
-    from regard.backends.triton_dense_backward import pull_kernel
-    from regard.backends.triton_dense_launch import run, run_back
+    from regard.backends.triton.dense.backward import pull_kernel
+    from regard.backends.triton.dense.launch import run, run_back
 
     given = made(0)
     for each in (pull_kernel.ready, run.tapes, run_back.tapes):  # what a test before this one has left
@@ -85,7 +85,7 @@ def test_memory_that_starts_anywhere_is_read_right():
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("align", ["softmax", "sigmoid", "sparsemax", "entmax15"])
 def test_calls_that_are_done_again_give_the_bits_of_calls_that_are_not(align, last, monkeypatch):
-    from regard.backends import triton_dense_launch as launches
+    from regard.backends.triton.dense import launch as launches
 
     for each in (launches.run, launches.run_back):
         each.tapes.clear()
@@ -100,7 +100,7 @@ def test_calls_that_are_done_again_give_the_bits_of_calls_that_are_not(align, la
 
 @pytest.mark.parametrize("heads", [1, 8])
 def test_layers_over_edges_that_are_done_again_give_the_bits_of_those_that_are_not(heads, monkeypatch):
-    from regard.backends import triton_edges_run as launches
+    from regard.backends.triton.edges import call as launches
     from regard.nn import GATConv, GATv2Conv
 
     index, pull = torch.randint(50, (2, 3000), device="cuda"), torch.randn(50, 8 * heads, device="cuda")

@@ -139,7 +139,7 @@ def test_a_hard_choice_is_the_references(score):
 
 
 def test_a_new_length_compiles_nothing():
-    from regard.backends.triton_dense_forward import softmax_kernel
+    from regard.backends.triton.dense.forward import softmax_kernel
 
     seen = set()
     for n in (130, 257, 391):  # lengths are divisible by 16 or not: two kernels, whatever the length

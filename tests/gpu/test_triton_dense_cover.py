@@ -233,7 +233,8 @@ def test_one_compilation_serves_every_length(align):
 
 @pytest.mark.parametrize("align", ["softmax", "entmax15", TopK(3)], ids=str)
 def test_operators_hold_their_schema(align, monkeypatch):
-    from regard.backends import triton_dense, triton_topk
+    from regard.backends.triton.dense import backend as triton_dense
+    from regard.backends.triton.dense import topk as triton_topk
 
     seen = []
     for home, name in ((triton_dense, "dense_op"), (triton_topk, "topk_op")):

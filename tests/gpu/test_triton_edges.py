@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.backends.test_triton_edges import ALIGNS, FEATURES, SCORES, covering
+from tests.backends.triton.edges.test_backend import ALIGNS, FEATURES, SCORES, covering
 
 from regard import GAT, Edges, TopK, attend
 

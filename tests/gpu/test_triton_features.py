@@ -69,7 +69,7 @@ def test_sums_of_huge_numbers_that_nearly_cancel_are_within_twice_the_references
 
 @pytest.mark.parametrize("score", ["disa", "product"])
 def test_calls_that_are_done_again_give_the_bits_of_calls_that_are_not(score, monkeypatch):
-    from regard.backends import triton_features_launch as launches
+    from regard.backends.triton.features import launch as launches
 
     def both(seed):
         torch.manual_seed(seed)

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from regard import Causal, Entmax, Mask, Padding, Segments, SoftCap, TopK, Window, attend, scores
-from regard.backends.triton_map_read import read_of
-from regard.bench.dense.beside import kernels_compiled
+from regard.backends.triton.maps.map_form import read_of
 from regard.core import registry
 from regard.core.alignments import Gumbel, Hard, LocalPredictive
+from regard.lab.bench.dense.harness import kernels_compiled
 
 pytestmark = [
     pytest.mark.gpu,

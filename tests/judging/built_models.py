@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard import Mask, attend
-from regard.judging.inputs import Instance
+from regard.judging.adapters.inputs import Instance
 
 NOISE = range(1, 21)  # words that say little
 EVIDENCE = {1: range(21, 27), 0: range(27, 33)}  # words that decide, by class

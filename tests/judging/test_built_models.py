@@ -8,14 +8,14 @@ import torch
 from tests.judging.built_models import built, texts
 
 from regard.judging import Finding
-from regard.judging.ablation import ablation
-from regard.judging.adapter import Adapter
-from regard.judging.adversary import adversary
-from regard.judging.correctness import judge_correctness
-from regard.judging.correlation import correlation
-from regard.judging.faithfulness import faithfulness
-from regard.judging.infidelity import infidelity
-from regard.judging.permutation import permutation
+from regard.judging.adapters.adapter import Adapter
+from regard.judging.plausibility.correctness import judge_correctness
+from regard.judging.tests.ablation import ablation
+from regard.judging.tests.adversarial import adversary
+from regard.judging.tests.correlation import correlation
+from regard.judging.tests.faithfulness import faithfulness
+from regard.judging.tests.infidelity import infidelity
+from regard.judging.tests.permutation import permutation
 
 pytest.importorskip("scipy")
 MODELS = ("bottleneck", "shortcut", "decorative", "leaky")

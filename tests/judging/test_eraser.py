@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from tests.judging.adapters.test_adapter import SENTENCE, SPECIAL, bert
 from tests.judging.built_models import built
-from tests.judging.test_adapter import SENTENCE, SPECIAL, bert
-from tests.judging.test_battery import marked
+from tests.judging.test_suite import marked
 
-from regard.judging.adapter import Adapter
+from regard.judging.adapters.adapter import Adapter
+from regard.judging.adapters.inputs import Instance
 from regard.judging.eraser import by_word, rows, word_of
-from regard.judging.faithfulness import BINS
-from regard.judging.inputs import Instance
+from regard.judging.tests.faithfulness import BINS
 
 
 def test_scores_are_those_of_the_text_without_its_rationale_and_of_the_rationale_alone():

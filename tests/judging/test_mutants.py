@@ -8,20 +8,20 @@ import torch
 from pytest import approx
 from tests.judging.built_models import Bag
 
-from regard.judging.adapter import Adapter
-from regard.judging.agreement import taus_of
-from regard.judging.alignment import error_counts, error_rate, soft_counts
-from regard.judging.correctness import attention_correctness
-from regard.judging.extrinsic import extrinsic
-from regard.judging.faithfulness import erased
-from regard.judging.fixations import auc_judd, divergence, human_ceiling, nss, rank_correlation
-from regard.judging.gradients import gradient_times_input
-from regard.judging.importance import uniform
-from regard.judging.infidelity import unexplained, unforetold
-from regard.judging.inputs import Instance
-from regard.judging.intervals import Estimate, estimate
-from regard.judging.links import argmax_links, grow_diagonal, turned, union
-from regard.judging.overlap import auprc, macro_f1, micro_f1, span_counts, spans, top_marks
+from regard.judging.adapters.adapter import Adapter
+from regard.judging.adapters.inputs import Instance
+from regard.judging.alignment.error_rate import error_counts, error_rate, soft_counts
+from regard.judging.alignment.word_links import argmax_links, grow_diagonal, turned, union
+from regard.judging.attribution.gradients import gradient_times_input
+from regard.judging.attribution.importance import uniform
+from regard.judging.plausibility.correctness import attention_correctness
+from regard.judging.plausibility.fixations import auc_judd, divergence, human_ceiling, nss, rank_correlation
+from regard.judging.plausibility.overlap import auprc, macro_f1, micro_f1, span_counts, spans, top_marks
+from regard.judging.statistics.intervals import Estimate, estimate
+from regard.judging.task_metrics import extrinsic
+from regard.judging.tests.agreement import taus_of
+from regard.judging.tests.faithfulness import erased
+from regard.judging.tests.infidelity import unexplained, unforetold
 
 for module in ("sklearn", "scipy", "sacrebleu", "jiwer", "nltk"):
     pytest.importorskip(module)

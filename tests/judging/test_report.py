@@ -15,7 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.judging.built_models import built
-from tests.judging.test_battery import marked
+from tests.judging.test_suite import marked
 
 import regard
 from regard.judging import Finding, Report
@@ -71,7 +71,7 @@ STOPPED = """
 import os, signal, sys, types
 tests = types.ModuleType("tests"); tests.__path__ = [sys.argv[2]]; sys.modules["tests"] = tests
 import regard
-from tests.judging.test_battery import marked
+from tests.judging.test_suite import marked
 
 def hear(done, of, name):
     if name == "rationales":
@@ -155,7 +155,7 @@ def test_a_report_is_saved_by_the_ending_of_its_name_or_whole_into_a_folder(tmp_
 
 
 def test_a_graph_network_has_a_report_too():
-    from regard.judging.on_graph import on_graph
+    from regard.judging.adapters.graph_adapter import on_graph
     from regard.models import GAT
 
     edges = torch.tensor([[0, 1, 2, 3, 4, 0, 2], [1, 2, 0, 0, 0, 3, 3]])

@@ -8,10 +8,10 @@ from torch.testing import assert_close
 
 from regard.data import Example, cipher, collate
 from regard.data.vocabulary import END, START
-from regard.models import ready
-from regard.models.objectives import Sequences
-from regard.models.search import say
-from regard.models.trainer import Trainer, Training
+from regard.models import builders as ready
+from regard.models.beam_search import say
+from regard.models.training.objectives import Sequences
+from regard.models.training.trainer import Trainer, Training
 from regard.models.transformer import Transformer
 
 WORDS = 12

@@ -9,11 +9,12 @@ from torch.testing import assert_close
 
 import regard
 from regard.data import Example, collate, motifs, retrieval, two_relations
-from regard.models import TaskModel, features, outputs, queries, ready
-from regard.models.answer import Answer
-from regard.models.looking import look
-from regard.models.objectives import Classification, Ranking
-from regard.models.trainer import Trainer, Training
+from regard.models import TaskModel, features, outputs, queries
+from regard.models import builders as ready
+from regard.models.attention_factory import look
+from regard.models.model_output import Answer
+from regard.models.training.objectives import Classification, Ranking
+from regard.models.training.trainer import Trainer, Training
 
 WORDS, CLASSES, DIM = 20, 3, 8
 
@@ -192,7 +193,7 @@ def test_documents_are_read_sentence_by_sentence():
     assert_close(found.out[0], model.output.layers(context[0])[0])
     alone = model(collate([second]))
     assert_close(found.out[1], alone.out[0])
-    from regard.models.tasks.documents import word_weights
+    from regard.lab.tasks.documents import word_weights
 
     whole = word_weights(found, collate([first, second]))
     assert_close(whole.sum((1, 2)), torch.ones(2, dtype=torch.float64))

@@ -8,8 +8,8 @@ from tests.core.memory import Largest
 from torch.testing import assert_close
 
 import regard
-from regard.core.stored_maps import StoredMap
-from regard.recording.deriving.detectors import DETECTORS, heads, repeated
+from regard.core.maps.stored import StoredMap
+from regard.recording.attribution.detectors import DETECTORS, heads, repeated
 
 N = 12
 
@@ -138,7 +138,7 @@ def test_rows_are_streamed_to_the_same_numbers(monkeypatch):
     tokens = torch.randint(0, 5, (2, 17))
     amap = regard.attend(q, k, k, over=regard.Causal()).map
     whole = heads([amap], tokens, separators=[3])
-    monkeypatch.setattr("regard.core.maps.BAND", 1)
+    monkeypatch.setattr("regard.core.maps.attention_map.BAND", 1)
     streamed = heads([amap], tokens, separators=[3])
     for name in DETECTORS:
         assert_close(streamed.score(name), whole.score(name), equal_nan=True)

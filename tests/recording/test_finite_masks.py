@@ -9,7 +9,7 @@ from torch.testing import assert_close
 import regard
 from regard import Causal, Entmax, PairBias, ScaledDot, Sink, Softmax, Sparsemax, TopK, attend, intervene, record
 from regard.interventions import Freeze, Uniform
-from regard.recording.masks import read_mask
+from regard.recording.capture.mask_structure import read_mask
 
 LOWS = (torch.finfo(torch.float32).min, torch.finfo(torch.bfloat16).min, -1e9, -1e4)
 

@@ -5,8 +5,8 @@ import torch
 
 from regard.models import GAT
 from regard.recording import record
-from regard.recording.deriving.gatt import gatt
-from regard.recording.edges import EdgeMap, Graph
+from regard.recording.attribution.gatt import gatt
+from regard.recording.capture.edge_maps import EdgeMap, Graph
 
 pyg = pytest.importorskip("torch_geometric.nn")
 EDGES = torch.tensor([[0, 1, 1, 2, 3, 4, 4, 2, 0, 1], [1, 2, 1, 3, 2, 4, 0, 0, 2, 2]])  # 1 -> 2 twice, two loops

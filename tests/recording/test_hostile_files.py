@@ -19,11 +19,11 @@ from rich.console import Console
 from torch.nn import functional as F
 
 import regard
-from regard.recording.files import reading
-from regard.recording.files.loading import read
-from regard.recording.files.reading import BadRecord, RecordFile, count_values
-from regard.recording.files.writing import Table, write_whole
-from regard.views.terminal import summary
+from regard.recording.io import reading
+from regard.recording.io.loading import read
+from regard.recording.io.reading import BadRecord, RecordFile, count_values
+from regard.recording.io.writing import Table, write_whole
+from regard.views.terminal.record_summary import summary
 
 READER = Path(reading.__file__)
 ABOUT = {
@@ -219,7 +219,7 @@ def test_a_pipe_is_refused_without_waiting_for_it(tmp_path):
 
 
 def test_more_than_a_reader_takes_is_not_written(tmp_path, monkeypatch):
-    from regard.recording.files import writing
+    from regard.recording.io import writing
 
     monkeypatch.setattr(writing, "VALUE_LIMIT", 10)
     with pytest.raises(ValueError, match="Record fewer sites"):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from regard.models.tasks.experiment import Measure
+from regard.models.training.experiment import Measure
 from regard.studies.results import Missing, Results, Row
 
 VARIANTS = ("mean", "gat", "mlp")

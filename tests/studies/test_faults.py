@@ -16,9 +16,9 @@ from tests.studies.tasks_of_tests import value
 
 from regard.studies import Study
 from regard.studies.database import StoreAway
-from regard.studies.local import Local
+from regard.studies.local_engine import Local
+from regard.studies.run import run, store_of
 from regard.studies.runner import DiskFull, Runner, Watch
-from regard.studies.running import run, store_of
 from regard.studies.store import Store
 
 VARIANTS = ("a", "b", "c")
@@ -88,7 +88,7 @@ def test_workers_killed_at_random_moments_cost_only_the_trials_they_had(tmp_path
             killed.append(threading.Timer(0.01 * draw.random(), process.kill))
             killed[-1].start()
 
-    from regard.studies.collecting import collect
+    from regard.studies.aggregate import collect
 
     assert Runner(store, "one", engine, tmp_path, watch=Watch(started=started)).run()
     for one in killed:
@@ -102,7 +102,7 @@ def test_workers_killed_at_random_moments_cost_only_the_trials_they_had(tmp_path
 RUNNER = """
     import sys
     from regard.studies import Study
-    from regard.studies.running import run
+    from regard.studies.run import run
     run(Study.model_validate_json(sys.argv[1]), sys.argv[2], store=sys.argv[3], workers=2)
 """
 
@@ -280,7 +280,7 @@ def test_a_store_that_goes_away_for_a_while_is_waited_for(tmp_path):
             gone.append(threading.Timer(0.2, lambda: (tmp_path / "away").rename(path)))
             gone[-1].start()
 
-    from regard.studies.collecting import collect
+    from regard.studies.aggregate import collect
 
     Runner(store, "one", Local(2), tmp_path, watch=Watch(ended=ended_one)).run()
     assert len(gone) == 2

@@ -1,6 +1,6 @@
 import pytest
 
-from regard.models.tasks.experiment import Measure
+from regard.models.training.experiment import Measure
 from regard.studies.results import Missing, Results, Row
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from regard.studies import Study
-from regard.studies.lines import line_of
+from regard.studies.toml_lines import line_of
 from regard.studies.trial import TRIVIAL
 
 WHOLE = """

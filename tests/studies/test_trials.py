@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from regard.models.tasks import EXPERIMENTS
-from regard.models.tasks.running import run as run_once
-from regard.models.trainer import Trainer
+from regard.lab.tasks import EXPERIMENTS
+from regard.models.training.run_variant import run as run_once
+from regard.models.training.trainer import Trainer
 from regard.studies import Study, tasks
 from regard.studies.tasks import epochs_for
 from regard.studies.trial import TRIVIAL, run
@@ -125,11 +125,11 @@ def test_judges_find_on_a_trained_text_classifier_what_they_find_by_hand(tmp_pat
 
     from regard.data import Example, Task
     from regard.judging import Adapter
-    from regard.judging.ablation import ablation
-    from regard.models.ready import text_classifier
-    from regard.models.tasks.experiment import Result
-    from regard.models.tasks.running import Ran
-    from regard.models.trainer import Trained
+    from regard.judging.tests.ablation import ablation
+    from regard.models.builders import text_classifier
+    from regard.models.training.experiment import Result
+    from regard.models.training.run_variant import Ran
+    from regard.models.training.trainer import Trained
     from regard.studies.training import judged
     from regard.studies.trial import Setting
 
@@ -148,7 +148,7 @@ def test_no_two_trials_share_a_folder_and_none_leaves_the_studys(tmp_path):
 
 
 def test_gpus_are_shared_out_so_that_no_two_workers_have_one(monkeypatch):
-    from regard.studies import local
+    from regard.studies import local_engine as local
 
     monkeypatch.setattr(local, "gpus", lambda: 4)
     seen = []

@@ -5,8 +5,8 @@ import torch
 from tests.views.driving import MAP, choice, drawn, eventually, says, spot, told, until
 
 import regard
-from regard.core.stored_maps import StoredMap
-from regard.views import bundle
+from regard.core.maps.stored import StoredMap
+from regard.views import payload as bundle
 
 WORDS = ["[CLS]", "the", "keeper", "lit", "the", "lamp", "</script><b>x</b>", "because", "it", "was", "dark", "[SEP]"]
 

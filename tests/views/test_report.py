@@ -5,11 +5,11 @@ from functools import cache
 from html.parser import HTMLParser
 
 import pytest
-from tests.judging.test_battery import EVIDENCE, marked
+from tests.judging.test_suite import EVIDENCE, marked
 
 import regard
 from regard.judging import Finding, Judged, Report
-from regard.judging.evidence import Example, Histogram, Texts
+from regard.judging.artifacts import Example, Histogram, Texts
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")

@@ -9,8 +9,8 @@ import torch
 from tests.views.driving import choice, drawn, eventually, says, spot, until
 
 import regard
-from regard.core.stored_maps import StoredMap
-from regard.views import bundle
+from regard.core.maps.stored import StoredMap
+from regard.views import payload as bundle
 
 HOSTILE = ["=1+1", '"quoted", text', "</text><script>alert(1)</script>", "\u0001&amp;", "a", "b"]
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,4 +1,4 @@
-/** Numbers made by regard.views.bundle: five tokens, a causal softmax; held to it by tests/views/test_bundle.py. */
+/** Numbers made by regard.views.payload: five tokens, a causal softmax; held to it by tests/views/test_payload.py. */
 export const made = {
  "array": {
   "text": "H4sIAAAAAAAAA2M4289wRuPAGT/7vYYAFZb5vgwAAAA=",

@@ -1,16 +1,16 @@
 """Backends: how a plan runs. Importing this package enlists them, in the order in which "auto" tries them."""
 
 from ..core.registry import enlist, readers
-from .chunked import Chunked
-from .edges_cpu import EdgesCpu
+from .chunked.backend import Chunked
 from .linear import Linear
+from .numba_edges.backend import EdgesCpu
 from .reference import Reference
 from .sdpa import Sdpa
 from .separable import Separable
-from .triton_dense import TritonDense
-from .triton_edges import TritonEdges
-from .triton_features import TritonFeatures
-from .triton_map import TritonMap
+from .triton.dense.backend import TritonDense
+from .triton.edges.backend import TritonEdges
+from .triton.features.backend import TritonFeatures
+from .triton.maps.reader import TritonMap
 
 for _backend in (
     Sdpa(),

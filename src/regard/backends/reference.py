@@ -11,17 +11,17 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
-from ..core import evaluate
 from ..core.alignments import Alignment, Hard, Known, Monotonic, open_pairs
-from ..core.blocks import dense_block, edge_block
-from ..core.cores import Opaque, Part
-from ..core.edges import Neighbours, neighbours_of
 from ..core.errors import check_scores
+from ..core.lowering import blockwise as evaluate
+from ..core.lowering.blocks import dense_block, edge_block
+from ..core.lowering.score_kernels import Opaque, Part
+from ..core.lowering.tiles import Tile
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.scores import LocationAware, Modified
 from ..core.scores.score import Score, wide
-from ..core.tiles import Tile
+from ..core.structures.edges import Neighbours, neighbours_of
 
 
 class Reference:

@@ -12,13 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.alignments import Softmax
-from ..core.cores import Dot
+from ..core.lowering.score_kernels import Dot
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.scores import Dot as DotScore
 from ..core.structures import Causal, Full, Mask, Padding
-from .chunked import few
-from .triton_dense import TritonDense
+from .chunked.backend import few
+from .triton.dense.backend import TritonDense
 
 HALF = (torch.float16, torch.bfloat16)
 

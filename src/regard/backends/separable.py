@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ..core.alignments import RowState, Softmax
-from ..core.edges import neighbours_of
+from ..core.lowering.tiles import Tile
 from ..core.plan import Plan
 from ..core.registry import Ran
 from ..core.structures import Full
-from ..core.tiles import Tile
-from .chunked import Chunked
+from ..core.structures.edges import neighbours_of
+from .chunked.backend import Chunked
 
 LEAST = {torch.float32: 1e-24, torch.float64: 1e-280}  # of a sum: far above what is lost to underflow
 BUDGET = 1 << 22  # weights of a block of rows

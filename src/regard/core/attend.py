@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import _register_namedtuple, register_dataclass
 
-from . import known
+from . import plan_cache as known
 from .alignments import Alignment, RowState
-from .lazy_maps import LazyMap
-from .maps import AttentionMap
+from .maps.attention_map import AttentionMap
+from .maps.lazy import LazyMap
+from .maps.stored import StoredMap
 from .plan import Plan, make_plan
 from .registry import Ran, choose
 from .scores import Score
-from .stored_maps import StoredMap
 from .structures import Structure
 
 
@@ -65,7 +65,7 @@ class Attended:
         softmax, uniform and ReLU: each side by its mass; sigmoid with a fixed bias: the sum. Others are refused:
         their weights depend on all keys of a row together. The map is that of both sets of keys, one after the other.
         """
-        from .merge import merged
+        from .maps.merge import merged
 
         return merged(self, other)
 

@@ -9,19 +9,19 @@ from torch import Tensor
 from .alignments import Alignment, Bell, LocalPredictive, Reinforced, alignment_of
 from .alignments.local import Local
 from .alignments.sparse import Entmax
-from .blocks import Problem
-from .bounds import Bound, backward_bound, bound, rates_of
-from .cores import Opaque, Part
-from .edges import edge_parts
-from .inputs import canonical, check_call, check_devices, check_features
-from .philox import as_seed
+from .lowering.blocks import Problem
+from .lowering.philox import as_seed
+from .lowering.roofline import Bound, backward_bound, bound, rates_of
+from .lowering.score_kernels import Opaque, Part
+from .lowering.tiles import Tile
 from .registry import backends, choose
 from .scores import GAT, Additive, Dot, GATv2, Gaussian, General, Modified, Modifier, ScaledDot, Score, score_of
 from .scores.general import BiasedGeneral
 from .scores.score import Lowered, flat
 from .scores.similarity import Content, Cosine, Laplace
 from .structures import Full, Structure, structure_of
-from .tiles import Tile
+from .structures.edges import edge_parts
+from .validation import canonical, check_call, check_devices, check_features
 
 # Scores, and what they make keys with: one of it for all heads, and heads of queries can share what a key becomes.
 KEYS_BY: dict[type[Score], str] = {

@@ -11,8 +11,8 @@ from .arguments import shown
 from .errors import Refused
 
 if TYPE_CHECKING:
-    from .blocks import Problem
-    from .lazy_maps import LazyMap
+    from .lowering.blocks import Problem
+    from .maps.lazy import LazyMap
     from .plan import Plan
 
 T = TypeVar("T")

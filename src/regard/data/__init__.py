@@ -1,27 +1,27 @@
 """Real data sets read from the folder that REGARD_DATA names, and planted tasks with known truth."""
 
-from .acm import acm
-from .agnews import ag_news
+from ..lab.data.acm import acm
+from ..lab.data.agnews import ag_news
+from ..lab.data.drugs import drug_graphs, drug_response
+from ..lab.data.eye_tracking import Reading, Scene, geco, scenes
+from ..lab.data.heterophilous import heterophilous
+from ..lab.data.lookup import Lookup, dictionary_lookup
+from ..lab.data.mnist import mnist, noisy_mnist
+from ..lab.data.molecules import molecules
+from ..lab.data.movies import Review, movies, reviews
+from ..lab.data.multi30k import Pairs, multi30k
+from ..lab.data.planetoid import planetoid
+from ..lab.data.planted import cipher, clutter, csbm, far, motifs, retrieval, two_relations
+from ..lab.data.spoken_digits import spoken_strings
+from ..lab.data.sst import sst
+from ..lab.data.tu_graphs import tu
+from ..lab.data.word_alignments import AlignedPair, gold_alignments, reference_alignments
 from .batch import Batch, Example, collate
-from .drugs import drug_graphs, drug_response
-from .eyes import Reading, Scene, geco, scenes
 from .files import MissingData
-from .heterophilous import heterophilous
-from .lookup import Lookup, dictionary_lookup
-from .mnist import mnist, noisy_mnist
-from .molecules import molecules
-from .movies import Review, movies, reviews
-from .multi30k import Pairs, multi30k
+from .hetero import TypedTask
 from .nodes import NodeTask
-from .planetoid import planetoid
-from .planted import cipher, clutter, csbm, far, motifs, retrieval, two_relations
-from .spoken import spoken_strings
-from .sst import sst
 from .task import Task, batches
-from .tu import tu
-from .typed import TypedTask
 from .vocabulary import Vocabulary
-from .word_alignments import AlignedPair, gold_alignments, reference_alignments
 
 __all__ = [
     "AlignedPair",

@@ -1,14 +1,14 @@
 """Judges: numbers about attention and models, each with its interval and the baselines beside it."""
 
-from .adapter import Adapter
-from .asking import Judge, asks
-from .battery import Judged, all_tests
+from .adapters.adapter import Adapter
+from .adapters.attention_selector import Look
+from .adapters.inputs import Instance, LeftOut
 from .finding import Finding, from_json, to_json
-from .inputs import Instance, LeftOut
-from .intervals import Estimate, estimate, stream
 from .judge import judge
-from .looks import Look
+from .registry import Judge, asks
 from .report import Report
+from .statistics.intervals import Estimate, estimate, stream
+from .suite import Judged, all_tests
 
 __all__ = [
     "Adapter",

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .adapter import Adapter
-from .divergence import over_units
-from .faithfulness import BINS
-from .inputs import Instance
-from .overlap import spans, top_marks
+from .adapters.adapter import Adapter
+from .adapters.inputs import Instance
+from .plausibility.overlap import spans, top_marks
+from .statistics.divergence import over_units
+from .tests.faithfulness import BINS
 
 USUAL = 0.2  # of the words, where nobody marked any
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .adapter import Adapter
-from .evidence import Example
-from .importance import Importance
+from .adapters.adapter import Adapter
+from .artifacts import Example
+from .attribution.importance import Importance
 
 SHOWN = 4  # texts that a report shows of a test
 LONGEST = 120  # tokens of such a text that are shown

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
-from .intervals import Estimate
+from .statistics.intervals import Estimate
 
 Better = Literal["higher", "lower", "neither"]
 VERSION = 1

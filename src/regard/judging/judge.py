@@ -9,11 +9,11 @@ from torch import nn
 
 from ..data.batch import Example
 from . import eraser
-from .adapter import Adapter
-from .battery import Judged, chosen, run
-from .inputs import Instance
-from .kept import Kept, configuration
+from .adapters.adapter import Adapter
+from .adapters.inputs import Instance
 from .report import Report
+from .result_cache import Kept, configuration
+from .suite import Judged, chosen, run
 
 ROWS = "instances"  # what is kept beside the tests: ERASER's rows
 Hear = Callable[[int, int, str], None]

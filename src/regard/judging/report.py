@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..core.seen import view
-from ..recording.files.writing import write_whole
-from .battery import Judged
+from ..core.display import view
+from ..recording.io.writing import write_whole
 from .finding import Finding
+from .suite import Judged
 
 VERSION = 1
 PAGE, FINDINGS, RATIONALES = "report.html", "report.json", "eraser.jsonl"  # the files in a report's folder

@@ -1,16 +1,17 @@
 """Task models: feature model, query model, attention, output model; whole networks; and the trainer."""
 
-from . import features, outputs, queries, ready
-from .answer import Answer
+from . import builders as ready
+from . import features, outputs, queries
+from .beam_search import say
 from .decoder import Sequencer
 from .gat import GAT, GATv2
-from .losses import rewarded, supervised
 from .mlp import MLP
-from .objectives import Classification, Objective, Regression, Restoration, Sequences
-from .search import say
+from .model_output import Answer
 from .task_model import TaskModel
-from .tasks.saved import Run, open_run
-from .trainer import Trained, Trainer, Training
+from .training.losses import rewarded, supervised
+from .training.objectives import Classification, Objective, Regression, Restoration, Sequences
+from .training.run_checkpoint import Run, open_run
+from .training.trainer import Trained, Trainer, Training
 from .transformer import Transformer
 from .two_inputs import TwoInputs
 

@@ -9,10 +9,10 @@ from torch.nn import functional as F
 from ..core.attend import Attended
 from ..data.batch import Batch
 from ..data.vocabulary import START
-from .answer import Answer, looked
-from .features.seen import Seen
+from .attention_factory import by_row, look_at
+from .features.encoded import Seen
 from .features.words import Embedded
-from .looking import by_row, look_at
+from .model_output import Answer, looked
 from .task_model import TaskModel
 
 ORDERS = ("bahdanau", "luong", "parallel")

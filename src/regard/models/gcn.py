@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..core.attend import attend
-from ..core.edges import Edges
-from ..core.remember import remembered
+from ..core.structures.edges import Edges
+from ..core.tensor_cache import remembered
 from ..nn.graph.adjacency import read_graph
 from ..nn.graph.features import dropped
 from ..nn.graph.linear import linear

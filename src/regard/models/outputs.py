@@ -3,8 +3,8 @@
 from torch import Tensor, cat, nn
 
 from ..data.batch import Batch
+from .features.encoded import Seen
 from .features.patches import joined
-from .features.seen import Seen
 
 
 class Classes(nn.Module):

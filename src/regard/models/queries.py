@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data.batch import Batch
-from .features.seen import Seen
+from .features.encoded import Seen
 
 
 class Learned(nn.Module):

@@ -3,8 +3,8 @@
 from torch import nn
 
 from ..data.batch import Batch
-from .answer import Answer, looked
-from .looking import look_at
+from .attention_factory import look_at
+from .model_output import Answer, looked
 
 
 class TaskModel(nn.Module):

@@ -12,9 +12,9 @@ from ..core.structures import Causal, Padding, Structure
 from ..data.batch import Batch
 from ..data.vocabulary import START
 from ..nn.cache import Cache
-from .answer import Answer
 from .features.transformed import Block, Transformed, placed
 from .features.words import Embedded
+from .model_output import Answer
 
 
 @dataclass(eq=False)

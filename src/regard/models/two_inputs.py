@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..data.batch import Batch
-from .answer import Answer
+from .model_output import Answer
 from .task_model import TaskModel
 
 

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from ..core.alignments import Alignment
 from ..core.arguments import checked, shown
 from ..core.attend import Attended, attend
+from ..core.lowering.tiles import Tile
 from ..core.scores import QueryFree, Score
 from ..core.structures import Full, Structure, structure_of
-from ..core.tiles import Tile
 from .build import build_alignment, build_score
-from .given import Given
-from .reads import reads
+from .call_checks import reads
+from .precomputed import Given
 
 ScoreLike: TypeAlias = str | Score | Callable[[int, int], Score]
 

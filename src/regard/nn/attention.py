@@ -13,7 +13,7 @@ from ..core.scores import Rotary, Score
 from ..core.structures import Structure
 from .build import build_alignment, build_score
 from .cache import Cache
-from .foreign import check_torch, from_torch_names
+from .torch_interop import check_torch, from_torch_names
 
 
 class Attention(nn.Module):

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.utils._pytree import register_dataclass
 
 from ..core.attend import Attended, Sample
-from ..core.maps import AttentionMap
+from ..core.maps.attention_map import AttentionMap
 
 
 @dataclass(eq=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.errors import within
-from ..core.maps import AttentionMap, PerItem
+from ..core.maps.attention_map import AttentionMap, PerItem
 from .axes import Axis, Run
 
 CROSS = re.compile(r"cross|enc_?dec|encoder_attn|encoder_attention|decoder\.layers\.\d+\.multihead_attn", re.IGNORECASE)

@@ -12,19 +12,19 @@ import torch
 from torch import Tensor, nn
 
 from ..core.autocast import without_autocast
-from ..core.maps import AttentionMap, Strongest
-from ..core.seen import Seen
+from ..core.display import Seen
+from ..core.maps.attention_map import AttentionMap, Strongest
+from .attribution.weight_gradients import Gradient, WrittenGradient
 from .axes import axes_of
-from .calls import Call, Scored, Weighed
-from .copies import written
-from .edges import Edged
-from .files.casting import Casting
-from .gradients import Gradient, WrittenGradient
-from .heard import Heard, described
-from .kept import Keys, TopMap
+from .capture.calls import Call, Scored, Weighed
+from .capture.edge_maps import Edged
+from .capture.function_mode import Changed, listen, stop
+from .capture.key_buffer import Keys, TopMap
+from .capture.module_stack import Names, Site, unmet
+from .capture.snapshot import written
+from .capture.token_tracker import Heard, described
+from .io.quantization_error import Casting
 from .labels import Labels, axis_of, by_word
-from .sites import Names, Site, unmet
-from .watching import Changed, listen, stop
 
 KEEPS = ("qk", "weights", "stats", "topk")
 
@@ -186,7 +186,7 @@ class Record(Seen):
 
         The file is safetensors with JSON in its header; progress(done, of) is called map by map.
         """
-        from .files.saving import save
+        from .io.saving import save
 
         return save(self, path, progress)
 

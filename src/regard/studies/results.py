@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..models.tasks.experiment import Measure
+from ..models.training.experiment import Measure
 
 VERSION = 1
 

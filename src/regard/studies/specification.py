@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ..judging.battery import chosen
-from ..models.way import Way, way_of
-from .lines import line_of
+from ..judging.suite import chosen
+from ..models.attention_spec import Way, way_of
 from .results import Results
 from .tasks import StudyTask, is_own, task_of
+from .toml_lines import line_of
 from .trial import TRIVIAL
 
 QUICK = Path(__file__).with_name("quick.toml")  # the study that comes with Regard
@@ -249,7 +249,7 @@ class Study(Part):
 
     def run(self, out: "str | Path | None" = None, **options: Any) -> Results:
         """Run what is missing and return the table; options as in `studies.running.run`."""
-        from .running import run
+        from .run import run
 
         return run(self, out, **options)
 

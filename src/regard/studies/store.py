@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, func, select
 
-from ..core.words import count_of
+from ..core.plural import count_of
 from .database import FILE, Database
 from .schema import attempts, studies, take_turns, trials
 

@@ -8,10 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..data.heterophilous import NAMES as HETEROPHILOUS
-from ..models.tasks import EXPERIMENTS, Experiment
-from ..models.tasks.experiment import Measure
-from ..models.way import way_of
+from ..lab.data.heterophilous import NAMES as HETEROPHILOUS
+from ..lab.tasks import EXPERIMENTS, Experiment
+from ..models.attention_spec import way_of
+from ..models.training.experiment import Measure
 from .trial import TRIVIAL, Setting
 
 GAT = {
@@ -149,7 +149,7 @@ def graph_of(data: str, seed: int, **options: Any) -> Any:
 def run_graph(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
     import torch
 
-    from ..models.training import recipe_for, train
+    from ..models.training.node_training import recipe_for, train
 
     torch.set_num_threads(setting.threads)
     task = graph_of(seed=seed, **setting.options).to(setting.device)

@@ -10,14 +10,14 @@ import torch
 from ..data.batch import collate
 from ..data.task import Task
 from ..judging import Adapter
-from ..judging.battery import chosen
-from ..judging.battery import run as judge
-from ..models.devices import fabric_of
-from ..models.tasks.experiment import Experiment
-from ..models.tasks.running import Ran, run
-from ..models.trainer import Trainer
+from ..judging.suite import chosen
+from ..judging.suite import run as judge
+from ..models.training.devices import fabric_of
+from ..models.training.experiment import Experiment
+from ..models.training.run_variant import Ran, run
+from ..models.training.trainer import Trainer
 from ..recording import record
-from ..recording.files.reading import BadRecord
+from ..recording.io.reading import BadRecord
 from .tasks import epochs_for
 from .trial import Setting
 

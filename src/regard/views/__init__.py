@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from .edges import Nodes
 from .figures import figure, graph_map, head_grid, heat_map, line_map, overlay, spotlight, text_map
-from .notebook import mimebundle, show, widget
+from .graph_payload import Nodes
+from .notebook.display import mimebundle, show, widget
 from .page import save_html
 from .pictures import Picture
 from .plotting import plot, save_figure
-from .terminal_map import drawn, plain
+from .terminal.map_text import drawn, plain
 
 if TYPE_CHECKING:
     from ..judging.report import Report

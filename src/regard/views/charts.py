@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from ..judging.evidence import Histogram, Numbers, Plot
+from ..judging.artifacts import Histogram, Numbers, Plot
 from .plotting import PAPER
 
 if TYPE_CHECKING:

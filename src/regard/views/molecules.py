@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .drawing import bar_for, colours_for, own_axes
+from .axes import bar_for, colours_for, own_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,20 +7,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..core.difference import Aligned, Difference
-from ..core.maps import AttentionMap
-from ..core.pyramid import Level, Pyramid
-from ..recording.files.writing import write_whole
+from ..core.maps.attention_map import AttentionMap
+from ..core.maps.difference import Aligned, Difference
+from ..core.maps.pyramid import Level, Pyramid
+from ..recording.io.writing import write_whole
 from ..recording.record import Record
+from .annotations import Rationale, rationale_of, weigh_heads
 from .arrays import Blobs
-from .bundle import bundle, joined
-from .comparing import beside as both
-from .edges import Drawing, Nodes
-from .frame import framed
-from .given import Rationale, rationale_of, weigh_heads
+from .diff_payload import beside as both
+from .graph_payload import Drawing, Nodes
+from .html_shell import framed
+from .payload import bundle, joined
 from .pictures import picture_of
-from .terminal import facts as facts_of
-from .terminal import text_of
+from .terminal.record_summary import facts as facts_of
+from .terminal.record_summary import text_of
 
 LIMIT = 64_000_000  # bytes that a page may have
 

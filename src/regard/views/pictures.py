@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..core.maps import AttentionMap
+from ..core.maps.attention_map import AttentionMap
 from ..recording.labels import Labels
 from .arrays import Blobs
 

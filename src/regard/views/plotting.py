@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.maps import AttentionMap
+from ..core.maps.attention_map import AttentionMap
 from .figures import FIGURES, head_grid, heat_map
 from .figures.heads import grid_size
 from .figures.heat import heat_size

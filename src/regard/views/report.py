@@ -8,14 +8,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ..judging.battery import Judged
-from ..judging.evidence import Evidence, Grid, Histogram, Plot, Texts
+from ..judging.artifacts import Evidence, Grid, Histogram, Plot, Texts
 from ..judging.finding import Finding
 from ..judging.report import Report, compared, standing, verdicts
 from ..judging.report import beside as told
+from ..judging.suite import Judged
 from .charts import chart
-from .filling import fill
-from .frame import framed
+from .html_shell import framed
+from .templating import fill
 
 SHOWN = 12  # findings of a test that are not folded away
 GROUPS = (

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..recording.files.writing import write_whole
+from ..recording.io.writing import write_whole
 from ..studies.report import (
     Sheet,
     below_trivial,
@@ -21,13 +21,13 @@ from ..studies.report import (
     says,
     unequal,
 )
-from ..studies.report.saying import number
+from ..studies.report.wording import number
 from ..studies.results import Results
 from ..studies.statistics import Analysis, analyse
 from .charts import BAD, GOOD, INK, LINE, SERIES, SOFT, drawn
-from .filling import fill
-from .frame import framed
+from .html_shell import framed
 from .study_charts import by_length, forest, forest_size, rank_plot, ranks_size
+from .templating import fill
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..studies.results import Measure
 from ..studies.statistics import Analysis, Comparison, Ranks
-from .drawing import letters
+from .axes import letters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

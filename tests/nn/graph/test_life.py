@@ -9,7 +9,7 @@ from tests.nn.graph.parity import GRAPHS, NODES, features
 from torch import nn
 from torch.testing import assert_close
 
-from regard.core.edges import Neighbours
+from regard.core.structures.edges import Neighbours
 from regard.nn import AGNNConv, AttentionalAggregation, GATConv, GATv2Conv, RGATConv, TransformerConv
 
 INDEX = GRAPHS["with loops"]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from regard.judging.intervals import estimate
-from regard.models.tasks.experiment import Measure
+from regard.judging.statistics.intervals import estimate
+from regard.models.training.experiment import Measure
 from regard.studies.results import Results, Row
 from regard.studies.statistics import analyse, holm, sign_flip, smallest_effect
 from regard.studies.statistics.comparison import interval, paired

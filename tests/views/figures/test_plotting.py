@@ -11,7 +11,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import regard
-from regard.core.stored_maps import StoredMap
+from regard.core.maps.stored import StoredMap
 from regard.views import head_grid, heat_map, line_map, overlay, plot, spotlight, text_map
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed: there are no figures.")

@@ -12,9 +12,9 @@ import uvicorn
 
 import regard
 from regard.views.server.app import application
-from regard.views.server.desk import Desk
-from regard.views.server.gate import Gate
-from regard.views.server.running import configured
+from regard.views.server.app_state import Desk
+from regard.views.server.security_middleware import Gate
+from regard.views.server.serve import configured
 
 TOKEN = "the-right-token"
 ORIGIN = "http://127.0.0.1:8000"

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 import regard
 from regard.interventions import MaskTokens
-from regard.views.server.desk import Desk
+from regard.views.server.app_state import Desk
 
 TEXT = "a cat sat. a script"
 

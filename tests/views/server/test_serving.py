@@ -21,7 +21,7 @@ from tests.views.server.conftest import TOKEN
 import regard
 from regard.views.server import connections
 
-START = [sys.executable, "-c", "from regard.cli import app; app()", "serve", "--no-browser"]
+START = [sys.executable, "-c", "from regard.cli.app import app; app()", "serve", "--no-browser"]
 
 
 def begin(*arguments: str, room: Path, start: list[str] = START, **more: str) -> subprocess.Popen:
@@ -81,7 +81,7 @@ def test_the_command_prints_an_address_that_lets_in_and_ends_cleanly_when_interr
 def test_what_cannot_be_served_is_said_in_a_sentence(tmp_path, arguments, says):
     from typer.testing import CliRunner
 
-    from regard.cli import app
+    from regard.cli.app import app
 
     (tmp_path / "bad.regard").write_bytes(b"nothing")
     with socket.create_server(("127.0.0.1", 0)) as taken:

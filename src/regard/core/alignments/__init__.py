@@ -4,12 +4,12 @@ A file in this folder with a class that says its name, class Powers(Alignment, n
 needs.
 """
 
-from ..named import read_folder
+from ..name_registry import read_folder
 from .alignment import ALIGNMENTS, NOTHING, Alignment, Known, RowState, open_pairs
-from .chosen import Gumbel, Hard, TopK
 from .local import Bell, Local, LocalPredictive
 from .monotonic import Monotonic
-from .policy import Reinforced
+from .reinforced import Reinforced
+from .selection import Gumbel, Hard, TopK
 from .soft import ReLU, Sigmoid, Softmax, Uniform
 from .sparse import Entmax, Sparsemax
 

@@ -5,9 +5,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from ..cores import Grads
-from ..named import Names, built_for
-from ..spec import Spec
+from ..lowering.score_kernels import Grads
+from ..lowering.serialization import Spec
+from ..name_registry import Names, built_for
 
 
 class RowState(NamedTuple):

@@ -5,9 +5,9 @@ from torch import Tensor, nn
 
 from ..arguments import sizes, whole
 from ..errors import check_built
-from ..spec import Spec
+from ..lowering.serialization import Spec
+from ..lowering.tiles import Tile
 from ..structures import Around, Structure, Window
-from ..tiles import Tile
 from .soft import Softmax
 
 

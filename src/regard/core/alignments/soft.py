@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..arguments import number
-from ..cores import Grads
+from ..lowering.score_kernels import Grads
 from .alignment import NOTHING, Alignment, Known, RowState, counted, log_sum_exp, masked, summing_to_one, zeroed
 
 

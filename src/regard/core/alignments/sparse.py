@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from ..arguments import flag, number, whole
-from ..cores import Grads
+from ..autograd_fast import applied
 from ..errors import check_heads
-from ..functions import applied
+from ..lowering.score_kernels import Grads
 from .alignment import NOTHING, Alignment, Known, RowState, zeroed
 
 LEAST, MOST = 1.0001, 4.0  # of alpha: outside, tau in fp32 says too little for rows to sum to one within a hundredth

@@ -5,15 +5,15 @@ A file in this folder with a class that says its name, class Canberra(Score, nam
 needs.
 """
 
-from ..named import read_folder
+from ..modifiers.modified_score import Modified
+from ..modifiers.modifiers import Activation, ALiBi, Clamp, Modifier, RelativeBias, Sink, SoftCap
+from ..modifiers.pair_bias import EdgeBias, PairBias
+from ..modifiers.rotary import Rotary
+from ..name_registry import read_folder
 from .additive import GAT, Additive, GATv2
-from .bias import EdgeBias, PairBias
 from .dot import Dot, ScaledDot
 from .general import ActivatedGeneral, BiasedGeneral, General
 from .location import LearnedQuery, Location, LocationAware, QueryFree
-from .modified import Modified
-from .modifiers import Activation, ALiBi, Clamp, Modifier, RelativeBias, Sink, SoftCap
-from .rotary import Rotary
 from .score import SCORES, Lowered, Score
 from .similarity import Content, Cosine, Gaussian, Laplace, LinearKernel, Trilinear
 

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 from ..activations import activation as apply
 from ..activations import check_activation
 from ..arguments import flag, number, sizes, whole
-from ..cores import Pair
 from ..errors import check_built
+from ..lowering.score_kernels import Pair
 from .score import Lowered, Score, check_alike, flat, per_head
 
 

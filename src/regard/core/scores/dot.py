@@ -5,8 +5,8 @@ import math
 from torch import Tensor
 
 from ..arguments import flag, number
-from ..cores import Dot as DotCore
-from ..cores import Pair
+from ..lowering.score_kernels import Dot as DotCore
+from ..lowering.score_kernels import Pair
 from .score import Lowered, Score, flat
 
 

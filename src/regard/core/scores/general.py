@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from ..arguments import sizes, whole
-from ..cores import Dot as DotCore
 from ..errors import check_built
-from .modifiers import Activation
+from ..lowering.score_kernels import Dot as DotCore
+from ..modifiers.modifiers import Activation
 from .score import Lowered, Score, check_alike, flat
 
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor, nn
 
-from ..cores import Dot, Opaque, Pair
-from ..named import Names, built_for
-from ..spec import Spec
+from ..lowering.score_kernels import Dot, Opaque, Pair
+from ..lowering.serialization import Spec
+from ..name_registry import Names, built_for
 
 if TYPE_CHECKING:
-    from .modifiers import Modifier
+    from ..modifiers.modifiers import Modifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +103,8 @@ class Score(nn.Module):
         return None
 
     def __or__(self, modifier: "Modifier") -> "Score":
-        from .modified import Modified
-        from .modifiers import Modifier
+        from ..modifiers.modified_score import Modified
+        from ..modifiers.modifiers import Modifier
 
         if not isinstance(modifier, Modifier):
             raise TypeError(

@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..arguments import SMALLEST, flag, number, sizes, whole
-from ..cores import Dot as DotCore
-from ..cores import Pair
+from ..autograd_fast import applied
 from ..errors import check_built, check_heads
-from ..functions import applied
-from .modifiers import Activation
+from ..lowering.score_kernels import Dot as DotCore
+from ..lowering.score_kernels import Pair
+from ..modifiers.modifiers import Activation
 from .score import Lowered, Score, flat, wide
 
 

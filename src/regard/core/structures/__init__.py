@@ -1,12 +1,12 @@
 """Structures: who may meet whom. Row = the one attending (query), column = the attended (key). True = may be attended.
 
 A structure is a frozen value, a predicate on pairs of indices with ranges in closed form: no n x m tensor exists
-unless the user brings one (`Mask`). Structures combine with `&`. Edges live in `core/edges.py`.
+unless the user brings one (`Mask`). Structures combine with `&`. Edges live in `core/structures/edges.py`.
 """
 
-from .chosen import Around, Chosen
-from .keys import Mask, Padding
-from .ranges import Causal, Window, check_align, shift_of
+from .causal_and_window import Causal, Window, check_align, shift_of
+from .dynamic import Around, Chosen
+from .masks import Mask, Padding
 from .segments import Segments
 from .structure import And, Full, Structure, structure_of
 

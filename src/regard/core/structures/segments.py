@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..arguments import whole
 from ..errors import values_are_checked
-from ..tiles import Tile
+from ..lowering.tiles import Tile
 from .structure import Structure, kind_of
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..spec import Spec, transform
-from ..tiles import Tile
+from ..lowering.serialization import Spec, transform
+from ..lowering.tiles import Tile
 
 
 @dataclass(frozen=True, eq=False)

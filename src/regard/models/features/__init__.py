@@ -1,10 +1,10 @@
 """Feature models: from a batch to vectors that can be attended."""
 
 from .documents import Documents
+from .encoded import Seen
 from .nodes import Nodes
 from .patches import Filtered, Patches
 from .recurrent import Recurrent
-from .seen import Seen
 from .transformed import Block, Transformed
 from .words import Alone, Convolved, Embedded, Frames, Pairs
 

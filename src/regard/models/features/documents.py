@@ -5,11 +5,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...core.structures import Padding
-from ...data.batch import Batch
-from ..looking import look, look_at
+from regard.core.structures import Padding
+from regard.data.batch import Batch
+
+from ..attention_factory import look, look_at
+from .encoded import Seen
 from .recurrent import run
-from .seen import Seen
 from .words import Embedded
 
 

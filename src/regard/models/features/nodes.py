@@ -5,10 +5,11 @@ from typing import Any
 from torch import nn
 from torch.nn import functional as F
 
-from ...core.edges import Edges
-from ...data.batch import Batch
-from ...nn.graph import GATv2Conv
-from .seen import Seen
+from regard.core.structures.edges import Edges
+from regard.data.batch import Batch
+from regard.nn.graph import GATv2Conv
+
+from .encoded import Seen
 
 
 class Nodes(nn.Module):

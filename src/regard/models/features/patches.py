@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from ...data.batch import Batch
-from .seen import Seen
+from regard.data.batch import Batch
+
+from .encoded import Seen
 
 
 class Patches(nn.Module):

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ...core.structures import Padding
-from ...data.batch import Batch
-from .seen import Seen
+from regard.core.structures import Padding
+from regard.data.batch import Batch
+
+from .encoded import Seen
 
 KINDS: dict[str, Any] = {"gru": nn.GRU, "lstm": nn.LSTM}
 

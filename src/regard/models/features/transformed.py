@@ -5,13 +5,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment
-from ...core.maps import AttentionMap
-from ...core.structures import Structure
-from ...data.batch import Batch
-from ...nn.attention import Attention
-from ...nn.cache import Cache
-from .seen import Seen
+from regard.core.alignments import Alignment
+from regard.core.maps.attention_map import AttentionMap
+from regard.core.structures import Structure
+from regard.data.batch import Batch
+from regard.nn.attention import Attention
+from regard.nn.cache import Cache
+
+from .encoded import Seen
 
 
 class Block(nn.Module):

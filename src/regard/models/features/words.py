@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...data.batch import Batch
-from ...data.vocabulary import PAD
-from .seen import Seen
+from regard.data.batch import Batch
+from regard.data.vocabulary import PAD
+
+from .encoded import Seen
 
 
 class Embedded(nn.Module):

@@ -1,13 +1,13 @@
 """Feature-related compositions: several inputs, levels or representations of what is attended. One mechanism a file."""
 
 from .alternating import AlternatingCoAttention
+from .attention_via_attention import AttentionViaAttention
 from .hierarchical import HierarchicalAttention
 from .interactive import InteractiveCoAttention
 from .multi_grained import MultiGrainedCoAttention
 from .multi_representational import MultiRepresentationalAttention
 from .parallel import AttentionFlow, ParallelCoAttention
 from .rotatory import RotatoryAttention
-from .via import AttentionViaAttention
 
 __all__ = [
     "AlternatingCoAttention",

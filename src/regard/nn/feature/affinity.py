@@ -2,9 +2,10 @@
 
 from torch import Tensor, nn
 
-from ...core.arguments import checked
-from ...core.scores import Activation, General, Score
-from ...core.structures import Structure
+from regard.core.arguments import checked
+from regard.core.scores import Activation, General, Score
+from regard.core.structures import Structure
+
 from ..attend import ScoreLike, open_keys, score_for
 
 

@@ -3,12 +3,13 @@
 import torch
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment
-from ...core.arguments import checked
-from ...core.structures import Structure
+from regard.core.alignments import Alignment
+from regard.core.arguments import checked
+from regard.core.structures import Structure
+
 from ..attend import Attend, ScoreLike
+from ..call_checks import reads
 from ..composed import Composed
-from ..reads import reads
 
 
 class AlternatingCoAttention(nn.Module):

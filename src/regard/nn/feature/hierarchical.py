@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment
-from ...core.arguments import checked
-from ...core.attend import Attended
-from ...core.structures import Mask, Structure
+from regard.core.alignments import Alignment
+from regard.core.arguments import checked
+from regard.core.attend import Attended
+from regard.core.structures import Mask, Structure
+
 from ..attend import Attend, ScoreLike, open_keys
+from ..call_checks import reads
 from ..composed import Composed
-from ..reads import reads
 
 
 class HierarchicalAttention(nn.Module):

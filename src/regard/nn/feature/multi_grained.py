@@ -3,13 +3,14 @@
 import torch
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment
-from ...core.arguments import checked, shown
-from ...core.attend import Attended
-from ...core.structures import Structure
+from regard.core.alignments import Alignment
+from regard.core.arguments import checked, shown
+from regard.core.attend import Attended
+from regard.core.structures import Structure
+
 from ..attend import Attend, ScoreLike, best, mean
+from ..call_checks import reads
 from ..composed import Composed
-from ..reads import reads
 from .affinity import Affinity
 from .interactive import InteractiveCoAttention
 from .parallel import ParallelCoAttention

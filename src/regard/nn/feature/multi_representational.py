@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ...core.alignments import Alignment
-from ...core.arguments import checked
-from ...core.attend import Attended
-from ...core.scores import QueryFree
-from ...core.structures import Mask
+from regard.core.alignments import Alignment
+from regard.core.arguments import checked
+from regard.core.attend import Attended
+from regard.core.scores import QueryFree
+from regard.core.structures import Mask
+
 from ..attend import Attend, ScoreLike
 
 

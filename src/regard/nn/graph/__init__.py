@@ -10,13 +10,13 @@ from .global_node import GlobalNode
 from .graph_transformer_conv import GraphTransformerConv
 from .graphormer import DegreeEncoding, GraphormerAttention, PathEncoding, shortest_paths
 from .han_conv import HANConv
+from .hetero import TypedMap
 from .hgt_conv import HGTConv
 from .rgat_conv import RGATConv
 from .sag_pooling import GraphConv, SAGPooling
 from .simple_hgn_conv import SimpleHGNConv
 from .supergat_conv import SuperGATConv
 from .transformer_conv import TransformerConv
-from .types import TypedMap
 from .walk_attention import WalkAttention
 
 __all__ = [

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...core.edges import index_of_sparse
-from ...core.ids import Names, ids_within
-from ...core.remember import remembered
+from regard.core.id_bounds import Names, ids_within
+from regard.core.structures.edges import index_of_sparse
+from regard.core.tensor_cache import remembered
 
 ENDS = Names(
     "edge_index",

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...core.arguments import checked
-from ..reads import reads
+from regard.core.arguments import checked
+
+from ..call_checks import reads
 from .layer import GraphLayer
 
 

@@ -5,11 +5,12 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import Module
 
-from ...core.arguments import checked, is_whole, shown
-from ...core.attend import attend
-from ...core.scores import Additive
-from ..reads import reads
-from .given import check_nodes
+from regard.core.arguments import checked, is_whole, shown
+from regard.core.attend import attend
+from regard.core.scores import Additive
+
+from ..call_checks import reads
+from .input_checks import check_nodes
 from .pooling import graphs_of, membership
 
 

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...core.arguments import checked
-from ...core.scores import GATv2
-from ..reads import reads
-from .given import edge_features
+from regard.core.arguments import checked
+from regard.core.scores import GATv2
+
+from ..call_checks import reads
+from .input_checks import edge_features
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...core.remember import remembered
+from regard.core.tensor_cache import remembered
 
 
 class Pattern(NamedTuple):

@@ -5,16 +5,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.arguments import checked, shown, whole
-from ...core.scores import GAT
-from ..reads import reads
+from regard.core.arguments import checked, shown, whole
+from regard.core.scores import GAT
+
+from ..call_checks import reads
 from .adjacency import Graph, pair_of
 from .features import dropped
-from .given import edge_features
+from .head_dot import read_heads
+from .input_checks import edge_features
 from .layer import GraphLayer
 from .linear import LazyLinear, heads_first, heads_last, linear
-from .loops import check_fill, with_loops
-from .reading import read_heads
+from .self_loops import check_fill, with_loops
 
 
 class GATConv(GraphLayer):

@@ -5,12 +5,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.alignments import Sigmoid
-from ...core.arguments import checked
-from ...core.attend import attend
-from ...core.scores import Additive
-from ..reads import reads
-from .given import check_nodes
+from regard.core.alignments import Sigmoid
+from regard.core.arguments import checked
+from regard.core.attend import attend
+from regard.core.scores import Additive
+
+from ..call_checks import reads
+from .input_checks import check_nodes
 from .pooling import graphs_of, membership
 
 

@@ -5,13 +5,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.arguments import checked
-from ...core.scores import GATv2
-from ..reads import reads
-from .given import edge_features
+from regard.core.arguments import checked
+from regard.core.scores import GATv2
+
+from ..call_checks import reads
+from .input_checks import edge_features
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
-from .loops import check_fill, with_loops
+from .self_loops import check_fill, with_loops
 
 
 class GATv2Conv(GraphLayer):

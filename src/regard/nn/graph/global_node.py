@@ -5,10 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.arguments import checked
-from ..reads import reads
+from regard.core.arguments import checked
+
+from ..call_checks import reads
 from .adjacency import Graph
-from .given import check_ids_of_edges, check_nodes
+from .input_checks import check_ids_of_edges, check_nodes
 from .pooling import graphs_of
 
 

@@ -4,10 +4,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ...core.arguments import SMALLEST, checked, number
-from ...core.scores import Clamp, ScaledDot
-from ..reads import reads
-from .given import edge_features
+from regard.core.arguments import SMALLEST, checked, number
+from regard.core.scores import Clamp, ScaledDot
+
+from ..call_checks import reads
+from .input_checks import edge_features
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 

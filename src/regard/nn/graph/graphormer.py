@@ -5,13 +5,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.arguments import checked, shown
-from ...core.attend import attend
-from ...core.scores import PairBias, ScaledDot
-from ...core.structures import Structure
-from ..reads import is_ids, reads
+from regard.core.arguments import checked, shown
+from regard.core.attend import attend
+from regard.core.scores import PairBias, ScaledDot
+from regard.core.structures import Structure
+
+from ..call_checks import is_ids, reads
 from .adjacency import Graph
-from .given import check_nodes
+from .input_checks import check_nodes
 from .linear import heads_first, heads_last
 
 

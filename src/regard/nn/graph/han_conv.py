@@ -6,14 +6,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...core.arguments import checked
-from ...core.attend import attend
-from ...core.maps import AttentionMap
-from ...core.scores import GAT
-from ..reads import reads
+from regard.core.arguments import checked
+from regard.core.attend import attend
+from regard.core.maps.attention_map import AttentionMap
+from regard.core.scores import GAT
+
+from ..call_checks import reads
+from .hetero import EdgeType, check_types, parameter_name, widths_of
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
-from .types import EdgeType, check_types, parameter_name, widths_of
 
 
 class HANConv(GraphLayer):

@@ -6,12 +6,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...core.arguments import checked
-from ..reads import reads
+from regard.core.arguments import checked
+
+from ..call_checks import reads
 from .adjacency import Graph
+from .hetero import EdgeType, TypedLinear, TypedMap, check_types, end_to_end, offsets, parameter_name, widths_of
 from .layer import GraphLayer
 from .linear import heads_first, heads_last
-from .types import EdgeType, TypedLinear, TypedMap, check_types, end_to_end, offsets, parameter_name, widths_of
 
 
 class Relations(nn.Module):

@@ -6,16 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment, alignment_of
-from ...core.arguments import checked
-from ...core.attend import Attended, attend
-from ...core.edge_maps import edge_weights
-from ...core.edges import Edges
-from ...core.lazy_maps import LazyMap
-from ...core.maps import AttentionMap
-from ...core.scores import Score
+from regard.core.alignments import Alignment, alignment_of
+from regard.core.arguments import checked
+from regard.core.attend import Attended, attend
+from regard.core.maps.attention_map import AttentionMap
+from regard.core.maps.edges import edge_weights
+from regard.core.maps.lazy import LazyMap
+from regard.core.scores import Score
+from regard.core.structures.edges import Edges
+
 from .adjacency import Graph, pair_of, read_graph, sparse_like
-from .given import check_graph, check_nodes
+from .input_checks import check_graph, check_nodes
 from .linear import glorot_
 
 

@@ -3,11 +3,12 @@
 import torch
 from torch import Tensor
 
-from ...core.arguments import shown, whole
-from ...core.edges import Edges
-from ...core.ids import Names, ids_within, raise_flagged
-from ...core.remember import remembered
-from ..reads import is_ids
+from regard.core.arguments import shown, whole
+from regard.core.id_bounds import Names, ids_within, raise_flagged
+from regard.core.structures.edges import Edges
+from regard.core.tensor_cache import remembered
+
+from ..call_checks import is_ids
 
 BATCH = Names(
     "batch", "node", "Each node has the number of its graph, counted from 0; say how many graphs there are.", ("graph",)

@@ -5,16 +5,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.alignments import Uniform
-from ...core.arguments import checked
-from ...core.attend import Attended, attend
-from ...core.edges import Edges
-from ...core.ids import ids_within
-from ...core.remember import remembered
-from ...core.scores import GAT, Dot, Score
-from ..reads import reads
+from regard.core.alignments import Uniform
+from regard.core.arguments import checked
+from regard.core.attend import Attended, attend
+from regard.core.id_bounds import ids_within
+from regard.core.scores import GAT, Dot, Score
+from regard.core.structures.edges import Edges
+from regard.core.tensor_cache import remembered
+
+from ..call_checks import reads
 from .adjacency import TYPES, Graph
-from .given import check_ids, edge_features
+from .input_checks import check_ids, edge_features
 from .layer import GraphLayer
 from .linear import LazyLinear, glorot_, heads_first, heads_last, linear
 

@@ -6,11 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.arguments import SMALLEST, checked, number, shown
-from ...core.attend import attend
-from ..reads import reads
+from regard.core.arguments import SMALLEST, checked, number, shown
+from regard.core.attend import attend
+
+from ..call_checks import reads
 from .adjacency import Graph
-from .given import check_ids, check_ids_of_edges, check_nodes
+from .input_checks import check_ids, check_ids_of_edges, check_nodes
 from .layer import GraphLayer
 from .linear import linear
 from .pooling import graphs_of, membership

@@ -6,14 +6,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...core.arguments import checked, shown
-from ...core.attend import attend
-from ...core.edges import Edges
-from ...core.ids import ids_within
-from ...core.scores import GAT
-from ..reads import reads
+from regard.core.arguments import checked, shown
+from regard.core.attend import attend
+from regard.core.id_bounds import ids_within
+from regard.core.scores import GAT
+from regard.core.structures.edges import Edges
+
+from ..call_checks import reads
 from .adjacency import TYPES
-from .given import check_ids
+from .input_checks import check_ids
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 

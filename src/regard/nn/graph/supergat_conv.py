@@ -7,13 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...core.arguments import checked
-from ...core.attend import attend
-from ...core.edges import Edges
-from ...core.scores import GAT, Activation, ScaledDot, Score
-from ..reads import reads
+from regard.core.arguments import checked
+from regard.core.attend import attend
+from regard.core.scores import GAT, Activation, ScaledDot, Score
+from regard.core.structures.edges import Edges
+
+from ..call_checks import reads
 from .adjacency import Graph
-from .given import check_ids, check_ids_of_edges
+from .input_checks import check_ids, check_ids_of_edges
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 

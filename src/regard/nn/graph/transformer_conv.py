@@ -5,9 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...core.arguments import checked
-from ..reads import reads
-from .given import edge_features
+from regard.core.arguments import checked
+
+from ..call_checks import reads
+from .input_checks import edge_features
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 

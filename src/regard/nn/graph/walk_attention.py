@@ -5,9 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...core.arguments import checked
-from ...core.attend import attend
-from ..reads import reads
+from regard.core.arguments import checked
+from regard.core.attend import attend
+
+from ..call_checks import reads
 from .layer import GraphLayer
 
 

@@ -4,13 +4,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment
-from ...core.arguments import checked
-from ...core.scores import QueryFree
-from ...core.structures import Structure
+from regard.core.alignments import Alignment
+from regard.core.arguments import checked
+from regard.core.scores import QueryFree
+from regard.core.structures import Structure
+
 from ..attend import Attend, ScoreLike
+from ..call_checks import reads
 from ..composed import Composed
-from ..reads import reads
 
 
 class CapsuleAttention(nn.Module):

@@ -4,14 +4,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment
-from ...core.arguments import checked
-from ...core.attend import Attended
-from ...core.scores import Additive, QueryFree, Score, SoftCap
-from ...core.structures import Full, Structure, Window
+from regard.core.alignments import Alignment
+from regard.core.arguments import checked
+from regard.core.attend import Attended
+from regard.core.scores import Additive, QueryFree, Score, SoftCap
+from regard.core.structures import Full, Structure, Window
+
 from ..attend import Attend, ScoreLike, open_keys
+from ..call_checks import reads
 from ..composed import Composed
-from ..reads import reads
 
 
 def by_feature(d_q: int, d_k: int) -> Score:

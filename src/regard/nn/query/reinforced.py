@@ -4,12 +4,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment, Reinforced
-from ...core.arguments import checked
-from ...core.attend import Attended, Sample
-from ...core.structures import Full, Mask, Structure
+from regard.core.alignments import Alignment, Reinforced
+from regard.core.arguments import checked
+from regard.core.attend import Attended, Sample
+from regard.core.structures import Full, Mask, Structure
+
 from ..attend import Attend, ScoreLike, mean, open_keys
-from ..reads import reads
+from ..call_checks import reads
 from .directional import Fusion, by_feature
 
 

@@ -3,13 +3,14 @@
 import torch
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment
-from ...core.arguments import checked
-from ...core.attend import Attended
-from ...core.maps import AttentionMap
-from ...core.structures import Structure
+from regard.core.alignments import Alignment
+from regard.core.arguments import checked
+from regard.core.attend import Attended
+from regard.core.maps.attention_map import AttentionMap
+from regard.core.structures import Structure
+
 from ..attend import Attend, ScoreLike
-from ..reads import reads
+from ..call_checks import reads
 
 
 class StructuredSelfAttention(nn.Module):

@@ -3,13 +3,14 @@
 import torch
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment
-from ...core.arguments import checked
-from ...core.attend import Attended, attend
-from ...core.scores import PairBias, QueryFree, Score
-from ...core.structures import Structure
+from regard.core.alignments import Alignment
+from regard.core.arguments import checked
+from regard.core.attend import Attended, attend
+from regard.core.scores import PairBias, QueryFree, Score
+from regard.core.structures import Structure
+
 from ..attend import alignment_for
-from ..reads import reads
+from ..call_checks import reads
 
 
 class AttentionFree(nn.Module):

@@ -3,14 +3,15 @@
 import torch
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment
-from ...core.arguments import checked
-from ...core.attend import Attended, attend
-from ...core.structures import Structure
+from regard.core.alignments import Alignment
+from regard.core.arguments import checked
+from regard.core.attend import Attended, attend
+from regard.core.structures import Structure
+
 from ..attend import Attend, ScoreLike, alignment_for, open_keys
 from ..attention import Attention
+from ..call_checks import reads
 from ..composed import Composed
-from ..reads import reads
 from .grid import image, tokens
 
 

@@ -3,12 +3,13 @@
 import torch
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment
-from ...core.arguments import checked
-from ...core.attend import Attended
-from ...core.structures import Structure
+from regard.core.alignments import Alignment
+from regard.core.arguments import checked
+from regard.core.attend import Attended
+from regard.core.structures import Structure
+
 from ..attend import Attend, ScoreLike, open_keys, score_for
-from ..reads import reads
+from ..call_checks import reads
 
 
 class ExternalAttention(nn.Module):

@@ -5,14 +5,15 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment, Sigmoid
-from ...core.arguments import checked, shown
-from ...core.attend import Attended, attend
-from ...core.scores import QueryFree
-from ...core.structures import Structure
+from regard.core.alignments import Alignment, Sigmoid
+from regard.core.arguments import checked, shown
+from regard.core.attend import Attended, attend
+from regard.core.scores import QueryFree
+from regard.core.structures import Structure
+
 from ..attend import Attend, ScoreLike, alignment_for, best, mean, open_keys
+from ..call_checks import reads
 from ..composed import Composed
-from ..reads import reads
 from .grid import image, tokens
 
 

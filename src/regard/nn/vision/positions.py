@@ -2,13 +2,14 @@
 
 from torch import Tensor, nn
 
-from ...core.alignments import Alignment
-from ...core.arguments import checked
-from ...core.attend import Attended
-from ...core.scores import Score
-from ...core.structures import Structure
+from regard.core.alignments import Alignment
+from regard.core.arguments import checked
+from regard.core.attend import Attended
+from regard.core.scores import Score
+from regard.core.structures import Structure
+
 from ..attention import Attention
-from ..reads import reads
+from ..call_checks import reads
 from .grid import image, tokens
 
 

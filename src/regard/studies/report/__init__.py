@@ -1,8 +1,8 @@
 """What a study found in sentences and tables; `regard.views.study` draws it."""
 
-from .saying import below_trivial, says, unequal
-from .sheets import Sheet, comparison_rows, comparison_sheet, means_rows, means_sheet
-from .writing import csv_text, latex, markdown
+from .formats import csv_text, latex, markdown
+from .tables import Sheet, comparison_rows, comparison_sheet, means_rows, means_sheet
+from .wording import below_trivial, says, unequal
 
 __all__ = [
     "Sheet",

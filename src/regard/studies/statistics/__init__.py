@@ -3,10 +3,10 @@
 from .analysis import Analysis, analyse
 from .comparison import Comparison
 from .effects import Effect, effect
-from .foretelling import SEEDS, Foretold, foretell
 from .holm import holm
 from .improvement import probability_of_improvement
 from .power import power, smallest_effect
+from .power_check import SEEDS, Foretold, foretell
 from .ranks import Ranks, ranks
 from .sign_flip import seeds_for, sign_flip, smallest_p
 

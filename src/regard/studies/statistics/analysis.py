@@ -4,12 +4,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...judging.intervals import Estimate
+from regard.judging.statistics.intervals import Estimate
+
 from ..results import Results
 from .comparison import Comparison, compared, paired
-from .foretelling import FEWEST, Foretold, foretell
 from .holm import holm
 from .improvement import probability_of_improvement
+from .power_check import FEWEST, Foretold, foretell
 from .ranks import Ranks, ranks
 
 

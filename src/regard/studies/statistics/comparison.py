@@ -7,11 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from ...judging.intervals import Estimate, estimate
+from regard.judging.statistics.intervals import Estimate, estimate
+
 from .effects import Effect, effect
-from .foretelling import FEWEST
 from .improvement import probability_of_improvement
 from .power import smallest_effect
+from .power_check import FEWEST
 from .sign_flip import sign_flip, smallest_p
 
 Verdict = Literal["better", "worse", "no difference found", "cannot be told", "not tested"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...judging.intervals import Estimate, stream
+from regard.judging.statistics.intervals import Estimate, stream
 
 
 def probability_of_improvement(

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...judging.intervals import stream
+from regard.judging.statistics.intervals import stream
 
 EXACT = 14  # seeds up to which every pattern of signs is tried: 2^13 of them, since a pattern and its mirror are one
 DRAWS = 9_999  # patterns that are drawn beyond

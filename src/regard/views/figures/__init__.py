@@ -1,6 +1,7 @@
 """Static figures, drawn by matplotlib: one kind a file. See figure.py for what a new one needs."""
 
-from ...core.named import read_folder
+from regard.core.name_registry import read_folder
+
 from .figure import FIGURES, figure
 from .graph import graph_map
 from .heads import head_grid

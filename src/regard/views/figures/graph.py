@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..drawing import letters, own_axes
-from ..naming import names_of
-from ..places import places as placed
+from ..axes import letters, own_axes
+from ..graph_layout import places as placed
+from ..token_text import names_of
 from .figure import figure
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..bundle import joined, one_of, short_name
-from ..drawing import bar_for, colours_for, letters, own_axes
+from ..axes import bar_for, colours_for, letters, own_axes
 from ..page import maps_of
-from ..small import small
+from ..payload import joined, one_of, short_name
+from ..thumbnails import small
 from .figure import figure
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.maps import AttentionMap
-from ..drawing import LUMINANCE, bar_for, colours_for, given_names, letters, own_axes, two_dimensional
-from ..small import WHOLE, small
+from regard.core.maps.attention_map import AttentionMap
+
+from ..axes import LUMINANCE, bar_for, colours_for, given_names, letters, own_axes, two_dimensional
+from ..thumbnails import WHOLE, small
 from .figure import figure
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..drawing import given_names, letters, own_axes, two_dimensional
+from ..axes import given_names, letters, own_axes, two_dimensional
 from .figure import figure
 
 if TYPE_CHECKING:

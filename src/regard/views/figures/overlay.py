@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...core.maps import AttentionMap
-from ..drawing import bar_for, one_row, own_axes
-from ..naming import names_of
+from regard.core.maps.attention_map import AttentionMap
+
+from ..axes import bar_for, one_row, own_axes
+from ..token_text import names_of
 from .figure import figure
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.maps import AttentionMap
-from ..drawing import LUMINANCE, bar_for, colours_for, given_names, letters, one_row, own_axes
+from regard.core.maps.attention_map import AttentionMap
+
+from ..axes import LUMINANCE, bar_for, colours_for, given_names, letters, one_row, own_axes
 from .figure import figure
 
 if TYPE_CHECKING:

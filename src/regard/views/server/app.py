@@ -15,10 +15,10 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from ..frame import resource
-from .desk import Desk
+from ..html_shell import resource
+from .app_state import Desk
 from .jobs import UNKNOWN, Busy, Job
-from .live import CHANGES, Change
+from .model_session import CHANGES, Change
 
 log = logging.getLogger("regard.serve")
 

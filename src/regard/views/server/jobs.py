@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from ...recording.models import NoModel
+from regard.recording.pretrained import NoModel
 
 log = logging.getLogger("regard.serve")
 

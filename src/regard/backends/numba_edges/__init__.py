@@ -1,0 +1,1 @@
+"""Attention over edges on a CPU, compiled by numba."""

@@ -1,0 +1,1 @@
+"""Kernels for a GPU, written in Triton. Importing this package imports no Triton."""

@@ -1,0 +1,1 @@
+"""Tile functions that several kernels share: random numbers, pair scores, biases, ranges, sigmoid."""

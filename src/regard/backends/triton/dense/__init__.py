@@ -1,0 +1,1 @@
+"""Dense attention: forward, backward, sparse alignments, top-k, sampling."""

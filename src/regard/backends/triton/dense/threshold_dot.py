@@ -1,0 +1,440 @@
+"""tau of a sparse alignment of dot products, sum_j f(s_j - tau) = 1, in about two plain walks over the keys.
+
+The first walk keeps the two or three largest scores of each slot, a row and a column of the tile: 128 or 192 numbers,
+which hold nearly all of a row's support. Any part of a row bounds tau from below, so their own tau is a bound, and a
+close one. The second walk sums f and f' above it, steps, and marks the tiles that hold something; further ones, for
+rows that are not there yet, meet the marked tiles alone. No walk has a branch, so each reads ahead.
+"""
+
+import triton
+import triton.language as tl
+
+from ..common.range_masks import CHANGING, length_of, narrowed, partial_tile, partial_tiles, span_of, tiles_of, turn_of
+from ..runtime.fast_launcher import launched
+from .active_tiles import list_tiles
+from .tile import block_of, row_side, tile
+from .weights import slopes, stepped
+
+
+@triton.jit
+def _keep(s, one, two, three, HELD: tl.constexpr):
+    """The largest, in order, of what a slot held and one more."""
+    rest = tl.minimum(one, s)
+    if HELD == 3:
+        three = tl.maximum(three, tl.minimum(two, rest))
+    return tl.maximum(one, s), tl.maximum(two, rest), three
+
+
+@triton.jit
+def _folded(x, BM: tl.constexpr, BN: tl.constexpr):
+    """Sums (BM, 4) of what one thread holds of each row of a product (BM, BN): nothing passes between threads."""
+    return tl.sum(tl.sum(tl.reshape(x, [BM, BN // 8, 4, 2]), 1), 2)
+
+
+@triton.jit
+def _parts(s, tau, power, ALIGN: tl.constexpr):
+    """f and f' at s - tau, less the factors of `_stepped`."""
+    tau = tau[:, None]
+    rest = tl.maximum(s - tau, 0.0)
+    if ALIGN == 3:
+        slope = rest
+    else:
+        slope = slopes(s, tau, power, ALIGN)
+    if ALIGN == 2:
+        total = rest
+    else:
+        total = slope * rest
+    return total, slope
+
+
+@triton.jit
+def _sums(s, tau, power, BM: tl.constexpr, BN: tl.constexpr, ALIGN: tl.constexpr):
+    """The same, summed over what a thread holds."""
+    total, slope = _parts(s, tau, power, ALIGN)
+    return _folded(total, BM, BN), _folded(slope, BM, BN)
+
+
+@triton.jit
+def _mark(LIVE, slope, INTERPRETED: tl.constexpr):
+    """A byte is set where some slope (BM, 4) is positive.
+
+    Each thread writes for itself: the layout of a store would take a turn through shared memory, and all would wait.
+    """
+    where = tl.zeros_like(slope).to(tl.int64)
+    if INTERPRETED:
+        tl.store(LIVE + where, tl.full(slope.shape, 1, tl.int8), mask=slope > 0)
+    else:
+        tl.inline_asm_elementwise(
+            """{
+            .reg .pred p;
+            .reg .b32 one;
+            setp.gt.f32 p, $2, 0f00000000;
+            mov.b32 one, 1;
+            @p st.global.u8 [$1], one;
+            mov.b32 $0, 0;
+            }""",
+            "=r,l,f",
+            [(LIVE + where).to(tl.int64), slope],
+            tl.int32,
+            False,
+            1,
+        )
+
+
+@triton.jit
+def _stepped(tau, total, slope, power, ALIGN: tl.constexpr):
+    """A step by the sums of `_parts` over a row."""
+    if ALIGN == 3:
+        total, slope = 0.25 * total, 0.5 * slope
+    elif ALIGN == 4:
+        total /= power
+    return stepped(tau, total, slope, power, ALIGN)
+
+
+@triton.jit
+def _bound(one, two, three, power, ALIGN: tl.constexpr, STEPS: tl.constexpr, HELD: tl.constexpr):
+    """tau of the largest scores (BM, BN) alone, and a little less: below the row's, whatever was rounded."""
+    largest = tl.max(one, 1)
+    tau = tl.where(largest == -float("inf"), float("inf"), largest - power)
+    step = 0
+    far = 1
+    while (step < STEPS) & (far > 0):
+        total, slope = _parts(one, tau, power, ALIGN)
+        more = _parts(two, tau, power, ALIGN)
+        total, slope = total + more[0], slope + more[1]
+        if HELD == 3:
+            more = _parts(three, tau, power, ALIGN)
+            total, slope = total + more[0], slope + more[1]
+        tau, far = _stepped(tau, tl.sum(total, 1), tl.sum(slope, 1), power, ALIGN)
+        step += 1
+    return tau - 1e-6 - 3e-7 * tl.where(tau < float("inf"), tl.abs(tau), 0.0)
+
+
+@launched
+@triton.jit(do_not_specialize=CHANGING)
+def slots_kernel(
+    A,
+    B,
+    AT,
+    BT,
+    R,
+    MODES,
+    OWN,
+    BIAS,
+    LENGTHS,
+    KEEP,
+    LOW,
+    HIGH,
+    TAU,
+    LIVE,
+    LIST,
+    COUNTS,
+    n,
+    m,
+    left,
+    right,
+    scale,
+    heads,
+    group,
+    keep_b,
+    keep_h,
+    stride_x,
+    stride_y,
+    power,
+    CORE: tl.constexpr,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    OWNED: tl.constexpr,
+    BIASED: tl.constexpr,
+    PADDED: tl.constexpr,
+    KEPT: tl.constexpr,
+    SPANNED: tl.constexpr,
+    ALIGN: tl.constexpr,
+    STEPS: tl.constexpr,
+    HELD: tl.constexpr,
+    PLAIN: tl.constexpr,
+    PRECISION: tl.constexpr,
+    INTERPRETED: tl.constexpr,
+):
+    """TAU (g, n), +inf for a row that sees nobody. LIVE (g, blocks, tiles): which tiles may hold weights; LIST and
+    COUNTS: the same as `triton_live` lists them for queries.
+
+    HELD: how many scores a slot keeps, 2 or 3. PLAIN: scores are scale times a product, and scale > 0.
+    """
+    g, batch, head, i0, i = block_of(n, heads, BM)
+    length = length_of(LENGTHS, batch, m, PADDED)
+    shared = g // group  # the head of keys
+    x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, OWNED)
+    AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * (WIDTH + 1)
+    B, BIAS, KEEP = B + shared * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
+    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
+    partial = partial_tiles(start, inner, outer, stop, BN)
+    tiles = tl.cdiv(m, BN)
+    block = g * tl.num_programs(0) + i0 // BM
+    LIVE, LIST, COUNTS = LIVE + block * tiles, LIST + block * tiles, COUNTS + block * 2
+    for some in range(0, tiles, 128):
+        at = some + tl.arange(0, 128)
+        tl.store(LIVE + at, tl.zeros([128], tl.int8), mask=at < tiles)
+    before, after = scale, 1.0
+    if PLAIN:
+        before, after = 1.0, scale
+    one = tl.full([BM, BN], -float("inf"), tl.float32)
+    two, three = one, one
+    for first in range(inner, outer, BN):
+        s = tile(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            n,
+            length,
+            m,
+            left,
+            right,
+            before,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            KEPT,
+            SPANNED,
+            True,
+            PRECISION,
+            INTERPRETED,
+        )
+        one, two, three = _keep(s, one, two, three, HELD)
+    for turn in range(partial):
+        first = partial_tile(turn, start, inner, outer, BN)
+        s = tile(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            n,
+            length,
+            m,
+            left,
+            right,
+            before,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            KEPT,
+            SPANNED,
+            False,
+            PRECISION,
+            INTERPRETED,
+        )
+        one, two, three = _keep(s, one, two, three, HELD)
+    one, two, three = one * after, two * after, three * after
+    tau = _bound(one, two, three, power, ALIGN, STEPS, HELD)
+    tl.debug_barrier()  # LIVE is all zeros
+    total, slope = tl.zeros([BM, 4], tl.float32), tl.zeros([BM, 4], tl.float32)
+    for first in range(inner, outer, BN):
+        s = tile(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            n,
+            length,
+            m,
+            left,
+            right,
+            scale,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            KEPT,
+            SPANNED,
+            True,
+            PRECISION,
+            INTERPRETED,
+        )
+        more = _sums(s, tau, power, BM, BN, ALIGN)
+        _mark(LIVE + first // BN, more[1], INTERPRETED)
+        total, slope = total + more[0], slope + more[1]
+    for turn in range(partial):
+        first = partial_tile(turn, start, inner, outer, BN)
+        s = tile(
+            x,
+            AT,
+            BT,
+            B,
+            R,
+            mode,
+            own,
+            BIAS,
+            KEEP,
+            low,
+            high,
+            i0,
+            first,
+            n,
+            length,
+            m,
+            left,
+            right,
+            scale,
+            stride_x,
+            stride_y,
+            CORE,
+            D,
+            DP,
+            WIDTH,
+            BM,
+            BN,
+            OWNED,
+            BIASED,
+            KEPT,
+            SPANNED,
+            False,
+            PRECISION,
+            INTERPRETED,
+        )
+        more = _sums(s, tau, power, BM, BN, ALIGN)
+        _mark(LIVE + first // BN, more[1], INTERPRETED)
+        total, slope = total + more[0], slope + more[1]
+    total, slope = tl.sum(total, 1), tl.sum(slope, 1)
+    tau, far = _stepped(tau, total, slope, power, ALIGN)
+    tl.debug_barrier()  # every mark is there
+    whole, count = list_tiles(LIVE, 1, LIST, COUNTS, inner, outer, tiles, BN, 128)
+    tl.debug_barrier()  # and the list
+    step = 1
+    while (step < STEPS) & (far > 0):
+        total, slope = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
+        for turn in range(whole):
+            first = turn_of(turn, whole, start, inner, outer, LIST, BN, True, True)
+            s = tile(
+                x,
+                AT,
+                BT,
+                B,
+                R,
+                mode,
+                own,
+                BIAS,
+                KEEP,
+                low,
+                high,
+                i0,
+                first,
+                n,
+                length,
+                m,
+                left,
+                right,
+                scale,
+                stride_x,
+                stride_y,
+                CORE,
+                D,
+                DP,
+                WIDTH,
+                BM,
+                BN,
+                OWNED,
+                BIASED,
+                KEPT,
+                SPANNED,
+                True,
+                PRECISION,
+                INTERPRETED,
+            )
+            more = _parts(s, tau, power, ALIGN)
+            total, slope = total + tl.sum(more[0], 1), slope + tl.sum(more[1], 1)
+        for turn in range(whole, count):
+            first = turn_of(turn, whole, start, inner, outer, LIST, BN, True, False)
+            s = tile(
+                x,
+                AT,
+                BT,
+                B,
+                R,
+                mode,
+                own,
+                BIAS,
+                KEEP,
+                low,
+                high,
+                i0,
+                first,
+                n,
+                length,
+                m,
+                left,
+                right,
+                scale,
+                stride_x,
+                stride_y,
+                CORE,
+                D,
+                DP,
+                WIDTH,
+                BM,
+                BN,
+                OWNED,
+                BIASED,
+                KEPT,
+                SPANNED,
+                False,
+                PRECISION,
+                INTERPRETED,
+            )
+            more = _parts(s, tau, power, ALIGN)
+            total, slope = total + tl.sum(more[0], 1), slope + tl.sum(more[1], 1)
+        tau, far = _stepped(tau, total, slope, power, ALIGN)
+        step += 1
+    tl.store(TAU + g * n + i, tau, mask=i < n)

@@ -1,0 +1,69 @@
+"""Launches of the kernels that find the tau of sparse alignments, and the lists of tiles that hold weights."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..common.pair_tables import DOT
+from ..runtime.launch_replay import fresh
+from .active_tiles import listed
+from .threshold_dot import slots_kernel
+from .threshold_pairs import threshold_kernel
+
+STEPS = 40  # of Newton's at most
+ROOM = 128  # scores that a row of a pair's gathers; a larger support takes several walks
+SLOTTED: tuple[int, ...] = (DOT,)  # cores whose scores cost so little that some plain walks beat one that gathers
+HELD = 2  # scores that a slot keeps: with 3 the first walk costs more, and rows need another one less often
+REGISTERS = 128  # of a thread in 16 bits: four blocks run beside each other
+
+
+def find_tau(
+    call: Any, sizes: dict[str, Any], given: tuple[Any, ...], tau: Tensor, live: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Fills tau (g, n) and live, of (g, blocks, tiles). Lists of live tiles of each block of queries, their counts."""
+    grid, vectors, marks, numbers = given
+    sizes = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
+    if call.core not in SLOTTED or sizes["BM"] < 64:  # wide heads in fp32 have no registers left for slots
+        rooms = rooms_of(grid[1], grid[0] * sizes["BM"], ROOM, live.device)
+        threshold_kernel[grid](
+            *vectors,
+            *marks,
+            tau,
+            live,
+            *rooms,
+            *numbers,
+            call.power,
+            ALIGN=call.align,
+            STEPS=STEPS,
+            ROOM=ROOM,
+            FEW=16,
+            **sizes,
+        )
+        return listed(call, live, numbers[2:4], False)
+    table = fresh(live.numel(), live.device, torch.int16)
+    counts = fresh((grid[1], grid[0], 2), live.device, torch.int32)
+    plain = not (sizes["OWNED"] or sizes["BIASED"]) and call.scale > 0
+    if call.v.dtype != torch.float32:
+        sizes |= {"maxnreg": REGISTERS}
+    slots_kernel[grid](
+        *vectors,
+        *marks,
+        tau,
+        live,
+        table,
+        counts,
+        *numbers,
+        call.power,
+        ALIGN=call.align,
+        STEPS=STEPS,
+        HELD=HELD,
+        PLAIN=plain,
+        **sizes,
+    )
+    return table, counts
+
+
+def rooms_of(g: int, rows: int, room: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Room for scores of each row, how many it holds, and a bound."""
+    return fresh((g, rows, room), device), fresh((g, rows), device, torch.int32), fresh((g, rows), device)

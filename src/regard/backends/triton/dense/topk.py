@@ -1,0 +1,154 @@
+"""Softmax over the k best keys of each row on a GPU, in O(n k) memory; the keys are kept, so no tie is decided twice.
+
+    w_is = exp(s_is - tau_i) over the k slots of row i,   out_i = sum_s w_is v_index(i, s)
+    ds_is = w_is (dw_is - sum_t w_it dw_it),              dw_is = dout_i . v_index(i, s)
+
+The operators are registered here without importing Triton. Ties go to the key that is seen first.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.backends.custom_op import operator
+from regard.backends.segment_spans import Spans
+from regard.core.alignments import RowState, TopK
+from regard.core.alignments.alignment import log_sum_exp
+from regard.core.lowering.tiles import Tile
+from regard.core.plan import Plan
+from regard.core.registry import Ran
+from regard.core.scores.score import Lowered
+
+MOST = 256  # keys a row: rooms of 512 scores
+
+
+def keep_best(plan: Plan, score: Lowered, v: Tensor, spans: Spans, parts: tuple[Any, ...]) -> Ran:
+    """parts: number of the core, scale, linear, bent, readout."""
+    assert isinstance(plan.align, TopK)
+    core, ranges = score.core, spans.ranges
+    number, scale, linear, bent, readout = parts
+    out, tau, index, _ = topk_op(
+        core.a,
+        core.b,
+        v.flatten(0, 1),
+        readout,
+        score.key_bias,
+        ranges.lengths,
+        ranges.keep,
+        spans.low,
+        spans.high,
+        plan.seed if plan.dropout else None,
+        ranges.left,
+        ranges.right,
+        plan.heads,
+        number,
+        scale,
+        linear,
+        bent,
+        torch.sym_min(plan.align.k, plan.m),
+        plan.dropout,
+    )
+    return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau, index))
+
+
+def _after_dropout(p: Tensor, index: Tensor, seed: Tensor | None, heads: int, dropout: float) -> Tensor:
+    """Weights (g, n, k) as they multiply values: the noise belongs to the pair, whichever slot holds it."""
+    if seed is None:
+        return p
+    g, n, _ = index.shape
+    head = torch.arange(g, device=index.device)[:, None, None]
+    row, key = torch.arange(n, device=index.device)[None, :, None], index.clamp_min(0).long()
+    drawn = Tile(head // heads, head % heads, row, key, n, 0).uniform(seed + 1)
+    return p * ((drawn >= dropout) / (1 - dropout))
+
+
+@operator("topk_triton")
+def topk_op(
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    readout: Tensor | None,
+    key_bias: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    low: Tensor | None,
+    high: Tensor | None,
+    seed: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    core: int,
+    scale: float,
+    linear: float,
+    bent: float,
+    k: int,
+    dropout: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """out (g, n, d_v), tau (g, n), the keys (g, n, k) and their weights before dropout."""
+    from .topk_launch import averaged, best
+
+    values, index = best(
+        a, b, readout, key_bias, lengths, keep, low, high, left, right, heads, core, scale, linear, bent, k
+    )
+    tau = log_sum_exp(values)
+    p = torch.softmax(values, -1).masked_fill_(index < 0, 0.0)
+    return averaged(_after_dropout(p, index, seed, heads, dropout), index, v), tau, index, p
+
+
+@topk_op.register_fake
+def _(a: Tensor, b: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    g, n, k = a.shape[0], a.shape[1], rest[-2]
+    wide = v.new_empty((g, n, k), dtype=torch.float32)
+    return v.new_empty((g, n, v.shape[2])), wide.new_empty((g, n)), wide.new_empty((g, n, k), dtype=torch.int32), wide
+
+
+@operator("topk_triton_backward")
+def backward_op(
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    readout: Tensor | None,
+    key_bias: Tensor | None,
+    seed: Tensor | None,
+    heads: int,
+    core: int,
+    scale: float,
+    linear: float,
+    bent: float,
+    dropout: float,
+    index: Tensor,
+    p: Tensor,
+    dout: Tensor,
+) -> list[Tensor]:
+    """Gradients of a, b, v, readout and key_bias; an empty tensor where there is none."""
+    from .topk_launch import pulled
+
+    w = _after_dropout(p, index, seed, heads, dropout)
+    found = pulled(a, b, v, readout, core, scale, linear, bent, index, p, w, dout)
+    given = (a, b, v, readout, key_bias)
+    return [a.new_empty(0) if x is None or y is None else y.to(x.dtype) for x, y in zip(given, found, strict=True)]
+
+
+@backward_op.register_fake
+def _(*given: Any) -> list[Tensor]:
+    return [given[0].new_empty(0) if x is None else x.new_empty(x.shape) for x in given[:5]]
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.numbers = (*inputs[12:17], inputs[18])
+    ctx.save_for_backward(*inputs[:5], inputs[9], *output[2:])
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
+
+
+def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
+    *tensors, seed, index, p = ctx.saved_tensors
+    found = backward_op(*tensors, seed, *ctx.numbers, index, p, dout)
+    return *(None if x is None else y for x, y in zip(tensors, found, strict=True)), *[None] * 14
+
+
+topk_op.register_autograd(_autograd, setup_context=_setup)
+
+
+backward_op.once_differentiable("triton-dense")

@@ -1,0 +1,134 @@
+"""Launches of the kernels that keep a row's k best keys."""
+
+import torch
+import triton
+from torch import Tensor
+
+from regard.backends.range_masks import NO_BOUND, Ranges
+
+from ..common.pair_tables import DOT, Tables, padded
+from .launch_config import SPARSEMAX, Call, given, sizes_of
+from .threshold_launch import rooms_of
+from .topk_kernels import average_kernel, key_kernel, row_kernel, select_kernel
+
+ROWS, ENTRIES = 16, 32  # of a program that gathers
+
+
+def best(
+    a: Tensor,
+    b: Tensor,
+    readout: Tensor | None,
+    key_bias: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    low: Tensor | None,
+    high: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    core: int,
+    scale: float,
+    linear: float,
+    bent: float,
+    k: int,
+) -> tuple[Tensor, Tensor]:
+    """A row's k largest scores (g, n, k) fp32, -inf where it has fewer keys, and the keys, -1 there."""
+    g, n, _ = a.shape
+    values = torch.full((g, n, k), -float("inf"), device=a.device)
+    if not values.numel():
+        return values, values.int()
+    ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
+    a, b = a.contiguous(), b.contiguous()
+    # scores as a sparse alignment has them, in their own unit; there are no values yet
+    call = Call(
+        a,
+        b,
+        b.new_empty((b.shape[0], b.shape[1], 1)),
+        readout,
+        key_bias,
+        None,
+        ranges,
+        heads,
+        core,
+        scale,
+        linear,
+        bent,
+        SPARSEMAX,
+        2.0,
+        None,
+        low,
+        high,
+        None,
+        0.0,
+    )
+    tables = Tables(call, False)
+    sizes = {name: size for name, size in sizes_of(call, tables, "forward").items() if name not in ("DV", "DVP")}
+    sizes["num_warps"] = 8  # rooms take registers beside the scores
+    grid, vectors, marks, numbers = given(call, tables, sizes)
+    room = triton.next_power_of_2(k + sizes["BN"])
+    rows = grid[0] * sizes["BM"]
+    rooms, counts, bounds = rooms_of(g, rows, room, a.device)
+    places = torch.empty_like(rooms, dtype=torch.int32)
+    select_kernel[grid](
+        *vectors, *marks, rooms, places, counts, bounds, *numbers, k, ROOM=room, FEW=512 // room, **sizes
+    )
+    there = torch.arange(k, device=a.device) < counts[:, :n, None]
+    return torch.where(there, rooms[:, :n, :k], values), torch.where(there, places[:, :n, :k], -1)
+
+
+def averaged(w: Tensor, index: Tensor, v: Tensor) -> Tensor:
+    g, n, k = index.shape
+    out = v.new_zeros((g, n, v.shape[2]))
+    if out.numel() and k:
+        average_kernel[(triton.cdiv(n, ROWS), g)](
+            w.contiguous(),
+            index,
+            v.contiguous(),
+            out,
+            n,
+            v.shape[1],
+            k,
+            g // v.shape[0],
+            DV=v.shape[2],
+            DVP=padded(v.shape[2]),
+            BM=ROWS,
+        )
+    return out
+
+
+def pulled(
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    readout: Tensor | None,
+    core: int,
+    scale: float,
+    linear: float,
+    bent: float,
+    index: Tensor,
+    p: Tensor,
+    w: Tensor,
+    dout: Tensor,
+) -> list[Tensor | None]:
+    """Gradients of a, b, v, readout and key_bias."""
+    a, b, v, dout, w = (x.contiguous() for x in (a, b, v, dout, w))
+    (g, n, d), (shared, m, d_v), k = a.shape, v.shape, index.shape[2]
+    da, db, dv = (torch.zeros_like(x) for x in (a, b, v))
+    sums = torch.zeros((shared, m), device=a.device)
+    reads = torch.zeros((g, triton.cdiv(n, ROWS), padded(d)), device=a.device)
+    if da.numel() and dv.numel() and k:
+        r = a if readout is None else readout.float().contiguous()
+        parts, ds = torch.empty_like(p), torch.empty_like(p)
+        widths = {"CORE": core, "D": d, "DP": padded(d), "DV": d_v, "DVP": padded(d_v)}
+        numbers = (n, m, k, g // shared, scale, linear, bent)
+        row_kernel[(triton.cdiv(n, ROWS), g)](
+            a, b, v, r, dout, index, p, w, parts, ds, da, reads, *numbers, **widths, BM=ROWS
+        )
+        by_key, order = index.where(index >= 0, m).view(shared, -1).sort(dim=1, stable=True)
+        ends = torch.arange(m + 1, dtype=by_key.dtype, device=a.device).expand(shared, -1).contiguous()
+        start = torch.searchsorted(by_key, ends, out_int32=True)
+        key_kernel[(m, shared)](
+            a, b, r, dout, w, ds, order, start, db, dv, sums, *numbers, **widths, BE=ENTRIES, num_warps=2
+        )
+    dreadout = None if readout is None or core == DOT else reads.sum(1)[:, :d]
+    return [da, db, dv, dreadout, sums]

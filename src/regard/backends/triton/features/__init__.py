@@ -1,0 +1,1 @@
+"""Feature-wise (multi-dimensional) softmax."""

@@ -1,0 +1,212 @@
+"""Triton features: softmax weights for each pair and feature on a GPU, with nothing of n x m in memory.
+
+What runs here: scores of one number a feature, a sum or a product bent by tanh, (leaky) ReLU, |x| or -x^2/2, with a
+bias of keys and a soft cap (DiSA's); softmax; over ranges (causal, window, padding) and key masks. Operators are
+registered here without importing Triton; kernels and launches are in the files beside it.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.backends.custom_op import gradients, operator
+from regard.backends.range_masks import ranges_of
+from regard.core.alignments import RowState, Softmax
+from regard.core.lowering.score_kernels import Pair
+from regard.core.plan import Plan
+from regard.core.registry import Ran
+from regard.core.scores import SoftCap
+from regard.core.scores.score import Lowered
+
+from ..dense.backend import OnCuda, unfit_call
+
+LOG2E = 1.4426950408889634
+BOUND = 60.0  # of scores in base 2
+# act(x) = linear x + bent |x|; kind 1 has the slope of the negative side at 0, kind 2 has 0 there
+KINDS = {"identity": (1, 1.0, 0.0), "relu": (1, 0.5, 0.5), "abs": (2, 0.0, 1.0), "negative_abs": (2, 0.0, -1.0),
+         "negative_half_square": (3, 0.0, 0.0)}  # fmt: skip
+
+
+class TritonFeatures(OnCuda):
+    name = "triton-features"
+
+    def unfit(self, plan: Plan) -> list[str]:
+        return unfit(plan)
+
+    def run(self, plan: Plan) -> Ran:
+        problem = plan.problem
+        score, ranges = problem.score, ranges_of(plan.over, plan.n, plan.m)
+        core = score.core
+        assert isinstance(core, Pair) and ranges is not None
+        bias = score.key_bias
+        if bias is not None:
+            bias = bias.mT if bias.ndim == 3 else bias[..., None].expand(-1, -1, core.a.shape[-1])
+        out, tau, _ = features_op(
+            core.a,
+            core.b,
+            plan.v_by_head.flatten(0, 1),
+            bias,
+            ranges.lengths,
+            ranges.keep,
+            ranges.left,
+            ranges.right,
+            problem.heads,
+            *_bent(core, score),
+        )
+        return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau.mT))
+
+
+def unfit(plan: Plan) -> list[str]:
+    """What the kernels do not know of a plan, whatever the device."""
+    why = unfit_call(plan)
+    if plan.dropout:
+        why.append("It has no dropout.")
+    if type(plan.align) is not Softmax or plan.factor is not None or plan.draw is not None:
+        why.append(f"Its alignment is softmax; this is {type(plan.align).__name__}.")
+    if ranges_of(plan.over, plan.n, plan.m) is None:
+        why.append(f"Its structures are causal, windows, padding and key masks; this is {plan.over}.")
+    if why:
+        return why
+    score = plan.problem.score
+    core = score.core
+    capped = len(score.modifiers) == 1 and isinstance(score.modifiers[0], SoftCap)
+    if not isinstance(core, Pair) or core.readout is not None or (capped and core.act != "identity"):
+        return [
+            f"It scores each feature by itself, as tanh, leaky ReLU, |x| or -x^2/2 of a sum or a product; this is "
+            f"{core}."
+        ]
+    if core.act not in ("tanh", "leaky_relu", *KINDS) or (core.join == "mul" and (core.act == "tanh" or capped)):
+        return [f"Its scores are bent by tanh (of a sum), leaky ReLU, |x| or -x^2/2; this is {core}."]
+    if (score.modifiers and not capped) or score.sink is not None or score.row_bias is not None:
+        return ["It has no modifiers but SoftCap, no bias of rows and no sink."]
+    return [] if not capped or score.key_bias is None else ["It has no bias of keys under a SoftCap."]
+
+
+def _bent(core: Pair, score: Lowered) -> tuple[int, int, float, float, float, float]:
+    """Kind, join, and the numbers of s = factor h(steep z): h is tanh (kind 0), linear z + bent |z| or -z^2/2."""
+    join = int(core.join == "mul")
+    if score.modifiers:  # c tanh((a + b) / c)
+        cap = score.modifiers[0].cap
+        assert isinstance(cap, float)
+        return 0, join, cap, 1 / cap, 0.0, 0.0
+    if core.act == "tanh":
+        return 0, join, 1.0, 1.0, 0.0, 0.0
+    if core.act == "leaky_relu":
+        return 1, join, 1.0, 1.0, (1 + core.slope) / 2, (1 - core.slope) / 2
+    kind, linear, bent = KINDS[core.act]
+    return kind, join, 1.0, 1.0, linear, bent
+
+
+def bounded(kind: int, factor: float, bias: Tensor | None) -> bool:
+    """Whether scores lie between 0 and -2 BOUND in base 2: they need no largest one to stay finite."""
+    return kind == 0 and bias is None and 0 <= factor * LOG2E <= BOUND
+
+
+def rows_shape(a: Tensor, kind: int, factor: float, bias: Tensor | None) -> tuple[int, ...]:
+    return 1 if bounded(kind, factor, bias) else 2, *a.shape
+
+
+@operator("features_triton")
+def features_op(
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    kind: int,
+    join: int,
+    factor: float,
+    steep: float,
+    linear: float,
+    bent: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """out and tau, (g, n, F); what the backward asks of rows (triton_features_kernels)."""
+    from .launch import run
+
+    found: tuple[Tensor, Tensor, Tensor] = run(
+        a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, steep, linear, bent
+    )
+    return found
+
+
+@features_op.register_fake
+def _(
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    kind: int,
+    join: int,
+    factor: float,
+    *rest: Any,
+) -> tuple[Tensor, Tensor, Tensor]:
+    tau = v.new_empty(a.shape, dtype=torch.float32)
+    return v.new_empty(a.shape), tau, tau.new_empty(rows_shape(a, kind, factor, bias))
+
+
+@operator("features_triton_backward")
+def backward_op(
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    lengths: Tensor | None,
+    keep: Tensor | None,
+    left: int,
+    right: int,
+    heads: int,
+    kind: int,
+    join: int,
+    factor: float,
+    steep: float,
+    linear: float,
+    bent: float,
+    out: Tensor,
+    rows: Tensor,
+    dout: Tensor,
+) -> list[Tensor]:
+    """Gradients of those of a, b, v and bias that there are."""
+    from .launch import run_back
+
+    return list(
+        run_back(
+            a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, steep, linear, bent, out, rows, dout
+        )
+    )
+
+
+@backward_op.register_fake
+def _(*given: Any) -> list[Tensor]:
+    return [x.new_empty(x.shape) for x in given[:4] if x is not None]
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    out, _, rows = output
+    ctx.numbers = inputs[6:]
+    ctx.save_for_backward(*inputs[:6], out, rows)
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
+    ctx.tape = getattr(output, "tape", None)  # of a call that was done again
+
+
+def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
+    tensors, pulled = gradients(ctx, backward_op, 6, dout)
+    found = iter(pulled)
+    grads = [None if x is None else next(found) for x in tensors[:4]]
+    return *grads, None, None, *[None] * len(ctx.numbers)
+
+
+features_op.register_autograd(_autograd, setup_context=_setup)
+
+
+backward_op.once_differentiable("triton-features")

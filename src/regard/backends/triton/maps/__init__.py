@@ -1,0 +1,1 @@
+"""Reading attention maps on a GPU: rows, tiles, top-k, pyramids."""

@@ -1,0 +1,1 @@
+"""Launching: which devices run Triton kernels, fast launches, replay of whole calls."""

@@ -1,0 +1,1 @@
+"""Models and data that commands are given, made ready to be judged."""

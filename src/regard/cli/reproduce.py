@@ -1,0 +1,87 @@
+"""regard reproduce: published judgements of attention, made again."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from ..core.plural import count_of
+from .cli_errors import Device, check_folder, extra, going_on, stop, told
+from .findings import leave
+from .help import Listing
+from .progress import telling
+
+if TYPE_CHECKING:
+    from ..judging.finding import Finding
+
+app = typer.Typer(
+    cls=Listing,
+    help="Make published judgements of attention again, over seeds.",
+    epilog="Example:  regard reproduce sst --seeds 8 --out sst-again",
+    no_args_is_help=True,
+)
+
+
+@app.callback()
+def main() -> None:
+    pass
+
+
+@app.command()
+def sst(
+    out: Annotated[Path, typer.Option(help="A folder for what was measured; stopped runs go on.")] = Path("sst-again"),
+    seeds: Annotated[int, typer.Option(min=1, help="How often each model is trained.")] = 8,
+    steps: Annotated[
+        str, typer.Option(help="all, or some of weights, uniform, dot, random, seeds, guides, adversary, with commas.")
+    ] = "all",
+    every: Annotated[int, typer.Option(min=1, help="4: the adversary judges one test sentence in 4.")] = 1,
+    device: Device = "cpu",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """A BiLSTM on SST, judged as two papers judged it.
+
+    The papers are Jain & Wallace 2019 and Wiegreffe & Pinter 2019.
+    Needs the folder REGARD_DATA and MiniLM. The example trains 77 models, 6 to
+    120 seconds each on one core, about an hour in all; what was measured of
+    each is kept in --out, so that a run that was stopped goes on. All steps
+    with --seeds 1 --every 8 take about ten minutes.
+
+    Example:  regard reproduce sst --seeds 8 --out sst-again
+    """
+    check_folder(out)
+    with extra("judge"), told(), going_on():
+        from ..lab.reproductions.published import STEPS, reproduce
+
+        chosen = STEPS if steps == "all" else tuple(one.strip() for one in steps.split(","))
+        if seeds == 1 and "seeds" in chosen and steps != "all":
+            stop("--steps seeds compares seeds with each other: it needs --seeds 2 or more.")
+        with telling() as tell:
+            found = reproduce(out, seeds=seeds, steps=chosen, every=every, device=device, hear=tell)
+        leave(found, _tables(found, f"SST over {count_of(seeds, 'seed')}"), json, out)
+
+
+def _tables(found: "Sequence[Finding]", title: str) -> Iterator[Table]:
+    for test in dict.fromkeys(one.test for one in found):
+        yield _table([one for one in found if one.test == test], f"{test}: {title}")
+
+
+def _table(findings: "Sequence[Finding]", title: str) -> Table:
+    table = Table(title=title)
+    for column in ("what", "value", "interval", "published", "beside it"):
+        table.add_column(column)
+    for one in findings:
+        beside = ", ".join(
+            f"{name} {value:.3f}" for name, value in one.baselines.items() if name != "published" and value is not None
+        )
+        ends = "-" if one.interval is None else f"{one.interval[0]:.3f} to {one.interval[1]:.3f}"
+        told_before = one.baselines.get("published")
+        table.add_row(
+            one.name,
+            "undefined" if one.value is None else f"{one.value:.3f}",
+            ends,
+            "-" if told_before is None else f"{told_before:g}",
+            beside,
+        )
+    return table

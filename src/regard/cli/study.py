@@ -1,0 +1,291 @@
+"""regard study: run, look at, go on with, report, compare and cancel studies."""
+
+import json as writing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .cli_errors import console, extra, going_on, stop, told
+from .help import Listing
+
+if TYPE_CHECKING:
+    from ..studies import Results, Study
+    from ..studies.store import Store
+
+app = typer.Typer(
+    cls=Listing,
+    help="Studies: tasks x variants x seeds, run, kept and compared.",
+    epilog="Example:  regard study run quick",
+    no_args_is_help=True,
+)
+
+What = Annotated[Path, typer.Argument(help="The study: its TOML file, or the folder it is kept in.")]
+Out = Annotated[Path | None, typer.Option(help="The folder it is kept in; <name>-study unless given.")]
+Kept = Annotated[str | None, typer.Option("--store", help="Another store: a file, or postgresql://user@host/name.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Trials at a time; as the cores or GPUs allow unless given.")]
+Machine = Annotated[str, typer.Option("--engine", help="local (processes of this machine) or ray (a cluster).")]
+Address = Annotated[str | None, typer.Option(help="With --engine ray: the cluster, such as auto or host:6379.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Tell of trouble alone.")]
+
+
+@app.command()
+def run(
+    study: Annotated[Path, typer.Argument(help="The study's TOML file; or quick, which comes with Regard.")],
+    out: Out = None,
+    store: Kept = None,
+    workers: Workers = None,
+    engine: Machine = "local",
+    address: Address = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Run a study: every trial that is not done already.
+
+    Any number of runners may share a store.
+
+    Example:  regard study run quick
+    """
+    with extra("studies"), told():
+        from ..studies import Study
+
+        _run(Study.read(study), out, store, workers, engine, address, quiet, json)
+
+
+@app.command()
+def resume(
+    study: What,
+    out: Out = None,
+    store: Kept = None,
+    workers: Workers = None,
+    engine: Machine = "local",
+    address: Address = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Also try trials anew that have failed.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Run what is missing of a study that was stopped.
+
+    Stopped, killed or cancelled: it goes on as it was specified then.
+
+    Example:  regard study resume quick-study
+    """
+    with extra("studies"), told():
+        found, kept, folder = _open(study, out, store)
+        kept.close()
+        _run(found, folder, store, workers, engine, address, quiet, json, failed)
+
+
+def _run(
+    study: "Study",
+    out: Path | None,
+    store: str | None,
+    workers: int | None,
+    engine: str,
+    address: str | None,
+    quiet: bool,
+    json: bool,
+    again: bool = False,
+) -> None:
+    from ..studies.local_engine import cores
+    from ..studies.run import folder_for
+    from ..studies.run import run as run_study
+    from .study_progress import watched
+
+    shown = console(stderr=True)
+    folder = out or folder_for(study.name)
+    if not quiet:
+        shown.print(_foretold(study), soft_wrap=True)
+    slots = workers or max(1, cores() // study.threads)
+    with going_on(), watched(shown, study.name, len(study.jobs()), slots, quiet) as watch:
+        found = run_study(
+            study, folder, store=store, workers=workers, engine=engine, address=address, watch=watch, again=again
+        )
+    _show(found, json)
+    if found.missing:
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(study: What, out: Out = None, store: Kept = None, json: Json = False) -> None:
+    """What is done, running, waiting and failed, and why.
+
+    Example:  regard study status quick-study
+    """
+    with extra("studies"), told():
+        from ..studies.aggregate import why
+        from ..studies.runner import called
+
+        found, kept, _ = _open(study, out, store)
+        counts = kept.counts(found.name)
+        running = kept.trials(found.name, ("running",))
+        failed = [(one, why(kept, one), kept.ends(one.id)) for one in kept.trials(found.name, ("failed",))]
+        cancelled = kept.cancelled(found.name)
+        kept.close()
+    if json:
+        rows = [
+            {
+                "task": one.task,
+                "variant": one.variant,
+                "seed": one.seed,
+                "share": one.share,
+                "note": one.note,
+                "worker": one.worker,
+            }
+            for one in running
+        ]
+        errors = [
+            {"task": one.task, "variant": one.variant, "seed": one.seed, "error": said, "ends": ends}
+            for one, said, ends in failed
+        ]
+        typer.echo(
+            writing.dumps(
+                {"study": found.name, "cancelled": cancelled, "trials": counts, "running": rows, "failed": errors},
+                indent=1,
+            )
+        )
+        return
+    shown = console()
+    said = ", ".join(f"{count} {name}" for name, count in counts.items())
+    shown.print(f"{found.name}: {said}{'; cancelled' if cancelled else ''}")
+    for one in running:
+        far = f"{100 * (one.share or 0):.0f} %" + (f", {one.note}" if one.note else "")
+        shown.print(
+            f"  {one.task}: {one.variant}, seed {one.seed}: {far} ({one.running or 0:.0f} s, "
+            f"{called(one.worker or '')})",
+            soft_wrap=True,
+        )
+    for one, error, _ in failed:
+        shown.print(f"  {one.task}: {one.variant}, seed {one.seed} failed: {error}", soft_wrap=True)
+    if failed:
+        shown.print(f"`regard study resume {study} --failed` tries again what has failed.", soft_wrap=True)
+
+
+@app.command()
+def report(
+    study: What,
+    out: Out = None,
+    store: Kept = None,
+    to: Annotated[
+        Path | None, typer.Option(help="Write the page, tables, figures and every number into this folder.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What a study has found, each variant beside the baseline.
+
+    Example:  regard study report quick-study --to quick-report
+    """
+    with extra("studies"), told():
+        from ..recording.io.writing import write_whole
+
+        results = _collected(study, out, store)
+        _show(results, json)
+        if to is not None:
+            from ..views.study import study_report
+
+            to.mkdir(parents=True, exist_ok=True)
+            write_whole(to / "results.json", [results.to_json(1).encode()])
+            study_report(results, to)
+            typer.echo((to / "report.html").resolve(), err=json)
+
+
+@app.command()
+def compare(
+    study: What,
+    variant: Annotated[str, typer.Argument(help="A variant of the study.")],
+    beside: Annotated[str, typer.Argument(help="Another, which it is compared with.")],
+    out: Out = None,
+    store: Kept = None,
+    json: Json = False,
+) -> None:
+    """Two variants of a study beside each other, seed by seed.
+
+    Corrected for nothing else that was asked.
+
+    Example:  regard study compare quick-study scaled_dot additive
+    """
+    with extra("studies"), told():
+        from dataclasses import replace
+
+        from ..models.attention_spec import way_of
+
+        results = _collected(study, out, store)
+        pair = []
+        for name in (variant, beside):
+            pair.append(name if name in results.variants else str(way_of(name)))
+            if pair[-1] not in results.variants or pair[-1] in pair[:-1]:
+                stop(f"{name!r}: name two variants of {results.study}, which has {', '.join(results.variants)}.")
+        rows = [row for row in results.rows if row.variant in pair]
+        _show(replace(results, baseline=pair[1], variants=(pair[1], pair[0]), rows=rows), json)
+
+
+@app.command()
+def cancel(study: What, out: Out = None, store: Kept = None) -> None:
+    """Stop a study wherever it runs; what is done is kept.
+
+    `regard study resume` goes on with it.
+
+    Example:  regard study cancel quick-study
+    """
+    with extra("studies"), told():
+        found, kept, _ = _open(study, out, store)
+        kept.cancel(found.name)
+        kept.close()
+        console().print(f"{found.name} is cancelled; its runners stop within seconds.")
+
+
+def _open(what: Path, out: Path | None, store: str | None) -> "tuple[Study, Store, Path]":
+    """The study as its store has it: by its TOML file, its folder, or its name in a store that was named."""
+    from ..studies import Study
+    from ..studies.run import folder_for, store_of
+
+    modules = ""
+    if what.is_file():
+        read = Study.read(what)
+        name, folder, modules = read.name, out or folder_for(read.name), read.modules
+    elif store is None:
+        name, folder = "", out or what
+    else:
+        name, folder = what.name.removesuffix("-study"), out or folder_for(what.name.removesuffix("-study"))
+    kept = store_of(folder, store, patience=10.0)
+    names = kept.names()
+    if not name:
+        if not names:
+            raise ValueError(f"The store {kept.name} has no study yet: start one with `regard study run FILE`.")
+        if len(names) != 1:
+            raise ValueError(f"The store in {folder} has the studies {', '.join(names)}: give the TOML file of one.")
+        name = names[0]
+    found = Study.model_validate(kept.specification(name))
+    return found if not modules else found.model_copy(update={"modules": modules}), kept, folder
+
+
+def _foretold(study: "Study") -> str:
+    from ..studies.statistics import foretell
+
+    comparisons = (len(study.ways()) - 1) * len(study.tasks)
+    return foretell(len(study.seeds), comparisons).says if comparisons else ""
+
+
+def _collected(what: Path, out: Path | None, store: str | None) -> "Results":
+    from ..studies.aggregate import collect
+
+    found, kept, _ = _open(what, out, store)
+    try:
+        return collect(kept, found)
+    finally:
+        kept.close()
+
+
+def _show(results: "Results", json: bool) -> None:
+    from .study_tables import told as sentences
+    from .tables import paper
+
+    if json:
+        typer.echo(results.to_json(1))
+        return
+    shown = paper()
+    for one in sentences(results, shown.width):
+        shown.print(one, soft_wrap=isinstance(one, str))
+        if not isinstance(one, str):
+            shown.print()

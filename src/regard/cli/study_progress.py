@@ -1,0 +1,99 @@
+"""A study as it runs: bars for the whole and for each running trial in a terminal, a line now and then in a log."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from ..studies.runner import Watch
+from ..studies.store import Claim
+
+TROUBLE = {
+    "failed": "failed for the last time",
+    "again": "failed, and will be tried again",
+    "lost": "was lost with its worker, and will be run again",
+    "taken": "was taken over by another runner, whose result counts",
+}
+
+
+@contextmanager
+def watched(console: Console, name: str, total: int, slots: int | None, quiet: bool = False) -> Iterator[Watch]:
+    """Callbacks for a runner; quiet: trouble alone."""
+    if quiet or not console.is_terminal:
+        yield _log(console, name, total, quiet)
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        whole = progress.add_task(name, total=total, note="")
+        bars: dict[int, TaskID] = {}
+        clock = Left(slots or 1)
+
+        def started(slot: int, claim: Claim) -> None:
+            said = f"  {claim.task}: {claim.variant}, seed {claim.seed}"
+            bars[slot] = progress.add_task(said, total=100, note="")
+
+        def told(slot: int, share: float, note: str) -> None:
+            if slot in bars:
+                progress.update(bars[slot], completed=round(100 * share), note=note)
+
+        def ended(slot: int, claim: Claim, how: str, seconds: float, why: str) -> None:
+            if slot in bars:
+                progress.remove_task(bars.pop(slot))
+            if how == "done":
+                clock.add(seconds)
+                progress.advance(whole)
+            else:
+                progress.console.print(_trouble(claim, how, why), highlight=False, markup=False)
+
+        def counted(counts: dict[str, int]) -> None:
+            progress.update(whole, completed=counts["done"], note=clock.says(counts["waiting"] + counts["running"]))
+
+        yield Watch(started, told, ended, counted)
+
+
+class Left:
+    """How long the rest will take: trials that wait, at the mean time of those that ended here."""
+
+    def __init__(self, slots: int):
+        self.slots, self.count, self.seconds = slots, 0, 0.0
+
+    def add(self, seconds: float) -> None:
+        self.count, self.seconds = self.count + 1, self.seconds + seconds
+
+    def says(self, trials: int) -> str:
+        if not self.count or not trials:
+            return ""
+        left = round(trials * self.seconds / self.count / self.slots)
+        return f"about {left // 60} min left" if left >= 120 else f"about {left} s left"
+
+
+def _log(console: Console, name: str, total: int, quiet: bool) -> Watch:
+    """A line for every tenth of the trials, and one for each trouble."""
+    last = [-1]
+    began = time.monotonic()
+
+    def ended(slot: int, claim: Claim, how: str, seconds: float, why: str) -> None:
+        if how != "done":
+            console.print(_trouble(claim, how, why), highlight=False, markup=False, soft_wrap=True)
+
+    def counted(counts: dict[str, int]) -> None:
+        tenth = 10 * counts["done"] // max(1, total)
+        if tenth > last[0] and not quiet:
+            last[0] = tenth
+            gone = time.monotonic() - began
+            console.print(f"{name}: {counts['done']} of {total} trials, {gone:.0f} s", highlight=False, markup=False)
+
+    return Watch(ended=ended, counted=counted)
+
+
+def _trouble(claim: Claim, how: str, why: str) -> str:
+    said = f"{claim.task}: {claim.variant}, seed {claim.seed} {TROUBLE.get(how, how)}"
+    return f"{said}: {why.splitlines()[0]}" if why else f"{said}."

@@ -1,0 +1,45 @@
+"""What a study found, in a terminal: its sheets as tables, its comparisons as sentences."""
+
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from ..studies.report import Sheet, comparison_sheet, means_sheet, says, unequal
+from ..studies.results import Results
+from ..studies.statistics import analyse
+from .tables import table_of
+
+
+def told(results: Results, room: int) -> "Iterator[Table | str]":
+    """Tables by task, differences, then a sentence for each comparison and for what is not equal or missing."""
+    if not all(results.measures[task] for task in results.tasks):
+        yield "There is no number yet."
+    elif len(results.variants) > 1:
+        found = analyse(results)
+        begun = {row.task for row in results.rows}  # the others are among what is missing
+        for task in filter(begun.__contains__, results.tasks):
+            yield from drawn(means_sheet(found, task), room)
+        yield from drawn(comparison_sheet(found), room)
+        for one in found.comparisons:
+            yield says(one, results.measures[one.task][one.metric])
+        yield found.foretold.says
+        yield from filter(None, (unequal(results, task, found.baseline) for task in results.tasks))
+    else:
+        for task in results.tasks:
+            for metric in results.measures[task]:
+                values = results.values(task, results.variants[0], metric)
+                yield f"{task}, {results.variants[0]}, {metric}: {', '.join(f'{x:.4g}' for x in values.values())}"
+    for lost in results.missing[:10]:
+        yield f"Missing: {lost.task}, {lost.variant}, seed {lost.seed}: {lost.why}"
+    if len(results.missing) > 10:
+        yield f"... and {len(results.missing) - 10} more are missing."
+
+
+def drawn(sheet: Sheet, room: int) -> Iterator[Table]:
+    """A sheet as tables of so many columns of a terminal: one for each task, which stands in the title."""
+    if sheet.named == 1:
+        yield table_of(sheet, room)
+        return
+    for task in dict.fromkeys(row[0] for row in sheet.rows):
+        rows = tuple(row[1:] for row in sheet.rows if row[0] == task)
+        yield table_of(Sheet(f"{sheet.title}, {task}", sheet.columns[1:], rows), room)

@@ -1,0 +1,258 @@
+"""regard train TASK: a task model with attention, its ablations and what is trivial beside it."""
+
+import inspect
+import json as writing
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .cli_errors import Device, check_folder, console, extra, going_on, stop, told
+from .progress import numbers_of, telling
+from .train import app
+from .train_tables import comparison_tables
+
+ATTENTION = (
+    "A score (additive, dot, scaled_dot, general, cosine, ...), an alignment (hard, sparsemax, entmax15, "
+    "top_k=8, local_predictive, ...), both (general+top_k=8), uniform, mean, or none; then heads=4, hops=2, features, "
+    "frozen. Repeat it for several; without it, what the task usually has."
+)
+
+
+def _ways(incomplete: str) -> list[str]:
+    """For a shell: scores and alignments, and behind a + alignments."""
+    from ..models.attention_spec import ALIGNMENTS, SCORES, SIZED, WHOLE
+
+    score, joined, begun = incomplete.rpartition("+")
+    aligned = (*ALIGNMENTS, *(f"{name}=" for name in SIZED))
+    names = aligned if joined else (*SCORES, *aligned, *WHOLE)
+    return [f"{score}{joined}{name}" for name in names if name.startswith(begun)]
+
+
+def _run(
+    experiment: Any,
+    attention: Annotated[list[str] | None, typer.Option(help=ATTENTION, autocompletion=_ways)] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How often each model is trained.")] = 5,
+    small: Annotated[bool, typer.Option("--small", help="A setting for a CPU, done in minutes.")] = False,
+    alone: Annotated[bool, typer.Option("--alone", help="Only the attention asked for: no ablations.")] = False,
+    device: Device = "cpu",
+    devices: Annotated[int, typer.Option(min=1, help="How many processes share a batch (needs lightning).")] = 1,
+    precision: Annotated[str, typer.Option(help="32-true, bf16-mixed or 16-mixed (these need lightning).")] = "32-true",
+    out: Annotated[Path | None, typer.Option(help="A folder for checkpoints and results; stopped runs go on.")] = None,
+    board: Annotated[bool, typer.Option("--board", help="Write TensorBoard's files into --out too.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Train with a bar on stderr, then tables or JSON on stdout. These options are those of every task."""
+    check_folder(out)
+    with extra("train"), told(), going_on(kept=out is not None):
+        from ..lab.tasks.compare import compare
+
+        try:
+            with telling() as tell:
+                found = compare(
+                    experiment,
+                    attention or "",
+                    seeds,
+                    device,
+                    devices,
+                    precision,
+                    out,
+                    alone,
+                    board,
+                    lambda what, at, of, numbers: tell(what, at, of, numbers_of(numbers)),
+                )
+        except RuntimeError as problem:
+            stop(str(problem))
+        if json:
+            typer.echo(writing.dumps(found.as_dict(), indent=1))
+            return
+        shown = console()
+        for table in comparison_tables(found):
+            shown.print(table)
+        if found.verdict():
+            shown.print(found.verdict())
+
+
+def task(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
+    """A command from a function that has the options of one task alone, and gives them to its experiment."""
+    own = inspect.signature(function, eval_str=True).parameters
+    shared = {name: one for name, one in inspect.signature(_run).parameters.items() if name != "experiment"}
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        with extra("train"):
+            from ..lab.tasks import EXPERIMENTS
+        options = function(**{name: given.pop(name) for name in own})
+        with told():
+            experiment = EXPERIMENTS[function.__name__](given["small"], **options)
+        _run(experiment, **given)
+
+    both = [one.replace(kind=one.KEYWORD_ONLY) for one in (*own.values(), *shared.values())]
+    command.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in both}
+    app.command(function.__name__)(command)
+    return command
+
+
+Supervise = Annotated[float, typer.Option(min=0.0, help="Weight of the loss that teaches attention where to look.")]
+Order = Annotated[str, typer.Option(help="How the decoder asks: bahdanau, luong, parallel (fast) or transformer.")]
+
+
+@task
+def sst() -> dict[str, Any]:
+    """Sentences of film reviews, negative or positive.
+
+    A BiLSTM with attention beside a bag of words.
+
+    Example:  regard train sst --small --seeds 1
+              regard train sst --small --attention additive --attention sparsemax
+    """
+    return {}
+
+
+@task
+def movies() -> dict[str, Any]:
+    """Long film reviews by hierarchical attention.
+
+    Does it lie on what people called the reason?
+
+    Example:  regard train movies --small --seeds 1
+    """
+    return {}
+
+
+@task
+def agnews() -> dict[str, Any]:
+    """Four classes of news.
+
+    A BiLSTM with attention beside a bag of words, another split for each seed.
+
+    Example:  regard train agnews --small --seeds 1
+    """
+    return {}
+
+
+@task
+def multi30k(
+    order: Order = "parallel",
+    beam: Annotated[int, typer.Option(min=1, help="How many beginnings of a sentence are kept.")] = 5,
+    to: Annotated[str, typer.Option(help="The language to translate into: de or fr.")] = "de",
+) -> dict[str, Any]:
+    """Translate English captions into German or French.
+
+    An RNN that looks back beside one that does not; BLEU, also by length.
+
+    Example:  regard train multi30k --small --seeds 1
+    """
+    return {"order": order, "beam": beam, "to": to}
+
+
+@task
+def spoken(
+    held_out: Annotated[str, typer.Option(help="Who is never heard in training: one of the six speakers.")] = "theo",
+    order: Order = "luong",
+) -> dict[str, Any]:
+    """Write down digits spoken by someone who was never heard.
+
+    Strings of 3 to 7 digits; word error rate.
+
+    Example:  regard train spoken --small --seeds 1
+    """
+    return {"held_out": held_out, "order": order}
+
+
+@task
+def denoise() -> dict[str, Any]:
+    """Take noise from handwritten digits.
+
+    Patches that ask all patches beside filters; PSNR and SSIM.
+
+    Example:  regard train denoise --small --seeds 1
+    """
+    return {}
+
+
+@task
+def tu(
+    data: Annotated[str, typer.Option(help="MUTAG, PROTEINS or NCI1.")] = "MUTAG",
+) -> dict[str, Any]:
+    """Classes of molecules and proteins, each a graph.
+
+    Graph attention beside means, no edges and counts; seed i is fold i.
+
+    Example:  regard train tu --data PROTEINS --seeds 10
+    """
+    return {"data": data}
+
+
+@task
+def molecules(
+    data: Annotated[str, typer.Option(help="benzene (has it a ring?) or logic10 (a rule of three parts).")] = "benzene",
+) -> dict[str, Any]:
+    """Molecules whose label is a known rule.
+
+    Graph attention beside means, no edges and counts. regard judge then asks
+    whether it looks at the atoms that are the reason.
+
+    Example:  regard train molecules --small --seeds 1 --alone --out benzene
+    """
+    return {"data": data}
+
+
+@task
+def drugs(
+    held_out: Annotated[str, typer.Option(help="What training has not seen: pairs, drugs or cells.")] = "pairs",
+) -> dict[str, Any]:
+    """Drug response from the graph of a drug and a cell line.
+
+    The response is ln IC50, the cell line its methylation; --attention is
+    gat, gatv2, edge, global, co, gcn, uniform or none. Beside it, the means
+    of drugs and cell lines. Needs RDKit.
+
+    Example:  regard train drugs --held-out drugs --small --seeds 1
+    """
+    return {"held_out": held_out}
+
+
+@task
+def retrieval() -> dict[str, Any]:
+    """Planted: the value of the key that a question names.
+
+    Needs no files. Uniform weights are at chance.
+
+    Example:  regard train retrieval --small --seeds 1
+    """
+    return {}
+
+
+@task
+def cipher(order: Order = "parallel", supervise: Supervise = 0.0) -> dict[str, Any]:
+    """Planted: a made language; is the alignment found?
+
+    Each word has a known word in it.
+
+    Example:  regard train cipher --small --seeds 1 --supervise 1
+    """
+    return {"order": order, "supervise": supervise}
+
+
+@task
+def clutter(supervise: Supervise = 0.0) -> dict[str, Any]:
+    """Planted: a digit among bits of digits; is its box looked at?
+
+    Example:  regard train clutter --small --seeds 1
+    """
+    return {"supervise": supervise}
+
+
+@task
+def motifs() -> dict[str, Any]:
+    """Planted: house or crossing on a chain; is it looked at?
+
+    Graphs of a chain of nodes with a motif; does the readout look at it?
+
+    Example:  regard train motifs --small --seeds 1
+    """
+    return {}

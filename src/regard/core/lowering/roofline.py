@@ -1,0 +1,136 @@
+"""The least time a plan can take: what its pairs need of the unit that limits it, by the rates of a device.
+
+    dot and softmax         max(2 P (d + d_v) / products, P / specials)
+    tanh of a pair          P d / 2 specials (two fractions share a reciprocal), or 3 P d / simples
+    (leaky) ReLU, |x|       2 P d / simples
+    one weight a feature    P d_v exponentials, and as many reciprocals under tanh
+    sparse alignments       the scores twice, to find tau and to use it
+    top-k                   the scores once, then k values a row
+
+    backward, dot           2 P (3 d + 2 d_v) / products: scores again, the gradients of weights, values, queries, keys
+    backward, pairs         7 P d / simples for tanh, 5 otherwise: the sum again, its slope, three gradients
+
+P counts the pairs that causality and windows leave. Products of 16 bits run on tensor cores, of 32 bits they do not.
+Rates are an H200's: 132 multiprocessors at 1.98 GHz; the rate of products is measured.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ..alignments import Entmax, TopK
+from ..structures import Causal, Structure, Window, shift_of
+from .score_kernels import Dot, Pair
+
+if TYPE_CHECKING:
+    from ..plan import Plan
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Of a device, a second: products in 16 bits (FLOP), lane operations, special functions, bytes of memory."""
+
+    products: float
+    simples: float
+    specials: float
+    bytes: float
+
+
+RATES = {"H200": Rates(7.9e14, 3.35e13, 4.18e12, 4.8e12)}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Nothing that does this is faster: seconds, and what limits it."""
+
+    seconds: float
+    by: str
+
+
+def rates_of(device: torch.device) -> Rates | None:
+    """The rates of a device that is known; None of others, CPUs among them."""
+    if device.type != "cuda":
+        return None
+    name = torch.cuda.get_device_name(device)
+    return next((rates for known, rates in RATES.items() if known in name), None)
+
+
+def open_pairs(over: Structure, n: int, m: int) -> int:
+    """Pairs of one head that causality and windows leave; other structures are counted as if they left all."""
+    row = torch.arange(n)
+    first, last = torch.zeros_like(row), torch.full_like(row, m - 1)
+    for part in over.parts():
+        if isinstance(part, Causal):
+            last = torch.minimum(last, row + shift_of(part.align, n, m, "Causal"))
+        elif isinstance(part, Window) and part.grid is None and part.dilation == 1:
+            here = row + shift_of(part.align, n, m, "Window")
+            first, last = torch.maximum(first, here - part.left), torch.minimum(last, here + part.right)
+    return int((last - first + 1).clamp_min(0).sum())
+
+
+def bound(plan: "Plan", rates: Rates) -> Bound:
+    """The largest of what each unit needs for the forward."""
+    score, d_v = plan.problem.score, plan.v.shape[-1]
+    core = score.core
+    d = core.a.shape[-1]
+    pairs = float(plan.batch * plan.heads * open_pairs(plan.over, plan.n, plan.m))
+    walks = 2 if isinstance(plan.align, Entmax) else 1
+    products, simples, specials = 0.0, 0.0, 0.0
+    if score.features is None:
+        kept = pairs
+        if isinstance(plan.align, TopK):
+            kept = min(pairs, float(plan.batch * plan.heads * plan.n * plan.align.k))
+        products += 2 * kept * d_v
+        specials += kept if walks == 1 else 0.0
+    else:
+        specials += pairs * d_v
+        simples += 2 * pairs * d_v
+    if isinstance(core, Dot):
+        products += walks * 2 * pairs * d
+    elif isinstance(core, Pair):
+        tanh = core.act == "tanh"
+        specials += walks * pairs * d * (0.5 if score.features is None else 1.0) if tanh else 0.0
+        simples += walks * pairs * d * (3 if tanh else 2)
+    return _limit(plan, rates, products, simples, specials, _moved(plan))
+
+
+def backward_bound(plan: "Plan", rates: Rates) -> Bound | None:
+    """The largest of what each unit needs for the gradients of queries, keys and values.
+
+    None where it depends on the numbers: sparse weights need only the pairs that hold any.
+    """
+    score, d_v = plan.problem.score, plan.v.shape[-1]
+    core = score.core
+    if isinstance(plan.align, (Entmax, TopK)) or score.features is not None or not isinstance(core, (Dot, Pair)):
+        return None
+    d = core.a.shape[-1]
+    pairs = float(plan.batch * plan.heads * open_pairs(plan.over, plan.n, plan.m))
+    products, simples, specials = 4 * pairs * d_v, 0.0, pairs
+    if isinstance(core, Dot):
+        products += 6 * pairs * d
+    else:
+        tanh = core.act == "tanh"
+        specials += pairs * d / 2 if tanh else 0.0
+        simples += pairs * d * (7 if tanh else 5)
+    return _limit(plan, rates, products, simples, specials, 2 * _moved(plan))
+
+
+def _limit(plan: "Plan", rates: Rates, products: float, simples: float, specials: float, moved: float) -> Bound:
+    full = plan.q.dtype not in (torch.float16, torch.bfloat16)
+    needs = {
+        "products": products / (2 * rates.simples if full else rates.products),
+        "simple operations": simples / rates.simples,
+        "special functions": specials / rates.specials,
+        "memory": moved / rates.bytes,
+    }
+    by = max(needs, key=lambda name: needs[name])
+    return Bound(needs[by], by)
+
+
+def _moved(plan: "Plan") -> float:
+    """Bytes of the inputs and the output."""
+    tensors: tuple[Tensor, ...] = (plan.q, plan.k, plan.v)
+    out = plan.batch * plan.heads * plan.n * plan.v.shape[-1] * plan.q.element_size()
+    return float(sum(x.numel() * x.element_size() for x in tensors) + out)

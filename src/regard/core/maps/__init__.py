@@ -1,0 +1,1 @@
+"""Attention maps: lazy, stored, over edges; pyramids, differences, merging."""

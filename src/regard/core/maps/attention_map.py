@@ -1,0 +1,301 @@
+"""Attention maps: what can be read of attention weights.
+
+Most maps are lazy (`lazy_maps.py`): they compute what is read. Some store their weights (`stored_maps.py`).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..display import Seen
+from ..errors import Refused, within
+
+if TYPE_CHECKING:
+    from ..plan import Plan
+    from .pyramid import Pyramid
+    from .stored import StoredMap
+
+BAND = 1 << 20  # weights computed at a time by reads that go over the whole map
+
+
+class Found(NamedTuple):
+    """Where weights exceed a threshold: `where` (count, axes) indexes weights(), `weight` (count,) their values."""
+
+    where: Tensor
+    weight: Tensor
+
+
+class Strongest(NamedTuple):
+    """The largest weights of each row, falling: weight and key (..., H, [F,] n, k); on a graph also the caller's edge.
+
+    Where a row has fewer, the weight is 0 and key and edge are -1; an added self-loop has an edge id of E + node.
+    """
+
+    weight: Tensor
+    key: Tensor
+    edge: Tensor | None = None
+
+
+class PerItem(tuple["Sequence[str]", ...]):
+    """Labels of an axis that differ by item of the batch: amap[b] has those of item b."""
+
+
+class AttentionMap(Seen):
+    """Weights w (..., H, n, m), or (..., H, F, n, m) where they are feature-wise: row = attending, column = attended.
+
+    Subclasses give `band(rows, cols)`: weights (g, [F,] r, c) of flattened heads; everything else is built on it.
+    """
+
+    features: int | None = None
+    signed = False  # whether weights may be below 0, as differences are
+    site: str | None = None  # where it was recorded
+    rows: "Sequence[str] | None" = None  # what attends and what is attended, for people
+    columns: "Sequence[str] | None" = None
+
+    def __init__(self, lead: tuple[int, ...], n: int, m: int, slab: slice):
+        self.lead, self.n, self.m, self.slab = lead, n, m, slab
+        self._pyramid: Pyramid | None = None
+
+    # what subclasses give
+
+    def band(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
+        """Weights (g, [F,] r, c) of this map's heads, detached."""
+        raise TypeError(f"{type(self).__name__} has no band(rows, cols).")
+
+    def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
+        """How many pairs the structure allows at each place, (g, r, c): 0 or 1, more where edges repeat."""
+        raise TypeError(f"{type(self).__name__} has no allowed(rows, cols).")
+
+    def reach(self, rows: slice) -> tuple[int, int]:
+        """A range of columns outside which these rows have no weight."""
+        return 0, self.m
+
+    def cells(self, cell: int) -> tuple[Tensor, Tensor, Tensor] | None:
+        """mass, peak and count of square cells, (g, rows, columns), where there is a faster way than the bands."""
+        return None
+
+    def within(self, places: Tensor, cell: int) -> Tensor | None:
+        """The weights (count, cell, cell) of cells at places (count, 3) = head, row and column, if there is a way."""
+        return None
+
+    def narrowed(self, lead: tuple[int, ...], slab: slice) -> "AttentionMap":
+        raise TypeError(f"{type(self).__name__} cannot be indexed.")
+
+    def none(self) -> Tensor:
+        """No weights at all, in the type and on the device of those that there are."""
+        return self.band(slice(0, 0), slice(0, 0))
+
+    def budget(self) -> int:
+        """Weights computed at a time: a GPU makes more of them in the time of a launch."""
+        return BAND if self.none().device.type == "cpu" else 64 * BAND
+
+    # shape
+
+    @property
+    def heads(self) -> int:
+        return self.lead[-1] if self.lead else 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of weights()."""
+        return (*self.lead, *(() if self.features is None else (self.features,)), self.n, self.m)
+
+    def _unflat(self, x: Tensor) -> Tensor:
+        return x.reshape(*self.lead, *x.shape[1:])
+
+    def __getitem__(self, index: "int | tuple[int, ...]") -> "AttentionMap":
+        """amap[b, h]: the map of one item and head; amap[b]: of one item."""
+        index = index if isinstance(index, tuple) else (index,)
+        if len(index) > len(self.lead) or not all(isinstance(i, int) for i in index):
+            raise IndexError(
+                f"A map over {self.lead} heads takes up to {len(self.lead)} integers, got {index}. "
+                "Rows and columns are read with tile(rows, cols)."
+            )
+        start, size = self.slab.start, self.slab.stop - self.slab.start
+        for i, length in zip(index, self.lead, strict=False):
+            size //= length
+            start += within(i, length, f"amap{list(index)}", "on this axis") * size
+        made = self.narrowed(self.lead[len(index) :], slice(start, start + size))
+        made.site = self.site
+        made.rows, made.columns = (
+            x[index[0]] if isinstance(x, PerItem) and index else x for x in (self.rows, self.columns)
+        )
+        return made
+
+    def __len__(self) -> int:
+        """Of the first leading axis: the items of a batch, or the heads of one item."""
+        return self._leading("len(amap)")
+
+    def __iter__(self) -> "Iterator[AttentionMap]":
+        """amap[0], amap[1], ...: the map of each item, or of each head."""
+        return iter([self[i] for i in range(self._leading("for item in amap"))])
+
+    def __bool__(self) -> bool:
+        return True  # that there is a map, whatever its length
+
+    def _leading(self, who: str) -> int:
+        if not self.lead:
+            raise TypeError(
+                f"{who}: a map of one head has no axis of heads, but {self.n} rows (amap.n) and "
+                f"{self.m} columns (amap.m), which row(i), column(j) and weights() read."
+            )
+        return self.lead[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> "np.ndarray[Any, Any]":
+        """weights() on the CPU, for numpy and what reads arrays; 16 bits come as fp32, which numpy knows."""
+        if getattr(self, "graph", None) is not None:
+            raise Refused(
+                "np.asarray of a map over edges: say which you mean, np.asarray(amap.edges()) for the weights"
+                f" on your edges, np.asarray(amap.weights()) for the matrix {self.shape}."
+            )
+        if copy is False:
+            raise ValueError(
+                "np.asarray(amap, copy=False): a map computes or converts its weights when they are read, "
+                "so leave copy= out."
+            )
+        w = self.weights().detach().cpu()
+        made = np.asarray((w.float() if w.dtype.itemsize < 4 else w).numpy(), dtype)
+        return made.copy() if copy else made
+
+    # reads
+
+    def weights(self, grad: bool = False) -> Tensor:
+        """All weights, (..., H, [F,] n, m). grad=True: differentiable, by the definition."""
+        if grad:
+            raise Refused(
+                f"This {type(self).__name__} keeps numbers alone: weights(grad=True) needs the map that "
+                "attend returned."
+            )
+        return self.tile(slice(None), slice(None))
+
+    def tile(self, rows: "slice | Sequence[int] | Tensor", cols: "slice | Sequence[int] | Tensor") -> Tensor:
+        """The weights of some rows and columns, (..., H, [F,] r, c)."""
+        return self._unflat(self.band(_line(rows, self.n, "rows"), _line(cols, self.m, "cols")))
+
+    def row(self, i: int) -> Tensor:
+        """The weights that query i gives, (..., H, [F,] m)."""
+        i = within(i, self.n, f"row({i})", "rows")
+        return self.tile(slice(i, i + 1), slice(None)).squeeze(-2)
+
+    def column(self, j: int) -> Tensor:
+        """The weights that key j receives, (..., H, [F,] n)."""
+        j = within(j, self.m, f"column({j})", "columns")
+        return self.tile(slice(None), slice(j, j + 1)).squeeze(-1)
+
+    def topk(self, i: int, k: int) -> tuple[Tensor, Tensor]:
+        """The k largest weights of row i and their keys, each (..., H, [F,] k)."""
+        best = self.row(i).topk(min(k, self.m), -1)
+        return best.values, best.indices
+
+    def strongest(self, k: int = 1) -> Strongest:
+        """The k largest weights of every row and where they stand; k=1 is the maximum and its place."""
+        k = min(_count(k), self.m)
+        parts = [w.topk(k, -1) for _, w in self.bands()]
+        if not parts:
+            empty = self.none().new_zeros((*self.shape[:-1], k))
+            return Strongest(empty, empty.long())
+        weight, key = (torch.cat(x, -2) for x in zip(*parts, strict=True))
+        return Strongest(self._unflat(weight), self._unflat(key.masked_fill(weight == 0, -1)))
+
+    def bands(self) -> Iterator[tuple[slice, Tensor]]:
+        """Row bands over all columns, bounded in memory: (rows, weights (g, [F,] r, m))."""
+        size = (self.slab.stop - self.slab.start) * (self.features or 1) * max(1, self.m)
+        step = max(1, self.budget() // max(1, size))
+        for start in range(0, self.n, step):
+            rows = slice(start, min(self.n, start + step))
+            yield rows, self.band(rows, slice(0, self.m))
+
+    def entropy(self) -> Tensor:
+        """-sum_j w_ij log w_ij of each row in nats, (..., H, [F,] n); 0 for an empty row."""
+        parts = [-torch.xlogy(w, w).sum(-1) for _, w in self.bands()]
+        return self._unflat(torch.cat(parts, -1)) if parts else self.none().new_zeros(self.shape[:-1])
+
+    def mass(self) -> Tensor:
+        """What each key receives from all queries, sum_i w_ij, (..., H, [F,] m)."""
+        total = None
+        for _, w in self.bands():
+            total = w.sum(-2) if total is None else total + w.sum(-2)
+        return self.none().new_zeros((*self.shape[:-2], self.m)) if total is None else self._unflat(total)
+
+    def find(self, threshold: float) -> Found:
+        """Every weight above a threshold, exactly, in row order; over a pyramid it looks only where one can be."""
+        from .pyramid import find
+
+        return find(self, threshold)
+
+    def pyramid(self, cell: int | None = None) -> "Pyramid":
+        """Mass, peak and count of square cells at every level, from single cells of `cell` x `cell` up to one."""
+        from .pyramid import build
+
+        if self._pyramid is None or (cell is not None and self._pyramid.cell != cell):
+            self._pyramid = build(self, cell)
+        return self._pyramid
+
+    def edges(self, grad: bool = False) -> Tensor:
+        raise Refused("This map is not over edges: edges() needs over=Edges(...). weights() gives the matrix.")
+
+    @property
+    def loops(self) -> Tensor:
+        raise Refused("This map is not over edges: loops needs over=Edges(..., self_loops=True).")
+
+    def group(self, rows: Sequence[tuple[int, int]], cols: "Sequence[tuple[int, int]] | None" = None) -> "StoredMap":
+        """Words from tokens: each span [start, stop) of columns is summed, each span of rows averaged.
+
+        Rows that sum to one still do if the spans cover every key. cols = rows unless given.
+        """
+        from .stored import StoredMap
+
+        cols = rows if cols is None else cols
+        for name, spans, size in (("rows", rows, self.n), ("cols", cols, self.m)):
+            for start, stop in spans:
+                if not 0 <= start < stop <= size:
+                    raise ValueError(
+                        f"group({name}) has the span ({start}, {stop}), expected 0 <= start < stop <= {size}."
+                    )
+        made = []
+        for start, stop in rows:
+            band = self.band(slice(start, stop), slice(0, self.m)).mean(-2)
+            made.append(torch.stack([band[..., a:b].sum(-1) for a, b in cols], -1))
+        grouped = torch.stack(made, -2)
+        return StoredMap(self.lead, grouped, self.features is not None, rooted=False)
+
+    def __sub__(self, other: "AttentionMap") -> "AttentionMap":
+        """What this map has more than another, pair by pair; different texts are aligned by their tokens."""
+        from .difference import difference
+
+        return difference(self, other)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape})"
+
+
+def _lead(plan: "Plan") -> tuple[int, ...]:
+    """The leading axes of weights(): the caller's, heads included."""
+    if plan.given == 2:
+        return ()
+    return (*plan.lead, plan.heads)
+
+
+def _line(index: "slice | Sequence[int] | Tensor", size: int, name: str) -> "slice | Tensor":
+    """A plain slice, or a 1-D index tensor, within range."""
+    if isinstance(index, slice):
+        start, stop, step = index.indices(size)
+        return slice(start, max(start, stop)) if step == 1 else torch.arange(start, stop, step)
+    made = torch.as_tensor(index)
+    whole = made.numel() == 0 or not (made.dtype == torch.bool or made.is_floating_point())
+    made = made.long()
+    if not whole or made.ndim != 1 or (made.numel() and not -size <= int(made.min()) <= int(made.max()) < size):
+        raise IndexError(
+            f"tile({name}={index}): expected a slice or a list of whole numbers from {-size} to "
+            f"{size - 1} (a boolean mask becomes mask.nonzero()[:, 0])."
+        )
+    return made % size if made.numel() else made
+
+
+def _count(k: int) -> int:
+    if not isinstance(k, int) or k < 1:
+        raise ValueError(f"strongest(k={k!r}): expected a whole number, 1 or more.")
+    return k

@@ -1,0 +1,70 @@
+"""Stored maps: the weights themselves, for mechanisms whose rows depend on one another and for maps made of maps."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import register_pytree_node
+
+from ..lowering.tiles import Tile
+from .attention_map import AttentionMap, _lead
+
+if TYPE_CHECKING:
+    from ..plan import Plan
+
+
+class StoredMap(AttentionMap):
+    """A map that holds its weights, (g, [F,] n, m), and which pairs were allowed, (g, n, m) or None for all of them.
+
+    `rooted` where the weights still lead back to what made them.
+    """
+
+    def __init__(
+        self,
+        lead: tuple[int, ...],
+        weights: Tensor,
+        feature_wise: bool = False,
+        slab: slice | None = None,
+        rooted: bool = True,
+        keep: Tensor | None = None,
+    ):
+        whole = slice(0, weights.shape[0]) if slab is None else slab
+        super().__init__(lead, weights.shape[-2], weights.shape[-1], whole)
+        self.features = weights.shape[1] if feature_wise else None
+        self.stored, self.rooted, self.keep = weights, rooted, keep
+
+    @staticmethod
+    def of_plan(plan: "Plan", weights: Tensor) -> "StoredMap":
+        keep = plan.over.allowed(Tile.whole(plan.batch, plan.heads, plan.n, plan.m, weights.device))
+        keep = None if keep is None else keep.expand(plan.batch * plan.heads, plan.n, plan.m)
+        return StoredMap(_lead(plan), weights.flatten(0, 1), weights.ndim == 5, keep=keep)
+
+    def band(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
+        return self.stored.detach()[self.slab][..., rows, :][..., cols]
+
+    def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
+        if self.keep is not None:
+            return self.keep[self.slab][:, rows][..., cols].long()
+        w = self.band(rows, cols)
+        return torch.ones_like(w if self.features is None else w[:, 0], dtype=torch.long)
+
+    def weights(self, grad: bool = False) -> Tensor:
+        if grad and self.rooted:
+            return self._unflat(self.stored[self.slab])
+        return super().weights(grad)
+
+    def narrowed(self, lead: tuple[int, ...], slab: slice) -> "StoredMap":
+        return StoredMap(lead, self.stored, self.features is not None, slab, self.rooted, self.keep)
+
+
+def _flatten_stored(amap: StoredMap) -> tuple[list[Any], Any]:
+    constants = (amap.lead, amap.features is not None, amap.slab.start, amap.slab.stop, amap.rooted)
+    return [amap.stored, amap.keep], constants
+
+
+def _unflatten_stored(leaves: Any, context: Any) -> StoredMap:
+    lead, feature_wise, start, stop, rooted = context
+    return StoredMap(lead, leaves[0], feature_wise, slice(start, stop), rooted, leaves[1])
+
+
+register_pytree_node(StoredMap, _flatten_stored, _unflatten_stored, serialized_type_name="regard.StoredMap")

@@ -1,0 +1,92 @@
+"""Biases that are given, pair by pair or edge by edge, and not learned here: their gradient goes back to the caller."""
+
+import torch
+from torch import Tensor
+
+from ..errors import values_are_checked
+from ..lowering.score_kernels import Grads
+from ..lowering.tiles import Tile
+from .modifiers import Modifier, gathered_sum, spread
+
+
+class PairBias(Modifier):
+    """A number for every pair, such as a learned one for each distance in a graph.
+
+        s'_ij = s_ij + bias_ij
+
+    Also known as: attention bias, additive mask.
+    bias (..., H, n, m), up to four axes, each 1 or whole: a batch that broadcasts has one axis. Ying et al. 2021.
+    """
+
+    kept = ("bias",)
+    closed = True
+    shifts = True
+
+    def __init__(self, bias: Tensor):
+        super().__init__()
+        if not isinstance(bias, Tensor) or not bias.is_floating_point() or not 2 <= bias.ndim <= 4:
+            given = f"{bias.dtype} {tuple(bias.shape)}" if isinstance(bias, Tensor) else type(bias).__name__
+            raise ValueError(f"PairBias(bias) is {given}, expected a floating-point tensor (batch, heads, n, m).")
+        self.bias = bias.reshape((1,) * (4 - bias.ndim) + tuple(bias.shape))
+
+    def _places(self, tile: Tile) -> tuple[Tensor, ...]:
+        wanted = (tile.batch, tile.head, tile.query, tile.key)
+        for size, whole, name in zip(self.bias.shape[2:], (tile.n, tile.m), ("queries", "keys"), strict=True):
+            if size not in (1, whole):
+                raise ValueError(f"PairBias(bias) has shape {tuple(self.bias.shape)}, but there are {whole} {name}.")
+        return tuple(x if size > 1 else torch.zeros_like(x) for x, size in zip(wanted, self.bias.shape, strict=True))
+
+    def forward(self, s: Tensor, tile: Tile) -> Tensor:
+        return s + spread(self.bias[self._places(tile)].to(s.dtype), s)
+
+    def vjp(self, s: Tensor, tile: Tile, out: Tensor, ds: Tensor, grads: Grads) -> Tensor:
+        _accumulate(grads.of(self.bias), self._places(tile), gathered_sum(ds))
+        return ds
+
+
+class EdgeBias(Modifier):
+    """A number that each edge of a graph brings to the score.
+
+        s'_e = s_e + bias_e
+
+    bias (E,), or (H, E) with a row for each head; E + nodes columns with self_loops=True, as for an edge's key.
+    """
+
+    kept = ("bias",)
+    closed = True
+    shifts = True
+
+    def __init__(self, bias: Tensor):
+        super().__init__()
+        if not isinstance(bias, Tensor) or not bias.is_floating_point() or bias.ndim not in (1, 2):
+            given = f"{bias.dtype} {tuple(bias.shape)}" if isinstance(bias, Tensor) else type(bias).__name__
+            raise ValueError(f"EdgeBias(bias) is {given}, expected a floating-point tensor (heads, edges).")
+        self.bias = bias if bias.ndim == 2 else bias[None]
+
+    def _places(self, tile: Tile) -> tuple[Tensor, ...]:
+        if tile.edge is None:
+            raise ValueError(
+                "EdgeBias belongs to edges: attend(..., over=Edges(...)). Pairs of a dense structure take "
+                "PairBias(bias)."
+            )
+        if values_are_checked(tile.edge) and tile.edge.numel() and int(tile.edge.max()) >= self.bias.shape[1]:
+            raise ValueError(
+                f"EdgeBias(bias) has shape {tuple(self.bias.shape)}, but an edge has the id "
+                f"{int(tile.edge.max())}: expected a column for each edge, and with self_loops=True E + "
+                "nodes of them."
+            )
+        edge = tile.edge.where(tile.edge >= 0, tile.edge[..., :1]).clamp_min(0)
+        return tile.head if self.bias.shape[0] > 1 else torch.zeros_like(tile.head), edge
+
+    def forward(self, s: Tensor, tile: Tile) -> Tensor:
+        return s + spread(self.bias[self._places(tile)].to(s.dtype), s)
+
+    def vjp(self, s: Tensor, tile: Tile, out: Tensor, ds: Tensor, grads: Grads) -> Tensor:
+        _accumulate(grads.of(self.bias), self._places(tile), gathered_sum(ds))
+        return ds
+
+
+def _accumulate(total: Tensor, places: tuple[Tensor, ...], value: Tensor) -> None:
+    """total[places] += value, where places may repeat; an accumulating index_put_ has a fixed order."""
+    index = [x.expand(value.shape) for x in places]
+    total.index_put_(tuple(index), value.to(total.dtype), accumulate=True)

@@ -1,0 +1,121 @@
+"""Structures of places: nobody looks ahead, everybody sees neighbours."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..arguments import MOST, is_whole, shown, whole
+from ..lowering.tiles import Tile
+from .structure import Structure
+
+
+def shift_of(align: str | None, n: int, m: int, who: str) -> int:
+    """How far key positions run ahead of query positions: query i stands at position i + shift of the keys."""
+    if align == "end":
+        return m - n
+    if align is None and n != m:
+        raise ValueError(
+            f"{who}() needs align= when queries and keys differ in number (n={n}, m={m}):\n"
+            f'{who}(align="end") puts the last query at the last key (decoding with a cache);\n'
+            f'{who}(align="start") puts query i at key i.'
+        )
+    return 0
+
+
+def check_align(align: str | None, who: str) -> None:
+    if not (align is None or (isinstance(align, str) and align in ("start", "end"))):
+        raise ValueError(f'{who}(align={shown(align)}): expected "start", "end" or None.')
+
+
+@dataclass(frozen=True, eq=False)
+class Causal(Structure):
+    """Nobody looks ahead.
+
+        j <= i + shift,   shift = 0 (align="start") or m - n (align="end")
+
+    Also known as: causal mask, autoregressive mask, look-ahead mask.
+    Vaswani et al. 2017.
+    """
+
+    align: str | None = None
+
+    def __post_init__(self) -> None:
+        check_align(self.align, "Causal")
+
+    def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
+        shift_of(self.align, n, m, "Causal")
+        return self
+
+    def allowed(self, tile: Tile) -> Tensor | None:
+        return tile.key <= tile.query + shift_of(self.align, tile.n, tile.m, "Causal")
+
+    def span(self, heads: int, slab: slice, rows: slice, n: int, m: int) -> tuple[int, int]:
+        return 0, max(0, min(m, rows.stop + shift_of(self.align, n, m, "Causal")))
+
+
+@dataclass(frozen=True, eq=False)
+class Window(Structure):
+    """Neighbours only, in steps of dilation.
+
+        -left * dilation <= j - i <= right * dilation
+
+    Also known as: sliding window attention, SWA, banded attention, neighbourhood attention.
+    With grid=(height, width) the positions are pixels of an image in row-major order and the window holds on both
+    axes: a (left + 1 + right) x (left + 1 + right) neighbourhood, cut at the border. Beltagy et al. 2020.
+    A side may be negative where the other is not smaller: Window(n, -1) sees what stands before, and not itself.
+    """
+
+    left: int
+    right: int
+    dilation: int = 1
+    grid: tuple[int, int] | None = None
+    align: str | None = None
+
+    def __post_init__(self) -> None:
+        check_align(self.align, "Window")
+        if self.grid is not None:
+            if not isinstance(self.grid, (tuple, list)) or len(self.grid) != 2:
+                raise ValueError(f"Window(grid={shown(self.grid)}): expected (height, width) in pixels, or None.")
+            for size in self.grid:
+                whole(size, "Window", "grid", 0)
+        counted = all(is_whole(x) and abs(x) <= MOST for x in (self.left, self.right, self.dilation))
+        apart = counted and min(self.left, self.right) < 0 and self.grid is not None
+        if not counted or self.left + self.right < 0 or apart or self.dilation < 1:
+            given = ", ".join(f"{name}={shown(getattr(self, name))}" for name in ("left", "right", "dilation"))
+            raise ValueError(
+                f"Window({given}): left and right "
+                "count neighbours (whole numbers; one may be negative where the other is as large, but "
+                "not on a grid) and dilation is 1 or more."
+            )
+
+    def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
+        if self.grid is not None:
+            if n != self.grid[0] * self.grid[1] or m != n:
+                raise ValueError(
+                    f"Window(grid={self.grid}) has {self.grid[0] * self.grid[1]} pixels, but there are "
+                    f"n={n} queries and m={m} keys: both must equal height x width."
+                )
+        else:
+            shift_of(self.align, n, m, "Window")
+        return self
+
+    def _near(self, distance: Tensor) -> Tensor:
+        near = (distance >= -self.left * self.dilation) & (distance <= self.right * self.dilation)
+        return near & (distance % self.dilation == 0) if self.dilation > 1 else near
+
+    def allowed(self, tile: Tile) -> Tensor | None:
+        if self.grid is None:
+            return self._near(tile.key - tile.query - shift_of(self.align, tile.n, tile.m, "Window"))
+        width = self.grid[1]
+        return self._near(tile.key // width - tile.query // width) & self._near(tile.key % width - tile.query % width)
+
+    def span(self, heads: int, slab: slice, rows: slice, n: int, m: int) -> tuple[int, int]:
+        back, ahead = self.left * self.dilation, self.right * self.dilation
+        if self.grid is not None:
+            width = self.grid[1]
+            start, stop = (rows.start // width - back) * width, ((rows.stop - 1) // width + ahead + 1) * width
+        else:
+            shift = shift_of(self.align, n, m, "Window")
+            start, stop = rows.start + shift - back, rows.stop + shift + ahead
+        start = min(m, max(0, start))
+        return start, max(start, min(m, stop))

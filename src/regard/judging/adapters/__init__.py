@@ -1,0 +1,1 @@
+"""What a judge needs of a model and its data, on tokens and on graphs."""

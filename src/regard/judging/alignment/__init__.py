@@ -1,0 +1,1 @@
+"""Word alignment: links from attention weights, alignment error rate, forced decoding."""

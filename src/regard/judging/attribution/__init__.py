@@ -1,0 +1,1 @@
+"""Importance of tokens and edges: by attention, gradients, leaving out."""

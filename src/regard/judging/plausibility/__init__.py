@@ -1,0 +1,1 @@
+"""Agreement of weights with what people marked or looked at."""

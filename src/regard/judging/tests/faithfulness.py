@@ -1,0 +1,254 @@
+"""Faithfulness by erasure: is the prediction gone with what was marked, and does it stay with that alone?"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..adapters.adapter import Adapter
+from ..adapters.inputs import Inputs
+from ..artifacts import Grid, Histogram, keep
+from ..attribution.importance import Importance, attention, chance, gradient, importances, uniform
+from ..finding import Finding
+from ..registry import asks
+from ..statistics.intervals import estimate, known, mean
+
+BINS = (0.01, 0.05, 0.10, 0.20, 0.50)
+TEST = "faithfulness"
+RANDOM = "random"
+DRAWS = 5  # random erasures beside each figure
+
+
+def sizes(units: int, bins: Sequence[float] = BINS) -> list[int]:
+    """How many units each bin erases, k = max(1, ceil(p n)): bins that erase equally many count once; none if n = 0."""
+    # 0.07 * 100 is 7.000000000000001: a rounding error is not a unit
+    return sorted({max(1, math.ceil(round(share * units, 9))) for share in bins}) if units else []
+
+
+def steps_of(units: int) -> range:
+    """After how many removed units it is seen whether the decision flipped: each one, or a hundred steps."""
+    return range(1, units + 1, max(1, math.ceil(units / 100)))
+
+
+@asks("Is the prediction gone without the units of most weight, and kept by them alone?", first=2)
+def faithfulness(
+    adapter: Adapter,
+    measure: Importance = attention,
+    *,
+    name: str = "attention",
+    beside: "Mapping[str, Importance] | None" = None,
+    bins: Sequence[float] = BINS,
+    seed: int = 0,
+) -> list[Finding]:
+    """Comprehensiveness, sufficiency and decision flips of a measure, the judged weights, beside gradients and chance.
+
+        comprehensiveness   p(y | x) - p(y | x without r_k), mean over k (AOPC): high if what was marked was needed
+        sufficiency         p(y | x) - p(y | r_k), mean over k: low if what was marked is enough
+        flip                the least share of units, the largest weights first, without which another class is
+                            predicted; 1 where none is
+
+    y is the predicted class, r_k the k units with the largest weight, ties in an order that is drawn; special tokens
+    always stay. A random erasure of the same size stands beside each figure. A measure is undefined on a text of which
+    erasing leaves nothing. DeYoung et al. 2020 (ERASER); Nguyen 2018.
+
+    measure   function(adapter, inputs) -> (B, n), and what it is called; the judged weights unless told
+    beside    others to stand beside it, by name; the gradient unless told
+    """
+    others = {"gradient": gradient} if beside is None else beside
+    found = erased_by(adapter, {name: measure, **others}, bins, seed)
+    for column, (what, says) in enumerate(
+        (("Comprehensiveness", "Higher is better."), ("Sufficiency", "Lower is better."))
+    ):
+        keep(
+            Histogram(
+                f"{what}, instance by instance",
+                "probability that the predicted class loses",
+                {other: some[:, column] for other, some in found.items()},
+                says,
+            )
+        )
+    return _findings(name, found, others, seed)
+
+
+@asks(
+    "Which importance of units is faithful: attention, maps made of it, gradients?",
+    name="importances",
+    first=0,  # its first number is that of the test before
+)
+def faithfulness_of_all(
+    adapter: Adapter, names: Sequence[str] | None = None, *, bins: Sequence[float] = BINS, seed: int = 0
+) -> list[Finding]:
+    """The same of every importance that this model has (`importances`), each beside random erasures and the gradient.
+
+    Measures that would erase the same units of the same text share one run of the model.
+    """
+    measures, _ = importances(adapter, names)
+    found = erased_by(adapter, measures | {"uniform": uniform}, bins, seed)
+    beside = [other for other in ("attention", "gradient") if other in found]
+    columns = ["comprehensiveness", "sufficiency", "units to flip", "flipped by the first"]
+    values = [[mean(one[:, at]) for at in range(4)] for one in found.values()]
+    keep(
+        Grid(
+            "What erasing says of each importance",
+            list(found),
+            columns,
+            values,
+            "means of the instances",
+            "The first and the last are better higher, the others lower.",
+        )
+    )
+    made = []
+    for name in measures:
+        made += _findings(name, found, [other for other in (*beside, "uniform") if other != name], seed)
+    return made
+
+
+def _findings(name: str, found: Mapping[str, np.ndarray], beside: Iterable[str], seed: int) -> list[Finding]:
+    """Of one measure: the four findings."""
+    made = []
+    for column, what, better, unit, says in (
+        (
+            0,
+            "comprehensiveness",
+            "higher",
+            "probability",
+            "Without the units of largest weight the predicted class "
+            "loses {value} of probability, without random ones {random}.",
+        ),
+        (
+            1,
+            "sufficiency",
+            "lower",
+            "probability",
+            "With the units of largest weight alone the predicted class loses "
+            "{value} of probability, with random ones alone {random}.",
+        ),
+        (
+            2,
+            "units to flip the decision",
+            "lower",
+            "share of units",
+            "Another class is predicted when {value} of the "
+            "units are gone, the largest weights first; {random} in random order.",
+        ),
+        (
+            3,
+            "decision flipped by the first unit",
+            "higher",
+            "share",
+            "Without the one unit of largest weight {value} of the decisions change, without a random one {random}.",
+        ),
+    ):
+        baselines = {other: known(found[other][:, column]) for other in (*beside, RANDOM)}
+        value = estimate(found[name][:, column], seed=seed)
+        told = says.format(
+            **{
+                key: "an undefined share" if x is None else f"{x:.3f}"
+                for key, x in (("value", value.value), ("random", baselines[RANDOM]))
+            }
+        )
+        made.append(
+            Finding.of(
+                value,
+                name=f"{what} of {name}",
+                says=told,
+                better=better,
+                test=TEST,  # type: ignore[arg-type]
+                unit=unit,
+                baselines=baselines,
+            )
+        )
+    return made
+
+
+def erased(adapter: Adapter, measure: Importance, bins: Sequence[float] = BINS, seed: int = 0) -> np.ndarray:
+    """(instances, 4): comprehensiveness and sufficiency (AOPC), share of units to flip, flipped by the first."""
+    return erased_by(adapter, {"it": measure}, bins, seed, draws=0)["it"]
+
+
+def erased_by(
+    adapter: Adapter,
+    measures: Mapping[str, Importance],
+    bins: Sequence[float] = BINS,
+    seed: int = 0,
+    draws: int = DRAWS,
+    flips: bool = True,
+) -> dict[str, np.ndarray]:
+    """The same of several measures by name, and of so many random orders as "random", their mean.
+
+    flips=False leaves out what tells when a decision flips, up to a hundred runs of the model on a text: the last two
+    columns are NaN then.
+    """
+    drawn = {f"{RANDOM} {draw}": chance(seed + 1 + draw) for draw in range(draws)}
+    orders = {**measures, **drawn}
+    ties = {name: torch.Generator().manual_seed(seed) for name in orders}
+
+    def of_batch(inputs: Inputs) -> list[list[list[float]]]:
+        order = torch.stack(
+            [ranked(measure(adapter, inputs), inputs.units, ties[name]) for name, measure in orders.items()]
+        )
+        before = adapter.predict(inputs)
+        said = before.argmax(-1)
+        counts = inputs.units.sum(-1).tolist()
+        steps = [(item, k, top) for item, n in enumerate(counts) for k in sizes(n, bins) for top in (True, False)]
+        steps += [(item, k, True) for item, n in enumerate(counts) for k in steps_of(n)] if flips else []
+        if not steps:
+            return [[[math.nan] * 4 for _ in orders] for _ in counts]
+        item, k, top = (torch.tensor(column, device=order.device) for column in zip(*steps, strict=True))
+        gone = order[:, item] < k[:, None]
+        gone = torch.where(top[:, None], gone, ~gone) & inputs.units[item]  # (measures, steps, n)
+        after = predict_each(adapter, inputs, item.expand(len(orders), -1), gone)
+        drop = before[item, said[item]] - after.gather(-1, said[item].expand(len(orders), -1)[..., None])[..., 0]
+        turned = (after.argmax(-1) != said[item]) & ~after[..., 0].isnan()
+        each = [_by_item(counts, bins, *one, flips) for one in zip(drop.tolist(), turned.tolist(), strict=True)]
+        return [list(one) for one in zip(*each, strict=True)]
+
+    table = np.asarray(adapter.each(of_batch), dtype=np.float64).reshape(-1, len(orders), 4)
+    found = {name: table[:, place] for place, name in enumerate(orders)}
+    by_chance = [found.pop(name) for name in drawn]
+    return found | ({RANDOM: np.mean(by_chance, axis=0)} if drawn else {})  # what is undefined is so for every draw
+
+
+def _by_item(
+    counts: list[int], bins: Sequence[float], drop: list[float], turns: list[bool], flips: bool
+) -> list[list[float]]:
+    """The four numbers of each item from what its steps did, in the order in which they were asked for."""
+    at, parts, made = 0, [], []
+    for n in counts:
+        some = drop[at : at + 2 * len(sizes(n, bins))]
+        at += len(some)
+        parts.append((_mean_of(some[::2]), _mean_of(some[1::2])))
+    for n, (comprehensive, sufficient) in zip(counts, parts, strict=True):
+        if not flips:
+            made.append([comprehensive, sufficient, math.nan, math.nan])
+            continue
+        turned = turns[at : at + len(steps_of(n))]
+        at += len(turned)
+        first = next((k for k, flip in zip(steps_of(n), turned, strict=True) if flip), None)
+        share = math.nan if n == 0 else 1.0 if first is None else first / n
+        made.append([comprehensive, sufficient, share, float(turned[0]) if n else math.nan])
+    return made
+
+
+def predict_each(adapter: Adapter, inputs: Inputs, item: Tensor, gone: Tensor) -> Tensor:
+    """Predictions (..., classes) of item (...) without gone (..., n); what is asked for twice is run once."""
+    asked = torch.cat([item[..., None], gone.long()], -1).flatten(0, -2)
+    once, place = torch.unique(asked, dim=0, return_inverse=True)
+    found = adapter.predict_without(inputs.chosen(once[:, 0]), once[:, 1:].bool())
+    return found[place].unflatten(0, item.shape)
+
+
+def ranked(scores: Tensor, units: Tensor, draw: torch.Generator) -> Tensor:
+    """(B, n): 0 for the unit with the largest score, 1 for the next; equal scores in a drawn order, others last."""
+    drawn = torch.rand(scores.shape, generator=draw).to(scores.device).argsort(-1)
+    given = scores.nan_to_num(nan=-torch.inf).masked_fill(~units, -torch.inf)
+    order = drawn.gather(-1, given.gather(-1, drawn).sort(dim=-1, descending=True, stable=True).indices)
+    inner = units.gather(-1, order).long()
+    order = order.gather(-1, inner.sort(dim=-1, descending=True, stable=True).indices)
+    return order.argsort(-1)
+
+
+def _mean_of(values: list[float]) -> float:
+    return sum(values) / len(values) if values else math.nan

@@ -1,0 +1,177 @@
+"""Fidelity of edges: does the prediction go with them, and does it stay with them alone?"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from ..adapters.adapter import Adapter
+from ..adapters.inputs import Inputs
+from ..attribution.edge_importance import layers_of
+from ..attribution.importance import Importance, chance
+from ..finding import Finding
+from ..registry import asks
+from ..statistics.intervals import estimate, known, mean
+from .faithfulness import DRAWS, ranked
+
+TEST = "fidelity"
+KINDS = ("model", "phenomenon")
+SHARE = 0.2
+
+
+@asks("Do the decisions go with the edges of most weight, and stay with them alone?", edges=True)
+def fidelity(
+    adapter: Adapter,
+    measures: "Mapping[str, Importance] | None" = None,
+    *,
+    share: float = SHARE,
+    kind: str = "model",
+    seed: int = 0,
+) -> list[Finding]:
+    """Fidelity+ and Fidelity- of the top edges of each measure, by probability and by accuracy, and both in one score.
+
+        Fid+ prob   p(y | G) - p(y | G without S)         Fid- prob   p(y | G) - p(y | S)
+        Fid+ acc    |1(y' = y) - 1(y'_(G without S) = y)|   Fid- acc    |1(y' = y) - 1(y'_S = y)|
+        characterisation   1 / (0.5 / Fid+ + 0.5 / (1 - Fid-)), by accuracy
+
+    S: the max(1, ceil(share n)) units of n with the largest scores, ties by lot; y' the prediction. kind="model": y is
+    the prediction on the whole graph, so that 1(y' = y) = 1; "phenomenon": y is the label. Sparsity, 1 - |S| / n, is in
+    the unit of each finding. Edges are deleted, so that the weights of the others sum to one; a mask that is multiplied
+    to what is sent along edges (torch_geometric) is another removal. Five random choices stand beside each figure.
+
+    measures   by name, functions (adapter, inputs) -> (B, n); attention by layer, GAtt and gradient unless told
+
+    Amara et al. 2022 (GraphFramEx).
+    """
+    measures = layers_of(adapter) if measures is None else measures
+    made = {name: kept_and_gone(adapter, measure, share, kind, seed) for name, measure in measures.items()}
+    drawn = [kept_and_gone(adapter, chance(seed + 1 + draw), share, kind, seed) for draw in range(DRAWS)]
+    random = np.mean(drawn, axis=0)
+    beside = {"random": random} | made
+    sparsity = known(random[:, 4])
+    said = "undefined" if sparsity is None else f"{sparsity:.2f}"
+    found = []
+    for column, what, better, says in (
+        (
+            0,
+            "Fidelity+ (probability)",
+            "higher",
+            "Without the top {share} of its edges by {name} the class loses "
+            "{value} of probability, without random ones {random}.",
+        ),
+        (
+            1,
+            "Fidelity- (probability)",
+            "lower",
+            "With the top {share} of the edges by {name} alone the class loses "
+            "{value} of probability, with random ones alone {random}.",
+        ),
+        (
+            2,
+            "Fidelity+ (accuracy)",
+            "higher",
+            "{value} of the decisions change without the top {share} of the edges by "
+            "{name}, {random} without random ones.",
+        ),
+        (
+            3,
+            "Fidelity- (accuracy)",
+            "lower",
+            "{value} of the decisions change with the top {share} of the edges by "
+            "{name} alone, {random} with random ones alone.",
+        ),
+    ):
+        for name, table in made.items():
+            others = {other: known(values[:, column]) for other, values in beside.items() if other != name}
+            value = estimate(table[:, column], seed=seed)
+            told = says.format(share=f"{share:.0%}", name=name, value=_say(value.value), random=_say(others["random"]))
+            found.append(
+                Finding.of(
+                    value,
+                    name=f"{what} of {name}",
+                    says=told,
+                    better=better,
+                    test=TEST,  # type: ignore[arg-type]
+                    unit=f"share, {kind}, sparsity {said}",
+                    baselines=others,
+                )
+            )
+    for name, table in made.items():
+        value = estimate(table[:, 2:4], _both, seed=seed)
+        others = {other: known(values[:, 2:4], _both) for other, values in beside.items() if other != name}
+        found.append(
+            Finding.of(
+                value,
+                name=f"characterisation of {name}",
+                better="higher",
+                test=TEST,
+                baselines=others,
+                unit=f"share, {kind}, sparsity {said}",
+                says=f"The harmonic mean of Fidelity+ and 1 - Fidelity- is {_say(value.value)}, {_say(others['random'])} "
+                "for random edges.",
+            )
+        )
+    return found
+
+
+def kept_and_gone(
+    adapter: Adapter, measure: Importance, share: float = SHARE, kind: str = "model", seed: int = 0
+) -> np.ndarray:
+    """(instances, 5): Fid+ and Fid- by probability, Fid+ and Fid- by accuracy, sparsity; NaN without units."""
+    if kind not in KINDS:
+        raise ValueError(f"fidelity(kind={kind!r}): expected one of {', '.join(KINDS)}.")
+    if not 0 < share <= 1:
+        raise ValueError(f"fidelity(share={share}): expected a share of the edges, above 0 and at most 1.")
+    if kind == "phenomenon" and not adapter.labelled:
+        raise ValueError(
+            "fidelity(kind='phenomenon') is about labels, and some instance has none: give labels, or ask "
+            "for kind='model'."
+        )
+    draw = torch.Generator().manual_seed(seed)
+
+    def of_batch(inputs: Inputs) -> list[list[float]]:
+        order = ranked(measure(adapter, inputs), inputs.units, draw)
+        size = inputs.units.sum(-1)
+        top = (share * size).sub(1e-9).ceil().clamp_min(1)  # 0.07 * 100 is 7.000000000000001
+        chosen = (order < top[:, None]) & inputs.units
+        before = adapter.predict(inputs)
+        without = adapter.predict_without(inputs, chosen)
+        alone = adapter.predict_without(inputs, inputs.units & ~chosen)
+        said = before.argmax(-1) if kind == "model" else _labels_of(adapter, inputs)
+        by_class = [one.gather(-1, said[:, None])[:, 0] for one in (before, without, alone)]
+        right = [(one.argmax(-1) == said).double() for one in (before, without, alone)]
+        found = torch.stack(
+            [
+                by_class[0] - by_class[1],
+                by_class[0] - by_class[2],
+                (right[0] - right[1]).abs(),
+                (right[0] - right[2]).abs(),
+                1 - top / size.clamp_min(1),
+            ],
+            -1,
+        )
+        return found.masked_fill((size == 0)[:, None], torch.nan).tolist()
+
+    return np.asarray(adapter.each(of_batch), dtype=np.float64).reshape(-1, 5)
+
+
+def characterisation(plus: float, minus: float) -> float:
+    """1 / (0.5 / plus + 0.5 / (1 - minus)): 0 where nothing goes or nothing stays, NaN outside of 0 to 1."""
+    if not (0 <= plus <= 1 and 0 <= minus <= 1):
+        return math.nan
+    return 0.0 if plus == 0 or minus == 1 else 1 / (0.5 / plus + 0.5 / (1 - minus))
+
+
+def _both(columns: np.ndarray) -> float:
+    return characterisation(mean(columns[:, 0]), mean(columns[:, 1]))
+
+
+def _labels_of(adapter: Adapter, inputs: Inputs) -> torch.Tensor:
+    return torch.tensor(
+        [adapter.labels[-1 - case] for case in inputs.tokens[:, 0].tolist()], device=inputs.tokens.device
+    )
+
+
+def _say(value: float | None) -> str:
+    return "an undefined share" if value is None else f"{value:.3f}"

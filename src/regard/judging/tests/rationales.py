@@ -1,0 +1,69 @@
+"""Do the weights lie where people put their marks? For every instance that carries a rationale."""
+
+import numpy as np
+
+from ..adapters.adapter import Adapter
+from ..adapters.inputs import Inputs, LeftOut
+from ..artifacts import Histogram, Texts, gathering, keep
+from ..attribution.importance import attention
+from ..examples import examples, typical
+from ..finding import Finding
+from ..plausibility.correctness import judge_correctness
+from ..plausibility.overlap import auprc, judge_overlap
+from ..registry import asks
+from ..statistics.divergence import over_units
+
+
+@asks("Do the weights lie where people put their marks?")
+def rationales(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
+    """AUPRC, token F1, IOU-F1 and attention correctness of the judged weights among the units, beside random weights,
+    mere position and chance. Instances whose rationale is empty are left out and counted; those that carry none are
+    not judged. ERASER (DeYoung et al. 2020); Liu et al. 2017.
+    """
+    chosen = [place for place, one in enumerate(adapter.instances) if one.marks is not None]
+    if not chosen:
+        raise LeftOut("No instance carries a rationale: agreement with people cannot be said.")
+    weights, marks = marked(adapter)
+    some = [(weights[place], marks[place]) for place in chosen if len(weights[place])]
+    if gathering():
+        _show(adapter, weights, marks)
+    given, wanted = [w for w, _ in some], [g for _, g in some]
+    summed = [(w, g) for w, g in some if w.sum() > 0]  # no weight on any unit: there is no share of it
+    return [
+        *judge_overlap(given, wanted, seed=seed),
+        *judge_correctness([w for w, _ in summed], [g for _, g in summed], seed=seed),
+    ]
+
+
+def marked(adapter: Adapter) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Of each instance the judged weights of its units, sum 1, and their marks; none where it carries no rationale."""
+
+    def measure(inputs: Inputs) -> list[np.ndarray]:
+        weights = over_units(adapter.attention(inputs), inputs.units)
+        return [one[units].cpu().numpy() for one, units in zip(weights, inputs.units, strict=True)]
+
+    weights, marks = adapter.each(measure), []
+    for one in adapter.instances:
+        units = slice(None) if one.special is None else ~one.special
+        marks.append(np.zeros(0, dtype=bool) if one.marks is None else one.marks[units].cpu().numpy())
+    return weights, marks
+
+
+def _show(adapter: Adapter, weights: list[np.ndarray], marks: list[np.ndarray]) -> None:
+    found = np.array([auprc(w, g) if len(g) else np.nan for w, g in zip(weights, marks, strict=True)])
+    share = [g.mean() if g.any() else np.nan for g in marks]
+    keep(
+        Histogram(
+            "Agreement with people, instance by instance",
+            "AUPRC",
+            {"attention": found, "chance": share},
+            "1: everything that was marked has more weight than everything that was not.",
+        )
+    )
+    keep(
+        Texts(
+            "Typical texts",
+            examples(adapter, typical(found), {"attention": attention}),
+            "Those whose agreement is nearest to the median.",
+        )
+    )

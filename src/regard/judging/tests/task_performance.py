@@ -1,0 +1,35 @@
+"""How well does the model do what it is for? Before anyone asks where it looks."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..adapters.adapter import Adapter
+from ..adapters.inputs import LeftOut
+from ..finding import Finding
+from ..registry import asks
+from ..task_metrics import extrinsic
+
+
+@asks("How well does the model do what it is for?")
+def task(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
+    """Accuracy, precision, recall, F1 and AUC of the classes, beside the commonest class and what is trivial.
+
+    Every instance needs a label. The weights of a model that does no better than a bag of words say little about texts.
+    """
+    if not adapter.labelled:
+        raise LeftOut("Not every instance has a label: how often the model is right cannot be said.")
+    told = np.asarray(adapter.each(lambda inputs: adapter.predict(inputs).tolist()))
+    wanted = [int(label) for label in adapter.labels if label is not None]
+    most = max(told.shape[1], 1 + max(wanted))
+    scores = np.pad(told, ((0, 0), (0, most - told.shape[1])))
+    found = extrinsic(
+        "classification",
+        told.argmax(1).tolist(),
+        wanted,
+        scores=scores,
+        classes=range(most),
+        baselines=adapter.trivial,
+        seed=seed,
+    )
+    return [replace(one, baselines=dict(reversed(list(one.baselines.items())))) for one in found]  # the hardest first

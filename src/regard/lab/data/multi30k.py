@@ -1,0 +1,89 @@
+"""Multi30k: captions of photographs, in English, German and French."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.batch import Example
+from regard.data.bpe import Pieces, Words
+from regard.data.files import data_file, read_lines
+from regard.data.task import Task
+
+LANGUAGES = ("en", "de", "fr")
+TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
+
+
+@dataclass(eq=False, repr=False)
+class Pairs(Task):
+    """A translation task. source, target: how lines are cut and joined; references: the test lines as they stand."""
+
+    source: Words | None = None
+    target: Words | None = None
+    sources: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+
+
+def multi30k(
+    source: str = "en",
+    target: str = "de",
+    folder: "str | Path | None" = None,
+    pieces: int = 0,
+    test: str = "test_2016_flickr",
+    longest: int = 100,
+    lines: int | None = None,
+) -> Pairs:
+    """Translate captions: 29,000/1,014/1,000 pairs, read from alignment/multi30k_*.gz in REGARD_DATA.
+
+    pieces   0: words that occur twice have a number; else byte-pair pieces, at most so many a language
+    longest  training pairs with a longer side are left out
+    lines    only so many training pairs
+
+    Targets end with the end mark. Elliott et al. 2016.
+    """
+    for name, language in (("source", source), ("target", target)):
+        if language not in LANGUAGES:
+            raise ValueError(f"multi30k({name}={language!r}): expected one of {', '.join(LANGUAGES)}.")
+    if test not in TESTS:
+        raise ValueError(f"multi30k(test={test!r}): expected one of {', '.join(TESTS)}.")
+    read = {}
+    for part in ("train", "val", test):
+        sides = [read_lines(data_file(f"alignment/multi30k_{part}.{side}.gz", folder)) for side in (source, target)]
+        if len(sides[0]) != len(sides[1]):
+            raise ValueError(f"multi30k: {part} has {len(sides[0])} lines in {source} and {len(sides[1])} in {target}.")
+        read[part] = list(zip(*sides, strict=True))[: lines if part == "train" else None]
+    return pairs(f"multi30k {source}-{target}", read["train"], read["val"], read[test], pieces, longest)
+
+
+def pairs(
+    name: str,
+    train: list[tuple[str, str]],
+    val: list[tuple[str, str]],
+    test: list[tuple[str, str]],
+    pieces: int = 0,
+    longest: int = 100,
+) -> Pairs:
+    """A translation task of lines of your own."""
+    cut = [
+        Pieces([pair[side] for pair in train], pieces) if pieces else Words(pair[side] for pair in train)
+        for side in (0, 1)
+    ]
+
+    def examples(lines: list[tuple[str, str]]) -> list[Example]:
+        made = []
+        for place, (asked, given) in enumerate(lines):
+            known, wanted = cut[0].vocabulary.encode(cut[0].split(asked)), cut[1].split(given)
+            made.append(Example(known, cut[1].vocabulary.encode(wanted, end=True), id=place))
+        return made
+
+    learned = [one for one in examples(train) if 0 < one.length <= longest and len(one.target) <= longest]
+    return Pairs(
+        name,
+        learned,
+        examples(val),
+        examples(test),
+        words=cut[0].vocabulary,
+        target_words=cut[1].vocabulary,
+        source=cut[0],
+        target=cut[1],
+        sources=tuple(a for a, _ in test),
+        references=tuple(b for _, b in test),
+    )

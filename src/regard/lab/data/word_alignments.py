@@ -1,0 +1,86 @@
+"""Sentence pairs whose words were aligned by people, and what two well-known aligners put out for one set."""
+
+import re
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.files import data_file, read_lines
+
+SETS = ("enfr", "jaen", "zhen")
+LINK = re.compile(r"(\d+)([-p])(\d+)")
+LIMIT = 2**24  # bytes that one file of links may have
+
+Link = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class AlignedPair:
+    """A sentence and its translation, with links (place in source, place in target), both counted from 0.
+
+    sure: links that must be there; possible: links that may be there; every sure link is possible (Och & Ney 2003).
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    sure: frozenset[Link]
+    possible: frozenset[Link]
+
+
+def gold_alignments(name: str = "enfr", folder: "str | Path | None" = None) -> list[AlignedPair]:
+    """447 English-French, 582 Japanese-English or 450 Chinese-English pairs, from alignment/*.gz in REGARD_DATA.
+
+    Links that point past the end of a sentence are left out (6 of ja-en).
+    """
+    if name not in SETS:
+        raise ValueError(f"gold_alignments({name!r}): expected one of {', '.join(SETS)}.")
+    texts = read_lines(data_file(f"alignment/{name}.src-tgt.gz", folder))
+    golds = read_lines(data_file(f"alignment/{name}.gold.gz", folder))
+    if len(texts) != len(golds):
+        raise ValueError(f"gold_alignments({name!r}): {len(texts)} sentence pairs, but links for {len(golds)}.")
+    pairs = []
+    for text, gold in zip(texts, golds, strict=True):
+        source, _, target = (side.split() for side in text.partition("|||"))
+        links = [
+            (link, kind) for link, kind in read_links(gold, first=1) if link[0] < len(source) and link[1] < len(target)
+        ]
+        sure = frozenset(link for link, kind in links if kind == "-")
+        pairs.append(AlignedPair(tuple(source), tuple(target), sure, sure | {link for link, _ in links}))
+    return pairs
+
+
+def reference_alignments(
+    aligner: str = "giza", kind: str = "", folder: "str | Path | None" = None
+) -> list[frozenset[Link]]:
+    """What GIZA++ ("giza") or fast_align ("fastalign") put out for the 447 English-French pairs.
+
+    kind: "" the forward direction, "reverse" (links come turned round, as source-target), "intersection", "union",
+    "grow-diagonal" or "grow-diagonal-final".
+    """
+    inside = f"{aligner}/test.enfr.{kind}{'.' * bool(kind)}talp"
+    path = data_file("alignment/reference_alignments.tar.gz", folder)
+    with tarfile.open(path) as packed:
+        members = {member.name: member for member in packed if member.isfile()}
+        if inside not in members:
+            raise ValueError(
+                f"reference_alignments({aligner!r}, {kind!r}): {path.name} has no {inside}; it has "
+                f"{', '.join(sorted(members))}."
+            )
+        if members[inside].size > LIMIT:
+            raise ValueError(f"{inside} in {path} has {members[inside].size} bytes, more than {LIMIT}.")
+        file = packed.extractfile(members[inside])
+        assert file is not None
+        lines = file.read().decode().splitlines()
+    turned = kind == "reverse"
+    return [frozenset((b, a) if turned else (a, b) for (a, b), _ in read_links(line)) for line in lines]
+
+
+def read_links(line: str, first: int = 0) -> list[tuple[Link, str]]:
+    """The links of a line in Pharaoh's format, "0-0 1p2": ((source, target), "-" sure or "p" possible), from 0."""
+    links = []
+    for word in line.split():
+        found = LINK.fullmatch(word)
+        if found is None or int(found[1]) < first or int(found[3]) < first:
+            raise ValueError(f"{word!r} is no link: expected source-target, as {first}-{first} or {first}p{first}.")
+        links.append(((int(found[1]) - first, int(found[3]) - first), found[2]))
+    return links

@@ -1,0 +1,51 @@
+"""Vectors of words that take long to make, kept in files and made once."""
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.recording.io.writing import write_whole
+
+from .encoder import Encoder
+
+CHUNK = 50  # texts in a file
+
+
+def vectors_of(
+    encoder: Encoder,
+    texts: Sequence[Sequence[str]],
+    name: str,
+    folder: "Path | None" = None,
+    hear: Callable[[int, int], None] = lambda done, of: None,
+) -> list[Tensor]:
+    """A vector for each word of each text, in half precision: one (n, d) a text, on the CPU.
+
+    folder: where they are kept, fifty texts a file; what is there already is read, so that a run that was stopped goes
+    on. A file whose sizes are not those of the texts is refused.
+    """
+    found: list[Tensor] = []
+    for start in range(0, len(texts), CHUNK):
+        some = texts[start : start + CHUNK]
+        file = None if folder is None else folder / f"{name}-{start // CHUNK}.npy"
+        counts = [len(text) for text in some]
+        if file is not None and file.is_file():
+            whole = np.load(file, allow_pickle=False)
+            if whole.shape != (sum(counts), encoder.dim):
+                raise ValueError(
+                    f"{file} holds vectors {whole.shape}, expected {(sum(counts), encoder.dim)}: it was "
+                    "made from other texts or by another model. Name another folder."
+                )
+        else:
+            whole = torch.cat(encoder(some)).half().cpu().numpy()
+            if file is not None:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                held = io.BytesIO()
+                np.save(held, whole, allow_pickle=False)
+                write_whole(file, [held.getvalue()])
+        found += torch.from_numpy(whole).split(counts)
+        hear(len(found), len(texts))
+    return found

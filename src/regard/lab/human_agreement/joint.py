@@ -1,0 +1,191 @@
+"""Does it help a classifier of sentences to look as readers do? Attention taught by the reading of other sentences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from regard.data.batch import Example
+from regard.data.task import Task
+from regard.data.vocabulary import Vocabulary
+from regard.judging.finding import Finding
+from regard.judging.plausibility.fixations import rank_correlation
+from regard.judging.progress import Epochs, Hear, epochs_of, nobody
+from regard.judging.statistics.intervals import estimate, stream
+from regard.models.builders import text_classifier
+from regard.models.task_model import TaskModel
+from regard.models.training.experiment import answers
+from regard.models.training.objectives import Classification
+from regard.models.training.trainer import Trainer, Training
+
+from ..data.eye_tracking import Reading
+from ..tasks.texts import bag_of_words
+from .reading import bare
+
+TEST = "reading times as a teacher"
+NOBODY = -100  # the class of a sentence that has none: cross-entropy leaves it out
+WAYS = ("nothing", "reading times", "shuffled reading times")
+TRAINING = Training(epochs=5, batch=32, rate=2e-3, schedule="cosine", patience=5)
+
+
+@dataclass(frozen=True)
+class Classifying:
+    """How a classifier is taught. weight: of the loss on attention; dim: of words and of states."""
+
+    weight: float = 1.0
+    training: Training = TRAINING
+    dim: int = 64
+    device: str = "cpu"
+
+
+def judge_joint(
+    task: Task,
+    readings: Sequence[Reading],
+    *,
+    ways: Sequence[str] = WAYS,
+    seeds: int = 3,
+    held: int = 500,
+    how: Classifying | None = None,
+    seed: int = 0,
+    resamples: int = 1000,
+    out: "Path | None" = None,
+    hear: Hear = nobody,
+) -> list[Finding]:
+    """Accuracy of a BiLSTM with attention that is also taught where readers look, on sentences of another text.
+
+    Sentences with a class and sentences with reading times share every epoch; the first teach the answer, the second
+    attention alone. *shuffled reading times* are a placebo: the same numbers on other words of the sentence. Judged are
+    accuracy, its gain over the classifier that was taught nothing, sentence by sentence, and how attention correlates
+    with the reading times of `held` sentences that nobody was taught with. Barrett et al. 2018.
+
+    out    a folder for checkpoints: a run that was stopped goes on
+    hear   is told what is under way, and how many classifiers of how many are taught
+    """
+    strange = [way for way in ways if way not in WAYS]
+    if strange or ways[:1] != (*WAYS[:1],):
+        raise ValueError(f"judge_joint(ways={tuple(ways)}): expected 'nothing' first, then some of {WAYS[1:]}.")
+    if task.words is None or not 0 < held < len(readings):
+        raise ValueError(
+            f"judge_joint(held={held}): expected fewer than the {len(readings)} sentences that were read, "
+            "and a task whose inputs are words."
+        )
+    how = how or Classifying()
+    order = stream(seed, "held out").permutation(len(readings))
+    rest, kept = ([readings[i] for i in some] for some in (order[held:], order[:held]))
+    right: dict[str, list[np.ndarray]] = {}
+    agrees: dict[str, list[list[float]]] = {}
+    for done, (way, one) in enumerate(product(ways, range(seed, seed + seeds))):
+        hear(f"taught {way}, seed {one}", done, len(ways) * seeds)
+        epochs = epochs_of(hear, f"taught {way}, seed {one}", done, len(ways) * seeds, how.training)
+        train = [_unmarked(x) for x in task.train] + as_read(rest, task.words, way, one)
+        folder = None if out is None else out / f"{way.replace(' ', '-')}-of-{len(task.train)}-seed-{one}"
+        model = _taught(task, train, one, how, way, folder, epochs)
+        right.setdefault(way, []).append(_right(model, task.test, how.device))
+        agrees.setdefault(way, []).append(_agreement(model, kept, task.words, how.device))
+    hear("bag of words", 0, None)
+    bag = bag_of_words(task.train, task.test)
+    return _findings(
+        {way: np.array(some) for way, some in right.items()},
+        {way: np.array(some) for way, some in agrees.items()},
+        bag,
+        seed,
+        resamples,
+    )
+
+
+def _unmarked(one: Example) -> Example:
+    return Example(one.inputs, one.target, gold=torch.zeros(one.length), id=one.id)
+
+
+def as_read(readings: Sequence[Reading], words: Vocabulary, way: str, seed: int) -> list[Example]:
+    """Sentences as they were read, without a class."""
+    if way == "nothing":
+        return []
+    draw = stream(seed, "shuffled")
+    made = []
+    for place, one in enumerate(readings):
+        share = draw.permutation(one.share) if way == "shuffled reading times" else one.share
+        text = words.encode([bare(word) for word in one.words])
+        made.append(Example(text, torch.tensor(NOBODY), gold=torch.from_numpy(share.copy()).float(), id=place))
+    return made
+
+
+def _taught(
+    task: Task, train: list[Example], seed: int, how: Classifying, way: str, folder: "Path | None", epochs: Epochs
+) -> TaskModel:
+    assert task.words is not None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = text_classifier(len(task.words), task.classes, dim=how.dim, width=how.dim)
+    objective = Classification(supervise=0.0 if way == "nothing" else how.weight)
+    Trainer(how.training, how.device, folder=folder, hear=epochs).fit(model, objective, train, task.val, seed)
+    return model.to(how.device).eval()
+
+
+def _right(model: TaskModel, test: Sequence[Example], device: str) -> np.ndarray:
+    found = np.zeros(len(test))
+    for places, batch, answer in answers(model, test, device):
+        found[places] = (answer.out.argmax(-1) == batch.target).float().cpu().numpy()
+    return found
+
+
+def _agreement(model: TaskModel, readings: Sequence[Reading], words: Vocabulary, device: str) -> list[float]:
+    """Spearman's rho of attention and reading times, a sentence at a time."""
+    found = [float("nan")] * len(readings)
+    for places, _, answer in answers(model, as_read(readings, words, "reading times", 0), device):
+        for place, row in zip(places, answer.weights()[:, 0, 0].cpu().numpy(), strict=True):
+            share = readings[place].share
+            found[place] = rank_correlation(row[: len(share)], share)
+    return found
+
+
+def _findings(
+    right: dict[str, np.ndarray], agrees: dict[str, np.ndarray], bag: float, seed: int, resamples: int
+) -> list[Finding]:
+    made = []
+    for way, table in right.items():
+        found = estimate(table, seeds=True, seed=seed, resamples=resamples)
+        says = f"{found.value:.1%} of the sentences are judged rightly."
+        made.append(
+            Finding.of(
+                found,
+                name=f"accuracy, taught {way}",
+                says=says,
+                better="higher",
+                test=TEST,
+                unit="accuracy",
+                baselines={"bag of words": bag},
+            )
+        )
+    for way, table in list(right.items())[1:]:
+        found = estimate(table - right["nothing"], seeds=True, seed=seed, resamples=resamples)
+        says = f"Taught {way}, a classifier is right on {found.value:+.1%} more sentences."
+        made.append(
+            Finding.of(
+                found,
+                name=f"gain in accuracy, taught {way}",
+                says=says,
+                better="higher",
+                test=TEST,
+                unit="accuracy gained",
+                baselines={"no gain": 0.0},
+            )
+        )
+    for way, table in agrees.items():
+        found = estimate(table, seeds=True, seed=seed, resamples=resamples)
+        told = "undefined" if found.value is None else f"{found.value:.2f}"
+        made.append(
+            Finding.of(
+                found,
+                name=f"agreement with readers, taught {way}",
+                better="higher",
+                test=TEST,
+                says=f"On sentences held out, attention and reading times correlate by {told}.",
+                unit="Spearman rho",
+                baselines={"chance": 0.0},
+            )
+        )
+    return made

@@ -1,0 +1,174 @@
+"""Does a model look at words as long as readers do? Weights that words receive beside reading times."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.judging.finding import Finding
+from regard.judging.plausibility.fixations import partial_rank_correlation, rank_correlation
+from regard.judging.statistics.intervals import estimate, known, stream
+from regard.recording import record
+from regard.recording.attribution.rollout import rollout
+from regard.recording.pretrained import longest
+
+from ..data.eye_tracking import Reading
+from .subwords import Cut, cut
+
+TEST = "reading times"
+PUBLISHED = 0.183  # BERT's attention, Hollenstein & Beinborn 2021
+MEAN = ", mean of pieces"
+Weights = dict[str, list[np.ndarray]]
+
+
+def judge_reading(
+    model: Any,
+    tokenizer: Any,
+    readings: Sequence[Reading],
+    *,
+    seed: int = 0,
+    resamples: int = 1000,
+    size: int = 64,
+    hear: Callable[[int, int], None] = lambda done, of: None,
+) -> list[Finding]:
+    """Spearman's rho of what words receive and how long they are read, a sentence at a time, mean over sentences.
+
+    Each layer, their mean, rollout and two saliencies (`received`), pieces of a word added up; the same with the mean
+    of its pieces; and of the sum what is left when word length is known (partial correlation). Beside each stand word
+    length, rarity, place and chance, none of which has seen a model. Hollenstein & Beinborn 2021.
+    """
+    if not readings:
+        raise ValueError("judge_reading(readings) is empty: expected sentences with reading times, as geco() has them.")
+    human = [one.share for one in readings]
+    trivial = trivial_weights([one.words for one in readings], seed)
+    beside = {
+        name: known([rank_correlation(w, h) for w, h in zip(some, human, strict=True)])
+        for name, some in trivial.items()
+    }
+    length = trivial["word length"]
+    made = []
+    for name, some in received(model, tokenizer, readings, size, hear).items():
+        values = [rank_correlation(w, h) for w, h in zip(some, human, strict=True)]
+        found = estimate(values, seed=seed, resamples=resamples)
+        told = "undefined" if found.value is None else f"{found.value:.2f}"
+        says = f"Words that receive more ({name}) are read longer: rho {told}; longer words: {_say(beside)}."
+        made.append(
+            Finding.of(
+                found,
+                name=name,
+                says=says,
+                better="higher",
+                test=TEST,
+                unit="Spearman rho",
+                baselines=beside | {"BERT, published": PUBLISHED},
+            )
+        )
+        if name.endswith(MEAN):
+            continue
+        left = [partial_rank_correlation(w, h, z) for w, h, z in zip(some, human, length, strict=True)]
+        found = estimate(left, seed=seed, resamples=resamples)
+        told = "undefined" if found.value is None else f"{found.value:.2f}"
+        made.append(
+            Finding.of(
+                found,
+                name=f"{name}, word length known",
+                better="higher",
+                test=TEST,
+                says=f"Among words of one length that is {told}.",
+                unit="partial Spearman rho",
+                baselines={"chance": 0.0},
+            )
+        )
+    return made
+
+
+def trivial_weights(texts: Sequence[Sequence[str]], seed: int = 0) -> Weights:
+    """What saw no model: letters of a word, how rare it is in these very texts, its place, and chance."""
+    plain = [[bare(word) for word in text] for text in texts]
+    often = Counter(word for text in plain for word in text)
+    draw = stream(seed, "random weights")
+    return {
+        "word length": [np.array([float(len(word)) for word in text]) for text in texts],
+        "word rarity": [np.array([-float(often[word]) for word in text]) for text in plain],
+        "later words": [np.arange(len(text), dtype=np.float64) for text in texts],
+        "random": [draw.random(len(text)) for text in texts],
+    }
+
+
+def bare(word: str) -> str:
+    """In lower case, without the marks around it; a mark alone is itself."""
+    return word.lower().strip(".,;:!?\"'()-‘’“”") or word
+
+
+def received(
+    model: Any,
+    tokenizer: Any,
+    readings: Sequence[Reading],
+    size: int = 64,
+    hear: Callable[[int, int], None] = lambda done, of: None,
+) -> Weights:
+    """By name, one number for each word of each sentence.
+
+    layer l          the weight that a word receives from the words of the sentence, mean over heads; [CLS] and [SEP]
+                     neither give nor receive
+    mean of layers   of these
+    rollout          the same through all layers
+    as published     of the last layer: the softmax of what each piece receives, before pieces are added up
+    gradient norm    |d e| of the vector of a word, where e = |mean of the last states|^2 / 2: how much the sentence's
+                     own vector changes with it; gradient x input is the inner product with that vector
+
+    Each by the sum over the pieces of a word, and "..., mean of pieces".
+    """
+    texts = [one.words for one in readings]
+    found: Weights = {}
+    device = next(model.parameters()).device
+    done = 0
+    for part in cut(tokenizer, texts, size, longest(model, tokenizer)):
+        for name, values in _of(model, part, device).items():
+            for mean in (False, True):
+                held = found.setdefault(name + MEAN if mean else name, [np.zeros(0)] * len(texts))
+                for place, one in zip(part.places, part.gathered(values, mean), strict=True):
+                    held[place] = one
+        done += len(part.places)
+        hear(done, len(texts))
+    return found
+
+
+def _of(model: Any, part: Cut, device: torch.device) -> dict[str, Tensor]:
+    """(B, n) by name, a number for each piece."""
+    words = (part.word >= 0).to(device)
+    with torch.no_grad(), record(model) as rec:
+        model(**part.inputs(device))
+    layers = [_columns(amap.weights().mean(1), words) for amap in rec.maps.values()]
+    if not layers:
+        raise ValueError(f"{type(model).__name__} attended nowhere that could be recorded: expected a transformer.")
+    made = {f"layer {place}": one for place, one in enumerate(layers, 1)}
+    made["mean of layers"] = torch.stack(layers).mean(0)
+    last = list(rec.maps.values())[-1].weights().mean(1)
+    made["as published"] = (last * words[:, :, None]).sum(1).exp()  # ranks need no division by the sum
+    made["rollout"] = _columns(rollout(rec).weights()[:, 0], words)
+    return made | _saliencies(model, part, device)
+
+
+def _columns(weights: Tensor, words: Tensor) -> Tensor:
+    """Weights (B, n, n) -> (B, n): what each piece receives from pieces of words."""
+    return (weights * words[:, :, None]).sum(1) * words
+
+
+def _saliencies(model: Any, part: Cut, device: torch.device) -> dict[str, Tensor]:
+    given = part.inputs(device)
+    vectors = model.get_input_embeddings()(given.pop("input_ids")).detach().requires_grad_()
+    with torch.enable_grad():
+        states = model(inputs_embeds=vectors, **given).last_hidden_state
+        real = part.real.to(device)[..., None]
+        whole = (states * real).sum(1) / real.sum(1)
+        (pull,) = torch.autograd.grad(whole.square().sum() / 2, vectors)
+    return {"gradient norm": pull.norm(dim=-1), "gradient x input": (pull * vectors.detach()).sum(-1).abs()}
+
+
+def _say(beside: dict[str, float | None]) -> str:
+    value = beside["word length"]
+    return "undefined" if value is None else f"{value:.2f}"

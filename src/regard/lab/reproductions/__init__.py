@@ -1,0 +1,1 @@
+"""Published judgements of attention, made again."""

@@ -1,0 +1,195 @@
+"""What was found on SST beside what was published: findings over seeds, with intervals over seeds and instances."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from regard.judging.finding import Finding
+from regard.judging.progress import Hear, nobody
+from regard.judging.retraining.guides import guides
+from regard.judging.retraining.reading import Read
+from regard.judging.retraining.retraining import Retraining
+from regard.judging.retraining.seeds import seed_variance
+from regard.judging.retraining.trained_adversary import STRENGTHS, trained_adversary
+from regard.judging.retraining.uniform import uniform_retraining
+from regard.judging.statistics.intervals import estimate, known, mean, median
+
+from .sst_models import measured, retraining
+
+CLASSES = ("negative", "positive")
+# Jain & Wallace 2019, from the result files of their code: mean tau by predicted class, median of the divergence
+TAU = {
+    ("additive", "gradient"): (0.34, 0.36),
+    ("additive", "leave one out"): (0.27, 0.32),
+    ("dot", "gradient"): (0.07, None),
+}
+SIGNIFICANT = {("additive", "gradient"): (0.48, 0.49), ("additive", "leave one out"): (0.33, 0.40)}
+FAR = {"median": 0.50, "mean": 0.485}
+# Wiegreffe & Pinter 2019: F1 of the positive class
+F1 = {
+    "F1, additive weights": 0.831,
+    "F1, uniform weights": 0.822,
+    "F1, guided by uniform": 0.812,
+    "F1, guided by learned": 0.817,
+    "F1, guided by base": 0.824,
+    "F1, guided by adversary": 0.592,
+}
+STEPS = ("weights", "uniform", "dot", "random", "seeds", "guides", "adversary")
+
+
+def reproduce(
+    folder: Path,
+    *,
+    seeds: int = 8,
+    steps: Sequence[str] = STEPS,
+    every: int = 1,
+    device: str = "cpu",
+    hear: Hear = nobody,
+    seed: int = 0,
+) -> list[Finding]:
+    """Everything that was published about the weights of SST's model, again; a folder that is there goes on.
+
+    steps   weights    tau and the adversary of additive attention on MiniLM's vectors
+            uniform    the same model trained with uniform weights
+            dot        tau of dot attention
+            random     tau of additive attention on random vectors
+            seeds, guides, adversary   as the judges of those names
+    every   4 for an adversary that judges one test sentence in four; 1 for all
+    hear    is told which model is made, and how many of how many are done
+    """
+    strange = [one for one in steps if one not in STEPS]
+    if strange:
+        raise ValueError(f"reproduce(steps={strange[0]!r}): expected some of {', '.join(STEPS)}.")
+    made = Made(hear, models_of(steps, seeds))
+    main = retraining("minilm", folder, device)
+    main.hear = made
+
+    def models(some: Retraining, attention: str, often: int = 0) -> list[Read]:
+        read = []
+        for one in range(seeds):
+            also = measured(some.task, often, seed, partial(some.hear, f"{attention}, seed {one}", 1.0))
+            read.append(some.trained(attention, one, also=also))
+        judged = len(some.task.test[::often]) if often else 0
+        if any(len(one.more.get("far", ())) != judged for one in read):
+            raise ValueError(
+                f"{some.folder} was made with another number of sentences for the adversary than "
+                f"every={often} has: give that one again, or name another folder."
+            )
+        return read
+
+    found: list[Finding] = []
+    if {"weights", "uniform", "seeds", "guides", "adversary"} & set(steps):
+        read = models(main, "additive", often=every)
+        if "weights" in steps:
+            found += correlations(read, "additive", "MiniLM's vectors", seed) + adversaries(read, seed)
+    if "uniform" in steps:
+        found += uniform_retraining(main, seeds=seeds, seed=seed)
+    if "dot" in steps:
+        found += correlations(models(main, "dot"), "dot", "MiniLM's vectors", seed)
+    if "random" in steps:
+        other = retraining("random", folder, device)
+        other.hear = lambda model, share, now: made(f"random vectors, {model}", share, now)
+        found += correlations(models(other, "additive"), "additive", "random vectors", seed)
+    if "seeds" in steps and seeds > 1:
+        found += seed_variance(main, seeds=seeds, seed=seed)
+    if "guides" in steps:
+        found += guides(main, seeds=seeds, seed=seed)
+    if "adversary" in steps:
+        found += trained_adversary(main, others=seeds - 1, seed=seed)
+    return [_beside(one) for one in found]
+
+
+def models_of(steps: Sequence[str], seeds: int) -> int:
+    """How many models the steps take, each counted once however many steps look at it."""
+    adversaries = (seeds if "guides" in steps else 0) + (len(STRENGTHS) if "adversary" in steps else 0)
+    shared = "guides" in steps and "adversary" in steps  # the adversary of the base seed that guides
+    uniform = seeds if "uniform" in steps else 1 if "adversary" in steps else 0
+    guided = 4 * seeds if "guides" in steps else 0
+    base = seeds if set(steps) - {"dot", "random"} else 0
+    return base + uniform + adversaries - shared + guided + seeds * (("dot" in steps) + ("random" in steps))
+
+
+class Made:
+    """Models as they are made, for one bar over all of them; one that is read again was counted."""
+
+    def __init__(self, hear: Hear, of: int):
+        self.hear, self.of, self.shares = hear, of, dict[str, float]()
+
+    def __call__(self, model: str, share: float, now: str) -> None:
+        self.shares[model] = max(share, self.shares.get(model, 0.0))
+        self.hear(f"{model}, {now}" if now else model, sum(self.shares.values()), self.of)
+
+
+def correlations(read: Sequence[Read], attention: str, vectors: str, seed: int = 0) -> list[Finding]:
+    """Mean tau by the class that is predicted, and the share of sentences with p up to 0.05, uncorrected as published;
+    all words are counted."""
+    tau, p = (np.stack([one.more[name] for one in read]) for name in ("tau", "p"))  # (seeds, instances, pairs)
+    said = np.stack([one.classes() for one in read])
+    made = []
+    for column, other, by_chance in ((0, "gradient", 3), (1, "leave one out", 4)):
+        for place, name in enumerate(CLASSES):
+            here = np.where((said == place)[..., None], tau, np.nan)
+            value = estimate(here[..., column], seeds=True, seed=seed)
+            beside = {"random": known(here[..., by_chance]), "gradient and leave one out": known(here[..., 2])}
+            published = TAU.get((attention, other), (None, None))[place]
+            made.append(
+                Finding.of(
+                    value,
+                    name=f"tau of {attention} attention and {other}, {name}, {vectors}",
+                    better="higher",
+                    test="correlation",
+                    unit="Kendall tau-b",
+                    says=f"Weights and {other} order the words alike by {value.value:.2f} where the model says {name}.",
+                    baselines=beside if published is None else {"published": published, **beside},
+                )
+            )
+            held = np.where(np.isnan(here[..., column]), np.nan, p[..., column] <= 0.05)
+            share = estimate(held, seeds=True, seed=seed)
+            shares = SIGNIFICANT.get((attention, other), (None, None))[place]
+            made.append(
+                Finding.of(
+                    share,
+                    name=f"share with p up to .05, {attention} attention and {other}, {name}, {vectors}",
+                    better="higher",
+                    test="correlation",
+                    unit="share",
+                    says=f"In {share.value:.0%} of the sentences, before any correction.",
+                    baselines={} if shares is None else {"published": shares},
+                )
+            )
+    return made
+
+
+def adversaries(read: Sequence[Read], seed: int = 0) -> list[Finding]:
+    """The largest divergence with a prediction that stays within 0.05, and within 0.01; optimised at 0.01."""
+    made = []
+    for key, budget in (("far", "0.05"), ("far tight", "0.01")):
+        far = np.stack([one.more[key] for one in read])
+        for name, statistic in (("median", median), ("mean", mean)):
+            value = estimate(far, statistic, seeds=True, seed=seed)
+            beside = {
+                kind: known(np.stack([one.more[kind] for one in read]), statistic) for kind in ("limit", "random")
+            }
+            if budget == "0.05":
+                beside = {"published": FAR[name], **beside}
+            made.append(
+                Finding.of(
+                    value,
+                    name=f"adversarial attention within {budget}, {name}",
+                    better="lower",
+                    unit="JSD (max 0.69)",
+                    test="adversarial attention",
+                    baselines=beside,
+                    says=f"Weights that differ by {value.value:.2f} ({name}) give the same prediction within {budget}.",
+                )
+            )
+    return made
+
+
+def _beside(one: Finding) -> Finding:
+    """With the published F1, where there is one."""
+    if one.name not in F1:
+        return one
+    return Finding.from_dict({**one.as_dict(), "baselines": {"published": F1[one.name], **one.baselines}})

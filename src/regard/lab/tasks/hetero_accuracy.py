@@ -1,0 +1,34 @@
+"""Accuracy over seeds on ACM: networks that know types beside one that does not, and beside what sees no edges."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+
+from regard.data import TypedTask
+from regard.models.hetero_gnn import TYPED
+from regard.models.training.node_training import Recipe, fit
+
+from .node_accuracy import Accuracy
+
+# One recipe for all: set before any run on the test papers, and no network has one of its own.
+RECIPE = Recipe(hidden=8, heads=8, dropout=0.5, rate=0.005, decay=5e-4, patience=30, epochs=200)
+
+
+def typed_accuracies(
+    task: TypedTask,
+    seeds: Iterable[int],
+    kinds: Iterable[str] = tuple(TYPED),
+    recipe: Recipe | None = None,
+    after: Callable[[Accuracy], None] = lambda _: None,
+) -> list[Accuracy]:
+    """Each kind of network trained from each seed; `after` is called after each run."""
+    seeds, found, recipe = list(seeds), [], RECIPE if recipe is None else recipe
+    for kind in kinds:
+        seen = TYPED[kind].sees(task)
+        found.append(Accuracy(kind, task.name))
+        for seed in seeds:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                found[-1].runs.append(fit(TYPED[kind].make(seen, recipe), seen, recipe))
+            after(found[-1])
+    return found

@@ -1,0 +1,46 @@
+"""What a feature model hands on."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from regard.core.maps.attention_map import AttentionMap
+from regard.core.structures import Full, Padding, Structure
+
+
+@dataclass(eq=False)
+class Seen:
+    """values (B, n, d), or (1, N, d) for graphs laid end to end; over: which of them are real, or whose.
+
+    summary   (B, d_s) what the feature model itself makes of the whole (last states of an RNN), else None
+    items     how many things are answered for: B, or the number of graphs
+    maps      where the feature model attends
+    """
+
+    values: Tensor
+    items: int
+    over: Structure = Full()  # noqa: RUF009 a frozen value
+    summary: Tensor | None = None
+    real: Tensor | None = None
+    maps: tuple[AttentionMap, ...] = ()
+
+    def mean(self) -> Tensor:
+        """(B, d): the mean of what is real."""
+        if self.real is None:
+            return self.values.mean(1)
+        kept = self.values.masked_fill(~self.real[..., None], 0.0)
+        return kept.sum(1) / self.real.sum(1, keepdim=True).clamp_min(1)
+
+    def chosen(self, index: Tensor) -> "Seen":
+        """Items index[b] as item b: beams that survive, in their new order."""
+        if self.real is None:
+            over = self.over
+        else:
+            over = Padding(self.real.sum(1).index_select(0, index))
+        return Seen(
+            self.values.index_select(0, index),
+            len(index),
+            over,
+            None if self.summary is None else self.summary.index_select(0, index),
+            None if self.real is None else self.real.index_select(0, index),
+        )

@@ -1,0 +1,44 @@
+"""What a task model gives back: its answer, and every map that it looked with."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..core.attend import Attended, Sample
+from ..core.maps.attention_map import AttentionMap
+
+
+@dataclass(eq=False)
+class Answer:
+    """out: logits (B, classes), (B, t, words), numbers (B,), pixels (B, 1, h, w), or (N, classes) for nodes.
+
+    maps      of the attention part; of a decoder that goes step by step, one a step
+    inner     maps of the feature model, where that attends too
+    samples   what was drawn (hard, reinforced), for score-function losses
+    fed       what is drawn at a step may change later steps too
+    """
+
+    out: Tensor
+    maps: tuple[AttentionMap, ...] = ()
+    inner: tuple[AttentionMap, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    fed: bool = True
+
+    def weights(self, grad: bool = False) -> Tensor:
+        """(B, H, rows, n): the rows of all steps, one below the other."""
+        if not self.maps:
+            raise ValueError("This answer has no map: the model was built with attention 'none'.")
+        found = [amap.weights(grad=True) if grad else amap.weights() for amap in self.maps]
+        return found[0] if len(found) == 1 else torch.cat(found, -2)
+
+    def looks(self) -> Tensor:
+        """(B, rows, n): the weights, the mean of heads and, where each feature has its own, of features."""
+        found = self.weights().mean(1)
+        return found.mean(1) if found.ndim == 4 else found
+
+
+def looked(*calls: Attended) -> tuple[tuple[AttentionMap, ...], tuple[Sample, ...]]:
+    """The maps and the draws of some calls, without those that had none."""
+    maps = tuple(one.map for one in calls if one.map is not None)
+    return maps, tuple(one.sample for one in calls if one.sample is not None)

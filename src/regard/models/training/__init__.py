@@ -1,0 +1,1 @@
+"""Training task models: objectives, trainer, checkpoints, devices."""

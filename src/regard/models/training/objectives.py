@@ -1,0 +1,155 @@
+"""Objectives: what is made small while learning, and what is looked at while choosing."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.data.batch import Batch
+from regard.data.vocabulary import PAD
+
+from ..model_output import Answer
+from .losses import rewarded, supervised
+
+Scores = dict[str, tuple[float, float]]
+
+
+class Objective(nn.Module, ABC):
+    """A loss a row, summed; means are taken over all devices and parts of a batch.
+
+    supervise, form   the weight of the loss that teaches attention where gold is given (`losses.supervised`)
+    entropy           how much draws are held back from becoming certain (`losses.rewarded`)
+
+    Where a model draws (hard, reinforced attention) the score-function loss is added by itself; its baseline is what
+    the loss has lately been.
+    """
+
+    chooses, higher = "loss", False
+
+    def __init__(self, supervise: float = 0.0, form: str = "cross_entropy", entropy: float = 0.0):
+        super().__init__()
+        self.supervise, self.form, self.entropy = supervise, form, entropy
+        self.register_buffer("usual", torch.full((), float("nan")))
+        self.usual: Tensor
+
+    @abstractmethod
+    def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Losses (B, r), 0 where nothing is asked, and which rows are real (B, r)."""
+
+    def count(self, batch: Batch) -> float:
+        """How many rows a batch has: what its summed loss is divided by."""
+        return float(len(batch))
+
+    def forward(self, answer: Answer, batch: Batch) -> Tensor:
+        losses, real = self.rows(answer, batch)
+        total = losses.sum()
+        if answer.samples and self.training:
+            usual = torch.where(self.usual.isnan(), losses.detach().sum() / real.sum(), self.usual)
+            reward = rewarded(losses, answer.samples, real, usual, answer.fed, self.entropy).sum()
+            total = total + reward - reward.detach()  # its gradient alone: the loss stays the loss
+            with torch.no_grad():
+                self.usual.copy_(0.95 * usual + 0.05 * losses.detach().sum() / real.sum())
+        if self.supervise and batch.gold is not None and answer.maps:  # what does without attention cannot be taught it
+            total = total + self.supervise * supervised(answer.weights(grad=True), batch.gold, self.form).sum()
+        return total
+
+    def scores(self, answer: Answer, batch: Batch) -> Scores:
+        """Sums and counts, which add up over batches."""
+        losses, real = self.rows(answer, batch)
+        return {"loss": (float(losses.sum()), float(real.sum()))}
+
+
+class Classification(Objective):
+    """Cross-entropy of classes; the best validation accuracy is kept."""
+
+    chooses, higher = "accuracy", True
+
+    def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
+        losses = F.cross_entropy(answer.out, batch.target, reduction="none")[:, None]
+        return losses, torch.ones_like(losses, dtype=torch.bool)
+
+    def scores(self, answer: Answer, batch: Batch) -> Scores:
+        right = (answer.out.argmax(-1) == batch.target).sum()
+        return super().scores(answer, batch) | {"accuracy": (float(right), float(len(batch)))}
+
+
+class Ranking(Classification):
+    """Cross-entropy of two classes, the positive one weighed by `balance`; the best area under the ROC curve is kept.
+
+    balance   how much a positive example weighs beside a negative one: their numbers' ratio makes the two classes equal
+
+    The area is of the pairs within a batch: choose with all examples together (`Trainer.together`).
+    """
+
+    chooses = "auc"
+
+    def __init__(self, balance: float = 1.0):
+        super().__init__()
+        self.balance = balance
+
+    def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
+        losses, real = super().rows(answer, batch)
+        return torch.where(batch.target[:, None] == 1, losses * self.balance, losses), real
+
+    def scores(self, answer: Answer, batch: Batch) -> Scores:
+        odds = (answer.out[:, 1] - answer.out[:, 0]).double()
+        apart = odds[batch.target == 1][:, None] - odds[batch.target == 0][None, :]
+        right = float((apart > 0).sum()) + 0.5 * float((apart == 0).sum())
+        return super().scores(answer, batch) | {"auc": (right, float(apart.numel()))}
+
+
+class Looking(Objective):
+    """Attention alone is taught: how far it is from gold (`losses.supervised`). Its answer is not asked for."""
+
+    def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
+        if batch.gold is None:
+            raise ValueError("Looking() teaches attention where to be, and this batch has no gold.")
+        losses = supervised(answer.weights(grad=True), batch.gold, self.form)[:, None]
+        return losses, torch.ones_like(losses, dtype=torch.bool)
+
+
+class Regression(Objective):
+    """Squared error of one number."""
+
+    def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
+        losses = (answer.out - batch.target).square()[:, None]
+        return losses, torch.ones_like(losses, dtype=torch.bool)
+
+
+class Restoration(Objective):
+    """Squared error of pixels, the mean of an image."""
+
+    def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
+        losses = (answer.out - batch.target).square().flatten(1).mean(1, keepdim=True)
+        return losses, torch.ones_like(losses, dtype=torch.bool)
+
+
+class Sequences(Objective):
+    """Cross-entropy of each word of a target; smoothing: the share of belief that is spread over all words."""
+
+    def __init__(
+        self, smoothing: float = 0.0, supervise: float = 0.0, form: str = "cross_entropy", entropy: float = 0.0
+    ):
+        super().__init__(supervise, form, entropy)
+        self.smoothing = smoothing
+
+    def count(self, batch: Batch) -> float:
+        assert batch.target_lengths is not None
+        return float(batch.target_lengths.sum())
+
+    def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
+        losses = F.cross_entropy(
+            answer.out.flatten(0, 1),
+            batch.target.flatten(),
+            reduction="none",
+            ignore_index=PAD,
+            label_smoothing=self.smoothing if self.training else 0.0,
+        )
+        return losses.view_as(batch.target), batch.target != PAD
+
+    def scores(self, answer: Answer, batch: Batch) -> Scores:
+        losses, real = self.rows(answer, batch)
+        right = ((answer.out.argmax(-1) == batch.target) & real).sum()
+        count = float(real.sum())
+        return {"loss": (float(losses.sum()), count), "accuracy": (float(right), count)}

@@ -1,0 +1,1 @@
+"""Capturing attention: one file for each way in which it is called."""

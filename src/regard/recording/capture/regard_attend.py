@@ -1,0 +1,178 @@
+"""Our own attend: what it returns is what is recorded. The kernels that it runs are part of that one call."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.core import attend as core
+from regard.core.attend import Attended, attend
+from regard.core.maps.attention_map import AttentionMap
+from regard.core.maps.edges import edge_weights
+from regard.core.maps.lazy import LazyMap
+from regard.core.plan import Plan
+from regard.core.scores import Score
+from regard.core.structures.edges import Edges
+
+from .calls import Scored
+from .edge_maps import Edged, EdgeGradient, Graph
+from .function_mode import switches, watching
+from .refcounted_context import Switch
+from .snapshot import copied, graph_of
+
+NAMES = ("q", "k", "v", "score", "align", "over", "dropout", "sample", "seed", "backend", "state")
+
+
+def hear(run: Callable[..., tuple[Plan, Attended]], *given: Any) -> Attended:
+    watch = watching()
+    if watch is None:
+        return run(*given)[1]
+    with watch.unheard():
+        plan, made = run(*given)
+    call: Any
+    if isinstance(made.map, LazyMap) and made.map.graph is not None:
+        call = OwnEdges(plan, made, given[NAMES.index("over")])
+    else:
+        call = Own.of(plan, made, dict(zip(NAMES, given, strict=True)))
+    out = watch.ran(call, lambda: made.out)
+    return made if call.changed is None else replace(made, out=out, map=call.changed.map)
+
+
+@dataclass(eq=False)
+class Own(Scored):
+    """A call of attend that is not over edges; `made` is what it returned, `given` what it was called with."""
+
+    plan: Any = None
+    made: Any = None
+    given: Any = None
+    changed: Any = None  # what interventions made of it
+
+    @staticmethod
+    def of(plan: Plan, made: Attended, given: dict[str, Any]) -> "Own":
+        return Own(
+            plan.q,
+            plan.k,
+            plan.v,
+            over=plan.over,
+            give=plan.output,
+            kernel=plan.backend,
+            plan=plan,
+            made=made,
+            given=given,
+        )
+
+    @property
+    def score(self) -> Score:
+        return self.plan.score
+
+    def map(self) -> AttentionMap:
+        return self.made.map
+
+    def kept(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "Own":
+        with torch.no_grad():
+            made = replace(self.made, out=self.made.out[..., :0], map=copied(self.made.map, keep))
+        return replace(self, made=made, v=self.v[..., :0], plan=None, given=None, q=self.q[..., :0], k=self.k[..., :0])
+
+    def attended(self, **changed: Any) -> Tensor:
+        return self._canonical(attend(**(self.given | changed)).out)
+
+    def _canonical(self, out: Tensor) -> Tensor:
+        return out.reshape(self.plan.batch, self.plan.heads, *out.shape[-2:])
+
+
+class OwnEdges(Edged):
+    """A call of attend over edges. Its weights are computed when somebody asks for them."""
+
+    def __init__(self, plan: Plan, made: Attended, over: Any):
+        self.plan, self.made, self.over, self.kernel = plan, made, over, plan.backend
+        self.changed: Any = None  # what interventions made of it
+        self.root = self.canonical = self.own = self.group = self.changed = None
+        self.lead = made.map.lead
+
+    @property
+    def heads(self) -> int:
+        return self.plan.heads
+
+    @property
+    def device(self) -> torch.device:
+        return self.plan.q.device
+
+    @cached_property
+    def graph(self) -> Graph:  # type: ignore[override]
+        found = self.made.map.graph  # type: ignore[attr-defined]
+        parts = () if self.over is None else self.over.parts()
+        given = next((part.edge_index for part in parts if isinstance(part, Edges)), None)
+        return graph_of(found, self.plan.n, self.plan.m, given)
+
+    @cached_property
+    def weights(self) -> Tensor:  # type: ignore[override]
+        return edge_weights(self.made.map, torch.is_grad_enabled(), False)[..., self.graph.edge]  # type: ignore[arg-type]
+
+    def map(self) -> AttentionMap:
+        return self.made.map
+
+    def give(self, weights: Tensor) -> Tensor:
+        """sum over the edges of w_e (v_j + value_e), as attend returns it; without dropout."""
+        plan = self.plan
+        each = weights.unsqueeze(-1) if weights.ndim == 2 else weights.transpose(-1, -2)
+        values = self._values()
+        out = values.new_zeros((values.shape[0], plan.n, values.shape[-1]))
+        out = out.index_add(1, self.graph.target, (each * values).to(values.dtype))
+        made = plan.output(out.unflatten(0, (plan.batch, plan.heads)))
+        same = (weights == self.weights).flatten(1).all(-1).view(*self.made.map.lead, 1, 1)
+        # Heads that were left alone keep the kernel's own bits; their gradient leads into the weights that were given,
+        # which may be equal to the model's and yet be others (a mask of ones, weights held fast).
+        return torch.where(same, self.made.out.detach() + (made - made.detach()), made)
+
+    def _values(self) -> Tensor:
+        """(g, E', d_v): what each edge carries."""
+        values = self.plan.v_by_head.flatten(0, 1)[:, self.graph.source]
+        part = self.plan.edge_value
+        return values if part is None else values + part.x.flatten(0, 1)[:, self.graph.edge]
+
+    def kept(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> Any:
+        with torch.no_grad():
+            return _Kept(copied(self.made.map, keep))
+
+    def gradient(self, out: Any, keep: Callable[[Tensor], Tensor]) -> EdgeGradient | None:
+        """dw_e = dy_i . (v_j + value_e), or feature by feature where weights are."""
+        if not isinstance(out, Tensor) or not out.requires_grad:
+            return None
+        amap = self.made.map
+        features = () if amap.features is None else (amap.features,)
+        with torch.no_grad():
+            values, graph = keep(self._values()), self.graph.kept(keep)
+        made = EdgeGradient((values.shape[0], *features, graph.edge.shape[0]), graph, self.lead)
+
+        def hold(grad: Tensor) -> None:
+            each = keep(grad).reshape(values.shape[0], self.plan.n, -1)[:, graph.target] * values
+            made.add(each.sum(-1) if not features else each.transpose(-1, -2))
+
+        out.register_hook(hold)
+        return made
+
+
+class _Kept:
+    """What a record keeps of a call over edges."""
+
+    def __init__(self, amap: AttentionMap):
+        self._map = amap
+
+    def map(self) -> AttentionMap:
+        return self._map
+
+
+# attend hands its calls to `hear`
+@switches.append
+@Switch
+@contextmanager
+def _hearing() -> Iterator[None]:
+    core.hearers.append(hear)
+    try:
+        yield
+    finally:
+        core.hearers.remove(hear)

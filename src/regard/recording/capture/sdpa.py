@@ -1,0 +1,72 @@
+"""scaled_dot_product_attention, however it is called, and the kernels behind it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.core.autocast import as_autocast
+
+from .calls import read_call
+from .function_mode import Watch, named_readers, readers
+
+
+def read(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    call = _call(*args, **kwargs)
+    return watch.ran(call, lambda: func(*args, **kwargs))
+
+
+def _call(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    q, k, v, mask = as_autocast(query, key, value, attn_mask)
+    return read_call(q, k, v, mask, is_causal, scale)
+
+
+def read_kernel(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """aten::_scaled_dot_product_*: the output is the first of several; arguments differ by name alone."""
+    name = str(getattr(func, "_qualified_op_name", None) or func.name())  # type: ignore[attr-defined]
+    schema = (func if hasattr(func, "_schema") else getattr(func, func.overloads()[0]))._schema  # type: ignore[attr-defined]
+    given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | kwargs
+    mask = given.get("attn_bias", given.get("attn_mask"))
+    call = read_call(
+        given["query"],
+        given["key"],
+        given["value"],
+        mask,
+        bool(given.get("is_causal", False)),
+        given.get("scale"),
+        kernel=name,
+    )
+    ran: list[Any] = []
+
+    def run() -> Any:
+        ran.extend(func(*args, **kwargs))
+        return ran[0]
+
+    out = watch.ran(call, run)
+    if not ran:  # other weights were put in; the statistics that follow the output are those of the kernel
+        with torch.no_grad():
+            ran.extend(func(*args, **kwargs))
+    return (out, *ran[1:])
+
+
+readers[F.scaled_dot_product_attention] = read
+named_readers["aten::scaled_dot_product_attention"] = read
+for _kernel in (
+    "flash_attention",
+    "flash_attention_for_cpu",
+    "efficient_attention",
+    "cudnn_attention",
+    "attention_math",
+):
+    named_readers[f"aten::_scaled_dot_product_{_kernel}"] = read_kernel

@@ -1,0 +1,95 @@
+"""What a page carries of two maps that stand beside each other: both, where they differ, and by how much."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.maps.attention_map import AttentionMap
+from ..core.maps.difference import Difference, difference
+from .arrays import Blobs
+from .payload import SAMPLE, bundle, cells, one_of
+from .thumbnails import THUMB, heads_of, pooled
+
+Groups = Mapping[str, list[AttentionMap]]
+
+
+def beside(
+    this: Groups, other: Groups, blobs: Blobs, step: "Callable[[int, int], None] | None" = None
+) -> tuple[list[dict[str, Any]], list[list[str]]]:
+    """The sites that both have, each with the other's map and the difference; and the names that only one has."""
+    pairs, only = pairs_of(this, other)
+    return carried(pairs, blobs, step), only
+
+
+def pairs_of(this: Groups, other: Groups) -> tuple[dict[str, Difference], list[list[str]]]:
+    """The differences by site, and the names that only one has."""
+    names = [(name, name) for name in this if name in other]
+    if not names and len(this) == len(other) == 1:
+        names = [(next(iter(this)), next(iter(other)))]
+    if not names:
+        raise ValueError(
+            f"beside=: no site is in both. Here are {', '.join(list(this)[:3])}, there "
+            f"{', '.join(list(other)[:3])}. Give two mappings with the names that belong together."
+        )
+    only = [
+        [x for x in a if x not in b] if len(names) > 1 or names[0][0] in b else []
+        for a, b in ((this, other), (other, this))
+    ]
+    return {a: difference(one_of(this[a]), one_of(other[b])) for a, b in names}, only
+
+
+def carried(
+    pairs: Mapping[str, Difference],
+    blobs: Blobs,
+    step: "Callable[[int, int], None] | None" = None,
+    top: float | None = None,
+) -> list[dict[str, Any]]:
+    """The sites of a page, each with the other's map and the difference; `top` is the darkest of heads in small."""
+    half = None if step is None else lambda done, of: step(done, 2 * of)
+    last = None if step is None else lambda done, of: step(of + done, 2 * of)
+    sites = bundle({name: [d.this] for name, d in pairs.items()}, blobs, half, share=2)
+    others = bundle({name: [d.other] for name, d in pairs.items()}, blobs, last, share=2)
+    small = {}
+    for site, there, (name, d) in zip(sites, others, pairs.items(), strict=True):
+        form: dict[str, Any] = {}
+        if not d.n * d.m:
+            small[name] = torch.zeros(d.heads, 0, 0)
+        elif "cells" in (site["form"], there["form"]):
+            form, small[name] = cells(d, None, blobs)
+        else:
+            small[name] = heads_of(d.band(slice(0, d.n), slice(0, d.m)), d).float().cpu()
+        for numbers, change in zip(site["numbers"], change_of(d), strict=True):
+            numbers["change"] = change
+        site["rows"], site["columns"] = d.rows, d.columns
+        site["beside"] = {"other": there, "difference": form, "rows": d.row_axis.marks, "columns": d.column_axis.marks}
+    little = {name: _little(w) for name, w in small.items()}
+    if top is None:
+        top = max((float(x.abs().max()) for x in little.values() if x.numel()), default=0.0)
+    for site in sites:  # one scale for all heads: what did not change is blank
+        site["beside"]["difference"]["thumbs"] = blobs.add(_thumbs(little[site["site"]], top))
+    return sites
+
+
+def change_of(d: Difference) -> list[float | None]:
+    """The mean over rows of the share of a row's weight that stands elsewhere, for each head; evenly spaced rows."""
+    rows = d.compared.nonzero()[:, 0]
+    if not len(rows) or not d.m:
+        return [None] * d.heads
+    change = d.change(rows[:: max(1, -(-len(rows) // SAMPLE))])
+    made = change.mean(-1).reshape(d.heads, -1).mean(-1)
+    return [None if x != x else x for x in made.tolist()]
+
+
+def _little(w: Tensor) -> Tensor:
+    """At most THUMB cells along a side, each the weight farthest from 0."""
+    side = max(1, -(-max(w.shape[-2:]) // THUMB))
+    return pooled(w.nan_to_num(), side, side)
+
+
+def _thumbs(w: Tensor, top: float) -> np.ndarray:
+    """8 bits with a sign: 128 is 0, 127 steps to either side, by the root."""
+    made = 128 + 127 * w.sign() * (w.abs() / (top or 1.0)).clamp_max(1).sqrt()
+    return made.round().to(torch.uint8).numpy()

@@ -1,0 +1,1 @@
+"""Maps and records in a notebook."""

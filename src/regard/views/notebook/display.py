@@ -1,0 +1,82 @@
+"""What a notebook shows of a map or a record: a page to point at, and a picture for whoever cannot run it.
+
+A notebook that is read elsewhere (GitHub, nbconvert, an editor without widgets) shows the picture, which is saved in
+it; nothing is fetched from a network.
+"""
+
+import io
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from regard.core.errors import lacking
+
+from ..page import page_data
+from ..plotting import still
+from ..terminal.map_text import plain
+
+if TYPE_CHECKING:
+    from .widget import Page
+
+STILL = "This picture stands still: pip install 'regard[views]' makes it a page to point at."
+DOTS = 96  # dots an inch; the picture has twice as many, for sharp screens
+
+
+def widget(what: Any, **how: Any) -> "Page":
+    """The page of a map or record as a widget; needs anywidget."""
+    try:
+        from .widget import GraphPage, Page
+    except ModuleNotFoundError as missing:
+        raise lacking(
+            "widget() (show() is a picture without it, save_html(path) a page)", str(missing.name), "views"
+        ) from missing
+    about, blobs = page_data(what, **how)
+    made = (GraphPage if about.get("graphs") else Page)(about=about, blobs=blobs)
+    made.still = still_of(what, how.get("item", 0)) if in_notebook() else ({"text/plain": plain(what)}, {})
+    return made
+
+
+def show(what: Any, **how: Any) -> None:
+    """In a notebook the page, in a terminal a drawing of characters."""
+    if not in_notebook():
+        Console().print(what)
+        return
+    from IPython.display import display
+
+    data, about = mimebundle(what, **how)
+    display(data, metadata=about, raw=True)
+
+
+def mimebundle(what: Any, **how: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Every form that a reader may choose from, and what is known about each: text, picture, page."""
+    if not in_notebook():
+        return {"text/plain": plain(what)}, {}
+    try:
+        return widget(what, **how)._repr_mimebundle_()
+    except ModuleNotFoundError:
+        print(STILL)
+    except ValueError as problem:  # too large for a page
+        print(problem)
+    return still_of(what, how.get("item", 0))
+
+
+def still_of(what: Any, item: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Text, and a PNG of the head grid or the heat map with its size on the screen and words for who cannot see it."""
+    data: dict[str, Any] = {"text/plain": plain(what)}
+    try:
+        figure = still(what, item)
+    except (ModuleNotFoundError, ValueError):  # without matplotlib, or without maps, the text stands for it
+        return data, {}
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=2 * DOTS)
+    width, height = (round(DOTS * size) for size in figure.get_size_inches())
+    data["image/png"] = file.getvalue()
+    return data, {"image/png": {"width": width, "height": height, "alt": f"Attention weights of {what!r}"}}
+
+
+def in_notebook() -> bool:
+    """Whether what is displayed goes to a notebook: IPython runs in a kernel."""
+    found = sys.modules.get("IPython")
+    shell = None if found is None else found.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")

@@ -1,0 +1,334 @@
+"""What a page carries of a map, so that every weight can be had in the browser.
+
+    weights   float32, all of them: where they are few
+    qk        queries, keys and tau in their own type, w_ij = exp(scale q_i . k_j + bias_j - tau_i): where that is less
+    codes     8 bits a weight, c = 255 sqrt(w / largest of the head), and the largest of each row as they are
+    cells     a pyramid's finest level (mean and peak of cells in 16 bits, logarithmic) beside queries and keys
+    edges     float32 on the edges of a graph (edges.py)
+
+A map that is aligned with another is carried on the axes of both.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.alignments import Softmax
+from ..core.lowering.score_kernels import Dot
+from ..core.maps.attention_map import AttentionMap
+from ..core.maps.difference import Aligned
+from ..core.maps.lazy import LazyMap
+from ..core.maps.stored import StoredMap
+from ..core.structures import Causal, Full, Padding, shift_of
+from .arrays import Blobs, logarithmic, signed_logarithmic
+from .generation import steps_of
+from .graph_payload import Drawing
+from .mask_bits import bits, open_pairs
+from .thumbnails import THUMB, heads_of, pooled
+
+EXACT = 6_000_000  # bytes up to which a page carries all small maps exactly
+WHOLE = 1 << 20  # weights of a head up to which the page draws it from single weights
+CODED = 1 << 24  # weights of a head up to which it is carried in 8 bits where queries and keys are not known
+BEST = 4  # weights of each row that are exact beside codes
+SAMPLE = 512  # rows on which a head's numbers are measured, evenly spaced
+
+
+class Few:
+    """The queries and keys of a softmax map, where weights follow from them alone."""
+
+    def __init__(self, q: Tensor, k: Tensor, tau: Tensor, scale: float, bias: Tensor | None, edge: dict[str, int]):
+        self.q, self.k, self.tau, self.scale, self.bias, self.edge = q, k, tau, scale, bias, edge
+        self.places: dict[str, Tensor] = {}  # of an aligned map: which query and key stands at each place, from 1
+
+    @property
+    def bytes(self) -> int:
+        return sum(x.numel() * x.element_size() for x in (self.q, self.k, self.tau, self.bias) if x is not None)
+
+    def weights(self, rows: slice, m: int) -> Tensor:
+        """(g, r, m) as the page computes them."""
+        keys = self.k.repeat_interleave(self.q.shape[0] // self.k.shape[0], 0).double()
+        s = self.scale * self.q[:, rows].double() @ keys.mT - self.tau[:, rows, None].double()
+        s = s if self.bias is None else s + self.bias[:, None].double()
+        i, j = torch.arange(rows.start, rows.stop)[:, None], torch.arange(m)
+        keep = (j <= i + self.edge.get("causal", m)) & (j < self.edge.get("length", m))
+        return s.exp() * keep
+
+    def form(self, blobs: Blobs) -> dict[str, Any]:
+        made: dict[str, Any] = {
+            "q": blobs.add(self.q),
+            "k": blobs.add(self.k),
+            "tau": blobs.add(self.tau),
+            "scale": self.scale,
+            **self.edge,
+        }
+        made |= {name: blobs.add(places.numpy().astype(np.uint32)) for name, places in self.places.items()}
+        return made if self.bias is None else made | {"bias": blobs.add(self.bias)}
+
+
+def few(amap: AttentionMap) -> Few | None:
+    """Queries and keys of a map of one item, if the page's formula gives its weights: tried on some rows."""
+    if isinstance(amap, Aligned):
+        found = few(amap.whole)
+        if found is not None:
+            found.places = {"rowOf": amap.rows_of.cpu() + 1, "columnOf": amap.columns_of.cpu() + 1}
+        return found
+    if not isinstance(amap, LazyMap) or amap.graph is not None or not amap.n or not amap.m:
+        return None
+    problem, score = amap.live, amap.live.score
+    plain = not score.modifiers and score.row_bias is None and problem.factor is None and not problem.sample
+    if type(score.core) is not Dot or not plain or type(problem.align) is not Softmax or amap.features is not None:
+        return None
+    if score.key_bias is not None and score.key_bias.ndim != 2:
+        return None
+    edge: dict[str, int] = {}
+    for part in problem.structure.parts():
+        if type(part) is Causal:
+            edge["causal"] = shift_of(part.align, amap.n, amap.m, "Causal")
+        elif type(part) is Padding:
+            lengths = part.lengths.reshape(-1).cpu()
+            edge["length"] = int(lengths[(amap.slab.start // problem.heads) % len(lengths)])
+        elif type(part) is not Full:
+            return None
+    q, k, tau = (x[amap.slab].detach().cpu() for x in (score.core.a, score.core.b, amap.state.tau))
+    bias = None if score.key_bias is None else score.key_bias[amap.slab].detach().float().cpu()
+    q, k = (x.float() if x.dtype == torch.float64 else x for x in (q, k))
+    made = Few(q, _once(k), tau.float(), float(score.core.scale), bias, edge)
+    for start in {0, amap.n // 2, amap.n - 1}:
+        rows = slice(start, start + 1)
+        if not torch.allclose(
+            made.weights(rows, amap.m).float(), amap.band(rows, slice(0, amap.m)).float().cpu(), rtol=1e-3, atol=1e-6
+        ):
+            return None
+    return made
+
+
+def _once(k: Tensor) -> Tensor:
+    """Keys that several heads share, once: (g, m, d) -> (g_k, m, d)."""
+    heads = k.shape[0]
+    for groups in range(1, heads):
+        if heads % groups == 0:
+            parts = k.unflatten(0, (groups, heads // groups))
+            if torch.equal(parts[:, :-1], parts[:, 1:]):
+                return parts[:, 0]
+    return k
+
+
+def numbers(group: Sequence[AttentionMap]) -> list[dict[str, float | None]]:
+    """What each head does on average: entropy in bits, share of the first key, distance in tokens, and the largest
+    weight that goes elsewhere than to the first key, the last, and the neighbours of the own place."""
+    parts = []
+    for amap in group:
+        step = max(1, -(-amap.n // SAMPLE))
+        line = torch.arange(0, amap.n, step, device=amap.none().device)
+        for rows in line.split(max(1, (1 << 22) // max(1, amap.m * amap.heads))):
+            w = heads_of(amap.band(rows, slice(0, amap.m)), amap).float().cpu()
+            rows = rows.cpu()
+            away = (rows[:, None] + max(0, amap.m - amap.n) - torch.arange(amap.m)).abs()
+            near = away <= 1
+            near[:, 0] = near[:, -1] = True
+            parts.append(
+                torch.stack(
+                    [
+                        -torch.xlogy(w, w).sum(-1) / np.log(2),
+                        w[..., 0],
+                        (w * away).sum(-1),
+                        w.masked_fill(near, 0.0).amax(-1),
+                        w.sum(-1),
+                    ],
+                    -1,
+                )
+            )
+    x = torch.cat(parts, 1)  # (heads, rows, 5)
+    open_rows = (x[..., 4] > 0).sum(1).clamp_min(1)[:, None]
+    means = (x.sum(1) / open_rows).tolist()
+    moves = all(amap.n <= amap.m for amap in group)
+    means = [[value if math.isfinite(value) else None for value in head] for head in means]
+    return [{"entropy": e, "sink": s, "distance": d if moves else None, "elsewhere": x} for e, s, d, x, _ in means]
+
+
+def whole(group: Sequence[AttentionMap]) -> Tensor:
+    """All weights of one item, (heads, n, m) float32; steps of a generation follow one another."""
+    m = max(amap.m for amap in group)
+    parts = [
+        torch.nn.functional.pad(heads_of(amap.band(slice(0, amap.n), slice(0, amap.m)), amap), (0, m - amap.m))
+        for amap in group
+    ]
+    return torch.cat(parts, -2).float().cpu()
+
+
+def coded(w: Tensor, blobs: Blobs) -> dict[str, Any]:
+    """8 bits for each weight and the largest of each row as they are."""
+    top = w.amax((-1, -2)).clamp_min(1e-30)
+    codes = (255 * (w.clamp_min(0) / top[:, None, None]).sqrt()).round().to(torch.uint8)
+    best = w.topk(min(BEST, w.shape[-1]), -1)
+    keys = best.indices.numpy().astype(np.uint16 if w.shape[-1] <= 65536 else np.uint32)
+    return {
+        "form": "codes",
+        "codes": blobs.add(codes),
+        "top": top.tolist(),
+        "best": blobs.add(best.values),
+        "keys": blobs.add(keys),
+    }
+
+
+def cells(amap: AttentionMap, known: Few | None, blobs: Blobs) -> tuple[dict[str, Any], Tensor]:
+    """The finest level of a map's pyramid, queries and keys, and its heads in small."""
+    pyramid = amap.pyramid()
+    first = pyramid[0]
+    mass, peak = (_flat(x, amap).float().cpu() for x in (first.mass, first.peak))
+    count = first.count.reshape(-1, *first.count.shape[-2:]).cpu()
+    mean = mass / count.clamp_min(1)
+    same = bool((count == count[:1]).all())
+    code = signed_logarithmic if amap.signed else logarithmic
+    made = {
+        "form": "cells",
+        "cell": first.size,
+        "mean": blobs.add(code(mean)),
+        "peak": blobs.add(code(peak)),
+        "count": blobs.add((count[:1] if same else count).numpy().astype(np.uint32)),
+    }
+    small = next((x for x in pyramid.levels if max(x.mass.shape[-2:]) <= THUMB), pyramid.levels[-1])
+    return made if known is None else made | known.form(blobs), _flat(small.peak, amap).float().cpu()
+
+
+def _flat(x: Tensor, amap: AttentionMap) -> Tensor:
+    x = x.reshape(-1, *x.shape[len(amap.lead) :])
+    return x if amap.features is None else x.mean(1)
+
+
+def thumbs(w: Tensor) -> np.ndarray:
+    """(heads, r, c) in 8 bits with at most THUMB cells along a side, each its largest weight; a root, as for codes."""
+    side = max(1, -(-max(w.shape[-2:]) // THUMB))
+    cells = pooled(w.abs().nan_to_num(), side, side)
+    top = cells.amax((-1, -2), keepdim=True).clamp_min(1e-30)
+    return (255 * (cells / top).sqrt()).round().to(torch.uint8).numpy()
+
+
+def joined(maps: Mapping[str, AttentionMap]) -> dict[str, list[AttentionMap]]:
+    """Maps by path; each step of a generation follows the one whose keys it goes on with."""
+    made: dict[str, list[AttentionMap]] = {}
+    last: dict[str, str] = {}
+    for name, amap in maps.items():
+        path = re.sub(r":\d+$", "", name)
+        group = made.get(last.get(path, ""), [])
+        before = group[-1] if group else None
+        grows = before is not None and amap.m - amap.n == before.m and amap.lead == before.lead
+        crosses = before is not None and amap.n == 1 and amap.m == before.m and amap.columns == before.columns
+        if before is not None and (grows or (crosses and amap.columns is not amap.rows and before.m != before.n)):
+            group.append(amap)
+        else:
+            made[name] = [amap]
+            last[path] = name
+    return made
+
+
+def one_of(group: Sequence[AttentionMap]) -> AttentionMap:
+    """The map of a site: that of its one call, or the steps of a generation written out one under the other."""
+    if len(group) == 1:
+        return group[0]
+    w, keep = whole(group), open_pairs(group)
+    made = StoredMap(group[0].lead, w, rooted=False, keep=None if keep is None else keep.expand(w.shape))
+    made.site, (made.rows, made.columns) = group[0].site, labels_of(group)
+    return made
+
+
+def labels_of(group: Sequence[AttentionMap]) -> "tuple[list[str] | None, list[str] | None]":
+    """What rows and columns are called, where there are as many names."""
+    n, m = sum(amap.n for amap in group), max(amap.m for amap in group)
+    rows = [str(label) for amap in group for label in amap.rows or ()]
+    columns = [str(label) for label in group[-1].columns or ()]
+    return rows if rows and len(rows) == n else None, columns if columns and len(columns) == m else None
+
+
+def short_name(name: str, place: int) -> str:
+    """What a site is called for short: the number of its layer, else its place."""
+    found = re.findall(r"(?:^|\.)(\d+)(?=\.|:|$)", name)
+    return found[0] if found else str(place)
+
+
+def bundle(
+    groups: "Mapping[str, list[AttentionMap]]",
+    blobs: Blobs,
+    step: Any = None,
+    share: int = 1,
+    graphs: Drawing | None = None,
+) -> list[dict[str, Any]]:
+    """The sites of a page. Small maps are all exact where that is at most 6 MB / share, otherwise in 8 bits.
+
+    Those of `graphs` are carried as edges.
+    """
+    drawn = graphs.ran if graphs is not None else {}
+    known = {name: few(group[0]) if len(group) == 1 else None for name, group in groups.items()}
+    need = sum(
+        _bytes(group, known[name]) for name, group in groups.items() if _size(group) <= WHOLE and name not in drawn
+    )
+    exact = need * share <= EXACT
+    made = []
+    for place, (name, group) in enumerate(groups.items()):
+        form = graphs.form(name, blobs) if graphs and name in drawn else _form(group, known[name], exact, blobs)
+        made.append(outline(name, group, place) | form)
+        if step is not None:
+            step(place + 1, len(groups))
+    return made
+
+
+def part(group: Sequence[AttentionMap], blobs: Blobs) -> dict[str, Any]:
+    """One site by itself, beside its outline: exact where that is at most 6 MB."""
+    known = few(group[0]) if len(group) == 1 else None
+    return _form(group, known, _bytes(group, known) <= EXACT, blobs)
+
+
+def outline(name: str, group: Sequence[AttentionMap], place: int) -> dict[str, Any]:
+    """What a site is called, and how large it is."""
+    n, m = sum(amap.n for amap in group), max(amap.m for amap in group)
+    rows, columns = labels_of(group)
+    return {
+        "site": name,
+        "short": short_name(name, place),
+        "heads": group[0].heads,
+        "n": n,
+        "m": m,
+        "rows": rows,
+        "columns": columns,
+        **steps_of(group, rows),
+    }
+
+
+def is_large(group: Sequence[AttentionMap]) -> bool:
+    """Whether a head of this site has more weights than are carried all together."""
+    return _size(group) > WHOLE
+
+
+def _size(group: Sequence[AttentionMap]) -> int:
+    return sum(amap.n for amap in group) * max(amap.m for amap in group)
+
+
+def _bytes(group: Sequence[AttentionMap], known: Few | None) -> int:
+    """What a small map takes at least where it is exact."""
+    plain = 4 * group[0].heads * _size(group)
+    return plain if known is None else min(plain, known.bytes)
+
+
+def _form(group: Sequence[AttentionMap], known: Few | None, exact: bool, blobs: Blobs) -> dict[str, Any]:
+    some = sum(amap.n for amap in group) and max(amap.m for amap in group)
+    own = [amap.whole if isinstance(amap, Aligned) else amap for amap in group]
+    site: dict[str, Any] = {"numbers": numbers(own) if some else [{} for _ in range(own[0].heads)]}
+    if _size(group) > WHOLE:
+        if len(group) == 1 and (known is not None or _size(group) > CODED):
+            form, little = cells(group[0], known, blobs)
+            return site | form | {"thumbs": blobs.add(thumbs(little))}
+        exact = False
+    w = whole(group)
+    site["thumbs"] = blobs.add(thumbs(w) if w.numel() else np.zeros((w.shape[0], 0, 0), np.uint8))
+    if exact and known is not None and known.bytes < 4 * w.numel():
+        return site | {"form": "qk"} | known.form(blobs)
+    keep = open_pairs(group) if w.numel() else None
+    site |= {} if keep is None else {"open": blobs.add(bits(keep))}
+    if not exact and not bool((w < 0).any()):  # 8 bits have no sign
+        return site | coded(w, blobs)
+    return site | {"form": "weights", "weights": blobs.add(w)}

@@ -1,0 +1,249 @@
+"""Maps drawn with characters: `print(amap)`, `regard show`.
+
+In colour a cell is two spaces on a ground that glows as its weight does; without colour it is a letter as dense as its
+weight, from a dot to @. Both follow the root of the weight, as the pages do.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions
+from rich.style import Style
+from rich.text import Text
+
+from regard.core.maps.attention_map import AttentionMap
+
+from ..page import maps_of
+from ..payload import joined, one_of, short_name
+from ..thumbnails import Small, small
+from ..token_text import names_of
+
+RAMP = ["#191a20", "#3a2410", "#6e3f0e", "#b46a12", "#ee9d2b", "#ffd07a", "#fff6dc"]
+COLD = ["#191a20", "#0f2a38", "#124a63", "#1b7397", "#41a3c9", "#8fd0ea", "#e2f5fd"]  # below zero
+DENSE = " .:-=+*#%@"
+WIDTH = 80
+ROWS = 40  # lines of one head at the most
+LABEL = 14  # cells of a row's name at the most
+TALL = 8  # letters of a column's name
+SITES = 64  # sites of a record that are drawn
+QUICK = 1 << 26  # weights that a print may compute
+
+
+def plain(what: Any, width: int = WIDTH) -> str:
+    """Without colour, as `print` writes it."""
+    return "\n".join(line.plain.rstrip() for line in lines(what, width, False))
+
+
+def drawn(what: Any, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+    """For rich: in colour where the console has it."""
+    colour = console.color_system is not None and not console.no_color
+    for line in lines(what, options.max_width, colour):
+        line.no_wrap, line.overflow = True, "crop"
+        yield line
+
+
+def lines(what: Any, width: int, colour: bool, item: int = 0) -> Iterator[Text]:
+    """A map or a record: one head large, several in small; of one item of a batch."""
+    yield Text(repr(what))
+    if isinstance(what, AttentionMap) and not (what.n and what.m):
+        return
+    try:
+        groups = joined(maps_of(what, item))
+    except ValueError:  # no maps, or an empty batch
+        return
+    if sum(_cost(amap) for group in groups.values() for amap in group) > QUICK:
+        yield Text(
+            "Too many weights to draw at a print: amap.pyramid() first (it is kept), or show one head: amap[0, 3]."
+        )
+        return
+    if len(groups) == 1 and next(iter(groups.values()))[0].heads == 1:
+        yield from one_head(one_of(next(iter(groups.values()))), width, colour)
+    else:
+        yield from in_small(groups, width, colour)
+
+
+def _cost(amap: AttentionMap) -> int:
+    return 0 if amap._pyramid is not None else amap.heads * amap.n * amap.m
+
+
+def one_head(amap: AttentionMap, width: int = WIDTH, colour: bool = True) -> Iterator[Text]:
+    """One head: who attends at the left, what is attended above, and the strongest of each row where there is room."""
+    names, keys = names_of(amap.rows, amap.n), names_of(amap.columns, amap.m)
+    if amap.n > ROWS:
+        label = 2 * len(str(amap.n)) + 1
+    else:
+        label = min(LABEL, max(map(cell_len, names)), max(1, width // 4))
+    found = small(amap, ROWS, max(1, (width - label - 1) // 2))
+    grid = found.peak[0]
+    if found.tall > 1:
+        names = _ranges(amap.n, found.tall)
+    if found.wide == 1:
+        yield from _upright(keys, label, amap.columns is None or len(amap.columns) != amap.m)
+    else:
+        ends = str(amap.m - 1)
+        yield Text(" " * (label + 1) + "0".ljust(max(1, 2 * grid.shape[1] - len(ends))) + ends, "dim")
+    top = float(np.nanmax(np.abs(grid), initial=0.0))
+    spare = width - label - 1 - 2 * grid.shape[1] - 4
+    single = found.tall == found.wide == 1
+    for i, row in enumerate(grid):
+        line = Text(set_cell_size(names[i], label) + " ")
+        for weight in row:
+            line.append_text(_cell(float(weight), top, colour, 2))
+        if single and spare >= 10:
+            j = int(np.nanargmax(np.nan_to_num(np.abs(row))))
+            if row[j]:
+                written = f"{row[j]:.2f}"
+                name = _cut(keys[j], spare - len(written) - 1)
+                line.append(f"  → {name} {written}", "dim" if colour else "")
+        yield line
+    yield _legend(found, top, colour)
+
+
+def one_row(amap: AttentionMap, i: int, top: int, width: int = WIDTH, colour: bool = True) -> Iterator[Text]:
+    """What one row attends to: the text with its weights as ground, then the largest as bars."""
+    w = amap.row(i).reshape(-1, amap.m).double().mean(0).cpu().numpy()
+    names, keys = names_of(amap.rows, amap.n), names_of(amap.columns, amap.m)
+    most = float(np.nanmax(np.abs(w), initial=0.0))
+    yield Text(f"row {i % amap.n} {names[i]!r} attends to" if amap.rows is not None else f"row {i % amap.n} attends to")
+    if amap.columns is not None and len(keys) <= 400:
+        for line in _words(keys, w, most, width):
+            yield line if colour else Text(line.plain)
+        yield Text("")
+    best = np.argsort(-np.abs(np.nan_to_num(w)), kind="stable")[:top]
+    label = min(24, max((cell_len(keys[j]) for j in best), default=1))
+    places = len(str(amap.m - 1))
+    for j in best:
+        long = max(1, width - label - places - 14)
+        bar = round(long * abs(float(w[j])) / most) if most else 0
+        line = Text(f"{w[j]:8.4f}  {set_cell_size(_cut(keys[j], label), label)} {j:>{places}}  ")
+        line.append(("█" if colour else "#") * bar, Style(color=RAMP[4]) if colour else "")
+        yield line
+
+
+def in_small(groups: "dict[str, list[AttentionMap]]", width: int = WIDTH, colour: bool = True) -> Iterator[Text]:
+    """Every head of every site in small, a line of heads for each site; each to its own largest weight."""
+    shorts = {name: short_name(name, place) for place, name in enumerate(groups)}
+    label = min(LABEL, max(map(len, shorts.values())))
+    heads = max(group[0].heads for group in groups.values())
+    across = max(1, min(heads, (width - label - 1) // 5))
+    side = max(4, min(12, (width - label - 1) // across - 1)) // 2 * 2
+    yield Text(f"{len(groups)} sites × {heads} heads" if len(groups) > 1 else f"{heads} heads", "dim" if colour else "")
+    for name in list(groups)[:SITES]:
+        amap = one_of(groups[name])
+        found = small(amap, side if colour else side // 2, side)
+        for first in range(0, amap.heads, across):
+            part = range(first, min(amap.heads, first + across))
+            yield Text(
+                " " * (label + 1) + "".join(f"{shorts[name]}.{h}".ljust(side + 1)[: side + 1] for h in part),
+                "dim" if colour else "",
+            )
+            for y in range(side // 2):
+                line = Text((shorts[name] if y == 0 and first == 0 else "").ljust(label)[:label] + " ")
+                for h in part:
+                    line.append_text(_tile(found.peak[h], y, side, colour))
+                    line.append(" ")
+                yield line
+    if len(groups) > SITES:
+        yield Text(f"... and {len(groups) - SITES} sites more")
+    said = "brighter" if colour else "denser"
+    yield Text(f"{said}: a larger weight (root scale), each head to its own largest", "dim" if colour else "")
+
+
+def _tile(grid: NDArray[Any], y: int, side: int, colour: bool) -> Text:
+    """One line of a head in small; in colour it has two rows of cells, an upper and a lower half of each letter."""
+    top = float(np.nanmax(np.abs(grid), initial=0.0))
+    made = Text()
+    rows, cols = grid.shape
+    for x in range(side):
+        j = x * cols // side
+        if not colour:
+            made.append_text(_cell(float(grid[y * rows // (side // 2), j]), top, False, 1))
+            continue
+        upper, lower = (float(grid[(2 * y + half) * rows // side, j]) for half in (0, 1))
+        made.append("▀", Style(color=_shade(upper, top), bgcolor=_shade(lower, top)))
+    return made
+
+
+def _cell(weight: float, top: float, colour: bool, wide: int) -> Text:
+    if colour:
+        return Text(" " * wide, Style(bgcolor=_shade(weight, top)))
+    share = _share(weight, top)
+    sign = "-" if weight < 0 and wide > 1 else ""
+    dense = DENSE[0 if share == 0 else max(1, math.ceil(share * (len(DENSE) - 1)))]
+    return Text(sign + dense * (wide - len(sign)))
+
+
+def _share(weight: float, top: float) -> float:
+    return min(1.0, math.sqrt(abs(weight) / top)) if top and math.isfinite(weight) else 0.0
+
+
+def _shade(weight: float, top: float) -> str:
+    """The colour between two of the ramp's."""
+    ramp = COLD if weight < 0 else RAMP
+    place = _share(weight, top) * (len(ramp) - 1)
+    low = min(int(place), len(ramp) - 2)
+    ends = [[int(ramp[k][x : x + 2], 16) for x in (1, 3, 5)] for k in (low, low + 1)]
+    mixed = [round(a + (b - a) * (place - low)) for a, b in zip(*ends, strict=True)]
+    return "#{:02x}{:02x}{:02x}".format(*mixed)
+
+
+def _legend(found: Small, top: float, colour: bool) -> Text:
+    made = Text("0 ")
+    if colour:
+        for k in range(16):
+            made.append(" ", Style(bgcolor=_shade(top * (k / 15) ** 2, top)))
+    else:
+        made.append(f"[{DENSE}]")
+    return made.append(f" {top:.3g}  {found.said}, root scale")
+
+
+def _upright(keys: Sequence[str], label: int, numbers: bool) -> Iterator[Text]:
+    """The names of columns, letter under letter, the last next to its column; numbers on one line where they fit."""
+    if numbers and len(keys) <= 100:
+        yield Text(" " * (label + 1) + "".join(f"{j:<2}" for j in range(len(keys))), "dim")
+        return
+    stacks = [_letters(name) for name in keys]
+    stacks = [stack if len(stack) <= TALL else [*stack[: TALL - 1], "…"] for stack in stacks]
+    tall = max(map(len, stacks), default=0)
+    for y in range(tall):
+        line = [set_cell_size(stack[y - tall + len(stack)], 2) if y >= tall - len(stack) else "  " for stack in stacks]
+        yield Text(" " * (label + 1) + "".join(line))
+
+
+def _letters(name: str) -> list[str]:
+    """Letters with the marks that stand on them."""
+    made: list[str] = []
+    for c in name:
+        if made and cell_len(c) == 0:
+            made[-1] += c
+        else:
+            made.append(c)
+    return made
+
+
+def _cut(name: str, most: int) -> str:
+    return name if cell_len(name) <= most else set_cell_size(name, max(0, most - 1)) + "…"
+
+
+def _ranges(count: int, step: int) -> list[str]:
+    return [f"{a}–{min(count, a + step) - 1}" for a in range(0, count, step)]
+
+
+def _words(keys: Sequence[str], w: NDArray[Any], top: float, width: int) -> Iterator[Text]:
+    """Running text; a token's ground is its weight, its letters black or white as can be read."""
+    line, used = Text(), 0
+    for key, weight in zip(keys, w, strict=True):
+        name = _cut(key, width)
+        if used + cell_len(name) > width:
+            yield line
+            line, used = Text(), 0
+        shade = _shade(float(weight), top)
+        bright = sum(int(shade[x : x + 2], 16) for x in (1, 3, 5)) > 380
+        line.append(name, Style(bgcolor=shade, color="#000000" if bright else "#f4f0e6"))
+        line.append(" ")
+        used += cell_len(name) + 1
+    yield line

@@ -1,0 +1,66 @@
+"""What `regard show` draws of a record: all heads, the head that was asked for, or one row of it."""
+
+import os
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from rich.console import Console
+from rich.text import Text
+
+from regard.core.maps.attention_map import AttentionMap
+from regard.recording.io.loading import load
+from regard.recording.io.printable import printable
+from regard.recording.record import Record
+
+from ..page import maps_of
+from ..payload import joined, one_of, short_name
+from .map_text import lines, one_head, one_row
+
+
+def show_record(
+    path: "str | os.PathLike[str]",
+    console: Console,
+    head: str | None = None,
+    row: int | None = None,
+    top: int = 5,
+    item: int = 0,
+) -> None:
+    """Draw a record file with characters, in colour where the console has it."""
+    rec = load(path)
+    colour = console.color_system is not None and not console.no_color
+    if head is None:
+        if row is not None:
+            raise ValueError("--row needs --head, such as --head 3.5: layer 3, head 5.")
+        maps_of(rec, item)  # an error where there is no such item
+        drawn = lines(rec, console.width, colour, item)
+    else:
+        drawn = _one(rec, console.width, colour, head, row, top, item)
+    for line in drawn:
+        console.print(line, no_wrap=True, overflow="crop", highlight=False)
+
+
+def _one(rec: Record, width: int, colour: bool, head: str, row: int | None, top: int, item: int) -> Iterator[Text]:
+    name, amap = head_of({name: one_of(group) for name, group in joined(maps_of(rec, item)).items()}, head)
+    if row is not None and not -amap.n <= row < amap.n:
+        raise ValueError(f"--row {row}: this map has {amap.n} rows, 0 to {amap.n - 1}.")
+    said = f"{printable(name)}, head {head.rpartition('.')[2]}: {amap.n:,} attend to {amap.m:,}"
+    yield Text(said, "bold" if colour else "")
+    yield from one_head(amap, width, colour) if row is None else one_row(amap, row % amap.n, top, width, colour)
+
+
+def head_of(maps: "dict[str, AttentionMap]", asked: str) -> tuple[str, AttentionMap]:
+    """ "3.5" is head 5 of layer 3; before the last dot may also stand a site's name or a pattern of it."""
+    site, _, number = asked.rpartition(".")
+    fits = [name for place, name in enumerate(maps) if site in (short_name(name, place), name)]
+    fits = fits or [name for name in maps if fnmatchcase(name, site)]
+    if len(fits) != 1 or not number.isdigit():
+        said = f"{len(fits)} sites fit {site!r}" if site and number.isdigit() else "expected SITE.HEAD"
+        known = ", ".join((fits or list(maps))[:8]) + (", ..." if len(fits or maps) > 8 else "")
+        raise ValueError(
+            f"--head {asked}: {said}. Sites: {known}. 3.5 is head 5 of layer 3; a whole name or a pattern "
+            "of it may stand for the layer."
+        )
+    amap = maps[fits[0]]
+    if int(number) >= amap.heads:
+        raise ValueError(f"--head {asked}: {fits[0]} has {amap.heads} heads, 0 to {amap.heads - 1}.")
+    return fits[0], amap[int(number)] if amap.lead else amap

@@ -1,0 +1,39 @@
+"""Kernels written in Triton run where they can, and say why elsewhere."""
+
+import pytest
+import torch
+
+from regard.backends.triton.runtime import device_support as triton_here
+from regard.backends.triton.runtime.device_support import unable
+
+
+@pytest.fixture
+def card(monkeypatch):
+    """A machine with one GPU, of this capability."""
+    triton_here.capability.cache_clear()
+    monkeypatch.setattr(triton_here, "HAS_TRITON", True)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    yield lambda *found: monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: found)
+    triton_here.capability.cache_clear()
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+def test_a_gpu_that_is_new_enough_runs_them(device, card):
+    card(8, 0)
+    assert unable(torch.device(device)) is None
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+def test_an_older_one_says_what_it_has_and_what_is_needed(device, card):
+    card(7, 5)
+    assert unable(torch.device(device)) == "It needs a GPU of compute capability 8.0 or above; this one has 7.5."
+
+
+def test_a_card_of_another_maker_a_cpu_and_a_machine_without_triton_are_told(card, monkeypatch):
+    card(9, 4)
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert "NVIDIA" in unable(torch.device("cuda"))
+    assert unable(torch.device("cpu")) == "It runs on a CUDA device."
+    monkeypatch.setattr(triton_here, "HAS_TRITON", False)
+    assert unable(torch.device("cuda")) == "Triton is not installed."

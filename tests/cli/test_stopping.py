@@ -1,0 +1,36 @@
+"""Ctrl-C: a command whose next run goes on says so, one that would begin anew does not; both exit with 130."""
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli.app import app
+
+SENTENCE = "Stopped; the same command goes on from what is kept."
+LONG = {  # what takes long, by the commands that call it
+    "reproduce sst --out {}": "regard.lab.reproductions.published.reproduce",
+    "judge model -o {}": "regard.cli.inputs.judge_inputs.ready",
+    "judge model -o {} --again": "regard.cli.inputs.judge_inputs.ready",
+    "train retrieval --small --out {}": "regard.lab.tasks.compare.compare",
+    "train retrieval --small": "regard.lab.tasks.compare.compare",
+    "people sst --out {}": "regard.data.sst",
+    "people sst": "regard.data.sst",
+    "people scenes --out {}": "regard.data.scenes",
+    "people movies --out {}": "regard.data.reviews",
+    "study run quick --out {}": "regard.studies.run.run",
+    "train gat --data cora --out {}": "regard.data.planetoid",
+}
+BEGIN_ANEW = {"judge model -o {} --again", "train retrieval --small", "people sst", "train gat --data cora --out {}"}
+
+
+@pytest.mark.parametrize("command", LONG)
+def test_what_comes_of_ctrl_c_is_told_where_what_is_done_is_kept(command, tmp_path, monkeypatch):
+    pytest.importorskip("scipy")
+    pytest.importorskip("pydantic")
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LONG[command], stopped)
+    said = CliRunner().invoke(app, command.format(tmp_path / "out").split())
+    assert said.exit_code == 130 and said.stdout == ""
+    assert (SENTENCE in said.stderr) == (command not in BEGIN_ANEW), said.stderr
