@@ -30,6 +30,7 @@ from .core.alignments import (
     Uniform,
 )
 from .core.attend import Attended, Sample, attend
+from .core.display import enlist_views as _enlist_views
 from .core.errors import Refused
 from .core.maps.attention_map import AttentionMap
 from .core.maps.pyramid import Pyramid
@@ -73,6 +74,8 @@ if TYPE_CHECKING:
     from .judging.judge import judge
     from .recording import Record, intervene, load, record
     from .studies import Study
+
+_enlist_views(lambda: _import_module(".views", __name__))
 
 __version__ = "0.1.0"
 

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli.app import app
-from regard.lab.tasks import EXPERIMENTS
+from regard.data.registry import TASKS
 from regard.models.training.run_checkpoint import run_in
 
 
@@ -15,7 +15,7 @@ def call(*arguments: str):
 
 
 def test_every_task_has_its_command_with_the_options_that_all_share():
-    for name in EXPERIMENTS:
+    for name in TASKS:
         said = call(name, "--help")
         assert said.exit_code == 0
         assert all(option in said.output for option in ("--seeds", "--small", "--device", "--attention"))

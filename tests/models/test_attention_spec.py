@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from regard import Padding
 from regard.data.batch import collate
-from regard.lab.tasks import EXPERIMENTS
+from regard.data.registry import TASKS
 from regard.models.attention_factory import look
 from regard.models.attention_spec import Way, way_of
 from regard.models.training.run_variant import built, run
@@ -97,7 +97,7 @@ def test_weights_of_each_feature_sum_to_one_and_read_that_feature(name):
 
 
 def test_frozen_attention_stays_as_it_was_drawn_while_the_rest_learns():
-    experiment = EXPERIMENTS["retrieval"](small=True)
+    experiment = TASKS["retrieval"](small=True)
     task = experiment.load(0)
     task.train = task.train[:128]
     first = built(experiment, task, "additive frozen", 3).state_dict()
@@ -109,7 +109,7 @@ def test_frozen_attention_stays_as_it_was_drawn_while_the_rest_learns():
 
 @pytest.mark.parametrize("query", ["learned", "mean"])
 def test_another_question_can_be_put_into_a_task(query):
-    experiment = EXPERIMENTS["retrieval"](small=True)
+    experiment = TASKS["retrieval"](small=True)
     task = experiment.load(0)
     batch = collate(task.test[:4])
     answer = built(experiment, task, f"additive query={query}", 0)(batch)
@@ -123,7 +123,7 @@ def test_another_question_can_be_put_into_a_task(query):
 
 
 def test_a_decoder_keeps_its_own_question_and_nothing_is_frozen_where_nothing_is_drawn():
-    cipher, retrieval = (EXPERIMENTS[name](small=True) for name in ("cipher", "retrieval"))
+    cipher, retrieval = (TASKS[name](small=True) for name in ("cipher", "retrieval"))
     with pytest.raises(ValueError, match="leave query= out"):
         built(cipher, cipher.load(0), "additive query=mean", 0)
     with pytest.raises(ValueError, match="nothing to freeze"):
@@ -132,7 +132,7 @@ def test_a_decoder_keeps_its_own_question_and_nothing_is_frozen_where_nothing_is
 
 @pytest.mark.parametrize("name", ["retrieval", "motifs"])
 def test_scores_of_instances_have_the_order_of_the_test_part_and_their_mean_is_the_number(name):
-    experiment = EXPERIMENTS[name](small=True)
+    experiment = TASKS[name](small=True)
     task = experiment.load(0)
     task.test = task.test[:40]
     model = built(experiment, task, "additive", 0)

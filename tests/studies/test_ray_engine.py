@@ -3,7 +3,7 @@
 import pytest
 
 pytest.importorskip("ray", reason="ray is not installed: pip install 'regard[ray]'.")
-from regard.lab.tasks import EXPERIMENTS
+from regard.data.registry import TASKS
 from regard.studies import Study
 from regard.studies.ray_engine import OnRay
 from regard.studies.run import run
@@ -56,7 +56,7 @@ def test_a_node_that_is_killed_costs_its_trials_alone_and_the_table_is_that_of_t
 
 
 def test_training_gives_the_same_bits_on_a_node_as_in_a_local_worker(cluster, tmp_path):
-    assert "retrieval" in EXPERIMENTS
+    assert "retrieval" in TASKS
     trained = study("two", tasks=["retrieval"], small=True, variants=["additive"], seeds=1, budget={"epochs": 1})
     found = run(trained, tmp_path / "ray", engine="ray", address=cluster[0].address, workers=1)
     assert not found.missing

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from regard.lab.tasks import EXPERIMENTS
+from regard.data.registry import TASKS
 from regard.models.training.run_variant import run as run_once
 from regard.models.training.trainer import Trainer
 from regard.studies import Study, tasks
@@ -17,14 +17,14 @@ from regard.studies.trial import TRIVIAL, run
 @pytest.fixture(autouse=True)
 def few_examples(monkeypatch):
     """A tenth of the small setting is enough here."""
-    load = EXPERIMENTS["retrieval"].load
+    load = TASKS["retrieval"].load
 
     def less(self, seed):
         task = load(self, seed)
         task.train, task.val, task.test = task.train[:200], task.val[:50], task.test[:60]
         return task
 
-    monkeypatch.setattr(EXPERIMENTS["retrieval"], "load", less)
+    monkeypatch.setattr(TASKS["retrieval"], "load", less)
     tasks._loaded.cache_clear()
     yield
     tasks._loaded.cache_clear()
@@ -49,7 +49,7 @@ def numbers(outcome):
 
 
 def test_a_trial_gives_the_numbers_of_regard_train():
-    experiment = EXPERIMENTS["retrieval"](True)
+    experiment = TASKS["retrieval"](True)
     how = replace(experiment.training, epochs=2, patience=2)
     once = run_once(experiment, experiment.load(1), "additive", 1, Trainer(how))
     found = run(job())
@@ -97,7 +97,7 @@ def test_trivial_baselines_are_a_trial_of_their_own():
     study = Study(name="a", tasks=["retrieval"], small=True, variants=["dot"], seeds=1)
     beside = next(job for job in study.jobs() if job["variant"] == TRIVIAL)
     found = run(beside | {"folder": None})
-    experiment = EXPERIMENTS["retrieval"](True)
+    experiment = TASKS["retrieval"](True)
     assert found["trivial"] == experiment.baselines(experiment.load(0))
     assert found["numbers"] == {}
 

@@ -83,10 +83,10 @@ def task(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
     @wraps(function)
     def command(**given: Any) -> None:
         with extra("train"):
-            from ..lab.tasks import EXPERIMENTS
+            from ..data.registry import TASKS
         options = function(**{name: given.pop(name) for name in own})
         with told():
-            experiment = EXPERIMENTS[function.__name__](given["small"], **options)
+            experiment = TASKS[function.__name__](given["small"], **options)
         _run(experiment, **given)
 
     both = [one.replace(kind=one.KEYWORD_ONLY) for one in (*own.values(), *shared.values())]

@@ -1,20 +1,27 @@
 """What can be looked at: as a page, in a notebook, as a figure, in a terminal.
 
-Views stand above core: each is found by name when it is asked for, and nothing is drawn before.
+Views stand above core and enlist here; they are imported when something is first shown.
 """
 
 import os
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+_loaders: list[Callable[[], Any]] = []
+
+
+def enlist_views(load: Callable[[], Any]) -> None:
+    """`load()` imports the package that draws: its functions are what `view` finds."""
+    _loaders.append(load)
+
 
 def view(name: str) -> Any:
-    """A function of regard.views."""
-    return getattr(import_module("regard.views"), name)
+    """A function of the views that enlisted last."""
+    return getattr(_loaders[-1](), name)
 
 
-class Seen:
+class Displayable:
     """Maps and records show themselves; `print` draws them in a terminal, the end of a cell in a notebook."""
 
     def save_html(self, path: "str | os.PathLike[str]", **how: Any) -> Path:

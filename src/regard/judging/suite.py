@@ -1,13 +1,13 @@
-"""The battery: every test that a report runs, by name. A test enlists where it is defined, see asking.py."""
+"""The suite: every test that a report runs, by name. A test enlists where it is defined, see registry.py."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from ..core.errors import Refused
 from ..core.name_registry import read_folder
+from . import tests
 from .adapters.adapter import Adapter
 from .adapters.inputs import LeftOut
 from .artifacts import Evidence, from_dict, gathered
@@ -46,7 +46,7 @@ def all_tests() -> list[Judge]:
 
 @cache
 def _read() -> None:
-    read_folder(__package__, [str(Path(__file__).parent)])
+    read_folder(tests.__name__, tests.__path__)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..core.autocast import without_autocast
-from ..core.display import Seen
+from ..core.display import Displayable
 from ..core.maps.attention_map import AttentionMap, Strongest
 from .attribution.weight_gradients import Gradient, WrittenGradient
 from .axes import axes_of
@@ -69,7 +69,7 @@ class Maps(Mapping[str, AttentionMap]):
         return [amap for key, amap in self._by_site.items() if fnmatchcase(key, glob)]
 
 
-class Record(Seen):
+class Record(Displayable):
     """What one run of a model left: maps by site, what was missed, and labels; made by `regard.record`.
 
     maps       an AttentionMap for each time that attention ran, by site: "encoder.layer.3.attention.self", and

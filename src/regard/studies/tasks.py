@@ -8,22 +8,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..lab.data.heterophilous import NAMES as HETEROPHILOUS
-from ..lab.tasks import EXPERIMENTS, Experiment
+from ..data.registry import STUDY_TASKS, TASKS
 from ..models.attention_spec import way_of
-from ..models.training.experiment import Measure
-from .trial import TRIVIAL, Setting
+from ..models.training.experiment import Experiment, Measure
+from .trial import TRIVIAL, Setting, find
 
-GAT = {
-    "gat": "gat",
-    "additive": "gat",
-    "gatv2": "gatv2",
-    "gcn": "gcn",
-    "uniform": "mean",
-    "mean": "mean",
-    "none": "mlp",
-}
-CITATIONS = ("cora", "citeseer", "pubmed")
 PLAIN = Measure("score", 1.0, 4)
 
 
@@ -51,7 +40,7 @@ class FromExperiment(StudyTask):
 
     def __init__(self, part: Mapping[str, Any]):
         super().__init__(part)
-        experiment = EXPERIMENTS[part["task"]](part["small"], **self.options)
+        experiment = TASKS[part["task"]](part["small"], **self.options)
         self.measures, self.drawn, self.own = dict(experiment.measures), experiment.drawn, experiment.own
         self.options = {"experiment": part["task"], "small": part["small"], "options": self.options}
 
@@ -61,33 +50,6 @@ class FromExperiment(StudyTask):
         if variant not in self.own:
             raise ValueError(
                 f"the task {self.options['experiment']} has no variant {variant!r}; it has {', '.join(self.own)}."
-            )
-        return variant
-
-
-class OneGraph(StudyTask):
-    """Nodes of one graph by the recipe of the GAT paper; options: data, and what `csbm` takes.
-
-    cora, citeseer and pubmed have one split for all seeds; a heterophilous graph has ten (seed i takes split i), and
-    csbm is drawn anew by each seed.
-    """
-
-    call = "regard.studies.tasks:run_graph"
-
-    def __init__(self, part: Mapping[str, Any]):
-        super().__init__(part)
-        self.options = {"data": "cora"} | self.options
-        known = (*CITATIONS, *HETEROPHILOUS, "csbm")
-        if self.options["data"] not in known:
-            raise ValueError(f"the task gat has no data {self.options['data']!r}: expected one of {', '.join(known)}.")
-        self.drawn = self.options["data"] not in CITATIONS
-        self.measures = {"accuracy": Measure("accuracy, %")}
-
-    def checked(self, variant: str) -> str:
-        if variant not in GAT:
-            raise ValueError(
-                f"the task gat has no variant {variant!r}; it has {', '.join(GAT)} (uniform and mean are "
-                "the mean of neighbours, none is without edges)."
             )
         return variant
 
@@ -107,21 +69,22 @@ class FromFunction(StudyTask):
 def task_of(part: Mapping[str, Any]) -> StudyTask:
     """The task that a part of the specification names."""
     kind = part["task"]
-    if kind in EXPERIMENTS:
+    if kind in TASKS:
         return FromExperiment(part)
-    if kind == "gat":
-        return OneGraph(part)
+    if kind in STUDY_TASKS:
+        task: StudyTask = STUDY_TASKS[kind](part)
+        return task
     module, colon, name = kind.partition(":")
     if kind == "trivial" or (colon and module and name):
         return FromFunction(part)
-    known = ", ".join((*EXPERIMENTS, "gat", "trivial"))
+    known = ", ".join((*TASKS, *STUDY_TASKS, "trivial"))
     raise ValueError(f"there is no task {kind!r}: expected one of {known}, or a function of yours, 'module:function'.")
 
 
 @lru_cache(maxsize=2)
 def _loaded(name: str, small: bool, options: tuple[tuple[str, Any], ...], seed: int) -> tuple[Experiment, Any]:
     """Data that the next variant needs too."""
-    experiment = EXPERIMENTS[name](small, **dict(options))
+    experiment = TASKS[name](small, **dict(options))
     return experiment, experiment.load(seed)
 
 
@@ -130,41 +93,17 @@ def run_experiment(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
     from .training import trained  # torch and its friends
 
     options = tuple(sorted(setting.options["options"].items()))
-    drawn = EXPERIMENTS[setting.options["experiment"]].drawn
+    drawn = TASKS[setting.options["experiment"]].drawn
     experiment, task = _loaded(setting.options["experiment"], setting.options["small"], options, seed if drawn else 0)
     if variant == TRIVIAL:
         return {"numbers": {}, "trivial": experiment.baselines(task)}
     return trained(experiment, task, variant, seed, setting)
 
 
-def graph_of(data: str, seed: int, **options: Any) -> Any:
-    """The graph that a seed trains on."""
-    from ..data import csbm, heterophilous, planetoid
-
-    if data in CITATIONS:
-        return planetoid(data)
-    return heterophilous(data, seed % 10) if data in HETEROPHILOUS else csbm(seed=seed, **options)
-
-
 def run_graph(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
-    import torch
-
-    from ..models.training.node_training import recipe_for, train
-
-    torch.set_num_threads(setting.threads)
-    task = graph_of(seed=seed, **setting.options).to(setting.device)
-    recipe = recipe_for(task.name)
-    epochs = setting.budget.get("epochs") or setting.budget.get("steps")  # all nodes at once: a step is an epoch
-    if epochs:
-        recipe = replace(recipe, epochs=int(epochs), patience=int(epochs))
-    model, found = train(GAT[variant], task, seed, recipe)
-    with torch.no_grad():
-        right = (model.eval()(task.x, task.edge_index).argmax(-1) == task.y)[task.test].float()
-    return {
-        "numbers": {"accuracy": found.test},
-        "scores": {"accuracy": right.tolist()},
-        "parameters": sum(p.numel() for p in model.parameters()),
-    }
+    """What stores of before name as the call of the task `gat`."""
+    found: dict[str, Any] = find(STUDY_TASKS["gat"].call)(variant, seed, setting)
+    return found
 
 
 def is_own(call: str) -> bool:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from regard.cli.app import app
 from regard.cli.inputs.judge_inputs import ready
 from regard.data import collate, planetoid
-from regard.lab.tasks import EXPERIMENTS
+from regard.data.registry import TASKS
 from regard.models.training import checkpoint
 from regard.models.training.node_checkpoint import keep, open_nodes
 from regard.models.training.node_training import Recipe, train
@@ -29,7 +29,7 @@ def call(*arguments: object):
 @pytest.fixture
 def motifs(tmp_path):
     """A run of motifs that was not trained: it looks somewhere, and that is judged."""
-    experiment = EXPERIMENTS["motifs"](True)
+    experiment = TASKS["motifs"](True)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = experiment.model(experiment.load(0), "additive")

@@ -9,13 +9,13 @@ from typer.testing import CliRunner
 import regard
 from regard.cli.app import app
 from regard.data import cipher
+from regard.data.registry import TASKS
 from regard.judging.alignment.error_rate import judge_alignment
 from regard.judging.alignment.forced_decoding import forced_weights
 from regard.judging.alignment.word_links import argmax_links
 from regard.judging.artifacts import Grid
 from regard.judging.suite import all_tests, run
 from regard.judging.tests.translation import Translator
-from regard.lab.tasks import EXPERIMENTS
 from regard.models.builders import translator
 from regard.models.training import checkpoint
 from regard.models.training.run_checkpoint import describe
@@ -73,7 +73,7 @@ def test_other_gold_is_other_data(writer):
 
 
 def test_the_command_judges_a_run_of_the_cipher(tmp_path):
-    experiment = EXPERIMENTS["cipher"](True, order="parallel", supervise=0.0)
+    experiment = TASKS["cipher"](True, order="parallel", supervise=0.0)
     task = experiment.load(0)
     model = experiment.model(task, "additive")
     describe(tmp_path / "additive-0", experiment, "additive", 0)

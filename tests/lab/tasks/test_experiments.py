@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from regard.cli.train_tables import comparison_tables
-from regard.lab.tasks import EXPERIMENTS, images, speech, translation
+from regard.data.registry import TASKS
+from regard.lab.tasks import images, speech, translation
 from regard.lab.tasks.compare import compare
 from regard.models.training.experiment import by_length
 
@@ -24,7 +25,7 @@ FEW = {  # what is made or cut while loading is not made in full
 
 def tiny(name):
     """The experiment with a handful of examples and one epoch."""
-    kind = EXPERIMENTS[name]
+    kind = TASKS[name]
 
     class Tiny(kind):
         def load(self, seed):
@@ -44,7 +45,7 @@ def few(load, sizes):
     return lambda *given, **options: load(*given, **(options | sizes))
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", TASKS)
 def test_an_experiment_runs_from_its_data_to_its_table(name, tmp_path, monkeypatch):
     pytest.importorskip("sklearn")
     for (module, load), sizes in FEW.items():

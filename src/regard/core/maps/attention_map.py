@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..display import Seen
+from ..display import Displayable
 from ..errors import Refused, within
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class PerItem(tuple["Sequence[str]", ...]):
     """Labels of an axis that differ by item of the batch: amap[b] has those of item b."""
 
 
-class AttentionMap(Seen):
+class AttentionMap(Displayable):
     """Weights w (..., H, n, m), or (..., H, F, n, m) where they are feature-wise: row = attending, column = attended.
 
     Subclasses give `band(rows, cols)`: weights (g, [F,] r, c) of flattened heads; everything else is built on it.

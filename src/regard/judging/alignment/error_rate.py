@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.lab.data.word_alignments import AlignedPair
+from regard.data.aligned_pair import AlignedPair
 
 from ..finding import Better, Finding
 from ..statistics.intervals import Estimate, estimate, stream

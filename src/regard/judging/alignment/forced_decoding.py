@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from regard.data.aligned_pair import AlignedPair
 from regard.data.batch import Example
-from regard.lab.data.word_alignments import AlignedPair
 from regard.models.training.experiment import answers
 
 

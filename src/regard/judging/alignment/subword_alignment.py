@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.data.aligned_pair import AlignedPair
 from regard.data.batch import Example
 from regard.data.bpe import Words
-from regard.lab.data.multi30k import Pairs
-from regard.lab.data.word_alignments import AlignedPair
+from regard.data.translation import Pairs
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,25 +1,14 @@
 """Multi30k: captions of photographs, in English, German and French."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.batch import Example
 from regard.data.bpe import Pieces, Words
 from regard.data.files import data_file, read_lines
-from regard.data.task import Task
+from regard.data.translation import Pairs
 
 LANGUAGES = ("en", "de", "fr")
 TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
-
-
-@dataclass(eq=False, repr=False)
-class Pairs(Task):
-    """A translation task. source, target: how lines are cut and joined; references: the test lines as they stand."""
-
-    source: Words | None = None
-    target: Words | None = None
-    sources: tuple[str, ...] = ()
-    references: tuple[str, ...] = ()
 
 
 def multi30k(

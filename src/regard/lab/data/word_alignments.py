@@ -2,29 +2,14 @@
 
 import re
 import tarfile
-from dataclasses import dataclass
 from pathlib import Path
 
+from regard.data.aligned_pair import AlignedPair, Link
 from regard.data.files import data_file, read_lines
 
 SETS = ("enfr", "jaen", "zhen")
 LINK = re.compile(r"(\d+)([-p])(\d+)")
 LIMIT = 2**24  # bytes that one file of links may have
-
-Link = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class AlignedPair:
-    """A sentence and its translation, with links (place in source, place in target), both counted from 0.
-
-    sure: links that must be there; possible: links that may be there; every sure link is possible (Och & Ney 2003).
-    """
-
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    sure: frozenset[Link]
-    possible: frozenset[Link]
 
 
 def gold_alignments(name: str = "enfr", folder: "str | Path | None" = None) -> list[AlignedPair]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from regard.data import NodeTask, planetoid
+from regard.data.nodes import NodeTask
+from regard.data.registry import DATA
 from regard.recording.io.writing import write_whole
 
 from . import checkpoint
@@ -47,7 +48,7 @@ def open_nodes(folder: Path) -> NodeRun:
             f"{folder / FILE} describes no run that this version can build: expected a graph, one of "
             f"{', '.join(KINDS)} and a seed, got {data!r}, {kind!r} and {seed!r}."
         )
-    task = planetoid(data)
+    task: NodeTask = DATA["planetoid"](data)
     with torch.random.fork_rng(devices=[]):
         model = KINDS[kind](task, recipe_for(data))
     checkpoint.fill(model, folder / WEIGHTS)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.data.registry import TASKS
 from regard.data.task import Task
 from regard.recording.io.writing import write_whole
 
@@ -72,15 +73,13 @@ def open_run(folder: "str | os.PathLike[str]", warn: bool = True) -> Run:
 
     folder   one run, such as runs/additive-0, or what holds the runs of one attention
     """
-    from regard.lab.tasks import EXPERIMENTS
-
     given, found = folder, run_in(Path(folder))
     if found is None:
         raise FileNotFoundError(f"open_run({str(given)!r}): no run is there; name what `regard train --out` wrote.")
     folder = found
     about = description(folder / FILE)
     try:
-        experiment = EXPERIMENTS[about["experiment"]](bool(about["small"]), **about["options"])
+        experiment = TASKS[about["experiment"]](bool(about["small"]), **about["options"])
         attention, seed = str(about["attention"]), int(about["seed"])
     except (KeyError, TypeError, ValueError) as problem:
         raise ValueError(f"{folder / FILE} describes no run that this version can build: {problem!r}.") from problem

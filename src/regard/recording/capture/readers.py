@@ -1,7 +1,3 @@
-"""Readers: one file for each way in which attention is called. Importing them enlists them."""
+"""Importing this file enlists every way in which attention is captured."""
 
-from . import flex_attention as flex  # noqa: F401
-from . import multihead_attention as multihead
-from . import regard_attend as own
-from . import sdpa
-from . import torch_geometric as graph
+from . import flex_attention, multihead_attention, regard_attend, sdpa, torch_geometric  # noqa: F401

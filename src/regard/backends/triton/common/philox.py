@@ -1,4 +1,4 @@
-"""Random numbers inside kernels: those of core/lowering/philox.py, so that every backend draws the same for the same pair.
+"""Random numbers inside kernels: those of core/lowering/philox.py, so that each backend draws the same.
 
 One call of the generator serves four neighbouring keys: counter (key // 4, query, head, item), word key % 4.
 """
