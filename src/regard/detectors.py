@@ -1,6 +1,6 @@
 """What a head looks at: detectors with their chance levels, and texts that show induction."""
 
 from .recording.attribution.detectors import DETECTORS, heads, repeated
-from .recording.attribution.head_scores import Head, HeadScores, Score
+from .recording.attribution.head_scores import Head, HeadScore, HeadScores
 
-__all__ = ["DETECTORS", "Head", "HeadScores", "Score", "heads", "repeated"]
+__all__ = ["DETECTORS", "Head", "HeadScore", "HeadScores", "heads", "repeated"]

@@ -8,7 +8,7 @@ from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
 from regard.backends.triton.runtime.fast_launcher import Launched
-from regard.backends.triton.runtime.launch_replay import Again
+from regard.backends.triton.runtime.launch_replay import LaunchReplay
 
 
 class Interpreted:
@@ -65,7 +65,7 @@ def addressed(monkeypatch, launches):
                 if kernel not in made:
                     made[kernel] = Launched(Interpreted(kernel))
                 monkeypatch.setattr(module, each, made[kernel])
-    run, back = Again(launches.run), Again(launches.run_back)
+    run, back = LaunchReplay(launches.run), LaunchReplay(launches.run_back)
     run.gradient = back
     monkeypatch.setattr(launches, "run", run)
     monkeypatch.setattr(launches, "run_back", back)

@@ -16,7 +16,7 @@ from regard.cli.study_progress import watched
 from regard.studies import Results, Study
 from regard.studies.run import store_of
 from regard.studies.runner import identity
-from regard.studies.store import Claim
+from regard.studies.store import Lease
 
 TEXT = """
 name = "typed"
@@ -216,9 +216,9 @@ def test_a_bar_shows_the_name_of_a_variant_as_it_is():
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
     with watched(console, "typed[/red]", 2, 1) as watch:
         for how in ("done", "failed"):
-            watch.started(0, Claim(1, "t", "trivial", "x[/red]", 0, {}))
+            watch.started(0, Lease(1, "t", "trivial", "x[/red]", 0, {}))
             watch.told(0, 0.5, "half [/red]")
-            watch.ended(0, Claim(1, "t", "trivial", "x[/red]", 0, {}), how, 1.0, "ValueError: [/red]")
+            watch.ended(0, Lease(1, "t", "trivial", "x[/red]", 0, {}), how, 1.0, "ValueError: [/red]")
     said = console.file.getvalue()
     assert "typed[/red]" in said and "trivial: x[/red], seed 0" in said and "ValueError: [/red]" in said
 

@@ -189,7 +189,7 @@ def test_a_backend_that_enlists_later_is_asked(monkeypatch):
             return False
 
         def run(self, plan):
-            return registry.Ran(plan.v * 0)
+            return registry.BackendResult(plan.v * 0)
 
     monkeypatch.setattr(registry, "_backends", [First(), *registry.backends()])
     assert not attend(q, k, v).out.any()

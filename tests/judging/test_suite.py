@@ -13,7 +13,7 @@ from torch import nn
 from regard.interventions import Replace
 from regard.judging.adapters.adapter import Adapter
 from regard.judging.adapters.inputs import Instance
-from regard.judging.artifacts import Example, Grid, Histogram, Plot, Series, Texts, from_dict, gathered, keep
+from regard.judging.artifacts import Grid, Histogram, Plot, Series, TextExample, TextExamples, from_dict, gathered, keep
 from regard.judging.examples import cut
 from regard.judging.statistics.divergence import jsd, tvd
 from regard.judging.suite import Judge, Judged, all_tests, chosen, run
@@ -132,7 +132,7 @@ EVIDENCE = [
     Histogram("a", "tau", {"x": np.array([0.5, np.nan])}),
     Plot("b", "x", "y", [Series("s", [0.0, 1.0], [1.0, np.inf], [0.0, 0.0], [2.0, 2.0])]),
     Grid("c", ["r"], ["one", "two"], torch.tensor([[1.0, torch.nan]])),
-    Texts("d", [Example("7", ["</script>", "b"], {"attention": [0.1, 0.9]}, {"says": "yes"})]),
+    TextExamples("d", [TextExample("7", ["</script>", "b"], {"attention": [0.1, 0.9]}, {"says": "yes"})]),
 ]
 
 
@@ -150,7 +150,7 @@ def test_evidence_that_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="expected 1 rows of 2"):
         Grid("g", ["r"], ["a", "b"], [[1.0]])
     with pytest.raises(ValueError, match="1 weights for 2 words"):
-        Example("e", ["a", "b"], {"attention": [1.0]})
+        TextExample("e", ["a", "b"], {"attention": [1.0]})
     with pytest.raises(ValueError, match="kind 'video'"):
         from_dict({"kind": "video"})
     with pytest.raises(ValueError, match="not whole"):
@@ -167,7 +167,7 @@ def test_what_is_kept_inside_of_another_gathering_stays_there():
 
 def test_of_a_long_text_the_stretch_is_shown_that_people_marked_and_the_weights_go_with_their_words():
     words = [str(place) for place in range(300)]
-    text = Example(
+    text = TextExample(
         "long", words, {"attention": list(range(300)), "marked by people": [float(150 <= i < 160) for i in range(300)]}
     )
     found = cut(text)

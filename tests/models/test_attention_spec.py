@@ -8,7 +8,7 @@ from regard import Padding
 from regard.data.batch import collate
 from regard.data.registry import TASKS
 from regard.models.attention_factory import look
-from regard.models.attention_spec import Way, way_of
+from regard.models.attention_spec import AttentionSpec, way_of
 from regard.models.training.run_variant import built, run
 from regard.models.training.trainer import Trainer, Training
 
@@ -39,7 +39,7 @@ def test_a_name_is_read_back_as_it_was_said(name):
 
 
 def test_the_order_of_further_words_does_not_count():
-    assert way_of("additive frozen heads=2") == way_of("additive heads=2 frozen") == Way(heads=2, frozen=True)
+    assert way_of("additive frozen heads=2") == way_of("additive heads=2 frozen") == AttentionSpec(heads=2, frozen=True)
 
 
 @pytest.mark.parametrize(

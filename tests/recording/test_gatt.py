@@ -6,7 +6,7 @@ import torch
 from regard.models import GAT
 from regard.recording import record
 from regard.recording.attribution.gatt import gatt
-from regard.recording.capture.edge_maps import EdgeMap, Graph
+from regard.recording.capture.edge_maps import CapturedEdges, EdgeMap
 
 pyg = pytest.importorskip("torch_geometric.nn")
 EDGES = torch.tensor([[0, 1, 1, 2, 3, 4, 4, 2, 0, 1], [1, 2, 1, 3, 2, 4, 0, 0, 2, 2]])  # 1 -> 2 twice, two loops
@@ -33,7 +33,7 @@ def walk(layers, node):
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_against_the_tree(depth):
-    graph = Graph.of(EDGES, EDGES, NODES, NODES)
+    graph = CapturedEdges.of(EDGES, EDGES, NODES, NODES)
     layers = [EdgeMap.of(torch.rand(2, EDGES.shape[1]), graph) for _ in range(depth)]
     for node in range(NODES):
         assert torch.allclose(gatt(layers, node).edges(), walk(layers, node)[: EDGES.shape[1]], atol=1e-5)
@@ -77,7 +77,7 @@ def test_on_our_own_network_and_where_no_path_leads():
 
 
 def test_what_is_no_graph_network_is_refused():
-    graph = Graph.of(EDGES, EDGES, NODES, NODES)
+    graph = CapturedEdges.of(EDGES, EDGES, NODES, NODES)
     layer = EdgeMap.of(torch.rand(2, EDGES.shape[1]), graph)
     with pytest.raises(ValueError, match="no map over edges"):
         gatt([], 0)
@@ -85,4 +85,4 @@ def test_what_is_no_graph_network_is_refused():
         gatt([layer], 5)
     less = EDGES[:, :4]
     with pytest.raises(ValueError, match="the same graph"):
-        gatt([EdgeMap.of(torch.rand(2, 4), Graph.of(less, less, NODES, NODES)), layer], 0)
+        gatt([EdgeMap.of(torch.rand(2, 4), CapturedEdges.of(less, less, NODES, NODES)), layer], 0)

@@ -16,9 +16,9 @@ from tests.studies.tasks_of_tests import value
 
 from regard.studies import Study
 from regard.studies.database import StoreAway
-from regard.studies.local_engine import Local
+from regard.studies.local_engine import LocalEngine
 from regard.studies.run import run, store_of
-from regard.studies.runner import DiskFull, Runner, Watch
+from regard.studies.runner import DiskFull, Runner, RunnerCallbacks
 from regard.studies.store import Store
 
 VARIANTS = ("a", "b", "c")
@@ -80,7 +80,7 @@ def test_workers_killed_at_random_moments_cost_only_the_trials_they_had(tmp_path
     made, draw, killed = study(), random.Random(5), []
     store = store_of(tmp_path, create=True)
     store.add(made.name, made.plain(), made.jobs())
-    engine = Local(2)
+    engine = LocalEngine(2)
 
     def started(slot, claim):
         if len(killed) < 6 and draw.random() < 0.4:
@@ -90,7 +90,7 @@ def test_workers_killed_at_random_moments_cost_only_the_trials_they_had(tmp_path
 
     from regard.studies.aggregate import collect
 
-    assert Runner(store, "one", engine, tmp_path, watch=Watch(started=started)).run()
+    assert Runner(store, "one", engine, tmp_path, watch=RunnerCallbacks(started=started)).run()
     for one in killed:
         one.join()
     assert is_that_of_a_quiet_run(collect(store, made), made)
@@ -210,7 +210,7 @@ def test_a_runner_waits_for_a_trial_that_another_is_about_to_claim(on_server, tm
 def test_a_study_that_is_done_runs_nothing_and_one_that_grew_runs_only_what_is_new(tmp_path):
     run(study(seeds=2), tmp_path, workers=1)
     began = []
-    watch = Watch(started=lambda slot, claim: began.append((claim.variant, claim.seed)))
+    watch = RunnerCallbacks(started=lambda slot, claim: began.append((claim.variant, claim.seed)))
     assert is_that_of_a_quiet_run(run(study(seeds=2), tmp_path, workers=1, watch=watch), study(seeds=2))
     assert began == []
     run(study(seeds=2, variants=("a", "b", "c", "d")), tmp_path, workers=1, watch=watch)
@@ -223,7 +223,7 @@ def test_a_cancelled_study_stops_and_goes_on_when_it_is_resumed(tmp_path):
     def ended_one(slot, claim, how, seconds, why):
         other.cancel("one")
 
-    found = run(made, tmp_path, workers=1, watch=Watch(ended=ended_one), beat=0.05)
+    found = run(made, tmp_path, workers=1, watch=RunnerCallbacks(ended=ended_one), beat=0.05)
     assert found.rows and found.missing
     assert {one.why for one in found.missing} == {"waiting"}
     assert is_that_of_a_quiet_run(run(made, tmp_path, workers=2), made)
@@ -254,14 +254,14 @@ def test_a_disk_that_is_full_for_the_store_too_loses_nothing_that_was_done(small
                     file.write(b"x" * 4096)
 
     with pytest.raises((DiskFull, StoreAway), match="regard study resume"):
-        run(made, small_disk, workers=2, patience=0.2, watch=Watch(ended=fill))
+        run(made, small_disk, workers=2, patience=0.2, watch=RunnerCallbacks(ended=fill))
     filler.unlink()
     store = Store(small_disk / "store.sqlite")
     kept = {(one.variant, one.seed) for one in store.trials("one", ("done",))}
     store.close()
     assert ended.count("done") <= len(kept) < 15
     began = []
-    watch = Watch(started=lambda slot, claim: began.append((claim.variant, claim.seed)))
+    watch = RunnerCallbacks(started=lambda slot, claim: began.append((claim.variant, claim.seed)))
     assert is_that_of_a_quiet_run(run(made, small_disk, workers=2, watch=watch), made)
     assert not kept & set(began) and len(kept) + len(began) == 15
     assert every_trial_was_finished_once(small_disk / "store.sqlite")
@@ -282,7 +282,7 @@ def test_a_store_that_goes_away_for_a_while_is_waited_for(tmp_path):
 
     from regard.studies.aggregate import collect
 
-    Runner(store, "one", Local(2), tmp_path, watch=Watch(ended=ended_one)).run()
+    Runner(store, "one", LocalEngine(2), tmp_path, watch=RunnerCallbacks(ended=ended_one)).run()
     assert len(gone) == 2
     assert is_that_of_a_quiet_run(collect(store, made), made)
     store.close()
@@ -302,14 +302,16 @@ def test_a_server_that_is_killed_and_started_again_loses_nothing(server, tmp_pat
             server.stop()
             threading.Timer(0.3, server.start).start()
 
-    found = run(fresh, tmp_path, store=server.url, workers=2, watch=Watch(ended=ended_one))
+    found = run(fresh, tmp_path, store=server.url, workers=2, watch=RunnerCallbacks(ended=ended_one))
     assert restarted and is_that_of_a_quiet_run(found, fresh)
 
 
 def test_what_a_task_prints_does_not_disturb_its_answers(tmp_path):
     shares = []
     made = study("talkative", 2)
-    found = run(made, tmp_path, workers=1, watch=Watch(told=lambda slot, share, note: shares.append((share, note))))
+    found = run(
+        made, tmp_path, workers=1, watch=RunnerCallbacks(told=lambda slot, share, note: shares.append((share, note)))
+    )
     assert is_that_of_a_quiet_run(found, made)
     assert shares == [(0.5, "half")] * 6
     assert "not JSON" in (tmp_path / "worker-0.log").read_text()

@@ -7,7 +7,7 @@ from regard.data.registry import TASKS
 from regard.studies import Study
 from regard.studies.ray_engine import OnRay
 from regard.studies.run import run
-from regard.studies.runner import Watch
+from regard.studies.runner import RunnerCallbacks
 from regard.studies.store import Store
 
 pytestmark = pytest.mark.ray
@@ -44,7 +44,14 @@ def test_a_node_that_is_killed_costs_its_trials_alone_and_the_table_is_that_of_t
             killed.append(True)
             made.remove_node(nodes[0], allow_graceful=False)
 
-    found = run(study("one"), tmp_path / "ray", engine="ray", address=made.address, workers=2, watch=Watch(ended=ended))
+    found = run(
+        study("one"),
+        tmp_path / "ray",
+        engine="ray",
+        address=made.address,
+        workers=2,
+        watch=RunnerCallbacks(ended=ended),
+    )
     quiet = run(study("one"), tmp_path / "local", workers=2)
     assert killed and not found.missing
     assert found.rows == quiet.rows

@@ -128,14 +128,14 @@ def test_judges_find_on_a_trained_text_classifier_what_they_find_by_hand(tmp_pat
     from regard.judging.tests.ablation import ablation
     from regard.models.builders import text_classifier
     from regard.models.training.experiment import Result
-    from regard.models.training.run_variant import Ran
+    from regard.models.training.run_variant import VariantRun
     from regard.models.training.trainer import Trained
     from regard.studies.training import judged
     from regard.studies.trial import Setting
 
     words = [Example(torch.randint(1, 9, (n,)), torch.tensor(n % 2)) for n in range(3, 9)]
     task, model = Task("made", words, words, words, classes=2), text_classifier(9, 2, dim=8, width=8).eval()
-    found = judged(Ran(model, Trained(), Result({})), task, Setting(judges=("ablation",)), 3)
+    found = judged(VariantRun(model, Trained(), Result({})), task, Setting(judges=("ablation",)), 3)
     assert found[0]["findings"] == [one.as_dict() for one in ablation(Adapter(model, words), seed=3)]
 
 
@@ -155,7 +155,7 @@ def test_gpus_are_shared_out_so_that_no_two_workers_have_one(monkeypatch):
     monkeypatch.setattr(local, "_Worker", lambda environment, log: seen.append(environment["CUDA_VISIBLE_DEVICES"]))
     for devices, visible, wanted in ((1, "", ["0", "1", "2", "3"]), (2, "7,5,3,1", ["7,5", "3,1"])):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-        engine = local.Local(device="cuda", devices=devices)
+        engine = local.LocalEngine(device="cuda", devices=devices)
         assert engine.slots == len(wanted)
         for slot in range(engine.slots):
             with pytest.raises(AttributeError):  # there is no process behind it
@@ -164,7 +164,7 @@ def test_gpus_are_shared_out_so_that_no_two_workers_have_one(monkeypatch):
         engine.workers.clear()
         engine.close()
     with pytest.raises(ValueError, match="this machine has 4 GPUs"):
-        local.Local(device="cuda", devices=5)
+        local.LocalEngine(device="cuda", devices=5)
 
 
 def test_a_board_is_written_where_it_is_asked_for(tmp_path):

@@ -10,7 +10,7 @@ from tests.studies.made import drawn, made
 from tests.views.test_report import report
 
 import regard
-from regard.lab.demo.page import Part, render
+from regard.lab.demo.page import PageSection, render
 from regard.studies.statistics import analyse
 from regard.views.html_shell import framed, resource
 from regard.views.page import html_of
@@ -33,7 +33,7 @@ def test_the_pages_of_a_map_a_report_a_study_and_the_demo_have_one_head():
         html_of(regard.attend(q, q, q).map),
         report_page(report()),
         study_page(analyse(made(drawn(1, 2, 4)))),
-        render([Part("One", "It is so.", Markup("<p>It is.</p>"))], regard="0"),
+        render([PageSection("One", "It is so.", Markup("<p>It is.</p>"))], regard="0"),
     ]
     assert len({head(page) for page in pages}) == 1
     assert all(resource("frame.css") in page for page in pages)

@@ -9,7 +9,7 @@ from tests.judging.test_suite import EVIDENCE, marked
 
 import regard
 from regard.judging import Finding, Judged, Report
-from regard.judging.artifacts import Example, Histogram, Texts
+from regard.judging.artifacts import Histogram, TextExample, TextExamples
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -25,7 +25,9 @@ def report():
     worse = Finding("three", 0.5, f"It says {HOSTILE}.", "lower", 3, interval=(0.4, 0.6), baselines={"chance": 0.1})
     nothing = Finding("four", None, "Undefined: it cannot be said.", "lower", 3, baselines={"random": None})
     endless = Finding("five", float("inf"), "Equal images.", "higher", 1, unit="dB", baselines={"random": 3.0})
-    text = Texts("Texts", [Example("7", ["a", HOSTILE], {"attention": [0.2, 0.8], "marked by people": [0.0, 1.0]})])
+    text = TextExamples(
+        "Texts", [TextExample("7", ["a", HOSTILE], {"attention": [0.2, 0.8], "marked by people": [0.0, 1.0]})]
+    )
     tests = [
         Judged("first", "Does it hold?", [better, apart, worse, nothing, endless], [*EVIDENCE, text], first=4),
         Judged("second", "Is it there?", left_out="No instance carries a rationale."),

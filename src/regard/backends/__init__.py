@@ -2,7 +2,7 @@
 
 from ..core.registry import enlist, readers
 from .chunked.backend import Chunked
-from .linear import Linear
+from .linear import LinearBackend
 from .numba_edges.backend import EdgesCpu
 from .reference import Reference
 from .sdpa import Sdpa
@@ -14,7 +14,7 @@ from .triton.maps.reader import TritonMap
 
 for _backend in (
     Sdpa(),
-    Linear(),
+    LinearBackend(),
     Separable(),
     TritonEdges(),
     TritonDense(),

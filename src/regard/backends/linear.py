@@ -12,14 +12,14 @@ from torch import Tensor
 
 from ..core.alignments import Softmax
 from ..core.plan import Plan
-from ..core.registry import Ran
+from ..core.registry import BackendResult
 from ..core.scores import LinearKernel
 from ..core.structures import Causal, Full, Padding
 
 STEP = 128  # queries that see one another directly in the causal form
 
 
-class Linear:
+class LinearBackend:
     name = "linear"
 
     def refusals(self, plan: Plan) -> list[str]:
@@ -40,7 +40,7 @@ class Linear:
     def passes(self, plan: Plan) -> bool:
         return False
 
-    def run(self, plan: Plan) -> Ran:
+    def run(self, plan: Plan) -> BackendResult:
         q, k, v = (_full(x) for x in (plan.q, plan.k_by_head, plan.v_by_head))
         q, k = F.elu(q) + 1, F.elu(k) + 1
         keys = plan.over.keys(plan.m)
@@ -51,7 +51,7 @@ class Linear:
         y = _causal(q, k, v) if causal else q @ (k.transpose(-1, -2) @ v)
         norm = y[..., -1:]
         out = torch.where(norm > 0, y[..., :-1] / norm.clamp_min(torch.finfo(y.dtype).tiny), 0.0)
-        return Ran(out.to(plan.v.dtype))
+        return BackendResult(out.to(plan.v.dtype))
 
 
 def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -15,10 +15,10 @@ from ..core.alignments import Alignment, Hard, Known, Monotonic, open_pairs
 from ..core.errors import check_scores
 from ..core.lowering import blockwise as evaluate
 from ..core.lowering.blocks import dense_block, edge_block
-from ..core.lowering.score_kernels import Opaque, Part
+from ..core.lowering.score_kernels import EdgePart, Opaque
 from ..core.lowering.tiles import Tile
 from ..core.plan import Plan
-from ..core.registry import Ran
+from ..core.registry import BackendResult
 from ..core.scores import LocationAware, Modified
 from ..core.scores.score import Score, wide
 from ..core.structures.edges import Neighbours, neighbours_of
@@ -42,7 +42,7 @@ class Reference:
     def passes(self, plan: Plan) -> bool:
         return False
 
-    def run(self, plan: Plan) -> Ran:
+    def run(self, plan: Plan) -> BackendResult:
         graph = neighbours_of(plan.over)
         if graph is not None:
             return _on_edges(plan, graph)
@@ -69,15 +69,15 @@ class Reference:
         s, keep, noise = _with_sink(s, keep, noise, sink, plan, tile)
         if isinstance(plan.align, Monotonic):
             w = plan.align(s, keep, noise, plan.before)
-            return Ran(_average(w, v, plan, tile), weights=w, last=w[..., -1, :] if plan.n else plan.before)
+            return BackendResult(_average(w, v, plan, tile), weights=w, last=w[..., -1, :] if plan.n else plan.before)
         w = _aligned(plan.align, s, keep, noise)
         name = torch.arange(plan.m, device=s.device)
         name = name if sink is None else torch.nn.functional.pad(name, (0, 1), value=-2)
         chosen, log_prob, entropy = _choice(plan.align, s, keep, noise, name)
         w = w if sink is None else w[..., :-1]
         if not plan.align.remembers:
-            return Ran(_average(w, v, plan, tile), weights=w)
-        return Ran(_average(w, v, plan, tile), index=chosen, log_prob=log_prob, entropy=entropy)
+            return BackendResult(_average(w, v, plan, tile), weights=w)
+        return BackendResult(_average(w, v, plan, tile), index=chosen, log_prob=log_prob, entropy=entropy)
 
 
 def _scores_of_half(plan: Plan, rows: Tensor | None = None) -> Tensor | None:
@@ -181,7 +181,7 @@ def _choice(
     return index, log_p.gather(-1, place).squeeze(-1).masked_fill(none, 0.0), entropy.masked_fill(none, 0.0)
 
 
-def _step_by_step(plan: Plan, score: LocationAware, k: Tensor, v: Tensor, keep: Tensor | None) -> Ran:
+def _step_by_step(plan: Plan, score: LocationAware, k: Tensor, v: Tensor, keep: Tensor | None) -> BackendResult:
     """Query by query: each step sees the weights of the one before."""
     keys = score.project_keys(k)
     keep = (
@@ -197,16 +197,16 @@ def _step_by_step(plan: Plan, score: LocationAware, k: Tensor, v: Tensor, keep: 
         rows.append(previous)
     w = torch.stack(rows, -2) if rows else wide(v.new_zeros(plan.batch, plan.heads, 0, plan.m))
     tile = Tile.whole(plan.batch, plan.heads, plan.n, plan.m, k.device)
-    return Ran(_average(w, v, plan, tile), weights=w, last=previous)
+    return BackendResult(_average(w, v, plan, tile), weights=w, last=previous)
 
 
-def _joined(x: Tensor, part: Part, edge: Tensor, missing: Tensor, head: int) -> Tensor:
+def _joined(x: Tensor, part: EdgePart, edge: Tensor, missing: Tensor, head: int) -> Tensor:
     """Keys (B, n, H, c, d) or values (B, H, n, c, d) with what their edges add, or multiply; `head` says where H is."""
     own = part.x[:, :, edge.clamp_min(0)].masked_fill(missing, 0.0).movedim(1, head)  # (B, H, n, c, d) before
     return x + own if part.join == "add" else x * own
 
 
-def _on_edges(plan: Plan, graph: Neighbours) -> Ran:
+def _on_edges(plan: Plan, graph: Neighbours) -> BackendResult:
     """Each row with its own neighbours, padded to the largest degree: the definition on (n, 1, degree) problems."""
     rows = torch.arange(plan.n, device=plan.q.device)
     source, edge = graph.padded(rows)  # (n, c)
@@ -250,7 +250,7 @@ def _on_edges(plan: Plan, graph: Neighbours) -> Ran:
         mask = mask.expand(plan.batch * plan.heads, *source.shape).unflatten(0, (plan.batch, plan.heads))
         w = w * (mask if w.ndim == 4 else mask.unsqueeze(2))
     form = "bhnc,bhncd->bhnd" if w.ndim == 4 else "bhfnc,bhncf->bhnf"
-    return Ran(_weighted(w, values, form), index=index, log_prob=log_prob, entropy=entropy)
+    return BackendResult(_weighted(w, values, form), index=index, log_prob=log_prob, entropy=entropy)
 
 
 def _scores_on_edges(

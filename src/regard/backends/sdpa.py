@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..core.alignments import Softmax
-from ..core.lowering.score_kernels import Dot
+from ..core.lowering.score_kernels import DotCore
 from ..core.plan import Plan
-from ..core.registry import Ran
+from ..core.registry import BackendResult
 from ..core.scores import Dot as DotScore
 from ..core.structures import Causal, Full, Mask, Padding
 from .chunked.backend import few
@@ -43,7 +43,7 @@ class Sdpa:
             return why
         if not _plain(plan):
             score = plan.problem.score
-            if not isinstance(score.core, Dot):
+            if not isinstance(score.core, DotCore):
                 why.append(f"SDPA scores by dot product; this is {score.core}.")
             if score.modifiers:
                 why.append(f"SDPA has no pointwise edits ({', '.join(type(m).__name__ for m in score.modifiers)}).")
@@ -59,7 +59,7 @@ class Sdpa:
             return False
         return plan.problem.score.key_bias is not None and not TritonDense().refusals(plan)
 
-    def run(self, plan: Plan) -> Ran:
+    def run(self, plan: Plan) -> BackendResult:
         plan.replayable = not plan.dropout
         keep, causal = _mask(plan)
         if _plain(plan):
@@ -68,14 +68,14 @@ class Sdpa:
         else:
             score = plan.problem.score
             core = score.core
-            assert isinstance(core, Dot)
+            assert isinstance(core, DotCore)
             shape = (plan.batch, plan.heads)
             q, k, v, scale = core.a.unflatten(0, shape), core.b.unflatten(0, shape), plan.v_by_head, core.scale
             if score.key_bias is not None:
                 q, k = _with_bias(q, k, score.key_bias.unflatten(0, shape), scale)
         return _attended(q, k, v, keep, causal, scale, plan.dropout)
 
-    def known(self, plan: Plan) -> Callable[[Tensor, Tensor, Tensor], Ran] | None:
+    def known(self, plan: Plan) -> Callable[[Tensor, Tensor, Tensor], BackendResult] | None:
         """How calls of this kind are run: dot products over all keys, or those before."""
         keep, causal = _mask(plan)
         if keep is not None or not _plain(plan):
@@ -87,7 +87,7 @@ class Sdpa:
 
 def _attended(
     q: Tensor, k: Tensor, v: Tensor, keep: Tensor | None, causal: bool, scale: float, dropout: float = 0.0
-) -> Ran:
+) -> BackendResult:
     width, d_v = q.shape[-1], v.shape[-1]
     if width < d_v:
         q, k = F.pad(q, (0, d_v - width)), F.pad(k, (0, d_v - width))
@@ -97,7 +97,7 @@ def _attended(
     out = F.scaled_dot_product_attention(
         q, k, v, attn_mask=keep, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
     )
-    return Ran(out if width <= d_v else out[..., :d_v])
+    return BackendResult(out if width <= d_v else out[..., :d_v])
 
 
 def _plain(plan: Plan) -> bool:

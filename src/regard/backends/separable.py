@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from ..core.alignments import RowState, Softmax
 from ..core.lowering.tiles import Tile
 from ..core.plan import Plan
-from ..core.registry import Ran
+from ..core.registry import BackendResult
 from ..core.structures import Full
 from ..core.structures.edges import neighbours_of
 from .chunked.backend import Chunked
@@ -47,7 +47,7 @@ class Separable:
     def passes(self, plan: Plan) -> bool:
         return False
 
-    def run(self, plan: Plan) -> Ran:
+    def run(self, plan: Plan) -> BackendResult:
         score = plan.problem.score
         assert score.key_bias is not None
         keys, v = score.key_bias.mT, plan.v_by_head.flatten(0, 1)
@@ -76,7 +76,7 @@ class Separable:
         full = total > 0
         out = torch.where(full, sums[..., : v.shape[-1]] / total.where(full, 1.0), 0.0).to(plan.v.dtype)
         tau = torch.where(full, top + high + total.where(full, 1.0).log(), float("inf"))
-        return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau.detach().mT))
+        return BackendResult(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau.detach().mT))
 
 
 def _sums(plan: Plan, both: Tensor) -> tuple[Tensor, Tensor]:

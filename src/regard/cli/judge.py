@@ -58,13 +58,13 @@ def judge(
     if out.suffix in (".html", ".json", ".jsonl") and not out.exists():
         stop(f"--out {out}: name a folder, such as {out.stem}/. Its report.html is one file that can be sent alone.")
     with extra("judge"), told(), going_on(kept=not again):
-        from ..judging.adapters.attention_selector import Look
+        from ..judging.adapters.attention_selector import AttentionSelector
         from ..judging.judge import judge as run
         from ..judging.suite import chosen
         from .inputs.judge_inputs import ready
 
         chosen(tests)  # a wrong name is told before anything is loaded
-        look = Look(layer=_number(layer), row=_number(row))
+        look = AttentionSelector(layer=_number(layer), row=_number(row))
         with telling() as tell:
             adapter, name = ready(
                 model,

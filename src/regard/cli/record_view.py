@@ -32,7 +32,7 @@ class Keep(StrEnum):
     stats = "stats"
 
 
-class Kept(StrEnum):
+class KeepOption(StrEnum):
     model = "model"
     float32 = "float32"
     bfloat16 = "bfloat16"
@@ -51,11 +51,11 @@ def record(
         ),
     ] = Keep.qk,
     dtype: Annotated[
-        Kept,
+        KeepOption,
         typer.Option(
             metavar="<type>", help="As the model has it; or float32, bfloat16, float16, and the error is measured."
         ),
-    ] = Kept.model,
+    ] = KeepOption.model,
     sites: Sites = "*",
     generate: Generate = 0,
     trust_remote_code: Trust = False,

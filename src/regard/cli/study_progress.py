@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from ..studies.runner import Watch
-from ..studies.store import Claim
+from ..studies.runner import RunnerCallbacks
+from ..studies.store import Lease
 
 TROUBLE = {
     "failed": "failed for the last time",
@@ -19,7 +19,9 @@ TROUBLE = {
 
 
 @contextmanager
-def watched(console: Console, name: str, total: int, slots: int | None, quiet: bool = False) -> Iterator[Watch]:
+def watched(
+    console: Console, name: str, total: int, slots: int | None, quiet: bool = False
+) -> Iterator[RunnerCallbacks]:
     """Callbacks for a runner; quiet: trouble alone."""
     if quiet or not console.is_terminal:
         yield _log(console, name, total, quiet)
@@ -36,7 +38,7 @@ def watched(console: Console, name: str, total: int, slots: int | None, quiet: b
         bars: dict[int, TaskID] = {}
         clock = Left(slots or 1)
 
-        def started(slot: int, claim: Claim) -> None:
+        def started(slot: int, claim: Lease) -> None:
             said = f"  {claim.task}: {claim.variant}, seed {claim.seed}"
             bars[slot] = progress.add_task(said, total=100, note="")
 
@@ -44,7 +46,7 @@ def watched(console: Console, name: str, total: int, slots: int | None, quiet: b
             if slot in bars:
                 progress.update(bars[slot], completed=round(100 * share), note=note)
 
-        def ended(slot: int, claim: Claim, how: str, seconds: float, why: str) -> None:
+        def ended(slot: int, claim: Lease, how: str, seconds: float, why: str) -> None:
             if slot in bars:
                 progress.remove_task(bars.pop(slot))
             if how == "done":
@@ -56,7 +58,7 @@ def watched(console: Console, name: str, total: int, slots: int | None, quiet: b
         def counted(counts: dict[str, int]) -> None:
             progress.update(whole, completed=counts["done"], note=clock.says(counts["waiting"] + counts["running"]))
 
-        yield Watch(started, told, ended, counted)
+        yield RunnerCallbacks(started, told, ended, counted)
 
 
 class Left:
@@ -75,12 +77,12 @@ class Left:
         return f"about {left // 60} min left" if left >= 120 else f"about {left} s left"
 
 
-def _log(console: Console, name: str, total: int, quiet: bool) -> Watch:
+def _log(console: Console, name: str, total: int, quiet: bool) -> RunnerCallbacks:
     """A line for every tenth of the trials, and one for each trouble."""
     last = [-1]
     began = time.monotonic()
 
-    def ended(slot: int, claim: Claim, how: str, seconds: float, why: str) -> None:
+    def ended(slot: int, claim: Lease, how: str, seconds: float, why: str) -> None:
         if how != "done":
             console.print(_trouble(claim, how, why), highlight=False, markup=False, soft_wrap=True)
 
@@ -91,9 +93,9 @@ def _log(console: Console, name: str, total: int, quiet: bool) -> Watch:
             gone = time.monotonic() - began
             console.print(f"{name}: {counts['done']} of {total} trials, {gone:.0f} s", highlight=False, markup=False)
 
-    return Watch(ended=ended, counted=counted)
+    return RunnerCallbacks(ended=ended, counted=counted)
 
 
-def _trouble(claim: Claim, how: str, why: str) -> str:
+def _trouble(claim: Lease, how: str, why: str) -> str:
     said = f"{claim.task}: {claim.variant}, seed {claim.seed} {TROUBLE.get(how, how)}"
     return f"{said}: {why.splitlines()[0]}" if why else f"{said}."

@@ -9,7 +9,7 @@ from rich.table import Table
 from ..core.plural import count_of
 
 if TYPE_CHECKING:
-    from ..lab.tasks.compare import Comparison
+    from ..lab.tasks.compare import TaskComparison
     from ..lab.tasks.node_accuracy import Accuracy
     from ..models.training.experiment import Measure
 
@@ -47,7 +47,7 @@ def on_validation(one: "Accuracy") -> str:
     return f"{100 * statistics.fmean(run.val for run in one.runs):.1f}"
 
 
-def comparison_tables(found: "Comparison") -> list[Table]:
+def comparison_tables(found: "TaskComparison") -> list[Table]:
     """Numbers by measure; and the main number by length of the input, where that was asked."""
     measures, seeds = found.experiment.measures, len(found.rows[0].results)
     small = ", small setting" if found.experiment.small else ""

@@ -14,7 +14,7 @@ from .maps.attention_map import AttentionMap
 from .maps.lazy import LazyMap
 from .maps.stored import StoredMap
 from .plan import Plan, make_plan
-from .registry import Ran, choose
+from .registry import BackendResult, choose
 from .scores import Score
 from .structures import Structure
 
@@ -110,7 +110,7 @@ def attend(
     kind = known.kind_of(q, k, v, score, align, over, backend) if plain else None
     way = None if kind is None else known.kinds.get(kind)
     if way is not None:
-        ran, late = way.run(q, k, v), known.Late(way, q, k, v, over)
+        ran, late = way.run(q, k, v), known.LazyPlan(way, q, k, v, over)
         return Attended(ran.out, LazyMap(cast(Plan, late), ran.state, way.lead, way.slab, watched=late.watched()))
     made, attended = _ran(*given)
     if kind is not None and kind not in known.kinds:
@@ -163,7 +163,7 @@ def _before(plan: Plan, state: Tensor) -> Tensor:
     return state.reshape(plan.batch, plan.heads, plan.m)
 
 
-def _sample(plan: Plan, ran: Ran) -> Sample | None:
+def _sample(plan: Plan, ran: BackendResult) -> Sample | None:
     if plan.draw is not None:
         z, log_p, h = plan.draw
         return Sample(plan.output(z), plan.output(log_p), plan.output(h))

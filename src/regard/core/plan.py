@@ -12,7 +12,7 @@ from .alignments.sparse import Entmax
 from .lowering.blocks import Problem
 from .lowering.philox import as_seed
 from .lowering.roofline import Bound, backward_bound, bound, rates_of
-from .lowering.score_kernels import Opaque, Part
+from .lowering.score_kernels import EdgePart, Opaque
 from .lowering.tiles import Tile
 from .registry import backends, choose
 from .scores import GAT, Additive, Dot, GATv2, Gaussian, General, Modified, Modifier, ScaledDot, Score, score_of
@@ -73,8 +73,8 @@ class Plan:
         score.check(self.q, self.k)
         align.check(self.q, self.k)
         check_features(score, self.q, self.v)
-        self.edge_key: Part | None = None
-        self.edge_value: Part | None = None
+        self.edge_key: EdgePart | None = None
+        self.edge_value: EdgePart | None = None
         if type(over) is not Full:
             check_devices(over, q.device)
             self.edge_key, self.edge_value = edge_parts(over, self)
@@ -180,7 +180,7 @@ class Plan:
             if part is None or isinstance(found.core, Opaque):
                 found = None
             else:
-                found = replace(found, core=replace(found.core, edge=Part(flat(part), self.edge_key.join)))
+                found = replace(found, core=replace(found.core, edge=EdgePart(flat(part), self.edge_key.join)))
         if found is None:
             inner, sink = self.score, None
             modifiers: tuple[Modifier, ...] = ()
@@ -256,8 +256,8 @@ class Plan:
         return "\n".join(lines)
 
 
-def _flat_part(part: Part | None) -> Part | None:
-    return None if part is None else Part(flat(part.x), part.join)
+def _flat_part(part: EdgePart | None) -> EdgePart | None:
+    return None if part is None else EdgePart(flat(part.x), part.join)
 
 
 def _repeat(x: Tensor, heads: int) -> Tensor:

@@ -20,7 +20,7 @@ from .lowering.serialization import Parts, Spec, encode
 from .maps.attention_map import _lead
 from .mutation_guard import Watched
 from .plan import Plan, make_plan
-from .registry import Ran, backends
+from .registry import BackendResult, backends
 from .scores import Dot, Gaussian, ScaledDot, Score
 from .structures import Structure
 
@@ -29,10 +29,10 @@ NAMES = {"dot", "scaled_dot", "gaussian"}
 Kind = tuple[Any, ...]
 
 
-class Way(NamedTuple):
+class CompiledCall(NamedTuple):
     """How to run a call, from q, k and v (B, H, n, d) alone; the axes of its map, and what its plan is made of."""
 
-    run: Callable[[Tensor, Tensor, Tensor], Ran]
+    run: Callable[[Tensor, Tensor, Tensor], BackendResult]
     lead: tuple[int, ...]
     slab: slice
     backend: str
@@ -40,7 +40,7 @@ class Way(NamedTuple):
     align: Alignment
 
 
-kinds: dict[Kind, Way | None] = {}  # None: of a kind that has to be planned each time
+kinds: dict[Kind, CompiledCall | None] = {}  # None: of a kind that has to be planned each time
 
 
 def kind_of(
@@ -97,14 +97,16 @@ def learn(kind: Kind, plan: Plan) -> None:
     run = getattr(backend, "known", lambda plan: None)(plan)
     made_of = copy(plan.score), copy(plan.align)  # as they are now
     kinds[kind] = (
-        None if run is None else Way(run, _lead(plan), slice(0, plan.batch * plan.heads), plan.backend, *made_of)
+        None
+        if run is None
+        else CompiledCall(run, _lead(plan), slice(0, plan.batch * plan.heads), plan.backend, *made_of)
     )
 
 
-class Late:
+class LazyPlan:
     """The plan of a known call, made when something of it is asked."""
 
-    def __init__(self, way: Way, q: Tensor, k: Tensor, v: Tensor, over: Structure | None):
+    def __init__(self, way: CompiledCall, q: Tensor, k: Tensor, v: Tensor, over: Structure | None):
         self.n, self.m = q.shape[-2], k.shape[-2]
         self._given = way, q, k, v, over
 

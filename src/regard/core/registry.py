@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Ran:
+class BackendResult:
     """What a backend hands back: out (B, H, n, d_v); the row state if it has it; what sampling and steps add."""
 
     out: Tensor
@@ -42,7 +42,7 @@ class Backend(Protocol):
     def passes(self, plan: "Plan") -> bool:
         """Whether "auto" should rather go on to a later backend that runs this plan faster."""
 
-    def run(self, plan: "Plan") -> Ran: ...
+    def run(self, plan: "Plan") -> BackendResult: ...
 
 
 _backends: list[Backend] = []
@@ -57,7 +57,7 @@ def backends() -> list[Backend]:
     return _backends
 
 
-class Reader(Protocol):
+class MapReader(Protocol):
     """A faster way to read lazy maps than their bands; None for what it does not know. g counts a map's heads."""
 
     def tau(self, problem: "Problem") -> Tensor | None:
@@ -80,10 +80,10 @@ class Reader(Protocol):
         """The weights of some cells, (count, cell, cell); places (count, 3) are their head, row and column."""
 
 
-readers: list[Reader] = []
+readers: list[MapReader] = []
 
 
-def first(ask: Callable[[Reader], T | None]) -> T | None:
+def first(ask: Callable[[MapReader], T | None]) -> T | None:
     """What the first reader says that knows."""
     return next((found for reader in readers if (found := ask(reader)) is not None), None)
 

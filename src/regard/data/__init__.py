@@ -9,7 +9,7 @@ from .hetero import TypedTask
 from .nodes import NodeTask
 from .registry import DATA
 from .task import Task, batches
-from .translation import Pairs
+from .translation import TranslationTask
 from .vocabulary import Vocabulary
 
 __all__ = [
@@ -18,8 +18,8 @@ __all__ = [
     "Example",
     "MissingData",
     "NodeTask",
-    "Pairs",
     "Task",
+    "TranslationTask",
     "TypedTask",
     "Vocabulary",
     "batches",

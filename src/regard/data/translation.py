@@ -7,7 +7,7 @@ from .task import Task
 
 
 @dataclass(eq=False, repr=False)
-class Pairs(Task):
+class TranslationTask(Task):
     """A translation task. source, target: how lines are cut and joined; references: the test lines as they stand."""
 
     source: Words | None = None

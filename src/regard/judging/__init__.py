@@ -1,8 +1,8 @@
 """Judges: numbers about attention and models, each with its interval and the baselines beside it."""
 
 from .adapters.adapter import Adapter
-from .adapters.attention_selector import Look
-from .adapters.inputs import Instance, LeftOut
+from .adapters.attention_selector import AttentionSelector
+from .adapters.inputs import Instance, NotApplicable
 from .finding import Finding, from_json, to_json
 from .judge import judge
 from .registry import Judge, asks
@@ -12,13 +12,13 @@ from .suite import Judged, all_tests
 
 __all__ = [
     "Adapter",
+    "AttentionSelector",
     "Estimate",
     "Finding",
     "Instance",
     "Judge",
     "Judged",
-    "LeftOut",
-    "Look",
+    "NotApplicable",
     "Report",
     "all_tests",
     "asks",

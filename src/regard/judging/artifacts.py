@@ -17,7 +17,7 @@ from torch import Tensor
 Numbers = Sequence[float | None] | np.ndarray | Tensor  # kept as a list; None where undefined
 
 
-class Evidence:
+class Artifact:
     """One thing to look at: a title, and a sentence that says how to read it."""
 
     kind: ClassVar[str]
@@ -28,7 +28,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Histogram(Evidence):
+class Histogram(Artifact):
     """How often a number has which size: values by name, those of several names over each other."""
 
     kind = "histogram"
@@ -64,7 +64,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Plot(Evidence):
+class Plot(Artifact):
     """Points or lines in a plane; both axes are named."""
 
     kind = "plot"
@@ -79,7 +79,7 @@ class Plot(Evidence):
 
 
 @dataclass(frozen=True)
-class Grid(Evidence):
+class Grid(Artifact):
     """Numbers in rows and columns: heads by layer, how far measures agree."""
 
     kind = "grid"
@@ -102,7 +102,7 @@ class Grid(Evidence):
 
 
 @dataclass(frozen=True)
-class Example:
+class TextExample:
     """One text: its words, weights by name (a rationale is 1 where it is marked), and facts such as what was said."""
 
     name: str
@@ -119,19 +119,19 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Texts(Evidence):
+class TextExamples(Artifact):
     """Some texts, each with several weights side by side."""
 
     kind = "texts"
     title: str
-    texts: Sequence[Example]
+    texts: Sequence[TextExample]
     says: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "texts", tuple(self.texts))
 
 
-KINDS: dict[str, type[Any]] = {one.kind: one for one in (Histogram, Plot, Grid, Texts)}
+KINDS: dict[str, type[Any]] = {one.kind: one for one in (Histogram, Plot, Grid, TextExamples)}
 
 
 def plain(values: Numbers) -> list[float | None]:
@@ -142,23 +142,23 @@ def plain(values: Numbers) -> list[float | None]:
     return [None if x is None or not math.isfinite(x) else float(x) for x in given]
 
 
-def from_dict(given: Mapping[str, Any]) -> Evidence:
+def from_dict(given: Mapping[str, Any]) -> Artifact:
     """What as_dict() gave."""
     parts = dict(given)
     kind = parts.pop("kind", None)
     if kind not in KINDS:
         raise ValueError(f"Evidence was read of kind {kind!r}: expected one of {', '.join(KINDS)}.")
     try:
-        for name, inner in (("series", Series), ("texts", Example)):
+        for name, inner in (("series", Series), ("texts", TextExample)):
             if name in parts:
                 parts[name] = [inner(**one) for one in parts[name]]
-        made: Evidence = KINDS[kind](**parts)
+        made: Artifact = KINDS[kind](**parts)
     except TypeError as problem:
         raise ValueError(f"Evidence of kind {kind!r} was read that is not whole: {problem}.") from problem
     return made
 
 
-_listening: "ContextVar[list[Evidence] | None]" = ContextVar("evidence", default=None)
+_listening: "ContextVar[list[Artifact] | None]" = ContextVar("evidence", default=None)
 
 
 def gathering() -> bool:
@@ -166,7 +166,7 @@ def gathering() -> bool:
     return _listening.get() is not None
 
 
-def keep(evidence: Evidence) -> None:
+def keep(evidence: Artifact) -> None:
     """Hand over what a test saw, to whoever gathers; else nothing."""
     found = _listening.get()
     if found is not None:
@@ -174,9 +174,9 @@ def keep(evidence: Evidence) -> None:
 
 
 @contextmanager
-def gathered() -> Iterator[list[Evidence]]:
+def gathered() -> Iterator[list[Artifact]]:
     """What the tests of this block hand over."""
-    found: list[Evidence] = []
+    found: list[Artifact] = []
     token = _listening.set(found)
     try:
         yield found

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from .adapters.adapter import Adapter
-from .artifacts import Example
+from .artifacts import TextExample
 from .attribution.importance import Importance
 
 SHOWN = 4  # texts that a report shows of a test
@@ -22,7 +22,7 @@ def typical(values: np.ndarray, count: int = SHOWN) -> list[int]:
     return [int(place) for place in left[np.argsort(away, kind="stable")[:count]]]
 
 
-def examples(adapter: Adapter, places: Sequence[int], measures: Mapping[str, Importance]) -> list[Example]:
+def examples(adapter: Adapter, places: Sequence[int], measures: Mapping[str, Importance]) -> list[TextExample]:
     """The texts at these places with what each measure says of their tokens, and the rationale where there is one."""
     made = []
     for place in places:
@@ -30,11 +30,11 @@ def examples(adapter: Adapter, places: Sequence[int], measures: Mapping[str, Imp
         weights = {name: of(adapter, inputs)[0].tolist() for name, of in measures.items()}
         if one.marks is not None:
             weights["marked by people"] = one.marks.double().tolist()
-        made.append(cut(Example(one.name or str(place), one.shown, weights, facts(adapter, place))))
+        made.append(cut(TextExample(one.name or str(place), one.shown, weights, facts(adapter, place))))
     return made
 
 
-def cut(text: Example, by: str = "") -> Example:
+def cut(text: TextExample, by: str = "") -> TextExample:
     """Of a long text the stretch with the most weight by one measure; by the last unless told, what people marked."""
     count = len(text.words)
     if count <= LONGEST:
@@ -45,7 +45,7 @@ def cut(text: Example, by: str = "") -> Example:
     inside = slice(first, first + LONGEST)
     weights = {name: list(some)[inside] for name, some in text.weights.items()}
     shown = {"shown": f"tokens {first + 1} to {first + LONGEST} of {count}"}
-    return Example(text.name, text.words[inside], weights, {**text.facts, **shown})
+    return TextExample(text.name, text.words[inside], weights, {**text.facts, **shown})
 
 
 def facts(adapter: Adapter, place: int) -> dict[str, str]:

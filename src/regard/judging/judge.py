@@ -12,7 +12,7 @@ from . import eraser
 from .adapters.adapter import Adapter
 from .adapters.inputs import Instance
 from .report import Report
-from .result_cache import Kept, configuration
+from .result_cache import ResultCache, configuration
 from .suite import Judged, chosen, run
 
 ROWS = "instances"  # what is kept beside the tests: ERASER's rows
@@ -58,7 +58,7 @@ def judge(
         adapter = Adapter(model, data, **options)
     some = chosen(tests)
     config = configuration(adapter, seed, about or {})
-    kept = Kept(None if folder is None else Path(folder), config)
+    kept = ResultCache(None if folder is None else Path(folder), config)
     found: list[Judged] = []
     for place, test in enumerate(some):
         if hear is not None:

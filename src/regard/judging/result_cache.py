@@ -68,7 +68,7 @@ def data_hash(adapter: Adapter) -> str:
     return digest.hexdigest()
 
 
-class Kept:
+class ResultCache:
     """Finished tests in a folder, by name; each file is written whole or not at all.
 
     A file that was made under another configuration, or that cannot be read, is as if it were not there.

@@ -9,8 +9,8 @@ from ..core.errors import Refused
 from ..core.name_registry import read_folder
 from . import tests
 from .adapters.adapter import Adapter
-from .adapters.inputs import LeftOut
-from .artifacts import Evidence, from_dict, gathered
+from .adapters.inputs import NotApplicable
+from .artifacts import Artifact, from_dict, gathered
 from .finding import Finding
 from .registry import ENLISTED, Judge
 
@@ -56,7 +56,7 @@ class Judged:
     name: str
     asks: str
     findings: list[Finding] = field(default_factory=list)
-    evidence: list[Evidence] = field(default_factory=list)
+    evidence: list[Artifact] = field(default_factory=list)
     left_out: str = ""
     first: int = 1
 
@@ -104,10 +104,10 @@ def run(test: Judge, adapter: Adapter, *, seed: int = 0) -> Judged:
     with gathered() as evidence:
         try:
             if test.of != adapter.gives:
-                raise LeftOut(f"The model gives {adapter.gives}: this test is for models that give {test.of}.")
+                raise NotApplicable(f"The model gives {adapter.gives}: this test is for models that give {test.of}.")
             if test.edges and adapter.look.tokens:
-                raise LeftOut("Units of this model are words: this test is about the edges of graphs.")
+                raise NotApplicable("Units of this model are words: this test is about the edges of graphs.")
             found = test.run(adapter, seed=seed)
-        except (LeftOut, Refused) as why:
+        except (NotApplicable, Refused) as why:
             return Judged(test.name, test.asks, left_out=str(why), first=test.first)
     return Judged(test.name, test.asks, found, evidence, first=test.first)

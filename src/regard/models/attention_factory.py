@@ -14,7 +14,7 @@ from ..nn.attend import Attend
 from ..nn.attention import Attention
 from ..nn.query import MultiHopAttention
 from .attention_spec import way_of
-from .features.encoded import Seen
+from .features.encoded import Encoded
 
 
 def look(name: str, d_q: int, d_k: int) -> Any:
@@ -76,7 +76,7 @@ class Hops(nn.Module):
         return Attended(found.out, last.map, last.sample)
 
 
-def look_at(attention: Any, query: Tensor, seen: Seen, state: Tensor | None = None) -> Attended:
+def look_at(attention: Any, query: Tensor, seen: Encoded, state: Tensor | None = None) -> Attended:
     """query (B, m, d_q) -> context (B, m, d) and its map, by nn.Attend, nn.Attention or whatever is called as they are.
 
     Without attention everybody gets the summary of the feature model (its last states), else the mean, and the map is

@@ -19,7 +19,7 @@ SIZED: dict[str, tuple[Callable[[str], Alignment], str]] = {  # a number makes t
 
 
 @dataclass(frozen=True)
-class Way:
+class AttentionSpec:
     """One way to attend.
 
     score, align   "additive" and "softmax" unless given; score is "none" or "mean" where nothing is scored; some
@@ -90,7 +90,7 @@ class Way:
         return " ".join(said)
 
 
-def way_of(name: str) -> Way:
+def way_of(name: str) -> AttentionSpec:
     """The way of that name.
 
     a score             additive, dot, scaled_dot, general, cosine, ...: with softmax
@@ -127,7 +127,7 @@ def way_of(name: str) -> Way:
                 f"attention {name!r}: {word!r} is not understood; after the name come heads=4, hops=2, "
                 f"features, frozen, query={'|'.join(QUERIES)}."
             )
-    return Way(score, align or "softmax", **options)  # type: ignore[arg-type]
+    return AttentionSpec(score, align or "softmax", **options)  # type: ignore[arg-type]
 
 
 def _near(name: str, known: Iterable[str]) -> str:

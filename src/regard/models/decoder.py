@@ -10,7 +10,7 @@ from ..core.attend import Attended
 from ..data.batch import Batch
 from ..data.vocabulary import START
 from .attention_factory import by_row, look_at
-from .features.encoded import Seen
+from .features.encoded import Encoded
 from .features.words import Embedded
 from .model_output import Answer, looked
 from .task_model import TaskModel
@@ -40,7 +40,7 @@ class Speaker(nn.Module):
         self.first = nn.Linear(summary, width)
         self.cell = nn.GRU(dim + self.fed, width, batch_first=True)
 
-    def begin(self, seen: Seen) -> Tensor:
+    def begin(self, seen: Encoded) -> Tensor:
         """(B, width)"""
         return torch.tanh(self.first(seen.mean() if seen.summary is None else seen.summary))
 
@@ -70,7 +70,7 @@ class Readout(nn.Module):
 class Saying:
     """A decoder between two words."""
 
-    seen: Seen
+    seen: Encoded
     state: Tensor  # (B, width)
     fed: Tensor | None = None  # (B, fed)
     before: Tensor | None = None  # what a stepwise mechanism handed on
@@ -127,7 +127,7 @@ class Sequencer(TaskModel):
         inner, saying, ran = self._word(self.query.words.vectors(word), saying)
         return self.output(inner), saying, ran
 
-    def _begun(self, seen: Seen) -> Saying:
+    def _begun(self, seen: Encoded) -> Saying:
         state = self.query.begin(seen)
         return Saying(seen, state, state.new_zeros(len(state), self.query.fed))
 

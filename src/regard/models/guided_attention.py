@@ -6,13 +6,13 @@ from ..core.attend import Attended
 from ..core.structures import Structure
 from ..data.batch import Batch
 from ..nn.attend import Attend
-from .features.encoded import Seen
+from .features.encoded import Encoded
 
 
 class Told(nn.Module):
     """The query is where to look: the gold of a batch, (B, n) -> (B, 1, n)."""
 
-    def forward(self, seen: Seen, batch: Batch) -> Tensor:
+    def forward(self, seen: Encoded, batch: Batch) -> Tensor:
         if batch.gold is None or batch.gold.ndim != 2:
             raise ValueError("Told() looks where the gold of a batch says, (B, n), and this batch has none.")
         return batch.gold[:, None]

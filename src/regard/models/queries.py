@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data.batch import Batch
-from .features.encoded import Seen
+from .features.encoded import Encoded
 
 
 class Learned(nn.Module):
@@ -18,7 +18,7 @@ class Learned(nn.Module):
         self.dim = dim
         self.question = nn.Parameter(torch.randn(asks, dim) * dim**-0.5)
 
-    def forward(self, seen: Seen, batch: Batch) -> Tensor:
+    def forward(self, seen: Encoded, batch: Batch) -> Tensor:
         if batch.graph is not None:
             return self.question[:1].expand(1, seen.items, -1)
         return self.question.expand(seen.items, -1, -1)
@@ -27,21 +27,21 @@ class Learned(nn.Module):
 class Itself(nn.Module):
     """Every position asks: the features are the queries."""
 
-    def forward(self, seen: Seen, batch: Batch) -> Tensor:
+    def forward(self, seen: Encoded, batch: Batch) -> Tensor:
         return seen.values
 
 
 class Summary(nn.Module):
     """The last states of the feature model ask: (B, 1, dim); without any, the mean of what is real."""
 
-    def forward(self, seen: Seen, batch: Batch) -> Tensor:
+    def forward(self, seen: Encoded, batch: Batch) -> Tensor:
         return (seen.mean() if seen.summary is None else seen.summary)[:, None]
 
 
 class Mean(nn.Module):
     """The mean of what is real asks: (B, 1, dim); a query built from the features, the survey's specialised one."""
 
-    def forward(self, seen: Seen, batch: Batch) -> Tensor:
+    def forward(self, seen: Encoded, batch: Batch) -> Tensor:
         if batch.graph is not None:
             raise ValueError("query=mean has no mean of one graph among others laid end to end; take query=learned.")
         return seen.mean()[:, None]
@@ -57,7 +57,7 @@ class Second(nn.Module):
         self.dim = dim
         self.read: nn.Module = nn.Embedding(words, dim) if words is not None else nn.Linear(d or 1, dim)
 
-    def forward(self, seen: Seen, batch: Batch) -> Tensor:
+    def forward(self, seen: Encoded, batch: Batch) -> Tensor:
         if batch.second is None:
             raise ValueError("Second() asks with the second input of a batch, and this batch has none.")
         found = self.read(batch.second)

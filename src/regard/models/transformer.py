@@ -12,13 +12,13 @@ from ..core.structures import Causal, Padding, Structure
 from ..data.batch import Batch
 from ..data.vocabulary import START
 from ..nn.cache import Cache
-from .features.transformed import Block, Transformed, placed
+from .features.transformed import Transformed, TransformerBlock, placed
 from .features.words import Embedded
 from .model_output import Answer
 
 
 @dataclass(eq=False)
-class Reading:
+class DecoderState:
     """A decoder between two words: caches of each block for itself and for the memory, and how much has been said."""
 
     own: list[Cache]
@@ -27,11 +27,11 @@ class Reading:
     lengths: Tensor
     length: int = 0
 
-    def chosen(self, index: Tensor) -> "Reading":
+    def chosen(self, index: Tensor) -> "DecoderState":
         for cache in (*self.own, *self.memory):
             cache.reorder(index)
         lengths = self.lengths.index_select(0, index)
-        return Reading(self.own, self.memory, Padding(lengths), lengths, self.length)
+        return DecoderState(self.own, self.memory, Padding(lengths), lengths, self.length)
 
 
 class Transformer(nn.Module):
@@ -57,7 +57,9 @@ class Transformer(nn.Module):
         self.features = Transformed(Embedded(words, dim, dropout), heads, layers, places, dropout)
         self.words = Embedded(target_words, dim, dropout)
         self.places = nn.Parameter(torch.randn(places, dim) * 0.02)
-        self.blocks = nn.ModuleList(Block(dim, heads, 4 * dim, dropout, True, score, align) for _ in range(layers))
+        self.blocks = nn.ModuleList(
+            TransformerBlock(dim, heads, 4 * dim, dropout, True, score, align) for _ in range(layers)
+        )
         self.norm, self.logits = nn.LayerNorm(dim), nn.Linear(dim, target_words)
 
     def forward(self, batch: Batch) -> Answer:
@@ -69,12 +71,12 @@ class Transformer(nn.Module):
             inner += maps
         return Answer(self.logits(self.norm(x)), (inner[-1],), tuple(inner[:-1]))
 
-    def begin(self, batch: Batch) -> Reading:
+    def begin(self, batch: Batch) -> DecoderState:
         seen = self.features(batch)
         memory = [block.across.remember(seen.values) for block in self.blocks]  # type: ignore[union-attr, operator]
-        return Reading([Cache() for _ in self.blocks], memory, seen.over, batch.lengths)
+        return DecoderState([Cache() for _ in self.blocks], memory, seen.over, batch.lengths)
 
-    def step(self, word: Tensor, reading: Reading) -> tuple[Tensor, Reading, Attended]:
+    def step(self, word: Tensor, reading: DecoderState) -> tuple[Tensor, DecoderState, Attended]:
         x = placed(self.words.vectors(word[:, None]), self.places, reading.length)
         for block, own, memory in zip(self.blocks, reading.own, reading.memory, strict=True):
             x, maps = block(x, Causal(align="end"), memory, reading.over, own)

@@ -134,7 +134,7 @@ def _advice(name: str, place: str, problem: Exception) -> str:
     return f"{name} could not be loaded: {said}"
 
 
-class Ran(NamedTuple):
+class ModelRun(NamedTuple):
     """What a model was given (1, n), what it gave, and what it wrote where it generated."""
 
     ids: Tensor
@@ -142,7 +142,7 @@ class Ran(NamedTuple):
     wrote: str
 
 
-def run(model: Any, tokenizer: Any, text: str, generate: int = 0) -> Ran:
+def run(model: Any, tokenizer: Any, text: str, generate: int = 0) -> ModelRun:
     """Run a model on a text as it is.
 
     A model with a decoder that reads nothing by itself writes up to 16 tokens unless told how many.
@@ -160,10 +160,10 @@ def run(model: Any, tokenizer: Any, text: str, generate: int = 0) -> Ran:
             pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
             out = model.generate(**inputs, max_new_tokens=generate or 16, do_sample=False, pad_token_id=pad)
             new = out[0] if whole else out[0, ids.shape[-1] :]
-            return Ran(ids, None, str(tokenizer.decode(new, skip_special_tokens=True)))
+            return ModelRun(ids, None, str(tokenizer.decode(new, skip_special_tokens=True)))
         if not hasattr(model.config, "type_vocab_size"):
             inputs.pop("token_type_ids", None)
-        return Ran(ids, model(**inputs), "")
+        return ModelRun(ids, model(**inputs), "")
 
 
 def longest(model: Any, tokenizer: Any) -> int:
@@ -200,7 +200,7 @@ def record_run(
     sites: str = "*",
     generate: int = 0,
     tell: Callable[[str], None] = lambda _: None,
-) -> tuple[Record, Ran]:
+) -> tuple[Record, ModelRun]:
     """Run a model that is loaded on a text and record it, labelled by the text as it was written."""
     _check_text(text)
     with Record(model, keep, sites, dtype=dtype, tokenizer=tokenizer) as rec:

@@ -16,11 +16,11 @@ from ..core.display import Displayable
 from ..core.maps.attention_map import AttentionMap, Strongest
 from .attribution.weight_gradients import Gradient, WrittenGradient
 from .axes import axes_of
-from .capture.calls import Call, Scored, Weighed
+from .capture.calls import Call, ScoredCall, Weighed
 from .capture.edge_maps import Edged
-from .capture.function_mode import Changed, listen, stop
+from .capture.function_mode import InterventionResult, listen, stop
 from .capture.key_buffer import Keys, TopMap
-from .capture.module_stack import Names, Site, unmet
+from .capture.module_stack import ModulePaths, Site, unmet
 from .capture.snapshot import written
 from .capture.token_tracker import Heard, described
 from .io.quantization_error import Casting
@@ -106,7 +106,7 @@ class Record(Displayable):
         self.gradients: dict[str, AttentionMap] = {}
         self.values: dict[str, Tensor] = {}
         self._with_values = values
-        self._names, self._calls, self._keys = Names(model), Counter[str](), dict[str, Keys]()
+        self._names, self._calls, self._keys = ModulePaths(model), Counter[str](), dict[str, Keys]()
         if tokenizer is not None and model is None:
             raise ValueError("record(tokenizer=...) needs a model whose input it names: record(model, tokenizer=...).")
         self.labels, self._tokenizer = Labels(), tokenizer
@@ -190,14 +190,14 @@ class Record(Displayable):
 
         return save(self, path, progress)
 
-    def change(self, call: Call, changed: Changed | None) -> Changed | None:
+    def change(self, call: Call, changed: InterventionResult | None) -> InterventionResult | None:
         return None
 
-    def heard(self, call: Call, changed: Changed | None, out: Any) -> None:
+    def heard(self, call: Call, changed: InterventionResult | None, out: Any) -> None:
         with without_autocast(call.device):  # what the record computes and keeps is the same in every context
             self._heard_outside_autocast(call, changed, out)
 
-    def _heard_outside_autocast(self, call: Call, changed: Changed | None, out: Any) -> None:
+    def _heard_outside_autocast(self, call: Call, changed: InterventionResult | None, out: Any) -> None:
         path = self._names.path()
         if path is None:
             return
@@ -217,7 +217,7 @@ class Record(Displayable):
         else:
             amap.site = name
             self.maps._by_site[name] = amap
-        if self._with_values and (isinstance(call, Scored) or (isinstance(call, Weighed) and call.plain)):
+        if self._with_values and (isinstance(call, ScoredCall) or (isinstance(call, Weighed) and call.plain)):
             assert call.v is not None
             self.values[name] = self._copy(call.v).reshape(amap.lead[0], -1, *call.v.shape[-2:])
         if self.grad:
@@ -229,7 +229,7 @@ class Record(Displayable):
     def _gradient(self, call: Call, out: Any) -> AttentionMap | None:
         if isinstance(call, Edged):
             return call.gradient(out, self._copy)
-        if isinstance(call, Scored) and isinstance(out, Tensor) and out.requires_grad:
+        if isinstance(call, ScoredCall) and isinstance(out, Tensor) and out.requires_grad:
             return Gradient(call, out, self._copy)
         if isinstance(call, Weighed) and call.root is not None and call.root.requires_grad:
             return WrittenGradient(call, self._copy)
@@ -246,14 +246,14 @@ class Record(Displayable):
     def _map(self, path: str, call: Call) -> AttentionMap:
         if self.keep == "qk":
             keys = None
-            if type(call) is Scored:  # our own calls keep their map, which has its keys
+            if type(call) is ScoredCall:  # our own calls keep their map, which has its keys
                 keys = self._keys.setdefault(path, Keys()).shared(call, self._copy)
             return call.kept(self._copy, keys).map()
         if self.keep == "stats":
             return call.map()
         return self._stored(call.map())
 
-    def _changed(self, changed: Changed) -> AttentionMap:
+    def _changed(self, changed: InterventionResult) -> AttentionMap:
         """What an intervention made of a call, kept as asked."""
         if self.keep == "qk":
             return changed.kept(self._copy)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ..models.training.experiment import Measure
 from .results import Missing, Results, Row
 from .specification import Study
-from .store import Kept, Store
+from .store import Store, StoredTrial
 from .tasks import PLAIN
 from .trial import TRIVIAL
 
@@ -65,7 +65,7 @@ def collect(store: Store, study: Study) -> Results:
     return made
 
 
-def _rows(one: Kept, measures: dict[str, Measure]) -> list[Row]:
+def _rows(one: StoredTrial, measures: dict[str, Measure]) -> list[Row]:
     assert one.result is not None
     made = []
     for name in measures:
@@ -75,7 +75,7 @@ def _rows(one: Kept, measures: dict[str, Measure]) -> list[Row]:
     return made
 
 
-def why(store: Store, one: Kept) -> str:
+def why(store: Store, one: StoredTrial) -> str:
     """Why a trial has no result."""
     if one.status != "failed":
         return one.status

@@ -70,7 +70,7 @@ class _Worker:
         return self.process.wait()
 
 
-class Local(Engine):
+class LocalEngine(Engine):
     """workers: how many trials at a time; the cores divided by the threads of a trial unless given, or the GPUs.
 
     A worker takes many trials. On GPUs, worker i sees the GPU i modulo their number (with devices=2 two of them), and

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.errors import lacking
 from .engine import Engine, Event
-from .local_engine import Local
+from .local_engine import LocalEngine
 from .trial import Job
 
 
@@ -15,7 +15,7 @@ class Hand:
 
     def __init__(self, threads: int, path: str):
         os.environ["PYTHONPATH"] = path
-        self.engine = Local(1, threads)
+        self.engine = LocalEngine(1, threads)
         self.share: dict[str, Any] = {}
 
     def run(self, text: str) -> str:

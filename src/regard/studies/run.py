@@ -5,9 +5,9 @@ from pathlib import Path
 from .aggregate import collect
 from .database import FILE
 from .engine import Engine
-from .local_engine import Local
+from .local_engine import LocalEngine
 from .results import Results
-from .runner import BEAT, SILENT, Runner, Watch
+from .runner import BEAT, SILENT, Runner, RunnerCallbacks
 from .specification import Study
 from .store import Store
 
@@ -31,7 +31,7 @@ def engine_of(name: str, study: Study, workers: int | None, address: str | None,
         if address is not None:
             raise ValueError("address= is that of a Ray cluster: it goes with engine='ray'.")
         trials = len(study.jobs())
-        engine = Local(workers, study.threads, study.device, logs, study.devices)
+        engine = LocalEngine(workers, study.threads, study.device, logs, study.devices)
         engine.slots = min(engine.slots, trials)
         return engine
     from .ray_engine import OnRay
@@ -47,7 +47,7 @@ def run(
     workers: int | None = None,
     engine: str = "local",
     address: str | None = None,
-    watch: Watch | None = None,
+    watch: RunnerCallbacks | None = None,
     again: bool = False,
     patience: float = 120.0,
     beat: float = BEAT,
@@ -70,7 +70,15 @@ def run(
             kept.reopen(study.name)
         chosen = engine_of(engine, study, workers, address, out)
         Runner(
-            kept, study.name, chosen, out.resolve(), study.retries, beat, silent, Path(study.modules), watch or Watch()
+            kept,
+            study.name,
+            chosen,
+            out.resolve(),
+            study.retries,
+            beat,
+            silent,
+            Path(study.modules),
+            watch or RunnerCallbacks(),
         ).run()
         return collect(kept, study)
     finally:

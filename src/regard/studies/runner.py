@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .database import DamagedStore, StoreAway
 from .engine import Engine, Event
-from .store import Claim, Store
+from .store import Lease, Store
 from .tasks import folder_of, is_own
 from .trial import Job
 
@@ -29,12 +29,12 @@ class Wanting(OSError):
 
 
 @dataclass
-class Watch:
+class RunnerCallbacks:
     """What a runner tells those who watch; each does nothing unless given."""
 
-    started: Callable[[int, Claim], None] = lambda slot, claim: None
+    started: Callable[[int, Lease], None] = lambda slot, claim: None
     told: Callable[[int, float, str], None] = lambda slot, share, note: None
-    ended: Callable[[int, Claim, str, float, str], None] = lambda slot, claim, how, seconds, why: None
+    ended: Callable[[int, Lease, str, float, str], None] = lambda slot, claim, how, seconds, why: None
     counted: Callable[[dict[str, int]], None] = lambda counts: None
 
 
@@ -56,8 +56,8 @@ class Runner:
     beat: float = BEAT
     silent: float = SILENT
     modules: Path = field(default_factory=Path)
-    watch: Watch = field(default_factory=Watch)
-    held: dict[int, Claim] = field(default_factory=dict)
+    watch: RunnerCallbacks = field(default_factory=RunnerCallbacks)
+    held: dict[int, Lease] = field(default_factory=dict)
     shares: dict[str, tuple[float, str]] = field(default_factory=dict)
     began: dict[int, float] = field(default_factory=dict)
 

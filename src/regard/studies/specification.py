@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ..judging.suite import chosen
-from ..models.attention_spec import Way, way_of
+from ..models.attention_spec import AttentionSpec, way_of
 from .results import Results
 from .tasks import StudyTask, is_own, task_of
 from .toml_lines import line_of
@@ -26,11 +26,11 @@ class Wrong(ValueError):
         self.path = path
 
 
-class Part(BaseModel):
+class SpecModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class TaskPart(Part):
+class TaskPart(SpecModel):
     """A task: an experiment of `regard train` (retrieval, sst, ...), gat, trivial, or a function of one's own.
 
     task      its kind, or "module:function"
@@ -65,7 +65,7 @@ Counts = Annotated[tuple[int, ...], BeforeValidator(_listed)]
 Switches = Annotated[tuple[bool, ...], BeforeValidator(_listed)]
 
 
-class VariantPart(Part):
+class VariantPart(SpecModel):
     """A variant by the words of the taxonomy; a list anywhere makes a grid of all combinations.
 
     attention   the short name, such as "dot+entmax15", "uniform", "mean", "none"; instead of score and align
@@ -98,14 +98,16 @@ class VariantPart(Part):
         else:
             bases = list(itertools.product(self.score or ("additive",), self.align or ("softmax",)))
         rest = itertools.product(bases, self.heads, self.hops, self.features, self.frozen, self.query)
-        return [str(Way(*base, heads, hops, by, fixed, asked)) for base, heads, hops, by, fixed, asked in rest]
+        return [
+            str(AttentionSpec(*base, heads, hops, by, fixed, asked)) for base, heads, hops, by, fixed, asked in rest
+        ]
 
 
 def _named(value: Any) -> Any:
     return {"given": value} if isinstance(value, str) else value
 
 
-class Budget(Part):
+class Budget(SpecModel):
     """What every variant may spend, the same for all: training steps (rounded up to whole epochs), or epochs.
 
     Without either it is what the task's own recipe says; training is never stopped early, and the best epoch is kept.
@@ -121,7 +123,7 @@ class Budget(Part):
         return self
 
 
-class Study(Part):
+class Study(SpecModel):
     """Tasks x variants x seeds, all else equal.
 
     baseline   the variant that others are compared with; the first unless given

@@ -23,7 +23,7 @@ LOSSES = 50  # how often a trial may lose its runner: a machine that was stopped
 
 
 @dataclass(frozen=True)
-class Claim:
+class Lease:
     """A trial that is ours until its token is taken from it."""
 
     trial: int
@@ -35,7 +35,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredTrial:
     """A trial as it stands in the store."""
 
     id: int
@@ -153,11 +153,11 @@ class Store(Database):
 
     # trials
 
-    def claim(self, study: str, worker: str) -> Claim | None:
+    def claim(self, study: str, worker: str) -> Lease | None:
         """The next trial that waits, from now on this worker's; None where none waits."""
         token = uuid.uuid4().hex
 
-        def work(connection: Connection) -> Claim | None:
+        def work(connection: Connection) -> Lease | None:
             columns = (trials.c.id, trials.c.task, trials.c.variant, trials.c.seed, trials.c.configuration)
             taken = connection.execute(select(*columns).where(trials.c.token == token)).one_or_none()
             if taken is None:  # else the answer of a commit that held was lost on its way
@@ -175,11 +175,11 @@ class Store(Database):
                     attempts.insert().values(trial=taken.id, token=token, worker=worker, began=now, outcome="running")
                 )
             job = self._read(taken.configuration)
-            return Claim(taken.id, token, taken.task, taken.variant, taken.seed, job)
+            return Lease(taken.id, token, taken.task, taken.variant, taken.seed, job)
 
         return self._again(work)
 
-    def beat(self, claims: Iterable[Claim], shares: Mapping[str, tuple[float, str]] | None = None) -> set[str]:
+    def beat(self, claims: Iterable[Lease], shares: Mapping[str, tuple[float, str]] | None = None) -> set[str]:
         """Say that these are still being worked on; the tokens that are still theirs."""
         listed, told = list(claims), shares or {}
 
@@ -197,7 +197,7 @@ class Store(Database):
 
         return self._again(work) if listed else set()
 
-    def finish(self, claim: Claim, outcome: Mapping[str, Any]) -> bool:
+    def finish(self, claim: Lease, outcome: Mapping[str, Any]) -> bool:
         """Keep a result; False where the trial is no longer this claim's: then it is another's to finish."""
         apart = ("seconds", "peak", "versions", "hardware")
         rest = {key: value for key, value in outcome.items() if key not in apart}
@@ -211,26 +211,26 @@ class Store(Database):
         values |= {key: json.dumps(outcome.get(key)) for key in apart[1:]}
         return self._again(lambda connection: self._end(connection, claim, "done", values, None))
 
-    def fail(self, claim: Claim, error: str, retries: int) -> str:
+    def fail(self, claim: Lease, error: str, retries: int) -> str:
         """Keep the error; the trial waits again, or has failed where that was its last attempt. Its new status."""
         return self._back(claim, "failed", error, retries)
 
-    def crash(self, claim: Claim, why: str) -> str:
+    def crash(self, claim: Lease, why: str) -> str:
         """The worker ended under it: the trial waits again, unless it has taken too many with it. Its new status."""
         return self._back(claim, "crashed", why, CRASHES)
 
-    def lose(self, claim: Claim, why: str) -> str:
+    def lose(self, claim: Lease, why: str) -> str:
         """The runner is gone, which is no fault of the trial: it waits again. Its new status.
 
         But a trial that takes its whole machine with it looks the same: after LOSSES times it has failed.
         """
         return self._back(claim, "lost", why, LOSSES)
 
-    def release(self, claim: Claim, why: str) -> None:
+    def release(self, claim: Lease, why: str) -> None:
         """Given back unfinished for no fault of its own (a stop, a full disk): it waits again and nothing counts."""
         self._back(claim, "stopped", why, None)
 
-    def _back(self, claim: Claim, outcome: str, why: str, most: int | None) -> str:
+    def _back(self, claim: Lease, outcome: str, why: str, most: int | None) -> str:
         def work(connection: Connection) -> str:
             counts = self._attempts(connection, claim.trial)
             status = "failed" if most is not None and counts[outcome] >= most else "waiting"
@@ -264,7 +264,7 @@ class Store(Database):
         return f"regard study resume {name} --store {shlex.quote(self.name)} --failed"
 
     def _end(
-        self, connection: Connection, claim: Claim, outcome: str, values: Mapping[str, Any], error: str | None
+        self, connection: Connection, claim: Lease, outcome: str, values: Mapping[str, Any], error: str | None
     ) -> bool:
         mine = trials.update().where(
             trials.c.id == claim.trial, trials.c.token == claim.token, trials.c.status == "running"
@@ -289,13 +289,13 @@ class Store(Database):
             query = select(trials.c.token, trials.c.beat).where(trials.c.id == one.id, trials.c.status == "running")
             held = self._again(lambda connection, query=query: connection.execute(query).one_or_none())  # type: ignore[misc]
             if held is not None:
-                claim = Claim(one.id, held.token, one.task, one.variant, one.seed, {})
+                claim = Lease(one.id, held.token, one.task, one.variant, one.seed, {})
                 node = (one.worker or "").partition("|")[0]
                 self.lose(claim, f"its runner on {node} was not heard of any more")
                 count += 1
         return count
 
-    def trials(self, study: str, status: Iterable[str] | None = None, results: bool = False) -> list[Kept]:
+    def trials(self, study: str, status: Iterable[str] | None = None, results: bool = False) -> list[StoredTrial]:
         """In the order of the specification."""
         now = self._now()
         columns = [
@@ -318,7 +318,7 @@ class Store(Database):
         made = []
         for row in rows:
             text = row.get("result")
-            made.append(Kept(**dict(row) | {"result": None if text is None else self._read(text)}))
+            made.append(StoredTrial(**dict(row) | {"result": None if text is None else self._read(text)}))
         return made
 
     def counts(self, study: str) -> dict[str, int]:

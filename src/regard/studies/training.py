@@ -14,7 +14,7 @@ from ..judging.suite import chosen
 from ..judging.suite import run as judge
 from ..models.training.devices import fabric_of
 from ..models.training.experiment import Experiment
-from ..models.training.run_variant import Ran, run
+from ..models.training.run_variant import VariantRun, run
 from ..models.training.trainer import Trainer
 from ..recording import record
 from ..recording.io.reading import BadRecord
@@ -54,7 +54,7 @@ def trained(experiment: Experiment, task: Task, variant: str, seed: int, setting
     return found
 
 
-def judged(ran: Ran, task: Task, setting: Setting, seed: int) -> list[dict[str, Any]]:
+def judged(ran: VariantRun, task: Task, setting: Setting, seed: int) -> list[dict[str, Any]]:
     """The tests of the battery that the study asks for, on the first test examples; what has no meaning says so."""
     found = []
     try:
@@ -75,7 +75,7 @@ def judged(ran: Ran, task: Task, setting: Setting, seed: int) -> list[dict[str, 
 
 def _from_checkpoint(
     experiment: Experiment, task: Task, variant: str, seed: int, trainer: Trainer
-) -> tuple[Ran, list[str]]:
+) -> tuple[VariantRun, list[str]]:
     """Go on from what an attempt before left; what is damaged is put aside, and the trial begins anew."""
     try:
         return run(experiment, task, variant, seed, trainer), []
@@ -96,7 +96,7 @@ def _seldom(hear: Any) -> Any:
     return heard
 
 
-def _record(ran: Ran, task: Task, folder: Path, setting: Setting) -> None:
+def _record(ran: VariantRun, task: Task, folder: Path, setting: Setting) -> None:
     batch = collate(task.test[: setting.records]).to(setting.device)
     with torch.no_grad(), record(ran.model.eval()) as found:
         ran.model(batch)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..core.alignments import Softmax
-from ..core.lowering.score_kernels import Dot
+from ..core.lowering.score_kernels import DotCore
 from ..core.maps.attention_map import AttentionMap
 from ..core.maps.difference import Aligned
 from ..core.maps.lazy import LazyMap
@@ -81,7 +81,7 @@ def few(amap: AttentionMap) -> Few | None:
         return None
     problem, score = amap.live, amap.live.score
     plain = not score.modifiers and score.row_bias is None and problem.factor is None and not problem.sample
-    if type(score.core) is not Dot or not plain or type(problem.align) is not Softmax or amap.features is not None:
+    if type(score.core) is not DotCore or not plain or type(problem.align) is not Softmax or amap.features is not None:
         return None
     if score.key_bias is not None and score.key_bias.ndim != 2:
         return None

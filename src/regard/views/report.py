@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ..judging.artifacts import Evidence, Grid, Histogram, Plot, Texts
+from ..judging.artifacts import Artifact, Grid, Histogram, Plot, TextExamples
 from ..judging.finding import Finding
 from ..judging.report import Report, compared, standing, verdicts
 from ..judging.report import beside as told
@@ -109,9 +109,9 @@ def strip(one: Finding) -> dict[str, Any] | None:
     }
 
 
-def figure(one: Evidence) -> Markup:
+def figure(one: Artifact) -> Markup:
     """What a test saw: texts and grids are letters and cells, the rest is drawn."""
-    if isinstance(one, Texts):
+    if isinstance(one, TextExamples):
         return fill("texts.html", one=one, texts=[_shaded(text) for text in one.texts])
     if isinstance(one, Grid):
         known = [abs(x) for line in one.values for x in line if x is not None]

@@ -196,9 +196,9 @@ def test_results_are_node_major_and_nothing_is_copied():
     q, k, v, over = problem()
     out = attend(heads_first(q), heads_first(k), heads_first(v), "gatv2", over=over).out
     assert out[0].transpose(0, 1).is_contiguous()
-    inputs = edges_launch.Inputs(*(x.detach().transpose(0, 1) for x in (q, k, k)), None, None, None)
+    inputs = edges_launch.GradientInputs(*(x.detach().transpose(0, 1) for x in (q, k, k)), None, None, None)
     settings = edges_launch.Settings(3, 0, "dot softmax add", [0.0, 1.0, 0.0, 0.0])
-    (table,) = edges_launch.Call(inputs, [], None, settings).tables
+    (table,) = edges_launch.NumbaCall(inputs, [], None, settings).tables
     assert [x.ctypes.data for x in (table.a, table.b, table.v)] == [x.data_ptr() for x in (q, k, k)]
     contiguous = attend(*(heads_first(x).contiguous() for x in (q, k, v)), "gatv2", over=over).out
     assert torch.equal(out, contiguous)

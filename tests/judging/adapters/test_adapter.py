@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from regard.data.batch import Example
 from regard.judging.adapters.adapter import Adapter
-from regard.judging.adapters.attention_selector import Look
+from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.inputs import Inputs, Instance
 from regard.judging.attribution.importance import gradient, leave_one_out
 from regard.models.builders import text_classifier
@@ -99,24 +99,24 @@ def test_the_first_row_of_the_last_layer_is_read_unless_told():
     assert len(adapter.sites) == 2
     assert_close(adapter.attention(inputs)[0], last[0])
     for look, expected in (
-        (Look(layer=0), first[0]),
-        (Look(layer=0, row=-1), first[-1]),
-        (Look(layer="mean"), (first[0] + last[0]) / 2),
-        (Look(row="mean"), last.mean(0)),
+        (AttentionSelector(layer=0), first[0]),
+        (AttentionSelector(layer=0, row=-1), first[-1]),
+        (AttentionSelector(layer="mean"), (first[0] + last[0]) / 2),
+        (AttentionSelector(row="mean"), last.mean(0)),
     ):
         adapter.look = look
         assert_close(adapter.attention(inputs)[0], expected, atol=1e-6, rtol=1e-5)
 
 
 def test_rollout_is_the_product_of_the_layers_with_half_of_the_stream():
-    adapter = bert(look=Look(layer="rollout"))
+    adapter = bert(look=AttentionSelector(layer="rollout"))
     inputs = adapter.inputs([0])
     one, two = (m.weights()[0].mean(0).double() / 2 + torch.eye(6) / 2 for m in adapter.maps(inputs).values())
     assert_close(adapter.attention(inputs)[0], (two @ one)[0], atol=1e-6, rtol=1e-5)
 
 
 def test_the_row_of_the_last_token_is_that_of_each_text():
-    adapter = bert(look=Look(row=-1))
+    adapter = bert(look=AttentionSelector(row=-1))
     inputs = adapter.inputs([0, 1])
     weights = adapter.maps(inputs)[adapter.sites[-1]].weights().mean(1).double()
     assert_close(adapter.attention(inputs), torch.stack([weights[0, 5], weights[1, 3]]))
@@ -180,9 +180,12 @@ class Strange(nn.Module):
         (lambda: Adapter(text_classifier(9, 2), [Instance(SENTENCE)], removal="mask"), "no holes"),
         (lambda: Instance(SENTENCE.float()), "whole numbers"),
         (lambda: Instance(SENTENCE, special=SPECIAL[1:]), "special"),
-        (lambda: Look(layer="first"), "rollout"),
-        (lambda: Look(row=7), "the first token"),
-        (lambda: Adapter(Bottleneck(), [Instance(SENTENCE)], look=Look(layer=3)).judged, "expected -1 to 0"),
+        (lambda: AttentionSelector(layer="first"), "rollout"),
+        (lambda: AttentionSelector(row=7), "the first token"),
+        (
+            lambda: Adapter(Bottleneck(), [Instance(SENTENCE)], look=AttentionSelector(layer=3)).judged,
+            "expected -1 to 0",
+        ),
         (lambda: Adapter(Strange(), [Instance(SENTENCE)]).predict(Inputs.of([Instance(SENTENCE)])), "forward="),
     ],
 )

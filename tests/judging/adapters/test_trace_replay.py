@@ -6,7 +6,7 @@ from tests.judging.adapters.test_adapter import bert, recurrent
 from torch import Tensor
 from torch.testing import assert_close
 
-from regard.judging.adapters.attention_selector import Look
+from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.trace_replay import replayed
 from regard.judging.tests import adversarial as adversary
 from regard.judging.tests import permutation
@@ -66,7 +66,9 @@ def test_what_cannot_be_kept_is_returned_as_it_is(function):
     assert replayed(function, torch.ones(3)) is function
 
 
-@pytest.mark.parametrize("make", [recurrent, lambda: bert(look=Look(row="mean"))], ids=["recurrent", "bert"])
+@pytest.mark.parametrize(
+    "make", [recurrent, lambda: bert(look=AttentionSelector(row="mean"))], ids=["recurrent", "bert"]
+)
 def test_the_adversary_and_permutation_find_what_they_find_without_it(make, monkeypatch):
     tapes = []
 

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from regard import derived
 from regard.judging.adapters.adapter import Adapter
-from regard.judging.adapters.attention_selector import Look
+from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.graph_adapter import on_graph
 from regard.judging.adapters.inputs import Inputs, Instance
 from regard.judging.attribution.gradients import gradient_times_input, integrated_gradients, log_odds
@@ -101,14 +101,22 @@ def test_an_importance_is_the_same_alone_and_in_a_batch(name):
     assert_close(together[1, :4], alone[0], atol=1e-6, rtol=1e-4)
 
 
-@pytest.mark.parametrize("look", [Look(row="mean"), Look(row=-1), Look(layer=0), Look(layer="mean")])
+@pytest.mark.parametrize(
+    "look",
+    [
+        AttentionSelector(row="mean"),
+        AttentionSelector(row=-1),
+        AttentionSelector(layer=0),
+        AttentionSelector(layer="mean"),
+    ],
+)
 def test_every_importance_reads_what_the_look_reads(look):
     had, missing = importances(bert(look=look))
     assert list(had) == list(IMPORTANCES) and not missing
 
 
 def test_flow_from_the_mean_of_rows_is_the_mean_of_their_flows():
-    adapter = bert(look=Look(row="mean"))
+    adapter = bert(look=AttentionSelector(row="mean"))
     inputs = adapter.inputs([0])
     every = derived.flow(list(adapter.maps(inputs).values())).weights()[:, 0]
     assert_close(IMPORTANCES["flow"](adapter, inputs), every.mean(1).double())

@@ -12,7 +12,14 @@ from regard.core.scores import QueryFree
 from regard.data import Example, retrieval
 from regard.data.task import Task
 from regard.judging.artifacts import gathered
-from regard.judging.retraining import Read, Retraining, guides, seed_variance, trained_adversary, uniform_retraining
+from regard.judging.retraining import (
+    Retraining,
+    TrainedReadout,
+    guides,
+    seed_variance,
+    trained_adversary,
+    uniform_retraining,
+)
 from regard.judging.retraining.retraining import against
 from regard.judging.retraining.scoring import accuracy, f1
 from regard.judging.retraining.seeds import apart, even
@@ -205,5 +212,5 @@ def test_one_seed_has_no_variance():
 
 
 def test_uniform_weights_are_far_from_a_corner():
-    one = Read({}, {"test": [np.array([1.0, 0.0])]})
+    one = TrainedReadout({}, {"test": [np.array([1.0, 0.0])]})
     assert 0 < apart(one, even(one))[0] < LARGEST

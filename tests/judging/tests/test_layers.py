@@ -9,8 +9,8 @@ from tests.judging.adapters.test_graph_adapter import judged as graph
 from tests.judging.built_models import built
 
 from regard.judging.adapters.adapter import Adapter
-from regard.judging.adapters.attention_selector import Look
-from regard.judging.adapters.inputs import LeftOut
+from regard.judging.adapters.attention_selector import AttentionSelector
+from regard.judging.adapters.inputs import NotApplicable
 from regard.judging.artifacts import gathered
 from regard.judging.attribution.importance import attention, gradient, leave_one_out
 from regard.judging.tests.adversarial import adversary
@@ -23,10 +23,10 @@ pytest.importorskip("scipy")
 
 def test_another_look_leaves_the_adapter_as_it_was():
     adapter = bert()
-    first = adapter.looking(Look(sites="*.0.*"))
-    assert len(adapter.sites) == 2 and len(first.sites) == 1 and adapter.look == Look()
+    first = adapter.looking(AttentionSelector(sites="*.0.*"))
+    assert len(adapter.sites) == 2 and len(first.sites) == 1 and adapter.look == AttentionSelector()
     inputs = adapter.inputs([0])
-    assert torch.equal(first.attention(inputs), bert(look=Look(layer=0)).attention(inputs))
+    assert torch.equal(first.attention(inputs), bert(look=AttentionSelector(layer=0)).attention(inputs))
     assert not torch.equal(first.attention(inputs), adapter.attention(inputs))
 
 
@@ -57,7 +57,7 @@ def test_each_layer_in_turn_is_what_its_own_look_says():
 def test_the_adversary_of_all_layers_moves_every_layer():
     found = adversary_of_all_layers(bert(), starts=1, steps=3)
     assert [one.name for one in found] == [f"{one.name}, all layers at once" for one in adversary(bert(), steps=0)]
-    together = adversary(bert(look=Look(layer="mean")), starts=1, steps=3, rate=0.1)
+    together = adversary(bert(look=AttentionSelector(layer="mean")), starts=1, steps=3, rate=0.1)
     assert [one.value for one in found] == [one.value for one in together]
     last = adversary(bert(), starts=1, steps=3, rate=0.1)
     assert found[0].baselines["limit"] != last[0].baselines["limit"]
@@ -78,9 +78,9 @@ def test_units_are_masked_and_beside_it_deleted():
 
 @pytest.mark.parametrize("test", [layers, adversary_of_all_layers, removals])
 def test_where_it_has_no_meaning_it_is_left_out(test):
-    with pytest.raises(LeftOut):
+    with pytest.raises(NotApplicable):
         test(recurrent())
-    with pytest.raises(LeftOut, match="edges"):
+    with pytest.raises(NotApplicable, match="edges"):
         test(graph()[0])
 
 
@@ -89,7 +89,7 @@ def test_a_model_that_pools_can_be_masked_but_has_one_layer():
     adapter = Adapter(model, some[:6])
     by_mask, by_deletion = (erased(adapter.removing(how), attention) for how in ("mask", "delete"))
     assert_allclose(by_mask, by_deletion, atol=1e-6)  # it knows no places: a hole is as good as none
-    with pytest.raises(LeftOut, match="attends once"):
+    with pytest.raises(NotApplicable, match="attends once"):
         layers(adapter)
     with pytest.raises(ValueError, match="only then"):
         adapter.removing("blank")

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from regard import intervene, record
 from regard.judging.adapters.adapter import Adapter
-from regard.judging.adapters.attention_selector import Look
+from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.inputs import Instance
 from regard.judging.statistics.divergence import LARGEST, jsd
 from regard.judging.tests.adversarial import Sought, adversary, budgets, seek
@@ -70,7 +70,7 @@ def test_correlations_have_baselines_and_a_seed_gives_the_same_bits():
 
 
 def test_permuted_weights_are_the_same_numbers_and_special_tokens_keep_theirs():
-    adapter = bert(look=Look(layer=-1))
+    adapter = bert(look=AttentionSelector(layer=-1))
     inputs, site = adapter.inputs([0]), adapter.judged[0]
     plain = adapter.maps(inputs)[site].weights()
     change = Shuffled(adapter.look, inputs, {site: torch.tensor(7)})
@@ -141,7 +141,7 @@ def test_candidates_are_distributions_on_units_and_special_tokens_keep_their_wei
 
 
 def test_every_model_has_an_adversary_and_a_seed_gives_the_same_bits():
-    for adapter in (recurrent(), bert(), bert(look=Look(layer="mean", row="mean"))):
+    for adapter in (recurrent(), bert(), bert(look=AttentionSelector(layer="mean", row="mean"))):
         one, two = (adversary(adapter, starts=2, steps=3) for _ in range(2))
         assert one == two
         assert one[0].value is not None and set(one[0].baselines) == {"random", "within 0.01", "limit"}

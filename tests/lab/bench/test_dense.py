@@ -9,10 +9,10 @@ from torch.testing import assert_close
 
 from regard.core.structures import Causal, Full, Window
 from regard.lab.bench.dense import PARTS, main
-from regard.lab.bench.dense.harness import BACKWARD, BOTH, FORWARD, Bar, Disagree, Pair, Setting
+from regard.lab.bench.dense.harness import BACKWARD, BOTH, FORWARD, Bar, BenchSetting, Disagree, PeerPair
 from regard.lab.bench.dense.sparse import by_definition
 
-HERE = Setting("cpu")
+HERE = BenchSetting("cpu")
 
 
 def splash(q, k, v):
@@ -74,7 +74,7 @@ def test_a_rate_is_the_time_over_the_pairs_that_may_meet():
 def test_two_sides_that_compute_different_things_are_an_error():
     q, k, v = HERE.made(*[(1, 1, 8, 4)] * 3, dtype=torch.float32)
     call = (q, k, v, "scaled_dot", "softmax", Causal())
-    pair = Pair(HERE, "x", lambda: HERE.attend(*call), lambda: HERE.attend(q, k, v), "other", call, [q, k, v])
+    pair = PeerPair(HERE, "x", lambda: HERE.attend(*call), lambda: HERE.attend(q, k, v), "other", call, [q, k, v])
     for way in (FORWARD, BOTH):
         with pytest.raises(Disagree, match=f"x, .*{way[-4:]}: ours and other differ"):
             pair.measured(way, Bar(times=1))
@@ -114,7 +114,7 @@ def test_the_definition_of_entmax_has_the_weights_and_gradients_of_the_package(o
 
 
 def test_what_cannot_be_kept_in_a_graph_is_told_and_the_other_side_is_timed():
-    class Kept(Setting):
+    class Kept(BenchSetting):
         def graph(self, run):
             return run
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_kept_in_a_graph_is_told_and_the_other_side_is_timed():
         raise RuntimeError("it waits for the card")
 
     leaf = torch.ones(1, 2, requires_grad=True)
-    pair = Pair(Kept("cpu"), "x", lambda: leaf * 2, waits, "peer", (), [leaf, leaf])
+    pair = PeerPair(Kept("cpu"), "x", lambda: leaf * 2, waits, "peer", (), [leaf, leaf])
     refused = {"peer_graph_refused": "RuntimeError: it waits for the card"}
     assert pair.kernels(FORWARD) == {"graph_ms": 1.0} | refused
     assert pair.kernels(BOTH)["graph_ms"] == 2.0 and pair.kernels(BACKWARD)["graph_ms"] == 1.0  # both, less forward
@@ -135,7 +135,7 @@ def test_no_forward_is_kept_for_its_gradient_while_a_graph_is_recorded():
     """Its nodes belong to the stream outside, which may not wait for a recording: that failed, and so did all after."""
     made = []
 
-    class Kept(Setting):
+    class Kept(BenchSetting):
         def graph(self, run):
             assert not [out for out in made if out() is not None]
             return run
@@ -148,7 +148,7 @@ def test_no_forward_is_kept_for_its_gradient_while_a_graph_is_recorded():
     leaf = torch.randn(3, 4, requires_grad=True)
     call = (*(torch.randn(1, 1, 4, 4) for _ in range(3)),)
     for way in (FORWARD, BACKWARD, BOTH):
-        found = Pair(Kept("cpu"), "x", run, lambda: leaf * 2, "peer", call, [leaf]).measured(way, Bar())
+        found = PeerPair(Kept("cpu"), "x", run, lambda: leaf * 2, "peer", call, [leaf]).measured(way, Bar())
         assert "graph_ms" in found.notes
 
 

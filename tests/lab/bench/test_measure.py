@@ -6,7 +6,7 @@ import time
 import torch
 
 from regard.lab.bench import measure
-from regard.lab.bench.measure import Result, by_turns, peak_memory, show
+from regard.lab.bench.measure import BenchResult, by_turns, peak_memory, show
 
 
 def test_by_turns_calls_both_sides_equally_often_and_drops_the_warm_up():
@@ -31,11 +31,11 @@ def test_peak_memory_sees_a_tensor_that_lives_only_while_the_callable_runs(monke
 
 
 def test_the_ratio_is_ours_over_the_peers():
-    assert Result("x", "s", 1.0, 4.0, "peer", "").ratio == 0.25
-    assert Result("x", "s", 1.0, None, "none", "").ratio is None
+    assert BenchResult("x", "s", 1.0, 4.0, "peer", "").ratio == 0.25
+    assert BenchResult("x", "s", 1.0, None, "none", "").ratio is None
 
 
 def test_json_carries_the_ratio_and_the_machine(capsys):
-    show("core", [Result("x", "s", 1.0, 2.0, "peer", "faster", True)], as_json=True)
+    show("core", [BenchResult("x", "s", 1.0, 2.0, "peer", "faster", True)], as_json=True)
     printed = json.loads(capsys.readouterr().out)
     assert printed["results"][0]["ratio"] == 0.5 and printed["machine"]["torch"] == torch.__version__

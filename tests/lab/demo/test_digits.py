@@ -6,7 +6,7 @@ from scipy.stats import ttest_rel
 from torch.testing import assert_close
 
 from regard import Mask
-from regard.lab.demo.digits import Digits, Reader, looks, trained
+from regard.lab.demo.digits import Digits, PatchReader, looks, trained
 from regard.lab.demo.digits_part import believed, beside
 from regard.lab.demo.spread import Spread, verdict
 
@@ -30,19 +30,19 @@ def test_equal_weights_without_a_perceptron_forget_where_a_patch_was(data):
     torch.manual_seed(0)
     patches, order = data.patches[:8], torch.randperm(16)
     for align, forgets in (("uniform", True), ("softmax", False)):
-        reader = Reader(align, perceptron=False)
+        reader = PatchReader(align, perceptron=False)
         with torch.no_grad():
             change = (reader(patches)[0] - reader(patches[:, order])[0]).abs().max()
         assert (change < 1e-5) == forgets
 
 
 def test_equal_weights_light_every_patch_alike(data):
-    weights, _ = looks(Reader("uniform", perceptron=True), data, torch.arange(4))
+    weights, _ = looks(PatchReader("uniform", perceptron=True), data, torch.arange(4))
     assert_close(weights, torch.full((4, 16), 1 / 16))
 
 
 def test_a_closed_patch_has_no_influence(data):
-    reader = Reader("softmax", perceptron=True)
+    reader = PatchReader("softmax", perceptron=True)
     keep = torch.ones(4, 1, 1, 16, dtype=torch.bool)
     keep[..., 5] = False
     changed = data.patches[:4].clone()

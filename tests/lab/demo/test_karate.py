@@ -8,8 +8,8 @@ from regard.lab.demo.karate import (
     KINDS,
     LEADERS,
     Club,
-    Results,
-    Trained,
+    KarateResults,
+    TrainedGAT,
     _cut,
     accuracy,
     agreement,
@@ -27,17 +27,17 @@ def club() -> Club:
 
 
 @pytest.fixture(scope="module")
-def results(club) -> Results:
-    found = Results(1)
+def results(club) -> KarateResults:
+    found = KarateResults(1)
     assert [run[:2] for run in study(club, found)] == [(0, kind) for kind in KINDS]
     return found
 
 
-def trained(club: Club, seed: int, weights: torch.Tensor, changed: int = 0) -> Trained:
+def trained(club: Club, seed: int, weights: torch.Tensor, changed: int = 0) -> TrainedGAT:
     answers = club.sides.clone()
     levelled = answers.clone()
     levelled[club.hidden(seed).nonzero()[:changed, 0]] ^= 1
-    return Trained(seed, answers, weights, levelled)
+    return TrainedGAT(seed, answers, weights, levelled)
 
 
 def test_the_club_is_the_one_of_1977(club):
@@ -81,7 +81,7 @@ def test_weights_that_reach_a_member_sum_to_less_than_one_by_the_weight_on_onese
 def test_agreement_is_of_what_a_weight_is_beside_an_equal_share(club):
     share = 1 / (club.edge_index[1].bincount()[club.edge_index[1]] + 1.0)
     tilt = torch.linspace(0.5, 1.5, 156)
-    both = Results(
+    both = KarateResults(
         3, trained=[trained(club, s, w) for s, w in enumerate((share * tilt, share * tilt**3, share / tilt))]
     )
     alike = agreement(club, both)
@@ -105,7 +105,7 @@ def test_the_arcs_are_believed_as_far_as_levelling_and_training_again_allow(club
         trained(club, 0, torch.ones(156), changed),
         trained(club, 1, torch.ones(156), changed if changed > 1 else 0),
     ]
-    assert says in believed(club, Results(2, trained=both), alike)
+    assert says in believed(club, KarateResults(2, trained=both), alike)
 
 
 def test_a_result_below_what_needs_no_training_is_called_so():

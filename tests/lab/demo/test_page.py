@@ -12,7 +12,7 @@ from rich.console import Console
 
 import regard
 from regard.lab.demo import records, run
-from regard.lab.demo.page import Part, render, write
+from regard.lab.demo.page import PageSection, render, write
 from regard.views.terminal.record_summary import text_of
 
 WEIGHTS = [
@@ -146,13 +146,13 @@ def test_the_demo_has_the_table_of_its_study_and_leaves_the_study_behind(demo):
 
 
 def test_text_is_escaped_and_html_is_not():
-    page = render([Part("a < b", "<script>", Markup("<em>kept</em>"))], note="x & y")
+    page = render([PageSection("a < b", "<script>", Markup("<em>kept</em>"))], note="x & y")
     assert "a &lt; b" in page and "&lt;script&gt;" in page and "x &amp; y" in page and "<em>kept</em>" in page
 
 
 def test_the_first_part_with_a_hero_takes_the_first_screen():
     plain, first, second = (
-        Part(name, "", Markup(""), hero)
+        PageSection(name, "", Markup(""), hero)
         for name, hero in (("plain", None), ("first", Markup("HERO-1")), ("second", Markup("HERO-2")))
     )
     page = render([plain, first, second])

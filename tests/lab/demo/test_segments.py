@@ -13,7 +13,16 @@ from torch.testing import assert_close
 
 from regard.lab import demo
 from regard.lab.demo import segments
-from regard.lab.demo.segments import PLACES, QUESTIONS, SEGMENTS, Embedded, Rate, Reading, shared_words, shuffled
+from regard.lab.demo.segments import (
+    PLACES,
+    QUESTIONS,
+    SEGMENTS,
+    EmbeddingAttention,
+    Rate,
+    SegmentWeights,
+    shared_words,
+    shuffled,
+)
 from regard.lab.demo.segments_part import (
     CHANCE,
     first_line,
@@ -46,13 +55,13 @@ def results(minilm):
     return segments.study(*minilm)
 
 
-def picking(picks, right: int = 0, orders=None, first: bool = False) -> Reading:
+def picking(picks, right: int = 0, orders=None, first: bool = False) -> SegmentWeights:
     """A reading whose largest weight lies where `picks` says: a place, or the segment that answers (\"right\")."""
     orders = shuffled() if orders is None else orders
     chosen = [order.index(right) if picks == "right" else picks for order in orders]
     weights = torch.full((len(orders), 2, PLACES), 0.1)
     weights[torch.arange(len(orders)), :, chosen] = 0.5
-    return Reading(orders, weights, torch.ones(len(orders), PLACES, dtype=torch.long), right, first)
+    return SegmentWeights(orders, weights, torch.ones(len(orders), PLACES, dtype=torch.long), right, first)
 
 
 def test_orders_differ_are_all_of_the_five_and_are_the_same_each_time():
@@ -101,7 +110,7 @@ def test_the_picture_that_disappoints_is_called_so():
     against = torch.eye(PLACES)[[4, 1]]
     among = torch.zeros(PLACES, PLACES)
     among[2] = torch.tensor([0.0, 0.2, 0.0, 0.8, 0.0])
-    said = pictured(Embedded(against, against, against, among, among, torch.ones(PLACES)))
+    said = pictured(EmbeddingAttention(against, against, against, among, among, torch.ones(PLACES)))
     assert "should look elsewhere, and puts 1.00 of its weight on the blood type" in said
     assert "0.20 on the grades and 0.80 on apples, the opposite" in said
 

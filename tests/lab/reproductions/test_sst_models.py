@@ -16,7 +16,7 @@ from regard.data.batch import Example, collate
 from regard.data.task import Task
 from regard.data.vocabulary import Vocabulary
 from regard.judging.adapters.adapter import Adapter
-from regard.judging.retraining import Read, Retraining
+from regard.judging.retraining import Retraining, TrainedReadout
 from regard.judging.tests.adversarial import seek
 from regard.lab.reproductions import published
 from regard.lab.reproductions import sst_models as on_sst
@@ -97,7 +97,7 @@ def test_what_is_measured_is_what_the_judges_measure():
 
 def read(tau, said):
     p = np.where(np.abs(tau) > 0.3, 0.01, 0.5)
-    return Read({"test": np.asarray(said)}, {}, 2, {"tau": tau, "p": p})
+    return TrainedReadout({"test": np.asarray(said)}, {}, 2, {"tau": tau, "p": p})
 
 
 def test_correlations_go_by_the_predicted_class_and_stand_beside_what_was_published():
@@ -120,7 +120,7 @@ def test_both_budgets_of_the_adversary_are_told():
         "limit": np.full(3, 0.65),
         "random": np.full(3, 0.3),
     }
-    found = adversaries([Read({}, {}, 2, far)])
+    found = adversaries([TrainedReadout({}, {}, 2, far)])
     assert [round(one.value, 6) for one in found] == [0.4, 0.4, 0.2, 0.2]
     assert found[0].baselines["published"] == 0.5 and "published" not in found[2].baselines
 

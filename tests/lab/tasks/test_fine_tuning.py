@@ -8,7 +8,7 @@ from tests import small_models
 from typer.testing import CliRunner
 
 from regard.cli.app import app
-from regard.lab.tasks.fine_tuning import TRAINING, Reader, fine_tune, hold, pieces, save
+from regard.lab.tasks.fine_tuning import TRAINING, TransformerClassifier, fine_tune, hold, pieces, save
 from regard.recording.pretrained import load_model
 
 pytest.importorskip("transformers")
@@ -63,7 +63,7 @@ def test_padding_changes_nothing(tuned):
     from regard.data.batch import collate
 
     some = pieces(tuned.tokenizer, [("cat", 1), ("a script cat sat .", 1)])
-    model = Reader(tuned.network).eval()
+    model = TransformerClassifier(tuned.network).eval()
     with torch.no_grad():
         torch.testing.assert_close(model(collate(some)).out[:1], model(collate(some[:1])).out, atol=1e-5, rtol=1e-4)
 

@@ -5,7 +5,7 @@ import torch
 
 from regard.lab.data.multi30k import pairs
 from regard.lab.tasks import bleu as scoring
-from regard.lab.tasks.compare import Comparison, Row
+from regard.lab.tasks.compare import TaskComparison, VariantRow
 from regard.lab.tasks.images import CHOSEN, likeness, overlap
 from regard.lab.tasks.planted import Retrieval
 from regard.lab.tasks.speech import Spoken
@@ -69,6 +69,6 @@ def test_word_for_word_finds_the_words_that_go_together():
 )
 def test_a_result_below_the_trivial_baseline_is_called_so(experiment, mine, says):
     made = experiment(small=True)
-    rows = [Row("attention", [Result({made.main: mine})])]
-    trivial = [Row("nothing", [Result({made.main: 0.5})]), Row("(an oracle)", [Result({"other": 1.0})])]
-    assert f"is {says} the best trivial baseline (nothing)" in Comparison(made, "task", rows, trivial).verdict()
+    rows = [VariantRow("attention", [Result({made.main: mine})])]
+    trivial = [VariantRow("nothing", [Result({made.main: 0.5})]), VariantRow("(an oracle)", [Result({"other": 1.0})])]
+    assert f"is {says} the best trivial baseline (nothing)" in TaskComparison(made, "task", rows, trivial).verdict()

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 import regard
 from regard import Causal, Mask, Padding, Window
 from regard.core.structures import Full, Structure
-from regard.recording.capture.calls import Scored
+from regard.recording.capture.calls import ScoredCall
 from regard.recording.io.reading import BadRecord, RecordFile
 
 transformers = pytest.importorskip("transformers")
@@ -85,7 +85,7 @@ def of(over: Structure, n: int = 5, m: int = 9, **more) -> regard.Record:
     """A record with one map over a structure, whatever model would make it."""
     q, k, v = heads(n, m, b=2)
     rec = regard.Record()
-    amap = Scored(q, k, v, 0.3, over, **more).map()
+    amap = ScoredCall(q, k, v, 0.3, over, **more).map()
     amap.site = "site"
     rec.maps._by_site["site"] = amap
     return rec
@@ -159,7 +159,7 @@ def test_a_bias_that_layers_share_stands_once(tmp_path):
     bias = torch.randn(1, 2, 6, 6)
     rec = regard.Record()
     for name in ("a", "b", "c"):
-        rec.maps._by_site[name] = Scored(q, k, v, bias=bias).map()
+        rec.maps._by_site[name] = ScoredCall(q, k, v, bias=bias).map()
         rec.maps[name].site = name
     assert_same(rec, saved(rec, tmp_path))
     assert sum(name.endswith(".bias") for name in RecordFile(tmp_path / "run.regard").entries) == 1
@@ -666,12 +666,12 @@ def test_the_recipe_of_the_documentation_reads_a_record_without_torch(tmp_path):
     expected = {}
     rec = regard.Record()
     for name, call in {
-        "causal": Scored(q, k, v, over=Causal("end")),
-        "window": Scored(q, k, v, over=Window(2, 1)),
-        "mask": Scored(q, k[:, :2], v[:, :2], over=Mask(keep=keep)),
-        "bias": Scored(q, k, v, 0.2, cap=3.0, bias=toeplitz(7, 7, h=4)),
-        "pairs": Scored(q, k, v, 0.2, bias=torch.randn(1, 1, 7, 7)),
-        "padding": Scored(q, k, v, over=Padding(torch.tensor([4]))),
+        "causal": ScoredCall(q, k, v, over=Causal("end")),
+        "window": ScoredCall(q, k, v, over=Window(2, 1)),
+        "mask": ScoredCall(q, k[:, :2], v[:, :2], over=Mask(keep=keep)),
+        "bias": ScoredCall(q, k, v, 0.2, cap=3.0, bias=toeplitz(7, 7, h=4)),
+        "pairs": ScoredCall(q, k, v, 0.2, bias=torch.randn(1, 1, 7, 7)),
+        "padding": ScoredCall(q, k, v, over=Padding(torch.tensor([4]))),
     }.items():
         rec.maps._by_site[name] = call.map()
         rec.maps[name].site = name

@@ -13,7 +13,7 @@ import uvicorn
 import regard
 from regard.views.server.app import application
 from regard.views.server.app_state import Desk
-from regard.views.server.security_middleware import Gate
+from regard.views.server.security_middleware import SecurityMiddleware
 from regard.views.server.serve import configured
 
 TOKEN = "the-right-token"
@@ -78,14 +78,14 @@ def desk(folder):
 
 @pytest.fixture
 def call(desk):
-    return Caller(Gate(application(desk), TOKEN))
+    return Caller(SecurityMiddleware(application(desk), TOKEN))
 
 
 @pytest.fixture
 def address(desk):
     """The server in a thread of this process."""
     sock = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(configured(Gate(application(desk), TOKEN), lifespan="off"))
+    server = uvicorn.Server(configured(SecurityMiddleware(application(desk), TOKEN), lifespan="off"))
     thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
     thread.start()
     while not server.started:

@@ -14,7 +14,7 @@ from regard.views.server import record_repository as shelf
 from regard.views.server.app import application
 from regard.views.server.app_state import Desk
 from regard.views.server.record_repository import Shelf
-from regard.views.server.security_middleware import Gate
+from regard.views.server.security_middleware import SecurityMiddleware
 from regard.views.server.wire_format import View
 
 BAD_NAMES = [
@@ -219,7 +219,7 @@ def test_a_folder_and_a_given_record_may_be_named_in_other_bytes(tmp_path, folde
     place.mkdir()
     desk = Desk(place, [Path(os.fsdecode(odd))])
     try:
-        call = Caller(Gate(application(desk), TOKEN))
+        call = Caller(SecurityMiddleware(application(desk), TOKEN))
         state = call("GET", "/api/state").json()
         assert state["folder"] == "f\\xfe" and state["records"][0]["name"] == "a\\xff\x1b.regard"
         assert call.done("POST", "/api/open", json={"from": "given", "name": state["records"][0]["name"]})["view"]

@@ -7,7 +7,7 @@ from tests.views.server.conftest import ORIGIN, TOKEN, Caller
 
 from regard.views.server import security_middleware as gate
 from regard.views.server.app import application
-from regard.views.server.security_middleware import Gate
+from regard.views.server.security_middleware import SecurityMiddleware
 
 ALONE = {"authorization": None}
 
@@ -88,9 +88,9 @@ def test_this_machine_by_its_own_names_is_known(call, host):
 
 
 def test_a_server_for_others_is_known_by_numbers_and_its_own_name_only(desk):
-    made = Gate(application(desk), TOKEN, host="0.0.0.0")
+    made = SecurityMiddleware(application(desk), TOKEN, host="0.0.0.0")
     assert made.knows("10.0.0.7") and made.knows("localhost")
-    assert Gate(application(desk), TOKEN, host="MyMachine").knows("mymachine")
+    assert SecurityMiddleware(application(desk), TOKEN, host="MyMachine").knows("mymachine")
     assert not made.knows("evil.example") and not made.knows("")
 
 
@@ -170,7 +170,7 @@ def test_a_sender_that_falls_silent_is_not_waited_for(call, desk, monkeypatch):
 
 def test_a_fault_of_ours_is_told_without_its_trace(desk, monkeypatch):
     monkeypatch.setattr(desk, "state", lambda: 1 / 0)
-    answer = Caller(Gate(application(desk), TOKEN))("GET", "/api/state")
+    answer = Caller(SecurityMiddleware(application(desk), TOKEN))("GET", "/api/state")
     assert answer.status_code == 500
     assert "terminal" in answer.json()["error"] and "Zero" not in answer.text and "Traceback" not in answer.text
 
@@ -187,7 +187,7 @@ def test_a_socket_of_another_kind_is_closed(desk):
         sent.append(message)
 
     scope = {"type": "websocket", "path": "/", "headers": []}
-    asyncio.run(Gate(application(desk), TOKEN)(scope, None, send))
+    asyncio.run(SecurityMiddleware(application(desk), TOKEN)(scope, None, send))
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 

@@ -13,7 +13,7 @@ from regard.core.alignments import Hard, RowState
 from regard.core.errors import Refused
 from regard.core.lowering.serialization import Parts, decode, encode
 from regard.core.plan import Plan
-from regard.core.registry import Ran
+from regard.core.registry import BackendResult
 
 from ..custom_op import operator
 from .passes import Results, backward_pass, empty_results, forward_pass, full_precision
@@ -52,7 +52,7 @@ class Chunked:
     def passes(self, plan: Plan) -> bool:
         return few(plan)
 
-    def run(self, plan: Plan) -> Ran:
+    def run(self, plan: Plan) -> BackendResult:
         problem, v = plan.problem, plan.v_by_head.flatten(0, 1)
         if problem.score.closed:
             parts = Parts([v], [], [])
@@ -64,9 +64,9 @@ class Chunked:
         shape = (plan.batch, plan.heads)
         state = RowState(tau, index if problem.align.chooses else None, scale if scale.ndim == tau.ndim else None)
         if not isinstance(problem.align, Hard) or problem.score.features is not None:
-            return Ran(out.unflatten(0, shape), state)
+            return BackendResult(out.unflatten(0, shape), state)
         drawn = {"log_prob": log_prob.unflatten(0, shape), "entropy": entropy.unflatten(0, shape)}
-        return Ran(out.unflatten(0, shape), state, **drawn)
+        return BackendResult(out.unflatten(0, shape), state, **drawn)
 
 
 _NO_FUNC = 'It does not run under vmap and the other transforms of torch.func: backend="reference" does.'

@@ -16,14 +16,14 @@ from torch import Tensor
 
 from regard.core.alignments import Entmax, RowState, Sigmoid, Softmax, TopK, Uniform
 from regard.core.errors import Refused
-from regard.core.lowering.score_kernels import Dot, Pair
+from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.plan import Plan
-from regard.core.registry import Ran
+from regard.core.registry import BackendResult
 from regard.core.structures.edges import Neighbours, neighbours_of
 from regard.core.tensor_cache import remembered
 
 from ..custom_op import operator
-from .launch import ACTS, Call, Inputs, Settings, by_source
+from .launch import ACTS, GradientInputs, NumbaCall, Settings, by_source
 
 HAS_NUMBA = find_spec("numba") is not None  # looked for, not imported
 NO_NUMBA = "numba is not installed: pip install 'regard[cpu]'."
@@ -60,19 +60,19 @@ class EdgesCpu:
     def passes(self, plan: Plan) -> bool:
         return False
 
-    def run(self, plan: Plan) -> Ran:
+    def run(self, plan: Plan) -> BackendResult:
         problem, graph = plan.problem, neighbours_of(plan.over)
         core = problem.score.core
-        assert graph is not None and isinstance(core, (Dot, Pair))
+        assert graph is not None and isinstance(core, (DotCore, PairCore))
         act, slope, readout, number, join = "dot", 0.0, None, 1.0, "add"
-        if isinstance(core, Dot):
+        if isinstance(core, DotCore):
             number = core.scale
         else:
             act, slope = core.act, {"relu": 0.0, "identity": 1.0}.get(core.act, core.slope)
             readout, number = (None, core.readout) if isinstance(core.readout, float) else (core.readout, 1.0)
         key, value = core.edge, problem.edge_value
         join = "add" if key is None else key.join
-        inputs = Inputs(
+        inputs = GradientInputs(
             core.a,
             core.b,
             plan.v_by_head.flatten(0, 1),
@@ -90,7 +90,7 @@ class EdgesCpu:
         chosen = index.transpose(1, 2).flatten(0, 1) if top else None
         if top == 0 and isinstance(plan.align, TopK):  # a graph without edges: no row has chosen any
             chosen = index.new_empty((plan.batch * plan.heads, plan.n, 0))
-        return Ran(out, RowState(tau.flatten(0, 1), chosen))
+        return BackendResult(out, RowState(tau.flatten(0, 1), chosen))
 
 
 _NO_FUNC = 'It does not run under vmap and the other transforms of torch.func: backend="reference" does.'
@@ -126,9 +126,9 @@ def _score_refusals(plan: Plan) -> list[str]:
     """Asked last, because it lowers the score."""
     score, found = plan.problem.score, []
     core = score.core
-    if not isinstance(core, (Dot, Pair)):
+    if not isinstance(core, (DotCore, PairCore)):
         found.append("A score of your own does not run here.")
-    elif isinstance(core, Pair):
+    elif isinstance(core, PairCore):
         if core.features is not None or core.join != "add":
             found.append("Feature-wise weights do not run here.")
         elif core.act not in ACTS:
@@ -163,7 +163,7 @@ def forward_op(
     numbers: list[float],
 ) -> _Three:
     """out (B, H, n, d_v) and tau (B, H, n), node-major in memory; index (B, n, H, k) of top-k. See Inputs, Settings."""
-    call = Call(Inputs(a, b, v, readout, key, value), edges, seed, Settings(heads, top, way, numbers))
+    call = NumbaCall(GradientInputs(a, b, v, readout, key, value), edges, seed, Settings(heads, top, way, numbers))
     return call.forward()
 
 
@@ -213,7 +213,7 @@ def backward_op(
     dtau: Tensor | None,
 ) -> _Grads:
     """Gradients of the inputs, empty where there is none."""
-    call = Call(Inputs(a, b, v, readout, key, value), edges, seed, Settings(heads, top, way, numbers))
+    call = NumbaCall(GradientInputs(a, b, v, readout, key, value), edges, seed, Settings(heads, top, way, numbers))
     da, db, dv, *rest = (
         a.new_empty(0) if grad is None else grad for grad in call.backward(out, tau, index, dout, dtau)
     )

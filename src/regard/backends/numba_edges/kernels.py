@@ -74,7 +74,7 @@ class How(NamedTuple):
     keep: Any  # what dropout multiplies a kept weight by
 
 
-class Tables(NamedTuple):
+class NodeTables(NamedTuple):
     """a (n, H w), b (m, H w), v (m, H D), readout (1, H w); key (edge ids, H w) and value (edge ids, H D) or empty."""
 
     a: Any
@@ -85,7 +85,7 @@ class Tables(NamedTuple):
     value: Any
 
 
-class Graph(NamedTuple):
+class EdgeLists(NamedTuple):
     """The edges of each row: their other ends; the place of each among the edges by target; edge ids by that place."""
 
     end: Any
@@ -94,7 +94,7 @@ class Graph(NamedTuple):
     by_source: bool  # rows are sources, and the other ends targets; slot is empty where rows are targets
 
 
-class Plan(NamedTuple):
+class WorkPlan(NamedTuple):
     """Pieces of work, see `pieces`."""
 
     row: Any

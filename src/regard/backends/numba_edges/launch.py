@@ -21,7 +21,7 @@ EDGE = 32  # what an edge costs besides its values, in values
 CHUNKS = 256
 
 
-class Inputs(NamedTuple):
+class GradientInputs(NamedTuple):
     """What a gradient may be asked of: a (g, n, w), b (g, m, w), v (g, m, d_v), readout (g, w), and by edge id key
     (g, E, w) and value (g, E, d_v)."""
 
@@ -45,13 +45,13 @@ class Settings(NamedTuple):
     numbers: list[float]
 
 
-class Call:
+class NumbaCall:
     """The tables of one call, node-major and in full precision, and the passes over them.
 
     edges: start, source, edge and, for gradients, the same by source: start, target, slot.
     """
 
-    def __init__(self, inputs: Inputs, edges: list[Tensor], seed: Tensor | None, settings: Settings):
+    def __init__(self, inputs: GradientInputs, edges: list[Tensor], seed: Tensor | None, settings: Settings):
         from . import kernels as code
 
         a, b, v, readout, key, value = inputs
@@ -71,7 +71,7 @@ class Call:
             tables.append(self.table(readout[:, None]))
         tables.append(self.empty(self.batch, 0, 0) if key is None else self.table(key))
         tables.append(self.empty(self.batch, 0, 0) if value is None else self.table(value))
-        self.tables = [code.Tables(*(table[item] for table in tables)) for item in range(self.batch)]
+        self.tables = [code.NodeTables(*(table[item] for table in tables)) for item in range(self.batch)]
         self.width = max(1, width, v.shape[2]) * heads
         drawn = 0 if seed is None else (int(seed) + 1) & (2**64 - 1)  # sampling draws from seed itself
         dot, real = act == "dot", self.real
@@ -130,7 +130,7 @@ class Call:
             first, last = work.start[row], work.start[row + 1]
             scores = self.empty(last - first, self.heads)
             run(code.part_scores, cuts, plan, graph, t, how, first, scores)
-            whole = code.Plan(*(np.array([k]) for k in (row, first, last, row)))
+            whole = code.WorkPlan(*(np.array([k]) for k in (row, first, last, row)))
             code.part_align(whole, scores, graph.edge[first:last], tau, index, how)
             sums = self.empty(end - begin, out.shape[1])
             run(code.part_sums, cuts, plan, graph, t, how, first, scores, sums)
@@ -186,12 +186,12 @@ class Call:
             run(code.by_target, rows.cuts, rows.plan, by_target, t, how, ds, da)
         return [rows.merged(da)[:n], columns.merged(db)[:m], columns.merged(dv)[:m], dread.sum(0), *fresh]
 
-    def _by_target(self) -> tuple["Work", Any]:
+    def _by_target(self) -> tuple["RowWork", Any]:
         start, source, edge = self.edges[:3]
         nothing = edge.numpy()[:0]
         return work_of(start, self.width), self.code.Graph(source.numpy(), nothing, edge.numpy(), False)
 
-    def _by_source(self) -> tuple["Work", Any]:
+    def _by_source(self) -> tuple["RowWork", Any]:
         start, target, slot = self.edges[3:]
         return work_of(start, self.width), self.code.Graph(target.numpy(), slot.numpy(), self.edges[2].numpy(), True)
 
@@ -202,7 +202,7 @@ class Call:
         return made.transpose(1, 2).flatten(0, 1).to(like.dtype)
 
 
-class Work:
+class RowWork:
     """Rows of a graph as pieces and chunks (see edges_numba.pieces)."""
 
     def __init__(self, start: np.ndarray, width: int):
@@ -213,7 +213,7 @@ class Work:
         chunk = max(cost // CHUNKS, SERIAL // (width + EDGE), 1)
         chunk = chunk if cost > 2 * chunk else cost + 1
         row, first, last, place, hub, self.cuts, self.whole = code.pieces(start, code.LIMIT, chunk)
-        self.plan, self.hub = code.Plan(row, first, last, place), hub.tolist()
+        self.plan, self.hub = code.WorkPlan(row, first, last, place), hub.tolist()
         self.whole_cuts = self.cuts[self.cuts <= self.whole]
 
     def parts(self, begin: int, end: int) -> tuple[Any, np.ndarray]:
@@ -241,12 +241,12 @@ def by_source(graph: Neighbours, m: int) -> BySource:
     return graph.by_source(m)
 
 
-def work_of(start: Tensor, width: int) -> Work:
+def work_of(start: Tensor, width: int) -> RowWork:
     """The work of a graph, remembered for as long as the graph lives."""
     from . import kernels as code
 
     name = ("work", width, code.LIMIT, SERIAL)
-    return remembered((start,), name, lambda: Work(start.numpy(), width))
+    return remembered((start,), name, lambda: RowWork(start.numpy(), width))
 
 
 def run(kernel: Callable[..., None], cuts: np.ndarray, *arguments: Any) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from regard.judging.adapters.adapter import Adapter
-from regard.judging.adapters.attention_selector import Look
+from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.edge_selector import EdgeLook
 from regard.judging.adapters.graph_adapter import on_graph, on_graphs
 from regard.lab.data.texts import spread
@@ -17,7 +17,7 @@ from regard.models.training.run_checkpoint import Run
 HOPS = 2  # layers of the networks of `regard train gat`
 
 
-def of_graphs(run: Run, limit: int | None, look: Look | None, device: str, size: int) -> Adapter:
+def of_graphs(run: Run, limit: int | None, look: AttentionSelector | None, device: str, size: int) -> Adapter:
     """Whole graphs (tu, molecules, motifs); a unit is an edge, both directions of it. Beside: counts of nodes."""
     some = [run.task.test[place] for place in spread(len(run.task.test), limit)]
     made = on_graphs(run.model.to(device), some, look=replace(_edges(look), sites="features.layers.*"), size=size)
@@ -25,7 +25,7 @@ def of_graphs(run: Run, limit: int | None, look: Look | None, device: str, size:
     return made
 
 
-def of_nodes(run: NodeRun, limit: int | None, look: Look | None, device: str, size: int) -> Adapter:
+def of_nodes(run: NodeRun, limit: int | None, look: AttentionSelector | None, device: str, size: int) -> Adapter:
     """Test nodes that have a neighbour; a unit is an edge into the node. Beside: an MLP without edges."""
     task = run.task
     source, target = task.edge_index
@@ -43,5 +43,5 @@ def of_nodes(run: NodeRun, limit: int | None, look: Look | None, device: str, si
     return made
 
 
-def _edges(look: Look | None) -> EdgeLook:
+def _edges(look: AttentionSelector | None) -> EdgeLook:
     return EdgeLook() if look is None else EdgeLook(layer=look.layer, row=look.row)

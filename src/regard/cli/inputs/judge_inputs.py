@@ -9,15 +9,15 @@ import torch
 
 from regard.data.task import Task
 from regard.judging.adapters.adapter import Adapter
-from regard.judging.adapters.attention_selector import Look
+from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.inputs import Instance
 from regard.judging.alignment.subword_alignment import pieced
 from regard.judging.tests.translation import Translator
 from regard.lab.data.agnews import ag_news
 from regard.lab.data.movies import movies
-from regard.lab.data.multi30k import Pairs
+from regard.lab.data.multi30k import TranslationTask
 from regard.lab.data.sst import sst
-from regard.lab.data.texts import Text, Texts, spread, texts
+from regard.lab.data.texts import LabelledText, LabelledTexts, spread, texts
 from regard.lab.data.word_alignments import SETS, gold_alignments
 from regard.lab.tasks.texts import bag_answers
 from regard.models.training.node_checkpoint import is_of_nodes, open_nodes
@@ -37,7 +37,7 @@ def ready(
     data: str = "",
     *,
     limit: int | None = None,
-    look: Look | None = None,
+    look: AttentionSelector | None = None,
     removal: str = "",
     device: str = "cpu",
     size: int = 64,
@@ -93,7 +93,7 @@ def ready(
     return made, Path(name).name or name
 
 
-def pieces(one: Text, tokenizer: Any, most: int) -> Instance:
+def pieces(one: LabelledText, tokenizer: Any, most: int) -> Instance:
     """A text as a tokenizer cuts it; a piece is marked where its word is."""
     if not tokenizer.is_fast:
         raise NoModel(
@@ -128,14 +128,14 @@ def pieces(one: Text, tokenizer: Any, most: int) -> Instance:
 
 
 def _trained(
-    run: Run, data: str, limit: int | None, look: Look | None, removal: str, device: str, size: int
+    run: Run, data: str, limit: int | None, look: AttentionSelector | None, removal: str, device: str, size: int
 ) -> Adapter:
     """A run's own test part with the numbers that its words have, or other texts with the same words."""
     known, first = run.task.words, run.task.test[0]
     if known is not None and run.task.target_words is not None and data == run.experiment.name:
         some = [run.task.test[place] for place in spread(len(run.task.test), limit)]
         return Translator(run.model.to(device), some, words=known, target_words=run.task.target_words, size=size)
-    if isinstance(run.task, Pairs) and data in SETS:
+    if isinstance(run.task, TranslationTask) and data in SETS:
         return _aligned(run, data, limit, device, size)
     if first.edges is not None and run.task.classes:
         _own(run.experiment.name, data, removal)
@@ -197,7 +197,7 @@ def _aligned(run: Run, data: str, limit: int | None, device: str, size: int) -> 
             f"data={data!r}: this run translates {spoken[:2]}-{spoken[2:]}; expected one trained by "
             "`regard train multi30k --to fr` for enfr."
         )
-    assert isinstance(run.task, Pairs) and run.task.words is not None and run.task.target_words is not None
+    assert isinstance(run.task, TranslationTask) and run.task.words is not None and run.task.target_words is not None
     gold = gold_alignments(data)
     made = pieced([gold[place] for place in spread(len(gold), limit)], run.task)
     return Translator(
@@ -217,7 +217,7 @@ def _class_names(config: Any) -> tuple[str, ...]:
     return () if all(name == f"LABEL_{number}" for number, name in enumerate(names)) else names
 
 
-def _numbered(given: Texts, called: Sequence[str], classes: int, model: str) -> Texts:
+def _numbered(given: LabelledTexts, called: Sequence[str], classes: int, model: str) -> LabelledTexts:
     """Labels by the model's numbers: by name where names are the same, in the data's order where it has as many."""
     mine = {name.casefold(): number for number, name in enumerate(called)}
     if given.names and all(name.casefold() in mine for name in given.names):

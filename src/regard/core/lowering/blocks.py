@@ -14,7 +14,7 @@ from ..alignments import Alignment, Bell
 from ..scores.score import Lowered
 from ..structures import Structure
 from ..structures.edges import neighbours_of
-from .score_kernels import Index, Opaque, Part
+from .score_kernels import EdgePart, Index, Opaque
 from .serialization import Spec, transform
 from .tiles import Tile
 
@@ -34,7 +34,7 @@ class Problem(Spec):
     seed: Tensor | None = None
     sample: bool = False
     alpha: Tensor | None = None  # (g,), where entmax learns it
-    edge_value: Part | None = None  # what each edge adds to the value of its source
+    edge_value: EdgePart | None = None  # what each edge adds to the value of its source
 
     @property
     def g(self) -> int:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ..alignments import Entmax, TopK
 from ..structures import Causal, Structure, Window, shift_of
-from .score_kernels import Dot, Pair
+from .score_kernels import DotCore, PairCore
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -87,9 +87,9 @@ def bound(plan: "Plan", rates: Rates) -> Bound:
     else:
         specials += pairs * d_v
         simples += 2 * pairs * d_v
-    if isinstance(core, Dot):
+    if isinstance(core, DotCore):
         products += walks * 2 * pairs * d
-    elif isinstance(core, Pair):
+    elif isinstance(core, PairCore):
         tanh = core.act == "tanh"
         specials += walks * pairs * d * (0.5 if score.features is None else 1.0) if tanh else 0.0
         simples += walks * pairs * d * (3 if tanh else 2)
@@ -103,12 +103,16 @@ def backward_bound(plan: "Plan", rates: Rates) -> Bound | None:
     """
     score, d_v = plan.problem.score, plan.v.shape[-1]
     core = score.core
-    if isinstance(plan.align, (Entmax, TopK)) or score.features is not None or not isinstance(core, (Dot, Pair)):
+    if (
+        isinstance(plan.align, (Entmax, TopK))
+        or score.features is not None
+        or not isinstance(core, (DotCore, PairCore))
+    ):
         return None
     d = core.a.shape[-1]
     pairs = float(plan.batch * plan.heads * open_pairs(plan.over, plan.n, plan.m))
     products, simples, specials = 4 * pairs * d_v, 0.0, pairs
-    if isinstance(core, Dot):
+    if isinstance(core, DotCore):
         products += 6 * pairs * d
     else:
         tanh = core.act == "tanh"

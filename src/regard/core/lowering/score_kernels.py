@@ -61,7 +61,7 @@ def add_rows(total: Tensor, slab: slice, index: Index, value: Tensor) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Part(Spec):
+class EdgePart(Spec):
     """What an edge adds to the key (or the value) of its source: b_j + x_e, or b_j * x_e with join="mul".
 
     x (g, E, w), a row for each edge id.
@@ -89,13 +89,13 @@ class Part(Spec):
 
 
 @dataclass(frozen=True, eq=False)
-class Dot(Spec):
+class DotCore(Spec):
     """s_ij = scale * a_i . b_j"""
 
     a: Tensor
     b: Tensor
     scale: float = 1.0
-    edge: Part | None = None
+    edge: EdgePart | None = None
 
     @property
     def features(self) -> int | None:
@@ -125,7 +125,7 @@ class Dot(Spec):
 
 
 @dataclass(frozen=True, eq=False)
-class Pair(Spec):
+class PairCore(Spec):
     """s_ij = sum_w readout_w act(a_iw + b_jw), or act(a_iw * b_jw) with join="mul".
 
     readout (g, w): scalar weights. (g, w, F): feature-wise, F features. None: feature-wise, each w its own feature.
@@ -138,7 +138,7 @@ class Pair(Spec):
     act: str = "tanh"
     slope: float = 0.0
     join: str = "add"
-    edge: Part | None = None
+    edge: EdgePart | None = None
 
     @property
     def features(self) -> int | None:
@@ -226,14 +226,14 @@ class Pair(Spec):
         return f"pair {self.act}(a {sign} b) (width {self.a.shape[-1]}, {read}{own})"
 
 
-def joined_keys(core: "Dot | Pair | Opaque", slab: slice, cols: Index, ids: Tensor | None) -> Tensor:
+def joined_keys(core: "DotCore | PairCore | Opaque", slab: slice, cols: Index, ids: Tensor | None) -> Tensor:
     """The keys of a tile, (g, c, w), or (g, r, c, w) with what their edges add."""
     b = core.b[slab][:, cols]
     return b if core.edge is None or ids is None else core.edge.on(b, slab, ids)
 
 
 def keys_vjp(
-    core: "Dot | Pair | Opaque", slab: slice, cols: Index, ids: Tensor | None, d: Tensor, grads: Grads
+    core: "DotCore | PairCore | Opaque", slab: slice, cols: Index, ids: Tensor | None, d: Tensor, grads: Grads
 ) -> None:
     """From the gradient of `joined_keys` to those of the keys and of the edges' part."""
     if core.edge is not None and ids is not None:
@@ -258,7 +258,7 @@ class Opaque:
         k: Tensor,
         heads: int,
         features: int | None,
-        edge: Part | None = None,
+        edge: EdgePart | None = None,
     ):
         self.score, self.a, self.b, self.heads, self.features, self.edge = score, q, k, heads, features, edge
         self.parameters = [p for p in score.parameters() if p.requires_grad] if isinstance(score, nn.Module) else []

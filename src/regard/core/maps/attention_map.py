@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BAND = 1 << 20  # weights computed at a time by reads that go over the whole map
 
 
-class Found(NamedTuple):
+class FoundWeights(NamedTuple):
     """Where weights exceed a threshold: `where` (count, axes) indexes weights(), `weight` (count,) their values."""
 
     where: Tensor
@@ -220,7 +220,7 @@ class AttentionMap(Displayable):
             total = w.sum(-2) if total is None else total + w.sum(-2)
         return self.none().new_zeros((*self.shape[:-2], self.m)) if total is None else self._unflat(total)
 
-    def find(self, threshold: float) -> Found:
+    def find(self, threshold: float) -> FoundWeights:
         """Every weight above a threshold, exactly, in row order; over a pyramid it looks only where one can be."""
         from .pyramid import find
 

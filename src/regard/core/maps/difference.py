@@ -22,7 +22,7 @@ Line = slice | Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Axis:
+class PairedAxis:
     """One axis of two maps. `this` and `other` (length,) say where each of its places stands in each map, -1: nowhere.
 
     marks   a letter for each place: "=" the same token, "~" one replaced by the other, "+" only in this, "-" only in
@@ -40,7 +40,7 @@ class Axis:
         return "+" not in self.marks and "-" not in self.marks
 
 
-def axis_of(this: "Sequence[str] | None", other: "Sequence[str] | None", n: int, m: int, which: str) -> Axis:
+def axis_of(this: "Sequence[str] | None", other: "Sequence[str] | None", n: int, m: int, which: str) -> PairedAxis:
     """The axis on which this one (n places) and the other (m places) stand together."""
     if this is None or other is None or list(this) == list(other):
         if n != m:
@@ -50,7 +50,7 @@ def axis_of(this: "Sequence[str] | None", other: "Sequence[str] | None", n: int,
             )
         places = torch.arange(n)
         named = this if this is not None else other
-        return Axis(None if named is None else [str(x) for x in named], places, places, "=" * n)
+        return PairedAxis(None if named is None else [str(x) for x in named], places, places, "=" * n)
     names, a, b, marks = [], [], [], []
 
     def put(i: int, j: int, mark: str) -> None:
@@ -69,7 +69,7 @@ def axis_of(this: "Sequence[str] | None", other: "Sequence[str] | None", n: int,
                 put(i, -1, "+")
             for j in range(j0, j1):
                 put(-1, j, "-")
-    return Axis(names, torch.tensor(a), torch.tensor(b), "".join(marks))
+    return PairedAxis(names, torch.tensor(a), torch.tensor(b), "".join(marks))
 
 
 def _part(amap: AttentionMap, lead: tuple[int, ...], slab: slice) -> AttentionMap:
@@ -113,7 +113,7 @@ class Difference(AttentionMap):
 
     signed = True
 
-    def __init__(self, this: AttentionMap, other: AttentionMap, row_axis: Axis, column_axis: Axis):
+    def __init__(self, this: AttentionMap, other: AttentionMap, row_axis: PairedAxis, column_axis: PairedAxis):
         super().__init__(this.lead, this.n, this.m, _size(this))
         self.this, self.other, self.row_axis, self.column_axis = this, other, row_axis, column_axis
         self.features, self.site = this.features, this.site

@@ -19,7 +19,7 @@ from ..lowering import blockwise as evaluate
 from ..lowering.blocks import Block, Problem, blocks, dense_block
 from ..lowering.serialization import Parts, decode, encode, transform
 from ..mutation_guard import Watched, unchanged, watch
-from ..registry import Reader, first
+from ..registry import MapReader, first
 from ..structures.edges import Neighbours, neighbours_of
 from . import edges as edge_maps
 from .attention_map import AttentionMap, Strongest, _count, _lead
@@ -176,7 +176,7 @@ class LazyMap(AttentionMap):
                 return self._unflat(evaluate.weights_with_gradient(wide, block, dropout)[self.slab])
         return self._unflat(self.band(slice(0, self.n), slice(0, self.m), dropout))
 
-    def _first(self, ask: Callable[[Reader], T | None]) -> T | None:
+    def _first(self, ask: Callable[[MapReader], T | None]) -> T | None:
         """What a backend reads by itself: all of them read by tau alone."""
         return None if self.apart is not None else first(ask)
 

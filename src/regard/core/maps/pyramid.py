@@ -17,7 +17,7 @@ from torch import Tensor
 from ..errors import Refused
 
 if TYPE_CHECKING:
-    from .attention_map import AttentionMap, Found
+    from .attention_map import AttentionMap, FoundWeights
 
 SLACK = 1 - 1e-4  # of a threshold: the same weight computed in another tile may differ in its last digits
 CELLS = 1 << 26  # weights of cells computed at a time by a search
@@ -108,9 +108,9 @@ def _pooled(x: Tensor, side: int, how: str) -> Tensor:
     return torch.where(-low > high, low, high)
 
 
-def find(amap: "AttentionMap", threshold: float) -> "Found":
+def find(amap: "AttentionMap", threshold: float) -> "FoundWeights":
     """Every weight above the threshold. With a pyramid, cells whose peak lies below are never computed."""
-    from .attention_map import Found
+    from .attention_map import FoundWeights
 
     if threshold < 0:
         raise ValueError(f"find(threshold={threshold}): expected 0 or more; weights are not negative.")
@@ -125,13 +125,13 @@ def find(amap: "AttentionMap", threshold: float) -> "Found":
         weight.append(values)
     if not where:
         none = amap.none()
-        return Found(none.new_zeros((0, len(amap.shape)), dtype=torch.long), none.new_zeros(0))
+        return FoundWeights(none.new_zeros((0, len(amap.shape)), dtype=torch.long), none.new_zeros(0))
     places, values = torch.cat(where), torch.cat(weight)
     line = torch.zeros_like(places[:, 0])
     for axis, size in enumerate((1, *amap.shape[len(amap.lead) :])):  # row order of weights()
         line = line * size + places[:, axis]
     order = torch.argsort(line)
-    return Found(_unflat(places[order], amap), values[order])
+    return FoundWeights(_unflat(places[order], amap), values[order])
 
 
 def _above(amap: "AttentionMap", threshold: float) -> Iterator[tuple[Tensor, Tensor]]:

@@ -7,7 +7,7 @@ from ..activations import activation as apply
 from ..activations import check_activation
 from ..arguments import flag, number, sizes, whole
 from ..errors import check_built
-from ..lowering.score_kernels import Pair
+from ..lowering.score_kernels import PairCore
 from .score import Lowered, Score, check_alike, flat, per_head
 
 
@@ -131,7 +131,7 @@ class Additive(Score, name=("additive", "concat")):
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         a, b = self.project(q, k)
         v = self.readout(a)
-        return Lowered(Pair(flat(a), flat(b), None if v is None else per_head(v, q), self.activation, self.slope))
+        return Lowered(PairCore(flat(a), flat(b), None if v is None else per_head(v, q), self.activation, self.slope))
 
 
 class GATv2(Additive, name="gatv2", page="graph_scores"):
@@ -208,4 +208,4 @@ class GAT(Score, name="gat", page="graph_scores"):
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         a, b = self.parts(q, k)
-        return Lowered(Pair(flat(a), flat(b), 1.0, "leaky_relu", self.slope))
+        return Lowered(PairCore(flat(a), flat(b), 1.0, "leaky_relu", self.slope))

@@ -5,8 +5,8 @@ import math
 from torch import Tensor
 
 from ..arguments import flag, number
-from ..lowering.score_kernels import Dot as DotCore
-from ..lowering.score_kernels import Pair
+from ..lowering.score_kernels import DotCore as DotCore
+from ..lowering.score_kernels import PairCore
 from .score import Lowered, Score, flat
 
 
@@ -46,7 +46,7 @@ class Dot(Score, name="dot"):
         scale = self.scale(q)
         if self.by_feature:
             a = flat(q) if scale == 1.0 else flat(q) * scale
-            return Lowered(Pair(a, flat(k), None, act="identity", join="mul"))
+            return Lowered(PairCore(a, flat(k), None, act="identity", join="mul"))
         return Lowered(DotCore(flat(q), flat(k), scale))
 
 

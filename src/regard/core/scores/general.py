@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ..arguments import sizes, whole
 from ..errors import check_built
-from ..lowering.score_kernels import Dot as DotCore
+from ..lowering.score_kernels import DotCore as DotCore
 from ..modifiers.modifiers import Activation
 from .score import Lowered, Score, check_alike, flat
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor, nn
 
-from ..lowering.score_kernels import Dot, Opaque, Pair
+from ..lowering.score_kernels import DotCore, Opaque, PairCore
 from ..lowering.serialization import Spec
 from ..name_registry import Names, built_for
 
@@ -22,7 +22,7 @@ class Lowered(Spec):
     key_bias (g, m) or (g, F, m); row_bias (g, n), not there where the alignment ignores a shift of a row; sink (g,).
     """
 
-    core: Dot | Pair | Opaque
+    core: DotCore | PairCore | Opaque
     key_bias: Tensor | None = None
     row_bias: Tensor | None = None
     modifiers: "tuple[Modifier, ...]" = ()
@@ -137,10 +137,12 @@ def per_head(parameter: Tensor, q: Tensor) -> Tensor:
     return parameter.expand(batch, heads, *parameter.shape[1:]).reshape(batch * heads, *parameter.shape[1:])
 
 
-def no_scores(q: Tensor, k: Tensor) -> Dot:
+def no_scores(q: Tensor, k: Tensor) -> DotCore:
     """A core that is zero everywhere, for scores that live in the key bias alone."""
     empty = (*q.shape[:2], 0)
-    return Dot(q.new_zeros((q.shape[0] * q.shape[1], q.shape[2], 0)), k.new_zeros((empty[0] * empty[1], k.shape[2], 0)))
+    return DotCore(
+        q.new_zeros((q.shape[0] * q.shape[1], q.shape[2], 0)), k.new_zeros((empty[0] * empty[1], k.shape[2], 0))
+    )
 
 
 def wide(x: Tensor) -> Tensor:

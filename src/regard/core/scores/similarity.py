@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from ..arguments import SMALLEST, flag, number, sizes, whole
 from ..autograd_fast import applied
 from ..errors import check_built, check_heads
-from ..lowering.score_kernels import Dot as DotCore
-from ..lowering.score_kernels import Pair
+from ..lowering.score_kernels import DotCore as DotCore
+from ..lowering.score_kernels import PairCore
 from ..modifiers.modifiers import Activation
 from .score import Lowered, Score, flat, wide
 
@@ -180,7 +180,7 @@ class Gaussian(Score, name="gaussian", page="similarity"):
         scale = self._scale(q)
         a, b = (q, k) if scale != 1.0 else (self._scaled(q), self._scaled(k))
         if self.by_feature:
-            return Lowered(Pair(flat(a), -flat(b), None, "negative_half_square"))
+            return Lowered(PairCore(flat(a), -flat(b), None, "negative_half_square"))
         return Lowered(DotCore(flat(a), flat(b), scale), squared(b, -0.5 * scale).flatten(0, 1))
 
     def _scale(self, q: Tensor) -> float:
@@ -231,8 +231,8 @@ class Laplace(Score, name="laplace", page="similarity"):
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         a, b = flat(q) / self.width, -flat(k) / self.width
         if self.by_feature:
-            return Lowered(Pair(a, b, None, "negative_abs"))
-        return Lowered(Pair(a, b, 1.0, "negative_abs"))
+            return Lowered(PairCore(a, b, None, "negative_abs"))
+        return Lowered(PairCore(a, b, 1.0, "negative_abs"))
 
 
 class Trilinear(Score, name="trilinear", page="general"):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..arguments import flag, shown, whole
 from ..id_bounds import EDGES, ids_within, raise_flagged, raised
-from ..lowering.score_kernels import Part
+from ..lowering.score_kernels import EdgePart
 from ..lowering.tiles import Tile
 from ..tensor_cache import remembered
 from . import Structure
@@ -264,14 +264,14 @@ def index_of_sparse(adjacency: Tensor) -> Tensor:
     return torch.stack([source, target])
 
 
-def edge_parts(over: Structure, plan: "Plan") -> tuple[Part | None, Part | None]:
+def edge_parts(over: Structure, plan: "Plan") -> tuple[EdgePart | None, EdgePart | None]:
     """What the edges of a call add to its keys and values, each (B, H, rows, width), one row for each edge id."""
     for graph in over.parts():
         if isinstance(graph, Edges) and (graph.key is not None or graph.value is not None):
             key = _part(graph, "key", graph.key, plan, plan.k.shape[-1])
             twins = graph.value is graph.key and plan.k.shape[-1] == plan.v.shape[-1]  # one tensor stays one
             value = key if twins else _part(graph, "value", graph.value, plan, plan.v.shape[-1])
-            return (None if key is None else Part(key, graph.join)), (None if value is None else Part(value))
+            return (None if key is None else EdgePart(key, graph.join)), (None if value is None else EdgePart(value))
     return None, None
 
 

@@ -14,8 +14,8 @@ from regard.data.batch import Batch, Example
 from regard.recording import intervene, record
 from regard.recording.interventions.interventions import Intervention
 
-from .attention_selector import Look
-from .inputs import Inputs, Instance, LeftOut
+from .attention_selector import AttentionSelector
+from .inputs import Inputs, Instance, NotApplicable
 
 T = TypeVar("T")
 Forward = Callable[[nn.Module, Inputs], Any]
@@ -51,7 +51,7 @@ class Adapter:
         instances: "Sequence[Instance | Example]",
         *,
         forward: Forward | None = None,
-        look: Look | None = None,
+        look: AttentionSelector | None = None,
         removal: str = "delete",
         blank: int | None = None,
         vectors: str | None = None,
@@ -69,7 +69,7 @@ class Adapter:
         self.caution = self.remedy = ""  # of a model that was not trained to its end: that it was not, what to type
         self.hear: Callable[[int, int], None] | None = None  # told how many instances of how many are through
         self.names, self.trivial = tuple(names), dict(trivial or {})
-        self.look, self.forward, self._vectors = look or Look(), forward or _ready(model, removal), vectors
+        self.look, self.forward, self._vectors = look or AttentionSelector(), forward or _ready(model, removal), vectors
 
     def __len__(self) -> int:
         return len(self.instances)
@@ -99,7 +99,7 @@ class Adapter:
             if self.hear is not None:
                 self.hear(min(start + self.size, len(order)), len(order))
 
-    def looking(self, look: Look) -> "Adapter":
+    def looking(self, look: AttentionSelector) -> "Adapter":
         """The same model and instances with another look: adapter.looking(Look(layer=0))."""
         made = copy(self)
         made.look = look
@@ -110,7 +110,7 @@ class Adapter:
         """The same where units are taken away in another way: adapter.removing("mask")."""
         _check_removal(removal, blank)
         if removal == "mask" and self.forward is _task_model:
-            raise LeftOut(HOLES)
+            raise NotApplicable(HOLES)
         made = copy(self)
         made.removal, made.blank = removal, blank
         return made
@@ -209,7 +209,7 @@ class Adapter:
             for hook in hooks:
                 hook.remove()
         if not found:
-            raise LeftOut(
+            raise NotApplicable(
                 f"{type(self.model).__name__} has no nn.Embedding that is given the tokens: name the "
                 "module that makes their vectors by Adapter(vectors='path')."
             )

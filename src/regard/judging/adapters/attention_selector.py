@@ -17,7 +17,7 @@ from .inputs import Inputs
 
 
 @dataclass(frozen=True)
-class Look:
+class AttentionSelector:
     """How maps become one weight for each token: the mean of heads, of a layer, in a row.
 
     sites   a pattern of module paths
@@ -115,7 +115,7 @@ class AmongUnits(Intervention):
     kept   weights by site that are known already, where many runs begin from the same ones
     """
 
-    def __init__(self, look: Look, inputs: Inputs, kept: dict[str, Tensor] | None = None):
+    def __init__(self, look: AttentionSelector, inputs: Inputs, kept: dict[str, Tensor] | None = None):
         self.look, self.inputs, self.kept = look, inputs, {} if kept is None else kept
 
     def apply(self, now: Altered, here: Here) -> Altered:

@@ -14,7 +14,7 @@ from regard.recording.interventions.edits import Altered
 from regard.recording.interventions.interventions import Here, Intervention
 
 from ..attribution.gradients import log_odds
-from .attention_selector import Look
+from .attention_selector import AttentionSelector
 from .graph_instances import Cases, Laid
 from .inputs import Inputs
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class EdgeLook(Look):
+class EdgeLook(AttentionSelector):
     """The weight of each unit's edges: the mean of heads, of a layer (the last unless told) or of all ("mean").
 
     cases   whose edges they are; `on_graph` and `on_graphs` fill it in
@@ -118,7 +118,7 @@ class EdgeLook(Look):
         return made.unflatten(1, (len(inputs), wide)).transpose(0, 1)[:, :, None]
 
 
-def on_edges(look: Look, maps: Mapping[str, AttentionMap]) -> Tensor:
+def on_edges(look: AttentionSelector, maps: Mapping[str, AttentionMap]) -> Tensor:
     """(E,): the judged weights on the model's edges, the mean of heads and of the judged layers."""
     found = [maps[name].edges() for name in look.judged(list(maps))]
     return torch.stack([one.reshape(-1, one.shape[-1]).mean(0) for one in found]).mean(0)

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 
-class LeftOut(ValueError):
+class NotApplicable(ValueError):
     """A test has no meaning for this model or these data; the message says why."""
 
 

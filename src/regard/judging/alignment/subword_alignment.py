@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.data.aligned_pair import AlignedPair
 from regard.data.batch import Example
 from regard.data.bpe import Words
-from regard.data.translation import Pairs
+from regard.data.translation import TranslationTask
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Pieced:
         return rows / torch.bincount(self.target, minlength=rows.shape[0])[:, None].to(rows)
 
 
-def pieced(pairs: Sequence[AlignedPair], task: Pairs) -> list[Pieced]:
+def pieced(pairs: Sequence[AlignedPair], task: TranslationTask) -> list[Pieced]:
     """Gold pairs for a task's cutters; a word without a known letter is one unknown piece."""
     assert task.source is not None and task.target is not None
     assert task.words is not None and task.target_words is not None

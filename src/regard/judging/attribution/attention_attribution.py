@@ -21,7 +21,7 @@ from regard.recording.attribution.layers import layers_of
 from regard.recording.record import Record
 
 from ..adapters.adapter import Adapter
-from ..adapters.inputs import Inputs, LeftOut
+from ..adapters.inputs import Inputs, NotApplicable
 from .gradients import log_odds, vectors_held
 
 
@@ -80,7 +80,7 @@ def _with_gradients(adapter: Adapter, inputs: Inputs) -> tuple[Record, Tensor]:
 
 def _of_tokens(adapter: Adapter) -> None:
     if not adapter.look.tokens:
-        raise LeftOut(
+        raise NotApplicable(
             "Units of this model are edges, and this map is read by token: for edges there is "
             "regard.judging.attribution.edge_importance."
         )

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..finding import Finding
 from ..statistics.intervals import estimate, known
-from .reading import Read
+from .reading import TrainedReadout
 from .retraining import Retraining
 from .scoring import MEASURES, of, table
 from .seeds import even
@@ -26,7 +26,7 @@ def guides(
     Weights that carry over to a model which cannot look around hold information of their own; an adversary's ought not
     to. Differences are against uniform weights. Wiegreffe & Pinter 2019, section 3.4.
     """
-    models: dict[str, list[Read]] = {"uniform": [], "learned": [], "base": [], "adversary": []}
+    models: dict[str, list[TrainedReadout]] = {"uniform": [], "learned": [], "base": [], "adversary": []}
     for one in range(seeds):
         base = retraining.trained(attention, one)
         against = retraining.adversary(base, strength, one, attention)

@@ -13,7 +13,7 @@ PARTS = ("train", "val", "test")
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
+class TrainedReadout:
     """By part: said (N, classes) probabilities, weights (n,) of each example. kept: the epoch whose model this is.
 
     more   what else was measured of the model while it was there, by name
@@ -41,7 +41,7 @@ class Read:
         write_whole(path, [held.getvalue()])
 
     @classmethod
-    def load(cls, path: Path) -> "Read":
+    def load(cls, path: Path) -> "TrainedReadout":
         names = read_arrays(path, ("names",))["names"].tolist()
         wanted = [f"{kind}.{part}" for kind in ("said", "weights", "lengths") for part in PARTS]
         found = read_arrays(path, ("kept", *wanted, *(f"more.{name}" for name in names)))

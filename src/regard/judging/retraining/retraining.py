@@ -16,7 +16,7 @@ from regard.models.training.objectives import Classification, Objective
 from regard.models.training.trainer import Trainer, Training
 
 from ..statistics.divergence import kl, tvd
-from .reading import PARTS, Read
+from .reading import PARTS, TrainedReadout
 
 Build = Callable[[str, bool], nn.Module]
 Also = Callable[[nn.Module], Mapping[str, np.ndarray]]
@@ -54,12 +54,12 @@ class Retraining:
 
     def trained(
         self, attention: str = "additive", seed: int = 0, *, context: bool = True, also: Also | None = None
-    ) -> Read:
+    ) -> TrainedReadout:
         """A model with attention of its own. also(model): what else is measured of it, kept in `more`."""
         name = f"{attention}{'' if context else ' alone'}"
         return self._read(name, lambda: self.build(attention, context), self.objective(), self._parts(), seed, also)
 
-    def guided(self, name: str, guide: "Mapping[str, Sequence[np.ndarray]]", seed: int = 0) -> Read:
+    def guided(self, name: str, guide: "Mapping[str, Sequence[np.ndarray]]", seed: int = 0) -> TrainedReadout:
         """A model without context that is told where to look; guide: weights of each example, by part."""
         parts = {
             part: [
@@ -70,7 +70,9 @@ class Retraining:
         }
         return self._read(f"guided by {name}", lambda: self.build("given", False), self.objective(), parts, seed)
 
-    def adversary(self, base: Read, strength: float, seed: int = 0, attention: str = "additive") -> Read:
+    def adversary(
+        self, base: TrainedReadout, strength: float, seed: int = 0, attention: str = "additive"
+    ) -> TrainedReadout:
         """A model that says what `base` says and looks elsewhere: L = TVD(y, y_b) - strength KL(a, a_b)."""
         parts, said, first = {}, [], 0
         for part, some in self._parts().items():
@@ -95,12 +97,12 @@ class Retraining:
         parts: Examples,
         seed: int,
         also: Also | None = None,
-    ) -> Read:
+    ) -> TrainedReadout:
         file = None if self.folder is None else self.folder / f"{name.replace(' ', '-')}-{seed}.npz"
         told = f"{name}, seed {seed}"
         if file is not None and file.is_file():
             self.hear(told, 1.0, "")
-            return Read.load(file)
+            return TrainedReadout.load(file)
         self.hear(told, 0.0, "")
         with torch.random.fork_rng():
             torch.manual_seed(seed)
@@ -109,7 +111,7 @@ class Retraining:
         said, weights = {}, {}
         for part, some in parts.items():
             said[part], weights[part] = self._look(model, some)
-        made = Read(said, weights, kept, {} if also is None else dict(also(model)))
+        made = TrainedReadout(said, weights, kept, {} if also is None else dict(also(model)))
         if file is not None:
             made.save(file)
         self.hear(told, 1.0, "")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..statistics.intervals import Statistic
-from .reading import Read
+from .reading import TrainedReadout
 
 
 def f1(said: np.ndarray, wanted: np.ndarray) -> float:
@@ -25,7 +25,7 @@ def accuracy(said: np.ndarray, wanted: np.ndarray) -> float:
 MEASURES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {"F1": f1, "accuracy": accuracy}
 
 
-def table(labels: np.ndarray, *models: Sequence[Read]) -> np.ndarray:
+def table(labels: np.ndarray, *models: Sequence[TrainedReadout]) -> np.ndarray:
     """(seeds, instances, 1 + models): the class that is right, and the one that each model says."""
     rows = [[labels, *(each[seed].classes() for each in models)] for seed in range(len(models[0]))]
     return np.asarray(rows).transpose(0, 2, 1)

@@ -11,7 +11,7 @@ from ..artifacts import Histogram, keep
 from ..finding import Finding
 from ..statistics.divergence import LARGEST, jsd, tvd
 from ..statistics.intervals import estimate, known, median, stream
-from .reading import Read
+from .reading import TrainedReadout
 from .retraining import Retraining
 
 TEST = "seed variance"
@@ -46,7 +46,7 @@ def seed_variance(
         )
     )
     draw = stream(seed, TEST)
-    mixed = Read(one.said, {**one.weights, "test": [draw.permutation(w) for w in one.weights["test"]]})
+    mixed = TrainedReadout(one.said, {**one.weights, "test": [draw.permutation(w) for w in one.weights["test"]]})
     value = estimate(far, median, seeds=True, seed=seed)
     prediction = estimate(moved, median, seeds=True, seed=seed)
     return [
@@ -76,20 +76,20 @@ def seed_variance(
     ]
 
 
-def apart(one: Read, two: Read, part: str = "test") -> np.ndarray:
+def apart(one: TrainedReadout, two: TrainedReadout, part: str = "test") -> np.ndarray:
     """(instances,): Jensen-Shannon divergence of the weights."""
     return jsd(_rows(one.weights[part]), _rows(two.weights[part])).numpy()
 
 
-def said_apart(one: Read, two: Read, part: str = "test") -> np.ndarray:
+def said_apart(one: TrainedReadout, two: TrainedReadout, part: str = "test") -> np.ndarray:
     """(instances,): total variation of the predictions."""
     return tvd(torch.as_tensor(one.said[part]), torch.as_tensor(two.said[part])).numpy()
 
 
-def even(one: Read) -> Read:
+def even(one: TrainedReadout) -> TrainedReadout:
     """The same with uniform weights."""
     weights = {part: [np.full(len(w), 1 / len(w)) for w in some] for part, some in one.weights.items()}
-    return Read(one.said, weights)
+    return TrainedReadout(one.said, weights)
 
 
 def _rows(weights: Sequence[np.ndarray]) -> torch.Tensor:

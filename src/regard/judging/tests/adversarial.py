@@ -9,11 +9,11 @@ from torch import Tensor
 from regard.recording.interventions.interventions import Here
 
 from ..adapters.adapter import Adapter
-from ..adapters.attention_selector import AmongUnits, Look
+from ..adapters.attention_selector import AmongUnits, AttentionSelector
 from ..adapters.inputs import Inputs
 from ..adapters.prefix_cache import remembered
 from ..adapters.trace_replay import Function, replayed
-from ..artifacts import Example, Plot, Series, Texts, gathering, keep
+from ..artifacts import Plot, Series, TextExample, TextExamples, gathering, keep
 from ..examples import cut, facts, typical
 from ..finding import Finding
 from ..registry import asks
@@ -26,7 +26,7 @@ BUDGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 @dataclass(frozen=True)
-class Found:
+class AdversarialWeights:
     """Of each instance and start: divergence of the weights, movement of the prediction, both (instances, starts).
 
     `start` is the divergence before the search, `start_moved` the movement; `limit` (instances,) the largest
@@ -54,7 +54,9 @@ class Found:
 class Sought(AmongUnits):
     """Weights softmax(logits) among the units, as heavy together as the model's; keeps what it made, by site."""
 
-    def __init__(self, look: Look, inputs: Inputs, logits: dict[str, Tensor], kept: dict[str, Tensor] | None = None):
+    def __init__(
+        self, look: AttentionSelector, inputs: Inputs, logits: dict[str, Tensor], kept: dict[str, Tensor] | None = None
+    ):
         super().__init__(look, inputs, kept)
         self.logits, self.made = logits, dict[str, Tensor]()
 
@@ -125,7 +127,7 @@ def adversary(
     return made
 
 
-def budgets(found: Found, seed: int = 0) -> list[Finding]:
+def budgets(found: AdversarialWeights, seed: int = 0) -> list[Finding]:
     """The curve: the largest divergence, median of the instances, by how far the prediction may move."""
     made = []
     for budget in BUDGETS:
@@ -144,7 +146,7 @@ def budgets(found: Found, seed: int = 0) -> list[Finding]:
     return made
 
 
-def _show(adapter: Adapter, found: Found) -> None:
+def _show(adapter: Adapter, found: AdversarialWeights) -> None:
     """The curve of divergence against movement, each instance, and typical texts with both weights."""
     budgets, best = [0.0, *BUDGETS], found.best(KEPT)
     reached = {
@@ -189,7 +191,7 @@ def _show(adapter: Adapter, found: Found) -> None:
         told = {"with the others": f"{adapter.called(top)} ({after[top]:.3f})", "divergence": f"{best[place]:.2f}"}
         texts.append(
             cut(
-                Example(
+                TextExample(
                     one.name or str(place),
                     one.shown,
                     {"the model's weights": own, "others": other},
@@ -198,10 +200,16 @@ def _show(adapter: Adapter, found: Found) -> None:
                 "the model's weights",
             )
         )
-    keep(Texts("The same prediction from other weights", texts, "Those whose divergence is nearest to the median."))
+    keep(
+        TextExamples(
+            "The same prediction from other weights", texts, "Those whose divergence is nearest to the median."
+        )
+    )
 
 
-def seek(adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0.01, seed: int = 0) -> Found:
+def seek(
+    adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0.01, seed: int = 0
+) -> AdversarialWeights:
     """The search itself. The part of the model before the judged sites runs once a batch."""
     if starts < 1 or steps < 0:
         raise ValueError(f"seek(starts={starts}, steps={steps}): expected 1 or more starts and 0 or more steps.")
@@ -266,7 +274,7 @@ def seek(adapter: Adapter, *, starts: int = 5, steps: int = 500, rate: float = 0
     rows, weights, said = zip(*adapter.each(measure), strict=True)
     found = np.asarray(rows, dtype=np.float64)
     far, moved, start, start_moved = (found[:, at * starts : (at + 1) * starts] for at in range(4))
-    return Found(far, moved, start, start_moved, found[:, -1], list(weights), list(said))
+    return AdversarialWeights(far, moved, start, start_moved, found[:, -1], list(weights), list(said))
 
 
 def _furthest(far: Tensor, moved: Tensor) -> Tensor:
@@ -282,7 +290,7 @@ def _taken(sets: Tensor, which: Tensor, own: Tensor) -> Tensor:
     return torch.where((which >= 0)[:, None], one, own)
 
 
-def _read(look: Look, weights: Tensor, inputs: Inputs) -> Tensor:
+def _read(look: AttentionSelector, weights: Tensor, inputs: Inputs) -> Tensor:
     return over_units(look.read_weights(weights, inputs).double(), inputs.units)
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ..adapters.adapter import Adapter
 from ..adapters.inputs import Inputs
-from ..artifacts import Histogram, Texts, gathering, keep
+from ..artifacts import Histogram, TextExamples, gathering, keep
 from ..attribution.importance import attention, chance, gradient, leave_one_out
 from ..examples import examples, typical
 from ..finding import Finding
@@ -111,7 +111,7 @@ def _show(adapter: Adapter, tau: np.ndarray) -> None:
         )
     )
     some = examples(adapter, typical(tau[:, 0]), {"attention": attention, "gradient": gradient})
-    keep(Texts("Typical texts", some, "Those whose agreement is nearest to the median."))
+    keep(TextExamples("Typical texts", some, "Those whose agreement is nearest to the median."))
 
 
 def kendall(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ..adapters.adapter import Adapter
-from ..adapters.inputs import Inputs, LeftOut
+from ..adapters.inputs import Inputs, NotApplicable
 from ..attribution.edge_importance import (
     OfNodes,
     chance_of_nodes,
@@ -177,7 +177,7 @@ def edge_gold(gold: Tensor, edge_index: Tensor, unit: Tensor, units: int) -> np.
 def _golds(adapter: Adapter, inputs: Inputs) -> list[Tensor]:
     gold = look_of(adapter).cases.gold  # type: ignore[union-attr]
     if gold is None:
-        raise LeftOut(
+        raise NotApplicable(
             "No graph carries its reason (gold, a column for each admissible explanation): whether it is "
             "looked at cannot be said."
         )

@@ -6,8 +6,8 @@ from dataclasses import replace
 from torch import Tensor
 
 from ..adapters.adapter import Adapter
-from ..adapters.attention_selector import Look
-from ..adapters.inputs import Inputs, LeftOut
+from ..adapters.attention_selector import AttentionSelector
+from ..adapters.inputs import Inputs, NotApplicable
 from ..artifacts import Plot, Series, keep
 from ..attribution.importance import Importance, chance, gradient, leave_one_out
 from ..finding import Better, Finding
@@ -37,17 +37,17 @@ ASKED: tuple[tuple[str, Better, str, str], ...] = (
 )
 
 
-def looks(adapter: Adapter) -> dict[str, Look]:
+def looks(adapter: Adapter) -> dict[str, AttentionSelector]:
     """A look for each layer that fits the adapter's, for their mean and for rollout through all of them."""
     _of_tokens(adapter)
     count = len(replace(adapter.look, layer="mean").judged(adapter.sites))
     if count < 2:
-        raise LeftOut("this model attends once: it has no other layer to look at.")
+        raise NotApplicable("this model attends once: it has no other layer to look at.")
     each = {f"layer {place}": replace(adapter.look, layer=place) for place in range(count)}
     return each | {f"{how} of layers": replace(adapter.look, layer=how) for how in ("mean", "rollout")}
 
 
-def weights_of(look: Look) -> Importance:
+def weights_of(look: AttentionSelector) -> Importance:
     """The weights that another look reads, as an importance."""
 
     def read(adapter: Adapter, inputs: Inputs) -> Tensor:
@@ -149,7 +149,7 @@ def removals(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -
 
 def _of_tokens(adapter: Adapter) -> None:
     if not adapter.look.tokens:
-        raise LeftOut(
+        raise NotApplicable(
             "Units of this model are edges, which are always deleted, and this test goes through layers by "
             "token: judge another layer by --layer, or on_graph(look=EdgeLook(layer=...))."
         )

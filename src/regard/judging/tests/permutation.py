@@ -11,7 +11,7 @@ from regard.recording.interventions.interventions import Here
 from regard.recording.interventions.weight_ops import permuted, seeded
 
 from ..adapters.adapter import Adapter
-from ..adapters.attention_selector import AmongUnits, Look
+from ..adapters.attention_selector import AmongUnits, AttentionSelector
 from ..adapters.inputs import Inputs
 from ..adapters.prefix_cache import remembered
 from ..adapters.trace_replay import replayed
@@ -28,7 +28,9 @@ EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # bins of the largest weight
 class Shuffled(AmongUnits):
     """The weights of the units, each on another unit; keys are the whole numbers that decide where, () by site."""
 
-    def __init__(self, look: Look, inputs: Inputs, keys: Mapping[str, Tensor], kept: dict[str, Tensor] | None = None):
+    def __init__(
+        self, look: AttentionSelector, inputs: Inputs, keys: Mapping[str, Tensor], kept: dict[str, Tensor] | None = None
+    ):
         super().__init__(look, inputs, kept)
         self.keys = keys
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from ..adapters.adapter import Adapter
-from ..adapters.inputs import Inputs, LeftOut
-from ..artifacts import Histogram, Texts, gathering, keep
+from ..adapters.inputs import Inputs, NotApplicable
+from ..artifacts import Histogram, TextExamples, gathering, keep
 from ..attribution.importance import attention
 from ..examples import examples, typical
 from ..finding import Finding
@@ -22,7 +22,7 @@ def rationales(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     """
     chosen = [place for place, one in enumerate(adapter.instances) if one.marks is not None]
     if not chosen:
-        raise LeftOut("No instance carries a rationale: agreement with people cannot be said.")
+        raise NotApplicable("No instance carries a rationale: agreement with people cannot be said.")
     weights, marks = marked(adapter)
     some = [(weights[place], marks[place]) for place in chosen if len(weights[place])]
     if gathering():
@@ -61,7 +61,7 @@ def _show(adapter: Adapter, weights: list[np.ndarray], marks: list[np.ndarray]) 
         )
     )
     keep(
-        Texts(
+        TextExamples(
             "Typical texts",
             examples(adapter, typical(found), {"attention": attention}),
             "Those whose agreement is nearest to the median.",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..adapters.adapter import Adapter
-from ..adapters.inputs import LeftOut
+from ..adapters.inputs import NotApplicable
 from ..finding import Finding
 from ..registry import asks
 from ..task_metrics import extrinsic
@@ -18,7 +18,7 @@ def task(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     Every instance needs a label. The weights of a model that does no better than a bag of words say little about texts.
     """
     if not adapter.labelled:
-        raise LeftOut("Not every instance has a label: how often the model is right cannot be said.")
+        raise NotApplicable("Not every instance has a label: how often the model is right cannot be said.")
     told = np.asarray(adapter.each(lambda inputs: adapter.predict(inputs).tolist()))
     wanted = [int(label) for label in adapter.labels if label is not None]
     most = max(told.shape[1], 1 + max(wanted))

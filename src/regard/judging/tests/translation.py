@@ -13,7 +13,7 @@ from regard.data.vocabulary import Vocabulary
 from regard.models.beam_search import say
 
 from ..adapters.adapter import Adapter
-from ..adapters.inputs import Inputs, Instance, LeftOut
+from ..adapters.inputs import Inputs, Instance, NotApplicable
 from ..alignment.error_rate import corpus_counts, error_rate, judge_alignment, judge_soft_alignment
 from ..alignment.forced_decoding import forced_weights
 from ..alignment.subword_alignment import Pieced
@@ -89,7 +89,7 @@ def alignment(adapter: Translator, *, seed: int = 0) -> list[Finding]:
     ]
     chosen = [place for place, some in enumerate(linked) if some]
     if not chosen:
-        raise LeftOut("No pair carries gold links: whether the weights link the right words cannot be said.")
+        raise NotApplicable("No pair carries gold links: whether the weights link the right words cannot be said.")
     weights, gold = forced_weights(adapter.model, [adapter.examples[place] for place in chosen], str(adapter.device))
     if known is not None:
         gold = [known[place].gold for place in chosen]
@@ -129,4 +129,4 @@ def _show(adapter: Translator, place: int, weights: Tensor, rate: float) -> None
 
 
 def _no_classes(model: nn.Module, inputs: Inputs) -> Any:
-    raise LeftOut("The model writes texts: it gives no classes.")
+    raise NotApplicable("The model writes texts: it gives no classes.")

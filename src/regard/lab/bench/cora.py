@@ -14,13 +14,13 @@ from torch.nn import functional as F
 
 from regard.models import GAT
 
-from .measure import Result, by_turns
+from .measure import BenchResult, by_turns
 
 NODES, FEATURES, ENTRIES, EDGES, CLASSES, LABELS = 2708, 1433, 49_216, 10_556, 7, 140
 TIMES = 2.5  # how much faster a step with sparse features is to be on two cores
 
 
-def training_steps(peers: bool = True) -> list[Result]:
+def training_steps(peers: bool = True) -> list[BenchResult]:
     """Milliseconds a step on a CPU, sparse features first."""
     x, edge_index, y = _papers()
     found = []
@@ -29,7 +29,7 @@ def training_steps(peers: bool = True) -> list[Result]:
         run = _step(GAT(FEATURES, 8, CLASSES, 0.6), features, edge_index, y)
         theirs = _peer() if peers else None
         mine, peer = by_turns(run, run if theirs is None else _step(theirs, features, edge_index, y), 15, calls=5)
-        result = Result(f"training step, cora size, GAT 8x8 -> 7, {name} features", "ms", mine * 1e3, None, "", "")
+        result = BenchResult(f"training step, cora size, GAT 8x8 -> 7, {name} features", "ms", mine * 1e3, None, "", "")
         if theirs is not None:
             result.peer, result.peer_name = peer * 1e3, "torch_geometric"
             if name == "sparse":

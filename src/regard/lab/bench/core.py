@@ -11,20 +11,20 @@ from torch import Tensor
 
 from regard import Entmax, Sparsemax, attend
 
-from .measure import Result, by_turns, peak_memory, show
+from .measure import BenchResult, by_turns, peak_memory, show
 
 NOISY = 0.25  # two rounds of the same thing that differ by more say nothing
 
 
 def main(json: bool = False) -> None:
     """Runs all parts and prints a table, or JSON."""
-    parts: list[tuple[str, Callable[[], list[Result]]]] = [
+    parts: list[tuple[str, Callable[[], list[BenchResult]]]] = [
         ("attend over bare SDPA", over_sdpa),
         ("additive in O(n) memory", additive),
         ("sparse alignments beside entmax", sparse),
         ("a pyramid of 16,384 tokens", pyramid),
     ]
-    results: list[Result] = []
+    results: list[BenchResult] = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         for title, run in parts:
@@ -40,12 +40,12 @@ def _qkv(batch: int, heads: int, n: int, d: int, grad: bool = False) -> tuple[Te
     return q, k, v
 
 
-def over_sdpa() -> list[Result]:
+def over_sdpa() -> list[BenchResult]:
     """The plan, the choice of backend and the map's promise, over the kernel itself."""
     return [_over_sdpa((1, 8, 16, 64), repeats=40, calls=100), _over_sdpa((8, 8, 1024, 64), repeats=9, calls=1)]
 
 
-def _over_sdpa(shape: tuple[int, int, int, int], repeats: int, calls: int) -> Result:
+def _over_sdpa(shape: tuple[int, int, int, int], repeats: int, calls: int) -> BenchResult:
     """Measured twice: what the two rounds differ by is the noise."""
     q, k, v = _qkv(*shape)
     rounds = [
@@ -55,7 +55,7 @@ def _over_sdpa(shape: tuple[int, int, int, int], repeats: int, calls: int) -> Re
     (ours, bare), (again, bare_again) = rounds
     noise = max(abs(bare - bare_again), abs(ours - again)) / bare
     over = min(ours - bare, again - bare_again) * 1e6
-    result = Result(f"attend {shape}", "us", ours * 1e6, bare * 1e6, "SDPA", "at most 40 us over SDPA", over <= 40)
+    result = BenchResult(f"attend {shape}", "us", ours * 1e6, bare * 1e6, "SDPA", "at most 40 us over SDPA", over <= 40)
     if shape[2] > 16:
         result.bar = "within noise of SDPA"
         result.held = min(ours / bare, again / bare_again) - 1 <= max(0.02, noise)
@@ -71,7 +71,7 @@ def _broadcast(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.softmax(hidden.sum(-1) / math.sqrt(q.shape[-1]), -1) @ v
 
 
-def additive() -> list[Result]:
+def additive() -> list[BenchResult]:
     results = []
     q, k, v = _qkv(1, 8, 1024, 64, grad=True)
 
@@ -82,11 +82,13 @@ def additive() -> list[Result]:
         _broadcast(q, k, v).sum().backward()
 
     mine, theirs = by_turns(ours, peer, 2)
-    results.append(Result("additive 1024, forward+backward", "s", mine, theirs, "broadcast", "faster", mine < theirs))
+    results.append(
+        BenchResult("additive 1024, forward+backward", "s", mine, theirs, "broadcast", "faster", mine < theirs)
+    )
     q, k, v = _qkv(1, 8, 4096, 64, grad=True)
     seconds, extra = peak_memory(ours)
     formula = 8 * 4096 * 4096 * 64 * 4
-    result = Result(
+    result = BenchResult(
         "additive 4096, peak memory", "GB", extra / 1e9, formula / 1e9, "broadcast, one tensor", "under 1.5 GB"
     )
     result.held = extra < 1.5e9
@@ -95,7 +97,7 @@ def additive() -> list[Result]:
     return results
 
 
-def sparse() -> list[Result]:
+def sparse() -> list[BenchResult]:
     """The same scores through our alignment and the `entmax` package, forward and backward."""
     import entmax
 
@@ -107,7 +109,9 @@ def sparse() -> list[Result]:
     return [_aligned(name, mine, theirs, spread) for spread in (1.0, 4.0) for name, mine, theirs in pairs]
 
 
-def _aligned(name: str, mine: Callable[[Tensor], Tensor], theirs: Callable[[Tensor], Tensor], spread: float) -> Result:
+def _aligned(
+    name: str, mine: Callable[[Tensor], Tensor], theirs: Callable[[Tensor], Tensor], spread: float
+) -> BenchResult:
     torch.manual_seed(0)
     scores = (torch.randn(8, 1024, 1024) * spread).requires_grad_()
     weight = torch.randn(8, 1024, 1024)
@@ -116,12 +120,14 @@ def _aligned(name: str, mine: Callable[[Tensor], Tensor], theirs: Callable[[Tens
         return lambda: torch.autograd.grad((align(scores) * weight).sum(), scores)
 
     ours, peer = by_turns(both_ways(mine), both_ways(theirs), 3)
-    result = Result(f"{name}, scores of deviation {spread:g}", "s", ours, peer, "entmax", "not slower", ours <= peer)
+    result = BenchResult(
+        f"{name}, scores of deviation {spread:g}", "s", ours, peer, "entmax", "not slower", ours <= peer
+    )
     result.notes = {"largest_difference": float((mine(scores) - theirs(scores)).detach().abs().max())}
     return result
 
 
-def pyramid() -> list[Result]:
+def pyramid() -> list[BenchResult]:
     """All levels of one head, exactly, where the matrix itself would be 1 GB in fp32."""
     n = 16384
     q, k, v = _qkv(1, 1, n, 64)
@@ -129,7 +135,7 @@ def pyramid() -> list[Result]:
     seconds, extra = peak_memory(lambda: amap.pyramid())
     made = amap.pyramid()
     matrix = n * n * 4
-    result = Result(
+    result = BenchResult(
         "pyramid 16,384, peak memory", "GB", extra / 1e9, matrix / 1e9, "the matrix", "far under the matrix"
     )
     result.held = extra < matrix / 4

@@ -20,7 +20,7 @@ from torch import Tensor
 from regard import nn as ours
 
 from .cora import training_steps
-from .measure import Result, by_turns, peak_memory, show
+from .measure import BenchResult, by_turns, peak_memory, show
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def copy_rate() -> float:
 
 def _layer(
     name: str, size: Size, edge_index: Tensor, dtype: torch.dtype, rate: float | None, peers: bool, gpu: bool
-) -> Result:
+) -> BenchResult:
     torch.manual_seed(0)
     device = edge_index.device
     options: dict[str, Any] = {} if name == "TransformerConv" else {"add_self_loops": False}
@@ -99,7 +99,7 @@ def _layer(
     cold = _milliseconds(lambda: _step(mine, x, edge_index.clone()), gpu, 1 if gpu else 3)
     ms, memory = _measured(lambda index: _step(mine, x, index), edge_index, gpu)
     label = str(dtype).removeprefix("torch.")
-    result = Result(
+    result = BenchResult(
         f"{name}, {size.name}, {size.heads}x{size.width}, {label}, forward+backward", "ms", ms, None, "", ""
     )
     result.notes = {"cold_ms": cold, "peak_gb": memory}

@@ -20,7 +20,7 @@ from regard.models.training.objectives import Classification
 from regard.models.training.trainer import Trainer, Training
 
 from ..data.sst import sst
-from .measure import Result, show
+from .measure import BenchResult, show
 
 BAR = 600.0  # seconds for the four together, on two cores
 
@@ -29,7 +29,7 @@ def main(json: bool = False, sentences: int | None = None) -> None:
     show("judge", four_tests(sentences), json)
 
 
-def four_tests(sentences: int | None = None) -> list[Result]:
+def four_tests(sentences: int | None = None) -> list[BenchResult]:
     """Seconds of each test, and of all four; `sentences`: so many of the test set instead of all 1,821."""
     console = Console(stderr=True)
     task = sst(phrases=False)
@@ -51,9 +51,9 @@ def four_tests(sentences: int | None = None) -> list[Result]:
         console.print(f"[dim]{name}[/dim]")
         wall, work = time.perf_counter(), time.process_time()
         run()
-        results.append(Result(f"{name}, {len(adapter)} sentences", "s", time.perf_counter() - wall, None, "", "-"))
+        results.append(BenchResult(f"{name}, {len(adapter)} sentences", "s", time.perf_counter() - wall, None, "", "-"))
         results[-1].notes = {"instances": len(adapter), "processor_seconds": time.process_time() - work}
-    whole = Result(
+    whole = BenchResult(
         f"the four tests, {len(adapter)} sentences",
         "s",
         sum(one.ours for one in results),

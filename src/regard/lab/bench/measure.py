@@ -18,7 +18,7 @@ from rich.table import Table
 
 
 @dataclass
-class Result:
+class BenchResult:
     """One comparison: ours beside the peer's, in `unit`; `bar` says in words what was aimed at."""
 
     name: str
@@ -172,7 +172,7 @@ def machine() -> dict[str, Any]:
     return found
 
 
-def show(title: str, results: list[Result], as_json: bool, errors: Sequence[str] = ()) -> None:
+def show(title: str, results: list[BenchResult], as_json: bool, errors: Sequence[str] = ()) -> None:
     """The table for people, or JSON for programs; `errors` are what could not be measured, and why."""
     if as_json:
         rows = [{**asdict(result), "ratio": result.ratio} for result in results]

@@ -14,10 +14,10 @@ from torch.nn import functional as F
 
 from regard.recording import record
 
-from .measure import Result, by_turns, gpu_times, peak_memory, show
+from .measure import BenchResult, by_turns, gpu_times, peak_memory, show
 
 
-class Block(nn.Module):
+class TransformerLayer(nn.Module):
     """A transformer layer of 12 heads of 64 on SDPA, causal."""
 
     def __init__(self, width: int = 768, heads: int = 12):
@@ -38,7 +38,7 @@ def main(json: bool = False) -> None:
     show("record", on_a_gpu() if torch.cuda.is_available() else on_a_cpu(), json)
 
 
-def on_a_cpu(tokens: int = 2048) -> list[Result]:
+def on_a_cpu(tokens: int = 2048) -> list[BenchResult]:
     """Six layers of 12 heads of transformers' BERT, one text of 2,048 tokens."""
     import transformers
 
@@ -65,7 +65,7 @@ def on_a_cpu(tokens: int = 2048) -> list[Result]:
     kept = 6 * 2 * 4 * tokens * 768
     rec = recorded()
     same = torch.equal(model(ids)[0].detach(), bare()[0])
-    first = Result(
+    first = BenchResult(
         f"forward of 6 layers at {tokens} tokens, recorded",
         "s",
         with_capture,
@@ -92,7 +92,7 @@ def on_a_cpu(tokens: int = 2048) -> list[Result]:
             return model(ids, output_attentions=True)
 
     eager_time, bytes_eager = peak_memory(eager)
-    second = Result(
+    second = BenchResult(
         "the same beside output_attentions=True, eager",
         "s",
         with_capture,
@@ -105,10 +105,10 @@ def on_a_cpu(tokens: int = 2048) -> list[Result]:
     return [first, second]
 
 
-def on_a_gpu(lengths: tuple[int, ...] = (32_768, 131_072)) -> list[Result]:
+def on_a_gpu(lengths: tuple[int, ...] = (32_768, 131_072)) -> list[BenchResult]:
     """Two layers in bf16: recorded beside not recorded; the pyramid of one layer beside its SDPA forward."""
     results = []
-    model = nn.Sequential(Block(), Block()).cuda().bfloat16().eval()
+    model = nn.Sequential(TransformerLayer(), TransformerLayer()).cuda().bfloat16().eval()
     for n in lengths:
         x = torch.randn(1, n, 768, device="cuda", dtype=torch.bfloat16)
 
@@ -127,7 +127,7 @@ def on_a_gpu(lengths: tuple[int, ...] = (32_768, 131_072)) -> list[Result]:
         rec = recorded()
         torch.cuda.synchronize()
         peak = torch.cuda.max_memory_allocated() - before
-        made = Result(
+        made = BenchResult(
             f"forward of 2 layers of 12 heads at {n} tokens, bf16, recorded",
             "ms",
             with_capture,
@@ -143,7 +143,7 @@ def on_a_gpu(lengths: tuple[int, ...] = (32_768, 131_072)) -> list[Result]:
     return results
 
 
-def _pyramid(rec: Any, n: int) -> Result:
+def _pyramid(rec: Any, n: int) -> BenchResult:
     amap = rec.maps["0"]
     core = amap.live.score.core
     q, k = (t.unflatten(0, (1, 12)) for t in (core.a, core.b))
@@ -157,7 +157,7 @@ def _pyramid(rec: Any, n: int) -> Result:
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     took = gpu_times(build)[0]
-    made = Result(
+    made = BenchResult(
         f"pyramid of one layer of 12 heads at {n} tokens, bf16",
         "ms",
         took,

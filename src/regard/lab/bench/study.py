@@ -8,30 +8,30 @@ from rich.console import Console
 from regard.core.plural import count_of
 from regard.studies import Study
 from regard.studies.run import run
-from regard.studies.runner import Watch
+from regard.studies.runner import RunnerCallbacks
 
-from .measure import Result, show
+from .measure import BenchResult, show
 
 TRIALS = 200
 WAITS = 50  # milliseconds of a trial that two workers should share
 
 
-def overhead(workers: int = 2) -> list[Result]:
+def overhead(workers: int = 2) -> list[BenchResult]:
     """Wall time of 200 trials that do nothing, divided by 200; starting the workers is in it."""
     seconds = _seconds(workers, {}, "doing nothing")
     took = 1000 * seconds / TRIALS
-    made = Result(f"a trial that does nothing, {workers} workers", "ms", took, None, "", "under 50 ms", took < 50)
+    made = BenchResult(f"a trial that does nothing, {workers} workers", "ms", took, None, "", "under 50 ms", took < 50)
     made.notes = {"trials": TRIALS, "seconds": seconds}
     return [made]
 
 
-def throughput() -> list[Result]:
+def throughput() -> list[BenchResult]:
     """Trials a second by two workers and by one, each trial waiting; and each computing, which needs two free cores."""
     made = []
     for says, options in (("waiting", {"milliseconds": WAITS}), ("computing", {"work": WAITS})):
         one, two = (_seconds(workers, options, f"{WAITS} ms of {says}") for workers in (1, 2))
         gain = one / two
-        result = Result(
+        result = BenchResult(
             f"two workers, {WAITS} ms of {says}", "times one worker", gain, None, "", "at least 1.8", gain >= 1.8
         )
         result.notes = {"one_worker_s": one, "two_workers_s": two, "trials": TRIALS}
@@ -46,7 +46,7 @@ def _seconds(workers: int, options: dict[str, int], says: str) -> float:
     given = {"name": "bench", "tasks": [task], "variants": list("abcd"), "seeds": TRIALS // 4}
     study = Study.model_validate(given)
     began: list[float] = []
-    watch = Watch(started=lambda slot, claim: began.append(time.perf_counter()))
+    watch = RunnerCallbacks(started=lambda slot, claim: began.append(time.perf_counter()))
     with tempfile.TemporaryDirectory() as folder:
         results = run(study, folder, workers=workers, watch=watch)
         ended = time.perf_counter()

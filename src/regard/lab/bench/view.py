@@ -21,7 +21,7 @@ from regard.core.structures import Causal
 from regard.core.structures.edges import Edges
 from regard.recording import record
 
-from .measure import Result, show
+from .measure import BenchResult, show
 from .view_peers import OnePage, answer, bertviz_pages, inspectus_page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -44,7 +44,7 @@ FRAMES = """() => { window.frames_seen = []; let last = performance.now();
 
 
 @dataclass
-class Seen:
+class PageMeasurement:
     """What was measured of one page: bytes, seconds, milliseconds; None where it could not be."""
 
     name: str
@@ -94,11 +94,11 @@ def chromium() -> str:
     return found
 
 
-def seen(page: OnePage, scripts: Path | None = None, limit: float = 240.0) -> Seen:
+def seen(page: OnePage, scripts: Path | None = None, limit: float = 240.0) -> PageMeasurement:
     """Measured in a process of its own, so that a page that never comes to an end can be ended."""
     context = multiprocessing.get_context("spawn")
     found, start = context.Queue(), time.perf_counter()
-    made = Seen(page.name, page.file.stat().st_size)
+    made = PageMeasurement(page.name, page.file.stat().st_size)
     process = context.Process(target=_measure, args=(page, scripts, found))
     process.start()
     stage = "nothing was drawn"
@@ -158,7 +158,7 @@ def many_heads(
     layers: int = 12,
     heads: int = 12,
     n: int = 256,
-) -> list[Result]:
+) -> list[BenchResult]:
     """Random heads, which compress worst: ours beside the peers that are installed."""
     what = f"{layers} x {heads} heads, {n} tokens"
     tell(what)
@@ -200,14 +200,14 @@ def _peers(weights: Any, tokens: list[str], room: Path, tell: Callable[[str], No
         tell(f"  BertViz is left out: {missing.name} is not installed.")
 
 
-def _compared(ours: Seen, peer: Seen | None, what: str) -> list[Result]:
+def _compared(ours: PageMeasurement, peer: PageMeasurement | None, what: str) -> list[BenchResult]:
     name = "-" if peer is None else peer.name
     if ours.draw is None or not ours.points:
         raise OSError(f"Our own page was not measured: {ours.why}.")
     mine = statistics.median(ours.points)
     theirs = statistics.median(peer.points) if peer is not None and peer.points else None
     made = [
-        Result(
+        BenchResult(
             f"{what}: file",
             "MB",
             ours.bytes / 1e6,
@@ -216,7 +216,7 @@ def _compared(ours: Seen, peer: Seen | None, what: str) -> list[Result]:
             "at most 10 MB",
             ours.bytes <= 10e6,
         ),
-        Result(
+        BenchResult(
             f"{what}: first draw",
             "s",
             ours.draw,
@@ -225,7 +225,7 @@ def _compared(ours: Seen, peer: Seen | None, what: str) -> list[Result]:
             "at most 1.5 s",
             ours.draw <= 1.5,
         ),
-        Result(f"{what}: pointing", "ms", mine, theirs, name, "at most 50 ms", mine <= 50),
+        BenchResult(f"{what}: pointing", "ms", mine, theirs, name, "at most 50 ms", mine <= 50),
     ]
     made[2].notes = {"largest": max(ours.points)}
     if peer is not None:
@@ -233,7 +233,7 @@ def _compared(ours: Seen, peer: Seen | None, what: str) -> list[Result]:
     return made
 
 
-def long_map(room: Path, tell: Callable[[str], None], n: int = 32_768) -> list[Result]:
+def long_map(room: Path, tell: Callable[[str], None], n: int = 32_768) -> list[BenchResult]:
     """One causal head: opened whole, zoomed in, dragged. No peer opens it."""
     tell(f"{n:,} tokens")
     torch.manual_seed(0)
@@ -257,14 +257,16 @@ def long_map(room: Path, tell: Callable[[str], None], n: int = 32_768) -> list[R
     size = file.stat().st_size / 1e6
     frames = ", ".join(f"{title} {took:.0f} ms" for title, took in longest.items())
     tell(f"  {size:.0f} MB, first draw {draw:.2f} s, longest frames: {frames}")
-    opens = Result(f"{n} tokens: first draw", "s", draw, None, "-", "at most 2 s", draw <= 2, {"file_mb": size})
+    opens = BenchResult(f"{n} tokens: first draw", "s", draw, None, "-", "at most 2 s", draw <= 2, {"file_mb": size})
     worst = max(longest.values())
-    pans = Result(f"{n} tokens: longest frame while panning", "ms", worst, None, "-", "at most 100 ms", worst <= 100)
+    pans = BenchResult(
+        f"{n} tokens: longest frame while panning", "ms", worst, None, "-", "at most 100 ms", worst <= 100
+    )
     pans.notes = longest
     return [opens, pans]
 
 
-def large_graph(room: Path, tell: Callable[[str], None], nodes: int = 5000, edges: int = 20_000) -> list[Result]:
+def large_graph(room: Path, tell: Callable[[str], None], nodes: int = 5000, edges: int = 20_000) -> list[BenchResult]:
     """Random edges with a few hubs: opened, pointed at, dragged."""
     tell(f"{edges:,} edges")
     torch.manual_seed(0)
@@ -286,9 +288,9 @@ def large_graph(room: Path, tell: Callable[[str], None], nodes: int = 5000, edge
     tell(f"  first draw {draw:.2f} s, pointing {pointing:.0f} ms, longest frame {longest:.0f} ms")
     what = f"graph of {nodes:,} nodes and {edges:,} edges"
     return [
-        Result(f"{what}: first draw", "s", draw, None, "-", "-", None, {"file_mb": file.stat().st_size / 1e6}),
-        Result(f"{what}: pointing", "ms", pointing, None, "-", "-", None, {"largest": max(points)}),
-        Result(f"{what}: longest frame while panning", "ms", longest, None, "-", "-", None),
+        BenchResult(f"{what}: first draw", "s", draw, None, "-", "-", None, {"file_mb": file.stat().st_size / 1e6}),
+        BenchResult(f"{what}: pointing", "ms", pointing, None, "-", "-", None, {"largest": max(points)}),
+        BenchResult(f"{what}: longest frame while panning", "ms", longest, None, "-", "-", None),
     ]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from regard.data.batch import Example
 from regard.data.bpe import Pieces, Words
 from regard.data.files import data_file, read_lines
-from regard.data.translation import Pairs
+from regard.data.translation import TranslationTask
 
 LANGUAGES = ("en", "de", "fr")
 TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
@@ -19,7 +19,7 @@ def multi30k(
     test: str = "test_2016_flickr",
     longest: int = 100,
     lines: int | None = None,
-) -> Pairs:
+) -> TranslationTask:
     """Translate captions: 29,000/1,014/1,000 pairs, read from alignment/multi30k_*.gz in REGARD_DATA.
 
     pieces   0: words that occur twice have a number; else byte-pair pieces, at most so many a language
@@ -49,7 +49,7 @@ def pairs(
     test: list[tuple[str, str]],
     pieces: int = 0,
     longest: int = 100,
-) -> Pairs:
+) -> TranslationTask:
     """A translation task of lines of your own."""
     cut = [
         Pieces([pair[side] for pair in train], pieces) if pieces else Words(pair[side] for pair in train)
@@ -64,7 +64,7 @@ def pairs(
         return made
 
     learned = [one for one in examples(train) if 0 < one.length <= longest and len(one.target) <= longest]
-    return Pairs(
+    return TranslationTask(
         name,
         learned,
         examples(val),

@@ -17,7 +17,7 @@ MOST = 1_000_000  # texts of a file
 
 
 @dataclass(frozen=True)
-class Text:
+class LabelledText:
     """Words, the class by number, and where people marked the reason, one for each word."""
 
     words: tuple[str, ...]
@@ -27,14 +27,14 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Texts:
+class LabelledTexts:
     """Texts to judge on; names of the classes in order, empty where classes are mere numbers."""
 
     name: str
-    texts: tuple[Text, ...]
+    texts: tuple[LabelledText, ...]
     names: tuple[str, ...] = ()
 
-    def at(self, places: Sequence[int]) -> "Texts":
+    def at(self, places: Sequence[int]) -> "LabelledTexts":
         """Those at some places."""
         return replace(self, texts=tuple(self.texts[place] for place in places))
 
@@ -44,11 +44,11 @@ def spread(count: int, limit: int | None = None) -> list[int]:
     return list(range(count)) if limit is None or limit >= count else [at * count // limit for at in range(limit)]
 
 
-def texts(data: str, folder: "str | Path | None" = None) -> Texts:
+def texts(data: str, folder: "str | Path | None" = None) -> LabelledTexts:
     """The test part of sst, movies or agnews by name, or a file.csv or file.jsonl with text, label and, where people
     marked reasons, rationale."""
     if data in NAMED:
-        return Texts(data, tuple(NAMED[data][0](folder)), NAMED[data][1])
+        return LabelledTexts(data, tuple(NAMED[data][0](folder)), NAMED[data][1])
     path = Path(data)
     if path.suffix.lower() not in READERS:
         raise ValueError(
@@ -63,27 +63,29 @@ def texts(data: str, folder: "str | Path | None" = None) -> Texts:
     return _of_rows(found, data, path.stem)
 
 
-def _sst(folder: "str | Path | None") -> list[Text]:
+def _sst(folder: "str | Path | None") -> list[LabelledText]:
     found = sentences("test", folder)
-    return [Text(tuple(line.split()), label, name=str(place)) for place, (line, label) in enumerate(found)]
+    return [LabelledText(tuple(line.split()), label, name=str(place)) for place, (line, label) in enumerate(found)]
 
 
-def _agnews(folder: "str | Path | None") -> list[Text]:
-    return [Text(words, label, name=str(place)) for place, words, label in items(folder)]
+def _agnews(folder: "str | Path | None") -> list[LabelledText]:
+    return [LabelledText(words, label, name=str(place)) for place, words, label in items(folder)]
 
 
-def _movies(folder: "str | Path | None") -> list[Text]:
+def _movies(folder: "str | Path | None") -> list[LabelledText]:
     made = []
     for row in rows(folder):
         if row["split"] == "test":
             words = tuple(row["text"].split())
             made.append(
-                Text(words, LABELS.index(row["label"]), _marks(row["rationales"], len(words), row["id"]), row["id"])
+                LabelledText(
+                    words, LABELS.index(row["label"]), _marks(row["rationales"], len(words), row["id"]), row["id"]
+                )
             )
     return made
 
 
-NAMED: dict[str, tuple[Callable[..., list[Text]], tuple[str, ...]]] = {
+NAMED: dict[str, tuple[Callable[..., list[LabelledText]], tuple[str, ...]]] = {
     "sst": (_sst, ("negative", "positive")),
     "movies": (_movies, LABELS),
     "agnews": (_agnews, NAMES),
@@ -120,7 +122,7 @@ def _jsonl(text: str, where: str) -> list[dict[str, Any]]:
 READERS: dict[str, Callable[[str, str], list[dict[str, Any]]]] = {".csv": _csv, ".jsonl": _jsonl}
 
 
-def _of_rows(given: Sequence[Any], where: str, name: str) -> Texts:
+def _of_rows(given: Sequence[Any], where: str, name: str) -> LabelledTexts:
     if not 0 < len(given) <= MOST:
         raise ValueError(f"{where} has {len(given)} texts: expected 1 to {MOST:,}.")
     made, labels = [], []
@@ -132,7 +134,7 @@ def _of_rows(given: Sequence[Any], where: str, name: str) -> Texts:
         labels.append(None if label in (None, "") else str(label).strip())
         marked = row.get("rationale")
         marks = None if marked in (None, "") else _marks(marked, len(words), f"{where}, row {at}")
-        made.append(Text(words, None, marks, str(row.get("id") or at - 1)))
+        made.append(LabelledText(words, None, marks, str(row.get("id") or at - 1)))
     known = {label for label in labels if label is not None}
     numbers = all(label.isdecimal() for label in known)
     order = sorted(known)
@@ -140,7 +142,7 @@ def _of_rows(given: Sequence[Any], where: str, name: str) -> Texts:
     found = [
         replace(one, label=None if label is None else number[label]) for one, label in zip(made, labels, strict=True)
     ]
-    return Texts(name, tuple(found), () if numbers else tuple(order))
+    return LabelledTexts(name, tuple(found), () if numbers else tuple(order))
 
 
 def _marks(given: Any, count: int, where: str) -> tuple[bool, ...]:

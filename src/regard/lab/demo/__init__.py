@@ -17,7 +17,7 @@ from regard.studies.statistics import Analysis
 from regard.views.report import row as report_row
 
 from . import believe, digits, digits_part, five_tokens, karate, karate_part, quick, records, segments
-from .page import Part, make_folder, render, write
+from .page import PageSection, make_folder, render, write
 from .spread import Spread, around
 
 
@@ -29,12 +29,12 @@ def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = N
     looking_up = quick.Running(out / "quick-study", seeds)  # in a process of its own while the rest is computed
     five = five_tokens.compute()
     console.print(_five_table(five))
-    club, sides = karate.Club.load(), karate.Results(seeds)
+    club, sides = karate.Club.load(), karate.KarateResults(seeds)
     _follow(console, "finding sides", seeds * len(karate.KINDS), karate.study(club, sides))
     console.print(_karate_table(sides))
     records.of_the_club(club, out)
     told = _segments(console, out)
-    data, results = digits.Digits.load(), digits.Results(seeds)
+    data, results = digits.Digits.load(), digits.DigitResults(seeds)
     total = seeds * len(digits.NETWORKS) * len(digits.ALIGNMENTS)
     _follow(console, "reading digits", total, digits.study(data, results, epochs))
     console.print(_digits_table(results))
@@ -53,7 +53,7 @@ def run(out: Path, seeds: int = 5, epochs: int = 15, console: Console | None = N
     return write(page, out)
 
 
-def _segments(console: Console, out: Path) -> list[Part]:
+def _segments(console: Console, out: Path) -> list[PageSection]:
     """The paragraph and its questions; nothing, and a word about it, where the model is not installed."""
     lacking = segments.missing()
     if lacking:
@@ -69,7 +69,7 @@ def _segments(console: Console, out: Path) -> list[Part]:
     return [segments_part.part(results)]
 
 
-def _believe(console: Console, data: digits.Digits, results: digits.Results) -> Part:
+def _believe(console: Console, data: digits.Digits, results: digits.DigitResults) -> PageSection:
     """The digits' network before the judges."""
     assert results.reader is not None
     with console.status("judging the network's weights"):
@@ -102,7 +102,7 @@ def _five_table(five: five_tokens.FiveTokens) -> Table:
     return table
 
 
-def _karate_table(results: karate.Results) -> Table:
+def _karate_table(results: karate.KarateResults) -> Table:
     title = f"Karate club: hidden members found, {_seeds(results.seeds)}"
     table = Table("network", "accuracy", title=title, title_justify="left")
     found = {kind: results.spread(kind) for kind in karate.KINDS}
@@ -112,7 +112,7 @@ def _karate_table(results: karate.Results) -> Table:
     return table
 
 
-def _segments_table(results: segments.Results) -> Table:
+def _segments_table(results: segments.SegmentResults) -> Table:
     title = f"A paragraph and its questions: the answer has the largest weight, {len(results.after[0].orders)} orders"
     table = Table("question", "MiniLM's attention", "always the nearest", "a guess", title=title, title_justify="left")
     for question, one in zip(segments.QUESTIONS, results.after, strict=True):
@@ -130,7 +130,7 @@ def _quick_table(found: Analysis) -> Table:
     return table
 
 
-def _digits_table(results: digits.Results) -> Table:
+def _digits_table(results: digits.DigitResults) -> Table:
     table = Table(
         "network",
         "attention",

@@ -8,14 +8,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from torch import Tensor, nn
 
 from regard import Mask
-from regard.judging import Adapter, Instance, Look, Report, judge
+from regard.judging import Adapter, AttentionSelector, Instance, Report, judge
 from regard.judging.adapters.inputs import Inputs
-from regard.judging.artifacts import Example, Texts
+from regard.judging.artifacts import TextExample, TextExamples
 from regard.views import spotlight
 from regard.views.report import row
 
-from .digits import GRID, PATCHES, Digits, Reader
-from .page import Part, fill, pixels
+from .digits import GRID, PATCHES, Digits, PatchReader
+from .page import PageSection, fill, pixels
 
 IMAGES = 60  # test images that are judged
 TESTS = ("task", "permutation", "adversary", "faithfulness")
@@ -24,7 +24,7 @@ TESTS = ("task", "permutation", "adversary", "faithfulness")
 class Shown(nn.Module):
     """A reader that is given patches by their numbers: image i has the numbers 16 i to 16 i + 15."""
 
-    def __init__(self, reader: Reader, data: Digits):
+    def __init__(self, reader: PatchReader, data: Digits):
         super().__init__()
         self.reader = reader
         self.patches = nn.Embedding.from_pretrained(data.patches.flatten(0, 1))
@@ -41,10 +41,10 @@ class Believed:
     """What the judges found, and images with the model's weights and others that give the same answer."""
 
     report: Report
-    pairs: list[Example]
+    pairs: list[TextExample]
 
 
-def adapter_of(reader: Reader, data: Digits, count: int = IMAGES) -> Adapter:
+def adapter_of(reader: PatchReader, data: Digits, count: int = IMAGES) -> Adapter:
     """The first test images of the first split; a unit is a patch, taken away by closing it to everyone."""
     train, test = data.split(0)
     rows = test[:count]
@@ -63,22 +63,22 @@ def adapter_of(reader: Reader, data: Digits, count: int = IMAGES) -> Adapter:
         Shown(reader, data),
         instances,
         forward=forward,
-        look=Look(layer=-1),
+        look=AttentionSelector(layer=-1),
         removal="mask",
         trivial={"nearest neighbour": nearest},
     )
 
 
-def study(reader: Reader, data: Digits, count: int = IMAGES) -> Believed:
+def study(reader: PatchReader, data: Digits, count: int = IMAGES) -> Believed:
     report = judge(adapter_of(reader, data, count), tests=TESTS)
-    texts = next(one for one in report["adversary"].evidence if isinstance(one, Texts))
+    texts = next(one for one in report["adversary"].evidence if isinstance(one, TextExamples))
     return Believed(report, list(texts.texts))
 
 
-def part(found: Believed, data: Digits) -> Part:
+def part(found: Believed, data: Digits) -> PageSection:
     rows = [(test.asks, row(one)) for test, one in found.report.headlines()]
     divergence = found.report["adversary"].findings[0]
-    return Part(
+    return PageSection(
         title="May I believe it?",
         lead="The pictures say where the network looks. Whether that is why it reads what it reads is another "
         "question: here its weights are judged, each number beside what chance would give.",
@@ -92,7 +92,7 @@ def part(found: Believed, data: Digits) -> Part:
     )
 
 
-def _pair(one: Example, data: Digits) -> dict[str, Markup | list[str]]:
+def _pair(one: TextExample, data: Digits) -> dict[str, Markup | list[str]]:
     """An image under the model's weights and under the others."""
     image = data.images[int(one.name)].numpy()
     lit = {}

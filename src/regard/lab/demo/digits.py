@@ -26,7 +26,7 @@ NETWORKS = ("attention only", "with a perceptron")
 ALIGNMENTS = ("softmax", "uniform")
 
 
-class Reader(nn.Module):
+class PatchReader(nn.Module):
     """Patches and their positions, one attention layer, a learned query that reads them, a linear answer.
 
     patches (B, 16, 4) -> logits (B, 10) and the map (B, heads, 1, 16) of the learned query.
@@ -75,20 +75,20 @@ class Digits:
 
 
 @dataclass
-class Results:
+class DigitResults:
     """accuracy by (network, alignment); the trivial baselines; what hiding patches costs; one trained reader."""
 
     seeds: int
     runs: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     baselines: dict[str, list[float]] = field(default_factory=dict)
     hidden: dict[str, list[float]] = field(default_factory=dict)
-    reader: Reader | None = None
+    reader: PatchReader | None = None
 
     def spread(self, network: str, align: str) -> Spread:
         return Spread(tuple(self.runs[network, align]))
 
 
-def study(data: Digits, results: Results, epochs: int) -> Iterator[tuple[int, str, str, float]]:
+def study(data: Digits, results: DigitResults, epochs: int) -> Iterator[tuple[int, str, str, float]]:
     """Trains every network with every alignment on every seed, filling the results; yields each run as it ends.
 
     Within a seed the split, the first weights and the order of the images are the same for both alignments: a pair.
@@ -114,10 +114,10 @@ def study(data: Digits, results: Results, epochs: int) -> Iterator[tuple[int, st
                 yield seed, network, align, accuracy
 
 
-def trained(data: Digits, train: Tensor, seed: int, align: str, perceptron: bool, epochs: int) -> Reader:
+def trained(data: Digits, train: Tensor, seed: int, align: str, perceptron: bool, epochs: int) -> PatchReader:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        reader = Reader(align, perceptron)
+        reader = PatchReader(align, perceptron)
         order = [torch.randperm(len(train)) for _ in range(epochs)]
     batch = 64
     steps = epochs * (len(train) // batch)
@@ -134,19 +134,19 @@ def trained(data: Digits, train: Tensor, seed: int, align: str, perceptron: bool
 
 
 @torch.no_grad()
-def _accuracy(reader: Reader, data: Digits, rows: Tensor, over: Mask | None = None) -> float:
+def _accuracy(reader: PatchReader, data: Digits, rows: Tensor, over: Mask | None = None) -> float:
     logits, _ = reader(data.patches[rows], over)
     return float((logits.argmax(-1) == data.labels[rows]).float().mean())
 
 
 @torch.no_grad()
-def looks(reader: Reader, data: Digits, rows: Tensor) -> tuple[Tensor, Tensor]:
+def looks(reader: PatchReader, data: Digits, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Where the learned query looks, the mean of its heads: weights (rows, 16); and the digits it read."""
     logits, amap = reader(data.patches[rows])
     return amap.weights().mean(dim=1)[:, 0], logits.argmax(-1)
 
 
-def _hide(reader: Reader, data: Digits, test: Tensor, seed: int) -> dict[str, float]:
+def _hide(reader: PatchReader, data: Digits, test: Tensor, seed: int) -> dict[str, float]:
     """Accuracy when a quarter of the patches is closed to everyone: the most regarded, those with most ink, any."""
     weights, _ = looks(reader, data, test)
     ink = data.patches[test].sum(-1)

@@ -4,18 +4,18 @@ from markupsafe import Markup
 
 from regard.views import spotlight
 
-from .digits import GRID, HIDDEN, NETWORKS, PATCHES, Digits, Results, looks
-from .page import Part, fill, pixels
+from .digits import GRID, HIDDEN, NETWORKS, PATCHES, DigitResults, Digits, looks
+from .page import PageSection, fill, pixels
 from .spread import Spread, around, verdict
 
 
-def part(data: Digits, results: Results, epochs: int) -> Part:
+def part(data: Digits, results: DigitResults, epochs: int) -> PageSection:
     pairs = {name: (results.spread(name, "softmax"), results.spread(name, "uniform")) for name in NETWORKS}
     baselines = {name: Spread(tuple(values)) for name, values in results.baselines.items()}
     hidden = {way: Spread(tuple(values)) for way, values in results.hidden.items()}
     tiles = _tiles(data, results)
     plain, mixed = pairs["attention only"], pairs["with a perceptron"]
-    return Part(
+    return PageSection(
         title="Where does it look when it reads a digit?",
         lead="A network cuts each image into 16 patches, lets the patches meet in one attention layer, and reads the "
         "answer from them with a learned query. Nobody tells it where to look.",
@@ -77,7 +77,7 @@ def _below(one: Spread, other: Spread) -> bool:
     return (one - other).interval[1] < 0
 
 
-def _tiles(data: Digits, results: Results) -> list[dict[str, Markup | int]]:
+def _tiles(data: Digits, results: DigitResults) -> list[dict[str, Markup | int]]:
     """The first test image of each digit that the first seed's reader gets right, under the light of its weights."""
     assert results.reader is not None
     _, test = data.split(0)

@@ -8,7 +8,7 @@ from torch import Tensor
 from regard import ScaledDot, attend
 from regard.views import heat_map
 
-from .page import Part, Theme, fill, picture
+from .page import PageSection, Theme, fill, picture
 
 TOKENS = ("t1", "t2", "t3", "t4", "t5")
 X = ((1, 0, 1, 0), (0, 1, 0, 1), (1, 1, 0, 0), (0, 0, 1, 1), (1, 0.5, 0.5, 0))
@@ -30,7 +30,7 @@ def compute() -> FiveTokens:
     return FiveTokens(x, ScaledDot()(x, x), attended.map.weights().reshape(5, 5), attended.out)
 
 
-def part(five: FiveTokens) -> Part:
+def part(five: FiveTokens) -> PageSection:
     import matplotlib.pyplot as plt
     from matplotlib.figure import Figure
 
@@ -39,7 +39,7 @@ def part(five: FiveTokens) -> Part:
         heat_map(five.weights, TOKENS, TOKENS, ax=axes, colours=theme.colours)
         return figure
 
-    return Part(
+    return PageSection(
         title="Five tokens, every number",
         lead="Attention small enough to check by hand: five tokens with four features each, and q = k = v = X, "
         "so that each token asks, answers and is averaged.",

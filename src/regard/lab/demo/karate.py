@@ -64,7 +64,7 @@ def _places(graph: networkx.Graph) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedGAT:
     """One trained GAT: answers (34,), the weights (156,) of its last layer on the ties, and the answers that it gives
     when every weight of both layers is made equal without training again."""
 
@@ -75,19 +75,19 @@ class Trained:
 
 
 @dataclass
-class Results:
+class KarateResults:
     """Accuracy on the hidden members by kind of network and by baseline, one value a seed; the trained GATs."""
 
     seeds: int
     runs: dict[str, list[float]] = field(default_factory=dict)
     baselines: dict[str, list[float]] = field(default_factory=dict)
-    trained: list[Trained] = field(default_factory=list)
+    trained: list[TrainedGAT] = field(default_factory=list)
 
     def spread(self, kind: str) -> Spread:
         return Spread(tuple(self.runs[kind]))
 
 
-def study(club: Club, results: Results) -> Iterator[tuple[int, str, float]]:
+def study(club: Club, results: KarateResults) -> Iterator[tuple[int, str, float]]:
     """Trains every kind on every seed, filling the results; yields each run as it ends.
 
     Within a seed the labelled members are the same for all, and the first weights for both kinds that see ties.
@@ -130,7 +130,7 @@ def accuracy(club: Club, seed: int, answers: Tensor) -> float:
     return float((answers == club.sides)[club.hidden(seed)].float().mean())
 
 
-def agreement(club: Club, results: Results) -> dict[tuple[int, int], float]:
+def agreement(club: Club, results: KarateResults) -> dict[tuple[int, int], float]:
     """Spearman's correlation, for two seeds, of what a tie's weight is beside an equal share: w_ij (d_i + 1)."""
     from scipy.stats import spearmanr
 
@@ -146,11 +146,11 @@ def _answers(model: nn.Module, club: Club) -> Tensor:
 
 
 @torch.no_grad()
-def _look(model: nn.Module, club: Club, seed: int) -> Trained:
+def _look(model: nn.Module, club: Club, seed: int) -> TrainedGAT:
     out, maps = model(torch.eye(len(club.sides)), club.edge_index, return_maps=True)
     level = network("equal weights").eval()
     level.load_state_dict(model.state_dict())
-    return Trained(seed, out.argmax(-1), maps[1].edges().reshape(-1), _answers(level, club))
+    return TrainedGAT(seed, out.argmax(-1), maps[1].edges().reshape(-1), _answers(level, club))
 
 
 def _harmonic(club: Club, seed: int) -> Tensor:

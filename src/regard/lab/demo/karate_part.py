@@ -6,8 +6,8 @@ from markupsafe import Markup
 
 from regard.views import graph_map
 
-from .karate import EPOCHS, Club, Results, Trained, agreement
-from .page import DARK, Part, Theme, fill, picture
+from .karate import EPOCHS, Club, KarateResults, TrainedGAT, agreement
+from .page import DARK, PageSection, Theme, fill, picture
 from .spread import Spread, around, verdict
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HARDLY = 0.05  # a share of answers below this is called "hardly any"
 
 
-def part(club: Club, results: Results) -> Part:
+def part(club: Club, results: KarateResults) -> PageSection:
     first = results.trained[0]
     alike = agreement(club, results)
     attention, equal, alone = (results.spread(kind) for kind in ("attention", "equal weights", "no ties"))
@@ -32,7 +32,7 @@ def part(club: Club, results: Results) -> Part:
     top = max(float(one.weights.max()) for one in shown)
     panels = [(_panel(club, one, top), _caption(club, one, first, alike)) for one in shown]
     hero = picture(lambda theme: _draw(club, first, theme, None, (7.4, 4.9)), _alt(first), themes=(DARK,))
-    return Part(
+    return PageSection(
         title="On whose side? A club falls apart",
         lead="Zachary watched a karate club of 34 until its instructor and its administrator parted. Four members say "
         "on whose side they stand; the network must find the sides of the other thirty from who met whom.",
@@ -61,7 +61,7 @@ def beside(attention: Spread, baselines: dict[str, Spread]) -> str:
     return f"Without any training {told}."
 
 
-def believed(club: Club, results: Results, alike: list[float]) -> str:
+def believed(club: Club, results: KarateResults, alike: list[float]) -> str:
     """What levelling the weights and training again allow to be said about the arcs."""
     judged = sum(int(club.hidden(one.seed).sum()) for one in results.trained)
     changed = sum(int((one.answers != one.levelled)[club.hidden(one.seed)].sum()) for one in results.trained)
@@ -89,12 +89,12 @@ def _least_alike(alike: dict[tuple[int, int], float]) -> int | None:
     return min(with_first, key=lambda other: with_first[other]) if with_first else None
 
 
-def _panel(club: Club, one: Trained, top: float) -> Markup:
+def _panel(club: Club, one: TrainedGAT, top: float) -> Markup:
     return picture(lambda theme: _draw(club, one, theme, top), _alt(one))
 
 
 def _draw(
-    club: Club, one: Trained, theme: Theme, top: float | None, size: tuple[float, float] = (5.0, 3.7)
+    club: Club, one: TrainedGAT, theme: Theme, top: float | None, size: tuple[float, float] = (5.0, 3.7)
 ) -> "Figure":
     import matplotlib.pyplot as plt
 
@@ -114,14 +114,14 @@ def _draw(
     return figure
 
 
-def _alt(one: Trained) -> str:
+def _alt(one: TrainedGAT) -> str:
     return (
         f"The karate club as the GAT of seed {one.seed} sees it: 34 members on two sides, an arc from each attended "
         "member to each attending one, as broad as the weight"
     )
 
 
-def _caption(club: Club, one: Trained, first: Trained, alike: dict[tuple[int, int], float]) -> str:
+def _caption(club: Club, one: TrainedGAT, first: TrainedGAT, alike: dict[tuple[int, int], float]) -> str:
     wrong = [str(member + 1) for member in (one.answers != club.sides).nonzero()[:, 0].tolist()]
     told = f"Seed {one.seed}: " + (f"wrong about {_listed(wrong)}" if wrong else "right about everybody") + "."
     if one.seed == first.seed:

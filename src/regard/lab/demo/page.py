@@ -44,7 +44,7 @@ DARK = Theme("#ece9e2", "#14151a", "inferno", ("#ffb648", "#7db4f5"))
 
 
 @dataclass(frozen=True)
-class Part:
+class PageSection:
     """One section of the page; hero, where given, may fill the first screen, and found is the page's first line."""
 
     title: str
@@ -59,7 +59,7 @@ def fill(template: str, **values: Any) -> Markup:
     return Markup(TEMPLATES.get_template(template).render(**values))
 
 
-def render(parts: list[Part], **about: str) -> str:
+def render(parts: list[PageSection], **about: str) -> str:
     """The whole page. about: short facts for the last lines, such as version="0.1.0"."""
     hero = next((part.hero for part in parts if part.hero), None)
     found = next((part.found for part in parts if part.found), None)

@@ -11,7 +11,7 @@ from regard.studies.run import FILE, run
 from regard.studies.statistics import Analysis, analyse
 from regard.views.study_charts import COLOURS, forest, forest_size
 
-from .page import Part, Theme, fill, picture
+from .page import PageSection, Theme, fill, picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,10 +48,10 @@ class Running:
         return analyse(self._found)
 
 
-def part(found: Analysis) -> Part:
+def part(found: Analysis) -> PageSection:
     task = found.results.tasks[0]
     measure = found.results.measures[task][found.results.main(task)]
-    return Part(
+    return PageSection(
         title="Is attention needed to look something up?",
         lead="A table of eight keys and values, and a question that names a key. The same network is trained with "
         "learned weights, with weights that stay as they were drawn, and with every weight equal.",

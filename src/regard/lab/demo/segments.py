@@ -65,7 +65,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Embedded:
+class EmbeddingAttention:
     """attend over embeddings: cosines and weights (2, 5) of the questions, the same among the segments (5, 5).
 
     divided: the questions' weights by dot products over sqrt(384), the usual scale. among: no segment attends to
@@ -81,7 +81,7 @@ class Embedded:
 
 
 @dataclass(frozen=True)
-class Reading:
+class SegmentWeights:
     """What MiniLM paid the segments while reading one question after them (or before them, where `first`).
 
     orders (N) of segments; weights (N, layers, 5) by place in the text: a segment's tokens summed, the question's
@@ -130,10 +130,10 @@ class Reading:
 
 
 @dataclass
-class Results:
-    embedded: Embedded
-    after: list[Reading]  # one a question, the question last as in the paragraph
-    before: list[Reading]  # the question first
+class SegmentResults:
+    embedded: EmbeddingAttention
+    after: list[SegmentWeights]  # one a question, the question last as in the paragraph
+    before: list[SegmentWeights]  # the question first
     told: list[Tensor]  # weights (5,) of each question in the order of the paragraph
 
 
@@ -149,14 +149,14 @@ def shuffled(count: int = ORDERS, seed: int = 0) -> list[tuple[int, ...]]:
     return Random(seed).sample(list(permutations(range(PLACES))), count)
 
 
-def study(model: Any, tokenizer: Any, orders: list[tuple[int, ...]] | None = None) -> Results:
+def study(model: Any, tokenizer: Any, orders: list[tuple[int, ...]] | None = None) -> SegmentResults:
     orders = shuffled() if orders is None else orders
     after, before = (
         [read(model, tokenizer, question, right, orders, first) for question, right in QUESTIONS.items()]
         for first in (False, True)
     )
     plain = [read(model, tokenizer, question, right, [tuple(range(PLACES))]) for question, right in QUESTIONS.items()]
-    return Results(embedded(model, tokenizer), after, before, [one.weights.mean(1)[0] for one in plain])
+    return SegmentResults(embedded(model, tokenizer), after, before, [one.weights.mean(1)[0] for one in plain])
 
 
 @torch.no_grad()
@@ -170,11 +170,11 @@ def embed(model: Any, tokenizer: Any, texts: Sequence[str]) -> Tensor:
     return F.normalize((model(**given).last_hidden_state * there).sum(1) / there.sum(1), dim=-1)
 
 
-def embedded(model: Any, tokenizer: Any) -> Embedded:
+def embedded(model: Any, tokenizer: Any) -> EmbeddingAttention:
     vectors = embed(model, tokenizer, [*QUESTIONS, *SEGMENTS])
     asked, segments = vectors[: len(QUESTIONS)], vectors[len(QUESTIONS) :]
     score, others = Cosine(SHARPNESS), Mask(keep=~torch.eye(PLACES, dtype=torch.bool))
-    return Embedded(
+    return EmbeddingAttention(
         asked @ segments.T,
         attend(asked, segments, segments, score=score).map.weights(),
         attend(asked, segments, segments, score="scaled_dot").map.weights(),
@@ -187,7 +187,7 @@ def embedded(model: Any, tokenizer: Any) -> Embedded:
 @torch.no_grad()
 def read(
     model: Any, tokenizer: Any, question: str, right: int, orders: list[tuple[int, ...]], first: bool = False
-) -> Reading:
+) -> SegmentWeights:
     """One batch, a text an order, recorded as the model runs it; every text has the same tokens, so none is padded."""
     sentences = [[SEGMENTS[segment] for segment in order] for order in orders]
     sentences = [[question, *five] if first else [*five, question] for five in sentences]
@@ -207,7 +207,7 @@ def read(
         )
         for text in range(len(orders))
     ]
-    return Reading(
+    return SegmentWeights(
         orders, torch.stack(weights), torch.tensor([[b - a for a, b in five] for five in spans]), right, first
     )
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.views import line_map
 
-from .page import LIGHT, Part, Theme, fill, picture
+from .page import LIGHT, PageSection, Theme, fill, picture
 from .segments import (
     APPLES,
     GRADES,
@@ -17,10 +17,10 @@ from .segments import (
     QUESTIONS,
     SEGMENTS,
     TRUANCY,
-    Embedded,
+    EmbeddingAttention,
     Rate,
-    Reading,
-    Results,
+    SegmentResults,
+    SegmentWeights,
     shared_words,
 )
 
@@ -34,7 +34,7 @@ FIVE = ("#c9720c", "#2f6db3", "#3c8a4e", "#a4467c", "#7a6f5a")
 FIVE_ON_DARK = ("#ffb648", "#7db4f5", "#7fd08f", "#ec96c4", "#c9bda4")
 
 
-def part(results: Results) -> Part:
+def part(results: SegmentResults) -> PageSection:
     first, example = results.after[0], chosen(results.after[0])
     paragraph = tuple(range(PLACES))
     top = float(max(results.told[0].max(), first.weights.mean(1).max()))
@@ -48,7 +48,7 @@ def part(results: Results) -> Part:
             for place, order, seen in example
         ),
     ]
-    return Part(
+    return PageSection(
         title="Does a question find its answer?",
         lead=headline(results.after),
         found=first_line(results.after),
@@ -75,7 +75,7 @@ def part(results: Results) -> Part:
     )
 
 
-def first_line(after: Sequence[Reading]) -> str:
+def first_line(after: Sequence[SegmentWeights]) -> str:
     """The page's first line: what this run measured, in short."""
     near, hits = (_sum(rates) for rates in _totals(after)[:2])
     return (
@@ -85,7 +85,7 @@ def first_line(after: Sequence[Reading]) -> str:
     )
 
 
-def headline(after: Sequence[Reading]) -> str:
+def headline(after: Sequence[SegmentWeights]) -> str:
     """The part's first line: the same beside position and chance."""
     near, hits, position = (_sum(rates) for rates in _totals(after))
     orders = len(after[0].orders)
@@ -97,7 +97,7 @@ def headline(after: Sequence[Reading]) -> str:
     )
 
 
-def followed(after: Sequence[Reading]) -> str:
+def followed(after: Sequence[SegmentWeights]) -> str:
     """Position where the nearest is picked above chance, meaning where the answer is found above chance elsewhere."""
     position = _sum([one.nears() for one in after]).interval[0] > CHANCE
     meaning = _sum([one.elsewhere() for one in after]).interval[0] > CHANCE
@@ -108,7 +108,7 @@ def followed(after: Sequence[Reading]) -> str:
     return "meaning, not position" if meaning else "neither position nor meaning measurably"
 
 
-def where_it_looked(after: Sequence[Reading]) -> list[tuple[str, str]]:
+def where_it_looked(after: Sequence[SegmentWeights]) -> list[tuple[str, str]]:
     """A paragraph for each question: where it looked, and whether the answer was found where it stood elsewhere."""
     said = []
     for question, one in zip(ASKED, after, strict=True):
@@ -131,7 +131,7 @@ def where_it_looked(after: Sequence[Reading]) -> list[tuple[str, str]]:
     return said
 
 
-def pictured(embedded: Embedded) -> str:
+def pictured(embedded: EmbeddingAttention) -> str:
     """What the lines show, beside what the author of the example expects of them."""
     told = []
     for question, row in zip(ASKED, embedded.weights, strict=True):
@@ -144,7 +144,7 @@ def pictured(embedded: Embedded) -> str:
     return f"{'; '.join(told)}. {among}"
 
 
-def by_words(embedded: Embedded) -> str:
+def by_words(embedded: EmbeddingAttention) -> str:
     """What makes the picture less than it seems: weights that have nowhere to go, and what shared words find."""
     among, cosines = embedded.among, embedded.segments
     apples, blood = (int(among[row].argmax()) for row in (APPLES, 4))
@@ -168,7 +168,7 @@ def by_words(embedded: Embedded) -> str:
     )
 
 
-def others(results: Results) -> list[tuple[str, Rate, Rate]]:
+def others(results: SegmentResults) -> list[tuple[str, Rate, Rate]]:
     """Other ways to read a segment's weight from the same records: (name, nearest, right) over both questions."""
     after = results.after
     layers = after[0].weights.shape[1]
@@ -186,7 +186,7 @@ def others(results: Results) -> list[tuple[str, Rate, Rate]]:
     ]
 
 
-def chosen(reading: Reading) -> list[tuple[int, tuple[int, ...], Tensor]]:
+def chosen(reading: SegmentWeights) -> list[tuple[int, tuple[int, ...], Tensor]]:
     """The first shuffled order whose picture looks right, with its place among them; none where none does."""
     for place, (order, pick) in enumerate(zip(reading.orders, reading.picks(), strict=True)):
         if order[pick] == reading.right:
@@ -194,7 +194,7 @@ def chosen(reading: Reading) -> list[tuple[int, tuple[int, ...], Tensor]]:
     return []
 
 
-def _totals(after: Sequence[Reading]) -> tuple[list[Rate], list[Rate], list[Rate]]:
+def _totals(after: Sequence[SegmentWeights]) -> tuple[list[Rate], list[Rate], list[Rate]]:
     return [one.nears() for one in after], [one.hits() for one in after], [one.by_position() for one in after]
 
 
@@ -206,7 +206,9 @@ def _range(low: float, high: float) -> str:
     return f"95% interval {100 * low:.0f} to {100 * high:.0f}%"
 
 
-def _rates(embedded: Embedded, index: int, reading: Reading) -> list[tuple[str, str, float, tuple[float, float], str]]:
+def _rates(
+    embedded: EmbeddingAttention, index: int, reading: SegmentWeights
+) -> list[tuple[str, str, float, tuple[float, float], str]]:
     """Rows of the chart: name, kind, share, interval, in words."""
     from scipy.stats import binom
 
@@ -222,7 +224,7 @@ def _rates(embedded: Embedded, index: int, reading: Reading) -> list[tuple[str, 
     ]
 
 
-def _grid(reading: Reading) -> Markup:
+def _grid(reading: SegmentWeights) -> Markup:
     """Orders across, places down: shade by weight, a ring where the answer stands, a dot on the largest weight."""
     seen = reading.weights.mean(1)
     ranked = sorted(range(len(reading.orders)), key=lambda order: (reading.orders[order].index(reading.right), order))
@@ -243,7 +245,7 @@ def _grid(reading: Reading) -> Markup:
     return fill("segments_grid.html", cells=cells, low=low, high=high, right=SHORT[reading.right], columns=len(ranked))
 
 
-def _asked(embedded: Embedded) -> Markup:
+def _asked(embedded: EmbeddingAttention) -> Markup:
     def draw(theme: Theme) -> "Figure":
         names = [broken(question.rstrip("."), 17) for question in ASKED]
         return _lines(embedded.weights, names, [_name(s) for s in range(PLACES)], theme.sides)
@@ -251,7 +253,7 @@ def _asked(embedded: Embedded) -> Markup:
     return picture(draw, "Lines from the two questions to the five segments, as broad as the weight")
 
 
-def _among(embedded: Embedded) -> Markup:
+def _among(embedded: EmbeddingAttention) -> Markup:
     def draw(theme: Theme) -> "Figure":
         names = [_name(s) for s in range(PLACES)]
         return _lines(embedded.among, names, names, FIVE if theme is LIGHT else FIVE_ON_DARK)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch, Example
 from regard.judging.adapters.adapter import Adapter
-from regard.judging.adapters.attention_selector import Look
+from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.inputs import Instance
 from regard.judging.progress import Epochs
 from regard.models import features, outputs, queries
@@ -112,4 +112,4 @@ def adapter_of(
     known = dict(zip(rows, vectors, strict=True))
     instances = [Instance(torch.tensor(row), one.label) for row, one in zip(rows, reviews, strict=True)]
     model = Whole(Vectors(encoder, words, known), task)
-    return Adapter(model, instances, look=Look(sites="task.attention*"), vectors="vectors", size=size)
+    return Adapter(model, instances, look=AttentionSelector(sites="task.attention*"), vectors="vectors", size=size)

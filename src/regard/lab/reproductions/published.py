@@ -9,7 +9,7 @@ import numpy as np
 from regard.judging.finding import Finding
 from regard.judging.progress import Hear, nobody
 from regard.judging.retraining.guides import guides
-from regard.judging.retraining.reading import Read
+from regard.judging.retraining.reading import TrainedReadout
 from regard.judging.retraining.retraining import Retraining
 from regard.judging.retraining.seeds import seed_variance
 from regard.judging.retraining.trained_adversary import STRENGTHS, trained_adversary
@@ -66,7 +66,7 @@ def reproduce(
     main = retraining("minilm", folder, device)
     main.hear = made
 
-    def models(some: Retraining, attention: str, often: int = 0) -> list[Read]:
+    def models(some: Retraining, attention: str, often: int = 0) -> list[TrainedReadout]:
         read = []
         for one in range(seeds):
             also = measured(some.task, often, seed, partial(some.hear, f"{attention}, seed {one}", 1.0))
@@ -122,7 +122,7 @@ class Made:
         self.hear(f"{model}, {now}" if now else model, sum(self.shares.values()), self.of)
 
 
-def correlations(read: Sequence[Read], attention: str, vectors: str, seed: int = 0) -> list[Finding]:
+def correlations(read: Sequence[TrainedReadout], attention: str, vectors: str, seed: int = 0) -> list[Finding]:
     """Mean tau by the class that is predicted, and the share of sentences with p up to 0.05, uncorrected as published;
     all words are counted."""
     tau, p = (np.stack([one.more[name] for one in read]) for name in ("tau", "p"))  # (seeds, instances, pairs)
@@ -162,7 +162,7 @@ def correlations(read: Sequence[Read], attention: str, vectors: str, seed: int =
     return made
 
 
-def adversaries(read: Sequence[Read], seed: int = 0) -> list[Finding]:
+def adversaries(read: Sequence[TrainedReadout], seed: int = 0) -> list[Finding]:
     """The largest divergence with a prediction that stays within 0.05, and within 0.01; optimised at 0.01."""
     made = []
     for key, budget in (("far", "0.05"), ("far tight", "0.01")):

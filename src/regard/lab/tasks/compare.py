@@ -18,7 +18,7 @@ SAYS = {"uniform": "uniform (every weight alike)", "none": "none (no attention)"
 
 
 @dataclass
-class Row:
+class VariantRow:
     """One way over all seeds."""
 
     says: str
@@ -41,11 +41,11 @@ class Row:
 
 
 @dataclass
-class Comparison:
+class TaskComparison:
     experiment: Experiment
     task: str
-    rows: list[Row]
-    baselines: list[Row]
+    rows: list[VariantRow]
+    baselines: list[VariantRow]
     asked: int = 1  # so many of the rows, the first ones, were asked for; the others are ablations
 
     def verdict(self) -> str:
@@ -83,7 +83,7 @@ def compare(
     alone: bool = False,
     board: bool = False,
     hear: Hear = lambda *_: None,
-) -> Comparison:
+) -> TaskComparison:
     """The attention asked for and its ablations, each trained from seeds 0, 1, ...; and what is trivial beside them.
 
     attention   one or several; none is what the task usually has
@@ -94,8 +94,8 @@ def compare(
     names = list(dict.fromkeys([name or experiment.usual for name in asked or [""]]))
     several = len(names)
     names += [name for name in experiment.beside if not alone and name not in names]
-    rows = [Row(experiment.says.get(name, SAYS.get(name, name))) for name in names]
-    found = Comparison(experiment, "", rows, [], several)
+    rows = [VariantRow(experiment.says.get(name, SAYS.get(name, name))) for name in names]
+    found = TaskComparison(experiment, "", rows, [], several)
     for seed in range(seeds):
         if seed == 0 or experiment.drawn:
             task = experiment.load(seed)
@@ -118,7 +118,7 @@ def compare(
                 write_whole(folder / "said.txt", ["\n".join(row.results[-1].texts).encode()])
         hear(f"trivial baselines, seed {seed}", 0, None, {})
         for says, numbers in experiment.baselines(task).items() if seed == 0 or experiment.drawn else ():
-            row = next((row for row in found.baselines if row.says == says), None) or Row(says)
+            row = next((row for row in found.baselines if row.says == says), None) or VariantRow(says)
             row.results.append(Result(numbers))
             if row not in found.baselines:
                 found.baselines.append(row)

@@ -7,7 +7,7 @@ from regard.data.batch import Batch
 from regard.data.task import Task
 from regard.models.builders import document_classifier
 from regard.models.model_output import Answer
-from regard.models.training.experiment import Experiment, Measure, Result, Scores, answers, by_length
+from regard.models.training.experiment import ExampleScores, Experiment, Measure, Result, answers, by_length
 from regard.models.training.objectives import Classification, Objective
 from regard.models.training.trainer import Training
 
@@ -51,7 +51,7 @@ class Movies(Experiment):
 
     def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         lengths: list[int] = []
-        found, marked = Scores(), []
+        found, marked = ExampleScores(), []
         for places, batch, answer in answers(model, task.test, device, 16):
             assert batch.parts is not None and batch.gold is not None
             lengths += batch.parts.sum(1).tolist()

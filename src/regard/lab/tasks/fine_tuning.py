@@ -33,7 +33,7 @@ class Tuned:
     accuracy: float
 
 
-class Reader(nn.Module):
+class TransformerClassifier(nn.Module):
     """A classifier of transformers as a task model: word pieces (B, n) -> Answer with logits (B, classes)."""
 
     def __init__(self, network: Any):
@@ -77,7 +77,7 @@ def fine_tune(
         )
     hold(network, freeze)
     parts = [pieces(tokenizer, texts) for texts in (train, val, test)]
-    model = Reader(network)
+    model = TransformerClassifier(network)
     found = Trainer(training, device, hear=hear).fit(model, Classification(), parts[0], parts[1], seed)
     right = sum(
         float((answer.out.argmax(-1) == batch.target).sum())

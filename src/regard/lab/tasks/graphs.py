@@ -10,7 +10,7 @@ from torch import nn
 from regard.data.batch import Example
 from regard.data.task import Task
 from regard.models.builders import graph_classifier
-from regard.models.training.experiment import Experiment, Measure, Result, Scores, answers
+from regard.models.training.experiment import ExampleScores, Experiment, Measure, Result, answers
 from regard.models.training.objectives import Classification, Objective
 from regard.models.training.trainer import Training
 from regard.nn.graph import GATConv
@@ -60,7 +60,7 @@ class Graphs(Experiment):
         }
 
     def measure(self, model: nn.Module, task: Task, device: str) -> Result:
-        found = Scores()
+        found = ExampleScores()
         for places, batch, answer in answers(model, task.test, device):
             found.add(places, accuracy=(answer.out.argmax(-1) == batch.target).float())
         return found.result()

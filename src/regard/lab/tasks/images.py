@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from regard.data.batch import collate
 from regard.data.task import Task
 from regard.models.builders import image_restorer, patch_classifier
-from regard.models.training.experiment import Experiment, Measure, Result, Scores, answers
+from regard.models.training.experiment import ExampleScores, Experiment, Measure, Result, answers
 from regard.models.training.objectives import Classification, Objective, Restoration
 from regard.models.training.trainer import Training
 
@@ -56,7 +56,7 @@ class Clutter(Experiment):
         )
 
     def measure(self, model: nn.Module, task: Task, device: str) -> Result:
-        found = Scores()
+        found = ExampleScores()
         for places, batch, answer in answers(model, task.test, device):
             assert batch.gold is not None
             found.add(places, accuracy=(answer.out.argmax(-1) == batch.target).float())

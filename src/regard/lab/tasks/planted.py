@@ -4,7 +4,7 @@ from torch import nn
 
 from regard.data.task import Task
 from regard.models.builders import retriever
-from regard.models.training.experiment import Experiment, Measure, Result, Scores, answers
+from regard.models.training.experiment import ExampleScores, Experiment, Measure, Result, answers
 from regard.models.training.objectives import Classification, Objective
 from regard.models.training.trainer import Training
 
@@ -35,7 +35,7 @@ class Retrieval(Experiment):
         return Training(epochs=6 if self.small else 12, batch=64, rate=5e-3, patience=12)
 
     def measure(self, model: nn.Module, task: Task, device: str) -> Result:
-        found = Scores()
+        found = ExampleScores()
         for places, batch, answer in answers(model, task.test, device):
             assert batch.gold is not None
             more = {"truth": (answer.looks()[:, 0] * batch.gold).sum(-1)} if answer.maps else {}

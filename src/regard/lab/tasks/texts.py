@@ -8,7 +8,7 @@ from torch import nn
 from regard.data.batch import Example
 from regard.data.task import Task
 from regard.models.builders import text_classifier
-from regard.models.training.experiment import Experiment, Measure, Result, Scores, answers, by_length
+from regard.models.training.experiment import ExampleScores, Experiment, Measure, Result, answers, by_length
 from regard.models.training.objectives import Classification, Objective
 from regard.models.training.trainer import Training
 
@@ -47,7 +47,7 @@ def most_frequent_class(task: Task) -> float:
     return sum(int(one.target) == most for one in task.test) / len(task.test)
 
 
-class Texts(Experiment):
+class SentenceTask(Experiment):
     """A recurrent classifier; accuracy, also by length."""
 
     measures = {"accuracy": Measure("accuracy, %")}  # noqa: RUF012
@@ -58,7 +58,7 @@ class Texts(Experiment):
 
     def measure(self, model: nn.Module, task: Task, device: str) -> Result:
         lengths: list[int] = []
-        found = Scores()
+        found = ExampleScores()
         for places, batch, answer in answers(model, task.test, device):
             lengths += batch.lengths.tolist()
             found.add(places, accuracy=(answer.out.argmax(-1) == batch.target).float())
@@ -77,7 +77,7 @@ class Texts(Experiment):
         }
 
 
-class SST(Texts):
+class SST(SentenceTask):
     """Sentences of film reviews, negative or positive; phrases are learned from too, unless the setting is small."""
 
     name = "sst"
@@ -100,7 +100,7 @@ class SST(Texts):
         return found
 
 
-class AGNews(Texts):
+class AGNews(SentenceTask):
     """Four desks of a news agency, from 5600 items: another split for each seed."""
 
     name = "agnews"

@@ -20,7 +20,7 @@ from regard.models.training.objectives import Objective, Sequences
 from regard.models.training.trainer import Training
 from regard.models.transformer import Transformer
 
-from ..data.multi30k import Pairs, multi30k
+from ..data.multi30k import TranslationTask, multi30k
 from ..data.planted.cipher import cipher
 from .bleu import bleu
 
@@ -99,7 +99,7 @@ class Multi30k(_Sequences):
         return Training(epochs=24, batch=128, rate=2e-3, clip=1.0, warmup=300, schedule="cosine", patience=8)
 
     def measure(self, model: nn.Module, task: Task, device: str) -> Result:
-        assert isinstance(task, Pairs) and task.target is not None
+        assert isinstance(task, TranslationTask) and task.target is not None
         words = said_for(model, task, device, 80, 1 if self.small else int(self.options.get("beam", 5)))
         said = [task.target.join(line) for line in words]
         wanted = [task.references[one.id] for one in task.test]
@@ -108,7 +108,7 @@ class Multi30k(_Sequences):
         return Result(numbers, _by_length(lengths, said, wanted), said)
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
-        assert isinstance(task, Pairs)
+        assert isinstance(task, TranslationTask)
         wanted = [task.references[one.id] for one in task.test]
         ways = {
             "word for word, each by the word it occurs with most": word_for_word(task),
@@ -132,7 +132,7 @@ def _by_length(lengths: Sequence[int], said: Sequence[str], wanted: Sequence[str
     return made
 
 
-def word_for_word(task: Pairs, most: int = 10_000) -> list[str]:
+def word_for_word(task: TranslationTask, most: int = 10_000) -> list[str]:
     """Each source word by the target word of the largest Dice coefficient: 2 together / (one + other)."""
     assert task.source is not None and task.target is not None
     assert task.words is not None and task.target_words is not None

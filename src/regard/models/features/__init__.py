@@ -1,25 +1,25 @@
 """Feature models: from a batch to vectors that can be attended."""
 
 from .documents import Documents
-from .encoded import Seen
+from .encoded import Encoded
 from .nodes import Nodes
 from .patches import Filtered, Patches
 from .recurrent import Recurrent
-from .transformed import Block, Transformed
+from .transformed import Transformed, TransformerBlock
 from .words import Alone, Convolved, Embedded, Frames, Pairs
 
 __all__ = [
     "Alone",
-    "Block",
     "Convolved",
     "Documents",
     "Embedded",
+    "Encoded",
     "Filtered",
     "Frames",
     "Nodes",
     "Pairs",
     "Patches",
     "Recurrent",
-    "Seen",
     "Transformed",
+    "TransformerBlock",
 ]

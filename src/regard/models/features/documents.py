@@ -9,7 +9,7 @@ from regard.core.structures import Padding
 from regard.data.batch import Batch
 
 from ..attention_factory import look, look_at
-from .encoded import Seen
+from .encoded import Encoded
 from .recurrent import run
 from .words import Embedded
 
@@ -33,17 +33,17 @@ class Documents(nn.Module):
         self.attention = look(attention, self.dim, self.dim)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, batch: Batch) -> Seen:
+    def forward(self, batch: Batch) -> Encoded:
         if batch.parts is None:
             raise ValueError("Documents() reads documents: the batch has no parts (the lengths of its sentences).")
         real = batch.real & (batch.parts > 0)
         lengths = batch.parts[real]
         states, last = run(self.lower, self.words.vectors(batch.inputs[real]), lengths)
         inside = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
-        seen = Seen(self.dropout(states), len(states), Padding(lengths), last, inside)
+        seen = Encoded(self.dropout(states), len(states), Padding(lengths), last, inside)
         found = look_at(self.attention, self.question.expand(len(states), 1, -1), seen)
         sentences = found.out.new_zeros(*real.shape, self.dim)
         sentences[real] = found.out[:, 0]
         values, summary = run(self.upper, self.dropout(sentences), batch.lengths)
         maps = () if self.attention is None else (found.map,)
-        return Seen(self.dropout(values), len(batch), batch.over, summary, batch.real, maps)
+        return Encoded(self.dropout(values), len(batch), batch.over, summary, batch.real, maps)

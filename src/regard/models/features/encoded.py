@@ -9,7 +9,7 @@ from regard.core.structures import Full, Padding, Structure
 
 
 @dataclass(eq=False)
-class Seen:
+class Encoded:
     """values (B, n, d), or (1, N, d) for graphs laid end to end; over: which of them are real, or whose.
 
     summary   (B, d_s) what the feature model itself makes of the whole (last states of an RNN), else None
@@ -31,13 +31,13 @@ class Seen:
         kept = self.values.masked_fill(~self.real[..., None], 0.0)
         return kept.sum(1) / self.real.sum(1, keepdim=True).clamp_min(1)
 
-    def chosen(self, index: Tensor) -> "Seen":
+    def chosen(self, index: Tensor) -> "Encoded":
         """Items index[b] as item b: beams that survive, in their new order."""
         if self.real is None:
             over = self.over
         else:
             over = Padding(self.real.sum(1).index_select(0, index))
-        return Seen(
+        return Encoded(
             self.values.index_select(0, index),
             len(index),
             over,

@@ -9,7 +9,7 @@ from regard.core.structures.edges import Edges
 from regard.data.batch import Batch
 from regard.nn.graph import GATv2Conv
 
-from .encoded import Seen
+from .encoded import Encoded
 
 
 class Nodes(nn.Module):
@@ -37,7 +37,7 @@ class Nodes(nn.Module):
         self.layers = nn.ModuleList(layer(dim, dim // heads, heads=heads, **options) for _ in range(layers))
         self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(layers))
 
-    def forward(self, batch: Batch) -> Seen:
+    def forward(self, batch: Batch) -> Encoded:
         x = self.first(batch.inputs)
         maps = []
         for layer, norm in zip(self.layers, self.norms, strict=True):
@@ -47,4 +47,4 @@ class Nodes(nn.Module):
             maps += [amap] if amap is not None else []
         assert batch.edge_index is not None
         over = Edges(batch.edge_index) if self.by_node else batch.over
-        return Seen(x[None], x.shape[0] if self.by_node else len(batch), over, maps=tuple(maps))
+        return Encoded(x[None], x.shape[0] if self.by_node else len(batch), over, maps=tuple(maps))

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 
-from .encoded import Seen
+from .encoded import Encoded
 
 
 class Patches(nn.Module):
@@ -25,13 +25,13 @@ class Patches(nn.Module):
         self.project = nn.Sequential(*first, nn.Linear(hidden or pixels, dim))
         self.places = nn.Parameter(torch.randn((side // patch) ** 2, dim) * 0.1)
 
-    def forward(self, batch: Batch) -> Seen:
+    def forward(self, batch: Batch) -> Encoded:
         if batch.inputs.shape[-2:] != (self.side, self.side):
             raise ValueError(
                 f"Images of {tuple(batch.inputs.shape[-2:])} pixels, expected ({self.side}, {self.side}): "
                 "scale them, or build the model for their side."
             )
-        return Seen(self.project(self.cut(batch.inputs).transpose(1, 2)) + self.places, len(batch))
+        return Encoded(self.project(self.cut(batch.inputs).transpose(1, 2)) + self.places, len(batch))
 
 
 class Filtered(nn.Module):
@@ -49,11 +49,11 @@ class Filtered(nn.Module):
         for layer in self.layers:
             nn.init.kaiming_normal_(layer.weight)  # type: ignore[arg-type]
 
-    def forward(self, batch: Batch) -> Seen:
+    def forward(self, batch: Batch) -> Encoded:
         x = self.layers[0](batch.inputs)
         for layer in self.layers[1:]:
             x = layer(x.relu())
-        return Seen(x.flatten(2).transpose(1, 2), len(batch))
+        return Encoded(x.flatten(2).transpose(1, 2), len(batch))
 
 
 def joined(patches: Tensor, side: int, patch: int) -> Tensor:

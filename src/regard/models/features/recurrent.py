@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from regard.core.structures import Padding
 from regard.data.batch import Batch
 
-from .encoded import Seen
+from .encoded import Encoded
 
 KINDS: dict[str, Any] = {"gru": nn.GRU, "lstm": nn.LSTM}
 
@@ -48,7 +48,7 @@ class Recurrent(nn.Module):
         self.layers = nn.ModuleList(KINDS[kind](size, width, bidirectional=both, batch_first=True) for size in sizes)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, batch: Batch) -> Seen:
+    def forward(self, batch: Batch) -> Encoded:
         seen = self.before(batch)
         values, lengths = seen.values, batch.lengths
         if self.marks is not None:
@@ -59,10 +59,10 @@ class Recurrent(nn.Module):
             values, summary = run(layer, values, lengths)
             values = self.dropout(values)
         if self.marks is not None:
-            return Seen(values[:, 1:-1], seen.items, seen.over, summary, seen.real)
+            return Encoded(values[:, 1:-1], seen.items, seen.over, summary, seen.real)
         over = seen.over if self.thin == 1 else Padding(lengths)
         real = torch.arange(values.shape[1], device=values.device) < lengths[:, None]
-        return Seen(values, seen.items, over, summary, real)
+        return Encoded(values, seen.items, over, summary, real)
 
 
 def framed(values: Tensor, lengths: Tensor, marks: Tensor) -> Tensor:

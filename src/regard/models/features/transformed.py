@@ -12,10 +12,10 @@ from regard.data.batch import Batch
 from regard.nn.attention import Attention
 from regard.nn.cache import Cache
 
-from .encoded import Seen
+from .encoded import Encoded
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """Attention to oneself, to a memory where there is one, and a perceptron; each after a norm and added back.
 
         x = x + attend(norm x);   x = x + attend(norm x, memory);   x = x + W_2 gelu(W_1 norm x)
@@ -82,18 +82,18 @@ class Transformed(nn.Module):
         self.before, self.dim = before, int(before.dim)
         self.places = None if places is None else nn.Parameter(torch.randn(places, self.dim) * 0.02)
         self.blocks = nn.ModuleList(
-            Block(self.dim, heads, 4 * self.dim, dropout, score=score, align=align) for _ in range(layers)
+            TransformerBlock(self.dim, heads, 4 * self.dim, dropout, score=score, align=align) for _ in range(layers)
         )
         self.norm = nn.LayerNorm(self.dim)
 
-    def forward(self, batch: Batch) -> Seen:
+    def forward(self, batch: Batch) -> Encoded:
         seen = self.before(batch)
         x = seen.values if self.places is None else placed(seen.values, self.places)
         maps: list[AttentionMap] = []
         for block in self.blocks:
             x, more = block(x, seen.over)
             maps += more
-        return Seen(self.norm(x), seen.items, seen.over, real=seen.real, maps=tuple(maps))
+        return Encoded(self.norm(x), seen.items, seen.over, real=seen.real, maps=tuple(maps))
 
 
 def placed(x: Tensor, places: Tensor, start: int = 0) -> Tensor:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from regard.data.batch import Batch
 from regard.data.vocabulary import PAD
 
-from .encoded import Seen
+from .encoded import Encoded
 
 
 class Embedded(nn.Module):
@@ -40,8 +40,8 @@ class Embedded(nn.Module):
     def vectors(self, words: Tensor) -> Tensor:
         return self.dropout(self.table(words))
 
-    def forward(self, batch: Batch) -> Seen:
-        return Seen(self.vectors(batch.inputs), len(batch), batch.over, real=batch.real)
+    def forward(self, batch: Batch) -> Encoded:
+        return Encoded(self.vectors(batch.inputs), len(batch), batch.over, real=batch.real)
 
 
 class Alone(nn.Module):
@@ -52,9 +52,9 @@ class Alone(nn.Module):
         self.before, self.dim = before, dim
         self.project = nn.Linear(before.dim, dim)
 
-    def forward(self, batch: Batch) -> Seen:
+    def forward(self, batch: Batch) -> Encoded:
         seen = self.before(batch)
-        return Seen(torch.tanh(self.project(seen.values)), seen.items, seen.over, real=seen.real)
+        return Encoded(torch.tanh(self.project(seen.values)), seen.items, seen.over, real=seen.real)
 
 
 class Frames(nn.Module):
@@ -69,8 +69,8 @@ class Frames(nn.Module):
     def vectors(self, inputs: Tensor) -> Tensor:
         return self.dropout(F.relu(self.project(inputs.to(self.project.weight.dtype))))
 
-    def forward(self, batch: Batch) -> Seen:
-        return Seen(self.vectors(batch.inputs), len(batch), batch.over, real=batch.real)
+    def forward(self, batch: Batch) -> Encoded:
+        return Encoded(self.vectors(batch.inputs), len(batch), batch.over, real=batch.real)
 
 
 class Pairs(nn.Module):
@@ -81,9 +81,9 @@ class Pairs(nn.Module):
         self.dim = dim
         self.tables = nn.ModuleList(nn.Embedding(size, dim) for size in sizes)
 
-    def forward(self, batch: Batch) -> Seen:
+    def forward(self, batch: Batch) -> Encoded:
         found = sum(table(batch.inputs[..., place]) for place, table in enumerate(self.tables))
-        return Seen(found, len(batch), batch.over, real=batch.real)
+        return Encoded(found, len(batch), batch.over, real=batch.real)
 
 
 class Convolved(nn.Module):
@@ -101,9 +101,9 @@ class Convolved(nn.Module):
         sizes = [before.dim, *[dim] * layers]
         self.layers = nn.ModuleList(nn.Conv1d(a, b, width, padding=width // 2) for a, b in itertools.pairwise(sizes))
 
-    def forward(self, batch: Batch) -> Seen:
+    def forward(self, batch: Batch) -> Encoded:
         seen = self.before(batch)
         hidden = seen.values.transpose(1, 2)
         for layer in self.layers:
             hidden = F.relu(layer(hidden.masked_fill(~seen.real[:, None], 0.0)))
-        return Seen(self.dropout(hidden.transpose(1, 2)), seen.items, seen.over, real=seen.real)
+        return Encoded(self.dropout(hidden.transpose(1, 2)), seen.items, seen.over, real=seen.real)

@@ -101,7 +101,7 @@ def answers(
         yield chosen, batch, model(batch)
 
 
-class Scores:
+class ExampleScores:
     """Numbers of each test example, gathered batch by batch and put back into the order of the test part."""
 
     def __init__(self) -> None:

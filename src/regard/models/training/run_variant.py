@@ -8,14 +8,14 @@ from torch import nn
 from regard.data.task import Task
 
 from .. import queries
-from ..attention_spec import Way, way_of
+from ..attention_spec import AttentionSpec, way_of
 from ..task_model import TaskModel
 from .experiment import Experiment, Result
 from .trainer import Trained, Trainer
 
 
 @dataclass
-class Ran:
+class VariantRun:
     model: nn.Module
     trained: Trained
     result: Result
@@ -29,13 +29,13 @@ def built(experiment: Experiment, task: Task, attention: str, seed: int) -> nn.M
         return model if attention in experiment.own else settle(model, way_of(attention))
 
 
-def run(experiment: Experiment, task: Task, attention: str, seed: int, trainer: Trainer) -> Ran:
+def run(experiment: Experiment, task: Task, attention: str, seed: int, trainer: Trainer) -> VariantRun:
     model = built(experiment, task, attention, seed)
     trained = trainer.fit(model, experiment.objective(), task.train, task.val, seed)
-    return Ran(model, trained, experiment.measure(model.to(trainer.device), task, trainer.device))
+    return VariantRun(model, trained, experiment.measure(model.to(trainer.device), task, trainer.device))
 
 
-def settle(model: nn.Module, way: Way) -> nn.Module:
+def settle(model: nn.Module, way: AttentionSpec) -> nn.Module:
     """What a name asks of a whole model, put in place: who asks, and what stays as it was drawn."""
     if way.query:
         if type(model) is not TaskModel or model.attention is None:

@@ -36,7 +36,7 @@ class WithObjective(nn.Module):
         return self.objective(self.model(batch), batch)
 
 
-class Run:
+class TrainingState:
     """A model, its optimiser and where it stands."""
 
     def __init__(

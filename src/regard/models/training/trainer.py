@@ -16,7 +16,7 @@ from regard.data.batch import Example
 from .devices import fabric_of
 from .objectives import Objective
 from .train_config import Trained, Training
-from .train_loop import Run
+from .train_loop import TrainingState
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Trainer:
     ) -> Trained:
         cuda = [fabric.device] if fabric.device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
-            run = Run(self, fabric, model, objective, train, val, seed)
+            run = TrainingState(self, fabric, model, objective, train, val, seed)
             return run.through()
 
 

@@ -20,7 +20,7 @@ TYPES = Names("edge_type", "edge", "Build the layer with num_relations= as many 
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class Adjacency:
     """index (2, E): sources, then targets. values: what a sparse adjacency holds at its edges. given: the caller's.
 
     size (targets, sources), where an adjacency says it. held: whether no id is outside, so that features may be read
@@ -34,10 +34,10 @@ class Graph:
     size: tuple[int, int] | None = None
     held: bool = False
 
-    def within(self, sources: int, targets: int) -> "Graph":
+    def within(self, sources: int, targets: int) -> "Adjacency":
         """The same graph, whose ids are 0 to sources - 1 and 0 to targets - 1: an error where they are not."""
         index = ids_within(self.index, (sources, targets), ENDS)
-        return Graph(index, self.values, self.given, self.flow, self.size, held=True)
+        return Adjacency(index, self.values, self.given, self.flow, self.size, held=True)
 
     @property
     def attr(self) -> Tensor | None:
@@ -53,13 +53,15 @@ class Graph:
         return index.flip(0) if self.flow == "target_to_source" and not self.sparse else index
 
 
-def read_graph(adjacency: Any, flow: str = "source_to_target", size: "tuple[int | None, int] | None" = None) -> Graph:
+def read_graph(
+    adjacency: Any, flow: str = "source_to_target", size: "tuple[int | None, int] | None" = None
+) -> Adjacency:
     """edge_index (2, E) is read as it is. In an adjacency, row i and column j mean that i attends j, as in adj.t().
 
     A dense adjacency is a matrix (targets, sources) of numbers or truths; integers with two rows are always an
     edge_index, and floating-point ones with two rows are an adjacency only where `size` = (targets, sources) says so.
     """
-    if isinstance(adjacency, Graph):
+    if isinstance(adjacency, Adjacency):
         return adjacency
     if not isinstance(adjacency, Tensor):
         if not hasattr(adjacency, "coo"):
@@ -69,14 +71,14 @@ def read_graph(adjacency: Any, flow: str = "source_to_target", size: "tuple[int 
                 "adjacency such as adj.t(), or a dense adjacency: conv(x, edge_index)."
             )
         target, source, value = adjacency.coo()
-        return Graph(torch.stack([source, target]), value, adjacency, size=tuple(adjacency.sparse_sizes()))
+        return Adjacency(torch.stack([source, target]), value, adjacency, size=tuple(adjacency.sparse_sizes()))
     if adjacency.layout != torch.strided:
         index, values = remembered((adjacency,), "edges of a sparse adjacency", lambda: _sparse(adjacency))
-        return Graph(index, values, adjacency, size=(adjacency.shape[0], adjacency.shape[1]))
+        return Adjacency(index, values, adjacency, size=(adjacency.shape[0], adjacency.shape[1]))
     if adjacency.ndim == 2 and adjacency.shape[0] == 2 and _whole(adjacency):
         if flow == "source_to_target":
-            return Graph(adjacency, None, adjacency)
-        return Graph(remembered((adjacency,), "turned", lambda: adjacency.flip(0)), None, adjacency, flow)
+            return Adjacency(adjacency, None, adjacency)
+        return Adjacency(remembered((adjacency,), "turned", lambda: adjacency.flip(0)), None, adjacency, flow)
     twos = adjacency.is_floating_point() and adjacency.ndim == 2 and adjacency.shape[0] == 2
     if twos and size != tuple(adjacency.shape):
         raise ValueError(
@@ -86,7 +88,7 @@ def read_graph(adjacency: Any, flow: str = "source_to_target", size: "tuple[int 
         )
     if adjacency.ndim == 2 and (not _whole(adjacency) or adjacency.shape[0] == adjacency.shape[1]):
         index = remembered((adjacency,), "edges of a dense adjacency", lambda: _dense(adjacency))
-        return Graph(index, None, adjacency, size=(adjacency.shape[0], adjacency.shape[1]))
+        return Adjacency(index, None, adjacency, size=(adjacency.shape[0], adjacency.shape[1]))
     raise ValueError(
         f"edge_index is {adjacency.dtype} {tuple(adjacency.shape)}, expected integers (2, E), sources "
         "first, or an adjacency (targets, sources). Pairs (E, 2) become edge_index.T."

@@ -9,7 +9,7 @@ from regard.core.arguments import checked, shown, whole
 from regard.core.scores import GAT
 
 from ..call_checks import reads
-from .adjacency import Graph, pair_of
+from .adjacency import Adjacency, pair_of
 from .features import dropped
 from .head_dot import read_heads
 from .input_checks import edge_features
@@ -115,7 +115,7 @@ class GATConv(GraphLayer):
             out = out + self.bias
         return self.answer(out, ran, graph, self.add_self_loops, return_attention_weights, return_map)
 
-    def _targets(self, graph: Graph, size: "tuple[int, int] | None", sources: int) -> int:
+    def _targets(self, graph: Adjacency, size: "tuple[int, int] | None", sources: int) -> int:
         """How many targets there are, where they have no features: by size= (sources, targets), or by the adjacency."""
         if size is not None:
             if not isinstance(size, (tuple, list)) or len(size) != 2 or size[0] not in (None, sources):

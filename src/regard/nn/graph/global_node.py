@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from regard.core.arguments import checked
 
 from ..call_checks import reads
-from .adjacency import Graph
+from .adjacency import Adjacency
 from .input_checks import check_ids_of_edges, check_nodes
 from .pooling import graphs_of
 
@@ -42,7 +42,7 @@ class GlobalNode(nn.Module):
         check_ids_of_edges(self, edge_index)
         nodes, count = x.shape[0], edge_index.shape[1]
         # an id outside would name a global node
-        edge_index = Graph(edge_index, None, edge_index).within(nodes, nodes).index
+        edge_index = Adjacency(edge_index, None, edge_index).within(nodes, nodes).index
         batch, graphs = graphs_of(nodes, batch, None, graphs, x.device)
         every, home = torch.arange(nodes, device=x.device), nodes + batch
         index = torch.cat([edge_index, torch.stack([every, home]), torch.stack([home, every])], 1)

@@ -50,8 +50,10 @@ class GraphTransformerConv(GraphLayer):
         self.residual, self.clamp = residual, number(clamp, "GraphTransformerConv", "clamp", SMALLEST)
         self.lin_query, self.lin_key, self.lin_value = (linear(channels, channels, bias) for _ in range(3))
         self.lin_edge = None if edge_dim is None else linear(edge_dim, channels, bias)
-        self.node = Block(channels, dropout, norm, residual)
-        self.edge = None if edge_dim is None else Block(channels, dropout, norm, residual and edge_dim == channels)
+        self.node = FeedForwardBlock(channels, dropout, norm, residual)
+        self.edge = (
+            None if edge_dim is None else FeedForwardBlock(channels, dropout, norm, residual and edge_dim == channels)
+        )
 
     def reset_parameters(self) -> None:
         for module in self.modules():
@@ -82,7 +84,7 @@ class GraphTransformerConv(GraphLayer):
         return f"{type(self).__name__}({self.channels}, heads={self.heads})"
 
 
-class Block(nn.Module):
+class FeedForwardBlock(nn.Module):
     """What follows attention: x = norm(x + O h), x' = norm(x + W_2 relu(W_1 x))."""
 
     def __init__(self, channels: int, dropout: float, norm: str | None, residual: bool):

@@ -11,7 +11,7 @@ from regard.core.scores import PairBias, ScaledDot
 from regard.core.structures import Structure
 
 from ..call_checks import is_ids, reads
-from .adjacency import Graph
+from .adjacency import Adjacency
 from .input_checks import check_nodes
 from .linear import heads_first, heads_last
 
@@ -99,7 +99,7 @@ class DegreeEncoding(nn.Module):
 
     def forward(self, edge_index: Tensor, nodes: int) -> Tensor:
         most = self.inward.num_embeddings - 1
-        edge_index = Graph(edge_index, None, edge_index).within(nodes, nodes).index
+        edge_index = Adjacency(edge_index, None, edge_index).within(nodes, nodes).index
         out, into = (torch.bincount(ends, minlength=nodes).clamp(max=most) for ends in edge_index)
         return self.inward(into) + self.outward(out)
 
@@ -133,7 +133,7 @@ def shortest_paths(edge_index: Tensor, nodes: int, limit: int = 20) -> tuple[Ten
     equivariant only where ways are unique. N^2 memory, limit steps.
     """
     device, count = edge_index.device, edge_index.shape[1]
-    edge_index = Graph(edge_index, None, edge_index).within(nodes, nodes).index
+    edge_index = Adjacency(edge_index, None, edge_index).within(nodes, nodes).index
     source, target = edge_index[0], edge_index[1]
     distance = torch.full((nodes, nodes), limit + 1, dtype=torch.long, device=device)
     distance.fill_diagonal_(0)

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from regard.core.arguments import checked
 
 from ..call_checks import reads
-from .adjacency import Graph
+from .adjacency import Adjacency
 from .hetero import EdgeType, TypedLinear, TypedMap, check_types, end_to_end, offsets, parameter_name, widths_of
 from .layer import GraphLayer
 from .linear import heads_first, heads_last
@@ -95,7 +95,7 @@ class HGTConv(GraphLayer):
         empty = q.new_zeros((self.heads, 0, q.shape[-1]))
         k, v = torch.cat([empty, *keys], 1), torch.cat([empty, *values], 1)
         index = end_to_end(indices, shifts).to(q.device)
-        ran = self.over_edges(q, k, v, "scaled_dot", Graph(index, None, index, held=True))
+        ran = self.over_edges(q, k, v, "scaled_dot", Adjacency(index, None, index, held=True))
         out = self._by_type(heads_last(ran.out), x_dict, starts)
         if not return_map:
             return out

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from regard.core.arguments import shown
 
 from ..call_checks import check_type, is_ids
-from .adjacency import Graph
+from .adjacency import Adjacency
 
 
 def check_nodes(layer: nn.Module, x: Any, channels: Any, called: str = "x", by: str = "in_channels") -> None:
@@ -39,7 +39,7 @@ def _told(x: Any) -> str:
     return shown(x) if x is None or isinstance(x, (bool, int, float, str, Tensor)) else f"a {type(x).__name__}"
 
 
-def check_graph(layer: nn.Module, graph: Graph, x: Any) -> None:
+def check_graph(layer: nn.Module, graph: Adjacency, x: Any) -> None:
     """The graph is where the features are, and an adjacency has a row for each target and a column for each source."""
     who = type(layer).__name__
     source, target = (x, x) if isinstance(x, Tensor) else x
@@ -62,7 +62,7 @@ def _nodes(x: Tensor | None) -> int | None:
     return None if x is None else x.shape[-2]
 
 
-def edge_features(layer: nn.Module, attr: Tensor | None, graph: Graph, edge_dim: int | None) -> Tensor | None:
+def edge_features(layer: nn.Module, attr: Tensor | None, graph: Adjacency, edge_dim: int | None) -> Tensor | None:
     """(E, D), or None where the layer has no place for them."""
     attr = graph.attr if attr is None else attr
     if attr is None:

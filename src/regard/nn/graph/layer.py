@@ -15,7 +15,7 @@ from regard.core.maps.lazy import LazyMap
 from regard.core.scores import Score
 from regard.core.structures.edges import Edges
 
-from .adjacency import Graph, pair_of, read_graph, sparse_like
+from .adjacency import Adjacency, pair_of, read_graph, sparse_like
 from .input_checks import check_graph, check_nodes
 from .linear import glorot_
 
@@ -71,7 +71,7 @@ class GraphLayer(nn.Module):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, heads={self.heads})"
 
-    def read(self, adjacency: Any, x: Any) -> Graph:
+    def read(self, adjacency: Any, x: Any) -> Adjacency:
         """The graph, checked beside the node features x (one tensor, or sources and targets) that come with it.
 
         Its ids are rows of them. Where targets have no features, the layer says how many there are by `within`."""
@@ -96,7 +96,7 @@ class GraphLayer(nn.Module):
         k: Tensor,
         v: Tensor,
         score: "str | Score",
-        graph: Graph,
+        graph: Adjacency,
         self_loops: bool = False,
         key: Tensor | None = None,
         value: Tensor | None = None,
@@ -111,7 +111,7 @@ class GraphLayer(nn.Module):
         self,
         out: Tensor,
         ran: Attended,
-        graph: Graph,
+        graph: Adjacency,
         self_loops: bool,
         return_attention_weights: "bool | None",
         return_map: bool,
@@ -129,7 +129,7 @@ class GraphLayer(nn.Module):
         return out, weights_of(ran.map, graph, self_loops)
 
 
-def weights_of(amap: AttentionMap, graph: Graph, self_loops: bool) -> Any:
+def weights_of(amap: AttentionMap, graph: Adjacency, self_loops: bool) -> Any:
     """(edge_index, weights (..., E, H)) in torch_geometric's edge order, differentiable, before dropout.
 
     With self-loops: the edges but for loops, then one loop a node. For a sparse adjacency: (adjacency, weights).

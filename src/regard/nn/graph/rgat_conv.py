@@ -14,7 +14,7 @@ from regard.core.structures.edges import Edges
 from regard.core.tensor_cache import remembered
 
 from ..call_checks import reads
-from .adjacency import TYPES, Graph
+from .adjacency import TYPES, Adjacency
 from .input_checks import check_ids, edge_features
 from .layer import GraphLayer
 from .linear import LazyLinear, glorot_, heads_first, heads_last, linear
@@ -169,7 +169,7 @@ class RGATConv(GraphLayer):
         return (attr @ (self.lin_edge.weight.t() @ self.e)).t().unsqueeze(-1)
 
     def _kept_count(
-        self, ran: Attended, q: Tensor, k: Tensor, v: Tensor, over: Edges, graph: Graph, nodes: int
+        self, ran: Attended, q: Tensor, k: Tensor, v: Tensor, over: Edges, graph: Adjacency, nodes: int
     ) -> Tensor:
         """(H dim, N, C): relations added up, and the number of neighbours kept as `mod` says."""
         out = _summed(ran.out, nodes)

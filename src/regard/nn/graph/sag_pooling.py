@@ -10,7 +10,7 @@ from regard.core.arguments import SMALLEST, checked, number, shown
 from regard.core.attend import attend
 
 from ..call_checks import reads
-from .adjacency import Graph
+from .adjacency import Adjacency
 from .input_checks import check_ids, check_ids_of_edges, check_nodes
 from .layer import GraphLayer
 from .linear import linear
@@ -159,7 +159,7 @@ class SAGPooling(nn.Module):
             )
         if batch is not None:
             check_ids(self, batch, "batch", "the graph of each node", x.shape[0])
-        edge_index = Graph(edge_index, None, edge_index).within(x.shape[0], x.shape[0]).index
+        edge_index = Adjacency(edge_index, None, edge_index).within(x.shape[0], x.shape[0]).index
         batch = edge_index.new_zeros(x.shape[0]) if batch is None else batch
         seen = x if attn is None else attn[:, None] if attn.ndim == 1 else attn
         if attn is not None:

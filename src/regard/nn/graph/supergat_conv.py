@@ -13,13 +13,13 @@ from regard.core.scores import GAT, Activation, ScaledDot, Score
 from regard.core.structures.edges import Edges
 
 from ..call_checks import reads
-from .adjacency import Graph
+from .adjacency import Adjacency
 from .input_checks import check_ids, check_ids_of_edges
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 
 
-class Mixed(Score):
+class SuperGATScore(Score):
     """GAT's score, gated by how likely the edge is.
 
         s_ij = LeakyReLU((a_r . x_i + a_l . x_j) sigmoid(x_i . x_j))
@@ -118,7 +118,7 @@ class SuperGATConv(GraphLayer):
         z = heads_first(self.lin(x), self.heads)  # (H, N, C)
         score: Score
         if self.att_l is not None and self.att_r is not None:
-            score = Mixed(self.negative_slope)
+            score = SuperGATScore(self.negative_slope)
             q, k = (torch.cat([z, (z * a[0][:, None]).sum(-1, keepdim=True)], -1) for a in (self.att_r, self.att_l))
         else:
             score, q, k = ScaledDot() | Activation("leaky_relu", slope=self.negative_slope), z, z
@@ -138,7 +138,7 @@ class SuperGATConv(GraphLayer):
         if negative is None:
             negative = self.negative_sampling(index, nodes, batch)
         else:
-            negative = Graph(negative, None, negative).within(nodes, nodes).index
+            negative = Adjacency(negative, None, negative).within(nodes, nodes).index
         edge, no_edge = (self._logits(z, pairs) for pairs in (self.positive_sampling(index), negative))
         self.att_x = torch.cat([edge, no_edge])
         self.att_y = torch.cat([torch.ones_like(edge[:, 0]), torch.zeros_like(no_edge[:, 0])])
@@ -153,7 +153,7 @@ class SuperGATConv(GraphLayer):
         Each lies within one graph of the batch. Unless is_undirected, a pair is none where its turned one is an edge.
         """
         check_ids_of_edges(self, edge_index)
-        edge_index = Graph(edge_index, None, edge_index).within(num_nodes, num_nodes).index
+        edge_index = Adjacency(edge_index, None, edge_index).within(num_nodes, num_nodes).index
         count = int(self.neg_sample_ratio * self.edge_sample_ratio * edge_index.shape[1])
         return non_edges(edge_index, num_nodes, count, batch, both_ways=not self.is_undirected)
 

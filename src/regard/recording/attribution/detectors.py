@@ -15,9 +15,9 @@ from torch import Tensor
 from regard.core.maps.attention_map import AttentionMap
 
 from ..labels import CROSS
-from .head_scores import HeadScores, Score
+from .head_scores import HeadScore, HeadScores
 from .layers import DECODER
-from .row_bands import Rows, Text, texts_of
+from .row_bands import Rows, TextMaps, texts_of
 
 DETECTORS = {
     "previous": "the token before",
@@ -72,7 +72,7 @@ def heads(
         raise ValueError(f"There is no map to look at (sites={sites!r}): record with keep='qk' or 'weights'.")
     crossing = {name for name, _ in named if CROSS.search(name)}
     crossing = set() if len(crossing) == len(named) else crossing
-    found: dict[str, dict[str, Score]] = {}
+    found: dict[str, dict[str, HeadScore]] = {}
     for name, maps in texts_of(named):
         side = "target" if crossing and DECODER.search(name) and name not in crossing else "source"
         ids = _ids_of(rec, target_tokens if side == "target" else tokens, side, separators)
@@ -140,8 +140,8 @@ def _ids_of(rec: Any, given: Any, side: str, separators: "Sequence[Any] | None")
     return Ids(ids, torch.isin(ids, torch.tensor(chosen)) if chosen else None)
 
 
-def _look(maps: "list[AttentionMap]", ids: Ids | None, cross: bool, wanted: Sequence[str]) -> dict[str, Score]:
-    text = Text(maps, cross)
+def _look(maps: "list[AttentionMap]", ids: Ids | None, cross: bool, wanted: Sequence[str]) -> dict[str, HeadScore]:
+    text = TextMaps(maps, cross)
     shape = (text.items, text.heads)
     sums = {name: torch.zeros((3, text.heads), dtype=torch.float64) for name in wanted}  # score, chance, rows
     distances = torch.zeros((2, *shape, 2 * text.m), dtype=torch.float64)
@@ -162,14 +162,14 @@ def _look(maps: "list[AttentionMap]", ids: Ids | None, cross: bool, wanted: Sequ
     return {name: _score(total) for name, total in sums.items()}
 
 
-def _score(total: Tensor) -> Score:
+def _score(total: Tensor) -> HeadScore:
     score, chance, rows = total
     empty = rows == 0
     score, chance = ((x / rows.clamp_min(1)).masked_fill(empty, torch.nan).float() for x in (score, chance))
-    return Score(score, chance, rows.long())
+    return HeadScore(score, chance, rows.long())
 
 
-def _fitted(x: Any, text: Text) -> Any:
+def _fitted(x: Any, text: TextMaps) -> Any:
     if x is None:
         return None
     if x.shape[0] not in (1, text.items) or x.shape[1] < text.m:
@@ -180,7 +180,7 @@ def _fitted(x: Any, text: Text) -> Any:
     return x.expand(text.items, -1)
 
 
-def _keys(name: str, band: Rows, text: Text, ids: Ids | None) -> Tensor | None:
+def _keys(name: str, band: Rows, text: TextMaps, ids: Ids | None) -> Tensor | None:
     """The keys that a detector names for each row, (B or 1, 1, r, m); None where it has no meaning."""
     device, m = band.w.device, band.w.shape[-1]
     key, place = torch.arange(m, device=device), band.place[:, None]
@@ -217,7 +217,7 @@ def _add(total: Tensor, band: Rows, hit: Tensor) -> None:
         total[place] += (part.double() * rows).sum((0, 2)).to(total.device)
 
 
-def _distance(band: Rows, text: Text) -> Tensor:
+def _distance(band: Rows, text: TextMaps) -> Tensor:
     """Where each pair stands in a line of distances j - i, (r m,)."""
     key = torch.arange(band.w.shape[-1], device=band.w.device)
     return (key - band.place[:, None] + text.m - 1).flatten().cpu()
@@ -227,7 +227,7 @@ def _uniform(band: Rows) -> Tensor:
     return band.open / band.open.sum(-1, keepdim=True).clamp_min(1).double()
 
 
-def _foretold(total: Tensor, text: Text, distances: Tensor) -> None:
+def _foretold(total: Tensor, text: TextMaps, distances: Tensor) -> None:
     """Rows against what other rows say: how many times more than uniform weights a distance has, on the row's keys."""
     given, by_chance = distances
     alone = text.items == 1

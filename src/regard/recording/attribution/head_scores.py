@@ -8,7 +8,7 @@ from torch import Tensor
 from ..capture.module_stack import Site
 
 
-class Score(NamedTuple):
+class HeadScore(NamedTuple):
     """Of one detector at one site: score and chance level of each head, (H,), and over how many rows, (H,)."""
 
     score: Tensor
@@ -38,7 +38,7 @@ class HeadScores:
     `by_site[site][detector]` is a Score.
     """
 
-    def __init__(self, by_site: dict[str, dict[str, Score]], detectors: list[str]):
+    def __init__(self, by_site: dict[str, dict[str, HeadScore]], detectors: list[str]):
         self.by_site, self.detectors = by_site, detectors
 
     def score(self, detector: str) -> Tensor:

@@ -33,7 +33,7 @@ class Rows(NamedTuple):
     real: Tensor
 
 
-class Text:
+class TextMaps:
     """The maps of one text at one site, read in bands of rows; finds out what no mask says.
 
     A model may close pairs by a very low bias, and a written map has no mask. Where a map says that every pair is open,

@@ -9,13 +9,13 @@ from torch import Tensor
 from regard.core.autocast import without_autocast
 from regard.core.maps.attention_map import AttentionMap
 
-from ..capture.calls import Scored, Weighed
+from ..capture.calls import ScoredCall, Weighed
 
 
 class Gradient(AttentionMap):
     """The gradient of a loss by each weight, w_ij: there after a backward pass. Pairs that may not meet have 0."""
 
-    def __init__(self, call: Scored, out: Tensor, copy: Callable[[Tensor], Tensor]):
+    def __init__(self, call: ScoredCall, out: Tensor, copy: Callable[[Tensor], Tensor]):
         q = call.q
         super().__init__((q.shape[0], q.shape[1]), q.shape[2], call.k.shape[2], slice(0, q.shape[0] * q.shape[1]))
         self.pull: Tensor | None = None

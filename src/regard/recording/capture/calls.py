@@ -25,7 +25,7 @@ def as_is(out: Tensor) -> Tensor:
 
 
 @dataclass(eq=False)
-class Scored:
+class ScoredCall:
     """Attention whose queries and keys are known: weights follow from them.
 
     q (B, H, n, d), k (B, H_k, m, d), v (B, H_k, m, d_v); `give` turns an output (B, H, n, d_v) into what the model's
@@ -79,7 +79,7 @@ class Scored:
         watched = () if bias is None or bias.is_inference() else (("the mask", bias, bias._version),)
         return LazyMap.of_plan(plan, None, None, watched)
 
-    def kept(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "Scored":
+    def kept(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "ScoredCall":
         """The same with tensors of its own: queries and keys copied by `keep`; values are let go."""
         with torch.no_grad():
             q = keep(self.q)
@@ -143,7 +143,7 @@ class Weighed:
             return replace(self, weights=keep(self.weights), v=None, give=as_is, used=None, root=None, canonical=as_is)
 
 
-Call = Scored | Weighed | Edged
+Call = ScoredCall | Weighed | Edged
 
 
 def read_call(
@@ -154,7 +154,7 @@ def read_call(
     causal: bool = False,
     scale: float | None = None,
     **more: Any,
-) -> Scored:
+) -> ScoredCall:
     """From the arguments of a kernel: axes before (length, width) are batch and heads, or batch alone."""
     lead = torch.broadcast_shapes(q.shape[:-2], _grouped(k, q), _grouped(v, q))
     axes = len(lead)
@@ -170,7 +170,7 @@ def read_call(
 
     q, k, v = (canonical(x) for x in (q, k, v))
     over, bias = read_mask(mask, causal, q, k, scale)
-    return Scored(q, k, v, scale, over, bias, give=give, **more)
+    return ScoredCall(q, k, v, scale, over, bias, give=give, **more)
 
 
 def _grouped(x: Tensor, q: Tensor) -> torch.Size:

@@ -20,7 +20,7 @@ EdgeType = tuple[str, str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class CapturedEdges:
     """edge_index (2, E): the caller's edges, sources first. source, target, edge (E',): those that ran, and their ids
     among the caller's (E + node for a loop that was added). n targets, m sources.
 
@@ -36,12 +36,12 @@ class Graph:
     kinds: "Mapping[EdgeType, tuple[int, int]] | None" = None
 
     @staticmethod
-    def of(given: Tensor, used: Tensor, n: int, m: int, kinds: Any = None) -> "Graph":
+    def of(given: Tensor, used: Tensor, n: int, m: int, kinds: Any = None) -> "CapturedEdges":
         """given and used (2, E), sources first: the caller's edges and those that ran."""
         edge = matched(given, used, n, m)
         if edge is None:  # edges that are neither the caller's nor loops: the layer's own list is all there is
             given, edge = used, torch.arange(used.shape[1], device=used.device)
-        return Graph(given, used[0], used[1], edge, n, m, kinds)
+        return CapturedEdges(given, used[0], used[1], edge, n, m, kinds)
 
     @property
     def count(self) -> int:
@@ -64,7 +64,7 @@ class Graph:
         start = torch.cat([degree.new_zeros(1), degree.cumsum(0)])
         return Neighbours(start, self.source[order], self.edge[order], self.count)
 
-    def kept(self, keep: Callable[[Tensor], Tensor]) -> "Graph":
+    def kept(self, keep: Callable[[Tensor], Tensor]) -> "CapturedEdges":
         edge_index, source, target, edge = (keep(x) for x in (self.edge_index, self.source, self.target, self.edge))
         return replace(self, edge_index=edge_index, source=source, target=target, edge=edge)
 
@@ -124,13 +124,13 @@ class EdgeMap(AttentionMap):
     kinds[edge_type] is the span of its edges. A caller's loop that a layer replaced carries the weight of the new one.
     """
 
-    def __init__(self, lead: tuple[int, ...], weight: Tensor, graph: Graph, slab: slice | None = None):
+    def __init__(self, lead: tuple[int, ...], weight: Tensor, graph: CapturedEdges, slab: slice | None = None):
         super().__init__(lead, graph.n, graph.m, slice(0, weight.shape[0]) if slab is None else slab)
         self.features = weight.shape[1] if weight.ndim == 3 else None
         self.weight, self.graph = weight, graph
 
     @staticmethod
-    def of(weights: Tensor, graph: Graph, lead: tuple[int, ...] | None = None) -> "EdgeMap":
+    def of(weights: Tensor, graph: CapturedEdges, lead: tuple[int, ...] | None = None) -> "EdgeMap":
         """From weights (g, [F,] E') in the order in which the edges ran."""
         made = weights.new_zeros((*weights.shape[:-1], graph.size))
         lead = (weights.shape[0],) if lead is None else lead
@@ -220,7 +220,7 @@ class Edged:
     """
 
     weights: Tensor
-    graph: Graph
+    graph: CapturedEdges
     give: Callable[[Tensor], Any]
     kernel: str = "edges"
     root: Tensor | None = None
@@ -268,7 +268,7 @@ class Edged:
 class EdgeGradient(EdgeMap):
     """The gradient of a loss by each weight of a graph's attention: there after a backward pass."""
 
-    def __init__(self, shape: tuple[int, ...], graph: Graph, lead: "tuple[int, ...] | None" = None):
+    def __init__(self, shape: tuple[int, ...], graph: CapturedEdges, lead: "tuple[int, ...] | None" = None):
         super().__init__((shape[0],) if lead is None else lead, torch.zeros((*shape[:-1], graph.size)), graph)
         self.filled = False
 

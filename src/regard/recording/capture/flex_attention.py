@@ -15,8 +15,8 @@ from regard.core.lowering.tiles import Tile
 from regard.core.scores import Modifier
 from regard.core.structures import Structure
 
-from .calls import Scored
-from .function_mode import Watch, readers
+from .calls import ScoredCall
+from .function_mode import RecordingMode, readers
 
 IDENTITY = ("_identity", "noop_mask")
 
@@ -46,12 +46,12 @@ class FlexScore(Modifier):
         return self.function(s, tile.batch, tile.head, tile.query, tile.key)
 
 
-def read(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def read(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     names = ("query", "key", "value", "score_mod", "block_mask", "scale", "kernel_options")
     given = dict(zip(names, args, strict=False)) | kwargs
     score_mod, mask_mod = given["score_mod"], given["block_mask"][-1]
     q, k, v = as_autocast(given["query"], given["key"], given["value"])
-    call = Scored(q, k, v, float(given["scale"]), kernel="flex_attention")
+    call = ScoredCall(q, k, v, float(given["scale"]), kernel="flex_attention")
     if getattr(mask_mod, "__name__", "") not in IDENTITY:
         call.over = FlexMask(mask_mod)
     if getattr(score_mod, "__name__", "") not in IDENTITY:

@@ -23,7 +23,7 @@ from .module_stack import modules_followed, modules_running
 from .refcounted_context import Switch
 from .softmax_tracer import Traces
 
-Reader = Callable[["Watch", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+Reader = Callable[["RecordingMode", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 readers: dict[Any, Reader] = {}  # by function
 named_readers: dict[str, Reader] = {}  # by the qualified name of an operator: aten::_scaled_dot_product_...
 
@@ -32,10 +32,10 @@ switches: list[Callable[[], AbstractContextManager[Any]]] = []  # on while a thr
 
 
 class Listener(Protocol):
-    def change(self, call: Call, weights: "Changed | None") -> "Changed | None":
+    def change(self, call: Call, weights: "InterventionResult | None") -> "InterventionResult | None":
         """Other weights for this call (given what an outer listener made of it), or None to leave it alone."""
 
-    def heard(self, call: Call, changed: "Changed | None", out: Any) -> None:
+    def heard(self, call: Call, changed: "InterventionResult | None", out: Any) -> None:
         """What ran."""
 
     def overlooked(self, name: str) -> None:
@@ -45,7 +45,7 @@ class Listener(Protocol):
         """Whether attention inside this module may be given other weights: then it must not run in one operator."""
 
 
-class Changed:
+class InterventionResult:
     """What interventions made of a call, computed once when it is asked for.
 
     out: what call.give takes. map: the weights that gave it. kept(copy): that map with tensors of its own.
@@ -69,7 +69,7 @@ class Changed:
         return made
 
 
-class Watch(TorchFunctionMode):
+class RecordingMode(TorchFunctionMode):
     """The mode. `ran` is how a reader tells what it read."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Watch(TorchFunctionMode):
 
     def ran(self, call: Call, run: Callable[[], Any]) -> Any:
         """Ask the listeners for other weights; else run the model's own kernel. Tell them all."""
-        changed: Changed | None = None
+        changed: InterventionResult | None = None
         with self.unheard():
             own = call.own = cache(run)
             try:
@@ -141,13 +141,13 @@ def _reader_of(func: Any) -> Reader | None:
     )
 
 
-def _unread(watch: Watch, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
+def _unread(watch: RecordingMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
     watch.miss(name)
     return func(*args, **kwargs)
 
 
 class _Thread(local):
-    watch: Watch | None = None
+    watch: RecordingMode | None = None
 
 
 _thread = _Thread()
@@ -159,7 +159,7 @@ def listen(listener: Listener) -> None:
 
     watch = _thread.watch
     if watch is None:
-        watch = Watch()
+        watch = RecordingMode()
         watch._stack.enter_context(_eager())
         watch._stack.enter_context(modules_followed())
         watch._stack.enter_context(_fast_paths_stay())
@@ -180,7 +180,7 @@ def stop(listener: Listener) -> None:
         watch._stack.close()
 
 
-def watching() -> Watch | None:
+def watching() -> RecordingMode | None:
     """The watch of this thread, unless it is to hear nothing now."""
     watch = _thread.watch
     return None if watch is None or watch.quiet else watch

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.core.maps.attention_map import AttentionMap
 
-from .calls import Scored, _folded
+from .calls import ScoredCall, _folded
 
 
 class Keys:
@@ -17,7 +17,7 @@ class Keys:
         self.buffer: Tensor | None = None
         self.count = 0
 
-    def shared(self, call: Scored, copy: Callable[[Tensor], Tensor]) -> Tensor:
+    def shared(self, call: ScoredCall, copy: Callable[[Tensor], Tensor]) -> Tensor:
         """(B, H_k, m, d) of this call, in memory that it may share with the calls before."""
         given = copy(_folded(call.k.detach(), call.heads))
         old, count, m = self.buffer, self.count, given.shape[2]

@@ -51,7 +51,7 @@ def unmet(glob: str, known: Iterable[str], unread: Iterable[str] = ()) -> str:
     return text + (f"; not understood: {', '.join(unread[:3])}" if unread else "")
 
 
-class Names:
+class ModulePaths:
     """The paths of a model's modules. Without a model every call counts, under the class of the module that made it."""
 
     def __init__(self, model: nn.Module | None):

@@ -10,12 +10,12 @@ from torch.nn import functional as F
 
 from regard.core.structures import Full, Padding
 
-from .calls import Scored, read_call
-from .function_mode import Watch, readers
+from .calls import ScoredCall, read_call
+from .function_mode import RecordingMode, readers
 from .module_stack import modules_running
 
 
-def read_python(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def read_python(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The same code runs with the watch on, so that the attention inside it is seen and its kernel stays.
 
     The function asks at its start whether it is overridden; its copy is told that it is not.
@@ -37,7 +37,7 @@ def read_python(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], k
         watch.heads.pop()
 
 
-def read_layer(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def read_layer(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch._transformer_encoder_layer_fwd: queries and keys are projected again from what it was given."""
     given = _named(
         args,
@@ -80,7 +80,7 @@ def read_layer(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kw
         running.pop()
 
 
-def read_native(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def read_native(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch._native_multi_head_attention."""
     given = _named(
         args,
@@ -107,7 +107,12 @@ def read_native(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], k
 
 
 def _whole(
-    watch: Watch, call: Scored, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str
+    watch: RecordingMode,
+    call: ScoredCall,
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
 ) -> Any:
     """An operator that does more than attend: nothing inside it can be replaced."""
 
@@ -121,7 +126,7 @@ def _whole(
     return watch.ran(call, run)
 
 
-def _call(query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any], lengths: Tensor | None) -> Scored:
+def _call(query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any], lengths: Tensor | None) -> ScoredCall:
     heads = given["num_heads"]
     weights, biases = given["qkv_weight"].chunk(3), given["qkv_bias"].chunk(3)
     with torch.no_grad():

@@ -18,8 +18,8 @@ from regard.core.plan import Plan
 from regard.core.scores import Score
 from regard.core.structures.edges import Edges
 
-from .calls import Scored
-from .edge_maps import Edged, EdgeGradient, Graph
+from .calls import ScoredCall
+from .edge_maps import CapturedEdges, Edged, EdgeGradient
 from .function_mode import switches, watching
 from .refcounted_context import Switch
 from .snapshot import copied, graph_of
@@ -43,7 +43,7 @@ def hear(run: Callable[..., tuple[Plan, Attended]], *given: Any) -> Attended:
 
 
 @dataclass(eq=False)
-class Own(Scored):
+class Own(ScoredCall):
     """A call of attend that is not over edges; `made` is what it returned, `given` what it was called with."""
 
     plan: Any = None
@@ -102,7 +102,7 @@ class OwnEdges(Edged):
         return self.plan.q.device
 
     @cached_property
-    def graph(self) -> Graph:  # type: ignore[override]
+    def graph(self) -> CapturedEdges:  # type: ignore[override]
         found = self.made.map.graph  # type: ignore[attr-defined]
         parts = () if self.over is None else self.over.parts()
         given = next((part.edge_index for part in parts if isinstance(part, Edges)), None)

@@ -10,10 +10,10 @@ from torch.nn import functional as F
 from regard.core.autocast import as_autocast
 
 from .calls import read_call
-from .function_mode import Watch, named_readers, readers
+from .function_mode import RecordingMode, named_readers, readers
 
 
-def read(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def read(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     call = _call(*args, **kwargs)
     return watch.ran(call, lambda: func(*args, **kwargs))
 
@@ -32,7 +32,7 @@ def _call(
     return read_call(q, k, v, mask, is_causal, scale)
 
 
-def read_kernel(watch: Watch, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def read_kernel(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """aten::_scaled_dot_product_*: the output is the first of several; arguments differ by name alone."""
     name = str(getattr(func, "_qualified_op_name", None) or func.name())  # type: ignore[attr-defined]
     schema = (func if hasattr(func, "_schema") else getattr(func, func.overloads()[0]))._schema  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from regard.core.maps.lazy import LazyMap
 from regard.core.maps.stored import StoredMap
 from regard.core.structures.edges import Neighbours
 
-from .edge_maps import EdgeMap, Graph
+from .edge_maps import CapturedEdges, EdgeMap
 
 
 def copied(amap: AttentionMap, keep: Callable[[Tensor], Tensor]) -> AttentionMap:
@@ -52,11 +52,11 @@ def written(amap: AttentionMap, keep: Callable[[Tensor], Tensor]) -> AttentionMa
     return StoredMap(amap.lead, keep(flat), amap.features is not None, rooted=False)
 
 
-def graph_of(found: Neighbours, n: int, m: int, edge_index: Tensor | None = None) -> Graph:
+def graph_of(found: Neighbours, n: int, m: int, edge_index: Tensor | None = None) -> CapturedEdges:
     """The edges of a map of ours. Where the caller's are not given, one that a self-loop replaced has ends of -1."""
     source, target, edge = found.source.long(), found.targets(), found.edge.long()
     if edge_index is None:
         edge_index = torch.full((2, found.edges), -1, device=edge.device)
         real = edge < found.edges
         edge_index[:, edge[real]] = torch.stack([source, target])[:, real]
-    return Graph(edge_index, source, target, edge, n, m)
+    return CapturedEdges(edge_index, source, target, edge, n, m)

@@ -22,7 +22,7 @@ from .calls import Weighed, as_is
 from .inplace import memory, version, written_by
 
 if TYPE_CHECKING:
-    from .function_mode import Watch
+    from .function_mode import RecordingMode
 
 
 @dataclass(eq=False)
@@ -117,7 +117,7 @@ class Traces:
     def __init__(self) -> None:
         self.live: Any = WeakIdKeyDictionary()
 
-    def follow(self, watch: "Watch", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def follow(self, watch: "RecordingMode", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         how = STARTS.get(func)
         if how is not None:
             out = func(*args, **kwargs)
@@ -234,7 +234,7 @@ class Traces:
         self._note(out, Trace(weights, how, trace.length))
 
     def _weigh(
-        self, watch: "Watch", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int, trace: Trace
+        self, watch: "RecordingMode", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int, trace: Trace
     ) -> Any:
         """A product: the weights' last axis meets the values' first."""
         read = _einsum(args, trace, self.live) if func in EINSUM else _product(func, args, place, trace)
@@ -258,7 +258,9 @@ class Traces:
         call.give = lambda w: func(*rebuild(w.reshape(weights.shape).to(args_dtype(args))), **kwargs)
         return watch.ran(call, lambda: func(*args, **kwargs))
 
-    def _sum(self, watch: "Watch", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trace: Trace) -> Any:
+    def _sum(
+        self, watch: "RecordingMode", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trace: Trace
+    ) -> Any:
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         weights = trace.weights
         axis = dim if isinstance(dim, int) else None

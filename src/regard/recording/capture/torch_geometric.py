@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .calls import Weighed
-from .edge_maps import Edged, Graph
-from .function_mode import Watch, switches, watching
+from .edge_maps import CapturedEdges, Edged
+from .function_mode import RecordingMode, switches, watching
 from .module_stack import modules_running
 from .refcounted_context import Switch
 from .torch_geometric_edges import caller_graph, items_graph
@@ -81,7 +81,7 @@ def _heard_group(xs, q, k_lin):
 class Passing:
     """One forward of a convolution: the edges that it was given, and those that it propagates along."""
 
-    def __init__(self, conv: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], watch: Watch):
+    def __init__(self, conv: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], watch: RecordingMode):
         self.conv, self.watch = conv, watch
         try:
             self.arguments = inspect.signature(conv.forward).bind(*args, **kwargs).arguments
@@ -120,7 +120,7 @@ class Passing:
         )
         return self.watch.ran(call, lambda: out)
 
-    def _group(self, conv: Any, given: dict[str, Any], graph: Graph) -> Tensor | None:
+    def _group(self, conv: Any, given: dict[str, Any], graph: CapturedEdges) -> Tensor | None:
         """Which weights sum to one together: each stands alone for FAConv; those of a relation for RGATConv."""
         if type(conv).__name__ == "FAConv":
             return torch.arange(graph.edge.shape[0], device=graph.edge.device)
@@ -231,7 +231,7 @@ def _is_part(passing: Passing, index: Any) -> bool:
 
 def _graph(
     passing: "Passing | None", owner: Any, src: Tensor, index: Any, ptr: Any, num_nodes: Any, dim: int
-) -> Graph | None:
+) -> CapturedEdges | None:
     if (dim + src.ndim if dim < 0 else dim) != 0:
         return None
     if index is None and isinstance(ptr, Tensor) and ptr.ndim == 1:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .edge_maps import Graph
+from .edge_maps import CapturedEdges
 
 if TYPE_CHECKING:
     from .torch_geometric import Passing
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 NAMES = ("edge_index", "adj_t", "adj", "hyperedge_index", "edge_index_dict", "adj_t_dict")
 
 
-def items_graph(index: Tensor, num_nodes: "int | None") -> Graph:
+def items_graph(index: Tensor, num_nodes: "int | None") -> CapturedEdges:
     """An aggregation: group i attends its items, one edge each, in the order in which they were given."""
     count = index.shape[0]
     items = torch.arange(count, device=index.device)
     n = num_nodes if isinstance(num_nodes, int) else int(index.max()) + 1 if count else 0
-    return Graph(torch.stack([items, index]), items, index, items, n, count)
+    return CapturedEdges(torch.stack([items, index]), items, index, items, n, count)
 
 
-def caller_graph(passing: "Passing", index: Tensor | None, num_nodes: "int | None") -> Graph | None:
+def caller_graph(passing: "Passing", index: Tensor | None, num_nodes: "int | None") -> CapturedEdges | None:
     """The graph whose targets are `index`, on the edges that the caller gave; None where the two do not fit."""
     row = 0 if getattr(passing.conv, "flow", "source_to_target") == "target_to_source" else 1
     kind, given = _given(passing)
@@ -38,7 +38,7 @@ def caller_graph(passing: "Passing", index: Tensor | None, num_nodes: "int | Non
     found = read_edges(given, row)
     found = used if given is passing.used or found is None or passing.used is None else found
     kinds = None if kind is None else {kind: (0, found.shape[1])}
-    return Graph.of(found, used, n, m, kinds)
+    return CapturedEdges.of(found, used, n, m, kinds)
 
 
 def read_edges(adjacency: Any, row: int = 1) -> Tensor | None:
@@ -93,7 +93,7 @@ def _sizes(passing: "Passing", used: Tensor, row: int, num_nodes: "int | None") 
     return max(n or 0, least[1]), max(m or 0, least[0])
 
 
-def _joined(passing: "Passing", given: dict[Any, Any], used: Tensor) -> Graph | None:
+def _joined(passing: "Passing", given: dict[Any, Any], used: Tensor) -> CapturedEdges | None:
     """Several types of edges in one softmax (HGTConv): nodes of all types end to end, on both axes."""
     features = passing.arguments.get("x_dict")
     if not isinstance(features, dict):
@@ -115,4 +115,4 @@ def _joined(passing: "Passing", given: dict[Any, Any], used: Tensor) -> Graph | 
     whole = torch.cat(parts, 1)
     if not torch.equal(whole[1], used[1]):
         return None
-    return Graph(whole, whole[0], whole[1], torch.arange(edges, device=whole.device), nodes, nodes, kinds)
+    return CapturedEdges(whole, whole[0], whole[1], torch.arange(edges, device=whole.device), nodes, nodes, kinds)

@@ -10,7 +10,7 @@ from regard.core.maps.attention_map import AttentionMap
 from regard.core.structures import Full, Structure
 
 from ..capture.edge_maps import Edged, EdgeMap
-from .edits import Altered, Copy, Mixed, joined
+from .edits import Altered, Copy, PartialEdit, joined
 from .weight_ops import marked, share
 
 
@@ -165,7 +165,7 @@ class OnEdges(Altered):
 
 
 @dataclass(frozen=True, eq=False)
-class MixedEdges(Mixed):
+class MixedEdges(PartialEdit):
     """`after` where (g, [1,] E') says so, else `before`."""
 
     axes = OnEdges.axes

@@ -107,7 +107,7 @@ class Altered:
         return chosen if rows is None else chosen & marked(rows, n, device)[:, None]
 
     def mixed(self, after: "Altered", where: Tensor) -> "Altered":
-        return Mixed(self, after, where)
+        return PartialEdit(self, after, where)
 
     @property
     def device(self) -> torch.device:
@@ -128,7 +128,7 @@ class Altered:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixed(Altered):
+class PartialEdit(Altered):
     """`after` where (1, H, n, 1) says so, else `before`."""
 
     before: Altered

@@ -12,14 +12,14 @@ from regard.core.alignments import Alignment
 from regard.core.errors import Refused
 from regard.core.structures import Full
 
-from ..capture.calls import Scored, Weighed
+from ..capture.calls import ScoredCall, Weighed
 from ..capture.edge_maps import Edged
-from ..capture.function_mode import Changed, listen, stop
-from ..capture.module_stack import Names, Site, unmet
+from ..capture.function_mode import InterventionResult, listen, stop
+from ..capture.module_stack import ModulePaths, Site, unmet
 from .edge_edits import OnEdges
 from .edits import Altered
 from .interventions import Here, Intervention, numbers
-from .pair_edits import Scores, Written
+from .pair_edits import LazyWeights, Written
 
 Given = Intervention | Sequence[Intervention]
 
@@ -36,7 +36,7 @@ class Intervene:
         by_site = interventions if isinstance(interventions, Mapping) else {"*": interventions}
         self.interventions = {glob: _list(glob, given) for glob, given in by_site.items()}
         self.heads, self.rows = heads, rows
-        self._names = Names(model)
+        self._names = ModulePaths(model)
         self._start()
 
     def _start(self) -> None:
@@ -53,7 +53,7 @@ class Intervene:
         if kind is None:
             self._say_what_was_not_met()
 
-    def change(self, call: Any, changed: Changed | None) -> Changed | None:
+    def change(self, call: Any, changed: InterventionResult | None) -> InterventionResult | None:
         path = self._names.path()
         if path is None:
             return None
@@ -67,7 +67,7 @@ class Intervene:
         now, here = _altered(call) if changed is None else changed.state, Here(site, call)
         for _, intervention in found:
             now = self._applied(intervention, now, here)
-        return Changed(now)
+        return InterventionResult(now)
 
     def _applied(self, intervention: Intervention, now: Altered, here: Here) -> Altered:
         after = intervention.apply(now, here)
@@ -77,7 +77,7 @@ class Intervene:
         rows = numbers(self.rows, now.sizes[0], "intervene(rows)", "rows", here)
         return now.mixed(after, now.selected(heads, rows))
 
-    def heard(self, call: Any, changed: Changed | None, out: Any) -> None:
+    def heard(self, call: Any, changed: InterventionResult | None, out: Any) -> None:
         pass
 
     def overlooked(self, name: str) -> None:
@@ -115,14 +115,14 @@ def _altered(call: Any) -> Altered:
     """A call as it is."""
     if isinstance(call, Edged):
         return OnEdges(call)
-    if isinstance(call, Scored):
+    if isinstance(call, ScoredCall):
         plan = getattr(call, "plan", None)
         if plan is not None and plan.score.feature_count(plan.q) is not None:
             raise Refused(
                 "Attention with a weight for each feature of the values is changed on graphs only: here its "
                 "weights have five axes."
             )
-        return Scores(call, call.over)
+        return LazyWeights(call, call.over)
     if isinstance(call, Weighed):
         return Written(call, Full())
     raise TypeError(f"{type(call).__name__} cannot be intervened on.")

@@ -21,7 +21,7 @@ from regard.core.plan import make_plan
 from regard.core.scores import Modified, PairBias, Score
 from regard.core.structures import Structure
 
-from ..capture.calls import Scored, Weighed
+from ..capture.calls import ScoredCall, Weighed
 from ..capture.mask_structure import LOW, closing
 from ..capture.snapshot import copied
 from .edits import Altered, Copy, joined
@@ -56,10 +56,10 @@ class OnPairs(Altered):
 
 
 @dataclass(frozen=True, eq=False)
-class Scores(OnPairs):
+class LazyWeights(OnPairs):
     """Weights that follow from queries and keys: nothing of n x m is written."""
 
-    call: Scored
+    call: ScoredCall
     over: Structure
     silent: Tensor | None = None  # (B or 1, m)
     own: bool = True  # nothing has changed yet: the kernel's own output stands
@@ -118,8 +118,8 @@ class Scores(OnPairs):
     def uniform(self) -> Altered:
         call = self.call  # the softmax of scores that are all 0, which fused kernels run
         q, k = (x.new_zeros((*x.shape[:-1], 1)) for x in (call.q, call.k))
-        level = Scored(q, k, call.v, 1.0, self.open_pairs, give=call.give, kernel=call.kernel)
-        return Scores(level, level.over, self.silent, own=False)
+        level = ScoredCall(q, k, call.v, 1.0, self.open_pairs, give=call.give, kernel=call.kernel)
+        return LazyWeights(level, level.over, self.silent, own=False)
 
     def frozen(self, amap: AttentionMap) -> Altered:
         return Frozen(self, amap)
@@ -207,7 +207,7 @@ class Written(OnPairs):
 class Instead(Altered):
     """What stands in the place of a call's own weights; the rest is that call's."""
 
-    base: Scores | Written
+    base: LazyWeights | Written
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -258,7 +258,7 @@ class Dense(Instead):
 class Frozen(Dense):
     """The weights of a map, met with the values band by band."""
 
-    base: Scores
+    base: LazyWeights
     put: AttentionMap  # type: ignore[assignment] # read when it is needed
 
     def weights(self) -> Tensor:

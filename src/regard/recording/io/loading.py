@@ -17,8 +17,8 @@ from regard.core.structures import Structure
 
 from ..attribution.weight_gradients import Gradient, WrittenGradient
 from ..axes import Axis
-from ..capture.calls import Scored
-from ..capture.edge_maps import EdgeGradient, EdgeMap, Graph
+from ..capture.calls import ScoredCall
+from ..capture.edge_maps import CapturedEdges, EdgeGradient, EdgeMap
 from ..capture.key_buffer import TopMap
 from ..labels import Labels
 from ..record import Maps, Record, Statistics
@@ -166,7 +166,7 @@ def _scored_from(file: RecordFile, form: Form) -> AttentionMap:
     k = k[:, :, : form["m"]]
     (b, h, n, _), m = q.shape, k.shape[2]
     over = structure_from(file, form["over"], n, m, b, h, build=True)
-    call = Scored(q, k, k[..., :0], float(form["scale"]), over, cap=form.get("cap"))
+    call = ScoredCall(q, k, k[..., :0], float(form["scale"]), over, cap=form.get("cap"))
     if "sink" in form:
         call.sink = tensor(file, form["sink"])
     bias = form.get("bias", {})
@@ -183,7 +183,7 @@ def _scored_from(file: RecordFile, form: Form) -> AttentionMap:
     return amap
 
 
-def _graph(file: RecordFile, form: Form) -> Graph:
+def _graph(file: RecordFile, form: Form) -> CapturedEdges:
     index, source, target, edge = (tensor(file, form[part]) for part in ("edge_index", "source", "target", "edge"))
     n, m = form["n"], form["m"]
     check_within(file, source, 0, m, "sources")
@@ -195,7 +195,7 @@ def _graph(file: RecordFile, form: Form) -> Graph:
         if not isinstance(entry, list) or [type(x) for x in entry] != [str, str, str, int, int]:
             file._refuse(f"a type of edges is described by {str(entry)[:80]}")
         kinds[entry[0], entry[1], entry[2]] = (entry[3], entry[4])
-    return Graph(index, source, target, edge, n, m, kinds or None)
+    return CapturedEdges(index, source, target, edge, n, m, kinds or None)
 
 
 def _statistics(file: RecordFile, form: Form) -> Statistics:
@@ -231,7 +231,7 @@ def _gradient(file: RecordFile, form: Form) -> Any:
     found: Any = object.__new__(Gradient)
     AttentionMap.__init__(found, (b, h), n, m, slice(0, b * h))
     found.pull, found.v = pull, v
-    found.call = Scored(pull[..., :0], v[..., :0], v[..., :0], 1.0, over)
+    found.call = ScoredCall(pull[..., :0], v[..., :0], v[..., :0], 1.0, over)
     return found
 
 

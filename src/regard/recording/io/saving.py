@@ -25,8 +25,8 @@ from regard.core.plan import Plan
 from regard.core.scores import Dot, Modified, PairBias, RelativeBias, ScaledDot, SoftCap
 
 from ..attribution.weight_gradients import WrittenGradient
-from ..capture.calls import Scored
-from ..capture.edge_maps import EdgeGradient, EdgeMap, Graph
+from ..capture.calls import ScoredCall
+from ..capture.edge_maps import CapturedEdges, EdgeGradient, EdgeMap
 from ..capture.key_buffer import TopMap
 from ..labels import Labels
 from ..record import Record, Statistics
@@ -115,7 +115,7 @@ def map_form(
     return form
 
 
-def scored(amap: AttentionMap) -> Scored | None:
+def scored(amap: AttentionMap) -> ScoredCall | None:
     """The call that a lazy map was made from, where it is a softmax of scaled products with known modifiers."""
     plan = amap._source if isinstance(amap, LazyMap) else None
     if not isinstance(plan, Plan) or type(plan.align) is not Softmax or amap.slab != slice(0, plan.batch * plan.heads):
@@ -124,7 +124,7 @@ def scored(amap: AttentionMap) -> Scored | None:
     if type(score) not in (Dot, ScaledDot) or score.features is not None or len(amap.lead) != 2:
         return None
     assert isinstance(score, Dot)
-    call = Scored(plan.q, plan.k, plan.v, score.scale(plan.q), plan.over)
+    call = ScoredCall(plan.q, plan.k, plan.v, score.scale(plan.q), plan.over)
     if isinstance(plan.score, Modified):
         call.sink = plan.score.sink
         for place, modifier in enumerate(plan.score.pointwise()):
@@ -140,7 +140,7 @@ def scored(amap: AttentionMap) -> Scored | None:
 
 
 def _scored_form(
-    amap: AttentionMap, call: Scored, table: Table, name: str, known: dict[Any, Any], later: dict[str, Any]
+    amap: AttentionMap, call: ScoredCall, table: Table, name: str, known: dict[Any, Any], later: dict[str, Any]
 ) -> Form:
     assert isinstance(amap, LazyMap)
     n, m, over = amap.n, amap.m, call.over
@@ -190,7 +190,7 @@ def _same(a: Tensor, b: Tensor) -> bool:
     return (a.data_ptr() == b.data_ptr() and a.stride() == b.stride()) or torch.equal(a, b)
 
 
-def _edges_form(lead: tuple[int, ...], weight: Tensor, graph: Graph, table: Table, name: str) -> Form:
+def _edges_form(lead: tuple[int, ...], weight: Tensor, graph: CapturedEdges, table: Table, name: str) -> Form:
     parts = {
         part: table.add(f"{name}.{part}", getattr(graph, part).long(), shared=True)
         for part in ("edge_index", "source", "target", "edge")
@@ -206,7 +206,7 @@ def _edges_form(lead: tuple[int, ...], weight: Tensor, graph: Graph, table: Tabl
     } | parts
 
 
-def _of_lazy_edges(amap: LazyMap) -> tuple[Tensor, Graph]:
+def _of_lazy_edges(amap: LazyMap) -> tuple[Tensor, CapturedEdges]:
     """Weights (g, [F,] ids) and the graph; an edge that did not run has the ends -1."""
     near = amap.graph
     assert near is not None
@@ -214,7 +214,7 @@ def _of_lazy_edges(amap: LazyMap) -> tuple[Tensor, Graph]:
     index = torch.full((2, near.edges), -1, device=source.device)
     own = edge < near.edges
     index[:, edge[own]] = torch.stack([source[own], target[own]])
-    graph = Graph(index, source, target, edge, amap.n, amap.m)
+    graph = CapturedEdges(index, source, target, edge, amap.n, amap.m)
     axes = max(0, len(amap.lead) - 1)
     weight, loops = amap.edges(), amap.loops
     missing = graph.size - weight.shape[-1] - loops.shape[-1]

@@ -43,7 +43,7 @@ class Opening(BaseModel):
     name: str = Field(max_length=1000)
 
 
-class Changed(BaseModel):
+class EditRequest(BaseModel):
     """A token that nobody sees, or a head at a site whose weights are all equal."""
 
     token: int | None = Field(None, ge=0, lt=1 << 24)
@@ -51,9 +51,9 @@ class Changed(BaseModel):
     head: int | None = Field(None, ge=0, lt=1 << 16)
 
 
-class Reading(BaseModel):
+class TextRequest(BaseModel):
     text: str = Field(max_length=200_000)
-    changes: list[Changed] = Field([], max_length=CHANGES)
+    changes: list[EditRequest] = Field([], max_length=CHANGES)
     page: str = Field("", max_length=32)  # which one asks: a new text stops the one before it there
 
 
@@ -130,7 +130,7 @@ def application(desk: Desk) -> FastAPI:
         return await _soon(desk.admit(name, draft))
 
     @app.post("/api/read")
-    async def read(what: Reading) -> dict[str, Any]:
+    async def read(what: TextRequest) -> dict[str, Any]:
         changes = tuple(Change(each.token, each.site, each.head) for each in what.changes)
         return await _soon(desk.read(what.text, changes, what.page))
 

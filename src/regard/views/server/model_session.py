@@ -39,7 +39,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Reading:
+class SessionRun:
     """One run of the model on a text: its attention, and what it gave."""
 
     rec: Record
@@ -52,7 +52,7 @@ class Live:
 
     def __init__(self, name: str, model: Any, tokenizer: Any):
         self.name, self.model, self.tokenizer = Path(name).name or name, model, tokenizer
-        self._kept: OrderedDict[tuple[str, tuple[Change, ...]], Reading] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, tuple[Change, ...]], SessionRun] = OrderedDict()
 
     def about(self) -> dict[str, Any]:
         return {
@@ -61,14 +61,14 @@ class Live:
             "parameters": sum(p.numel() for p in self.model.parameters()),
         }
 
-    def read(self, text: str, changes: tuple[Change, ...], job: Job) -> tuple[Reading, Reading | None]:
+    def read(self, text: str, changes: tuple[Change, ...], job: Job) -> tuple[SessionRun, SessionRun | None]:
         """As it is, and changed; the job stops between any two modules of the model."""
         runs = sum((text, some) not in self._kept for some in {(), changes})
         with self._followed(job, runs):
             before = self._reading(text, (), None)
             return before, self._reading(text, changes, before.rec) if changes else None
 
-    def _reading(self, text: str, changes: tuple[Change, ...], plain: Record | None) -> Reading:
+    def _reading(self, text: str, changes: tuple[Change, ...], plain: Record | None) -> SessionRun:
         found = self._kept.get((text, changes))
         if found is None:
             notes: list[str] = []
@@ -79,7 +79,7 @@ class Live:
             else:
                 with intervene(self.model, placed(changes, plain)):
                     rec, ran = record_run(self.model, self.tokenizer, text, self.name, tell=notes.append)
-            found = Reading(rec, said(self.model, self.tokenizer, ran), tuple(notes))
+            found = SessionRun(rec, said(self.model, self.tokenizer, ran), tuple(notes))
             while len(self._kept) >= KEPT:
                 self._kept.popitem(last=False)
             self._kept[text, changes] = found

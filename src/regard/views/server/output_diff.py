@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.recording.pretrained import Ran
+from regard.recording.pretrained import ModelRun
 
 WIDE = 1 << 24  # chances of all tokens that are kept; of longer texts, those of the last alone
 TOP = 8  # chances that are told
@@ -33,7 +33,7 @@ class Said:
 
 
 @torch.no_grad()
-def said(model: Any, tokenizer: Any, ran: Ran) -> Said:
+def said(model: Any, tokenizer: Any, ran: ModelRun) -> Said:
     """What kind of output this is, and its numbers on the CPU."""
     if ran.out is None:
         return Said("What it writes", wrote=ran.wrote)

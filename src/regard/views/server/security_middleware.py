@@ -55,7 +55,7 @@ class Refusal(Exception):
         self.status, self.title, self.text = status, title, text
 
 
-class Gate:
+class SecurityMiddleware:
     """The application, behind the checks. `host` is the address that is listened on, `token` what lets in."""
 
     def __init__(self, app: Any, token: str, host: str = "127.0.0.1", entered: Callable[[], None] = lambda: None):

@@ -15,7 +15,7 @@ import uvicorn
 from .app import application
 from .app_state import Desk
 from .connections import HEAD, protocol
-from .security_middleware import LOCAL, Gate
+from .security_middleware import LOCAL, SecurityMiddleware
 
 CONNECTIONS = 512
 DOOR = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Regard</title>
@@ -73,7 +73,9 @@ def serve(
         if browser:
             webbrowser.open(redirect(door, url).as_uri())
 
-    config = configured(Gate(application(desk), token, host, entered=lambda: door.unlink(missing_ok=True)))
+    config = configured(
+        SecurityMiddleware(application(desk), token, host, entered=lambda: door.unlink(missing_ok=True))
+    )
     try:
         Server(config, started, lambda: desk.jobs.stop(lambda job: True)).run([sock])
     except KeyboardInterrupt:

@@ -6,8 +6,8 @@ import torch
 pytest.importorskip("triton")
 
 from regard.backends.range_masks import NO_BOUND, Ranges
-from regard.backends.triton.common.pair_tables import LEAKY, TANH, Tables, in_parts
-from regard.backends.triton.dense.launch_config import SOFTMAX, SPARSEMAX, Call
+from regard.backends.triton.common.pair_tables import LEAKY, TANH, PairTables, in_parts
+from regard.backends.triton.dense.launch_config import SOFTMAX, SPARSEMAX, DenseCall
 
 BLOCK = 128
 
@@ -17,7 +17,7 @@ def call(core, n, m, d, size=1.0, group=1, align=SOFTMAX, biased=False, readout=
     a, b, r = size * torch.randn(2 * group, n, d), size * torch.randn(2, m, d), torch.randn(2 * group, d)
     biases = (torch.randn(2, m), torch.randn(2 * group, n)) if biased else (None, None)
     linear, bent = (0.0, 0.0) if core == TANH else (0.6, 0.4)
-    return Call(
+    return DenseCall(
         a,
         b,
         torch.randn(2, m, 4),
@@ -74,7 +74,7 @@ def truth(asked):
 @pytest.mark.parametrize(("n", "m", "d", "group"), [(1, 130, 5, 1), (7, 3, 64, 3)])
 def test_fractions_add_up_to_tanh_in_every_range(size, mode, n, m, d, group):
     asked = call(TANH, n, m, d, size, group, biased=group > 1)
-    tables = Tables(asked, False)
+    tables = PairTables(asked, False)
     assert (tables.modes == mode).all()
     torch.testing.assert_close(scores(asked, tables), truth(asked), rtol=0, atol=2e-5)
 
@@ -82,7 +82,7 @@ def test_fractions_add_up_to_tanh_in_every_range(size, mode, n, m, d, group):
 @pytest.mark.parametrize("align", [SOFTMAX, SPARSEMAX])
 def test_bent_and_linear_halves_add_up_to_leaky_relu(align):
     asked = call(LEAKY, 6, 9, 7, group=2, align=align, biased=True)
-    torch.testing.assert_close(scores(asked, Tables(asked, False)), truth(asked), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(scores(asked, PairTables(asked, False)), truth(asked), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [1.0, 8.0, 30.0])
@@ -90,14 +90,14 @@ def test_a_readout_of_zero_counts_for_nothing(size):
     readout = torch.zeros(2, 9)
     readout[0, 4] = -3.0
     asked = call(TANH, 4, 5, 9, size, readout=readout)
-    found = scores(asked, Tables(asked, False))
+    found = scores(asked, PairTables(asked, False))
     torch.testing.assert_close(found, truth(asked), rtol=0, atol=1e-5)
     assert (found[1] == 0).all()
 
 
 def test_gradients_read_exponentials_beside_zeros():
     asked = call(TANH, 5, 3, 6)
-    tables = Tables(asked, True)
+    tables = PairTables(asked, True)
     for table, x in zip(tables.along, (asked.a, asked.b), strict=True):
         torch.testing.assert_close(table[:, : x.shape[1], :6], (2 * x).exp())
         assert table.shape[1:] == (BLOCK, 16)
@@ -107,7 +107,7 @@ def test_gradients_read_exponentials_beside_zeros():
 @pytest.mark.parametrize(("n", "m", "d"), [(3, 0, 4), (0, 3, 4), (2, 3, 0)])
 def test_what_is_empty_leaves_a_constant(n, m, d):
     asked = call(TANH, n, m, d)
-    tables = Tables(asked, True)
+    tables = PairTables(asked, True)
     assert (tables.modes == 0).all()
     torch.testing.assert_close(scores(asked, tables), truth(asked), rtol=0, atol=1e-6)
 

@@ -11,7 +11,7 @@ from regard import Causal, Edges, Entmax, Mask, Padding, Segments, Sigmoid, Soft
 from regard.backends.segment_spans import keys_spans
 from regard.backends.triton.dense.backend import TritonDense, unfit
 from regard.core.alignments import LocalPredictive
-from regard.core.lowering.score_kernels import Dot
+from regard.core.lowering.score_kernels import DotCore
 from regard.core.plan import make_plan
 from regard.core.scores import Additive, GATv2, Gaussian, QueryFree, ScaledDot, Score
 from regard.core.scores.score import Lowered, flat
@@ -234,7 +234,7 @@ class Closing(Score):
         return (q.float() @ k.float().mT) * self.scale + self.bias
 
     def lower(self, q, k):
-        return Lowered(Dot(flat(q), flat(k), self.scale), self.bias)
+        return Lowered(DotCore(flat(q), flat(k), self.scale), self.bias)
 
 
 @pytest.mark.parametrize("closed", [[3, 69], list(range(70))])

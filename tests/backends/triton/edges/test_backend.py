@@ -228,7 +228,7 @@ def test_the_work_list_covers_every_edge_once_and_cuts_rows_in_order(edges):
     torch.manual_seed(edges)
     degree = torch.bincount(torch.randint(0, 6, (edges,)).square() // 6, minlength=6)
     start = torch.cat([torch.zeros(1, dtype=torch.long), degree.cumsum(0)])
-    work = triton_edges_work.Work.of(start, edges)
+    work = triton_edges_work.WorkList.of(start, edges)
     seen = []
     for row, first, last, slot, pieces in work.items.tolist():
         if row >= 0:

@@ -113,7 +113,7 @@ def compare(monkeypatch):
     ],
 )
 def test_every_structure(where, score, compare, monkeypatch):
-    monkeypatch.setattr(launch.Read, "side", 16)  # so that many tiles are met, some of them whole
+    monkeypatch.setattr(launch.MapTensors, "side", 16)  # so that many tiles are met, some of them whole
     n = 21 if where == "segments" else 37
     compare(*made(n, where, score=SCORES[score]()), tau=True)
 

@@ -14,7 +14,7 @@ from triton.compiler import make_backend
 from triton.compiler.compiler import CompiledKernel
 from triton.runtime.jit import JITFunction, create_function_from_signature
 
-from regard.backends.triton.runtime.fast_launcher import OPTIONS, Bare, Launched, heard
+from regard.backends.triton.runtime.fast_launcher import OPTIONS, DirectLauncher, Launched, heard
 
 
 def sample_kernel(X, n, step, Y, scale, SIDE: tl.constexpr, KEYS: tl.constexpr):
@@ -124,7 +124,7 @@ def test_a_bare_launch_is_tritons_own_without_those_who_listen():
     compiled.module = compiled.function = compiled.src = object()
     compiled.name, compiled.packed_metadata, compiled._run = "sample", ("packed",), lambda *given_: given.append(given_)
     compiled[5, 6, 1](70, 0.5, stream=9)
-    Bare(compiled, (5, 6, 1)).launch(9, [70, 0.5], told=False)
+    DirectLauncher(compiled, (5, 6, 1)).launch(9, [70, 0.5], told=False)
     theirs, ours = given
     told = slice(6, 9)  # what is told of a launch, and to whom, before and after it
     assert ours[told] == (None, None, None) and len(theirs[told]) == 3

@@ -18,7 +18,7 @@ from regard import Refused
 from regard.backends.custom_op import gradients, operator
 from regard.backends.triton.runtime import launch_replay as triton_again
 from regard.backends.triton.runtime.fast_launcher import Held, Launched
-from regard.backends.triton.runtime.launch_replay import Again, did, fresh
+from regard.backends.triton.runtime.launch_replay import LaunchReplay, did, fresh
 
 
 def sample_kernel(X, Y, OUT, n, scale, ADDED: tl.constexpr):
@@ -83,7 +83,7 @@ def chain(kernel, seen):
         kernel[1,](y[n // 2 :], y[n // 2 :], half, n // 2, 1.0, ADDED=0)
         return [out, half]
 
-    return Again(function)
+    return LaunchReplay(function)
 
 
 def expected(x, y, scale):
@@ -115,7 +115,7 @@ def test_what_kernels_alone_meet_shares_one_memory(kernel, monkeypatch):
         kernel[1,](one, two[4:], out, n, 1.0, ADDED=0)
         return [out]
 
-    again, made, empty = Again(function), [], torch.empty
+    again, made, empty = LaunchReplay(function), [], torch.empty
     for _ in range(5):
         x, y = drawn(32), drawn(32)
         monkeypatch.setattr(torch, "empty", lambda *a, **k: made.append(a[0]) or empty(*a, **k))
@@ -134,7 +134,7 @@ def test_a_tensor_given_twice_is_written_down_as_two(kernel):
         kernel[1,](x, y, out, x.numel(), 2.0, ADDED=0)
         return [out]
 
-    run = Again(function)
+    run = LaunchReplay(function)
     x, y = drawn(64), drawn(64)
     for one, other in ((x, x), (x, x), (x, y), (y, x), (x, x)):
         close(run(one, other), [2 * one + other])
@@ -179,7 +179,7 @@ def test_strides_are_part_of_the_kind(kernel):
         kernel[1,](flat, flat, out, x.numel(), 0.0, ADDED=0)
         return [out]
 
-    run = Again(function)
+    run = LaunchReplay(function)
     for x in (drawn(8, 8), drawn(8, 8), drawn(8, 8).mT, drawn(8, 8).mT, drawn(8, 8).mT, drawn(8, 8)):
         close(run(x), [x])
 
@@ -193,7 +193,7 @@ def test_what_torch_computes_in_between_is_never_left_out(kernel):
         kernel[1,](x.square(), x, out, x.numel(), 1.0, ADDED=0)
         return [out]
 
-    run = Again(function)
+    run = LaunchReplay(function)
     for count in range(1, 5):
         x = drawn(64)
         close(run(x), [x.square() + x])
@@ -211,7 +211,7 @@ def test_what_torch_computes_and_says_so_is_computed_again(kernel):
         kernel[1,](did(torch.pow, same, power), x, out, x.numel(), 1.0, ADDED=0)
         return [did(torch.sum, out), out]
 
-    run = Again(function)
+    run = LaunchReplay(function)
     for _ in range(5):
         x = drawn(64)
         true = x.pow(3) + x
@@ -231,7 +231,7 @@ def test_what_is_computed_from_what_nobody_told_of_is_never_left_out(kernel, hid
         kernel[1,](hidden(x), x, out, 64, 1.0, ADDED=0)
         return [out]
 
-    run = Again(function)
+    run = LaunchReplay(function)
     for count in range(1, 5):
         x = drawn(80)
         close(run(x), [hidden(x)[:64] + x[:64]])
@@ -245,14 +245,14 @@ def test_results_that_are_not_the_memory_itself_are_made_by_the_function(kernel,
         kernel[1,](x, x, out, x.numel(), 0.0, ADDED=0)
         return [made(out)]
 
-    run = Again(function)
+    run = LaunchReplay(function)
     for _ in range(4):
         x = drawn(64)
         close(run(x), [made(x)])
 
 
 def test_a_call_without_a_launch_is_not_done_again():
-    run = Again(lambda x: [fresh(x.shape, x.device).copy_(x)])
+    run = LaunchReplay(lambda x: [fresh(x.shape, x.device).copy_(x)])
     for _ in range(4):
         x = drawn(64)
         close(run(x), [x])
@@ -295,7 +295,7 @@ def test_a_call_that_fails_while_it_is_written_down_is_not_done_again(kernel):
             raise MemoryError
         return [out]
 
-    run = Again(function)
+    run = LaunchReplay(function)
     run(drawn(64))
     fails.append(1)
     with pytest.raises(MemoryError):
@@ -370,8 +370,8 @@ class Scaled:
                 kernel[1,](dout, dout, dx, x.numel(), factor - 1, ADDED=0)
             return found
 
-        self.run = Again(forward)
-        self.run.gradient = self.back = Again(backward)
+        self.run = LaunchReplay(forward)
+        self.run.gradient = self.back = LaunchReplay(backward)
         run, back = self.run, self.back
 
         @operator(f"test_scaled_{Scaled.made}")

@@ -213,7 +213,7 @@ def in_parts(v: Tensor) -> Tensor:
     return parts
 
 
-class Scored(Protocol):
+class PairScored(Protocol):
     """What tables are made of: a (g, n, d), b (g / group, m, d)."""
 
     a: Tensor
@@ -233,11 +233,11 @@ class Scored(Protocol):
     def unit(self) -> float: ...
 
 
-class Tables:
+class PairTables:
     """What kernels read besides the tensors of a call. columns: products may add the bias of keys. d_v: the width of
     values that the same kernel averages."""
 
-    def __init__(self, call: Scored, backward: bool, columns: bool = False, d_v: int = 0):
+    def __init__(self, call: PairScored, backward: bool, columns: bool = False, d_v: int = 0):
         a, b = call.a, call.b
         d = a.shape[2]
         self.width = max(4, -(-d // 4) * 4)
@@ -271,7 +271,7 @@ class Tables:
         """That bias."""
         return self.keys if self.columns is None else self.columns
 
-    def _pairs(self, call: Scored, backward: bool) -> None:
+    def _pairs(self, call: PairScored, backward: bool) -> None:
         a, b = call.a, call.b
         (g, n, d), (shared, m, _) = a.shape, b.shape
 

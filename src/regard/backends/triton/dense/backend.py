@@ -17,9 +17,9 @@ from regard.backends.chunked.backend import few
 from regard.backends.custom_op import gradients, operator
 from regard.backends.segment_spans import moves, spannable, spans_of
 from regard.core.alignments import Entmax, Hard, Local, LocalPredictive, RowState, Sigmoid, Softmax, Sparsemax, TopK
-from regard.core.lowering.score_kernels import Dot, Pair
+from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.plan import Plan
-from regard.core.registry import Ran
+from regard.core.registry import BackendResult
 from regard.core.scores.score import Lowered
 from regard.core.scores.similarity import squared
 
@@ -55,21 +55,21 @@ class TritonDense(OnCuda):
     def unfit(self, plan: Plan) -> list[str]:
         return unfit(plan)
 
-    def run(self, plan: Plan) -> Ran:
+    def run(self, plan: Plan) -> BackendResult:
         spans = spans_of(plan)
         score, v = _shared(plan, type(plan.align) is Hard or spans.keys is not None)
         core = score.core
-        assert isinstance(core, (Dot, Pair))
+        assert isinstance(core, (DotCore, PairCore))
         linear, bent, number = bend_of(core)
         readout = None
-        if isinstance(core, Pair):
+        if isinstance(core, PairCore):
             assert core.readout is not None
             readout = (
                 core.readout
                 if isinstance(core.readout, Tensor)
                 else torch.full((core.a.shape[0], core.a.shape[2]), core.readout, device=core.a.device)
             )
-        parts = (number, core.scale if isinstance(core, Dot) else 1.0, linear, bent, readout)
+        parts = (number, core.scale if isinstance(core, DotCore) else 1.0, linear, bent, readout)
         if type(plan.align) is Hard:
             return choose(plan, spans, parts)
         if type(plan.align) is TopK:
@@ -100,26 +100,26 @@ class TritonDense(OnCuda):
             trains,
         )
         out, tau = spans.back(out), spans.back(tau)
-        return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau))
+        return BackendResult(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau))
 
-    def known(self, plan: Plan) -> Callable[[Tensor, Tensor, Tensor], Ran] | None:
+    def known(self, plan: Plan) -> Callable[[Tensor, Tensor, Tensor], BackendResult] | None:
         """How calls of this kind are run: products of q and k as they are, a Gaussian's with the squares of keys, over
         ranges, of alignments that hold all that they need."""
         spans, score, shape = spans_of(plan), plan.shared, (plan.batch, plan.heads, plan.n, plan.v.shape[-1])
         core, ranges, simple = score.core, spans.ranges, type(plan.align) in (Softmax, Sigmoid, Sparsemax, Entmax)
         bound = (spans.low, spans.rows, spans.keys, ranges.lengths, ranges.keep, plan.factor, score.row_bias)
-        if not simple or not isinstance(core, Dot) or any(x is not None for x in bound):
+        if not simple or not isinstance(core, DotCore) or any(x is not None for x in bound):
             return None
         if (core.a.data_ptr(), core.b.data_ptr()) != (plan.q.data_ptr(), plan.k.data_ptr()):  # divided by the width
             return None
         share = None if score.key_bias is None else -0.5 * core.scale
         rest = (*[None] * 7, ranges.left, ranges.right, plan.heads, 0, core.scale, 0.0, 0.0, *_aligned(plan), 0.0, 0.0)
 
-        def run(q: Tensor, k: Tensor, v: Tensor) -> Ran:
+        def run(q: Tensor, k: Tensor, v: Tensor) -> BackendResult:
             trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
             bias = None if share is None else squared(k, share).flatten(0, 1)
             out, tau, _, _ = dense_op(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), None, bias, *rest, trains)
-            return Ran(out.view(shape), RowState(tau))
+            return BackendResult(out.view(shape), RowState(tau))
 
         return run
 
@@ -127,7 +127,7 @@ class TritonDense(OnCuda):
 def _shared(plan: Plan, apart: bool) -> tuple[Lowered, Tensor]:
     """The score, and values with as many heads as its keys: heads of queries share both, unless they are `apart`."""
     score = plan.problem.score if apart else plan.shared
-    alike = isinstance(score.core, (Dot, Pair)) and score.core.b.shape[0] == plan.batch * plan.k.shape[1]
+    alike = isinstance(score.core, (DotCore, PairCore)) and score.core.b.shape[0] == plan.batch * plan.k.shape[1]
     return score, plan.v if alike else plan.v_by_head
 
 
@@ -178,8 +178,8 @@ def unfit_call(plan: Plan) -> list[str]:
 
 def _unfit_score(score: Lowered, d_v: int) -> list[str]:
     core, why = score.core, []
-    plain = isinstance(core, Dot) or (
-        isinstance(core, Pair) and core.features is None and core.join == "add" and bend_of(core)[2] >= 0
+    plain = isinstance(core, DotCore) or (
+        isinstance(core, PairCore) and core.features is None and core.join == "add" and bend_of(core)[2] >= 0
     )
     if not plain or score.features is not None:
         return [f"It scores by a dot product or a pair with tanh, leaky ReLU or |x|; this is {core}."]
@@ -191,7 +191,7 @@ def _unfit_score(score: Lowered, d_v: int) -> list[str]:
 
 
 def bend_of(core: Any) -> tuple[float, float, int]:
-    if isinstance(core, Dot):
+    if isinstance(core, DotCore):
         return 0.0, 0.0, 0
     if core.act == "tanh":
         return 0.0, 0.0, 1

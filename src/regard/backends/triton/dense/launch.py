@@ -10,7 +10,7 @@ from regard.backends.range_masks import NO_BOUND, Ranges
 from regard.backends.segment_spans import keys_spans
 
 from ..common.pair_scores import HELD
-from ..common.pair_tables import DOT, LOG2E, TANH, Tables, in_parts
+from ..common.pair_tables import DOT, LOG2E, TANH, PairTables, in_parts
 from ..runtime.launch_replay import again, did, fresh, gradient_of
 from .active_tiles import listed
 from .backward import pull_kernel
@@ -18,7 +18,7 @@ from .forward import known_kernel, softmax_kernel
 from .launch_config import (
     SIGMOID,
     SOFTMAX,
-    Call,
+    DenseCall,
     given,
     noise_of,
     once,
@@ -59,10 +59,10 @@ def _call(
     narrow: float,
     dropout: float,
     trains: bool,
-) -> Call:
+) -> DenseCall:
     a, b, v = (did(Tensor.contiguous, x) for x in (a, b, v))
     ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
-    return Call(
+    return DenseCall(
         a,
         b,
         v,
@@ -101,7 +101,7 @@ def run_back(*given: Any) -> list[Tensor]:
     return [did(_as, y, x.dtype) for x, y in found if x is not None and y is not None]
 
 
-def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def forward(call: DenseCall) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """out (g, n, d_v); tau (g, n) fp32; of sparse alignments which tiles hold weights; what the backward asks of rows.
 
     Of softmax that is tau in base 2, (1, g, n); in fp32, where its rounding would show, (2, g, n): the largest score
@@ -114,7 +114,7 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     live, rows = fresh(tiles_count(call), a.device, torch.int8), fresh(rows_shape(call), a.device)
     if not (out.numel() and call.b.shape[1]):
         return out.zero_(), tau.fill_(float("inf")), live, rows.zero_()
-    tables = Tables(call, False, align == SOFTMAX and call.v.dtype != torch.float32, call.v.shape[2])
+    tables = PairTables(call, False, align == SOFTMAX and call.v.dtype != torch.float32, call.v.shape[2])
     sizes = sizes_of(call, tables, "forward")
     grid, vectors, marks, numbers = handed = given(call, tables, sizes)
     seed, dropped = noise_of(call), call.seed is not None
@@ -166,9 +166,9 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return out, tau, live, rows
 
 
-def choose(call: Call, seed: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def choose(call: DenseCall, seed: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """The key of each row (g, n) int32, log sum exp of its scores and their entropy, (g, n) fp32."""
-    tables, (g, n, _) = Tables(call, False), call.a.shape
+    tables, (g, n, _) = PairTables(call, False), call.a.shape
     index = torch.full((g, n), -1, dtype=torch.int32, device=call.a.device)
     tau, entropy = (torch.full((g, n), x, device=index.device) for x in (float("inf"), 0.0))
     if index.numel():
@@ -182,7 +182,7 @@ def choose(call: Call, seed: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def backward(
-    call: Call, out: Tensor, tau: Tensor, live: Tensor, rows: Tensor, dout: Tensor, chosen: Tensor | None = None
+    call: DenseCall, out: Tensor, tau: Tensor, live: Tensor, rows: Tensor, dout: Tensor, chosen: Tensor | None = None
 ) -> list[Tensor | None]:
     """Gradients of a, b, v, readout, key_bias, row_bias and centre; None where there is nothing to receive one.
 
@@ -194,7 +194,7 @@ def backward(
         given = (a, b, v, call.readout, call.key_bias, call.row_bias, call.centre)
         return [None if x is None else torch.zeros_like(x) for x in given]
     columns = call.align == SOFTMAX and chosen is None and call.v.dtype != torch.float32
-    tables = Tables(call, True, columns, call.v.shape[2])
+    tables = PairTables(call, True, columns, call.v.shape[2])
     programs, parts, reach = once(call, tables) if chosen is None else (0, 1, 0)
     sizes = sizes_of(call, tables, "once" if programs else "backward")
     together = call.core != DOT and call.group > 1  # summed in memory, head by head

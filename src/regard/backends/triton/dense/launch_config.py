@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.backends.range_masks import Ranges
 
 from ..common.pair_scores import HELD
-from ..common.pair_tables import DOT, LOG2E, Tables, least_width, padded
+from ..common.pair_tables import DOT, LOG2E, PairTables, least_width, padded
 from ..runtime.device_support import MUCH, SOME, room
 from ..runtime.fast_launcher import INTERPRETED
 from ..runtime.launch_replay import did
@@ -24,7 +24,7 @@ NARROW = 2048  # tiles of fewer rows look at fewer keys that a window leaves out
 
 
 @dataclass(eq=False)
-class Call:
+class DenseCall:
     """One call over g = batch x heads of queries: a (g, n, d), all contiguous.
 
     `group` heads of queries share one of keys: b (g / group, m, d), v (g / group, m, d_v).
@@ -67,7 +67,7 @@ class Call:
         return 1 / (self.alpha - 1) if self.align > SIGMOID else 1.0
 
 
-def sizes_of(call: Call, tables: Tables, turn: str) -> dict[str, Any]:
+def sizes_of(call: DenseCall, tables: PairTables, turn: str) -> dict[str, Any]:
     """What kernels are compiled for: forward, backward (of queries), keys (theirs), once (both in one walk).
 
     fp32 is three parts of 8 bits, six products on tensor cores: as exact as fp32 but for what those cut off.
@@ -137,7 +137,7 @@ TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
 }
 
 
-def _kind(call: Call, turn: str) -> tuple[str, str]:
+def _kind(call: DenseCall, turn: str) -> tuple[str, str]:
     """Whose tiles a call has."""
     sparse, width = call.align > SIGMOID, max(call.a.shape[2], call.v.shape[2])
     turn = "sparse" if sparse else turn
@@ -164,7 +164,7 @@ def _kind(call: Call, turn: str) -> tuple[str, str]:
     return "dot" if call.key_bias is None else "biased dot", turn
 
 
-def _small(call: Call) -> bool:
+def _small(call: DenseCall) -> bool:
     """Whether most weights of a sigmoid are known to be small: of many keys, or by its bias."""
     if call.align != SIGMOID or call.core != DOT or call.v.dtype != torch.bfloat16 or call.seed is not None:
         return False
@@ -172,13 +172,13 @@ def _small(call: Call) -> bool:
     return (log(max(1, seen)) if call.bias is None else -call.bias) >= SMALL
 
 
-def small_ones(call: Call, sizes: dict[str, Any]) -> int:
+def small_ones(call: DenseCall, sizes: dict[str, Any]) -> int:
     """How many of a sigmoid's small weights a thread has at a time, 16 or 32; 0 where they are not, or fewer."""
     each = sizes["BM"] * sizes["BN"] // (32 * sizes["num_warps"])
     return min(32, each) if each >= 16 and _small(call) else 0
 
 
-def _tiles(call: Call, turn: str) -> dict[str, int]:
+def _tiles(call: DenseCall, turn: str) -> dict[str, int]:
     rows, columns, warps, stages, registers = TILES[_kind(call, turn)]
     side = side_of(call.a, call.v, call.core)
     if side < 64:
@@ -191,24 +191,24 @@ def _tiles(call: Call, turn: str) -> dict[str, int]:
     return made if registers is None else made | {"maxnreg": registers}
 
 
-def where(call: Call) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
+def where(call: DenseCall) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
     """left and right; the scale; heads, how many share keys, and the strides of a key mask."""
     left, right, keep_b, keep_h = call.ranges.numbers(call.a.shape[1], call.b.shape[1])
     return (left, right), call.scale * call.unit, (call.heads, call.group, keep_b, keep_h)
 
 
-def rows_shape(call: Call) -> tuple[int, ...]:
+def rows_shape(call: DenseCall) -> tuple[int, ...]:
     if call.align == SOFTMAX:
         return 2 if call.v.dtype == torch.float32 else 1, *call.a.shape[:2]
     return (*call.a.shape[:2], call.v.shape[2]) if call.align > SIGMOID and call.trains else (0,)
 
 
-def noise_of(call: Call) -> Tensor:
+def noise_of(call: DenseCall) -> Tensor:
     """The seed of dropout's stream, where there is one."""
     return call.a if call.seed is None else did(torch.add, call.seed, 1)
 
 
-def given(call: Call, tables: Tables, sizes: dict[str, Any]) -> tuple[Any, ...]:
+def given(call: DenseCall, tables: PairTables, sizes: dict[str, Any]) -> tuple[Any, ...]:
     """Grid, vectors, marks and numbers of a forward kernel."""
     a, (g, n, _), m = call.a, call.a.shape, call.b.shape[1]
     (left, right), scale, strides = where(call)
@@ -218,7 +218,7 @@ def given(call: Call, tables: Tables, sizes: dict[str, Any]) -> tuple[Any, ...]:
     return (-(-n // sizes["BM"]), g), (a, call.b, *tables.across), marks, numbers
 
 
-def tiles_count(call: Call) -> int:
+def tiles_count(call: DenseCall) -> int:
     """Of a sparse alignment, whether each holds weights is kept: of all heads in one row, since an axis that is now and
     then 1 long would be compiled for anew."""
     if call.align <= SIGMOID:
@@ -227,7 +227,7 @@ def tiles_count(call: Call) -> int:
     return call.a.shape[0] * -(-call.a.shape[1] // side) * -(-call.b.shape[1] // side)
 
 
-def once(call: Call, tables: Tables) -> tuple[int, int, int]:
+def once(call: DenseCall, tables: PairTables) -> tuple[int, int, int]:
     """How pairs' gradients are handed to both sides in one walk: programs of a head of keys that run at a time, each as
     often as there are parts of the queries, and how long a part is. 0: each side walks by itself.
 

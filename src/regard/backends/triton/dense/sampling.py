@@ -16,13 +16,13 @@ from regard.backends.range_masks import NO_BOUND, Ranges
 from regard.backends.segment_spans import Spans
 from regard.core.activations import activation
 from regard.core.alignments import RowState
-from regard.core.lowering.score_kernels import Dot, Pair
+from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.plan import Plan
-from regard.core.registry import Ran
+from regard.core.registry import BackendResult
 from regard.core.scores.score import Lowered
 
 
-def choose(plan: Plan, spans: Spans, parts: tuple[Any, ...]) -> Ran:
+def choose(plan: Plan, spans: Spans, parts: tuple[Any, ...]) -> BackendResult:
     """parts: number of the core, scale, linear, bent, readout."""
     score, ranges = plan.problem.score, spans.ranges
     core = score.core
@@ -57,7 +57,7 @@ def choose(plan: Plan, spans: Spans, parts: tuple[Any, ...]) -> Ran:
         score_of = _score_of(core, score, readout, place)
     log_prob = torch.where(seen, score_of - torch.where(seen, tau, 0.0), 0.0)
     lead = (plan.batch, plan.heads)
-    return Ran(
+    return BackendResult(
         out.unflatten(0, lead),
         RowState(tau, index),
         log_prob=log_prob.unflatten(0, lead),
@@ -68,10 +68,10 @@ def choose(plan: Plan, spans: Spans, parts: tuple[Any, ...]) -> Ran:
 def _score_of(core: Any, score: Lowered, readout: Tensor | None, place: Tensor) -> Tensor:
     """(g, n) fp32: the score of one key a row."""
     a, b = core.a.float(), taken(core.b, place).float()
-    if isinstance(core, Dot):
+    if isinstance(core, DotCore):
         s = (a * b).sum(-1) * core.scale
     else:
-        assert isinstance(core, Pair) and readout is not None
+        assert isinstance(core, PairCore) and readout is not None
         s = (activation(a + b, core.act, core.slope) * readout.float()[:, None]).sum(-1)
     if score.key_bias is not None:
         s = s + taken(score.key_bias[..., None], place)[..., 0]
@@ -117,12 +117,12 @@ def _call(
     linear: float,
     bent: float,
 ) -> Any:
-    from .launch_config import SOFTMAX, Call
+    from .launch_config import SOFTMAX, DenseCall
 
     a, b = a.contiguous(), b.contiguous()
     ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
     ones = torch.ones((*b.shape[:2], 1), device=b.device)
-    return Call(
+    return DenseCall(
         a,
         b,
         ones,

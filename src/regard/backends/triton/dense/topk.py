@@ -17,13 +17,13 @@ from regard.core.alignments import RowState, TopK
 from regard.core.alignments.alignment import log_sum_exp
 from regard.core.lowering.tiles import Tile
 from regard.core.plan import Plan
-from regard.core.registry import Ran
+from regard.core.registry import BackendResult
 from regard.core.scores.score import Lowered
 
 MOST = 256  # keys a row: rooms of 512 scores
 
 
-def keep_best(plan: Plan, score: Lowered, v: Tensor, spans: Spans, parts: tuple[Any, ...]) -> Ran:
+def keep_best(plan: Plan, score: Lowered, v: Tensor, spans: Spans, parts: tuple[Any, ...]) -> BackendResult:
     """parts: number of the core, scale, linear, bent, readout."""
     assert isinstance(plan.align, TopK)
     core, ranges = score.core, spans.ranges
@@ -49,7 +49,7 @@ def keep_best(plan: Plan, score: Lowered, v: Tensor, spans: Spans, parts: tuple[
         torch.sym_min(plan.align.k, plan.m),
         plan.dropout,
     )
-    return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau, index))
+    return BackendResult(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau, index))
 
 
 def _after_dropout(p: Tensor, index: Tensor, seed: Tensor | None, heads: int, dropout: float) -> Tensor:

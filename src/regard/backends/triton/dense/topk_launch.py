@@ -6,8 +6,8 @@ from torch import Tensor
 
 from regard.backends.range_masks import NO_BOUND, Ranges
 
-from ..common.pair_tables import DOT, Tables, padded
-from .launch_config import SPARSEMAX, Call, given, sizes_of
+from ..common.pair_tables import DOT, PairTables, padded
+from .launch_config import SPARSEMAX, DenseCall, given, sizes_of
 from .threshold_launch import rooms_of
 from .topk_kernels import average_kernel, key_kernel, row_kernel, select_kernel
 
@@ -40,7 +40,7 @@ def best(
     ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
     a, b = a.contiguous(), b.contiguous()
     # scores as a sparse alignment has them, in their own unit; there are no values yet
-    call = Call(
+    call = DenseCall(
         a,
         b,
         b.new_empty((b.shape[0], b.shape[1], 1)),
@@ -61,7 +61,7 @@ def best(
         None,
         0.0,
     )
-    tables = Tables(call, False)
+    tables = PairTables(call, False)
     sizes = {name: size for name, size in sizes_of(call, tables, "forward").items() if name not in ("DV", "DVP")}
     sizes["num_warps"] = 8  # rooms take registers beside the scores
     grid, vectors, marks, numbers = given(call, tables, sizes)

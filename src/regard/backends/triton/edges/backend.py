@@ -15,9 +15,9 @@ from torch import Tensor
 
 from regard.backends.custom_op import operator
 from regard.core.alignments import Entmax, ReLU, Sigmoid, Softmax, Sparsemax, TopK, Uniform
-from regard.core.lowering.score_kernels import Dot, Pair
+from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.plan import Plan
-from regard.core.registry import Ran
+from regard.core.registry import BackendResult
 from regard.core.scores import Dot as DotScore
 from regard.core.scores import GATv2, ScaledDot
 from regard.core.structures.edges import Neighbours
@@ -62,14 +62,14 @@ class TritonEdges:
     def passes(self, plan: Plan) -> bool:
         return False
 
-    def run(self, plan: Plan) -> Ran:
+    def run(self, plan: Plan) -> BackendResult:
         problem, graph = plan.problem, plan.over
         core, kind, aligned = problem.score.core, _kind(problem.score.core), _align_of(plan)
-        assert isinstance(graph, Neighbours) and isinstance(core, (Dot, Pair))
+        assert isinstance(graph, Neighbours) and isinstance(core, (DotCore, PairCore))
         assert kind is not None and aligned is not None
         align = aligned[0]
         scale, slope, act = 1.0, 0.0, 0
-        if isinstance(core, Dot):
+        if isinstance(core, DotCore):
             scale = core.scale
         else:
             slope, act = SLOPES.get(core.act, core.slope), int(core.act == "tanh")
@@ -104,7 +104,7 @@ class TritonEdges:
             outs.append(out.transpose(0, 1))
             chosen.append(index.transpose(0, 1))
         out = torch.stack(outs) if len(outs) > 1 else outs[0][None]
-        return Ran(out, index=torch.cat(chosen) if align == "top_k" else None)
+        return BackendResult(out, index=torch.cat(chosen) if align == "top_k" else None)
 
 
 def _align_of(plan: Plan) -> tuple[str, float, int] | None:
@@ -122,9 +122,9 @@ def _align_of(plan: Plan) -> tuple[str, float, int] | None:
 
 def _kind(core: object) -> int | None:
     """0 GAT, 1 pair with a readout, 2 dot."""
-    if isinstance(core, Dot):
+    if isinstance(core, DotCore):
         return 2
-    if not isinstance(core, Pair) or core.join != "add" or core.features is not None:
+    if not isinstance(core, PairCore) or core.join != "add" or core.features is not None:
         return None
     if core.act not in ("leaky_relu", "relu", "identity", "tanh"):
         return None
@@ -132,9 +132,9 @@ def _kind(core: object) -> int | None:
     return 0 if plain and core.a.shape[-1] == 1 else 1
 
 
-def _readout(core: Dot | Pair, take: Callable[[Tensor], Tensor], heads: int, kind: int) -> Tensor | None:
+def _readout(core: DotCore | PairCore, take: Callable[[Tensor], Tensor], heads: int, kind: int) -> Tensor | None:
     """(H, w) in fp32, for a pair."""
-    if kind != 1 or not isinstance(core, Pair):
+    if kind != 1 or not isinstance(core, PairCore):
         return None
     if isinstance(core.readout, Tensor):
         return take(core.readout).float().contiguous()
@@ -164,10 +164,10 @@ def _twins(plan: Plan) -> bool:
 def _graph(graph: list[Tensor], m: int) -> tuple[Any, ...]:
     """A graph both ways, and the ids of its edges, as `triton_edges_run` wants them."""
     from .call import of_graph
-    from .csr_schedule import Graph
+    from .csr_schedule import CSRSchedule
 
     start, source, edge = graph
-    made = remembered((start, source), ("triton-edges", m), lambda: of_graph(Graph.of(start, source, m)))
+    made = remembered((start, source), ("triton-edges", m), lambda: of_graph(CSRSchedule.of(start, source, m)))
     return *made, edge
 
 

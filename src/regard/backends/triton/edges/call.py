@@ -10,11 +10,11 @@ from torch import Tensor
 from ..runtime.launch_replay import again
 from . import edge_weights_launch as aligned
 from . import launch as softmax
-from .csr_schedule import Graph, Work
-from .launch import Call
+from .csr_schedule import CSRSchedule, WorkList
+from .launch import EdgeCall
 
 
-def of_graph(graph: Graph) -> tuple[Any, ...]:
+def of_graph(graph: CSRSchedule) -> tuple[Any, ...]:
     """What `run` is given of a graph."""
     to, by = graph.by_target, graph.by_source
     return graph.source, graph.target, graph.place, to.items, to.hubs, to.slots, by.items, by.hubs, by.slots
@@ -31,9 +31,9 @@ def _call(
     by_hubs: Tensor,
     by_slots: int,
     *rest: Any,
-) -> Call:
-    both = Work(to_items, to_hubs, to_slots), Work(by_items, by_hubs, by_slots)
-    return Call(Graph(source, target, place, *both), *rest)
+) -> EdgeCall:
+    both = WorkList(to_items, to_hubs, to_slots), WorkList(by_items, by_hubs, by_slots)
+    return EdgeCall(CSRSchedule(source, target, place, *both), *rest)
 
 
 @again

@@ -9,7 +9,7 @@ PIECE = 1024  # edges of a row that one program takes; longer rows are cut
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class WorkList:
     """Rows, largest first, long ones in pieces. Built on the device; its length is bounded by shapes alone.
 
     Five int32 numbers each: row (-1 for none), first and last place, slot of its part (-1 for a whole row), pieces of
@@ -22,7 +22,7 @@ class Work:
     slots: int
 
     @staticmethod
-    def of(start: Tensor, edges: int) -> "Work":
+    def of(start: Tensor, edges: int) -> "WorkList":
         """From row pointers (n + 1,) of a graph with that many edges. No host waits."""
         n = start.shape[0] - 1
         degree = start.diff()
@@ -47,7 +47,7 @@ class Work:
             pieces[rank],
         ]
         hubs = [x[: min(cuts, n)] for x in (order.masked_fill(~is_cut, -1), first, last, slot, pieces)]
-        return Work(_packed(items), _packed(hubs), 2 * cuts + 1)
+        return WorkList(_packed(items), _packed(hubs), 2 * cuts + 1)
 
 
 def _packed(columns: list[Tensor]) -> Tensor:
@@ -55,21 +55,21 @@ def _packed(columns: list[Tensor]) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class CSRSchedule:
     """A graph both ways: by target as given, by source for the backward, each with its work list."""
 
     source: Tensor  # (E,) int32, in target order
     target: Tensor  # (E,) int32, in source order
     place: Tensor  # (E,) int32, in source order: where that edge stands in target order
-    by_target: Work
-    by_source: Work
+    by_target: WorkList
+    by_source: WorkList
 
     @staticmethod
-    def of(start: Tensor, source: Tensor, m: int) -> "Graph":
+    def of(start: Tensor, source: Tensor, m: int) -> "CSRSchedule":
         """From row pointers (n + 1,), sources in target order (E,), and the number of sources. No host waits."""
         edges, device = source.shape[0], start.device
         ordered, place = torch.sort(source, stable=True)
         row = torch.searchsorted(start, torch.arange(edges, dtype=start.dtype, device=device), right=True) - 1
         start_by_source = torch.searchsorted(ordered, torch.arange(m + 1, dtype=source.dtype, device=device))
         source, target, place = (x.to(torch.int32) for x in (source, row[place], place))
-        return Graph(source, target, place, Work.of(start, edges), Work.of(start_by_source, edges))
+        return CSRSchedule(source, target, place, WorkList.of(start, edges), WorkList.of(start_by_source, edges))

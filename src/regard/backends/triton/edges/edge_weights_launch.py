@@ -8,12 +8,12 @@ from torch import Tensor
 from ..runtime.launch_replay import did
 from . import edge_weights as kernels
 from . import row_weights as by_row
-from .launch import Call, add_parts, strided, target_pass
+from .launch import EdgeCall, add_parts, strided, target_pass
 
 ALIGNS = {"sigmoid": 0, "relu": 1, "uniform": 2, "sparsemax": 3, "entmax": 4, "top_k": 5}
 
 
-def forward(call: Call, align: str, bias: float | None, top: int) -> tuple[Tensor, Tensor, Tensor]:
+def forward(call: EdgeCall, align: str, bias: float | None, top: int) -> tuple[Tensor, Tensor, Tensor]:
     """out (n, H, DV), the weights (E, H) in target order, before dropout, and the ids (n, H, k) that top-k chose."""
     v, n, size, graph = call.values, call.a.shape[0], call.sizes, call.graph
     work, room = graph.by_target, min(top, call.edges)
@@ -65,7 +65,7 @@ def forward(call: Call, align: str, bias: float | None, top: int) -> tuple[Tenso
     return out, weights, index
 
 
-def backward(call: Call, align: str, weights: Tensor, dout: Tensor) -> list[Tensor]:
+def backward(call: EdgeCall, align: str, weights: Tensor, dout: Tensor) -> list[Tensor]:
     """Gradients of a, b, v, r, key and value; an empty tensor for what there is not."""
     size, graph, scores = call.sizes, call.graph, align != "uniform" and not call.empty
     work = graph.by_source
@@ -121,7 +121,7 @@ def backward(call: Call, align: str, weights: Tensor, dout: Tensor) -> list[Tens
     return [da, db, dv, dr, dkey, dvalue]
 
 
-def by_rows(kernel: Any, call: Call, align: str, *arguments: Any, **options: Any) -> None:
+def by_rows(kernel: Any, call: EdgeCall, align: str, *arguments: Any, **options: Any) -> None:
     """A kernel over whole rows: a warp for each that is not cut, and many warps for a hub."""
     work, heads = call.graph.by_target, call.sizes["HP"]
     for rows, edges, warps in ((work.items, max(8, 256 // heads), 1), (work.hubs, max(64, 4096 // heads), 8)):
@@ -138,7 +138,7 @@ def by_rows(kernel: Any, call: Call, align: str, *arguments: Any, **options: Any
             )
 
 
-def _numbers_or(call: Call, config: dict[str, int]) -> dict[str, int]:
+def _numbers_or(call: EdgeCall, config: dict[str, int]) -> dict[str, int]:
     """GAT's scores are numbers, so a step takes many edges."""
     return {"BE": max(8, 256 // call.sizes["HP"]), "num_warps": 1} if call.kind == 0 else config
 

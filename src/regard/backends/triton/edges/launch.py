@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..runtime.launch_replay import did, fresh
 from .backward import delta_kernel, source_kernel, source_merge_kernel, sum_kernel, target_kernel
-from .csr_schedule import Graph
+from .csr_schedule import CSRSchedule
 from .forward import forward_kernel, merge_kernel
 
 TWIN = 3  # a join: the edge's key is added to the key and, as its value, to the value
@@ -18,14 +18,14 @@ PROGRAMS = 132 * 16  # of the pass over targets, each taking every so many rows
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class EdgeCall:
     """One call of attention over a graph: tables (nodes, H, width) and (edges, H, width) with a unit last stride.
 
     a (n, H, D), b (m, H, D), v (m, H, DV) or None where the keys are the values, r (H, D), key (rows, H, D) and value
     (rows, H, DV) by edge id; edge (E,) the ids in target order. kind, act, join: KIND, ACT, KEY of triton_edges_parts.
     """
 
-    graph: Graph
+    graph: CSRSchedule
     edge: Tensor
     a: Tensor
     b: Tensor
@@ -126,7 +126,7 @@ def strided(x: Tensor) -> tuple[Tensor, int, int]:
     return x, x.stride(0), x.stride(1)
 
 
-def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
+def forward(call: EdgeCall) -> tuple[Tensor, Tensor, Tensor]:
     """out (n, H, DV), tau (n, H), and no ids (n, H, 0)."""
     v, n, size, work = call.values, call.a.shape[0], call.sizes, call.graph.by_target
     out = call.fresh(n, size["H"], size["DV"], dtype=v.dtype)  # every row has an item to write it
@@ -157,7 +157,7 @@ def forward(call: Call) -> tuple[Tensor, Tensor, Tensor]:
     return out, tau, none
 
 
-def backward(call: Call, out: Tensor, tau: Tensor, dout: Tensor) -> list[Tensor]:
+def backward(call: EdgeCall, out: Tensor, tau: Tensor, dout: Tensor) -> list[Tensor]:
     """Gradients of a, b, v, r, key and value; an empty tensor for what there is not. Without v, that of b has both."""
     size, work, n, shared = call.sizes, call.graph.by_source, call.a.shape[0], call.v is None
     db, dv, dkey, dvalue = (call.like(x) for x in (None if shared else call.b, call.values, call.key, call.value))
@@ -196,11 +196,13 @@ def backward(call: Call, out: Tensor, tau: Tensor, dout: Tensor) -> list[Tensor]
     return _ordered(call, *target_pass(call, ds), db, dv, dkey, dvalue)
 
 
-def _ordered(call: Call, da: Tensor, dr: Tensor, db: Tensor, dv: Tensor, dkey: Tensor, dvalue: Tensor) -> list[Tensor]:
+def _ordered(
+    call: EdgeCall, da: Tensor, dr: Tensor, db: Tensor, dv: Tensor, dkey: Tensor, dvalue: Tensor
+) -> list[Tensor]:
     return [da, dv if call.v is None else db, call.fresh(0) if call.v is None else dv, dr, dkey, dvalue]
 
 
-def target_pass(call: Call, ds: Tensor | None) -> tuple[Tensor, Tensor]:
+def target_pass(call: EdgeCall, ds: Tensor | None) -> tuple[Tensor, Tensor]:
     """Gradients of a and r from those of the scores, (E, H) in target order; None where there is none."""
     work, size, reads = call.graph.by_target, call.sizes, call.kind == 1
     if ds is None:
@@ -230,7 +232,7 @@ def target_pass(call: Call, ds: Tensor | None) -> tuple[Tensor, Tensor]:
     return da, did(torch.sum, dr, 0) if call.r is not None else call.fresh(0)
 
 
-def add_parts(call: Call, hubs: Tensor, out: Tensor, part: Tensor) -> None:
+def add_parts(call: EdgeCall, hubs: Tensor, out: Tensor, part: Tensor) -> None:
     """The rows of `out` (nodes, H, W) that were cut, from their parts."""
     if hubs.shape[0]:
         width = out.shape[2]

@@ -13,9 +13,9 @@ from torch import Tensor
 from regard.backends.custom_op import gradients, operator
 from regard.backends.range_masks import ranges_of
 from regard.core.alignments import RowState, Softmax
-from regard.core.lowering.score_kernels import Pair
+from regard.core.lowering.score_kernels import PairCore
 from regard.core.plan import Plan
-from regard.core.registry import Ran
+from regard.core.registry import BackendResult
 from regard.core.scores import SoftCap
 from regard.core.scores.score import Lowered
 
@@ -34,11 +34,11 @@ class TritonFeatures(OnCuda):
     def unfit(self, plan: Plan) -> list[str]:
         return unfit(plan)
 
-    def run(self, plan: Plan) -> Ran:
+    def run(self, plan: Plan) -> BackendResult:
         problem = plan.problem
         score, ranges = problem.score, ranges_of(plan.over, plan.n, plan.m)
         core = score.core
-        assert isinstance(core, Pair) and ranges is not None
+        assert isinstance(core, PairCore) and ranges is not None
         bias = score.key_bias
         if bias is not None:
             bias = bias.mT if bias.ndim == 3 else bias[..., None].expand(-1, -1, core.a.shape[-1])
@@ -54,7 +54,7 @@ class TritonFeatures(OnCuda):
             problem.heads,
             *_bent(core, score),
         )
-        return Ran(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau.mT))
+        return BackendResult(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau.mT))
 
 
 def unfit(plan: Plan) -> list[str]:
@@ -71,7 +71,7 @@ def unfit(plan: Plan) -> list[str]:
     score = plan.problem.score
     core = score.core
     capped = len(score.modifiers) == 1 and isinstance(score.modifiers[0], SoftCap)
-    if not isinstance(core, Pair) or core.readout is not None or (capped and core.act != "identity"):
+    if not isinstance(core, PairCore) or core.readout is not None or (capped and core.act != "identity"):
         return [
             f"It scores each feature by itself, as tanh, leaky ReLU, |x| or -x^2/2 of a sum or a product; this is "
             f"{core}."
@@ -83,7 +83,7 @@ def unfit(plan: Plan) -> list[str]:
     return [] if not capped or score.key_bias is None else ["It has no bias of keys under a SoftCap."]
 
 
-def _bent(core: Pair, score: Lowered) -> tuple[int, int, float, float, float, float]:
+def _bent(core: PairCore, score: Lowered) -> tuple[int, int, float, float, float, float]:
     """Kind, join, and the numbers of s = factor h(steep z): h is tanh (kind 0), linear z + bent |z| or -z^2/2."""
     join = int(core.join == "mul")
     if score.modifiers:  # c tanh((a + b) / c)

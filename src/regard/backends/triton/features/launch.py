@@ -21,7 +21,7 @@ REGISTERS = 128  # of a thread: four such programs a multiprocessor
 
 
 @dataclass(eq=False)
-class Call:
+class FeatureCall:
     """One call over g = batch x heads: a (g, n, F), b and v (g, m, F), all contiguous, each of a type of its own."""
 
     a: Tensor
@@ -99,9 +99,9 @@ def _call(
     right: int,
     heads: int,
     *numbers: Any,
-) -> Call:
+) -> FeatureCall:
     a, b, v = (did(Tensor.contiguous, x) for x in (a, b, v))
-    return Call(a, b, v, bias, Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep), heads, *numbers)
+    return FeatureCall(a, b, v, bias, Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep), heads, *numbers)
 
 
 @again

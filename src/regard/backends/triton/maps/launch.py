@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.backends.range_masks import Ranges
 
-from ..common.pair_tables import DOT, LOG2E, Tables
+from ..common.pair_tables import DOT, LOG2E, PairTables
 from ..dense.launch_config import or_other
 from ..runtime.device_support import MUCH, SOME, room
 from ..runtime.fast_launcher import INTERPRETED, Held
@@ -22,7 +22,7 @@ SMALL = 64  # rows and columns of a tile whose weights are written, or of pairs
 
 
 @dataclass(eq=False)
-class Read:
+class MapTensors:
     """Some heads of a map, or each of their features: w = share_i bell_ij f(s - tau), a (g, n, d), b (g, m, d)."""
 
     a: Tensor
@@ -60,8 +60,8 @@ class Read:
         return LOG2E * self.cool if self.align <= 1 else 1.0
 
     @cached_property
-    def tables(self) -> Tables:
-        return Tables(self, False)
+    def tables(self) -> PairTables:
+        return PairTables(self, False)
 
     @property
     def side(self) -> int:
@@ -179,21 +179,21 @@ class Read:
         return self.core == DOT and all(x is None for x in added)
 
 
-def tau_of(read: Read) -> Tensor:
+def tau_of(read: MapTensors) -> Tensor:
     """(g, n): log sum exp of a softmax's scores; +inf for an empty row."""
     tau = read.empty(read.a.shape[1])
     _rows(read, NOTHING.value, tau, tau, tau, (0, 0), 1, read.side)
     return tau
 
 
-def entropy_of(read: Read) -> Tensor:
+def entropy_of(read: MapTensors) -> Tensor:
     """(g, n)"""
     entropy = read.empty(read.a.shape[1])
     _rows(read, ENTROPY.value, entropy, entropy, entropy, (0, 0), 1, read.side)
     return entropy
 
 
-def cells_of(read: Read, cell: int) -> tuple[Tensor, Tensor, Tensor]:
+def cells_of(read: MapTensors, cell: int) -> tuple[Tensor, Tensor, Tensor]:
     """mass and peak (g, rows, columns) in fp32, count in int64."""
     rows, columns = -(-read.a.shape[1] // cell), -(-read.b.shape[1] // cell)
     mass, peak = (read.empty(rows, columns).zero_() for _ in range(2))
@@ -203,7 +203,7 @@ def cells_of(read: Read, cell: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _rows(
-    read: Read, what: int, out: Tensor, peak: Tensor, count: Tensor, cells: tuple[int, int], cell: int, side: int
+    read: MapTensors, what: int, out: Tensor, peak: Tensor, count: Tensor, cells: tuple[int, int], cell: int, side: int
 ) -> None:
     n, m = read.a.shape[1], read.b.shape[1]
     tensors = read.tensors if read.tau is not None else (*read.tensors[:-5], out, *read.tensors[-4:])
@@ -224,7 +224,7 @@ def _rows(
     )
 
 
-def mass_of(read: Read) -> Tensor:
+def mass_of(read: MapTensors) -> Tensor:
     """(g, m)"""
     n, m, mass = read.a.shape[1], read.b.shape[1], read.empty(read.b.shape[1])
     keys_kernel[triton.cdiv(m, read.side), mass.shape[0]](
@@ -233,7 +233,7 @@ def mass_of(read: Read) -> Tensor:
     return mass
 
 
-def band_of(read: Read, rows: slice, cols: slice) -> Tensor:
+def band_of(read: MapTensors, rows: slice, cols: slice) -> Tensor:
     """The weights of some rows and columns, (g, r, c)."""
     made = read.empty(rows.stop - rows.start, cols.stop - cols.start)
     if made.numel():
@@ -244,7 +244,7 @@ def band_of(read: Read, rows: slice, cols: slice) -> Tensor:
     return made
 
 
-def within(read: Read, places: Tensor, cell: int) -> Tensor:
+def within(read: MapTensors, places: Tensor, cell: int) -> Tensor:
     """The weights of some cells, (count, cell, cell); places (count, 3) int64 are their head, row and column."""
     made = torch.empty((places.shape[0], cell, cell), dtype=torch.float32, device=places.device)
     if made.numel():

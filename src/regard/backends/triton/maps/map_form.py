@@ -23,7 +23,7 @@ from regard.core.alignments import (
     TopK,
     Uniform,
 )
-from regard.core.lowering.score_kernels import Dot, Pair
+from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.scores import SoftCap
 
 from ..dense.backend import MOST_HEADS, WIDEST, bend_of
@@ -134,7 +134,7 @@ def _scored(problem: "Problem", slab: slice) -> tuple[Any, ...] | None:
         zeros = [core.a.new_zeros((features * heads, places, 1)) for places in (problem.n, problem.m)]
         return *zeros, None, None, None, 0, 1.0, 0.0, 0.0
     capped = not score.modifiers or (len(score.modifiers) == 1 and type(score.modifiers[0]) is SoftCap)
-    if not isinstance(core, (Dot, Pair)) or core.edge is not None or not capped:
+    if not isinstance(core, (DotCore, PairCore)) or core.edge is not None or not capped:
         return None
     found = _vectors(core, slab, features)
     if found is None or not 0 < found[0].shape[2] <= WIDEST:
@@ -153,20 +153,20 @@ def _each(x: Tensor, slab: slice, features: int) -> Tensor:
 
 
 def _vectors(
-    core: Dot | Pair, slab: slice, features: int
+    core: DotCore | PairCore, slab: slice, features: int
 ) -> tuple[Tensor, Tensor, Tensor | None, int, float, float, float] | None:
     """a, b and readout of some heads and their features, number, scale, linear and bent."""
     linear, bent, number = bend_of(core)
-    if isinstance(core, Pair) and core.readout is None:  # each hidden number is a feature: a vector of one
+    if isinstance(core, PairCore) and core.readout is None:  # each hidden number is a feature: a vector of one
         a, b = (x.detach()[slab].mT.flatten(0, 1)[..., None].contiguous() for x in (core.a, core.b))
         if core.join == "mul":
             return (a, b, None, 0, 1.0, 0.0, 0.0) if core.act == "identity" else None
         return None if number < 0 else (a, b, torch.ones_like(a[:, 0], dtype=torch.float32), number, 1.0, linear, bent)
     repeated = features * (core.a[slab].numel() + core.b[slab].numel())
-    if number < 0 or (features > 1 and repeated > ROOMY) or (isinstance(core, Pair) and core.join == "mul"):
+    if number < 0 or (features > 1 and repeated > ROOMY) or (isinstance(core, PairCore) and core.join == "mul"):
         return None
     a, b = (_each(x, slab, features).contiguous() for x in (core.a, core.b))
-    if isinstance(core, Pair):
+    if isinstance(core, PairCore):
         if isinstance(core.readout, Tensor):
             readout = core.readout.detach()[slab]
             readout = readout.mT.flatten(0, 1) if readout.ndim == 3 else readout

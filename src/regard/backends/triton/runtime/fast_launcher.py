@@ -32,7 +32,7 @@ def heard() -> bool:
     return any(getattr(hook, "calls", hook) for hook in (RUNTIME.launch_enter_hook, RUNTIME.launch_exit_hook))
 
 
-class Bare:
+class DirectLauncher:
     """A compiled kernel on its grid. Triton calls five functions of Python around a launch, most of them for those who
     listen to it; where nobody does, this is the one that launches."""
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .fast_launcher import APART, INTERPRETED, Bare, current, heard
+from .fast_launcher import APART, INTERPRETED, DirectLauncher, current, heard
 
 MOST = 4096  # kinds of calls that are kept
 TOGETHER = 512  # bytes of which parts of a memory take whole numbers, as those of torch do
@@ -24,7 +24,7 @@ Place = tuple[int, int]  # a tensor's number, in the order in which a call meets
 class Launch(NamedTuple):
     """A kernel on its grid; places are those of its arguments that are tensors."""
 
-    kernel: Bare
+    kernel: DirectLauncher
     arguments: list[Any]
     places: list[tuple[int, Place]]
 
@@ -38,7 +38,7 @@ class Step(NamedTuple):
     found: int
 
 
-class Found(tuple[Tensor, ...]):
+class ReplayResult(tuple[Tensor, ...]):
     """What a call gave that was done again, and what it was written on."""
 
     tape: "Tape"
@@ -47,7 +47,7 @@ class Found(tuple[Tensor, ...]):
 class Tape:
     """What one call did. None of its tensors is kept when it ends."""
 
-    def __init__(self, gradient: "Again | None" = None) -> None:
+    def __init__(self, gradient: "LaunchReplay | None" = None) -> None:
         self.gradient = gradient  # what may follow
         self.after: tuple[Tape, list[tuple[int, ...]]] | None = None  # its tape, and the strides of its tensors
         self.tensors: list[Tensor] = []
@@ -103,7 +103,7 @@ class Tape:
     ) -> None:
         self.usual = self.usual and usual
         places = [(at, self.place(x)) for at, x in enumerate(arguments) if isinstance(x, Tensor)]
-        self.steps.append(Launch(Bare(compiled, grid), _blank((*arguments, *constants), places), places))
+        self.steps.append(Launch(DirectLauncher(compiled, grid), _blank((*arguments, *constants), places), places))
 
     def number(self, x: Tensor) -> int:
         found = next((number for number, one in enumerate(self.tensors) if x is one), -1)
@@ -118,7 +118,7 @@ class Tape:
             return owners[0], x.data_ptr() - self.tensors[owners[0]].data_ptr()
         return self.number(x), 0
 
-    def play(self, given: list[Tensor]) -> Found | None:
+    def play(self, given: list[Tensor]) -> ReplayResult | None:
         """The same with other tensors; None where they start elsewhere, for which kernels are compiled apart, or lie on
         a device that is not current."""
         pointers, device = [x.data_ptr() for x in given], given[0].device
@@ -148,11 +148,11 @@ class Tape:
                     arguments[at] = tensors[number]
                 tensors[step.found] = x = step.function(*arguments)
                 pointers[step.found] = x.data_ptr()
-        found = Found([tensors[number] for number in self.returned])
+        found = ReplayResult([tensors[number] for number in self.returned])
         found.tape = self
         return found
 
-    def follow(self, given: list[Tensor]) -> Found | None:
+    def follow(self, given: list[Tensor]) -> ReplayResult | None:
         """The gradient of this call: of its tensors, of what it gave and of one like the first of that. Where strides
         are those that are known, so is its kind, and need not be asked. None where it is not known."""
         if self.after is None or [x.stride() for x in given] != self.after[1]:
@@ -177,13 +177,13 @@ def _blank(arguments: tuple[Any, ...], places: "list[tuple[int, Any]]") -> list[
 MET = Tape()  # of a kind of calls that has been met once
 
 
-class Again:
+class LaunchReplay:
     """A function of tensors, numbers and None, by position, that gives tensors and looks into none of them."""
 
     def __init__(self, function: Callable[..., Sequence[Tensor]]):
         self.function = function
         self.tapes: dict[tuple[Any, ...], Tape] = {}
-        self.gradient: Again | None = None
+        self.gradient: LaunchReplay | None = None
 
     def __call__(self, *arguments: Any) -> Sequence[Tensor]:
         kind = _kind(arguments)
@@ -214,7 +214,7 @@ def _current(device: torch.device) -> bool:
 
 def again(function: Callable[..., Any]) -> Callable[..., Any]:
     """@again over a function that launches kernels."""
-    return function if INTERPRETED else Again(function)
+    return function if INTERPRETED else LaunchReplay(function)
 
 
 def gradient_of(forward: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -222,7 +222,7 @@ def gradient_of(forward: Any) -> Callable[[Callable[..., Any]], Callable[..., An
 
     def made(function: Callable[..., Any]) -> Callable[..., Any]:
         found = again(function)
-        if isinstance(forward, Again) and isinstance(found, Again):
+        if isinstance(forward, LaunchReplay) and isinstance(found, LaunchReplay):
             forward.gradient = found
         return found
 

@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterator
 import torch
 from rich.console import Console
 
-from ..measure import Result, show
+from ..measure import BenchResult, show
 from .additive import additive
 from .features import features
 from .gqa import shared
-from .harness import Setting
+from .harness import BenchSetting
 from .pyramids import pyramids
 from .softmax import gaussian, sigmoid, window
 from .sparse import best, entmax
 
-Part = Callable[[Setting], Iterator[Result]]
+Part = Callable[[BenchSetting], Iterator[BenchResult]]
 PARTS: tuple[Part, ...] = (additive, gaussian, window, sigmoid, entmax, best, shared, features, pyramids)
 
 
@@ -35,7 +35,7 @@ def main(parts: str = "all", json: bool = False, warm: bool = False) -> None:
     for name in asked:
         console.print(f"[dim]{known[name].__doc__}[/dim]")
         try:
-            for result in known[name](Setting(warm=warm)):
+            for result in known[name](BenchSetting(warm=warm)):
                 console.print(f"  {result.name}: {result.ours:.4g} {result.unit}", markup=False)
                 results.append(result)
         except Exception as error:

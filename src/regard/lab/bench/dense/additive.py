@@ -7,13 +7,15 @@ from torch import Tensor
 
 from regard.core.scores import Additive
 
-from ..measure import Result
-from .harness import BOTH, FORWARD, Bar, Pair, Setting
+from ..measure import BenchResult
+from .harness import BOTH, FORWARD, Bar, BenchSetting, PeerPair
 
 SIZES = ((8, 1, 512), (4, 8, 1024), (1, 8, 4096))  # batch, heads, tokens
 
 
-def additive(setting: Setting, sizes: Sequence[tuple[int, int, int]] = SIZES, d: int = 64) -> Iterator[Result]:
+def additive(
+    setting: BenchSetting, sizes: Sequence[tuple[int, int, int]] = SIZES, d: int = 64
+) -> Iterator[BenchResult]:
     """additive tanh beside torch.compile of its formula"""
     smallest, largest = sizes[0], sizes[-1]
     for size in sizes:
@@ -26,7 +28,7 @@ def additive(setting: Setting, sizes: Sequence[tuple[int, int, int]] = SIZES, d:
             yield pair.measured(BOTH, bar, memory=True, graph=small)
 
 
-def _pair(setting: Setting, size: tuple[int, int, int], d: int, dtype: torch.dtype) -> Pair:
+def _pair(setting: BenchSetting, size: tuple[int, int, int], d: int, dtype: torch.dtype) -> PeerPair:
     batch, heads, n = size
     q, k, v = setting.made(*[(batch, heads, n, d)] * 3, dtype=dtype)
     score = Additive(d, d, d, heads=heads).to(setting.device, dtype)
@@ -36,7 +38,7 @@ def _pair(setting: Setting, size: tuple[int, int, int], d: int, dtype: torch.dty
 
     compiled = setting.compiled(formula)
     name = f"additive ({batch}, {heads}, {n}, {d}) {str(dtype).removeprefix('torch.')}"
-    return Pair(
+    return PeerPair(
         setting,
         name,
         lambda: setting.attend(q, k, v, score),

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from regard.core.scores import Additive, Dot, Score, SoftCap
 
-from ..measure import Result
-from .harness import BOTH, FORWARD, Bar, Pair, Setting
+from ..measure import BenchResult
+from .harness import BOTH, FORWARD, Bar, BenchSetting, PeerPair
 
 
-def features(setting: Setting, size: tuple[int, int, int] = (1, 2, 1024), d: int = 64) -> Iterator[Result]:
+def features(setting: BenchSetting, size: tuple[int, int, int] = (1, 2, 1024), d: int = 64) -> Iterator[BenchResult]:
     """weights for each feature beside torch.compile of their formula"""
     scores = {"DiSA": Additive(activation="identity", features=True) | SoftCap(5.0), "product": Dot(features=True)}
     for name, score in scores.items():
@@ -20,7 +20,7 @@ def features(setting: Setting, size: tuple[int, int, int] = (1, 2, 1024), d: int
         yield pair.measured(BOTH, Bar(times=1), memory=True)
 
 
-def _pair(setting: Setting, name: str, score: Score, shape: tuple[int, ...]) -> Pair:
+def _pair(setting: BenchSetting, name: str, score: Score, shape: tuple[int, ...]) -> PeerPair:
     q, k, v = setting.made(*[shape] * 3)
 
     def formula(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ def _pair(setting: Setting, name: str, score: Score, shape: tuple[int, ...]) -> 
         return (s.softmax(-2) * v[..., None, :, :]).sum(-2).to(v.dtype)
 
     compiled, backend = setting.compiled(formula), "triton-features"
-    return Pair(
+    return PeerPair(
         setting,
         f"{name} by feature {shape} bfloat16",
         lambda: setting.attend(q, k, v, score, backend=backend),

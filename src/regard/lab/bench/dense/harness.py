@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.core.attend import Attended, attend
 from regard.core.plan import plan
 
-from ..measure import Result, captured, extra_mib, gpu_times, single_call
+from ..measure import BenchResult, captured, extra_mib, gpu_times, single_call
 
 Run = Callable[[], Tensor]
 FORWARD, BACKWARD, BOTH = "forward", "backward", "forward+backward"
@@ -60,7 +60,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Setting:
+class BenchSetting:
     """Where it runs. On a GPU: our kernels, compiled peers, bursts of calls. On a CPU: small, whatever runs there.
 
     warm: everything is compiled and compared, nothing is timed; a second run then starts from what is on the disk.
@@ -116,7 +116,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Pair:
+class PeerPair:
     """Ours and a peer over the same tensors.
 
     call    what `regard.plan` is asked for the bound: q, k, v, score, align, over
@@ -125,7 +125,7 @@ class Pair:
     unlike  the peer computes something else: a bar may compare two mechanisms
     """
 
-    setting: Setting
+    setting: BenchSetting
     name: str
     ours: Run
     peer: Run | None
@@ -136,7 +136,7 @@ class Pair:
     unlike: bool = False
     backend: str = "triton-dense"
 
-    def measured(self, way: str, bar: Bar, memory: bool = False, graph: bool = False) -> Result:
+    def measured(self, way: str, bar: Bar, memory: bool = False, graph: bool = False) -> BenchResult:
         """One row: agreement, times, what one call takes with the processor's part, memory, the bound."""
         apart = self.apart(way)
         inside = {} if graph else self.kernels(way)  # before a gradient keeps its forward, which no graph may meet
@@ -159,7 +159,7 @@ class Pair:
         if "bound_ms" in notes and took[0] > 0:
             notes["of_bound"] = notes["bound_ms"] / took[0]
         name = f"{self.name}, {way}" + (", in a CUDA graph" if graph else "")
-        return Result(name, "ms", took[0], other, self.peer_name, str(bar), bar.held(took[0], other, extra), notes)
+        return BenchResult(name, "ms", took[0], other, self.peer_name, str(bar), bar.held(took[0], other, extra), notes)
 
     def kernels(self, way: str) -> dict[str, Any]:
         """What both sides take in a CUDA graph, where the processor has no part; why not, where one cannot be kept.

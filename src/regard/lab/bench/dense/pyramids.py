@@ -15,13 +15,13 @@ from regard.core.maps.pyramid import default_cell
 from regard.core.plan import plan
 from regard.core.scores import Additive
 
-from ..measure import Result
-from .harness import NEAR, Bar, Disagree, Setting
+from ..measure import BenchResult
+from .harness import NEAR, Bar, BenchSetting, Disagree
 
 
 def pyramids(
-    setting: Setting, n: int = 131072, heads: int = 12, d: int = 64, side: int = 256, pairs: int = 4096
-) -> Iterator[Result]:
+    setting: BenchSetting, n: int = 131072, heads: int = 12, d: int = 64, side: int = 256, pairs: int = 4096
+) -> Iterator[BenchResult]:
     """the pyramid, the statistics and a tile of a long map beside SDPA's forward, a pyramid of additive scores"""
     with torch.no_grad():
         q, k, v = (x.detach() for x in setting.made(*[(1, heads, n, d)] * 3))
@@ -43,13 +43,15 @@ def pyramids(
             mine, theirs = setting.times(run, sdpa)
             notes: dict[str, Any] = {"single_ms": setting.single(run), "extra_mib": setting.memory(run)}
             notes |= {"bound_ms": passes * least} if least else {}
-            yield Result(f"{name} {where}", "ms", mine, theirs, "SDPA forward", str(bar), bar.held(mine, theirs), notes)
+            yield BenchResult(
+                f"{name} {where}", "ms", mine, theirs, "SDPA forward", str(bar), bar.held(mine, theirs), notes
+            )
         yield _search(setting, known(), where)
         yield _tile(setting, known()[0, heads - 1], q[0, -1], k[0, -1], tau[-1], side)
         yield _additive(setting, pairs, d)
 
 
-def _additive(setting: Setting, n: int, d: int, heads: int = 8) -> Result:
+def _additive(setting: BenchSetting, n: int, d: int, heads: int = 8) -> BenchResult:
     """A map of which no product of matrices is the score, beside the attention that it is of."""
     q, k, v = (x.detach() for x in setting.made(*[(1, heads, n, d)] * 3))
     score = Additive(d, heads=heads).to(setting.device, q.dtype)
@@ -68,7 +70,7 @@ def _additive(setting: Setting, n: int, d: int, heads: int = 8) -> Result:
     mine, theirs = setting.times(run, lambda: setting.attend(*call))
     notes = {"single_ms": setting.single(run), "extra_mib": setting.memory(run)}
     where = f"(1, {heads}, {n}, {d}) bfloat16"
-    return Result(
+    return BenchResult(
         f"pyramid of additive scores from tau {where}",
         "ms",
         mine,
@@ -113,13 +115,13 @@ def _near(name: str, mine: Tensor, true: Tensor) -> None:
         raise Disagree(f"{name}: {apart:.2g} of the largest away from weights that are written out.")
 
 
-def _search(setting: Setting, amap: LazyMap, where: str) -> Result:
+def _search(setting: BenchSetting, amap: LazyMap, where: str) -> BenchResult:
     """Every weight above a threshold that about a thousand exceed, by descent."""
     peaks = amap.pyramid()[0].peak.flatten()
     threshold = float(peaks.topk(min(1000, peaks.numel())).values[-1])
     mine = setting.times(lambda: amap.find(threshold))[0]
     found = amap.find(threshold)
-    return Result(
+    return BenchResult(
         f"find, every weight above {threshold:.2g} {where}",
         "ms",
         mine,
@@ -131,14 +133,14 @@ def _search(setting: Setting, amap: LazyMap, where: str) -> Result:
     )
 
 
-def _tile(setting: Setting, amap: Any, q: Tensor, k: Tensor, tau: Tensor, side: int) -> Result:
+def _tile(setting: BenchSetting, amap: Any, q: Tensor, k: Tensor, tau: Tensor, side: int) -> BenchResult:
     rows, columns = slice(amap.n // 2, amap.n // 2 + side), slice(amap.n // 4, amap.n // 4 + side)
     run = lambda: amap.tile(rows, columns)  # noqa: E731
     true = torch.exp((q[rows].float() @ k[columns].float().mT) * q.shape[-1] ** -0.5 - tau[rows, None])
     _near("tile", run(), true)
     burst, graph = setting.times(run)[0], setting.times(setting.graph(run))[0]
     bar = Bar(ms=0.1)
-    return Result(
+    return BenchResult(
         f"a tile of {side} x {side} at {amap.n} tokens",
         "ms",
         burst,

@@ -12,8 +12,8 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from regard.core.scores import Gaussian
 from regard.core.structures import Causal, Window
 
-from ..measure import Result
-from .harness import BACKWARD, BOTH, FORWARD, Bar, Pair, Setting, clocked, kernels_compiled
+from ..measure import BenchResult
+from .harness import BACKWARD, BOTH, FORWARD, Bar, BenchSetting, PeerPair, clocked, kernels_compiled
 
 WIDTH = 8.0  # of the Gaussian
 
@@ -23,11 +23,13 @@ def written_out(q: Tensor, k: Tensor, v: Tensor, weigh: Callable[[Tensor], Tenso
     return (weigh((q.float() @ k.float().mT) * scale) @ v.float()).to(v.dtype)
 
 
-def gaussian(setting: Setting, short: int = 8192, long: int = 32768, heads: int = 12, d: int = 64) -> Iterator[Result]:
+def gaussian(
+    setting: BenchSetting, short: int = 8192, long: int = 32768, heads: int = 12, d: int = 64
+) -> Iterator[BenchResult]:
     """a Gaussian score beside SDPA, and beside compiled FlexAttention with the same bias"""
     score = Gaussian(WIDTH)
     q, k, v = setting.made(*[(1, heads, short, d)] * 3)
-    pair = Pair(
+    pair = PeerPair(
         setting,
         f"Gaussian (1, {heads}, {short}, {d}) bfloat16",
         lambda: setting.attend(q, k, v, score),
@@ -48,7 +50,7 @@ def _bias(k: Tensor) -> Tensor:
     return -0.5 * (k.float() / WIDTH).square().sum(-1)
 
 
-def _biased(setting: Setting, n: int, heads: int, d: int) -> Iterator[Result]:
+def _biased(setting: BenchSetting, n: int, heads: int, d: int) -> Iterator[BenchResult]:
     score = Gaussian(WIDTH)
     q, k, v = setting.made(*[(1, heads, n, d)] * 3)
     flex = setting.compiled(flex_attention)
@@ -60,11 +62,11 @@ def _biased(setting: Setting, n: int, heads: int, d: int) -> Iterator[Result]:
     before = _adds(_bias(k).detach())  # only the attention of the peer is timed, not what its bias is made of
     name, call = f"Gaussian (1, {heads}, {n}, {d}) bfloat16", (q, k, v, score)
     ours = lambda: setting.attend(q, k, v, score)  # noqa: E731
-    yield Pair(setting, name, ours, lambda: peer(before), "FlexAttention", call, [q, k, v]).measured(
+    yield PeerPair(setting, name, ours, lambda: peer(before), "FlexAttention", call, [q, k, v]).measured(
         FORWARD, Bar(times=1)
     )
     if setting.gpu:  # FlexAttention has no gradient elsewhere
-        yield Pair(setting, name, ours, lambda: peer(_adds(_bias(k))), "FlexAttention", call, [q, k, v]).measured(
+        yield PeerPair(setting, name, ours, lambda: peer(_adds(_bias(k))), "FlexAttention", call, [q, k, v]).measured(
             BOTH, Bar(times=1), memory=True
         )
 
@@ -84,15 +86,15 @@ def _leading(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def window(
-    setting: Setting, n: int = 32768, fresh: int = 31111, width: int = 1024, heads: int = 12, d: int = 64
-) -> Iterator[Result]:
+    setting: BenchSetting, n: int = 32768, fresh: int = 31111, width: int = 1024, heads: int = 12, d: int = 64
+) -> Iterator[BenchResult]:
     """a window beside compiled FlexAttention with its block mask built, and the first call at a new length"""
     over = Causal() & Window(width, 0)
     q, k, v = setting.made(*[(1, heads, n, d)] * 3)
     flex = setting.compiled(flex_attention)
     mask = _near(setting, n, width)
     call = (q, k, v, "scaled_dot", "softmax", over)
-    pair = Pair(
+    pair = PeerPair(
         setting,
         f"window of {width} (1, {heads}, {n}, {d}) bfloat16",
         lambda: setting.attend(*call),
@@ -109,12 +111,14 @@ def window(
         yield _first(setting, fresh - 1110, heads, d, width, None)
 
 
-def _near(setting: Setting, n: int, width: int) -> Any:
+def _near(setting: BenchSetting, n: int, width: int) -> Any:
     return create_block_mask(lambda b, h, i, j: (i >= j) & (i - j <= width), None, None, n, n, device=setting.device)
 
 
 @torch.no_grad()
-def _first(setting: Setting, n: int, heads: int, d: int, width: int, flex: Callable[..., Any] | None) -> Result:
+def _first(
+    setting: BenchSetting, n: int, heads: int, d: int, width: int, flex: Callable[..., Any] | None
+) -> BenchResult:
     """The first call at a length that was not seen: whether it compiles, beside what FlexAttention does then."""
     q, k, v = setting.made(*[(1, heads, n, d)] * 3)
     over, waits = Causal() & Window(width, 0), torch.cuda.synchronize if setting.gpu else lambda: None
@@ -125,7 +129,7 @@ def _first(setting: Setting, n: int, heads: int, d: int, width: int, flex: Calla
     with kernels_compiled() as names:
         mine = clocked(waited(lambda: setting.attend(q, k, v, "scaled_dot", "softmax", over)))
     theirs = flex and clocked(waited(lambda: flex(*_leading(q, k, v), block_mask=_near(setting, n, width))))
-    return Result(
+    return BenchResult(
         f"window of {width}, the first call at {n} tokens",
         "ms",
         mine,
@@ -137,7 +141,9 @@ def _first(setting: Setting, n: int, heads: int, d: int, width: int, flex: Calla
     )
 
 
-def sigmoid(setting: Setting, n: int = 8192, heads: int = 8, widths: tuple[int, ...] = (64, 128)) -> Iterator[Result]:
+def sigmoid(
+    setting: BenchSetting, n: int = 8192, heads: int = 8, widths: tuple[int, ...] = (64, 128)
+) -> Iterator[BenchResult]:
     """sigmoid beside SDPA's softmax"""
     for d in widths:
         pair = _sigmoid(setting, n, heads, d)
@@ -145,10 +151,10 @@ def sigmoid(setting: Setting, n: int = 8192, heads: int = 8, widths: tuple[int, 
         yield pair.measured(BACKWARD, Bar(times=1.3))
 
 
-def _sigmoid(setting: Setting, n: int, heads: int, d: int) -> Pair:
+def _sigmoid(setting: BenchSetting, n: int, heads: int, d: int) -> PeerPair:
     q, k, v = setting.made(*[(1, heads, n, d)] * 3)
     call = (q, k, v, "scaled_dot", "sigmoid")
-    return Pair(
+    return PeerPair(
         setting,
         f"sigmoid (1, {heads}, {n}, {d}) bfloat16",
         lambda: setting.attend(*call),

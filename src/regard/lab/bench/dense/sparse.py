@@ -10,8 +10,8 @@ from regard.core.alignments import TopK
 from regard.core.lowering.roofline import open_pairs
 from regard.core.structures import Causal, Full, Structure, Window
 
-from ..measure import Result
-from .harness import BOTH, FORWARD, Bar, Pair, Setting
+from ..measure import BenchResult
+from .harness import BOTH, FORWARD, Bar, BenchSetting, PeerPair
 
 SEGMENT = 128  # tokens beside each other that look at the same ones: whole tiles of either side
 GROUPS = {0: 1, 50: 2, 90: 11}  # percent of tiles without weight: how many kinds of segments there are
@@ -20,7 +20,7 @@ CHUNK = 512  # rows written out at a time by the truth
 
 
 def entmax(
-    setting: Setting,
+    setting: BenchSetting,
     n: int = 8192,
     odd: int = 5000,
     width: int = 1024,
@@ -28,7 +28,7 @@ def entmax(
     d: int = 64,
     segment: int = SEGMENT,
     peer: Callable[..., Tensor] | None = None,
-) -> Iterator[Result]:
+) -> Iterator[BenchResult]:
     """entmax 1.5 beside AdaSplash, where that is installed"""
     peer = peer or _adasplash()
     rate: dict[str, float] = {}
@@ -56,7 +56,7 @@ def entmax(
             yield _by_pair(pair.measured(way, Bar()), heads * open_pairs(over, rows, columns), rate.get(way))
 
 
-def _by_pair(made: Result, pairs: int, theirs: float | None) -> Result:
+def _by_pair(made: BenchResult, pairs: int, theirs: float | None) -> BenchResult:
     """The same in picoseconds for each pair that may meet, beside those of AdaSplash where that runs."""
     made.notes |= {"ms": made.ours, "pairs": pairs}
     bar = Bar(times=1.3)
@@ -74,11 +74,11 @@ def _adasplash() -> Callable[..., Tensor] | None:
 
 
 def _pair(
-    setting: Setting, name: str, tensors: list[Tensor], over: Structure, peer: Callable[..., Tensor] | None
-) -> Pair:
+    setting: BenchSetting, name: str, tensors: list[Tensor], over: Structure, peer: Callable[..., Tensor] | None
+) -> PeerPair:
     q, k, v = tensors
     call: tuple[Any, ...] = (q, k, v, "scaled_dot", "entmax15", over)
-    return Pair(
+    return PeerPair(
         setting,
         name,
         lambda: setting.attend(*call),
@@ -126,7 +126,7 @@ def _tau(size: Tensor, mean: Tensor, square: Tensor) -> Tensor:
     return mean - (1 / size - (square - mean.square())).clamp_min(1e-12).sqrt()
 
 
-def _grouped(setting: Setting, n: int, heads: int, d: int, kinds: int, segment: int) -> list[Tensor]:
+def _grouped(setting: BenchSetting, n: int, heads: int, d: int, kinds: int, segment: int) -> list[Tensor]:
     """Random queries, keys and values whose segments are of so many kinds, in turn, and look only at their own."""
     q, k, v = setting.made(*[(1, heads, n, d)] * 3)
     if kinds > 1:
@@ -136,7 +136,7 @@ def _grouped(setting: Setting, n: int, heads: int, d: int, kinds: int, segment: 
     return [q, k, v]
 
 
-def _empty(setting: Setting, tensors: list[Tensor], side: int) -> float:
+def _empty(setting: BenchSetting, tensors: list[Tensor], side: int) -> float:
     """The share of tiles of side x side that may be seen and hold no weight, read off the map."""
     q, k, v = tensors
     with torch.no_grad():
@@ -145,7 +145,7 @@ def _empty(setting: Setting, tensors: list[Tensor], side: int) -> float:
     return float(((level.peak == 0) & seen).sum() / seen.sum())
 
 
-def best(setting: Setting, n: int = 4096, heads: int = 8, d: int = 64, k: int = 32) -> Iterator[Result]:
+def best(setting: BenchSetting, n: int = 4096, heads: int = 8, d: int = 64, k: int = 32) -> Iterator[BenchResult]:
     """softmax over the 32 best keys beside torch.topk of all scores"""
     query, key, value = setting.made(*[(1, heads, n, d)] * 3)
 
@@ -155,7 +155,7 @@ def best(setting: Setting, n: int = 4096, heads: int = 8, d: int = 64, k: int = 
         return torch.zeros_like(s).scatter(-1, index, top.softmax(-1)).to(value.dtype) @ value
 
     call = (query, key, value, "scaled_dot", TopK(k))
-    pair = Pair(
+    pair = PeerPair(
         setting,
         f"top-{k} (1, {heads}, {n}, {d}) bfloat16",
         lambda: setting.attend(*call),
