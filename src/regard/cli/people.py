@@ -75,7 +75,8 @@ def reading(
     Example:  regard people reading
     """
     with extra("demo"), told():
-        from ..data import geco
+        from regard.lab.data.eye_tracking import geco
+
         from ..lab.human_agreement.reading import judge_reading
         from ..recording.pretrained import load_model
 
@@ -110,7 +111,8 @@ def scenes(
     """
     check_folder(out)
     with extra("train"), told(), going_on(kept=out is not None):
-        from ..data import scenes as load
+        from regard.lab.data.eye_tracking import scenes as load
+
         from ..lab.human_agreement.scene_model import Taught
         from ..lab.human_agreement.scenes import judge_scenes
 
@@ -151,7 +153,8 @@ def movies(
     """
     check_folder(out)
     with extra("train"), told(), going_on(kept=out is not None):
-        from ..data import reviews
+        from regard.lab.data.movies import reviews
+
         from ..lab.human_agreement.encoder import Encoder
         from ..lab.human_agreement.review_model import Judging
         from ..lab.human_agreement.reviews import judge_reviews
@@ -205,8 +208,9 @@ def sst(
     """
     check_folder(out)
     with extra("train"), told(), going_on(kept=out is not None):
-        from ..data import geco
-        from ..data import sst as load
+        from regard.lab.data.eye_tracking import geco
+        from regard.lab.data.sst import sst as load
+
         from ..lab.human_agreement.joint import Classifying, judge_joint
 
         task = load(phrases=False)

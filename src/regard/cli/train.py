@@ -55,7 +55,8 @@ def gat(
     """
     check_folder(out)
     with told():
-        from ..data import planetoid
+        from regard.lab.data.planetoid import planetoid
+
         from ..lab.tasks.node_accuracy import SAYS, accuracies
 
         try:
@@ -85,7 +86,8 @@ def acm_networks(
     Example:  regard train acm --seeds 5 --kind gat --kind hgt
     """
     with told():
-        from ..data import acm
+        from regard.lab.data.acm import acm
+
         from ..lab.tasks.hetero_accuracy import typed_accuracies
         from ..models.hetero_gnn import TYPED
 

@@ -189,11 +189,13 @@ class NumbaCall:
     def _by_target(self) -> tuple["RowWork", Any]:
         start, source, edge = self.edges[:3]
         nothing = edge.numpy()[:0]
-        return work_of(start, self.width), self.code.Graph(source.numpy(), nothing, edge.numpy(), False)
+        return work_of(start, self.width), self.code.EdgeLists(source.numpy(), nothing, edge.numpy(), False)
 
     def _by_source(self) -> tuple["RowWork", Any]:
         start, target, slot = self.edges[3:]
-        return work_of(start, self.width), self.code.Graph(target.numpy(), slot.numpy(), self.edges[2].numpy(), True)
+        return work_of(start, self.width), self.code.EdgeLists(
+            target.numpy(), slot.numpy(), self.edges[2].numpy(), True
+        )
 
     def _heads_first(self, items: list[np.ndarray], like: Tensor) -> Tensor:
         """(g, nodes, w) of node-major tables (nodes, heads x w), one an item of the batch."""

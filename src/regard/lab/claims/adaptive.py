@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.data import Lookup, csbm, dictionary_lookup
 from regard.judging.attribution.edge_importance import by_rivals
 from regard.judging.progress import Hear, nobody
+from regard.lab.data.lookup import Lookup, dictionary_lookup
+from regard.lab.data.planted import csbm
 from regard.models.deep_gnn import Stacked
 from regard.nn.graph import GATConv, GATv2Conv
 

@@ -5,8 +5,11 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from regard.data import MissingData, NodeTask, acm, heterophilous, two_relations
+from regard.data import MissingData, NodeTask
 from regard.judging.progress import Hear, nobody
+from regard.lab.data.acm import acm
+from regard.lab.data.heterophilous import heterophilous
+from regard.lab.data.planted import two_relations
 from regard.models.hetero_gnn import TYPED
 from regard.models.relational_gnn import KINDS as RELATED
 from regard.models.relational_gnn import Related

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from regard.data import MissingData, Task, molecules, motifs
+from regard.data import MissingData, Task
 from regard.judging.adapters.adapter import Adapter
 from regard.judging.adapters.graph_adapter import on_graphs
 from regard.judging.attribution.edge_importance import chance_of_nodes, degree_of_nodes, degree_of_units, layers_of
@@ -11,6 +11,8 @@ from regard.judging.attribution.importance import Importance, chance
 from regard.judging.progress import Hear, nobody
 from regard.judging.tests.fidelity import kept_and_gone
 from regard.judging.tests.ground_truth import areas, of_nodes, taus
+from regard.lab.data.molecules import molecules
+from regard.lab.data.planted import motifs
 from regard.models import Classification, Regression, TaskModel, Trainer, Training
 from regard.models.builders import graph_classifier
 from regard.nn.graph import GATConv

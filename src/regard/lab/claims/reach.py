@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data import NodeTask, csbm, far
+from regard.data import NodeTask
 from regard.judging.progress import Hear, nobody
 from regard.judging.tests.oversmoothing import dirichlet, influence, mad, spread
+from regard.lab.data.planted import csbm, far
 from regard.models.deep_gnn import Stacked
 from regard.models.training.node_training import Recipe
 
