@@ -103,7 +103,7 @@ def imports():
 
 
 def room(module):
-    return (module.split(".") + ["__init__"])[1]
+    return [*module.split("."), "__init__"][1]
 
 
 def test_imports_go_from_top_to_bottom():

@@ -11,7 +11,7 @@ import regard
 from regard import nn
 from regard.cli.app import app
 from regard.cli.taxonomy import _names
-from regard.core.modifiers.modifiers import Modifier
+from regard.core.modifiers import Modifier
 from regard.nn import graph
 from regard.taxonomy import ALIASES, OPTIONS, find, mechanisms
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 import regard
 from regard import scores
-from regard.core.modifiers.modifiers import Modifier
+from regard.core.modifiers import Modifier
 
 WIDTH, HEADS = 4, 2
 

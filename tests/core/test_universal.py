@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from regard import Padding, attend
 from regard.core.lowering.tiles import Tile
-from regard.core.modifiers.modifiers import Modifier
+from regard.core.modifiers import Modifier
 
 FREE_OF_PLACE = [(s, a) for s, a in product() if s not in PLACED and a not in PLACED]
 ON_THE_SIMPLEX = [(s, a) for s, a in product(alignments=list(SIMPLEX)) if s != "sink"]

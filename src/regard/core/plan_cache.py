@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from .alignments import Alignment
 from .autograd_fast import PLAIN, transformed
 from .lowering.serialization import Parts, Spec, encode
-from .maps.attention_map import _lead
+from .maps.attention_map import lead_of
 from .mutation_guard import Watched
 from .plan import Plan, make_plan
 from .registry import BackendResult, backends
@@ -99,7 +99,7 @@ def learn(kind: Kind, plan: Plan) -> None:
     kinds[kind] = (
         None
         if run is None
-        else CompiledCall(run, _lead(plan), slice(0, plan.batch * plan.heads), plan.backend, *made_of)
+        else CompiledCall(run, lead_of(plan), slice(0, plan.batch * plan.heads), plan.backend, *made_of)
     )
 
 

@@ -1,10 +1,11 @@
 """Attention maps: what can be read of attention weights.
 
-Most maps are lazy (`lazy_maps.py`): they compute what is read. Some store their weights (`stored_maps.py`).
+Most maps are lazy (`lazy.py`): they compute what is read. Some store their weights (`stored.py`). Reads that make other
+maps stand in files of their own and enlist by `operation`, so that this file imports none of them.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -15,17 +16,19 @@ from ..errors import Refused, within
 
 if TYPE_CHECKING:
     from ..plan import Plan
-    from .pyramid import Pyramid
+    from .pyramid import FoundWeights, Pyramid
     from .stored import StoredMap
 
 BAND = 1 << 20  # weights computed at a time by reads that go over the whole map
 
+F = TypeVar("F", bound=Callable[..., Any])
+_operations: dict[str, Callable[..., Any]] = {}
 
-class FoundWeights(NamedTuple):
-    """Where weights exceed a threshold: `where` (count, axes) indexes weights(), `weight` (count,) their values."""
 
-    where: Tensor
-    weight: Tensor
+def operation(function: F) -> F:
+    """A function of maps that a method below calls by its name."""
+    _operations[function.__name__] = function
+    return function
 
 
 class Strongest(NamedTuple):
@@ -220,19 +223,17 @@ class AttentionMap(Displayable):
             total = w.sum(-2) if total is None else total + w.sum(-2)
         return self.none().new_zeros((*self.shape[:-2], self.m)) if total is None else self._unflat(total)
 
-    def find(self, threshold: float) -> FoundWeights:
+    def find(self, threshold: float) -> "FoundWeights":
         """Every weight above a threshold, exactly, in row order; over a pyramid it looks only where one can be."""
-        from .pyramid import find
-
-        return find(self, threshold)
+        found: FoundWeights = _operations["find"](self, threshold)
+        return found
 
     def pyramid(self, cell: int | None = None) -> "Pyramid":
         """Mass, peak and count of square cells at every level, from single cells of `cell` x `cell` up to one."""
-        from .pyramid import build
-
-        if self._pyramid is None or (cell is not None and self._pyramid.cell != cell):
-            self._pyramid = build(self, cell)
-        return self._pyramid
+        made = self._pyramid
+        if made is None or (cell is not None and made.cell != cell):
+            made = self._pyramid = _operations["build_pyramid"](self, cell)
+        return made
 
     def edges(self, grad: bool = False) -> Tensor:
         raise Refused("This map is not over edges: edges() needs over=Edges(...). weights() gives the matrix.")
@@ -246,33 +247,19 @@ class AttentionMap(Displayable):
 
         Rows that sum to one still do if the spans cover every key. cols = rows unless given.
         """
-        from .stored import StoredMap
-
-        cols = rows if cols is None else cols
-        for name, spans, size in (("rows", rows, self.n), ("cols", cols, self.m)):
-            for start, stop in spans:
-                if not 0 <= start < stop <= size:
-                    raise ValueError(
-                        f"group({name}) has the span ({start}, {stop}), expected 0 <= start < stop <= {size}."
-                    )
-        made = []
-        for start, stop in rows:
-            band = self.band(slice(start, stop), slice(0, self.m)).mean(-2)
-            made.append(torch.stack([band[..., a:b].sum(-1) for a, b in cols], -1))
-        grouped = torch.stack(made, -2)
-        return StoredMap(self.lead, grouped, self.features is not None, rooted=False)
+        made: StoredMap = _operations["grouped"](self, rows, rows if cols is None else cols)
+        return made
 
     def __sub__(self, other: "AttentionMap") -> "AttentionMap":
         """What this map has more than another, pair by pair; different texts are aligned by their tokens."""
-        from .difference import difference
-
-        return difference(self, other)
+        made: AttentionMap = _operations["difference"](self, other)
+        return made
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape={self.shape})"
 
 
-def _lead(plan: "Plan") -> tuple[int, ...]:
+def lead_of(plan: "Plan") -> tuple[int, ...]:
     """The leading axes of weights(): the caller's, heads included."""
     if plan.given == 2:
         return ()

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Refused
-from .attention_map import AttentionMap, PerItem
+from .attention_map import AttentionMap, PerItem, operation
 
 Line = slice | Tensor
 
@@ -151,6 +151,7 @@ class Difference(AttentionMap):
         return self._unflat(torch.cat(parts, -1)) if parts else self.none().new_zeros(self.shape[:-1])
 
 
+@operation
 def difference(this: AttentionMap, other: AttentionMap) -> Difference:
     """`this - other`, computed where it is read; different texts are aligned by their tokens."""
     if not isinstance(other, AttentionMap):

@@ -22,7 +22,7 @@ from ..mutation_guard import Watched, unchanged, watch
 from ..registry import MapReader, first
 from ..structures.edges import Neighbours, neighbours_of
 from . import edges as edge_maps
-from .attention_map import AttentionMap, Strongest, _count, _lead
+from .attention_map import AttentionMap, Strongest, _count, lead_of
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -59,7 +59,7 @@ class LazyMap(AttentionMap):
     ) -> "LazyMap":
         """watched=() of tensors that nobody else has."""
         whole = slice(0, plan.batch * plan.heads)
-        return LazyMap(plan, state, _lead(plan), whole, plan.replayable, index, watched)
+        return LazyMap(plan, state, lead_of(plan), whole, plan.replayable, index, watched)
 
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "LazyMap":
         made = LazyMap(self._source, self.state, lead, slab, self.replayable, watched=self._watched)

@@ -48,8 +48,6 @@ class JoinedMap(AttentionMap):
 
 def merged(one: "Attended", two: "Attended") -> "Attended":
     """Exact where a row's mass is all that its weights share; refused, with a reason, where it is not."""
-    from ..attend import Attended
-
     a, b = one.map, two.map
     if a.lead != b.lead or a.n != b.n or a.features != b.features or one.out.shape != two.out.shape:
         raise ValueError(
@@ -71,7 +69,7 @@ def merged(one: "Attended", two: "Attended") -> "Attended":
         whole = mass.masked_fill(mass == float("-inf"), 0.0)
         share_a, share_b = torch.exp(mass_a - whole), torch.exp(mass_b - whole)
     out = _scaled(one.out, share_a, a) + _scaled(two.out, share_b, b)
-    return Attended(out.to(one.out.dtype), JoinedMap(a, b, (share_a, share_b), mass))
+    return type(one)(out.to(one.out.dtype), JoinedMap(a, b, (share_a, share_b), mass))
 
 
 def _scaled(out: Tensor, share: Tensor, amap: AttentionMap) -> Tensor:

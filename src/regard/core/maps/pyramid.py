@@ -8,19 +8,24 @@ are associative, so every level is exact. The peak bounds every weight under it,
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import Refused
-
-if TYPE_CHECKING:
-    from .attention_map import AttentionMap, FoundWeights
+from .attention_map import AttentionMap, operation
 
 SLACK = 1 - 1e-4  # of a threshold: the same weight computed in another tile may differ in its last digits
 CELLS = 1 << 26  # weights of cells computed at a time by a search
+
+
+class FoundWeights(NamedTuple):
+    """Where weights exceed a threshold: `where` (count, axes) indexes weights(), `weight` (count,) their values."""
+
+    where: Tensor
+    weight: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +64,8 @@ def default_cell(n: int, m: int) -> int:
     return max(8, 1 << max(0, math.ceil(math.log2(max(1, n, m) / 1024))))
 
 
-def build(amap: "AttentionMap", cell: int | None = None) -> Pyramid:
+@operation
+def build_pyramid(amap: AttentionMap, cell: int | None = None) -> Pyramid:
     """One pass over the rows in bands of whole cells; the levels above by 2 x 2 reduction."""
     cell = default_cell(amap.n, amap.m) if cell is None else cell
     if cell < 1:
@@ -88,7 +94,7 @@ def build(amap: "AttentionMap", cell: int | None = None) -> Pyramid:
         size *= 2
 
 
-def _bands(amap: "AttentionMap", cell: int) -> list[slice]:
+def _bands(amap: AttentionMap, cell: int) -> list[slice]:
     heads = (amap.slab.stop - amap.slab.start) * (amap.features or 1)
     step = max(1, amap.budget() // max(1, heads * amap.m * cell)) * cell
     return [slice(start, min(amap.n, start + step)) for start in range(0, amap.n, step)]
@@ -108,10 +114,9 @@ def _pooled(x: Tensor, side: int, how: str) -> Tensor:
     return torch.where(-low > high, low, high)
 
 
-def find(amap: "AttentionMap", threshold: float) -> "FoundWeights":
+@operation
+def find(amap: AttentionMap, threshold: float) -> FoundWeights:
     """Every weight above the threshold. With a pyramid, cells whose peak lies below are never computed."""
-    from .attention_map import FoundWeights
-
     if threshold < 0:
         raise ValueError(f"find(threshold={threshold}): expected 0 or more; weights are not negative.")
     if amap.signed:
@@ -134,7 +139,7 @@ def find(amap: "AttentionMap", threshold: float) -> "FoundWeights":
     return FoundWeights(_unflat(places[order], amap), values[order])
 
 
-def _above(amap: "AttentionMap", threshold: float) -> Iterator[tuple[Tensor, Tensor]]:
+def _above(amap: AttentionMap, threshold: float) -> Iterator[tuple[Tensor, Tensor]]:
     """Places (count, axes), heads in one axis, and weights above the threshold, part by part."""
     if amap._pyramid is not None and len(amap._pyramid) and (made := _by_cells(amap, amap._pyramid, threshold)):
         yield from made
@@ -149,7 +154,7 @@ def _above(amap: "AttentionMap", threshold: float) -> Iterator[tuple[Tensor, Ten
         yield place, values
 
 
-def _by_cells(amap: "AttentionMap", pyramid: Pyramid, threshold: float) -> list[tuple[Tensor, Tensor]]:
+def _by_cells(amap: AttentionMap, pyramid: Pyramid, threshold: float) -> list[tuple[Tensor, Tensor]]:
     """The same from the cells of each head whose peak may exceed it, many at once; nothing where there is no way."""
     cell, peak = pyramid.cell, pyramid[0].peak
     if (
@@ -169,7 +174,7 @@ def _by_cells(amap: "AttentionMap", pyramid: Pyramid, threshold: float) -> list[
     return found
 
 
-def _promising(amap: "AttentionMap", threshold: float) -> list[tuple[slice, slice]]:
+def _promising(amap: AttentionMap, threshold: float) -> list[tuple[slice, slice]]:
     """Tiles of level 0 whose peak in any head may exceed the threshold, found from the top down."""
     pyramid = amap._pyramid
     assert pyramid is not None
@@ -192,7 +197,7 @@ def _promising(amap: "AttentionMap", threshold: float) -> list[tuple[slice, slic
     ]
 
 
-def _unflat(places: Tensor, amap: "AttentionMap") -> Tensor:
+def _unflat(places: Tensor, amap: AttentionMap) -> Tensor:
     """The flattened head index back to the leading axes of weights()."""
     head, rest = places[:, 0], places[:, 1:]
     axes = []

@@ -1,5 +1,6 @@
 """Stored maps: the weights themselves, for mechanisms whose rows depend on one another and for maps made of maps."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -7,7 +8,7 @@ from torch import Tensor
 from torch.utils._pytree import register_pytree_node
 
 from ..lowering.tiles import Tile
-from .attention_map import AttentionMap, _lead
+from .attention_map import AttentionMap, lead_of, operation
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -37,7 +38,7 @@ class StoredMap(AttentionMap):
     def of_plan(plan: "Plan", weights: Tensor) -> "StoredMap":
         keep = plan.over.allowed(Tile.whole(plan.batch, plan.heads, plan.n, plan.m, weights.device))
         keep = None if keep is None else keep.expand(plan.batch * plan.heads, plan.n, plan.m)
-        return StoredMap(_lead(plan), weights.flatten(0, 1), weights.ndim == 5, keep=keep)
+        return StoredMap(lead_of(plan), weights.flatten(0, 1), weights.ndim == 5, keep=keep)
 
     def band(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
         return self.stored.detach()[self.slab][..., rows, :][..., cols]
@@ -55,6 +56,20 @@ class StoredMap(AttentionMap):
 
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "StoredMap":
         return StoredMap(lead, self.stored, self.features is not None, slab, self.rooted, self.keep)
+
+
+@operation
+def grouped(amap: AttentionMap, rows: Sequence[tuple[int, int]], cols: Sequence[tuple[int, int]]) -> StoredMap:
+    """Spans of columns summed, spans of rows averaged."""
+    for name, spans, size in (("rows", rows, amap.n), ("cols", cols, amap.m)):
+        for start, stop in spans:
+            if not 0 <= start < stop <= size:
+                raise ValueError(f"group({name}) has the span ({start}, {stop}), expected 0 <= start < stop <= {size}.")
+    made = []
+    for start, stop in rows:
+        band = amap.band(slice(start, stop), slice(0, amap.m)).mean(-2)
+        made.append(torch.stack([band[..., a:b].sum(-1) for a, b in cols], -1))
+    return StoredMap(amap.lead, torch.stack(made, -2), amap.features is not None, rooted=False)
 
 
 def _flatten_stored(amap: StoredMap) -> tuple[list[Any], Any]:

@@ -6,7 +6,7 @@ from torch import Tensor
 from ..errors import values_are_checked
 from ..lowering.score_kernels import Grads
 from ..lowering.tiles import Tile
-from .modifiers import Modifier, gathered_sum, spread
+from .modifier import Modifier, gathered_sum, spread
 
 
 class PairBias(Modifier):

@@ -5,10 +5,19 @@ A file in this folder with a class that says its name, class Canberra(Score, nam
 needs.
 """
 
-from ..modifiers.modified_score import Modified
-from ..modifiers.modifiers import Activation, ALiBi, Clamp, Modifier, RelativeBias, Sink, SoftCap
-from ..modifiers.pair_bias import EdgeBias, PairBias
-from ..modifiers.rotary import Rotary
+from ..modifiers import (
+    Activation,
+    ALiBi,
+    Clamp,
+    EdgeBias,
+    Modified,
+    Modifier,
+    PairBias,
+    RelativeBias,
+    Rotary,
+    Sink,
+    SoftCap,
+)
 from ..name_registry import read_folder
 from .additive import GAT, Additive, GATv2
 from .dot import Dot, ScaledDot

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from ..arguments import sizes, whole
 from ..errors import check_built
 from ..lowering.score_kernels import DotCore as DotCore
-from ..modifiers.modifiers import Activation
+from ..modifiers.pointwise import Activation
 from .score import Lowered, Score, check_alike, flat
 
 

@@ -11,7 +11,7 @@ from ..lowering.serialization import Spec
 from ..name_registry import Names, built_for
 
 if TYPE_CHECKING:
-    from ..modifiers.modifiers import Modifier
+    from ..modifiers.modifier import Modifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,15 +103,12 @@ class Score(nn.Module):
         return None
 
     def __or__(self, modifier: "Modifier") -> "Score":
-        from ..modifiers.modified_score import Modified
-        from ..modifiers.modifiers import Modifier
-
-        if not isinstance(modifier, Modifier):
+        if not hasattr(modifier, "after"):
             raise TypeError(
                 f"score | {type(modifier).__name__}: expected a modifier, for example "
                 "ScaledDot() | SoftCap(50.0) | ALiBi(heads=8)."
             )
-        return Modified(self, modifier)
+        return modifier.after(self)
 
 
 def check_alike(score: Score, q: Tensor, k: Tensor) -> None:

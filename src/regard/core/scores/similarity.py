@@ -12,7 +12,7 @@ from ..autograd_fast import applied
 from ..errors import check_built, check_heads
 from ..lowering.score_kernels import DotCore as DotCore
 from ..lowering.score_kernels import PairCore
-from ..modifiers.modifiers import Activation
+from ..modifiers.pointwise import Activation
 from .score import Lowered, Score, flat, wide
 
 

@@ -1,0 +1,149 @@
+"""What a modifier is, and a score with modifiers, joined with |: ScaledDot() | SoftCap(50.0) | ALiBi(heads=8).
+
+A modifier is a function of one score and of where its pair stands (head, query, key). Order matters and is kept.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import check_scores
+from ..lowering.score_kernels import Grads
+from ..lowering.serialization import Spec
+from ..lowering.tiles import Tile
+from ..scores.score import Lowered, Score
+
+
+class Modifier(nn.Module, Spec):
+    """s'_ij = modify(s_ij, head, i, j).
+
+    `forward(s, tile)` sees s (g, r, c), or (g, F, r, c), and the tile's indices. A modifier of your own defines it
+    alone; its gradient is then taken by torch. Built-in ones know theirs (`closed`), so that custom operators run them.
+    """
+
+    kept: ClassVar[tuple[str, ...]] = ()
+    closed = False
+    shifts = False  # s' = s + something: a constant added to a row passes through
+    sink: "Tensor | None" = None  # the logits of a sink, which no pair's score is changed by
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A new definition does not have an inherited gradient: without one of its own, torch takes it."""
+        super().__init_subclass__(**options)
+        own = cls.__dict__
+        if "forward" in own and "vjp" not in own and "closed" not in own:
+            cls.vjp = Modifier.vjp  # type: ignore[method-assign]
+            cls.closed, cls.shifts = False, bool(own.get("shifts", False))
+
+    def check(self, heads: int) -> None:
+        """Refuses a number of heads that its parameters were not built for."""
+
+    def forward(self, s: Tensor, tile: Tile) -> Tensor:
+        raise TypeError(f"{type(self).__name__} has no forward(s, tile): a modifier of your own defines it.")
+
+    def vjp(self, s: Tensor, tile: Tile, out: Tensor, ds: Tensor, grads: Grads) -> Tensor:
+        """The gradient for s, from the gradient ds of the output; adds those of the parameters to `grads`."""
+        parameters = [p for p in self.parameters() if p.requires_grad]
+        with torch.enable_grad():
+            s = s.detach().requires_grad_()
+            found = torch.autograd.grad(self(s, tile), [s, *parameters], ds, allow_unused=True)
+        for target, value in zip(parameters, found[1:], strict=True):
+            if value is not None:
+                grads.of(target).add_(value)
+        return torch.zeros_like(ds) if found[0] is None else found[0]
+
+    def after(self, score: Score) -> "Modified":
+        """score | modifier"""
+        return Modified(score, self)
+
+
+class Modified(Score):
+    """A score followed by modifiers; made by score | modifier."""
+
+    def __init__(self, score: Score, modifier: Modifier):
+        super().__init__()
+        inner = score if isinstance(score, Modified) else None
+        self.score: Score = inner.score if inner is not None else score
+        self.modifiers: nn.ModuleList = nn.ModuleList([*(inner.modifiers if inner is not None else []), modifier])
+        sinks = [m for m in self.modifiers if m.sink is not None]
+        if len(sinks) > 1:
+            raise ValueError(
+                "score | Sink(...) | Sink(...): a score has one Sink; give it one logit a head, Sink(heads)."
+            )
+        self.features = self.score.features
+        self.stepwise = self.score.stepwise
+        if self.stepwise:
+            raise ValueError(
+                f"{type(self.score).__name__} runs step by step and takes no modifiers: modify another score."
+            )
+
+    def check(self, q: Tensor, k: Tensor) -> None:
+        self.score.check(q, k)
+        for modifier in self.modifiers:
+            modifier.check(q.shape[1])  # type: ignore[operator]
+
+    def feature_count(self, q: Tensor) -> int | None:
+        return self.score.feature_count(q)
+
+    @property
+    def sink(self) -> Tensor | None:
+        for modifier in self.modifiers:
+            if modifier.sink is not None:
+                return modifier.sink  # type: ignore[return-value]
+        return None
+
+    def pointwise(self) -> tuple[Modifier, ...]:
+        return tuple(m for m in self.modifiers if not m.sink is not None)  # type: ignore[misc]
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        s = self.score(q, k)
+        check_scores(self.score, s, q, k, self.score.feature_count(q))
+        lead, heads = q.shape[:-3], q.shape[-3]
+        batch = 1
+        for size in lead:
+            batch *= size
+        tile = Tile.whole(batch, heads, q.shape[-2], k.shape[-2], q.device)
+        tail = s.shape[len(lead) + 1 :]
+        s = s.reshape(batch * heads, *tail)
+        for modifier in self.pointwise():
+            s = modifier(s, tile)
+        return s.reshape(*lead, heads, *tail)
+
+    def edge_part(self, key: Tensor, join: str) -> Tensor | None:
+        return self.score.edge_part(key, join)
+
+    def lower(self, q: Tensor, k: Tensor) -> Lowered | None:
+        inner = self.score.lower(q, k)
+        if inner is None:
+            return None
+        sink = self.sink
+        if sink is not None:
+            sink = sink.expand(q.shape[0], q.shape[1]).reshape(-1)
+        return Lowered(inner.core, inner.key_bias, inner.row_bias, (*inner.modifiers, *self.pointwise()), sink)
+
+    def row_bias(self, q: Tensor) -> Tensor | None:
+        return self.score.row_bias(q)
+
+
+def spread(bias: Tensor, s: Tensor) -> Tensor:
+    """A pair bias (g, r, c) beside scores that may have a feature axis (g, F, r, c)."""
+    return bias.unsqueeze(1) if s.ndim == 4 else bias
+
+
+def gathered_sum(ds: Tensor) -> Tensor:
+    """(g, [F,] r, c) -> (g, r, c): what a bias shared by all features receives."""
+    return ds.sum(1) if ds.ndim == 4 else ds
+
+
+def by_head(values: Tensor, tile: Tile) -> Tensor:
+    """(H,) or (1,) -> (g, 1, 1), one for each head of the tile."""
+    return values[tile.head] if values.shape[0] > 1 else values[torch.zeros_like(tile.head)]
+
+
+def add_by_head(total: Tensor, tile: Tile, value: Tensor) -> None:
+    """Sums over the batch without atomics: one-hot heads times the values."""
+    if total.shape[0] == 1:
+        total += value.sum(0, keepdim=True)
+    else:
+        one_hot = tile.head.flatten()[None, :] == torch.arange(total.shape[0], device=total.device)[:, None]
+        total += one_hot.to(value.dtype) @ value

@@ -1,0 +1,97 @@
+"""Functions of a score alone: soft cap, clamp, activation."""
+
+import torch
+from torch import Tensor, nn
+
+from ..activations import activation, check_activation, derivative
+from ..arguments import SMALLEST, number, sizes
+from ..errors import check_heads
+from ..lowering.score_kernels import Grads
+from ..lowering.tiles import Tile
+from .modifier import Modifier, add_by_head, by_head, gathered_sum, spread
+
+
+class SoftCap(Modifier):
+    """Scores bend before they explode.
+
+        s' = cap * tanh(s / cap),   |s'| < cap
+
+    Also known as: soft capping, logit soft-capping, tanh clipping.
+    Shen et al. 2018 (DiSAN); Gemma 2, 2024.
+    """
+
+    kept = ("cap",)
+    closed = True
+
+    def __init__(self, cap: float):
+        super().__init__()
+        self.cap = number(cap, "SoftCap", "cap", SMALLEST, hint=", a bound for the scores such as 50.0")
+
+    def forward(self, s: Tensor, tile: Tile) -> Tensor:
+        return self.cap * torch.tanh(s / self.cap)
+
+    def vjp(self, s: Tensor, tile: Tile, out: Tensor, ds: Tensor, grads: Grads) -> Tensor:
+        return ds * (1 - (out / self.cap).square())
+
+
+class Clamp(Modifier):
+    """Scores are cut; outside the bound there is no gradient.
+
+        s' = min(max(s, -bound), bound)
+
+    Also known as: logit clipping.
+    Dwivedi & Bresson 2020.
+    """
+
+    kept = ("bound",)
+    closed = True
+
+    def __init__(self, bound: float):
+        super().__init__()
+        self.bound = number(bound, "Clamp", "bound", SMALLEST, hint=", a bound for the scores such as 5.0")
+
+    def forward(self, s: Tensor, tile: Tile) -> Tensor:
+        return s.clamp(-self.bound, self.bound)
+
+    def vjp(self, s: Tensor, tile: Tile, out: Tensor, ds: Tensor, grads: Grads) -> Tensor:
+        return ds * (s.abs() <= self.bound)
+
+
+class Activation(Modifier):
+    """Scores are bent by an activation.
+
+        s' = act(s + b)
+
+    b one number a head, act by name; "log" makes a kernel a score. Ma et al. 2017 (activated general).
+    """
+
+    kept = ("name", "slope", "bias")
+    closed = True
+
+    def __init__(self, name: str, bias: int | None = None, slope: float = 0.2):
+        super().__init__()
+        check_activation(name, "name")
+        self.name, self.slope = name, number(slope, "Activation", "slope")
+        (bias,) = sizes("Activation", bias=bias)
+        self.bias = nn.Parameter(torch.zeros(bias)) if bias is not None else None
+
+    def check(self, heads: int) -> None:
+        if self.bias is not None:
+            check_heads(self, self.bias.shape[0], heads)
+
+    def on(self, s: Tensor) -> Tensor:
+        """The same on scores laid out (..., H, n, m)."""
+        shifted = s if self.bias is None else s + self.bias.to(s.dtype)[:, None, None]
+        return activation(shifted.clone(), self.name, self.slope)
+
+    def forward(self, s: Tensor, tile: Tile) -> Tensor:
+        return activation(self._shifted(s, tile).clone(), self.name, self.slope)
+
+    def _shifted(self, s: Tensor, tile: Tile) -> Tensor:
+        return s if self.bias is None else s + spread(by_head(self.bias.to(s.dtype), tile), s)
+
+    def vjp(self, s: Tensor, tile: Tile, out: Tensor, ds: Tensor, grads: Grads) -> Tensor:
+        ds = ds * derivative(self._shifted(s, tile), out, self.name, self.slope)
+        if self.bias is not None:
+            add_by_head(grads.of(self.bias), tile, gathered_sum(ds).sum((1, 2)))
+        return ds
