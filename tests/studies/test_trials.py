@@ -10,7 +10,7 @@ from regard.data.registry import TASKS
 from regard.models.training.run_variant import run as run_once
 from regard.models.training.trainer import Trainer
 from regard.studies import Study, tasks
-from regard.studies.tasks import epochs_for
+from regard.studies.training import epochs_for
 from regard.studies.trial import TRIVIAL, run
 
 

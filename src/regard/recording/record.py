@@ -16,6 +16,7 @@ from ..core.display import Displayable
 from ..core.maps.attention_map import AttentionMap, Strongest
 from .attribution.weight_gradients import Gradient, WrittenGradient
 from .axes import axes_of
+from .capture import readers as _readers  # noqa: F401 every way of attending enlists
 from .capture.calls import Call, ScoredCall, Weighed
 from .capture.edge_maps import Edged
 from .capture.function_mode import InterventionResult, listen, stop

@@ -2,16 +2,19 @@
 
 from collections import defaultdict
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..models.training.experiment import Measure
 from .results import Missing, Results, Row
-from .specification import Study
 from .store import Store, StoredTrial
 from .tasks import PLAIN
 from .trial import TRIVIAL
 
+if TYPE_CHECKING:
+    from .specification import Study
 
-def collect(store: Store, study: Study) -> Results:
+
+def collect(store: Store, study: "Study") -> Results:
     """The results so far. The same trials give the same table, whoever ran them, in whatever order."""
     parts, variants = study.parts(), tuple(study.ways().values())
     wanted = {(task, variant, seed) for task in parts for variant in (*variants, TRIVIAL) for seed in study.seeds}

@@ -1,6 +1,7 @@
 """A study from its specification to its table: where it is kept, and which engine runs it."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .aggregate import collect
 from .database import FILE
@@ -8,8 +9,10 @@ from .engine import Engine
 from .local_engine import LocalEngine
 from .results import Results
 from .runner import BEAT, SILENT, Runner, RunnerCallbacks
-from .specification import Study
 from .store import Store
+
+if TYPE_CHECKING:
+    from .specification import Study
 
 ENGINES = ("local", "ray")
 
@@ -24,7 +27,7 @@ def store_of(out: Path, store: str | None = None, create: bool = False, patience
     return Store(store or out / FILE, patience, create)
 
 
-def engine_of(name: str, study: Study, workers: int | None, address: str | None, logs: Path | None) -> Engine:
+def engine_of(name: str, study: "Study", workers: int | None, address: str | None, logs: Path | None) -> Engine:
     if name not in ENGINES:
         raise ValueError(f"engine={name!r}: expected one of {', '.join(ENGINES)}.")
     if name == "local":
@@ -40,7 +43,7 @@ def engine_of(name: str, study: Study, workers: int | None, address: str | None,
 
 
 def run(
-    study: Study,
+    study: "Study",
     out: "str | Path | None" = None,
     *,
     store: str | None = None,

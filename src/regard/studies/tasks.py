@@ -1,7 +1,6 @@
 """The tasks of a study: what each measures, which variants it takes, and the function that a trial calls."""
 
 import hashlib
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -119,10 +118,3 @@ def folder_of(root: "str | Path", job: Mapping[str, Any]) -> Path:
 def _plain(name: str) -> str:
     made = "".join(c if c.isascii() and (c.isalnum() or c in "+=.-") else "_" for c in name)[:80]
     return made if made == name else f"{made}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
-
-
-def epochs_for(budget: Mapping[str, Any], examples: int, batch: int, usual: int) -> int:
-    """Whole epochs that a budget buys: steps are rounded up."""
-    if budget.get("steps"):
-        return math.ceil(int(budget["steps"]) / math.ceil(examples / batch))
-    return int(budget.get("epochs") or usual)

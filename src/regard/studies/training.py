@@ -1,6 +1,8 @@
 """A trial of an experiment: a model trained with the study's budget, judged, and kept."""
 
+import math
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,6 @@ from ..models.training.run_variant import VariantRun, run
 from ..models.training.trainer import Trainer
 from ..recording import record
 from ..recording.io.reading import BadRecord
-from .tasks import epochs_for
 from .trial import Setting
 
 JUDGED = 200  # test examples that judges look at
@@ -101,3 +102,10 @@ def _record(ran: VariantRun, task: Task, folder: Path, setting: Setting) -> None
     with torch.no_grad(), record(ran.model.eval()) as found:
         ran.model(batch)
     found.save(folder / "test.regard")
+
+
+def epochs_for(budget: Mapping[str, Any], examples: int, batch: int, usual: int) -> int:
+    """Whole epochs that a budget buys: steps are rounded up."""
+    if budget.get("steps"):
+        return math.ceil(int(budget["steps"]) / math.ceil(examples / batch))
+    return int(budget.get("epochs") or usual)

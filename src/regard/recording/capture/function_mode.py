@@ -155,8 +155,6 @@ _thread = _Thread()
 
 def listen(listener: Listener) -> None:
     """Start to tell a listener, in this thread. The first one starts the watch."""
-    from . import readers as _  # noqa: F401 they enlist
-
     watch = _thread.watch
     if watch is None:
         watch = RecordingMode()

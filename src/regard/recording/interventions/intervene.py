@@ -12,6 +12,7 @@ from regard.core.alignments import Alignment
 from regard.core.errors import Refused
 from regard.core.structures import Full
 
+from ..capture import readers as _readers  # noqa: F401 every way of attending enlists
 from ..capture.calls import ScoredCall, Weighed
 from ..capture.edge_maps import Edged
 from ..capture.function_mode import InterventionResult, listen, stop

@@ -12,7 +12,7 @@ import platform
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -29,13 +29,15 @@ from ..capture.calls import ScoredCall
 from ..capture.edge_maps import CapturedEdges, EdgeGradient, EdgeMap
 from ..capture.key_buffer import TopMap
 from ..labels import Labels
-from ..record import Record, Statistics
 from .reading import VERSION
 from .structure_codec import Form, bias_form, diagonals_of, forms_of, packed_pairs
 from .writing import Table
 
+if TYPE_CHECKING:
+    from ..record import Record, Statistics
 
-def save(rec: Record, path: "str | os.PathLike[str]", progress: "Callable[[int, int], None] | None" = None) -> Path:
+
+def save(rec: "Record", path: "str | os.PathLike[str]", progress: "Callable[[int, int], None] | None" = None) -> Path:
     """Write a record; progress(done, of) is called map by map."""
     table, known = Table(), dict[Any, Any]()
     maps: list[Form] = []
@@ -222,7 +224,7 @@ def _of_lazy_edges(amap: LazyMap) -> tuple[Tensor, CapturedEdges]:
     return (whole.flatten(0, axes) if amap.lead else whole[None]), graph
 
 
-def _stats_form(name: str, found: Statistics, table: Table, at: str) -> Form:
+def _stats_form(name: str, found: "Statistics", table: Table, at: str) -> Form:
     form: Form = {
         "site": name,
         "entropy": table.add(f"{at}.entropy", found.entropy),

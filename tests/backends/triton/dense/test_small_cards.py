@@ -8,7 +8,9 @@ pytest.importorskip("triton")
 from regard import Causal, attend
 from regard.backends.triton.dense import backend as triton_dense
 from regard.backends.triton.dense import launch_config as triton_dense_call
-from regard.backends.triton.dense.backend import TritonDense, side_of, unfit
+from regard.backends.triton.dense import tile_sizes
+from regard.backends.triton.dense.backend import TritonDense, unfit
+from regard.backends.triton.dense.tile_sizes import side_of
 from regard.backends.triton.maps import launch as triton_map_launch
 from regard.backends.triton.maps.map_form import read_of
 from regard.core.plan import make_plan
@@ -17,7 +19,7 @@ fp32, bf16 = torch.float32, torch.bfloat16
 
 
 def card(monkeypatch, kib):
-    for module in (triton_dense, triton_dense_call, triton_map_launch):
+    for module in (tile_sizes, triton_dense_call, triton_map_launch):
         monkeypatch.setattr(module, "room", lambda device: kib)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..common.range_masks import CHANGING, length_of, tiles_of
 from ..runtime.fast_launcher import launched
 from ..runtime.launch_replay import fresh
-from .backend import side_of
+from .tile_sizes import side_of
 
 
 @triton.jit

@@ -23,8 +23,9 @@ from regard.core.registry import BackendResult
 from regard.core.scores.score import Lowered
 from regard.core.scores.similarity import squared
 
-from ..runtime.device_support import MUCH, SOME, room, unable
+from ..runtime.device_support import unable
 from .sampling import choose
+from .tile_sizes import side_of
 from .topk import MOST, keep_best
 
 WIDEST = 256
@@ -210,16 +211,6 @@ def _aligned(plan: Plan) -> tuple[int, float, float | None]:
     if type(align) in (Entmax, Sparsemax) and isinstance(align, Entmax) and align.raw is None and align.fixed <= 2:
         return {2.0: 2, 1.5: 3}.get(align.fixed, 4), align.fixed, None
     return -1, 1.0, None
-
-
-def side_of(a: Tensor, v: Tensor, core: int) -> int:
-    """Rows and columns of a tile of a sparse alignment, and of every tile where it is less than 64: wide heads leave
-    memory for fewer, on a GPU with little shared memory sooner."""
-    width, full = max(a.shape[-1], v.shape[-1]), a.dtype == torch.float32
-    has = MUCH if core else room(a.device)  # pairs take little of it
-    if full and width > 64:
-        return 16 if width > 128 and has < SOME else 32 if width > 128 or has < MUCH else 64
-    return 32 if width > 128 and has < SOME else 64
 
 
 @operator("dense_triton")

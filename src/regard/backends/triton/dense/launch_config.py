@@ -14,7 +14,7 @@ from ..common.pair_tables import DOT, LOG2E, PairTables, least_width, padded
 from ..runtime.device_support import MUCH, SOME, room
 from ..runtime.fast_launcher import INTERPRETED
 from ..runtime.launch_replay import did
-from .backend import side_of
+from .tile_sizes import side_of
 
 SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
 AT_ONCE = 132 * 16  # warps that an H200 runs, where a thread has 128 registers

@@ -20,9 +20,8 @@ from regard.core.scores import SoftCap
 from regard.core.scores.score import Lowered
 
 from ..dense.backend import OnCuda, unfit_call
+from .shapes import rows_shape
 
-LOG2E = 1.4426950408889634
-BOUND = 60.0  # of scores in base 2
 # act(x) = linear x + bent |x|; kind 1 has the slope of the negative side at 0, kind 2 has 0 there
 KINDS = {"identity": (1, 1.0, 0.0), "relu": (1, 0.5, 0.5), "abs": (2, 0.0, 1.0), "negative_abs": (2, 0.0, -1.0),
          "negative_half_square": (3, 0.0, 0.0)}  # fmt: skip
@@ -96,15 +95,6 @@ def _bent(core: PairCore, score: Lowered) -> tuple[int, int, float, float, float
         return 1, join, 1.0, 1.0, (1 + core.slope) / 2, (1 - core.slope) / 2
     kind, linear, bent = KINDS[core.act]
     return kind, join, 1.0, 1.0, linear, bent
-
-
-def bounded(kind: int, factor: float, bias: Tensor | None) -> bool:
-    """Whether scores lie between 0 and -2 BOUND in base 2: they need no largest one to stay finite."""
-    return kind == 0 and bias is None and 0 <= factor * LOG2E <= BOUND
-
-
-def rows_shape(a: Tensor, kind: int, factor: float, bias: Tensor | None) -> tuple[int, ...]:
-    return 1 if bounded(kind, factor, bias) else 2, *a.shape
 
 
 @operator("features_triton")

@@ -12,8 +12,8 @@ from regard.backends.range_masks import NO_BOUND, Ranges
 from ..dense.launch_config import LOG2E, or_other
 from ..runtime.fast_launcher import INTERPRETED
 from ..runtime.launch_replay import again, did, fresh, gradient_of
-from .backend import bounded, rows_shape
 from .kernels import features_kernel, features_pull_kernel
+from .shapes import bounded, rows_shape
 
 TANH = 0
 BUSY = 512  # programs of four warps that leave no multiprocessor of an H200 without work
