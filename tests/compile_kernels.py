@@ -96,6 +96,7 @@ def stand_in(arch, shared):
     import regard  # noqa: F401
     from regard.backends.triton.dense import backend as triton_dense
     from regard.backends.triton.dense import launch_config as triton_dense_call
+    from regard.backends.triton.dense import tile_sizes
     from regard.backends.triton.edges import backend as triton_edges
     from regard.backends.triton.maps import launch as triton_map_launch
     from regard.backends.triton.maps import reader as triton_map
@@ -103,7 +104,7 @@ def stand_in(arch, shared):
 
     for module in (triton_here, triton_dense, triton_edges, triton_map):
         module.unable = lambda device: None
-    for module in (triton_here, triton_dense, triton_dense_call, triton_map_launch):
+    for module in (triton_here, tile_sizes, triton_dense_call, triton_map_launch):
         module.room = lambda device: shared
     return made
 

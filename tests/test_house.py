@@ -62,6 +62,8 @@ HEAVY = {
     "typer",
 }
 LARGE_ROOMS = {"nn/graph"}  # one file a layer
+# Public names of two rooms, always read with the room: regard.GAT scores, regard.models.GAT is the network of it.
+PUBLIC_TWICE = {"GAT", "GATv2", "Uniform"}
 
 
 def files():
@@ -126,7 +128,7 @@ def test_rooms_name_no_room_above_them_in_strings_either():
     wrong = []
     for path in files():
         own = room(name_of(path))
-        if own in ROOF:
+        if own in ROOF or own == "taxonomy":  # which is a list of names
             continue
         allowed = {own, "core", *BELOW[own]}
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -174,7 +176,11 @@ def test_no_class_name_means_two_things():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(name_of(path))
-    twice = {name: where for name, where in places.items() if len(where) > 1 and not name.startswith("_")}
+    twice = {
+        name: where
+        for name, where in places.items()
+        if len(where) > 1 and not name.startswith("_") and name not in PUBLIC_TWICE
+    }
     assert not twice, "\n".join(f"{name}: {', '.join(where)}" for name, where in sorted(twice.items()))
 
 

@@ -58,7 +58,7 @@ def addressed(monkeypatch, launches):
     monkeypatch.setattr(torch.cuda, "current_device", lambda: -1)  # what tensors of a CPU say
     made = {}
     for name, module in list(sys.modules.items()):
-        if not name.startswith("regard.backends.triton_"):
+        if not name.startswith("regard.backends.triton."):
             continue
         for each, kernel in list(vars(module).items()):
             if isinstance(kernel, InterpretedFunction) and each.endswith("_kernel"):

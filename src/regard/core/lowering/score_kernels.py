@@ -67,6 +67,8 @@ class EdgePart(Spec):
     x (g, E, w), a row for each edge id.
     """
 
+    formerly = ("Part",)
+
     x: Tensor
     join: str = "add"
 
@@ -91,6 +93,8 @@ class EdgePart(Spec):
 @dataclass(frozen=True, eq=False)
 class DotCore(Spec):
     """s_ij = scale * a_i . b_j"""
+
+    formerly = ("Dot",)
 
     a: Tensor
     b: Tensor
@@ -131,6 +135,8 @@ class PairCore(Spec):
     readout (g, w): scalar weights. (g, w, F): feature-wise, F features. None: feature-wise, each w its own feature.
     A number weighs all w alike: a plain sum, which torch adds in pairs and so more exactly than a product with ones.
     """
+
+    formerly = ("Pair",)
 
     a: Tensor
     b: Tensor

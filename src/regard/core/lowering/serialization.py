@@ -16,15 +16,19 @@ from torch import Tensor, nn
 class Spec:
     """Something that can be taken apart into constants and tensors, and rebuilt.
 
+    An exported program holds class names: a class that is renamed says its old name in `formerly`.
+
     A dataclass is taken apart into its annotated fields; an nn.Module names what it keeps in `kept`.
     """
 
     kept: ClassVar[tuple[str, ...]] = ()
-    _known: ClassVar[dict[str, type["Spec"]]] = {}
+    formerly: ClassVar[tuple[str, ...]] = ()  # names that exported programs of earlier versions have for this class
+    _classes: ClassVar[dict[str, type["Spec"]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        Spec._known[cls.__name__] = cls
+        for name in (cls.__name__, *cls.__dict__.get("formerly", ())):
+            Spec._classes[name] = cls
         if "kept" not in cls.__dict__ and not issubclass(cls, nn.Module):
             names = [name for name in inspect.get_annotations(cls) if not name.startswith("_")]
             cls.kept = cls.kept + tuple(names)
@@ -80,7 +84,7 @@ def _rebuild(node: Any, parts: Parts) -> Any:
     if isinstance(node, tuple):
         return tuple(_rebuild(part, parts) for part in node)
     if isinstance(node, list):
-        cls = Spec._known[node[0]]
+        cls = Spec._classes[node[0]]
         made = object.__new__(cls)
         if isinstance(made, nn.Module):
             nn.Module.__init__(made)

@@ -63,7 +63,7 @@ def read_of(problem: "Problem", slab: slice, state: RowState | None = None) -> A
     def here(x: Tensor | None, *shape: int) -> Tensor | None:
         return None if x is None else x.detach()[slab].reshape(-1, *shape or x.shape[1:]).contiguous()
 
-    return launches().Read(
+    return launches().MapTensors(
         *scored,
         cap,
         ranges,
