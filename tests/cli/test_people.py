@@ -84,7 +84,7 @@ def of_unit(unit, value=0.5, n=4):
 def judged(monkeypatch):
     """`regard people movies` without its data and its minutes: what it finds can be changed."""
     found = [of_unit("accuracy", n=200), of_unit("AUPRC", n=199), of_unit("comprehensiveness", n=100)]
-    monkeypatch.setattr("regard.data.reviews", lambda: {"test": range(200)})
+    monkeypatch.setattr("regard.lab.data.movies.reviews", lambda: {"test": range(200)})
     monkeypatch.setattr("regard.recording.pretrained.load_model", lambda name: (torch.nn.Identity(), None))
     monkeypatch.setattr("regard.lab.human_agreement.encoder.Encoder", lambda *_: None)
     monkeypatch.setattr("regard.lab.human_agreement.reviews.judge_reviews", lambda *_, **__: found)

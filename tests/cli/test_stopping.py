@@ -12,12 +12,12 @@ LONG = {  # what takes long, by the commands that call it
     "judge model -o {} --again": "regard.cli.inputs.judge_inputs.ready",
     "train retrieval --small --out {}": "regard.lab.tasks.compare.compare",
     "train retrieval --small": "regard.lab.tasks.compare.compare",
-    "people sst --out {}": "regard.data.sst",
-    "people sst": "regard.data.sst",
-    "people scenes --out {}": "regard.data.scenes",
-    "people movies --out {}": "regard.data.reviews",
+    "people sst --out {}": "regard.lab.data.sst.sst",
+    "people sst": "regard.lab.data.sst.sst",
+    "people scenes --out {}": "regard.lab.data.eye_tracking.scenes",
+    "people movies --out {}": "regard.lab.data.movies.reviews",
     "study run quick --out {}": "regard.studies.run.run",
-    "train gat --data cora --out {}": "regard.data.planetoid",
+    "train gat --data cora --out {}": "regard.lab.data.planetoid.planetoid",
 }
 BEGIN_ANEW = {"judge model -o {} --again", "train retrieval --small", "people sst", "train gat --data cora --out {}"}
 

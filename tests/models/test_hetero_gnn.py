@@ -80,7 +80,7 @@ def test_a_seed_gives_the_same_bits_and_leaves_the_callers_numbers_alone() -> No
 
 
 def test_the_command_prints_what_was_trained_and_what_is_not_comparable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.data.acm", lambda labels: made())
+    monkeypatch.setattr("regard.lab.data.acm.acm", lambda labels: made())
     monkeypatch.setattr(typed_accuracy, "RECIPE", SHORT)
     plain = CliRunner().invoke(app, ["train", "acm", "--seeds", "1", "--kind", "mlp"])
     assert plain.exit_code == 0 and "MLP" in plain.output and "not comparable" in " ".join(plain.output.split())
