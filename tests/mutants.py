@@ -364,7 +364,8 @@ MUTANTS = [
         "backends/triton/common/range_masks.py",
         "outer = tl.minimum(m, i0 + right + 1) // BN * BN",
         "outer = tl.minimum(m, i0 + right + BN) // BN * BN",
-        "tests/backends/triton/maps/test_reader.py tests/backends/triton/dense/test_backend.py -k 'cells or every_structure or tiles'",
+        "tests/backends/triton/maps/test_reader.py tests/backends/triton/dense/test_backend.py "
+        "-k 'cells or every_structure or tiles'",
     ),
     Mutant(
         "triton-dense: parts of the queries overlap",

@@ -63,7 +63,7 @@ HEAVY = {
 }
 LARGE_ROOMS = {"nn/graph"}  # one file a layer
 # Public names of two rooms, always read with the room: regard.GAT scores, regard.models.GAT is the network of it.
-PUBLIC_TWICE = {"GAT", "GATv2", "Uniform"}
+PUBLIC_TWICE = {"GAT", "GATv2", "Nodes", "Uniform"}
 
 
 def files():

@@ -11,7 +11,7 @@ from tests.small_models import saved
 from typer.testing import CliRunner
 
 from regard.cli.app import app
-from regard.lab.tasks import EXPERIMENTS
+from regard.data.registry import TASKS
 from regard.models import open_run
 from regard.models.training import run_checkpoint as saved_runs
 
@@ -218,7 +218,7 @@ def test_a_run_that_stopped_by_itself_is_not_half_trained(run, tmp_path):
         assert open_run(run).unfinished == ""
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", TASKS)
 def test_the_command_that_goes_on_with_a_run_asks_for_the_same_run(name, tmp_path, monkeypatch):
     from regard.lab.tasks import compare as comparing
 
@@ -231,7 +231,7 @@ def test_the_command_that_goes_on_with_a_run_asks_for_the_same_run(name, tmp_pat
     monkeypatch.setattr(comparing, "compare", compare)
     assert call("train", name, "--small").exit_code == 130
     options = asked.pop()[2]
-    experiment = EXPERIMENTS[name](True, **options)
+    experiment = TASKS[name](True, **options)
     about = {"experiment": name, "small": True, "options": options, "attention": experiment.usual, "seed": 2}
     command = shlex.split(saved_runs._command(about, tmp_path / "my runs" / f"{experiment.usual}-2"))
     assert call(*command[1:]).exit_code == 130

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 import regard
 from regard.recording.capture.edge_maps import CapturedEdges, EdgeMap
-from regard.views import NodePayload
+from regard.views import Nodes
 from regard.views import graph_payload as edges
 from regard.views.page import html_of, page_data
 
@@ -86,7 +86,7 @@ def test_one_head_and_one_item_of_a_batch_are_drawn_as_such():
 def test_sources_and_targets_that_are_other_nodes_are_drawn_apart():
     q, k = torch.randn(1, 2, 4), torch.randn(1, 3, 4)
     amap = regard.attend(q, k, k, over=regard.Edges(torch.tensor([[0, 1, 2], [0, 0, 1]]))).map
-    nodes = NodePayload(names=["s0", "s1", "s2", "t0", "t1"], classes=[0, 0, 0, 1, 1])
+    nodes = Nodes(names=["s0", "s1", "s2", "t0", "t1"], classes=[0, 0, 0, 1, 1])
     data, _ = page_data(amap, nodes=nodes)
     assert (data["graphs"][0]["first"], data["graphs"][0]["count"]) == (3, 5)
     assert data["sites"][0]["rows"] == ["t0", "t1"] and data["sites"][0]["columns"] == ["s0", "s1", "s2"]
@@ -106,9 +106,7 @@ def test_the_numbers_of_a_head_are_those_of_its_map():
 def test_names_classes_and_places_of_nodes_are_carried():
     data, texts = page_data(
         over(),
-        nodes=NodePayload(
-            ["a", "b", "c", "</script>", "e"], torch.tensor([7, 7, 3, 3, 9]), torch.arange(10.0).reshape(5, 2)
-        ),
+        nodes=Nodes(["a", "b", "c", "</script>", "e"], torch.tensor([7, 7, 3, 3, 9]), torch.arange(10.0).reshape(5, 2)),
     )
     (graph,) = data["graphs"]
     assert data["sites"][0]["rows"][3] == "</script>"
@@ -119,9 +117,9 @@ def test_names_classes_and_places_of_nodes_are_carried():
 @pytest.mark.parametrize(
     "nodes, said",
     [
-        (NodePayload(names=["a"]), "about 1 nodes; the graphs here have 5"),
-        (NodePayload(places=torch.zeros(5, 3)), r"expected \(5, 2\)"),
-        (NodePayload(places=torch.full((5, 2), torch.nan)), r"expected \(5, 2\)"),
+        (Nodes(names=["a"]), "about 1 nodes; the graphs here have 5"),
+        (Nodes(places=torch.zeros(5, 3)), r"expected \(5, 2\)"),
+        (Nodes(places=torch.full((5, 2), torch.nan)), r"expected \(5, 2\)"),
     ],
 )
 def test_nodes_that_do_not_fit_are_refused(nodes, said):
@@ -129,7 +127,7 @@ def test_nodes_that_do_not_fit_are_refused(nodes, said):
         page_data(over(), nodes=nodes)
     q = torch.randn(1, 3, 4)
     with pytest.raises(ValueError, match="no map here is over edges"):
-        page_data(regard.attend(q, q, q).map, nodes=NodePayload(names="abc"))
+        page_data(regard.attend(q, q, q).map, nodes=Nodes(names="abc"))
 
 
 def test_a_graph_that_is_too_large_to_draw_is_shown_as_its_matrix(monkeypatch):

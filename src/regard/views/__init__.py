@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from .figures import figure, graph_map, head_grid, heat_map, line_map, overlay, spotlight, text_map
-from .graph_payload import NodePayload
+from .graph_payload import Nodes
 from .notebook.display import mimebundle, show, widget
 from .page import save_html
 from .pictures import Picture
@@ -22,7 +22,7 @@ def report_page(report: "Report") -> str:
 
 
 __all__ = [
-    "NodePayload",
+    "Nodes",
     "Picture",
     "drawn",
     "figure",

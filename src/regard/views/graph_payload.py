@@ -28,7 +28,7 @@ NAME = 80  # characters of a name
 
 
 @dataclass(frozen=True, eq=False)
-class NodePayload:
+class Nodes:
     """What a page shows of a graph's nodes.
 
     names    N names; else the labels of the record, else numbers
@@ -68,8 +68,8 @@ class NodePayload:
 class Drawing:
     """The graphs of a page: which sites are drawn as such, and one layout for all sites with the same nodes."""
 
-    def __init__(self, groups: "Mapping[str, list[AttentionMap]]", nodes: NodePayload | None = None):
-        self.nodes = nodes or NodePayload()
+    def __init__(self, groups: "Mapping[str, list[AttentionMap]]", nodes: Nodes | None = None):
+        self.nodes = nodes or Nodes()
         self.ran: dict[str, EdgeMap] = {}
         self.about: list[dict[str, Any]] = []
         self._where: dict[tuple[int, int], int] = {}
@@ -120,7 +120,7 @@ class Drawing:
         if size not in self._where:
             self._where[size] = len(self.about)
             count = sum(size)
-            mine = self.nodes if self.nodes.fitting(count) else NodePayload()
+            mine = self.nodes if self.nodes.fitting(count) else Nodes()
             spots = mine.spots(count)
             if spots is None:
                 alike = [x.graph for x in self.ran.values() if self._size(x) == size]

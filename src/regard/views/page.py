@@ -15,7 +15,7 @@ from ..recording.record import Record
 from .annotations import Rationale, rationale_of, weigh_heads
 from .arrays import Blobs
 from .diff_payload import beside as both
-from .graph_payload import Drawing, NodePayload
+from .graph_payload import Drawing, Nodes
 from .html_shell import framed
 from .payload import bundle, joined
 from .pictures import picture_of
@@ -38,7 +38,7 @@ def save_html(
     names: tuple[str, str] = ("this", "other"),
     rationale: Rationale | None = None,
     importance: "Mapping[str, Sequence[float]] | None" = None,
-    nodes: NodePayload | None = None,
+    nodes: Nodes | None = None,
     image: Any = None,
     progress: "Callable[[int, int], None] | None" = None,
 ) -> Path:
@@ -101,7 +101,7 @@ def page_data(
     names: tuple[str, str] = ("this", "other"),
     rationale: Rationale | None = None,
     importance: "Mapping[str, Sequence[float]] | None" = None,
-    nodes: NodePayload | None = None,
+    nodes: Nodes | None = None,
     image: Any = None,
     progress: "Callable[[int, int], None] | None" = None,
 ) -> tuple[dict[str, Any], list[str]]:

@@ -35,7 +35,7 @@ class Adapter:
     forward    function(model, inputs) -> logits (B, classes), or an object that has .logits or .out; without it:
                model(input_ids=, attention_mask=) of transformers, model(batch) of regard.models, else
                model(tokens, real) with both (B, n). One logit is that of the second of two classes
-    look       which weights are judged (`Look`); the first row of the last layer unless told
+    look       which weights are judged (`AttentionSelector`); the first row of the last layer unless told
     removal    how a unit is taken away: "delete", "mask", or "blank" with the number of a token
     vectors    the path of the embedding whose gradients are taken; found by what it is given unless told
     size       instances in a batch; few where texts are long, since each is run once for each of its units
@@ -100,7 +100,7 @@ class Adapter:
                 self.hear(min(start + self.size, len(order)), len(order))
 
     def looking(self, look: AttentionSelector) -> "Adapter":
-        """The same model and instances with another look: adapter.looking(Look(layer=0))."""
+        """The same model and instances with another look: adapter.looking(AttentionSelector(layer=0))."""
         made = copy(self)
         made.look = look
         made.__dict__.pop("sites", None)  # they are those that fit the look

@@ -35,21 +35,21 @@ class AttentionSelector:
 
     def __post_init__(self) -> None:
         if not isinstance(self.layer, int) and self.layer not in ("mean", "rollout"):
-            raise ValueError(f"Look(layer={self.layer!r}): expected a whole number, 'mean' or 'rollout'.")
+            raise ValueError(f"AttentionSelector(layer={self.layer!r}): expected a whole number, 'mean' or 'rollout'.")
         if self.row not in (0, -1, "mean"):
-            raise ValueError(f"Look(row={self.row!r}): expected 0 (the first token), -1 (the last) or 'mean'.")
+            raise ValueError(f"AttentionSelector(row={self.row!r}): expected 0 (the first token), -1 (the last) or 'mean'.")
 
     def judged(self, sites: "list[str]") -> list[str]:
         """The sites whose weights are read, of those that ran."""
         fits = [name for name in sites if fnmatchcase(name, self.sites)]
         if not fits:
             known = ", ".join(sites[:6]) or "none"
-            raise ValueError(f"Look(sites={self.sites!r}) fits no site that attended; recorded: {known}.")
+            raise ValueError(f"AttentionSelector(sites={self.sites!r}) fits no site that attended; recorded: {known}.")
         if not isinstance(self.layer, int):
             return fits
         if not -len(fits) <= self.layer < len(fits):
             raise ValueError(
-                f"Look(layer={self.layer}): {len(fits)} sites fit {self.sites!r}, expected {-len(fits)} "
+                f"AttentionSelector(layer={self.layer}): {len(fits)} sites fit {self.sites!r}, expected {-len(fits)} "
                 f"to {len(fits) - 1}."
             )
         return [fits[self.layer]]
@@ -62,7 +62,7 @@ class AttentionSelector:
         if n != real.shape[1]:
             raise ValueError(
                 f"The judged attention has {n} rows and {real.shape[1]} tokens: expected one row, or one "
-                "for each token; choose the site by Look(sites=...)."
+                "for each token; choose the site by AttentionSelector(sites=...)."
             )
         if self.row == "mean":
             return real
@@ -102,7 +102,7 @@ class AttentionSelector:
         if weights.ndim != 4 or weights.shape[0] != len(inputs) or weights.shape[-1] != inputs.real.shape[1]:
             raise ValueError(
                 f"The judged attention is {tuple(weights.shape)}, expected ({len(inputs)}, heads, rows, "
-                f"{inputs.real.shape[1]}): keys that are the tokens. Choose the site by Look(sites=...)."
+                f"{inputs.real.shape[1]}): keys that are the tokens. Choose the site by AttentionSelector(sites=...)."
             )
         rows = self.rows(inputs, weights.shape[-2])[:, :, None].to(weights.dtype)
         mean = (weights.mean(1) * rows).sum(1) / rows.sum(1).clamp_min(1)

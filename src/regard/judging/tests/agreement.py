@@ -52,7 +52,8 @@ def agreement(adapter: Adapter, names: Sequence[str] | None = None, *, seed: int
                 unit="Kendall tau-b",
                 says="undefined: no instance has three units that differ."
                 if value.value is None
-                else f"{one[0].upper() + one[1:]} and {other} order the units alike by {value.value:.2f}, where 1 is the same "
+                else f"{one[0].upper() + one[1:]} and {other} order the units alike by {value.value:.2f}, where 1 "
+                "is the same "
                 "order and 0 chance.",
                 baselines={"chance": 0.0},
             )

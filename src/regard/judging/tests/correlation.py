@@ -68,7 +68,8 @@ def correlation(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> list[
                 name=f"significant agreement of attention and {other}",
                 says="undefined: no instance has three units that differ."
                 if share.value is None
-                else f"In {share.value:.0%} of the instances weights and {other} agree more than by chance, corrected for their "
+                else f"In {share.value:.0%} of the instances weights and {other} agree more than by chance, "
+                "corrected for their "
                 "number.",
                 better="higher",
                 test=TEST,

@@ -154,8 +154,8 @@ def _findings(name: str, found: Mapping[str, np.ndarray], beside: Iterable[str],
                 value,
                 name=f"{what} of {name}",
                 says=told,
-                better=better,
-                test=TEST,  # type: ignore[arg-type]
+                better=better,  # type: ignore[arg-type]
+                test=TEST,
                 unit=unit,
                 baselines=baselines,
             )

@@ -91,8 +91,8 @@ def fidelity(
                     value,
                     name=f"{what} of {name}",
                     says=told,
-                    better=better,
-                    test=TEST,  # type: ignore[arg-type]
+                    better=better,  # type: ignore[arg-type]
+                    test=TEST,
                     unit=f"share, {kind}, sparsity {said}",
                     baselines=others,
                 )
@@ -108,7 +108,8 @@ def fidelity(
                 test=TEST,
                 baselines=others,
                 unit=f"share, {kind}, sparsity {said}",
-                says=f"The harmonic mean of Fidelity+ and 1 - Fidelity- is {_say(value.value)}, {_say(others['random'])} "
+                says=f"The harmonic mean of Fidelity+ and 1 - Fidelity- is {_say(value.value)}, "
+                f"{_say(others['random'])} "
                 "for random edges.",
             )
         )

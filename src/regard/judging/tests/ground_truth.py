@@ -78,7 +78,8 @@ def ground_truth(
                     baselines=baselines,
                     says="undefined: no graph has both marked and unmarked ones."
                     if value.value is None
-                    else f"Of two {level}, one of them a reason, {name} ranks the reason first {value.value:.2f} of the time; "
+                    else f"Of two {level}, one of them a reason, {name} ranks the reason first {value.value:.2f} "
+                    "of the time; "
                     f"random scores {baselines['random']:.2f}, degree {baselines['degree']:.2f}.",
                 )
             )
@@ -120,7 +121,8 @@ def agreement(
                 baselines=beside,
                 says="undefined: no graph has three nodes that differ."
                 if value.value is None
-                else f"{name} orders the nodes as {what} does by {value.value:.2f}, where 1 is the same order and 0 chance.",
+                else f"{name} orders the nodes as {what} does by {value.value:.2f}, where 1 is the same order "
+                "and 0 chance.",
             )
         )
     return made

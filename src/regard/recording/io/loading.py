@@ -63,7 +63,7 @@ def read(path: "str | os.PathLike[str]", go_on: Callable[[], None] = lambda: Non
     )
     rec.casting = _casting(file, about.get("casting"))
     rec.labels = labels_from(file, about.get("labels"))
-    rec.maps, names = Maps(), Names(rec.labels)
+    rec.maps, names = Maps(), LazyLabels(rec.labels)
     waiting: dict[str, Callable[[], AttentionMap]] = {}
     for form in list_in(file, about.get("maps")):
         name = site_in(file, form)
@@ -84,7 +84,7 @@ def read(path: "str | os.PathLike[str]", go_on: Callable[[], None] = lambda: Non
     return rec
 
 
-class Names:
+class LazyLabels:
     """Rows and columns of a map when they are asked for: many maps of one long text would hold a copy each."""
 
     def __init__(self, labels: Labels):
@@ -104,7 +104,7 @@ class Names:
 class Waiting(dict[str, AttentionMap]):
     """Maps that are put together when they are first asked for."""
 
-    def __init__(self, makers: "dict[str, Callable[[], AttentionMap]]", names: Names):
+    def __init__(self, makers: "dict[str, Callable[[], AttentionMap]]", names: LazyLabels):
         super().__init__(dict.fromkeys(makers))  # type: ignore[arg-type]
         self._makers, self._names = makers, names
 

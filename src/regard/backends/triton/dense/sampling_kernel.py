@@ -1,7 +1,7 @@
 """One key for each row, drawn from the softmax of its scores or the best of them: no weight is ever stored.
 
-A draw is the largest of score + noise (Gumbel), with the noise of core/lowering/philox.py, so that every backend draws the same
-key. Beside it a row keeps log sum exp s and the entropy of the distribution that it drew from.
+A draw is the largest of score + noise (Gumbel), with the noise of core/lowering/philox.py, so that every backend draws
+the same key. Beside it a row keeps log sum exp s and the entropy of the distribution that it drew from.
 """
 
 import triton
