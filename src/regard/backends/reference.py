@@ -14,7 +14,7 @@ from torch import Tensor
 from ..core.alignments import Alignment, Hard, Known, Monotonic, open_pairs
 from ..core.errors import check_scores
 from ..core.lowering import blockwise as evaluate
-from ..core.lowering.blocks import dense_block, edge_block
+from ..core.lowering.blocks import Block, edge_block
 from ..core.lowering.score_kernels import EdgePart, Opaque
 from ..core.lowering.tiles import Tile
 from ..core.plan import Plan
@@ -92,8 +92,9 @@ def _scores_of_half(plan: Plan, rows: Tensor | None = None) -> Tensor | None:
         return None
     problem = plan.problem.in_full_precision()
     heads = slice(0, plan.batch * plan.heads)
-    if rows is None:
-        block = dense_block(problem, heads, slice(0, plan.n), slice(0, plan.m))
+    if rows is None:  # slices that name no length, for which torch.compile would compile anew
+        tile = Tile.whole(plan.batch, plan.heads, plan.n, plan.m, plan.q.device)
+        block = Block(heads, slice(None), slice(None), tile)
     else:
         block = edge_block(problem, heads, rows)
     with _without_autocast(plan.q):
