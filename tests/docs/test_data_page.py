@@ -24,7 +24,7 @@ def test_every_file_that_a_loader_reads_is_on_the_page():
     rows = [re.sub(r"<\w+>|\{\w+\}", "*", one) for row in ROWS for one in alternatives(row)]
     known = [re.compile(re.escape(one).replace(r"\*", r"[\w{}]+") + "$") for one in rows]
     read = {}
-    for path in (ROOT / "src/regard/data").glob("*.py"):
+    for path in [*(ROOT / "src/regard/data").rglob("*.py"), *(ROOT / "src/regard/lab/data").rglob("*.py")]:
         text = path.read_text(encoding="utf-8")
         constants = dict(re.findall(r'^([A-Z_]+) = "([\w/]+)"', text, re.MULTILINE))
         for name in re.findall(r'data_file\(f?"([^"]+)"', text):

@@ -11,7 +11,7 @@ from tests.docs.test_mechanism_pages import loaded
 
 ROOT = Path(__file__).parents[2]
 names = loaded("names")
-INNER = ("regard.core.", "regard.nn.", "regard.data.", "regard.recording.", "regard.lab.tasks", "regard.views.")
+INNER = ("regard.core.", "regard.nn.", "regard.data.", "regard.recording.", "regard.lab.", "regard.views.")
 
 
 @pytest.mark.parametrize("package", names.PUBLIC)

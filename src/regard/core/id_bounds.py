@@ -20,7 +20,7 @@ from .tensor_cache import remembered
 READ_AT_ONCE = {"cpu"}  # types of devices whose values are read without waiting
 
 
-class Names(NamedTuple):
+class IdNames(NamedTuple):
     """What an error says: argument ("edge_index"), what its columns are ("edge"), the next step, what rows name."""
 
     argument: str
@@ -29,7 +29,7 @@ class Names(NamedTuple):
     rows: tuple[str, ...]
 
 
-EDGES = Names(
+EDGES = IdNames(
     "Edges(edge_index)",
     "edge",
     "Sources (keys) stand in row 0 and targets (queries) in row 1, counted from 0; leave out edges that pad the list.",
@@ -37,7 +37,7 @@ EDGES = Names(
 )
 
 _flags: dict[torch.device, Tensor] = {}  # (5,) int64: which of the names, row, column, the id, the row's size
-_named: list[Names] = []  # those that flags speak of, the first as 1: a flag of 0 says nothing
+_named: list[IdNames] = []  # those that flags speak of, the first as 1: a flag of 0 says nothing
 _raised = [0]
 
 
@@ -47,7 +47,7 @@ def raised() -> int:
     return _raised[0]
 
 
-def ids_within(ids: Tensor, sizes: tuple[int, ...], names: Names) -> Tensor:
+def ids_within(ids: Tensor, sizes: tuple[int, ...], names: IdNames) -> Tensor:
     """The ids (rows, columns), or (columns,): 0 to sizes[r] - 1 in row r. An error where they are not.
 
     A tensor that was looked at is not looked at again while it is unchanged.
@@ -60,7 +60,7 @@ def ids_within(ids: Tensor, sizes: tuple[int, ...], names: Names) -> Tensor:
     return ids if copy is None else copy
 
 
-def _looked_at(ids: Tensor, sizes: tuple[int, ...], names: Names) -> Tensor | None:
+def _looked_at(ids: Tensor, sizes: tuple[int, ...], names: IdNames) -> Tensor | None:
     """None where the ids were looked at and may be read as they are; else a copy of them that may, clamped on a GPU."""
     whole = ids if ids.dtype in (torch.int32, torch.int64) else ids.long()  # the others do not index
     copy = None if whole is ids else whole
@@ -87,7 +87,7 @@ def _lines(ids: Tensor) -> tuple[Tensor, ...]:
     return ids.unbind() if ids.ndim == 2 else (ids,)
 
 
-def _sentence(names: Names, row: int, column: int | None, number: int | None, size: int) -> str:
+def _sentence(names: IdNames, row: int, column: int | None, number: int | None, size: int) -> str:
     what = names.rows[row]
     if number is None:
         return f"{names.argument} names {what}s, but there are none. {names.advice}"
@@ -114,7 +114,7 @@ def _clamped(ids: Tensor, sizes: tuple[int, ...], code: int, flag: Tensor | None
     return made
 
 
-def _code(names: Names) -> int:
+def _code(names: IdNames) -> int:
     if names not in _named:
         _named.append(names)
     return _named.index(names) + 1
@@ -153,7 +153,7 @@ _library.define("ids_within(Tensor ids, SymInt[] sizes, str[] names) -> Tensor")
 
 def _run(ids: Tensor, sizes: list[int], names: list[str]) -> Tensor:
     """What a compiled graph calls with the values of a run. An operator may not return what it was given: a copy."""
-    copy = _looked_at(ids, tuple(sizes), Names(names[0], names[1], names[2], tuple(names[3:])))
+    copy = _looked_at(ids, tuple(sizes), IdNames(names[0], names[1], names[2], tuple(names[3:])))
     if copy is None:
         copy = ids.to(_type(ids), copy=True)
     return copy.contiguous()

@@ -37,7 +37,9 @@ class AttentionSelector:
         if not isinstance(self.layer, int) and self.layer not in ("mean", "rollout"):
             raise ValueError(f"AttentionSelector(layer={self.layer!r}): expected a whole number, 'mean' or 'rollout'.")
         if self.row not in (0, -1, "mean"):
-            raise ValueError(f"AttentionSelector(row={self.row!r}): expected 0 (the first token), -1 (the last) or 'mean'.")
+            raise ValueError(
+                f"AttentionSelector(row={self.row!r}): expected 0 (the first token), -1 (the last) or 'mean'."
+            )
 
     def judged(self, sites: "list[str]") -> list[str]:
         """The sites whose weights are read, of those that ran."""

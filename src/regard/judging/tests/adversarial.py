@@ -104,9 +104,8 @@ def adversary(
                 unit="JSD (max 0.69)",
                 says="undefined: no instance has a unit."
                 if value.value is None
-                else f"Weights that differ by {value.value:.2f} ({name}; the most possible is {baselines['limit']:.2f}) "
-                "give "
-                f"the same prediction within {KEPT}.",
+                else f"Weights that differ by {value.value:.2f} ({name}; "
+                f"the most possible is {baselines['limit']:.2f}) give the same prediction within {KEPT}.",
                 baselines=baselines,
             )
         )

@@ -6,17 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.core.id_bounds import Names, ids_within
+from regard.core.id_bounds import IdNames, ids_within
 from regard.core.structures.edges import index_of_sparse
 from regard.core.tensor_cache import remembered
 
-ENDS = Names(
+ENDS = IdNames(
     "edge_index",
     "edge",
     "A node is a row of x, counted from 0; leave out edges that pad the list.",
     ("source", "target"),
 )
-TYPES = Names("edge_type", "edge", "Build the layer with num_relations= as many as there are types.", ("relation",))
+TYPES = IdNames("edge_type", "edge", "Build the layer with num_relations= as many as there are types.", ("relation",))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,13 +4,13 @@ import torch
 from torch import Tensor
 
 from regard.core.arguments import shown, whole
-from regard.core.id_bounds import Names, ids_within, raise_flagged
+from regard.core.id_bounds import IdNames, ids_within, raise_flagged
 from regard.core.structures.edges import Edges
 from regard.core.tensor_cache import remembered
 
 from ..call_checks import is_ids
 
-BATCH = Names(
+BATCH = IdNames(
     "batch", "node", "Each node has the number of its graph, counted from 0; say how many graphs there are.", ("graph",)
 )
 

@@ -67,13 +67,13 @@ def _swap(name: str, function: FunctionType, code: Any) -> None:
 
 
 def _heard_softmax(src, index=None, ptr=None, num_nodes=None, dim=0):
-    from .torch_geometric import softmax as heard
+    from regard.recording.capture.torch_geometric import softmax as heard
 
     return heard(src, index, ptr, num_nodes, dim)
 
 
 def _heard_group(xs, q, k_lin):
-    from .torch_geometric import group as heard
+    from regard.recording.capture.torch_geometric import group as heard
 
     return heard(xs, q, k_lin)
 
