@@ -6,8 +6,9 @@ import pytest
 import torch
 from hypothesis import Phase, example, given, settings
 from tests.oracle import Case, Loss, plans, ulp
+from torch._dynamo.utils import counters
 
-from regard import Edges, attend
+from regard import Causal, Edges, attend
 
 HALF = (torch.bfloat16, torch.float16)
 FOUND_IS_SMALL = (Phase.explicit, Phase.generate)
@@ -100,3 +101,15 @@ def test_it_differentiates_twice(score, dtype):
         found.append(torch.autograd.grad(sum(g.double().square().sum() for g in first), [q, k, v]))
     for true, mine in zip(*found, strict=True):  # each of two passes rounds what it hands on
         assert (mine.double() - true).abs().amax() <= 8 * ulp(true, dtype)
+
+
+@pytest.mark.parametrize("score", ["scaled_dot", "gaussian", "additive"])
+def test_one_compilation_serves_every_length(score):
+    torch._dynamo.reset()
+    counters.clear()
+    call = lambda q, k, v: attend(q, k, v, score, "entmax15", Causal("end"), backend="reference").out  # noqa: E731
+    compiled = torch.compile(call, fullgraph=True, dynamic=True, backend="aot_eager")
+    for n, m in ((5, 7), (9, 11), (4, 4)):
+        q, k, v = (torch.randn(1, 2, size, 8).bfloat16() for size in (n, m, m))
+        torch.testing.assert_close(compiled(q, k, v), call(q, k, v))
+    assert counters["stats"]["unique_graphs"] == 1

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..core import evaluate
 from ..core.alignments import Alignment, Hard, Known, Monotonic, open_pairs
-from ..core.blocks import dense_block, edge_block
+from ..core.blocks import Block, edge_block
 from ..core.cores import Opaque, Part
 from ..core.edges import Neighbours, neighbours_of
 from ..core.errors import check_scores
@@ -92,8 +92,9 @@ def _scores_of_half(plan: Plan, rows: Tensor | None = None) -> Tensor | None:
         return None
     problem = plan.problem.in_full_precision()
     heads = slice(0, plan.batch * plan.heads)
-    if rows is None:
-        block = dense_block(problem, heads, slice(0, plan.n), slice(0, plan.m))
+    if rows is None:  # slices that name no length, for which torch.compile would compile anew
+        tile = Tile.whole(plan.batch, plan.heads, plan.n, plan.m, plan.q.device)
+        block = Block(heads, slice(None), slice(None), tile)
     else:
         block = edge_block(problem, heads, rows)
     with _without_autocast(plan.q):
