@@ -176,7 +176,7 @@ def test_a_board_is_written_where_it_is_asked_for(tmp_path):
 def test_a_node_that_only_computes_needs_neither_pydantic_nor_a_store():
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('pydantic', 'sqlalchemy', 'typer', 'rich')));"
-        "from regard.studies import tasks, local; from regard.studies.trial import run;"
+        "from regard.studies import tasks, local_engine; from regard.studies.trial import run;"
         "out = run({'call': 'regard.studies.trial:trivial', 'variant': 'a', 'seed': 1, 'options': {}, 'threads': 1,"
         "'device': 'cpu', 'folder': None, 'budget': {}, 'judges': [], 'records': 0}, lambda *said: None);"
         "print(out['numbers'])"

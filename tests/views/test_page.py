@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import regard
+from regard.core.maps.attention_map import _operations
 from regard.core.maps.stored import StoredMap
 from regard.views import page
 from regard.views import payload as bundle
@@ -125,7 +126,7 @@ def test_cells_that_are_there_are_not_made_again(monkeypatch):
     q = torch.randn(1, 2, 40, 4)
     amap = regard.attend(q, q, q).map
     made = amap.pyramid()
-    monkeypatch.setattr("regard.core.maps.pyramid.build", lambda *_: pytest.fail("built again"))
+    monkeypatch.setitem(_operations, "build_pyramid", lambda *_: pytest.fail("built again"))
     assert data_of(html_of(amap))["sites"][0]["cell"] == made.cell
 
 

@@ -691,7 +691,7 @@ def test_the_recipe_of_the_documentation_reads_a_record_without_torch(tmp_path):
 
 def test_the_reader_needs_numpy_alone(tmp_path):
     path = recorded(dtype=torch.bfloat16).save(tmp_path / "run.regard")
-    reader = Path(regard.__file__).parent / "recording" / "files" / "reading.py"
+    reader = Path(regard.__file__).parent / "recording" / "io" / "reading.py"
     code = (
         "import sys; sys.modules['torch'] = sys.modules['regard'] = None\n"
         f"exec(open({str(reader)!r}).read())\n"
