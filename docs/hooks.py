@@ -1,5 +1,5 @@
-"""Four turns that the site's build takes: a notebook becomes a page, the list of mechanisms becomes a tree of tables,
-public names become a list, and a tutorial is walked, so that no build says what does not happen."""
+"""Hooks of the site's build: a notebook becomes a page; mechanisms, public names and mutants become tables; tutorials
+are executed, and a build fails where one prints something else than its page shows."""
 
 import importlib.util
 import json
@@ -12,6 +12,7 @@ from typing import Any
 NOTEBOOK = re.compile(r"<!-- notebook: (\S+) -->")
 TREE = "<!-- taxonomy -->"
 NAMES = "<!-- names -->"
+MUTANTS = "<!-- mutants -->"
 
 
 class State:
@@ -26,13 +27,15 @@ def on_startup(command: str, **_: Any) -> None:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """`<!-- notebook: name.ipynb -->` becomes the cells of that notebook, `<!-- taxonomy -->` the tree,
-    `<!-- names -->` the public names."""
+    `<!-- names -->` the public names, `<!-- mutants -->` the list of mutants."""
     if State.walks and Path(page.file.abs_src_path).parent.name == "tutorials":
         walked(Path(page.file.abs_src_path))
     if TREE in markdown:
         markdown = markdown.replace(TREE, tree())
     if NAMES in markdown:
         markdown = markdown.replace(NAMES, beside("names").tables())
+    if MUTANTS in markdown:
+        markdown = markdown.replace(MUTANTS, mutants())
     folder = Path(page.file.abs_src_path).parent
     return NOTEBOOK.sub(lambda found: cells(folder / found[1]), markdown)
 
@@ -43,9 +46,18 @@ def walked(path: Path) -> None:
     beside("make_pictures").check(path)
 
 
+def mutants() -> str:
+    """The mutants of tests/mutants.py: what is broken, where, and the tests that must fail."""
+    rows = [
+        f"| {one.what} | `{one.file}` | `{' '.join(word for word in one.tests.split() if word.startswith('tests/'))}` |"
+        for one in beside("../tests/mutants").MUTANTS
+    ]
+    return "\n".join(["| bug | in | caught by |", "|---|---|---|", *rows])
+
+
 def beside(name: str) -> Any:
-    """A module that lies beside this one."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
+    """A module by its path from this folder."""
+    spec = importlib.util.spec_from_file_location(Path(name).name, Path(__file__).parent / f"{name}.py")
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)

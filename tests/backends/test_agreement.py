@@ -79,7 +79,7 @@ def test_nothing_is_read_before_it_is_written(way):
             continue
         say = torch.ones(1, 1, 1, 1)
         plain = case.outcome(torch.float32, way, say)
-        with _poisoned():
+        with _Poisoned():
             poisoned = case.outcome(torch.float32, way, say)
         for (_, one), (_, other) in zip(plain.kinds(), poisoned.kinds(), strict=True):
             for name in one:
@@ -88,7 +88,7 @@ def test_nothing_is_read_before_it_is_written(way):
     assert ran
 
 
-class _poisoned:
+class _Poisoned:
     def __enter__(self) -> None:
         torch.use_deterministic_algorithms(True)
         assert torch.utils.deterministic.fill_uninitialized_memory

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.testing import assert_close
 
-from regard import GAT as Score
+import regard
 from regard import Edges, Mask, attend
 from regard.models import GAT, GATv2
 
@@ -69,7 +69,7 @@ def test_a_layer_is_softmax_over_the_marked_pairs_of_the_adjacency() -> None:
     layer = model.attentions
     h = (x @ layer.lin.weight.t()).unflatten(-1, (2, 4)).transpose(0, 1)
     q, k = ((h * a[0][:, None]).sum(-1, keepdim=True) for a in (layer.att_dst, layer.att_src))
-    expected = attend(q, k, h, Score(), over=Mask(keep=adj > 0), backend="reference").out
+    expected = attend(q, k, h, regard.GAT(), over=Mask(keep=adj > 0), backend="reference").out
     assert_close(layer(x, adj), expected.transpose(0, 1).flatten(1))
 
 

@@ -84,8 +84,8 @@ def build(name: str, length: int = 12):
         ),
     }[name]
     model, inputs = made()
-    for name, parameter in model.named_parameters():
-        if name.endswith("sinks"):
+    for path, parameter in model.named_parameters():
+        if path.endswith("sinks"):
             torch.nn.init.normal_(parameter)
     return model.eval(), inputs
 

@@ -20,6 +20,8 @@ STEP = 128  # queries that see one another directly in the causal form
 
 
 class LinearBackend:
+    """Kernel scores that factorise, in O(n)."""
+
     name = "linear"
 
     def refusals(self, plan: Plan) -> list[str]:

@@ -25,6 +25,8 @@ from ..core.structures.edges import Neighbours, neighbours_of
 
 
 class Reference:
+    """The definition: every score and weight materialised."""
+
     name = "reference"
 
     def refusals(self, plan: Plan) -> list[str]:

@@ -26,6 +26,8 @@ BUDGET = 1 << 22  # weights of a block of rows
 
 
 class Separable:
+    """Feature-wise softmax whose score is a term of the key plus a term of the pair."""
+
     name = "separable"
 
     def refusals(self, plan: Plan) -> list[str]:

@@ -13,6 +13,8 @@ from .progress import telling
 
 
 class Which(StrEnum):
+    """The claims that `regard claims` tests."""
+
     adaptive = "adaptive"
     interpret = "interpret"
     range = "range"

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 class Removal(StrEnum):
+    """How a unit is removed from an input."""
+
     usual = "usual"
     delete = "delete"
     mask = "mask"

@@ -26,6 +26,8 @@ Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that 
 
 
 class Keep(StrEnum):
+    """What a record keeps of each call."""
+
     qk = "qk"
     weights = "weights"
     topk = "topk"
@@ -33,6 +35,8 @@ class Keep(StrEnum):
 
 
 class KeepOption(StrEnum):
+    """The dtype in which a record keeps its tensors."""
+
     model = "model"
     float32 = "float32"
     bfloat16 = "bfloat16"

@@ -32,6 +32,8 @@ app = typer.Typer(
 
 
 class Citations(StrEnum):
+    """The Planetoid citation graphs."""
+
     cora = "cora"
     citeseer = "citeseer"
     pubmed = "pubmed"

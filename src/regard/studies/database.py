@@ -62,7 +62,7 @@ class Database:
         else:
             self.engine = self._file(Path(where), create)
         self.name = self.engine.url.render_as_string(hide_password=True) if "://" in self.where else self.where
-        self._again(lambda connection: prepare(connection))
+        self._again(prepare)
 
     def _file(self, path: Path, create: bool) -> sa.Engine:
         if not path.exists():

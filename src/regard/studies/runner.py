@@ -160,7 +160,7 @@ class Runner:
 
 
 def identity() -> str:
-    """This process among all: machine, namespace of processes, number, and when it began."""
+    """Identity of this process: machine, namespace of processes, number, and when it began."""
     return f"{platform.node()[:80]}|{_space()}|{os.getpid()}|{_began(os.getpid())}"
 
 

@@ -27,6 +27,8 @@ class Wrong(ValueError):
 
 
 class SpecModel(BaseModel):
+    """A table of a study file: unknown keys are errors."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 

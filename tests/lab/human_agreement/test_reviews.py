@@ -69,14 +69,14 @@ def test_the_layers_that_are_not_needed_are_left_out_and_the_model_is_as_it_was(
 def test_vectors_are_made_once_and_refused_for_other_texts(encoder, tmp_path):
     texts = [("a", "cat"), ("sat",)]
     first = vectors_of(encoder, texts, "train", tmp_path)
-    again = vectors_of(None_that_cannot_read(encoder.dim), texts, "train", tmp_path)
+    again = vectors_of(Unreadable(encoder.dim), texts, "train", tmp_path)
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert torch.allclose(first[0].float(), encoder(texts)[0], atol=1e-2)
     with pytest.raises(ValueError, match="made from other texts"):
         vectors_of(encoder, [("a", "cat", "sat", ".")], "train", tmp_path)
 
 
-class None_that_cannot_read:
+class Unreadable:
     def __init__(self, dim):
         self.dim = dim
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import regard.nn.graph as graph
+from regard.nn import graph
 
 pytest.importorskip("networkx")
 DOCS = Path(__file__).parents[3] / "docs" / "graph"

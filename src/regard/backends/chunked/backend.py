@@ -30,6 +30,8 @@ def few(plan: Plan) -> bool:
 
 
 class Chunked:
+    """Any plan without a stepwise part, in O(n) memory, forward and backward."""
+
     name = "chunked"
 
     def refusals(self, plan: Plan) -> list[str]:

@@ -31,6 +31,8 @@ MANY = 10_000  # edges, of which others take long
 
 
 class EdgesCpu:
+    """Attention over edges by numba kernels on a CPU."""
+
     name = "edges-cpu"
 
     def refusals(self, plan: Plan) -> list[str]:

@@ -153,7 +153,7 @@ class Difference(AttentionMap):
 
 @operation
 def difference(this: AttentionMap, other: AttentionMap) -> Difference:
-    """`this - other`, computed where it is read; different texts are aligned by their tokens."""
+    """Difference `this - other`, computed where it is read; different texts are aligned by their tokens."""
     if not isinstance(other, AttentionMap):
         raise TypeError(f"A map less a {type(other).__name__}: expected another AttentionMap.")
     if this.lead != other.lead or this.features != other.features:

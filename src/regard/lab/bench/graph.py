@@ -25,6 +25,8 @@ from .measure import BenchResult, by_turns, peak_memory, show
 
 @dataclass(frozen=True)
 class Size:
+    """The size of a benchmark graph."""
+
     name: str
     nodes: int
     edges: int

@@ -131,6 +131,8 @@ class SegmentWeights:
 
 @dataclass
 class SegmentResults:
+    """Attention of questions to the sentences of a paragraph, in shuffled orders."""
+
     embedded: EmbeddingAttention
     after: list[SegmentWeights]  # one a question, the question last as in the paragraph
     before: list[SegmentWeights]  # the question first

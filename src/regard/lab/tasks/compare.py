@@ -42,6 +42,8 @@ class VariantRow:
 
 @dataclass
 class TaskComparison:
+    """The variants of a task beside its baselines."""
+
     experiment: Experiment
     task: str
     rows: list[VariantRow]

@@ -44,6 +44,8 @@ def counts_of_nodes(task: Task) -> float:
 
 
 class Graphs(Experiment):
+    """Classification of whole graphs."""
+
     measures = {"accuracy": Measure("accuracy, %")}  # noqa: RUF012
     says = {"uniform": "uniform (means of neighbours and nodes)", "none": "none (no edges, mean of nodes)"}  # noqa: RUF012
 

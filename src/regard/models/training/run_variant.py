@@ -16,6 +16,8 @@ from .trainer import Trained, Trainer
 
 @dataclass
 class VariantRun:
+    """A trained model, its training history and its result on the test data."""
+
     model: nn.Module
     trained: Trained
     result: Result

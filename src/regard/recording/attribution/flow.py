@@ -49,11 +49,7 @@ def flow(
         raise ValueError(f"flow(residual={residual!r}): expected a share from 0 to 1.")
     layers = averaged(layers_of(maps, sites))
     part = part_of(layers, part)
-    used = [
-        layer
-        for layer in layers
-        if part == "cross" or layer.kind == part or (part == "target" and layer.kind == "cross")
-    ]
+    used = [layer for layer in layers if part in ("cross", layer.kind) or (part == "target" and layer.kind == "cross")]
     ends = [layer.map for layer in layers if layer.kind == part][-1]
     chosen = (
         list(range(ends.n))

@@ -24,9 +24,7 @@ class Walk(AttentionMap):
 
     def __init__(self, layers: Sequence[Layer], part: str, pass_on: Pass):
         here = [
-            layer
-            for layer in layers
-            if part == "cross" or layer.kind == part or (part == "target" and layer.kind == "cross")
+            layer for layer in layers if part in ("cross", layer.kind) or (part == "target" and layer.kind == "cross")
         ]
         ends = [layer.map for layer in layers if layer.kind == part]
         batch = ends[0].lead[:-1]

@@ -32,6 +32,8 @@ switches: list[Callable[[], AbstractContextManager[Any]]] = []  # on while a thr
 
 
 class Listener(Protocol):
+    """What is called around each attention call of a model: to change its weights, and to record it."""
+
     def change(self, call: Call, weights: "InterventionResult | None") -> "InterventionResult | None":
         """Other weights for this call (given what an outer listener made of it), or None to leave it alone."""
 
@@ -160,7 +162,7 @@ def listen(listener: Listener) -> None:
         watch = RecordingMode()
         watch._stack.enter_context(_eager())
         watch._stack.enter_context(modules_followed())
-        watch._stack.enter_context(_fast_paths_stay())
+        watch._stack.enter_context(_FastPathsStay())
         for switch in switches:
             watch._stack.enter_context(switch())
         watch._stack.enter_context(watch)
@@ -192,7 +194,7 @@ _eager = Switch(lambda: torch.compiler.set_stance("force_eager"))
 
 
 @Switch
-class _fast_paths_stay:
+class _FastPathsStay:
     """nn.TransformerEncoder takes its fast path only where no torch function is overridden: our watch is not one."""
 
     def __enter__(self) -> None:

@@ -39,6 +39,8 @@ class Ascii(JSONResponse):
 
 
 class Opening(BaseModel):
+    """Request: open a record."""
+
     origin: Literal["given", "folder", "sent"] = Field(alias="from")
     name: str = Field(max_length=1000)
 
@@ -52,12 +54,16 @@ class EditRequest(BaseModel):
 
 
 class TextRequest(BaseModel):
+    """Request: run the model on a text, with edits of its attention."""
+
     text: str = Field(max_length=200_000)
     changes: list[EditRequest] = Field([], max_length=CHANGES)
     page: str = Field("", max_length=32)  # which one asks: a new text stops the one before it there
 
 
 class Export(BaseModel):
+    """Request: export a view as a page or a record."""
+
     view: str = Field(max_length=32)
     kind: Literal["page", "record"]
     sites: list[str] | None = Field(None, max_length=2000)

@@ -24,6 +24,8 @@ EXPORTS = 8  # files that wait to be fetched
 
 
 class Desk:
+    """The state of one server: records, open views, model session and jobs."""
+
     def __init__(self, folder: Path, given: Sequence[Path] = (), model: str | None = None, trust: bool = False):
         self.room = Path(tempfile.mkdtemp(prefix="regard-serve-"))
         try:

@@ -22,6 +22,8 @@ SUFFIX = ".regard"
 
 
 class Shelf:
+    """The records that the server offers: those of its folder, those named on the command line, uploads."""
+
     def __init__(self, folder: Path, given: "list[Path]", room: Path):
         self.folder, self.room = folder.resolve(), room
         if not self.folder.is_dir():

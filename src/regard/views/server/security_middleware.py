@@ -51,6 +51,8 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Rega
 
 
 class Refusal(Exception):
+    """A request that is refused, with its HTTP status."""
+
     def __init__(self, status: int, title: str, text: str):
         self.status, self.title, self.text = status, title, text
 

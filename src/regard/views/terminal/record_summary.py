@@ -66,14 +66,14 @@ def summary(path: "str | os.PathLike[str]", console: Console) -> None:
     table.add_column("site", overflow="fold")  # whole: it is what `intervene` and --sites are given
     for name in ("calls", "kind", "shape", "type", "over", "bytes"):
         table.add_column(name)
-    for path, calls in _by_path(forms).items():
+    for site, calls in _by_path(forms).items():
         form = calls[0]
         shapes = [(*lead, n, m) for lead, n, m in (check_map(file, call) for call in calls)]
         over = " & ".join(next(iter(part)) for part in _over(form)) or "all"
         size = sum(_size(file, name) for name in {name for call in calls for name in _tensors(call)})
         dtype = file._entry(form[TENSORS[form["kind"]][0]])["dtype"].lower()
         table.add_row(
-            escape(printable(path)),
+            escape(printable(site)),
             str(len(calls)),
             form["kind"],
             _shape(shapes),

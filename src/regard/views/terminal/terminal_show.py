@@ -49,7 +49,7 @@ def _one(rec: Record, width: int, colour: bool, head: str, row: int | None, top:
 
 
 def head_of(maps: "dict[str, AttentionMap]", asked: str) -> tuple[str, AttentionMap]:
-    """ "3.5" is head 5 of layer 3; before the last dot may also stand a site's name or a pattern of it."""
+    """The head that `3.5` names: head 5 of layer 3; before the last dot may stand a site's name or a pattern of it."""
     site, _, number = asked.rpartition(".")
     fits = [name for place, name in enumerate(maps) if site in (short_name(name, place), name)]
     fits = fits or [name for name in maps if fnmatchcase(name, site)]

@@ -51,6 +51,8 @@ class OnCuda(ABC):
 
 
 class TritonDense(OnCuda):
+    """Fused dense attention on a GPU: dot and additive scores, every alignment of rows."""
+
     name = "triton-dense"
 
     def unfit(self, plan: Plan) -> list[str]:

@@ -30,6 +30,8 @@ SLOPES = {"relu": 0.0, "identity": 1.0}  # leaky ReLUs by another name
 
 
 class TritonEdges:
+    """Fused attention over edges on a GPU."""
+
     name = "triton-edges"
 
     def refusals(self, plan: Plan) -> list[str]:

@@ -28,6 +28,8 @@ KINDS = {"identity": (1, 1.0, 0.0), "relu": (1, 0.5, 0.5), "abs": (2, 0.0, 1.0),
 
 
 class TritonFeatures(OnCuda):
+    """Fused feature-wise softmax on a GPU."""
+
     name = "triton-features"
 
     def unfit(self, plan: Plan) -> list[str]:
