@@ -86,7 +86,11 @@ def task(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
             from ..data.registry import TASKS
         options = function(**{name: given.pop(name) for name in own})
         with told():
-            experiment = TASKS[function.__name__](given["small"], **options)
+            kind = TASKS[function.__name__]
+            try:
+                experiment = kind(given["small"], **options)
+            except TypeError as wrong:  # an argument that the experiment of a plugin does not have
+                stop(f"regard train {function.__name__}: {wrong}")
         _run(experiment, **given)
 
     both = [one.replace(kind=one.KEYWORD_ONLY) for one in (*own.values(), *shared.values())]
@@ -94,6 +98,45 @@ def task(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
     command.__annotations__ = {one.name: one.annotation for one in both}
     app.command(function.__name__)(command)
     return command
+
+
+def add_plugin_tasks() -> None:
+    """A command for each task that a package declares (`regard.plugins`) and that has none of its own here."""
+    from ..data.registry import TASKS
+
+    own = {one.name for one in app.registered_commands}
+    for name in TASKS:
+        if name not in own:
+            _add_plugin_task(name, TASKS.packages(name)[0])
+
+
+def _add_plugin_task(name: str, package: str) -> None:
+    def options_of(
+        option: Annotated[
+            list[str] | None, typer.Option(help="An argument of the experiment, as name=value (repeat it for several).")
+        ] = None,
+    ) -> dict[str, Any]:
+        return dict(_argument(one) for one in option or ())
+
+    options_of.__name__ = name
+    options_of.__doc__ = f"""Task of the package {package}.
+
+    Declared under regard.plugins.
+
+    Example:  regard train {name} --small --seeds 1
+    """
+    task(options_of)
+
+
+def _argument(text: str) -> tuple[str, Any]:
+    """keys=4 as ("keys", 4): a number, true or false, where it reads as one; text otherwise."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        stop(f"--option {text}: expected name=value, such as --option keys=4.")
+    try:
+        return name, writing.loads(value)
+    except ValueError:
+        return name, value
 
 
 Supervise = Annotated[float, typer.Option(min=0.0, help="Weight of the loss that teaches attention where to look.")]
@@ -256,3 +299,6 @@ def motifs() -> dict[str, Any]:
     Example:  regard train motifs --small --seeds 1
     """
     return {}
+
+
+add_plugin_tasks()
