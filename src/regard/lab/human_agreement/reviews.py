@@ -12,7 +12,8 @@ from torch import Tensor
 from regard.data.batch import Example
 from regard.data.vocabulary import Vocabulary
 from regard.judging.adapters.adapter import Adapter
-from regard.judging.attribution.importance import attention, gradient
+from regard.judging.attribution.gradients import gradient
+from regard.judging.attribution.importance import attention
 from regard.judging.finding import Better, Finding
 from regard.judging.plausibility.overlap import (
     auprc,
