@@ -124,15 +124,15 @@ def test_the_first_baseline_decides_where_a_finding_stands_and_random_comes_befo
     two = finding(0.5, (0.4, 0.6), {"no change": 0.45, "gradient": 0.1})
     distance = replace(finding(0.5, (0.4, 0.6), {"no change": 0.0}), unit="total variation (max 1)")
     assert standing(distance) == ("no change", "undefined")  # it cannot be below
-    assert standing(two) == ("no change", "not told apart")
-    assert compared(two, "no change") == "not told apart from no change"
+    assert standing(two) == ("no change", "not significantly different")
+    assert compared(two, "no change") == "not significantly different from no change"
     assert standing(finding(0.5, None, {})) == (None, "undefined")
     assert compared(finding(None, None, {"random": 0.1}), "random") == "random"
 
 
 def test_a_finding_is_held_against_the_hardest_of_what_never_saw_the_model():
     one = finding(0.65, (0.62, 0.67), {"random": 0.58, "degree": 0.66, "gradient": 0.9})
-    assert standing(one) == ("degree", "not told apart")
+    assert standing(one) == ("degree", "not significantly different")
     low = replace(finding(0.3, (0.2, 0.4), {"random": 0.5, "last words": 0.1}), better="lower")
     assert standing(low) == ("last words", "worse")
     assert standing(finding(0.5, (0.4, 0.6), {"degree": None, "random": 0.1})) == ("random", "better")

@@ -62,7 +62,7 @@ def test_agreement_is_the_share_of_edges_within_a_class():
 
 def test_seeds_that_differ_by_less_than_their_spread_are_not_told_apart():
     assert apart([0.9, 0.91, 0.92], [0.8, 0.8, 0.8]) == "above" and apart([0.1, 0.2], [0.5, 0.6]) == "below"
-    assert apart([0.9, 0.7, 0.8], [0.8, 0.8, 0.8]) == "not told apart from"
+    assert apart([0.9, 0.7, 0.8], [0.8, 0.8, 0.8]) == "not significantly different from"
     found = over_seeds("x", [0.5, 0.7], test="t")
     assert (found.value, found.interval, found.n) == (approx(0.6), (0.5, 0.7), 1)
     assert over_seeds("x", [math.nan, math.nan], test="t").value is None

@@ -214,7 +214,7 @@ def _answer(
 ) -> list[str]:
     said = []
     for same in (0.75, 0.5):
-        by_signal: dict[str, list[str]] = {"above": [], "below": [], "not told apart from": []}
+        by_signal: dict[str, list[str]] = {"above": [], "below": [], "not significantly different from": []}
         for signal, gat, mean in zip(signals, right[same, "gatv2"], right[same, "mean"], strict=True):
             by_signal[apart(gat, mean)].append(f"{signal:g}")
         best: dict[str, list[str]] = {}

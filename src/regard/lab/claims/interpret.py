@@ -227,7 +227,7 @@ def _answer(panels: list[Panel]) -> list[str]:
             found = {curve.name: panel.at(curve.name, data).value or 0.0 for curve in panel.curves}
             best = max(found, key=lambda name: found[name])
             against = panel.at("attention", data).against("random")
-            stands = f"{against} than" if against in ("better", "worse") else "not told apart from"
+            stands = f"{against} than" if against in ("better", "worse") else "not significantly different from"
             said.append(
                 f"{data}, {level}: attention {found['attention']:.2f}, {stands} random "
                 f"({found['random']:.2f}); the highest is {best} ({found[best]:.2f})."
