@@ -57,7 +57,7 @@ class Report:
         return ((test, one) for test in self.tests for one in test.findings[: test.first])
 
     def counts(self) -> dict[str, int]:
-        """How many of the headlines are better than their baseline, not significantly different from it, worse, or undefined."""
+        """How many headlines are better or worse than their baseline, not significantly different, or undefined."""
         made = dict.fromkeys(("better", "not significantly different", "worse", "undefined"), 0)
         for _, one in self.headlines():
             made[standing(one)[1]] += 1
