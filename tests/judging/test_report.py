@@ -73,11 +73,11 @@ tests = types.ModuleType("tests"); tests.__path__ = [sys.argv[2]]; sys.modules["
 import regard
 from tests.judging.test_suite import marked
 
-def hear(done, of, name):
+def on_progress(done, of, name):
     if name == "rationales":
         os.kill(os.getpid(), signal.SIGKILL)
 
-regard.judge(marked(count=6), tests="task,correlation,rationales", folder=sys.argv[1], hear=hear)
+regard.judge(marked(count=6), tests="task,correlation,rationales", folder=sys.argv[1], on_progress=on_progress)
 """
 
 
@@ -93,11 +93,14 @@ def test_a_report_that_was_killed_goes_on_and_loses_only_the_test_under_way(tmp_
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "tests").iterdir()}
     assert set(kept) == {"task.json", "correlation.json"}
-    heard = []
-    report = regard.judge(marked(count=6), tests=SOME, folder=tmp_path, hear=lambda *said: heard.append(said))
+    progress = []
+    report = regard.judge(marked(count=6), tests=SOME, folder=tmp_path, on_progress=lambda *said: progress.append(said))
     assert {name: (tmp_path / "tests" / name).stat().st_mtime_ns for name in kept} == kept  # read, not made again
     assert report == regard.judge(marked(count=6), tests=SOME)
-    assert heard == [(0, 4, "task"), (1, 4, "correlation"), (2, 4, "rationales"), (3, 4, "instances")]
+    assert progress == [(0, 4, "task"), (1, 4, "correlation"), (2, 4, "rationales"), (3, 4, "instances")]
+    with pytest.warns(FutureWarning, match="on_progress"):
+        regard.judge(marked(count=6), tests=SOME, folder=tmp_path, hear=lambda *said: progress.append(said))
+    assert progress[:4] == progress[4:]
 
 
 def kept_files(folder):

@@ -154,7 +154,7 @@ def over_seeds(
 
 
 def apart(a: ArrayLike, b: ArrayLike) -> str:
-    """How a stands to b, seed by seed: "above", "below" or "not significantly different from" (the interval of the differences)."""
+    """How a compares with b, paired by seed: "above", "below" or "not significantly different from"."""
     found = estimate((np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64))[:, None], seeds=True)
     if found.interval is None:
         return "not significantly different from"

@@ -16,7 +16,7 @@ class Ranks:
     tasks      how many
     p          Friedman's test: all variants alike?  None with one task
     critical   average ranks that differ by less are not significantly different (Nemenyi); infinite with one task
-    groups     variants that are not significantly different, best first; every largest run of neighbours within `critical`
+    groups     variants that are not significantly different, best first; maximal runs of neighbours within `critical`
     """
 
     variants: tuple[str, ...]
