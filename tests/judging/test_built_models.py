@@ -74,7 +74,7 @@ def says(verdict: str, found: Finding) -> bool:
         case "better":
             return found.against("random") == "better"
         case "not better":
-            return found.against("random") in ("worse", "not told apart")
+            return found.against("random") in ("worse", "not significantly different")
     raise ValueError(verdict)
 
 

@@ -54,8 +54,8 @@ def made(better="higher", interval=(0.4, 0.6), value=0.5, **baselines):
     [
         (0.3, "better", "worse"),
         (0.7, "worse", "better"),
-        (0.45, *["not told apart"] * 2),
-        (0.4, *["not told apart"] * 2),
+        (0.45, *["not significantly different"] * 2),
+        (0.4, *["not significantly different"] * 2),
     ],
 )
 def test_better_than_a_baseline_means_the_whole_interval_is(beside, higher, lower):
@@ -67,7 +67,7 @@ def test_nothing_is_better_where_something_is_undefined_or_no_direction_is():
     assert made(chance=None).against("chance") == "undefined"
     assert made("neither", chance=0.1).against("chance") == "undefined"
     assert made(value=None, interval=None, chance=0.1).against("chance") == "undefined"
-    assert made(interval=None, chance=0.1).against("chance") == "not told apart"
+    assert made(interval=None, chance=0.1).against("chance") == "not significantly different"
 
 
 def test_an_undefined_value_is_told_as_undefined():

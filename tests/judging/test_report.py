@@ -73,11 +73,11 @@ tests = types.ModuleType("tests"); tests.__path__ = [sys.argv[2]]; sys.modules["
 import regard
 from tests.judging.test_suite import marked
 
-def hear(done, of, name):
+def on_progress(done, of, name):
     if name == "rationales":
         os.kill(os.getpid(), signal.SIGKILL)
 
-regard.judge(marked(count=6), tests="task,correlation,rationales", folder=sys.argv[1], hear=hear)
+regard.judge(marked(count=6), tests="task,correlation,rationales", folder=sys.argv[1], on_progress=on_progress)
 """
 
 
@@ -93,11 +93,14 @@ def test_a_report_that_was_killed_goes_on_and_loses_only_the_test_under_way(tmp_
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "tests").iterdir()}
     assert set(kept) == {"task.json", "correlation.json"}
-    heard = []
-    report = regard.judge(marked(count=6), tests=SOME, folder=tmp_path, hear=lambda *said: heard.append(said))
+    progress = []
+    report = regard.judge(marked(count=6), tests=SOME, folder=tmp_path, on_progress=lambda *said: progress.append(said))
     assert {name: (tmp_path / "tests" / name).stat().st_mtime_ns for name in kept} == kept  # read, not made again
     assert report == regard.judge(marked(count=6), tests=SOME)
-    assert heard == [(0, 4, "task"), (1, 4, "correlation"), (2, 4, "rationales"), (3, 4, "instances")]
+    assert progress == [(0, 4, "task"), (1, 4, "correlation"), (2, 4, "rationales"), (3, 4, "instances")]
+    with pytest.warns(FutureWarning, match="on_progress"):
+        regard.judge(marked(count=6), tests=SOME, folder=tmp_path, hear=lambda *said: progress.append(said))
+    assert progress[:4] == progress[4:]
 
 
 def kept_files(folder):
@@ -124,15 +127,15 @@ def test_the_first_baseline_decides_where_a_finding_stands_and_random_comes_befo
     two = finding(0.5, (0.4, 0.6), {"no change": 0.45, "gradient": 0.1})
     distance = replace(finding(0.5, (0.4, 0.6), {"no change": 0.0}), unit="total variation (max 1)")
     assert standing(distance) == ("no change", "undefined")  # it cannot be below
-    assert standing(two) == ("no change", "not told apart")
-    assert compared(two, "no change") == "not told apart from no change"
+    assert standing(two) == ("no change", "not significantly different")
+    assert compared(two, "no change") == "not significantly different from no change"
     assert standing(finding(0.5, None, {})) == (None, "undefined")
     assert compared(finding(None, None, {"random": 0.1}), "random") == "random"
 
 
 def test_a_finding_is_held_against_the_hardest_of_what_never_saw_the_model():
     one = finding(0.65, (0.62, 0.67), {"random": 0.58, "degree": 0.66, "gradient": 0.9})
-    assert standing(one) == ("degree", "not told apart")
+    assert standing(one) == ("degree", "not significantly different")
     low = replace(finding(0.3, (0.2, 0.4), {"random": 0.5, "last words": 0.1}), better="lower")
     assert standing(low) == ("last words", "worse")
     assert standing(finding(0.5, (0.4, 0.6), {"degree": None, "random": 0.1})) == ("random", "better")

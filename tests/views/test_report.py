@@ -76,11 +76,11 @@ def test_the_first_page_has_what_held_and_what_did_not_with_baseline_and_interva
     said = Read(report().html()).said
     first = said[: said.index("“Better” and “worse” are said only")]
     held, apart, failed, left = (
-        first.index(x) for x in ("What held", "What was not told apart", "What did not hold", "Left out")
+        first.index(x) for x in ("What held", "Not significantly different", "What did not hold", "Left out")
     )
     assert held < apart < failed < left
     assert re.search(r"0\.5 0\.4 to 0\.6 better than random 0\.1", first[held:apart])
-    assert re.search(r"not told apart from random 0\.1", first[apart:failed])
+    assert re.search(r"not significantly different from random 0\.1", first[apart:failed])
     assert re.search(r"worse than chance 0\.1", first[failed:left])
     assert "No instance carries a rationale." in first[left:]
     assert "2 tests on 3 instances of made" in first

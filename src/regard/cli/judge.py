@@ -79,19 +79,19 @@ def judge(
             )
             now: tuple[str, int, int | None] = ("loading", 0, None)
 
-            def hear(done: int, of: int, test: str) -> None:
+            def on_progress(done: int, of: int, test: str) -> None:
                 nonlocal now
                 now = (test, done, of)
                 tell(*now)
 
-            adapter.hear = lambda done, of: tell(*now, f"{done}/{of} texts")
+            adapter.on_progress = lambda done, of: tell(*now, f"{done}/{of} texts")
             report = run(
                 adapter,
                 tests=tests,
                 seed=seed,
                 folder=out,
                 again=again,
-                hear=hear,
+                on_progress=on_progress,
                 about={"model": name, "data": Path(data).name or "its own test part"},
             )
             tell("drawing")

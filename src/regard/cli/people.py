@@ -84,7 +84,7 @@ def reading(
         network, tokenizer = load_model(model)
         with counting() as count:
             found = judge_reading(
-                network.to(device), tokenizer, readings, hear=lambda done, of: count(f"{model} reads", done, of)
+                network.to(device), tokenizer, readings, on_progress=lambda done, of: count(f"{model} reads", done, of)
             )
         leave(found, _tables(found, f"{len(readings)} sentences, {model}"), json, None)
 
@@ -122,7 +122,7 @@ def scenes(
             "taught attention, picture alone": Taught(prior=False, device=device),
         }
         with telling() as tell:
-            found = judge_scenes(some, parts=parts, seeds=seeds, how=how, out=out, hear=tell)
+            found = judge_scenes(some, parts=parts, seeds=seeds, how=how, out=out, on_progress=tell)
         leave(found, _tables(found, f"{len(some)} photographs, {count_of(seeds, 'seed')}"), json, out)
 
 
@@ -173,7 +173,7 @@ def movies(
                 erase=erase,
                 how=Judging(device=device),
                 out=out,
-                hear=tell,
+                on_progress=tell,
             )
         leave(found, _review_tables(found, len(parts["test"]), seeds), json, out)
 
@@ -225,6 +225,6 @@ def sst(
                 out=out,
                 held=min(500, len(read) // 3),
                 how=Classifying(weight=weight, device=device),
-                hear=tell,
+                on_progress=tell,
             )
         leave(found, _tables(found, f"{len(task.train)} sentences to learn from, {count_of(seeds, 'seed')}"), json, out)

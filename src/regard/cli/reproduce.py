@@ -58,7 +58,7 @@ def sst(
         if seeds == 1 and "seeds" in chosen and steps != "all":
             stop("--steps seeds compares seeds with each other: it needs --seeds 2 or more.")
         with telling() as tell:
-            found = reproduce(out, seeds=seeds, steps=chosen, every=every, device=device, hear=tell)
+            found = reproduce(out, seeds=seeds, steps=chosen, every=every, device=device, on_progress=tell)
         leave(found, _tables(found, f"SST over {count_of(seeds, 'seed')}"), json, out)
 
 

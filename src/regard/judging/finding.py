@@ -29,7 +29,7 @@ class Finding:
     baselines  by name: "random", "uniform", ...; None for an undefined one
     undefined  how many instances were left out because the measure is undefined on them
 
-    A value is never told without its interval: `against` calls a value better than a baseline only when the whole
+    A value is never reported without its interval: `against` calls a value better than a baseline only when the whole
     interval is.
     """
 
@@ -80,11 +80,11 @@ class Finding:
             **rest,
         )
 
-    def against(self, baseline: str) -> Literal["better", "worse", "not told apart", "undefined"]:
+    def against(self, baseline: str) -> Literal["better", "worse", "not significantly different", "undefined"]:
         """How the value stands against a baseline: better or worse only when the whole interval lies on that side.
 
-        Without an interval nothing is told apart from anything, unless the two are undefined or have no direction. A
-        distance against no change is undefined too: it cannot but lie above 0.
+        Without an interval no difference is significant. A comparison is undefined where either number is, where no
+        direction is better, and for a distance against no change, which is never below 0.
         """
         if baseline not in self.baselines:
             raise ValueError(f"{self.name} has no baseline {baseline!r}; it has {', '.join(self.baselines) or 'none'}.")
@@ -94,12 +94,12 @@ class Finding:
         if baseline == "no change" and self.unit.startswith(DISTANCES):
             return "undefined"
         if self.interval is None:
-            return "not told apart"
+            return "not significantly different"
         low, high = self.interval
         above, below = low > beside, high < beside
         if self.better == "lower":
             above, below = below, above
-        return "better" if above else "worse" if below else "not told apart"
+        return "better" if above else "worse" if below else "not significantly different"
 
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""

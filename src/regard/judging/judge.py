@@ -1,6 +1,7 @@
 """`regard.judge`: a model and its data through the battery, and a report of what came of it."""
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from .result_cache import ResultCache, configuration
 from .suite import Judged, chosen, run
 
 ROWS = "instances"  # what is kept beside the tests: ERASER's rows
-Hear = Callable[[int, int, str], None]
+SuiteProgress = Callable[[int, int, str], None]  # tests done, of how many, the test that runs now
 
 
 def judge(
@@ -28,7 +29,7 @@ def judge(
     folder: "str | os.PathLike[str] | None" = None,
     again: bool = False,
     about: Mapping[str, Any] | None = None,
-    hear: Hear | None = None,
+    on_progress: SuiteProgress | None = None,
     **options: Any,
 ) -> Report:
     """Put a model's attention to the tests, each beside its baselines, and report.
@@ -43,11 +44,14 @@ def judge(
     folder   finished tests are kept here, and read again where model, data, seed and versions are the same: what was
              stopped goes on. again=True judges anew
     about    more to say about what was judged: {"model": "minilm", "data": "sst"}
-    hear     called with (tests done, of how many, what is under way), for a progress bar
+    on_progress   called with (tests done, of how many, the test that runs now), for a progress bar
     options  of Adapter: look=, removal=, forward=, names=, trivial=, size=, ...
 
     A test that has no meaning for this model or these data is left out, and the report says why.
     """
+    if "hear" in options:
+        warnings.warn("judge(hear=) is now judge(on_progress=).", FutureWarning, stacklevel=2)
+        on_progress = options.pop("hear")
     if isinstance(model, Adapter):
         if data is not None or options:
             raise ValueError("judge(adapter): an adapter has its data and options; give it nothing else but tests.")
@@ -61,16 +65,16 @@ def judge(
     kept = ResultCache(None if folder is None else Path(folder), config)
     found: list[Judged] = []
     for place, test in enumerate(some):
-        if hear is not None:
-            hear(place, len(some) + 1, test.name)
+        if on_progress is not None:
+            on_progress(place, len(some) + 1, test.name)
         before = None if again else kept.read(test.name)
         if before is not None:
             found.append(Judged.from_dict(before))
             continue
         found.append(run(test, adapter, seed=seed))
         kept.write(test.name, found[-1].as_dict())
-    if hear is not None:
-        hear(len(some), len(some) + 1, ROWS)
+    if on_progress is not None:
+        on_progress(len(some), len(some) + 1, ROWS)
     rows = None if again else kept.read(ROWS)
     if rows is None:
         rows = eraser.rows(adapter) if adapter.look.tokens and adapter.gives == "classes" else []

@@ -1,26 +1,26 @@
-"""What a judge that trains tells while it works, for a progress bar."""
+"""Progress callbacks of judges that train, for a progress bar."""
 
 from collections.abc import Callable
 
 from ..models.training.train_config import Training
 
-Hear = Callable[[str, float, int | None], None]  # what is under way, how much is done, of how many (None: not known)
-Epochs = Callable[[int, int, int, dict[str, float]], None]  # as a trainer has it: epoch, step, of how many, numbers
+ProgressCallback = Callable[[str, float, int | None], None]  # description, completed, total (None: unknown)
+EpochCallback = Callable[[int, int, int, dict[str, float]], None]  # a trainer's: epoch, step, steps, metrics
 
 
-def nobody(what: str, done: float, of: int | None) -> None:
-    """Who hears nothing."""
+def no_progress(what: str, done: float, of: int | None) -> None:
+    """No-op progress callback."""
 
 
-def part_of(hear: Hear, before: int, whole: int) -> Hear:
-    """For a part of the work: what is done of it comes behind what was done before."""
-    return lambda what, done, of: hear(what, before + done, whole)
+def nested_progress(on_progress: ProgressCallback, before: int, whole: int) -> ProgressCallback:
+    """The callback of one part of the work: offsets what the part completed by what was completed before it."""
+    return lambda what, done, of: on_progress(what, before + done, whole)
 
 
-def epochs_of(hear: Hear, what: str, done: int, of: int, training: Training) -> Epochs:
-    """For a trainer: after `done` models of so many, this one counts by the share of its epochs."""
+def epoch_progress(on_progress: ProgressCallback, what: str, done: int, of: int, training: Training) -> EpochCallback:
+    """The callback of one trainer among `of`: after `done` models, counts the share of this one's epochs."""
 
     def step(epoch: int, at: int, steps: int, numbers: dict[str, float]) -> None:
-        hear(what, done + training.share(epoch, at, steps), of)
+        on_progress(what, done + training.share(epoch, at, steps), of)
 
     return step

@@ -57,8 +57,8 @@ class Report:
         return ((test, one) for test in self.tests for one in test.findings[: test.first])
 
     def counts(self) -> dict[str, int]:
-        """How many of the headlines are better than their baseline, not told apart from it, worse, or undefined."""
-        made = dict.fromkeys(("better", "not told apart", "worse", "undefined"), 0)
+        """How many headlines are better or worse than their baseline, not significantly different, or undefined."""
+        made = dict.fromkeys(("better", "not significantly different", "worse", "undefined"), 0)
         for _, one in self.headlines():
             made[standing(one)[1]] += 1
         return made
@@ -113,7 +113,11 @@ class Report:
         return "\n".join(lines)
 
 
-WORDS = {"better": "better than", "worse": "worse than", "not told apart": "not told apart from"}
+WORDS = {
+    "better": "better than",
+    "worse": "worse than",
+    "not significantly different": "not significantly different from",
+}
 
 
 def compared(finding: Finding, baseline: str) -> str:

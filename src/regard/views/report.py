@@ -20,9 +20,9 @@ from .templating import fill
 SHOWN = 12  # findings of a test that are not folded away
 GROUPS = (
     ("better", "What held", "better than the baseline"),
-    ("not told apart", "What was not told apart", "not told apart from the baseline"),
+    ("not significantly different", "Not significantly different", "not significantly different from the baseline"),
     ("worse", "What did not hold", "worse than the baseline"),
-    ("undefined", "Without a verdict", "told without a verdict"),
+    ("undefined", "Without a verdict", "without a verdict"),
 )
 
 

@@ -124,7 +124,7 @@ def figures(found: Analysis) -> "dict[str, tuple[Callable[..., None], tuple[floa
         made["differences"] = (lambda figure, **how: forest(figure, found, **how), forest_size(found), shows)
     ranks = found.ranks
     if ranks is not None and ranks.tasks > 1:
-        shows = f"Average ranks over {ranks.tasks} tasks, 1 is best. Variants under one bar are not told apart."
+        shows = f"Average ranks over {ranks.tasks} tasks, 1 is best. Bars join variants not significantly different."
         made["ranks"] = (lambda figure, **how: rank_plot(figure, ranks, **how), ranks_size(ranks), shows)
     for place, (task, lengths) in enumerate(found.results.lengths.items()):
         measure = found.results.measures[task][found.results.main(task)]

@@ -76,7 +76,7 @@ def ranks_size(ranks: Ranks) -> tuple[float, float]:
 
 
 def rank_plot(figure: "Figure", ranks: Ranks, colours: Mapping[str, Any] = COLOURS) -> None:
-    """Average ranks on a line, 1 is best; variants under one bar are not told apart (Nemenyi). Demsar 2006."""
+    """Average ranks, 1 is best; bars join variants not significantly different (Nemenyi). Demsar 2006."""
     ax = figure.add_subplot()
     count = len(ranks.variants)
     order = sorted(range(count), key=lambda at: ranks.average[at])

@@ -13,7 +13,8 @@ from regard.data.batch import Example
 from regard.judging.adapters.adapter import Adapter
 from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.inputs import Inputs, Instance
-from regard.judging.attribution.importance import gradient, leave_one_out
+from regard.judging.attribution.gradients import gradient
+from regard.judging.attribution.importance import leave_one_out
 from regard.models.builders import text_classifier
 
 SENTENCE = torch.tensor([2, 4, 5, 6, 7, 3])  # [CLS] a cat sat script [SEP]

@@ -12,7 +12,8 @@ from regard.judging.adapters.adapter import Adapter
 from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.inputs import NotApplicable
 from regard.judging.artifacts import gathered
-from regard.judging.attribution.importance import attention, gradient, leave_one_out
+from regard.judging.attribution.gradients import gradient
+from regard.judging.attribution.importance import attention, leave_one_out
 from regard.judging.tests.adversarial import adversary
 from regard.judging.tests.correlation import kendall
 from regard.judging.tests.faithfulness import erased

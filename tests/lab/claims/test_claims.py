@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("sklearn")
 
-from tests.judging.heard import Heard
+from tests.judging.progress_recorder import ProgressRecorder
 from tests.lab.claims.test_figures import CLAIM
 
 from regard.cli.app import app
@@ -62,7 +62,7 @@ def test_agreement_is_the_share_of_edges_within_a_class():
 
 def test_seeds_that_differ_by_less_than_their_spread_are_not_told_apart():
     assert apart([0.9, 0.91, 0.92], [0.8, 0.8, 0.8]) == "above" and apart([0.1, 0.2], [0.5, 0.6]) == "below"
-    assert apart([0.9, 0.7, 0.8], [0.8, 0.8, 0.8]) == "not told apart from"
+    assert apart([0.9, 0.7, 0.8], [0.8, 0.8, 0.8]) == "not significantly different from"
     found = over_seeds("x", [0.5, 0.7], test="t")
     assert (found.value, found.interval, found.n) == (approx(0.6), (0.5, 0.7), 1)
     assert over_seeds("x", [math.nan, math.nan], test="t").value is None
@@ -91,8 +91,8 @@ def short(monkeypatch):
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_each_claim_prints_tables_and_leaves_a_figure_and_findings(name, short, tmp_path, monkeypatch):
-    heard = Heard()
-    monkeypatch.setattr("regard.cli.claims.telling", lambda: nullcontext(heard))
+    progress = ProgressRecorder()
+    monkeypatch.setattr("regard.cli.claims.telling", lambda: nullcontext(progress))
     ran = CliRunner().invoke(app, ["claims", name, "--small", "--seeds", "2", "--json", "-o", str(tmp_path / "out")])
     assert ran.exit_code == 0, ran.output
     (found,) = json.loads(ran.stdout)
@@ -102,8 +102,8 @@ def test_each_claim_prints_tables_and_leaves_a_figure_and_findings(name, short, 
     assert "2 seeds" in found["caution"] and not replace(Claim.from_dict(found), seeds=5).caution
     missing = {"hetero": 4, "interpret": 1}.get(name, 0)  # three graphs and ACM; benzene
     assert len(found["left_out"]) == missing and all("REGARD_DATA" in x or "ACM" in x for x in found["left_out"])
-    (stages,) = {of for _, _, of in heard}
-    begun = [done for _, done, _ in heard]
+    (stages,) = {of for _, _, of in progress}
+    begun = [done for _, done, _ in progress]
     assert begun[0] == 0 and begun[-1] < stages and begun == sorted(set(begun))
     for panel in found["panels"]:
         assert all(len(curve) == len(panel["x"]) for curve in panel["curves"].values())

@@ -38,5 +38,5 @@ def test_the_page_has_every_headline_with_its_baseline_and_both_pictures(trained
         assert one.name in page
     assert not found.report.left_out
     assert page.count('<div class="two">') == len(found.pairs) > 0
-    assert re.search(r"better than|not told apart from|worse than", page)
+    assert re.search(r"better than|not significantly different from|worse than", page)
     assert "explain" not in page.lower()

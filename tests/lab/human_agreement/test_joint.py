@@ -8,7 +8,7 @@ pytest.importorskip("scipy")
 pytest.importorskip("sklearn")
 pytest.importorskip("lightning")
 
-from tests.judging.heard import Heard
+from tests.judging.progress_recorder import ProgressRecorder
 
 from regard.data.batch import Example, collate
 from regard.data.task import Task
@@ -51,8 +51,8 @@ def readers(count=60):
 def test_attention_learns_to_look_as_readers_do(tmp_path):
     how = Classifying(weight=2.0, training=Training(epochs=8, batch=10, rate=2e-2, patience=8), dim=8)
     given = {"ways": WAYS[:2], "seeds": 1, "held": 20, "how": how, "resamples": 50, "out": tmp_path}
-    found = judge_joint(task(), readers(), **given, hear=(heard := Heard()))
-    assert heard.fills_one_bar(of=2)  # two classifiers
+    found = judge_joint(task(), readers(), **given, on_progress=(progress := ProgressRecorder()))
+    assert progress.fills_one_bar(of=2)  # two classifiers
     by_name = {one.name: one for one in found}
     taught = by_name["agreement with readers, taught reading times"]
     assert taught.value > 0.6 and taught.n == 20  # .71 at most: all words but one are read alike

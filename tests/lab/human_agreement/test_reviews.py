@@ -9,7 +9,7 @@ pytest.importorskip("lightning")
 pytest.importorskip("transformers")
 
 from tests import small_models
-from tests.judging.heard import Heard
+from tests.judging.progress_recorder import ProgressRecorder
 
 from regard.lab.data.movies import Review
 from regard.lab.human_agreement.encoder import Encoder, first_layers
@@ -106,10 +106,10 @@ def test_a_reader_taught_where_to_look_looks_there(tmp_path):
     reviews = {"train": planted(60), "val": planted(20, 1), "test": planted(20, 2)}
     how = Judging(training=Training(epochs=12, batch=10, rate=2e-2, patience=12))
     given = {"supervise": (0.0, 1.0), "seeds": 2, "how": how, "erase": 10, "resamples": 50, "out": tmp_path}
-    found = judge_reviews(encoder, reviews, **given, hear=(heard := Heard()))
-    assert heard.fills_one_bar(of=60)  # reviews whose words become vectors
-    assert heard.fills_one_bar(of=4)  # two readers of two seeds each
-    assert heard.fills_one_bar(of=20, about="erased")  # ten reviews, read by two
+    found = judge_reviews(encoder, reviews, **given, on_progress=(progress := ProgressRecorder()))
+    assert progress.fills_one_bar(of=60)  # reviews whose words become vectors
+    assert progress.fills_one_bar(of=4)  # two readers of two seeds each
+    assert progress.fills_one_bar(of=20, about="erased")  # ten reviews, read by two
     by_name = {one.name: one for one in found}
     taught = by_name["AUPRC, taught where to look (weight 1)"]
     assert taught.value > 0.95 and taught.against("random") == "better"

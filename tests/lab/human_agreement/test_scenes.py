@@ -12,7 +12,7 @@ pytest.importorskip("lightning")
 pytest.importorskip("PIL")
 
 from PIL import Image
-from tests.judging.heard import Heard
+from tests.judging.progress_recorder import ProgressRecorder
 
 from regard.data.batch import Example, collate
 from regard.lab.data.eye_tracking import Scene
@@ -119,8 +119,10 @@ def test_a_floored_map_sums_to_one_and_has_no_zero():
 
 def test_taught_attention_foresees_planted_looks_that_position_does_not(tmp_path):
     how = {"taught attention": Taught(training=Training(epochs=20, batch=8, rate=1e-2, patience=20))}
-    found = judge_scenes(planted(20), parts=2, seeds=1, how=how, out=tmp_path, resamples=50, hear=(heard := Heard()))
-    assert heard.fills_one_bar(of=2)  # a model for each part
+    found = judge_scenes(
+        planted(20), parts=2, seeds=1, how=how, out=tmp_path, resamples=50, on_progress=(progress := ProgressRecorder())
+    )
+    assert progress.fills_one_bar(of=2)  # a model for each part
     by_name = {one.name: one for one in found}
     for measure in NAMES:
         one = by_name[f"{measure}: taught attention"]

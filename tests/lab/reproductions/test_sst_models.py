@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from tests.judging.heard import Heard
+from tests.judging.progress_recorder import ProgressRecorder
 from torch.testing import assert_close
 
 from regard.data.batch import Example, collate
@@ -143,8 +143,8 @@ def small(monkeypatch):
 
 
 def test_everything_is_made_again_with_one_bar_over_all_models(small, tmp_path):
-    found = reproduce(tmp_path, seeds=2, hear=(heard := Heard()))
-    assert heard.fills_one_bar(of=models_of(published.STEPS, 2))
+    found = reproduce(tmp_path, seeds=2, on_progress=(progress := ProgressRecorder()))
+    assert progress.fills_one_bar(of=models_of(published.STEPS, 2))
     assert len(list(tmp_path.glob("*/*.npz"))) == models_of(published.STEPS, 2) == 23
     assert {one.test for one in found} == {
         "correlation",
@@ -154,7 +154,7 @@ def test_everything_is_made_again_with_one_bar_over_all_models(small, tmp_path):
         "guided model without context",
         "trained adversary",
     }
-    again = reproduce(tmp_path, seeds=2, hear=(heard := Heard()))  # from what was kept
+    again = reproduce(tmp_path, seeds=2, on_progress=(progress := ProgressRecorder()))  # from what was kept
     assert [one.value for one in again] == [one.value for one in found]
     with pytest.raises(ValueError, match="every=2 has: give that one again"):
         reproduce(tmp_path, seeds=2, every=2)
@@ -162,8 +162,8 @@ def test_everything_is_made_again_with_one_bar_over_all_models(small, tmp_path):
 
 @pytest.mark.parametrize("steps", [("weights",), ("adversary",), ("dot", "guides"), ("seeds", "random", "uniform")])
 def test_models_are_counted_before_they_are_made(small, steps, tmp_path):
-    reproduce(tmp_path, seeds=2, steps=steps, hear=(heard := Heard()))
-    assert heard.fills_one_bar(of=models_of(steps, 2))
+    reproduce(tmp_path, seeds=2, steps=steps, on_progress=(progress := ProgressRecorder()))
+    assert progress.fills_one_bar(of=models_of(steps, 2))
 
 
 @pytest.mark.skipif(not os.environ.get("REGARD_DATA"), reason="REGARD_DATA names no folder of data sets.")

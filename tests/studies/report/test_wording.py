@@ -37,7 +37,7 @@ def test_the_word_significant_is_refused_where_it_cannot_be_reached(seeds):
     values = drawn(1, 2, seeds)
     values[0, 1] += 0.5
     (sentence,) = said(values)
-    assert "cannot be told apart by this study" in sentence and "it takes 6 seeds" in sentence
+    assert "cannot be distinguished by this study" in sentence and "it takes 6 seeds" in sentence
     assert "significant" not in sentence and "better" not in sentence and "interval" not in sentence
 
 

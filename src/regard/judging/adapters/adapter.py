@@ -67,7 +67,7 @@ class Adapter:
         self.model, self.size, self.removal, self.blank = model, size, removal, blank
         self.instances = [_instance(one) for one in instances]
         self.caution = self.remedy = ""  # of a model that was not trained to its end: that it was not, what to type
-        self.hear: Callable[[int, int], None] | None = None  # told how many instances of how many are through
+        self.on_progress: Callable[[int, int], None] | None = None  # called with (instances done, of how many)
         self.names, self.trivial = tuple(names), dict(trivial or {})
         self.look, self.forward, self._vectors = look or AttentionSelector(), forward or _ready(model, removal), vectors
 
@@ -96,8 +96,8 @@ class Adapter:
         order = sorted(range(len(self)), key=lambda place: -len(self.instances[place].tokens))
         for start in range(0, len(order), self.size):
             yield order[start : start + self.size]
-            if self.hear is not None:
-                self.hear(min(start + self.size, len(order)), len(order))
+            if self.on_progress is not None:
+                self.on_progress(min(start + self.size, len(order)), len(order))
 
     def looking(self, look: AttentionSelector) -> "Adapter":
         """The same model and instances with another look: adapter.looking(AttentionSelector(layer=0))."""
@@ -196,12 +196,12 @@ class Adapter:
             return [self.model.get_submodule(self._vectors)]
         inputs, found = self.inputs([0]), []
 
-        def hear(module: nn.Module, given: Any, out: Tensor) -> None:
+        def keep_vectors(module: nn.Module, given: Any, out: Tensor) -> None:
             if given and isinstance(given[0], Tensor) and torch.equal(given[0].reshape(-1), inputs.tokens[0]):
                 found.append(module)
 
         tables = [module for module in self.model.modules() if isinstance(module, nn.Embedding)]
-        hooks = [module.register_forward_hook(hear) for module in tables]
+        hooks = [module.register_forward_hook(keep_vectors) for module in tables]
         try:
             with torch.no_grad():
                 self.logits(inputs)

@@ -120,7 +120,9 @@ def centre_bias(shape: tuple[int, int], share: float = 0.25) -> np.ndarray:
     return bias / bias.sum()
 
 
-def human_ceiling(people: Sequence[ArrayLike], measure: Measure, predict: Callable | None = None) -> float:
+def human_ceiling(
+    people: Sequence[ArrayLike], measure: Measure, predict: Callable[[np.ndarray], np.ndarray] | None = None
+) -> float:
     """How well people predict each other: the mean over persons of measure(the others, that person).
 
     people: a map of each, all of one shape. predict: makes a map of the others' sum (a blur, for fixations); else it is

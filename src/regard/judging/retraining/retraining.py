@@ -32,7 +32,7 @@ class Retraining:
                same without anything but attention that joins the units
     objective  what is learned, and what is looked at while choosing
     folder     where what was read of each model is kept; one that is there is not trained again
-    hear       is told which model is made, how much of it is done, 0 to 1, and what is under way
+    on_progress  called with (model, share done from 0 to 1, what is under way)
 
     An epoch is chosen by the validation part alone. The test part is read once, afterwards.
     """
@@ -45,7 +45,7 @@ class Retraining:
     earliest: int = 1
     device: str = "cpu"
     folder: Path | None = None
-    hear: Callable[[str, float, str], None] = lambda model, share, now: None
+    on_progress: Callable[[str, float, str], None] = lambda model, share, now: None
 
     @property
     def labels(self) -> np.ndarray:
@@ -101,9 +101,9 @@ class Retraining:
         file = None if self.folder is None else self.folder / f"{name.replace(' ', '-')}-{seed}.npz"
         told = f"{name}, seed {seed}"
         if file is not None and file.is_file():
-            self.hear(told, 1.0, "")
+            self.on_progress(told, 1.0, "")
             return TrainedReadout.load(file)
-        self.hear(told, 0.0, "")
+        self.on_progress(told, 0.0, "")
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             model = build()
@@ -114,19 +114,19 @@ class Retraining:
         made = TrainedReadout(said, weights, kept, {} if also is None else dict(also(model)))
         if file is not None:
             made.save(file)
-        self.hear(told, 1.0, "")
+        self.on_progress(told, 1.0, "")
         return made
 
     def _fit(self, model: nn.Module, objective: Objective, parts: Examples, seed: int, told: str) -> int:
-        def hear(epoch: int, step: int, steps: int, numbers: dict[str, float]) -> None:
-            self.hear(told, self.training.share(epoch, step, steps), f"epoch {epoch} of {self.training.epochs}")
+        def report_epoch(epoch: int, step: int, steps: int, numbers: dict[str, float]) -> None:
+            self.on_progress(told, self.training.share(epoch, step, steps), f"epoch {epoch} of {self.training.epochs}")
 
         trainer = Trainer(
             self.training,
             self.device,
             optimise=self.optimise,
             earliest=self.earliest,
-            hear=hear,
+            hear=report_epoch,
             together=len(parts["val"]),
         )
         return trainer.fit(model, objective, parts["train"], parts["val"], seed).kept

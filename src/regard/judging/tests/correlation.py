@@ -7,7 +7,8 @@ from torch import Tensor
 from ..adapters.adapter import Adapter
 from ..adapters.inputs import Inputs
 from ..artifacts import Histogram, TextExamples, gathering, keep
-from ..attribution.importance import attention, chance, gradient, leave_one_out
+from ..attribution.gradients import gradient
+from ..attribution.importance import attention, chance, leave_one_out
 from ..examples import examples, typical
 from ..finding import Finding
 from ..registry import asks

@@ -10,7 +10,8 @@ from torch import Tensor
 from ..adapters.adapter import Adapter
 from ..adapters.inputs import Inputs
 from ..artifacts import Grid, Histogram, keep
-from ..attribution.importance import Importance, attention, chance, gradient, importances, uniform
+from ..attribution.gradients import gradient
+from ..attribution.importance import Importance, attention, chance, importances, uniform
 from ..finding import Finding
 from ..registry import asks
 from ..statistics.intervals import estimate, known, mean

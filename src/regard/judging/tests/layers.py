@@ -9,7 +9,8 @@ from ..adapters.adapter import Adapter
 from ..adapters.attention_selector import AttentionSelector
 from ..adapters.inputs import Inputs, NotApplicable
 from ..artifacts import Plot, Series, keep
-from ..attribution.importance import Importance, chance, gradient, leave_one_out
+from ..attribution.gradients import gradient
+from ..attribution.importance import Importance, chance, leave_one_out
 from ..finding import Better, Finding
 from ..registry import asks
 from ..statistics.intervals import estimate, known

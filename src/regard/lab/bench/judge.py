@@ -12,7 +12,8 @@ import torch
 from rich.console import Console
 
 from regard.judging.adapters.adapter import Adapter
-from regard.judging.attribution.importance import gradient, leave_one_out
+from regard.judging.attribution.gradients import gradient
+from regard.judging.attribution.importance import leave_one_out
 from regard.judging.tests.adversarial import seek
 from regard.judging.tests.permutation import moved
 from regard.models.builders import text_classifier

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.judging.attribution.edge_importance import by_rivals
-from regard.judging.progress import Hear, nobody
+from regard.judging.progress import ProgressCallback, no_progress
 from regard.lab.data.lookup import Lookup, dictionary_lookup
 from regard.lab.data.planted import csbm
 from regard.models.deep_gnn import Stacked
@@ -27,7 +27,7 @@ WORDS = (3, 5, 10)
 STEPS = 300
 
 
-def adaptive(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
+def adaptive(small: bool = False, seeds: int = 5, on_progress: ProgressCallback = no_progress) -> Claim:
     """CSBM by how far the classes are apart, edges that help and edges that do not; DictionaryLookup by size."""
     signals = (0.5, 1.5, 3.0) if small else SIGNALS
     right: dict[tuple[float, str], list[list[float]]] = {}
@@ -35,7 +35,7 @@ def adaptive(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
     words = WORDS[:2] if small else WORDS
     stages = 2 * len(signals) + len(words)
     for done, (same, signal) in enumerate(product((0.75, 0.5), signals)):
-        hear(f"CSBM, {same:.0%} of the edges within a class, signal {signal:g}", done, stages)
+        on_progress(f"CSBM, {same:.0%} of the edges within a class, signal {signal:g}", done, stages)
         for kind in KINDS:
             ran = [_csbm(kind, same, signal, seed) for seed in range(seeds)]
             right.setdefault((same, kind), []).append([one[0] for one in ran])
@@ -43,7 +43,7 @@ def adaptive(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
     panels = [_accuracy(right, same, signals) for same in (0.75, 0.5)] + [_within(within, signals)]
     found: dict[str, list[list[tuple[float, float, float]]]] = {}
     for done, k in enumerate(words, 2 * len(signals)):
-        hear(f"DictionaryLookup of {k} words", done, stages)
+        on_progress(f"DictionaryLookup of {k} words", done, stages)
         for kind in ("gat", "gatv2"):
             found.setdefault(kind, []).append([lookup(kind, k, seed) for seed in range(seeds)])
     panels += _lookups(found, words)
@@ -214,7 +214,7 @@ def _answer(
 ) -> list[str]:
     said = []
     for same in (0.75, 0.5):
-        by_signal: dict[str, list[str]] = {"above": [], "below": [], "not told apart from": []}
+        by_signal: dict[str, list[str]] = {"above": [], "below": [], "not significantly different from": []}
         for signal, gat, mean in zip(signals, right[same, "gatv2"], right[same, "mean"], strict=True):
             by_signal[apart(gat, mean)].append(f"{signal:g}")
         best: dict[str, list[str]] = {}

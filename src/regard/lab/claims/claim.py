@@ -154,9 +154,9 @@ def over_seeds(
 
 
 def apart(a: ArrayLike, b: ArrayLike) -> str:
-    """How a stands to b, seed by seed: "above", "below" or "not told apart from" (the interval of the differences)."""
+    """How a compares with b, paired by seed: "above", "below" or "not significantly different from"."""
     found = estimate((np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64))[:, None], seeds=True)
     if found.interval is None:
-        return "not told apart from"
+        return "not significantly different from"
     low, high = found.interval
-    return "above" if low > 0 else "below" if high < 0 else "not told apart from"
+    return "above" if low > 0 else "below" if high < 0 else "not significantly different from"

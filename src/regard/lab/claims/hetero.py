@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from regard.data import MissingData, NodeTask
-from regard.judging.progress import Hear, nobody
+from regard.judging.progress import ProgressCallback, no_progress
 from regard.lab.data.acm import acm
 from regard.lab.data.heterophilous import heterophilous
 from regard.lab.data.planted import two_relations
@@ -36,7 +36,7 @@ BY_RELATION = {
 }
 
 
-def hetero(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
+def hetero(small: bool = False, seeds: int = 5, on_progress: ProgressCallback = no_progress) -> Claim:
     """Heterophilous graphs by their splits; two planted relations by how much one of them tells; ACM by types."""
     left, within = list[str](), dict[str, float]()
     by_graph: dict[str, dict[str, list[float]]] = {}
@@ -45,7 +45,7 @@ def hetero(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
     for place, name in enumerate(graphs):
         try:
             for split in range(seeds):
-                hear(f"{name}, split {split + 1} of {seeds}", place * seeds + split, stages)
+                on_progress(f"{name}, split {split + 1} of {seeds}", place * seeds + split, stages)
                 task = heterophilous(name, split % 10)
                 within[name] = round(agreement(task), 3)
                 for kind in KINDS:
@@ -56,7 +56,7 @@ def hetero(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
     panels = [_heterophilous(by_graph)] if by_graph else []
     table: dict[str, list[list[tuple[float, float, float]]]] = {}
     for done, agree in enumerate(agrees, len(graphs) * seeds):
-        hear(f"two relations, one of which agrees in {agree:.0%}", done, stages)
+        on_progress(f"two relations, one of which agrees in {agree:.0%}", done, stages)
         for kind in RELATED:
             table.setdefault(kind, []).append([related(kind, agree, seed) for seed in range(seeds)])
     panels += _relations(table, agrees)
@@ -66,7 +66,7 @@ def hetero(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
     else:
         try:
             papers = acm()
-            hear("ACM", stages - 1, stages)
+            on_progress("ACM", stages - 1, stages)
             typed = {one.kind: [run.test for run in one.runs] for one in typed_accuracies(papers, range(seeds), TYPES)}
             panels.append(_acm(typed))
         except MissingData as problem:

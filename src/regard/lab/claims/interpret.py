@@ -8,7 +8,7 @@ from regard.judging.adapters.adapter import Adapter
 from regard.judging.adapters.graph_adapter import on_graphs
 from regard.judging.attribution.edge_importance import chance_of_nodes, degree_of_nodes, degree_of_units, layers_of
 from regard.judging.attribution.importance import Importance, chance
-from regard.judging.progress import Hear, nobody
+from regard.judging.progress import ProgressCallback, no_progress
 from regard.judging.tests.fidelity import kept_and_gone
 from regard.judging.tests.ground_truth import areas, of_nodes, taus
 from regard.lab.data.molecules import molecules
@@ -32,7 +32,7 @@ MOTIFS = {True: 600, False: 2000}  # how many are learned from, small or not
 GRAPHS = {True: 100, False: 500}  # how many are judged
 
 
-def interpret(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
+def interpret(small: bool = False, seeds: int = 5, on_progress: ProgressCallback = no_progress) -> Claim:
     """Ground-truth AUC on nodes and edges, and fidelity by share: attention, GAtt, gradient, degree and chance."""
     names = ("motifs", "benzene") if small else tuple(TRAINING)
     made: dict[str, list[dict[str, np.ndarray]]] = {}
@@ -40,7 +40,7 @@ def interpret(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim
     for place, name in enumerate(names):
         try:
             for seed in range(seeds):
-                hear(f"{name}, seed {seed + 1} of {seeds}", place * seeds + seed, len(names) * seeds)
+                on_progress(f"{name}, seed {seed + 1} of {seeds}", place * seeds + seed, len(names) * seeds)
                 model, task, right = trained(name, seed, small)
                 accuracy.setdefault(name, []).append(right)
                 made.setdefault(name, []).append(measured(model, task, GRAPHS[small]))
@@ -227,7 +227,7 @@ def _answer(panels: list[Panel]) -> list[str]:
             found = {curve.name: panel.at(curve.name, data).value or 0.0 for curve in panel.curves}
             best = max(found, key=lambda name: found[name])
             against = panel.at("attention", data).against("random")
-            stands = f"{against} than" if against in ("better", "worse") else "not told apart from"
+            stands = f"{against} than" if against in ("better", "worse") else "not significantly different from"
             said.append(
                 f"{data}, {level}: attention {found['attention']:.2f}, {stands} random "
                 f"({found['random']:.2f}); the highest is {best} ({found[best]:.2f})."

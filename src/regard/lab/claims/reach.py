@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.data import NodeTask
-from regard.judging.progress import Hear, nobody
+from regard.judging.progress import ProgressCallback, no_progress
 from regard.judging.tests.oversmoothing import dirichlet, influence, mad, spread
 from regard.lab.data.planted import csbm, far
 from regard.models.deep_gnn import Stacked
@@ -27,14 +27,14 @@ RECIPE = Recipe(dropout=0.0, rate=0.005, decay=0.0, patience=40, epochs=150)
 DEEP = Recipe(dropout=0.0, rate=0.005, decay=5e-4, patience=30, epochs=100)
 
 
-def reach(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
+def reach(small: bool = False, seeds: int = 5, on_progress: ProgressCallback = no_progress) -> Claim:
     """A planted distance for range; influence by distance; spread, Dirichlet energy, MAD and accuracy by depth."""
     distances = (2, 4, 6) if small else DISTANCES
     right: dict[str, list[list[float]]] = {}
     depths = (2, 8) if small else DEPTHS[1:]
     stages = len(distances) + 1 + len(depths)
     for done, distance in enumerate(distances):
-        hear(f"an answer {distance} edges away", done, stages)
+        on_progress(f"an answer {distance} edges away", done, stages)
         for kind in KINDS:
             right.setdefault(f"{SAYS[kind]}, as many layers", []).append(
                 [_far(kind, distance, distance, seed) for seed in range(seeds)]
@@ -45,12 +45,12 @@ def reach(small: bool = False, seeds: int = 5, hear: Hear = nobody) -> Claim:
         right.setdefault("GAT, 1 layer over all pairs", []).append(
             [_far("gat", distance, 1, seed, pairs=True) for seed in range(seeds)]
         )
-    hear("influence by distance, smoothing of fresh networks", len(distances), stages)
+    on_progress("influence by distance, smoothing of fresh networks", len(distances), stages)
     panels = [_ranges(right, distances), _influences(seeds)]
     panels += _fresh(seeds, DEPTHS)
     deep: dict[str, list[list[tuple[float, float]]]] = {}
     for done, depth in enumerate(depths, len(distances) + 1):
-        hear(f"trained networks of {depth} layers", done, stages)
+        on_progress(f"trained networks of {depth} layers", done, stages)
         for kind in KINDS:
             deep.setdefault(SAYS[kind], []).append([_deep(kind, depth, seed) for seed in range(seeds)])
         for name, kind in (("GAT, residual", "gat"), ("mean, residual", "mean")):

@@ -50,7 +50,9 @@ class Encoder(nn.Module):
         self._pieces: dict[str, list[int]] = {}
 
     @torch.no_grad()
-    def forward(self, texts: Sequence[Sequence[str]], hear: Callable[[int], None] = lambda done: None) -> list[Tensor]:
+    def forward(
+        self, texts: Sequence[Sequence[str]], on_progress: Callable[[int], None] = lambda done: None
+    ) -> list[Tensor]:
         windows = [(place, *one) for place, text in enumerate(texts) for one in self.windows(text)]
         order = sorted(range(len(windows)), key=lambda at: -len(windows[at][2]))
         device = next(self.model.parameters()).device
@@ -64,7 +66,7 @@ class Encoder(nn.Module):
                 total = states.new_zeros(words[-1] + 1, self.dim)
                 total.index_add_(0, owner, states[row, 1 : 1 + len(pieces)])
                 found[at] = total / torch.bincount(owner).to(total.dtype)[:, None]
-            hear(min(start + self.size, len(order)))
+            on_progress(min(start + self.size, len(order)))
         made: list[list[Tensor]] = [[] for _ in texts]
         for at, (place, _, _) in enumerate(windows):
             made[place].append(found[at])

@@ -20,7 +20,7 @@ def vectors_of(
     texts: Sequence[Sequence[str]],
     name: str,
     folder: "Path | None" = None,
-    hear: Callable[[int, int], None] = lambda done, of: None,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[Tensor]:
     """A vector for each word of each text, in half precision: one (n, d) a text, on the CPU.
 
@@ -47,5 +47,5 @@ def vectors_of(
                 np.save(held, whole, allow_pickle=False)
                 write_whole(file, [held.getvalue()])
         found += torch.from_numpy(whole).split(counts)
-        hear(len(found), len(texts))
+        on_progress(len(found), len(texts))
     return found

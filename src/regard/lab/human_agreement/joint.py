@@ -13,7 +13,7 @@ from regard.data.task import Task
 from regard.data.vocabulary import Vocabulary
 from regard.judging.finding import Finding
 from regard.judging.plausibility.fixations import rank_correlation
-from regard.judging.progress import Epochs, Hear, epochs_of, nobody
+from regard.judging.progress import EpochCallback, ProgressCallback, epoch_progress, no_progress
 from regard.judging.statistics.intervals import estimate, stream
 from regard.models.builders import text_classifier
 from regard.models.task_model import TaskModel
@@ -52,7 +52,7 @@ def judge_joint(
     seed: int = 0,
     resamples: int = 1000,
     out: "Path | None" = None,
-    hear: Hear = nobody,
+    on_progress: ProgressCallback = no_progress,
 ) -> list[Finding]:
     """Accuracy of a BiLSTM with attention that is also taught where readers look, on sentences of another text.
 
@@ -62,7 +62,7 @@ def judge_joint(
     with the reading times of `held` sentences that nobody was taught with. Barrett et al. 2018.
 
     out    a folder for checkpoints: a run that was stopped goes on
-    hear   is told what is under way, and how many classifiers of how many are taught
+    on_progress   called with (what is under way, classifiers trained, of how many)
     """
     strange = [way for way in ways if way not in WAYS]
     if strange or ways[:1] != (*WAYS[:1],):
@@ -78,14 +78,14 @@ def judge_joint(
     right: dict[str, list[np.ndarray]] = {}
     agrees: dict[str, list[list[float]]] = {}
     for done, (way, one) in enumerate(product(ways, range(seed, seed + seeds))):
-        hear(f"taught {way}, seed {one}", done, len(ways) * seeds)
-        epochs = epochs_of(hear, f"taught {way}, seed {one}", done, len(ways) * seeds, how.training)
+        on_progress(f"taught {way}, seed {one}", done, len(ways) * seeds)
+        epochs = epoch_progress(on_progress, f"taught {way}, seed {one}", done, len(ways) * seeds, how.training)
         train = [_unmarked(x) for x in task.train] + as_read(rest, task.words, way, one)
         folder = None if out is None else out / f"{way.replace(' ', '-')}-of-{len(task.train)}-seed-{one}"
         model = _taught(task, train, one, how, way, folder, epochs)
         right.setdefault(way, []).append(_right(model, task.test, how.device))
         agrees.setdefault(way, []).append(_agreement(model, kept, task.words, how.device))
-    hear("bag of words", 0, None)
+    on_progress("bag of words", 0, None)
     bag = bag_of_words(task.train, task.test)
     return _findings(
         {way: np.array(some) for way, some in right.items()},
@@ -114,7 +114,13 @@ def as_read(readings: Sequence[Reading], words: Vocabulary, way: str, seed: int)
 
 
 def _taught(
-    task: Task, train: list[Example], seed: int, how: Classifying, way: str, folder: "Path | None", epochs: Epochs
+    task: Task,
+    train: list[Example],
+    seed: int,
+    how: Classifying,
+    way: str,
+    folder: "Path | None",
+    epochs: EpochCallback,
 ) -> TaskModel:
     assert task.words is not None
     with torch.random.fork_rng(devices=[]):

@@ -32,7 +32,7 @@ def judge_reading(
     seed: int = 0,
     resamples: int = 1000,
     size: int = 64,
-    hear: Callable[[int, int], None] = lambda done, of: None,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[Finding]:
     """Spearman's rho of what words receive and how long they are read, a sentence at a time, mean over sentences.
 
@@ -50,7 +50,7 @@ def judge_reading(
     }
     length = trivial["word length"]
     made = []
-    for name, some in received(model, tokenizer, readings, size, hear).items():
+    for name, some in received(model, tokenizer, readings, size, on_progress).items():
         values = [rank_correlation(w, h) for w, h in zip(some, human, strict=True)]
         found = estimate(values, seed=seed, resamples=resamples)
         told = "undefined" if found.value is None else f"{found.value:.2f}"
@@ -108,7 +108,7 @@ def received(
     tokenizer: Any,
     readings: Sequence[Reading],
     size: int = 64,
-    hear: Callable[[int, int], None] = lambda done, of: None,
+    on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Weights:
     """By name, one number for each word of each sentence.
 
@@ -133,7 +133,7 @@ def received(
                 for place, one in zip(part.places, part.gathered(values, mean), strict=True):
                     held[place] = one
         done += len(part.places)
-        hear(done, len(texts))
+        on_progress(done, len(texts))
     return found
 
 

@@ -11,7 +11,7 @@ from regard.data.batch import Batch, Example
 from regard.judging.adapters.adapter import Adapter
 from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.inputs import Instance
-from regard.judging.progress import Epochs
+from regard.judging.progress import EpochCallback
 from regard.models import features, outputs, queries
 from regard.models.attention_factory import look
 from regard.models.model_output import Answer
@@ -57,7 +57,7 @@ def taught(
     seed: int,
     how: Judging,
     folder: "Path | None" = None,
-    epochs: "Epochs | None" = None,
+    epochs: "EpochCallback | None" = None,
 ) -> TaskModel:
     """A reader of the best epoch by validation accuracy; with a folder, a run that was stopped goes on."""
     with torch.random.fork_rng(devices=[]):

@@ -12,7 +12,8 @@ from torch import Tensor
 from regard.data.batch import Example
 from regard.data.vocabulary import Vocabulary
 from regard.judging.adapters.adapter import Adapter
-from regard.judging.attribution.importance import attention, gradient
+from regard.judging.attribution.gradients import gradient
+from regard.judging.attribution.importance import attention
 from regard.judging.finding import Better, Finding
 from regard.judging.plausibility.overlap import (
     auprc,
@@ -23,7 +24,7 @@ from regard.judging.plausibility.overlap import (
     token_counts,
     top_marks,
 )
-from regard.judging.progress import Hear, epochs_of, nobody, part_of
+from regard.judging.progress import ProgressCallback, epoch_progress, nested_progress, no_progress
 from regard.judging.statistics.intervals import estimate, known, stream
 from regard.judging.tests.faithfulness import erased_by
 from regard.models.task_model import TaskModel
@@ -55,7 +56,7 @@ def judge_reviews(
     seed: int = 0,
     resamples: int = 1000,
     out: "Path | None" = None,
-    hear: Hear = nobody,
+    on_progress: ProgressCallback = no_progress,
 ) -> list[Finding]:
     """Readers that were taught where to look, and some that were not, each from several seeds.
 
@@ -68,7 +69,7 @@ def judge_reviews(
     supervise   weights of the loss on attention; 0 is the reader that was not taught, and comes first
     learn       how many training reviews are learned from, spread evenly; 0 for all
     out         a folder for vectors and checkpoints: a run that was stopped goes on
-    hear        is told what is under way, and how many reviews or readers of how many are done
+    on_progress   called with (what is under way, reviews or readers done, of how many)
     """
     if not supervise or supervise[0] != 0.0 or len(set(supervise)) != len(supervise):
         raise ValueError(f"judge_reviews(supervise={tuple(supervise)}): expected 0 first and other weights after it.")
@@ -76,31 +77,33 @@ def judge_reviews(
     parts = {name: list(some) for name, some in reviews.items()}
     data = {}
     for name, some in parts.items():
-        hear(_vectors(name), 0, len(some))
+        on_progress(_vectors(name), 0, len(some))
         kept = None if out is None else out / "vectors"
-        vectors = vectors_of(encoder, [one.words for one in some], name, kept, partial(hear, _vectors(name)))
+        vectors = vectors_of(encoder, [one.words for one in some], name, kept, partial(on_progress, _vectors(name)))
         data[name] = examples(some, vectors)
     chosen = _evenly(len(parts["train"]), learn)
     train = [data["train"][place] for place in chosen]
     runs: dict[float, list[TaskModel]] = {}
     for done, (weight, one) in enumerate(product(supervise, range(seed, seed + seeds))):
-        hear(f"{_named(weight)}, seed {one}", done, len(supervise) * seeds)
-        epochs = epochs_of(hear, f"{_named(weight)}, seed {one}", done, len(supervise) * seeds, how.training)
+        on_progress(f"{_named(weight)}, seed {one}", done, len(supervise) * seeds)
+        epochs = epoch_progress(
+            on_progress, f"{_named(weight)}, seed {one}", done, len(supervise) * seeds, how.training
+        )
         recipe = Judging(weight, how.training, how.device)
         folder = None if out is None else out / f"supervise-{weight}-of-{len(train)}-seed-{one}"
         runs.setdefault(weight, []).append(taught(train, data["val"], one, recipe, folder, epochs))
-    hear("bag of words", 0, None)
+    on_progress("bag of words", 0, None)
     bag = bag_accuracy([parts["train"][place] for place in chosen], parts["test"])
     made = _accuracies(runs, data["test"], bag, how.device, seed, resamples)
-    hear("attention beside what people marked", 0, None)
+    on_progress("attention beside what people marked", 0, None)
     made += _overlaps(runs, encoder, parts["test"], data["test"], seed, resamples)
     places = _evenly(len(parts["test"]), erase) if erase else []
     for done, weight in enumerate(supervise if places else ()):
         texts, vectors = [parts["test"][i] for i in places], [data["test"][i].inputs for i in places]
         adapter = adapter_of(encoder, runs[weight][0], texts, vectors)
-        whole = part_of(hear, done * len(places), len(supervise) * len(places))
-        adapter.hear = partial(whole, f"words erased, {_named(weight)}")
-        adapter.hear(0, len(places))
+        whole = nested_progress(on_progress, done * len(places), len(supervise) * len(places))
+        adapter.on_progress = partial(whole, f"words erased, {_named(weight)}")
+        adapter.on_progress(0, len(places))
         made += _erasures(adapter, _named(weight), seed, resamples)
     return made
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from regard.data.batch import Batch, Example
-from regard.judging.progress import Epochs
+from regard.judging.progress import EpochCallback
 from regard.models.model_output import Answer
 from regard.models.training.experiment import answers
 from regard.models.training.objectives import Looking
@@ -73,7 +73,7 @@ def folds(count: int, parts: int, seed: int) -> list[np.ndarray]:
 
 
 def foreseen(
-    seen: np.ndarray, looked: np.ndarray, held: ArrayLike, seed: int, how: Taught, epochs: "Epochs | None" = None
+    seen: np.ndarray, looked: np.ndarray, held: ArrayLike, seed: int, how: Taught, epochs: "EpochCallback | None" = None
 ) -> np.ndarray:
     """Weights (held, rows, columns) on photographs that were held out, by a model of all the others.
 

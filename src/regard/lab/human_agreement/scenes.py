@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.judging.finding import Finding
 from regard.judging.plausibility.fixations import MEASURES, centre_bias, count_map, fixation_map
-from regard.judging.progress import Hear, epochs_of, nobody, part_of
+from regard.judging.progress import ProgressCallback, epoch_progress, nested_progress, no_progress
 from regard.judging.statistics.intervals import estimate, known, mean
 from regard.recording.io.writing import write_whole
 
@@ -85,7 +85,7 @@ def judge_scenes(
     resamples: int = 1000,
     how: "dict[str, Taught] | None" = None,
     out: "Path | None" = None,
-    hear: Hear = nobody,
+    on_progress: ProgressCallback = no_progress,
 ) -> list[Finding]:
     """Attention over patches taught by fixations, judged on photographs that it never saw, beside what is trivial.
 
@@ -96,29 +96,29 @@ def judge_scenes(
 
     how    the models that are taught, by name; unless told, one begins from where people look, one does not
     out    a folder for what was foreseen: what is there is not taught again
-    hear   is told what is under way, and how many models of how many are taught
+    on_progress   called with (what is under way, models trained, of how many)
     """
     if not scenes:
         raise ValueError("judge_scenes(scenes) is empty: expected photographs with fixations, as scenes() has them.")
     how = {"taught attention": Taught(), "taught attention, picture alone": Taught(prior=False)} if how is None else how
-    hear("fixations", 0, None)
+    on_progress("fixations", 0, None)
     looks = [Looks(scene) for scene in scenes]
     looked = np.stack([share_of(look.all) for look in looks])
     pictures, found = [], []
     for done, scene in enumerate(scenes):
-        hear("channels of the photographs", done, len(scenes))
+        on_progress("channels of the photographs", done, len(scenes))
         pictures.append(scene.pixels())
         found.append(channels(pictures[-1]))
     seen = np.stack(found)
     trivial, beside = _trivial(pictures, seen, looked), {}
     for done, (name, some) in enumerate(trivial.items()):
-        hear(f"measuring {name}", done, len(trivial) + 1)
+        on_progress(f"measuring {name}", done, len(trivial) + 1)
         beside[name] = np.array([look.measured(finer(one)) for look, one in zip(looks, some, strict=True)])
-    hear("measuring people among themselves", len(trivial), len(trivial) + 1)
+    on_progress("measuring people among themselves", len(trivial), len(trivial) + 1)
     beside["people"] = np.array([look.ceiling() for look in looks])
     rows: dict[str, list[list[list[float]]]] = {}
     for done, (name, one) in enumerate(product(how, range(seeds))):
-        whole = part_of(hear, done * parts, len(how) * seeds * parts)
+        whole = nested_progress(on_progress, done * parts, len(how) * seeds * parts)
         weights = _foreseen(name, how[name], seen, looked, parts, seed + one, out, whole)
         rows.setdefault(name, []).append(
             [look.measured(finer(map_)) for look, map_ in zip(looks, weights, strict=True)]
@@ -146,13 +146,20 @@ def _trivial(pictures: Sequence[np.ndarray], seen: np.ndarray, looked: np.ndarra
 
 
 def _foreseen(
-    name: str, how: Taught, seen: np.ndarray, looked: np.ndarray, parts: int, seed: int, out: "Path | None", hear: Hear
+    name: str,
+    how: Taught,
+    seen: np.ndarray,
+    looked: np.ndarray,
+    parts: int,
+    seed: int,
+    out: "Path | None",
+    on_progress: ProgressCallback,
 ) -> np.ndarray:
     """Weights of all photographs, each by a model that was not taught with it."""
     made = np.zeros_like(looked)
     for place, held in enumerate(folds(len(looked), parts, seed)):
         said = f"{name}, seed {seed}, part {place + 1} of {parts}"
-        hear(said, place, parts)
+        on_progress(said, place, parts)
         file = None if out is None else out / f"{name.replace(', ', '-').replace(' ', '-')}-{seed}-{place}.json"
         if file is not None and file.is_file():
             kept = json.loads(file.read_text(encoding="utf-8"))
@@ -160,7 +167,9 @@ def _foreseen(
                 raise ValueError(f"{file} was made from other photographs or by another recipe: name another folder.")
             made[held] = np.array(kept["weights"]).reshape(len(held), *looked.shape[1:])
             continue
-        made[held] = foreseen(seen, looked, held, seed, how, epochs_of(hear, said, place, parts, how.training))
+        made[held] = foreseen(
+            seen, looked, held, seed, how, epoch_progress(on_progress, said, place, parts, how.training)
+        )
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             kept = {"held": held.tolist(), "how": repr(how), "weights": made[held].round(9).flatten().tolist()}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.judging.finding import Finding
-from regard.judging.progress import Hear, nobody
+from regard.judging.progress import ProgressCallback, no_progress
 from regard.judging.retraining.guides import guides
 from regard.judging.retraining.reading import TrainedReadout
 from regard.judging.retraining.retraining import Retraining
@@ -46,7 +46,7 @@ def reproduce(
     steps: Sequence[str] = STEPS,
     every: int = 1,
     device: str = "cpu",
-    hear: Hear = nobody,
+    on_progress: ProgressCallback = no_progress,
     seed: int = 0,
 ) -> list[Finding]:
     """Everything that was published about the weights of SST's model, again; a folder that is there goes on.
@@ -57,19 +57,19 @@ def reproduce(
             random     tau of additive attention on random vectors
             seeds, guides, adversary   as the judges of those names
     every   4 for an adversary that judges one test sentence in four; 1 for all
-    hear    is told which model is made, and how many of how many are done
+    on_progress   called with (the model that is trained, models done, of how many)
     """
     strange = [one for one in steps if one not in STEPS]
     if strange:
         raise ValueError(f"reproduce(steps={strange[0]!r}): expected some of {', '.join(STEPS)}.")
-    made = Made(hear, models_of(steps, seeds))
+    made = Made(on_progress, models_of(steps, seeds))
     main = retraining("minilm", folder, device)
-    main.hear = made
+    main.on_progress = made
 
     def models(some: Retraining, attention: str, often: int = 0) -> list[TrainedReadout]:
         read = []
         for one in range(seeds):
-            also = measured(some.task, often, seed, partial(some.hear, f"{attention}, seed {one}", 1.0))
+            also = measured(some.task, often, seed, partial(some.on_progress, f"{attention}, seed {one}", 1.0))
             read.append(some.trained(attention, one, also=also))
         judged = len(some.task.test[::often]) if often else 0
         if any(len(one.more.get("far", ())) != judged for one in read):
@@ -90,7 +90,7 @@ def reproduce(
         found += correlations(models(main, "dot"), "dot", "MiniLM's vectors", seed)
     if "random" in steps:
         other = retraining("random", folder, device)
-        other.hear = lambda model, share, now: made(f"random vectors, {model}", share, now)
+        other.on_progress = lambda model, share, now: made(f"random vectors, {model}", share, now)
         found += correlations(models(other, "additive"), "additive", "random vectors", seed)
     if "seeds" in steps and seeds > 1:
         found += seed_variance(main, seeds=seeds, seed=seed)
@@ -114,12 +114,12 @@ def models_of(steps: Sequence[str], seeds: int) -> int:
 class Made:
     """Models as they are made, for one bar over all of them; one that is read again was counted."""
 
-    def __init__(self, hear: Hear, of: int):
-        self.hear, self.of, self.shares = hear, of, dict[str, float]()
+    def __init__(self, on_progress: ProgressCallback, of: int):
+        self.on_progress, self.of, self.shares = on_progress, of, dict[str, float]()
 
     def __call__(self, model: str, share: float, now: str) -> None:
         self.shares[model] = max(share, self.shares.get(model, 0.0))
-        self.hear(f"{model}, {now}" if now else model, sum(self.shares.values()), self.of)
+        self.on_progress(f"{model}, {now}" if now else model, sum(self.shares.values()), self.of)
 
 
 def correlations(read: Sequence[TrainedReadout], attention: str, vectors: str, seed: int = 0) -> list[Finding]:

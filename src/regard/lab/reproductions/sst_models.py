@@ -120,22 +120,22 @@ def optimiser(model: nn.Module) -> torch.optim.Optimizer:
 
 
 def measured(
-    task: Task, every: int = 0, seed: int = 0, hear: Callable[[str], None] = lambda now: None
+    task: Task, every: int = 0, seed: int = 0, on_progress: Callable[[str], None] = lambda now: None
 ) -> Callable[[nn.Module], dict[str, np.ndarray]]:
     """What Jain & Wallace measure of a model on test sentences, all words counted: tau and p (n, 5), and with `every`
     above 0 the adversary's largest divergence within 0.05 and 0.01 on every `every`-th sentence."""
 
     def adapter(model: nn.Module, test: Sequence[Example], what: str) -> Adapter:
         made = Adapter(model, test)
-        made.hear = lambda done, of: hear(f"{what}: {done} of {of}")
+        made.on_progress = lambda done, of: on_progress(f"{what}: {done} of {of}")
         return made
 
     def of(model: nn.Module) -> dict[str, np.ndarray]:
-        hear("tau")
+        on_progress("tau")
         tau, p = taus(adapter(model, task.test, "tau"), ends=True, seed=seed)
         made = {"tau": tau, "p": p}
         if every:
-            hear("adversary")
+            on_progress("adversary")
             found = seek(adapter(model, task.test[::every], "adversary"), seed=seed)
             made |= {
                 "far": found.best(KEPT),

@@ -47,7 +47,7 @@ def says(one: Comparison, measure: Measure) -> str:
         needed = seeds_for(one.comparisons, one.alpha)
         more = "compare fewer variants" if needed is None else f"it takes {needed} seeds"
         return (
-            f"{where} cannot be told apart by this study: {seen}, and its smallest p is "
+            f"{where} cannot be distinguished by this study: {seen}, and its smallest p is "
             f"{probability(smallest_p(one.seeds, one.comparisons))}; {more}."
         )
     assert one.adjusted is not None

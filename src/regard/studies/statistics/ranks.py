@@ -15,8 +15,8 @@ class Ranks:
     average    mean rank over tasks, 1 is best
     tasks      how many
     p          Friedman's test: all variants alike?  None with one task
-    critical   average ranks that differ by less are not told apart (Nemenyi); infinite with one task
-    groups     variants that are not told apart, best first; every largest run of neighbours within `critical`
+    critical   average ranks that differ by less are not significantly different (Nemenyi); infinite with one task
+    groups     variants that are not significantly different, best first; maximal runs of neighbours within `critical`
     """
 
     variants: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""What was heard of work that takes long, as a bar would show it."""
+"""Records progress callbacks, as a progress bar would show them."""
 
 
-class Heard(list):
+class ProgressRecorder(list):
     def __call__(self, what, done, of):
         self.append((what, done, of))
 
