@@ -240,6 +240,6 @@ def test_names_that_come_later_come_when_asked_for_and_others_are_refused():
         _ = regard.juge
 
 
-def test_every_room_is_told_in_how_it_fits():
+def test_how_it_fits_lists_every_room():
     house = (ROOT.parents[1] / "docs" / "how_it_fits.md").read_text(encoding="utf-8").split("## The house")[1]
     assert [one for one in BELOW if not re.search(rf"\b{one}\b", house)] == []
