@@ -2,11 +2,11 @@
 # make test   set up the rest and run the tests
 # make test-wheel  build, install the wheel in a fresh environment, run it there (some minutes)
 # make test-gpu  the tests that need a CUDA device
-# make test-compiled  compile every Triton kernel for a GPU that is not there (twenty minutes of a core)
-# make test-exhaustive  the whole product of the oracle (ten hours of a core)
+# make test-compiled  compile every Triton kernel, without a GPU (twenty minutes of a core)
+# make test-exhaustive  the full product of the oracle (ten hours of a core)
 # make test-ray  studies on a Ray cluster of two nodes, all on this machine (installs ray)
-# make coverage  which lines of core and backends the tests run
-# make mutations  break the code on purpose, place by place: some test must notice each (ten minutes of a core)
+# make coverage  line coverage of core and backends
+# make mutations  mutation testing: one bug at a time, some test must fail for each (ten minutes of a core)
 # make check  style, formatting, types; where npm is there, the front end's too
 # make web    build the front end into the package (needs Node 20; nothing else does)
 # make docs   build the site into site/

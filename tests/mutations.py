@@ -1,10 +1,9 @@
-"""Break the code on purpose, one place at a time, and see that some test fails: `make mutations`.
+"""Mutation testing: introduce one bug at a time; some test must fail. `make mutations`.
 
     python tests/mutations.py [WORD ...]    all mutants of tests/mutants.py, or those whose description has a word
 
-Each mutant runs in a copy of the sources, so nothing here is touched. The tests that noticed a mutant are then run on
-the sound sources, where they must pass: a test that fails anyway has noticed nothing. Prints a table; leaves with 1
-where a mutant survived.
+Each mutant runs in a copy of the sources. Tests that killed a mutant are then run on the correct sources, where they
+must pass. Prints a table; exits with 1 where a mutant survived.
 """
 
 import argparse
@@ -52,22 +51,22 @@ def pytest(tree: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def noticed_by(mutant: Mutant, tree: Path) -> str | None:
+def first_failing_test(mutant: Mutant, tree: Path) -> str | None:
     """The first test that fails, None where none does."""
     path = tree / "src" / "regard" / mutant.file
     sound = path.read_text(encoding="utf-8")
     if sound.count(mutant.right) != 1:
-        sys.exit(f"{mutant.file} has {sound.count(mutant.right)} places that read {mutant.right!r}: write it anew.")
+        sys.exit(f"{mutant.file} has {sound.count(mutant.right)} places that read {mutant.right!r}: update the mutant.")
     path.write_text(sound.replace(mutant.right, mutant.wrong), encoding="utf-8")
     try:
-        code, told = pytest(tree, "-x", *shlex.split(mutant.tests))
+        code, output = pytest(tree, "-x", *shlex.split(mutant.tests))
     finally:
         path.write_text(sound, encoding="utf-8")
     if code == 0:
         return None
-    failed = [line.partition(" ")[2].partition(" - ")[0] for line in told.splitlines() if line.startswith("FAILED ")]
+    failed = [line.partition(" ")[2].partition(" - ")[0] for line in output.splitlines() if line.startswith("FAILED ")]
     if code != 1 or not failed:
-        sys.exit(f"{mutant.what}: pytest left with {code}, and no test failed.\n{told[-3000:]}")
+        sys.exit(f"{mutant.what}: pytest exited with {code}, and no test failed.\n{output[-3000:]}")
     return failed[0]
 
 
@@ -85,7 +84,7 @@ def main() -> None:
         def tried(mutant: Mutant) -> str | None:
             tree, start = trees.get(), time.monotonic()
             try:
-                found = noticed_by(mutant, tree)
+                found = first_failing_test(mutant, tree)
             finally:
                 trees.put(tree)
             print(f"{time.monotonic() - start:6.0f} s  {mutant.what}: {found or 'SURVIVES'}", flush=True)
@@ -93,15 +92,15 @@ def main() -> None:
 
         with ThreadPoolExecutor(given.workers) as pool:
             found = list(pool.map(tried, chosen))
-        code, told = pytest(trees.get(), *sorted({each for each in found if each}))
+        code, output = pytest(trees.get(), *sorted({each for each in found if each}))
     if code:
-        sys.exit(f"{told[-3000:]}\nThese tests fail on the sound sources too.")
-    print("\n| what was broken | in | first test that fails |\n|---|---|---|")
+        sys.exit(f"{output[-3000:]}\nThese tests fail on the correct sources too.")
+    print("\n| bug | in | first test that fails |\n|---|---|---|")
     for mutant, test in zip(chosen, found, strict=True):
         place = "none" if test is None else f"`{test.partition('::')[2].partition('[')[0]}`"
         print(f"| {mutant.what} | `{mutant.file}` | {place} |")
     survived = found.count(None)
-    print(f"\n{len(found) - survived} of {len(found)} mutants were noticed.")
+    print(f"\n{len(found) - survived} of {len(found)} mutants were killed.")
     sys.exit(1 if survived else 0)
 
 

@@ -1,4 +1,4 @@
-"""CONTRIBUTING, followed to the letter: its files, put where they say into a copy of the project, are all it takes."""
+"""The examples of CONTRIBUTING, copied to the paths they name in a copy of the project, work."""
 
 import os
 import re
@@ -27,7 +27,7 @@ from regard.judging import all_tests
 from regard.models.attention_spec import way_of
 
 
-def test_attend_and_layers_know_the_names():
+def test_attend_and_layers_accept_the_registered_names():
     q = torch.randn(2, 4, 8)
     out, amap = regard.attend(q, q, q, score="canberra", align="taylor")
     assert torch.allclose(amap.weights() @ q, out, atol=1e-6)
@@ -35,23 +35,23 @@ def test_attend_and_layers_know_the_names():
     assert str(way_of("canberra+taylor")) == "canberra+taylor"
 
 
-def test_the_oracle_holds_both_to_the_reference():
+def test_the_oracle_compares_both_with_the_reference():
     for over, size in (("causal & padding", "n=m"), ("edges", "n<m"), ("full", "m=0")):
         assert disagreements(Case("canberra", "taylor", over, size)) == []
 
 
-def test_the_command_shows_them():
+def test_the_taxonomy_command_lists_them():
     shown = CliRunner().invoke(app, ["taxonomy", "canberra"])
     assert "regard.scores.Canberra" in shown.stdout and "Lance & Williams 1967" in shown.stdout
     assert "regard.alignments.Taylor" in CliRunner().invoke(app, ["taxonomy"]).stdout
 
 
-def test_the_judge_is_in_the_battery_and_comes_last():
+def test_the_test_of_attention_is_registered_and_comes_last():
     assert all_tests()[-1].name == "early"
 """
 
 
-def test_what_is_shown_are_four_things_each_in_one_file_with_its_test():
+def test_there_are_four_examples_each_one_file_with_its_test():
     sources = {path for path in FILES if path.startswith("src/")}
     tests = {path for path in FILES if path.startswith("tests/")}
     assert len(sources) == 4 and sources | tests == FILES.keys()
@@ -61,7 +61,7 @@ def test_what_is_shown_are_four_things_each_in_one_file_with_its_test():
         assert not (ROOT / path).exists(), f"{path} is there already: show another example."
 
 
-def test_a_score_an_alignment_a_judge_and_a_view_need_one_file_each(tmp_path):
+def test_a_score_an_alignment_a_test_and_a_figure_need_one_file_each(tmp_path):
     for folder in COPIED:
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "static"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)

