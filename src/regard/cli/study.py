@@ -208,12 +208,12 @@ def compare(
     with requires_extra("studies"), user_errors():
         from dataclasses import replace
 
-        from ..models.attention_spec import way_of
+        from ..models.attention_spec import parse_attention
 
         results = _collected(study, out, store)
         pair = []
         for name in (variant, beside):
-            pair.append(name if name in results.variants else str(way_of(name)))
+            pair.append(name if name in results.variants else str(parse_attention(name)))
             if pair[-1] not in results.variants or pair[-1] in pair[:-1]:
                 fail(f"{name!r}: name two variants of {results.study}, which has {', '.join(results.variants)}.")
         rows = [row for row in results.rows if row.variant in pair]

@@ -21,7 +21,7 @@ ATTENTION = (
 )
 
 
-def _ways(incomplete: str) -> list[str]:
+def _complete_attention(incomplete: str) -> list[str]:
     """For a shell: scores and alignments, and behind a + alignments."""
     from ..models.attention_spec import ALIGNMENTS, SCORES, SIZED, WHOLE
 
@@ -33,7 +33,7 @@ def _ways(incomplete: str) -> list[str]:
 
 def _run(
     experiment: Any,
-    attention: Annotated[list[str] | None, typer.Option(help=ATTENTION, autocompletion=_ways)] = None,
+    attention: Annotated[list[str] | None, typer.Option(help=ATTENTION, autocompletion=_complete_attention)] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How often each model is trained.")] = 5,
     small: Annotated[bool, typer.Option("--small", help="A setting for a CPU, done in minutes.")] = False,
     alone: Annotated[bool, typer.Option("--alone", help="Only the attention asked for: no ablations.")] = False,
