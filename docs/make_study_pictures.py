@@ -9,7 +9,7 @@ from make_terminal_pictures import photograph
 from playwright.sync_api import sync_playwright
 from rich.console import Console
 
-from regard.cli.study_tables import told
+from regard.cli.study_tables import result_tables
 from regard.studies import Study
 from regard.studies.aggregate import collect
 from regard.studies.run import store_of
@@ -27,7 +27,7 @@ def main() -> None:
     results = collect(store, Study.model_validate(store.specification(store.names()[0])))
     store.close()
     console = terminal(136)
-    for one in told(results, console.width):
+    for one in result_tables(results, console.width):
         console.print(one, highlight=False)
     with sync_playwright() as playing:
         browser = playing.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])

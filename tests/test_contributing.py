@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import regard
 from regard.cli.app import app
 from regard.judging import all_tests
-from regard.models.attention_spec import way_of
+from regard.models.attention_spec import parse_attention
 
 
 def test_attend_and_layers_accept_the_registered_names():
@@ -32,7 +32,7 @@ def test_attend_and_layers_accept_the_registered_names():
     out, amap = regard.attend(q, q, q, score="canberra", align="taylor")
     assert torch.allclose(amap.weights() @ q, out, atol=1e-6)
     assert regard.nn.Attention(8, heads=2, score="canberra", align="taylor")(q).out.shape == q.shape
-    assert str(way_of("canberra+taylor")) == "canberra+taylor"
+    assert str(parse_attention("canberra+taylor")) == "canberra+taylor"
 
 
 def test_the_oracle_compares_both_with_the_reference():

@@ -181,7 +181,7 @@ def test_a_trained_run_is_opened_and_answers_as_it_did(runs):
     with torch.no_grad():
         answer = run.model(batch)
     assert_close(answer.out, want["out"])
-    assert_close(answer.looks(), want["weights"])
+    assert_close(answer.mean_weights(), want["weights"])
 
 
 def test_a_finished_run_is_not_retrained(runs):

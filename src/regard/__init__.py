@@ -6,10 +6,10 @@ from os.path import basename as _basename
 from typing import TYPE_CHECKING
 
 if _sys.argv[:1] == ["-m"] or _basename("".join(_sys.argv[:1])).startswith("regard"):
-    from .cli import interrupts as _starting  # this may be the command: then it has to be before torch
+    from .cli import interrupts as _interrupts  # this may be the command: it handles Ctrl-C before torch is imported
 
-    _starting.forget_current_folder()
-    _starting.end_on_interrupt()
+    _interrupts.forget_current_folder()
+    _interrupts.end_on_interrupt()
 
 from . import alignments, scores
 from . import backends as _backends  # noqa: F401 enlists them
@@ -79,8 +79,8 @@ _enlist_views(lambda: _import_module(".views", __name__))
 
 __version__ = "0.1.0"
 
-# What those who only attend never open is imported when it is first asked for; a package that is a name is "".
-_LATER = {
+# Lazy imports: the package that has the name, "" where the name is a package itself.
+_LAZY = {
     "Record": "recording",
     "intervene": "recording",
     "load": "recording",
@@ -96,15 +96,12 @@ _LATER = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
+    if name not in _LAZY:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
-    found = (
-        getattr(_import_module(f".{_LATER[name]}", __name__), name)
-        if _LATER[name]
-        else (_import_module(f".{name}", __name__))
-    )
-    globals()[name] = found
-    return found
+    package = _import_module(f".{_LAZY[name] or name}", __name__)
+    value = getattr(package, name) if _LAZY[name] else package
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

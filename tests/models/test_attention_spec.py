@@ -7,8 +7,8 @@ from torch.testing import assert_close
 from regard import Padding
 from regard.data.batch import collate
 from regard.data.registry import TASKS
-from regard.models.attention_factory import look
-from regard.models.attention_spec import AttentionSpec, way_of
+from regard.models.attention_factory import build_attention
+from regard.models.attention_spec import AttentionSpec, parse_attention
 from regard.models.training.run_variant import built, run
 from regard.models.training.trainer import Trainer, Training
 
@@ -34,12 +34,16 @@ NAMES = (
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_is_read_back_as_it_was_said(name):
-    assert str(way_of(name)) == name
-    assert way_of(str(way_of(name))) == way_of(name)
+    assert str(parse_attention(name)) == name
+    assert parse_attention(str(parse_attention(name))) == parse_attention(name)
 
 
 def test_the_order_of_further_words_does_not_count():
-    assert way_of("additive frozen heads=2") == way_of("additive heads=2 frozen") == AttentionSpec(heads=2, frozen=True)
+    assert (
+        parse_attention("additive frozen heads=2")
+        == parse_attention("additive heads=2 frozen")
+        == AttentionSpec(heads=2, frozen=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,12 +71,12 @@ def test_the_order_of_further_words_does_not_count():
 )
 def test_a_name_that_means_nothing_is_refused_with_what_to_say(name, told):
     with pytest.raises(ValueError, match=told):
-        way_of(name)
+        parse_attention(name)
 
 
 def test_mean_pooling_is_the_mean_of_what_is_real_and_has_no_parameters():
     features, lengths = torch.randn(2, 5, 3), torch.tensor([5, 2])
-    part = look("mean", 7, 3)
+    part = build_attention("mean", 7, 3)
     found = part(torch.randn(2, 1, 7), features, over=Padding(lengths))
     assert list(part.parameters()) == []
     assert_close(found.out[:, 0], torch.stack([features[0].mean(0), features[1, :2].mean(0)]))
@@ -82,7 +86,7 @@ def test_mean_pooling_is_the_mean_of_what_is_real_and_has_no_parameters():
 @pytest.mark.parametrize("name", ["top_k=2", "dot+top_k=2 heads=3", "top_k=2 hops=2"])
 def test_a_number_of_keys_is_what_every_row_keeps(name):
     torch.manual_seed(0)
-    part = look(name, 6, 6)
+    part = build_attention(name, 6, 6)
     weights = part(torch.randn(4, 1, 6), torch.randn(4, 5, 6)).map.weights()
     assert ((weights > 0).sum(-1) == 2).all()
 
@@ -90,7 +94,7 @@ def test_a_number_of_keys_is_what_every_row_keeps(name):
 @pytest.mark.parametrize("name", ["additive features", "general features", "dot features", "gaussian features"])
 def test_weights_of_each_feature_sum_to_one_and_read_that_feature(name):
     query, features = torch.randn(2, 1, 4), torch.randn(2, 5, 4)
-    found = look(name, 4, 4)(query, features)
+    found = build_attention(name, 4, 4)(query, features)
     weights = found.map.weights()[:, 0, :, 0]  # (B, F, m)
     assert_close(weights.sum(-1), torch.ones(2, 4))
     assert_close(found.out[:, 0], (weights * features.transpose(1, 2)).sum(-1))

@@ -11,7 +11,7 @@ import regard
 from regard.data import Example, collate, motifs, retrieval, two_relations
 from regard.models import TaskModel, features, outputs, queries
 from regard.models import builders as ready
-from regard.models.attention_factory import look
+from regard.models.attention_factory import build_attention
 from regard.models.model_output import Answer
 from regard.models.training.objectives import Classification, Ranking
 from regard.models.training.trainer import Trainer, Training
@@ -45,7 +45,10 @@ def test_a_padded_batch_equals_its_items_with_garbage_in_the_padding(kind):
     examples = texts()
     model = (
         TaskModel(
-            feature_models()[kind], queries.Learned(DIM), look("additive", DIM, DIM), outputs.Classes(DIM, CLASSES)
+            feature_models()[kind],
+            queries.Learned(DIM),
+            build_attention("additive", DIM, DIM),
+            outputs.Classes(DIM, CLASSES),
         )
         .double()
         .eval()

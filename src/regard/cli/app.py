@@ -5,16 +5,14 @@ from typing import Annotated
 
 import typer
 
-from . import bench, claims, judge, people, reproduce, study, tasks, taxonomy
-from . import interrupts as starting
-from . import record_view as see
-from .cli_errors import Command, console, extra, stop
-from .help import Listing
+from . import bench, claims, interrupts, judge, people, record_view, reproduce, study, tasks, taxonomy
+from .cli_errors import Command, console, fail, requires_extra
+from .help import CommandList
 
-starting.end_on_interrupt()  # until a command begins: see Command
+interrupts.end_on_interrupt()  # until a command begins: see Command
 
 app = Command(
-    cls=Listing,
+    cls=CommandList,
     help="Build, run, see and judge attention. Each command tells more with --help.",
     epilog="Examples:  regard demo  ·  regard look minilm 'Some text.'  ·  regard taxonomy",
     no_args_is_help=True,
@@ -50,12 +48,12 @@ def demo(
     Example:  regard demo --out /tmp/regard-demo
     """
     shown = console()
-    with extra("demo"):
+    with requires_extra("demo"):
         from ..lab.demo import records, run
     try:
         page = run(out, seeds=seeds, epochs=epochs, console=shown)
     except OSError as problem:
-        stop(str(problem))
+        fail(str(problem))
     shown.print("Open this page:", style="bold")
     typer.echo(page.resolve())
     shown.print("Look at what was recorded, and change it:", style="bold")
@@ -65,13 +63,13 @@ def demo(
 # The four verbs, in the order in which `regard --help` lists them.
 app.command(rich_help_panel="Build")(taxonomy.taxonomy)
 app.add_typer(tasks.app, name="train", rich_help_panel="Build")
-app.command("record", rich_help_panel="Run")(see.record)
+app.command("record", rich_help_panel="Run")(record_view.record)
 app.add_typer(bench.app, name="bench", rich_help_panel="Run")
 app.command(rich_help_panel="See")(demo)
-app.command(rich_help_panel="See")(see.look)
-app.command(rich_help_panel="See")(see.serve)
-app.command(rich_help_panel="See")(see.show)
-app.command(rich_help_panel="See")(see.info)
+app.command(rich_help_panel="See")(record_view.look)
+app.command(rich_help_panel="See")(record_view.serve)
+app.command(rich_help_panel="See")(record_view.show)
+app.command(rich_help_panel="See")(record_view.info)
 app.command(rich_help_panel="Judge")(judge.judge)
 app.add_typer(study.app, name="study", rich_help_panel="Judge")
 app.command(rich_help_panel="Judge")(claims.claims)

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from .cli_errors import extra, told
-from .help import Listing
+from .cli_errors import requires_extra, user_errors
+from .help import CommandList
 
 app = typer.Typer(
-    cls=Listing,
+    cls=CommandList,
     help="Measure Regard beside its peers and the machine's limits.",
     epilog="Example:  regard bench graph --json > graph.json",
     no_args_is_help=True,
@@ -27,7 +27,7 @@ def core(
 
     Example:  regard bench core --json > core.json
     """
-    with extra("test"):
+    with requires_extra("test"):
         from ..lab.bench import core as measure
 
         measure.main(json=json)
@@ -64,7 +64,7 @@ def dense(
 
     Example:  regard bench dense --parts additive,entmax --json > dense.json
     """
-    with told():
+    with user_errors():
         from ..lab.bench import dense as measure
 
         measure.main(parts, json)
@@ -78,7 +78,7 @@ def bench_record(
 
     Example:  regard bench record --json > record.json
     """
-    with extra("models"):
+    with requires_extra("models"):
         from ..lab.bench import record as measure
 
         measure.main(json=json)
@@ -98,7 +98,7 @@ def view(
 
     Example:  regard bench view --json > view.json
     """
-    with extra("test"), told():
+    with requires_extra("test"), user_errors():
         from ..lab.bench import view as measure
 
         measure.main(json=json, scripts=scripts, limit=limit)
@@ -115,7 +115,7 @@ def judge(
 
     Example:  regard bench judge --json > judge.json
     """
-    with extra("test"), told():
+    with requires_extra("test"), user_errors():
         from ..lab.bench import judge as measure
 
         measure.main(json=json, sentences=sentences)
@@ -131,7 +131,7 @@ def bench_study(
 
     Example:  regard bench study --json > study.json
     """
-    with extra("studies"):
+    with requires_extra("studies"):
         from ..lab.bench import study as measure
 
         measure.main(json=json)

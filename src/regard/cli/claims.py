@@ -1,15 +1,15 @@
 """regard claims: what is said of graph attention, put to the test."""
 
-import json as writing
 from enum import StrEnum
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from .cli_errors import check_folder, extra, told
-from .progress import telling
+from .cli_errors import check_output_folder, requires_extra, user_errors
+from .progress import progress_bar
 
 
 class Which(StrEnum):
@@ -42,8 +42,8 @@ def claims(
 
     Example:  regard claims adaptive --small -o claims
     """
-    check_folder(out)
-    with extra("test"), told():
+    check_output_folder(out)
+    with requires_extra("test"), user_errors():
         from ..lab.claims import CLAIMS
         from ..lab.claims.figures import claim_figure, claim_markdown, claim_sheets
         from ..views.page import write
@@ -51,17 +51,17 @@ def claims(
 
         names = list(CLAIMS) if which is Which.all else [which.value]
         found = []
-        with telling() as tell:
+        with progress_bar() as report:
             for name in names:
-                claim = CLAIMS[name](small, seeds, lambda said, *far, name=name: tell(f"{name}: {said}", *far))
+                claim = CLAIMS[name](small, seeds, lambda said, *far, name=name: report(f"{name}: {said}", *far))
                 found.append(claim)
                 if out is not None:  # at once: what comes next may be stopped
                     out.mkdir(parents=True, exist_ok=True)
-                    write(writing.dumps(claim.as_dict(), indent=1, allow_nan=False), out / f"{name}.json")
+                    write(dumps(claim.as_dict(), indent=1, allow_nan=False), out / f"{name}.json")
                     write(claim_markdown(claim), out / f"{name}.md")
                     claim_figure(claim, out / f"{name}.png")
         if json:
-            typer.echo(writing.dumps([claim.as_dict() for claim in found], indent=1, allow_nan=False))
+            typer.echo(dumps([claim.as_dict() for claim in found], indent=1, allow_nan=False))
             return
         shown = paper()
         for claim in found:

@@ -1,5 +1,4 @@
-"""What all commands share: a console; a problem that a user can put right becomes a sentence, and so does Ctrl-C; a
-device."""
+"""What all commands share: the console, errors and interrupts as one sentence, and checks of --device and --out."""
 
 import sys
 from collections.abc import Iterator
@@ -11,121 +10,121 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from . import interrupts as starting
+from . import interrupts
 from .console import Printer
 
-_stopped: list[str] = []  # what was said of Ctrl-C
+_reported: list[str] = []  # the answers to Ctrl-C so far
 
 
 def console(stderr: bool = False, **options: Any) -> Console:
-    """Where commands print. [brackets] and :colons: are text, since names that a user gave may have them, and control
-    characters are escaped; what is to stand out is a Text with a style."""
+    """The console of commands. Rich markup and emoji codes are off, since file names may contain them, and control
+    characters are escaped; styled text is a `Text`."""
     return Printer(stderr=stderr, markup=False, emoji=False, highlight=False, **options)
 
 
 class Command(typer.Typer):
-    """The whole command: Ctrl-C ends it with exit status 130 and one line, whenever it comes."""
+    """The root command: Ctrl-C at any time ends it with exit status 130 and one line."""
 
-    def __call__(self, *given: Any, **options: Any) -> Any:
-        starting.raise_on_interrupt()
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        interrupts.raise_on_interrupt()
         try:
-            return super().__call__(*given, **options)
-        except BaseException as ended:  # however it ended, an exit among them: next the interpreter shuts down
-            with suppress(OSError, ValueError):  # a pipe that nobody reads any more
+            return super().__call__(*args, **options)
+        except BaseException as ended:  # any end, SystemExit included: the interpreter shuts down next
+            with suppress(OSError, ValueError):  # a closed pipe
                 sys.stdout.flush()
-            starting.end_on_interrupt()
-            well = isinstance(ended, SystemExit) and not ended.code  # a server ends so
-            if starting.was_interrupted() and not well:
-                if not _stopped:
-                    say_stopped(starting.STOPPED)
-                raise SystemExit(starting.EXIT_STATUS) from None
+            interrupts.end_on_interrupt()
+            succeeded = isinstance(ended, SystemExit) and not ended.code  # a server that was interrupted
+            if interrupts.was_interrupted() and not succeeded:
+                if not _reported:
+                    report_interrupt(interrupts.STOPPED)
+                raise SystemExit(interrupts.EXIT_STATUS) from None
             raise
 
 
-def say_stopped(sentence: str) -> None:
-    """The one line that Ctrl-C is answered with."""
-    _stopped.append(sentence)
+def report_interrupt(sentence: str) -> None:
+    """Print the one line that answers Ctrl-C."""
+    _reported.append(sentence)
     console(stderr=True).print(sentence)
 
 
-def stop(sentence: str) -> NoReturn:
+def fail(sentence: str) -> NoReturn:
     console(stderr=True).print(Text.assemble(("regard:", "red"), f" {sentence}"), soft_wrap=True)
     raise typer.Exit(1)
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """What a user can put right becomes a sentence."""
+def user_errors() -> Iterator[None]:
+    """Errors that the user can fix are printed as one sentence, without a traceback."""
     from ..recording.pretrained import NoModel
 
     try:
         yield
     except (OSError, ValueError, NoModel) as problem:
-        stop(str(problem))
+        fail(str(problem))
 
 
 @contextmanager
-def going_on(kept: bool = True) -> Iterator[None]:
-    """Ctrl-C on a command that keeps what is done is answered with what comes of it; the exit status stays 130."""
+def resumable(saved: bool = True) -> Iterator[None]:
+    """A command whose finished work is saved says on Ctrl-C that it can be resumed; the exit status stays 130."""
     try:
         yield
     except KeyboardInterrupt:
-        if kept:
-            say_stopped("Stopped; the same command goes on from what is kept.")
+        if saved:
+            report_interrupt("Stopped; the same command goes on from what is kept.")
         raise
 
 
 @contextmanager
-def extra(name: str) -> Iterator[None]:
-    """A package that is missing becomes a sentence that says what to install."""
+def requires_extra(name: str) -> Iterator[None]:
+    """A missing package is reported with the extra to install."""
     try:
         yield
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.partition(".")[0] == "regard":
             raise
-        said = str(missing)
-        stop(
-            said
-            if "pip install" in said
+        message = str(missing)
+        fail(
+            message
+            if "pip install" in message
             else f"this needs {missing.name}, which is not installed: pip install 'regard[{name}]'."
         )
 
 
-def there(device: str) -> str:
-    """A device of this machine, or a sentence before anything that takes long."""
+def device_or_error(device: str) -> str:
+    """The device, if this machine has it; otherwise fail before any work is done."""
     import torch
 
     try:
-        asked = torch.device(device)
+        parsed = torch.device(device)
     except RuntimeError:
-        stop(f"--device {device}: expected cpu, cuda, or cuda:1 for the second GPU.")
+        fail(f"--device {device}: expected cpu, cuda, or cuda:1 for the second GPU.")
     count = torch.cuda.device_count()
-    if asked.type == "cuda" and (asked.index or 0) >= count:
-        stop(
+    if parsed.type == "cuda" and (parsed.index or 0) >= count:
+        fail(
             f"--device {device}: this machine has {count or 'no'} CUDA device{'s' * (count != 1)}. Leave --device "
             "out to run on the CPU."
         )
     return device
 
 
-Device = Annotated[str, typer.Option(help="Where to run: cpu, cuda, cuda:1.", callback=there)]
+Device = Annotated[str, typer.Option(help="Where to run: cpu, cuda, cuda:1.", callback=device_or_error)]
 
 
-def check_folder(out: Path | None) -> None:
-    """Before anything that takes long."""
+def check_output_folder(out: Path | None) -> None:
+    """Fail before any work is done if --out is a file."""
     if out is not None and out.exists() and not out.is_dir():
-        stop(f"--out {out} is a file; name a folder.")
+        fail(f"--out {out} is a file; name a folder.")
 
 
-def check_place(out: Path) -> None:
-    """Before anything that takes long."""
+def check_output_file(out: Path) -> None:
+    """Fail before any work is done if --out is a folder or lies in none."""
     if out.is_dir():
-        stop(f"--out {out} is a folder; name a file in it.")
+        fail(f"--out {out} is a folder; name a file in it.")
     if not out.resolve().parent.is_dir():
-        stop(f"--out {out}: There is no folder {out.parent}; make it first.")
+        fail(f"--out {out}: There is no folder {out.parent}; make it first.")
 
 
-def given(text: str | None, file: Path | None) -> str:
+def text_or_file(text: str | None, file: Path | None) -> str:
     if (text is None) == (file is None):
-        stop("give the text to read, or --file with a text file: one of them.")
+        fail("give the text to read, or --file with a text file: one of them.")
     return text if file is None else file.read_text(encoding="utf-8")  # type: ignore[return-value]

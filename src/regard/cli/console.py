@@ -1,4 +1,4 @@
-"""The console of commands: what a file is named and what stands in it reaches the terminal as letters."""
+"""The console of commands: names and contents of files cannot send control sequences to the terminal."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ from ..recording.io.printable import printable
 
 
 class Printer(Console):
-    """A console that writes control characters as escapes; its own, which move the cursor, pass."""
+    """A console that escapes control characters in text; its own cursor movements pass."""
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
         for text, style, control in super().render(renderable, options):

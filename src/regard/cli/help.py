@@ -1,4 +1,4 @@
-"""The help of a group of commands: a line a command, so that all of them fit on one screen."""
+"""The help of a command group: one line for each command, so that all fit on one screen."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from typer.core import TyperGroup
 from .cli_errors import console
 
 
-class Listing(TyperGroup):
-    """Commands in the order in which they came, each beside the first paragraph of its help; panels to their left."""
+class CommandList(TyperGroup):
+    """Commands in the order of definition, each with the first paragraph of its help, grouped by panel."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         shown = console()
@@ -20,7 +20,7 @@ class Listing(TyperGroup):
         shown.print(Text.assemble(("\nOptions:", "bold"), f"  {options}\n{self.epilog}"))
 
     def _commands(self, ctx: Any) -> Table:
-        """Typer has groups after commands; here those of one panel stand together."""
+        """Typer lists groups after commands; this keeps the commands and groups of a panel together."""
         panels: dict[str, list[Any]] = {}
         for name in self.list_commands(ctx):
             one: Any = self.get_command(ctx, name)

@@ -1,9 +1,9 @@
-"""How the command `regard` begins and ends: where its modules come from, and what Ctrl-C does meanwhile.
+"""Start and interruption of the command `regard`: its import path, and Ctrl-C at any time.
 
 Importing torch takes a second or more, and an interpreter that shuts down runs code of many packages: an interrupt
-there is a traceback of somebody else's code. Nothing is open then, so the process says one line and ends with status
-130. While a command runs, Ctrl-C is a KeyboardInterrupt as anywhere, for commands tidy up after it; that it came is
-remembered, since what is being imported then may turn it into an error of its own.
+then would be a traceback of their code. Nothing is open then, so the process prints one line and exits with status
+130. While a command runs, Ctrl-C raises KeyboardInterrupt as usual, so that commands clean up. The interrupt is also
+recorded, since a module that is being imported may turn it into another error.
 
 Imported by regard/__init__.py before torch is, in the process of the command alone.
 """
@@ -32,7 +32,7 @@ def is_command() -> bool:
 
 
 def _by_module(called: str) -> bool:
-    """Python calls a program "-m" until the module that it was asked for is found: here `regard` is being imported."""
+    """`sys.argv[0]` is "-m" until Python has found the module: here `regard` is being imported."""
     if called == "-m":
         return "regard" in sys.orig_argv
     return called == os.path.join(os.path.dirname(os.path.dirname(__file__)), "__main__.py")
@@ -45,7 +45,7 @@ def forget_current_folder() -> None:
 
 
 def end_on_interrupt() -> None:
-    """From now on Ctrl-C ends the process at once. Where interrupts are ignored (nohup) they stay so."""
+    """From now on Ctrl-C ends the process at once. Ignored interrupts (nohup) stay ignored."""
     _handle_by(_end)
 
 
@@ -70,6 +70,6 @@ def _raise(number: int, frame: FrameType | None) -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    if not _interrupts:  # else it was said
+    if not _interrupts:  # otherwise the line is already printed
         os.write(2, f"{STOPPED}\n".encode())
     os._exit(EXIT_STATUS)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from .cli_errors import Device, check_folder, console, extra, going_on, stop, told
-from .progress import telling
+from .cli_errors import Device, check_output_folder, console, fail, requires_extra, resumable, user_errors
+from .progress import progress_bar
 
 if TYPE_CHECKING:
     from ..judging.report import Report
@@ -56,10 +56,10 @@ def judge(
 
     Example:  regard judge runs --data sst --limit 300 -o report
     """
-    check_folder(out)
+    check_output_folder(out)
     if out.suffix in (".html", ".json", ".jsonl") and not out.exists():
-        stop(f"--out {out}: name a folder, such as {out.stem}/. Its report.html is one file that can be sent alone.")
-    with extra("judge"), told(), going_on(kept=not again):
+        fail(f"--out {out}: name a folder, such as {out.stem}/. Its report.html is one file that can be sent alone.")
+    with requires_extra("judge"), user_errors(), resumable(saved=not again):
         from ..judging.adapters.attention_selector import AttentionSelector
         from ..judging.judge import judge as run
         from ..judging.suite import chosen
@@ -67,7 +67,7 @@ def judge(
 
         chosen(tests)  # a wrong name is told before anything is loaded
         look = AttentionSelector(layer=_number(layer), row=_number(row))
-        with telling() as tell:
+        with progress_bar() as show_progress:
             adapter, name = ready(
                 model,
                 data,
@@ -82,9 +82,9 @@ def judge(
             def on_progress(done: int, of: int, test: str) -> None:
                 nonlocal now
                 now = (test, done, of)
-                tell(*now)
+                show_progress(*now)
 
-            adapter.on_progress = lambda done, of: tell(*now, f"{done}/{of} texts")
+            adapter.on_progress = lambda done, of: show_progress(*now, f"{done}/{of} texts")
             report = run(
                 adapter,
                 tests=tests,
@@ -94,7 +94,7 @@ def judge(
                 on_progress=on_progress,
                 about={"model": name, "data": Path(data).name or "its own test part"},
             )
-            tell("drawing")
+            show_progress("drawing")
             report.save(out)
         if report.caution:
             goes_on = f" `{adapter.remedy}` goes on with it; then judge again." if adapter.remedy else ""

@@ -8,13 +8,13 @@ import typer
 from rich.table import Table
 
 from ..core.plural import count_of
-from .cli_errors import Device, check_folder, extra, going_on, told
+from .cli_errors import Device, check_output_folder, requires_extra, resumable, user_errors
 from .findings import leave
-from .help import Listing
-from .progress import counting, telling
+from .help import CommandList
+from .progress import progress_bar, progress_bars
 
 app = typer.Typer(
-    cls=Listing,
+    cls=CommandList,
     help="Attention beside people: reading times, looks, reasons.",
     epilog="Example:  regard people reading",
     no_args_is_help=True,
@@ -74,7 +74,7 @@ def reading(
 
     Example:  regard people reading
     """
-    with extra("demo"), told():
+    with requires_extra("demo"), user_errors():
         from regard.lab.data.eye_tracking import geco
 
         from ..lab.human_agreement.reading import judge_reading
@@ -82,9 +82,9 @@ def reading(
 
         readings = geco()[: sentences or None]
         network, tokenizer = load_model(model)
-        with counting() as count:
+        with progress_bars() as report:
             found = judge_reading(
-                network.to(device), tokenizer, readings, on_progress=lambda done, of: count(f"{model} reads", done, of)
+                network.to(device), tokenizer, readings, on_progress=lambda done, of: report(f"{model} reads", done, of)
             )
         leave(found, _tables(found, f"{len(readings)} sentences, {model}"), json, None)
 
@@ -109,8 +109,8 @@ def scenes(
 
     Example:  regard people scenes --seeds 1 --out scenes
     """
-    check_folder(out)
-    with extra("train"), told(), going_on(kept=out is not None):
+    check_output_folder(out)
+    with requires_extra("train"), user_errors(), resumable(saved=out is not None):
         from regard.lab.data.eye_tracking import scenes as load
 
         from ..lab.human_agreement.scene_model import Taught
@@ -121,8 +121,8 @@ def scenes(
             "taught attention": Taught(device=device),
             "taught attention, picture alone": Taught(prior=False, device=device),
         }
-        with telling() as tell:
-            found = judge_scenes(some, parts=parts, seeds=seeds, how=how, out=out, on_progress=tell)
+        with progress_bar() as report:
+            found = judge_scenes(some, parts=parts, seeds=seeds, how=how, out=out, on_progress=report)
         leave(found, _tables(found, f"{len(some)} photographs, {count_of(seeds, 'seed')}"), json, out)
 
 
@@ -151,8 +151,8 @@ def movies(
 
     Example:  regard people movies --seeds 3 --out movies
     """
-    check_folder(out)
-    with extra("train"), told(), going_on(kept=out is not None):
+    check_output_folder(out)
+    with requires_extra("train"), user_errors(), resumable(saved=out is not None):
         from regard.lab.data.movies import reviews
 
         from ..lab.human_agreement.encoder import Encoder
@@ -163,7 +163,7 @@ def movies(
         parts = reviews()
         network, tokenizer = load_model(model)
         weights = (0.0, *dict.fromkeys(one for one in supervise or (0.1, 1.0) if one))
-        with telling() as tell:
+        with progress_bar() as report:
             found = judge_reviews(
                 Encoder(network.to(device), tokenizer),
                 parts,
@@ -173,7 +173,7 @@ def movies(
                 erase=erase,
                 how=Judging(device=device),
                 out=out,
-                on_progress=tell,
+                on_progress=report,
             )
         leave(found, _review_tables(found, len(parts["test"]), seeds), json, out)
 
@@ -206,8 +206,8 @@ def sst(
 
     Example:  regard people sst --learn 1000 --readings 1500
     """
-    check_folder(out)
-    with extra("train"), told(), going_on(kept=out is not None):
+    check_output_folder(out)
+    with requires_extra("train"), user_errors(), resumable(saved=out is not None):
         from regard.lab.data.eye_tracking import geco
         from regard.lab.data.sst import sst as load
 
@@ -216,7 +216,7 @@ def sst(
         task = load(phrases=False)
         if 0 < learn < len(task.train):
             task.train = [task.train[place * len(task.train) // learn] for place in range(learn)]
-        with telling() as tell:
+        with progress_bar() as report:
             read = geco()[: readings or None]
             found = judge_joint(
                 task,
@@ -225,6 +225,6 @@ def sst(
                 out=out,
                 held=min(500, len(read) // 3),
                 how=Classifying(weight=weight, device=device),
-                on_progress=tell,
+                on_progress=report,
             )
         leave(found, _tables(found, f"{len(task.train)} sentences to learn from, {count_of(seeds, 'seed')}"), json, out)

@@ -1,4 +1,4 @@
-"""What is said on stderr while something takes long: bars that leave nothing behind, or in a log a line for a stage."""
+"""Progress on stderr: transient bars in a terminal, or a line for each stage in a log."""
 
 import re
 import time
@@ -12,14 +12,14 @@ from rich.text import Text
 
 from .cli_errors import console
 
-OFTEN = 30.0  # seconds, after which a long stage is heard of again
-BESIDE = 18  # columns for a short bar and the clock: words too long for the terminal are cut, these are not
-WITHIN = re.compile(r", epoch \d|: \d+ of \d")  # what follows is no stage of its own
+REPEAT_AFTER = 30.0  # seconds after which a long stage gets another line
+BAR_AND_CLOCK = 18  # columns for a short bar and the clock; the description is cut to what is left
+STEP = re.compile(r", epoch \d|: \d+ of \d")  # the rest of a description, within one stage
 
 
 @contextmanager
-def counting() -> Iterator[Callable[..., None]]:
-    """A bar for each thing: count(thing, done, of, words), where words take the place of the thing's name."""
+def progress_bars() -> Iterator[Callable[..., None]]:
+    """One bar for each item: report(item, done, total, description), where a description replaces the item's name."""
     shown = console(stderr=True)
     if not shown.is_terminal:
         log, tenths = Log(shown), dict[str, int]()
@@ -35,40 +35,40 @@ def counting() -> Iterator[Callable[..., None]]:
     with _progress(shown, MofNCompleteColumn(), TimeElapsedColumn()) as progress:
         bars = {}
 
-        def count(thing: str, done: int, of: int, words: str = "") -> None:
+        def report(thing: str, done: int, of: int, words: str = "") -> None:
             if thing not in bars:
                 bars[thing] = progress.add_task(thing, total=of)
             progress.update(bars[thing], completed=done, total=of, description=words or thing)
 
-        yield count
+        yield report
 
 
 @contextmanager
-def telling(beginning: str = "loading") -> Iterator[Callable[..., None]]:
-    """One bar whose words change: tell(description, done, of, numbers); without `of`, how much is left is not known.
+def progress_bar(first: str = "loading") -> Iterator[Callable[..., None]]:
+    """One bar: report(description, done, total, metrics); without a total it only pulses.
 
-    Where stderr is no terminal, a line when a stage begins, and now and then one in a long stage.
+    Where stderr is no terminal: a line when a stage begins, and every half minute in a long stage.
     """
     shown = console(stderr=True)
     if not shown.is_terminal:
         log = Log(shown)
-        log.stage(beginning)
+        log.stage(first)
         yield lambda description, done=0, of=None, numbers="": log.stage(description, numbers)
         return
     with _progress(shown, TextColumn("{task.fields[numbers]}", markup=False), Clock()) as progress:
-        bar = progress.add_task(beginning, total=None, numbers="")
+        bar = progress.add_task(first, total=None, numbers="")
 
-        def tell(description: str, done: float = 0, of: int | None = None, numbers: str = "") -> None:
-            progress.tasks[0].total = of  # update() would take None for: as before
-            room = max(20, shown.width - len(numbers) - BESIDE)
-            words = description if len(description) <= room else f"{description[: room - 1]}…"
+        def report(description: str, done: float = 0, of: int | None = None, numbers: str = "") -> None:
+            progress.tasks[0].total = of  # update(total=None) would leave it unchanged
+            width = max(20, shown.width - len(numbers) - BAR_AND_CLOCK)
+            words = description if len(description) <= width else f"{description[: width - 1]}…"
             progress.update(bar, description=words, completed=done, numbers=numbers)
 
-        yield tell
+        yield report
 
 
 class Log:
-    """Lines with the seconds since it began."""
+    """Lines that begin with the seconds elapsed."""
 
     def __init__(self, console: Console):
         self.console, self.began, self.last, self.now = console, time.monotonic(), 0.0, ""
@@ -78,12 +78,12 @@ class Log:
         self.console.print(f"{self.last - self.began:6.0f} s  {words}", highlight=False, markup=False, soft_wrap=True)
 
     def stage(self, description: str, numbers: str = "") -> None:
-        """A line where a stage begins, and then every half a minute with its numbers."""
-        stage = WITHIN.split(description)[0]
+        """A line when a stage begins, then one every half minute with its metrics."""
+        stage = STEP.split(description)[0]
         if stage != self.now:
             self.now = stage
             self.line(stage)
-        elif time.monotonic() - self.last > OFTEN:
+        elif time.monotonic() - self.last > REPEAT_AFTER:
             self.line(f"{description}  {numbers}".rstrip())
 
 
@@ -100,6 +100,6 @@ def _progress(console: Console, *behind: ProgressColumn) -> Progress:
     return Progress(words, BarColumn(), *behind, console=console, transient=True)
 
 
-def numbers_of(numbers: dict[str, float]) -> str:
-    """What a trainer tells of a step, in a line."""
+def format_metrics(numbers: dict[str, float]) -> str:
+    """The metrics of a training step in one line."""
     return "  ".join(f"{key} {value:.4g}" for key, value in numbers.items() if key != "epoch")

@@ -11,7 +11,7 @@ import typer
 from rich import text as styled
 from rich.console import Console
 
-from .cli_errors import check_place, console, extra, given, stop, told
+from .cli_errors import check_output_file, console, fail, requires_extra, text_or_file, user_errors
 from .console import Printer
 
 if TYPE_CHECKING:
@@ -69,11 +69,13 @@ def record(
     Example:  regard record minilm "Attention, looked at." -o run.regard
     """
     shown = console(stderr=True)
-    check_place(out)
-    with extra("models"), told():
+    check_output_file(out)
+    with requires_extra("models"), user_errors():
         from ..views.terminal.record_summary import progress, summary
 
-        rec = _recorded(shown, model, given(text, file), keep.value, dtype.value, sites, generate, trust_remote_code)
+        rec = _recorded(
+            shown, model, text_or_file(text, file), keep.value, dtype.value, sites, generate, trust_remote_code
+        )
         with progress(shown, "Row states") as step:
             path = rec.save(out, step)
         summary(path, Printer())
@@ -123,15 +125,15 @@ def look(
     Example:  regard look minilm "John loves Mary." --beside "Mary loves John."
     """
     shown = console(stderr=True)
-    check_place(out)
-    with extra("models"), told():
+    check_output_file(out)
+    with requires_extra("models"), user_errors():
         from ..views.page import html_of, write
         from ..views.terminal.record_summary import progress
 
         def read(what: str) -> "Record":
             return _recorded(shown, model, what, "qk", "model", sites, generate, trust_remote_code)
 
-        rec = read(given(text, file))
+        rec = read(text_or_file(text, file))
         other = None if beside is None else read(beside)
         with progress(shown, "Drawing") as step:
             title = str(rec.about.get("name", model))
@@ -155,7 +157,7 @@ def serve(
     Example:  regard serve run.regard --model minilm
     """
     shown = console(stderr=True)
-    with extra("views"), told(), _without_bars() if model is not None else nullcontext():
+    with requires_extra("views"), user_errors(), _without_bars() if model is not None else nullcontext():
         from ..views.server.serve import serve as run
 
         def tell(sentence: str) -> None:
@@ -182,19 +184,19 @@ def _of_a_record(file: Path) -> Iterator[None]:
     """A file that is no record is told with what it is, and with what to type."""
     from ..recording.io.reading import BadRecord
 
-    with told():
+    with user_errors():
         try:
             yield
         except BadRecord:
             what = _kind_of(file)
             if what is None:
                 raise
-            stop(
+            fail(
                 f"{file} is no record: it is {what}. This command reads what `regard record` or Record.save() wrote: "
                 "regard record minilm 'Some text.' -o run.regard"
             )
         except FileNotFoundError:
-            stop(f"There is no file {file}: write one with regard record minilm 'Some text.' -o {file}.")
+            fail(f"There is no file {file}: write one with regard record minilm 'Some text.' -o {file}.")
 
 
 OPENED_BY = {  # by its ending, what a file is and what opens it

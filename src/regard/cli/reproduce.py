@@ -8,16 +8,16 @@ import typer
 from rich.table import Table
 
 from ..core.plural import count_of
-from .cli_errors import Device, check_folder, extra, going_on, stop, told
+from .cli_errors import Device, check_output_folder, fail, requires_extra, resumable, user_errors
 from .findings import leave
-from .help import Listing
-from .progress import telling
+from .help import CommandList
+from .progress import progress_bar
 
 if TYPE_CHECKING:
     from ..judging.finding import Finding
 
 app = typer.Typer(
-    cls=Listing,
+    cls=CommandList,
     help="Make published judgements of attention again, over seeds.",
     epilog="Example:  regard reproduce sst --seeds 8 --out sst-again",
     no_args_is_help=True,
@@ -50,15 +50,15 @@ def sst(
 
     Example:  regard reproduce sst --seeds 8 --out sst-again
     """
-    check_folder(out)
-    with extra("judge"), told(), going_on():
+    check_output_folder(out)
+    with requires_extra("judge"), user_errors(), resumable():
         from ..lab.reproductions.published import STEPS, reproduce
 
         chosen = STEPS if steps == "all" else tuple(one.strip() for one in steps.split(","))
         if seeds == 1 and "seeds" in chosen and steps != "all":
-            stop("--steps seeds compares seeds with each other: it needs --seeds 2 or more.")
-        with telling() as tell:
-            found = reproduce(out, seeds=seeds, steps=chosen, every=every, device=device, on_progress=tell)
+            fail("--steps seeds compares seeds with each other: it needs --seeds 2 or more.")
+        with progress_bar() as report:
+            found = reproduce(out, seeds=seeds, steps=chosen, every=every, device=device, on_progress=report)
         leave(found, _tables(found, f"SST over {count_of(seeds, 'seed')}"), json, out)
 
 

@@ -1,20 +1,20 @@
 """regard study: run, look at, go on with, report, compare and cancel studies."""
 
-import json as writing
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .cli_errors import console, extra, going_on, stop, told
-from .help import Listing
+from .cli_errors import console, fail, requires_extra, resumable, user_errors
+from .help import CommandList
 
 if TYPE_CHECKING:
     from ..studies import Results, Study
     from ..studies.store import Store
 
 app = typer.Typer(
-    cls=Listing,
+    cls=CommandList,
     help="Studies: tasks x variants x seeds, run, kept and compared.",
     epilog="Example:  regard study run quick",
     no_args_is_help=True,
@@ -47,7 +47,7 @@ def run(
 
     Example:  regard study run quick
     """
-    with extra("studies"), told():
+    with requires_extra("studies"), user_errors():
         from ..studies import Study
 
         _run(Study.read(study), out, store, workers, engine, address, quiet, json)
@@ -71,7 +71,7 @@ def resume(
 
     Example:  regard study resume quick-study
     """
-    with extra("studies"), told():
+    with requires_extra("studies"), user_errors():
         found, kept, folder = _open(study, out, store)
         kept.close()
         _run(found, folder, store, workers, engine, address, quiet, json, failed)
@@ -91,14 +91,14 @@ def _run(
     from ..studies.local_engine import cores
     from ..studies.run import folder_for
     from ..studies.run import run as run_study
-    from .study_progress import watched
+    from .study_progress import progress_callbacks
 
     shown = console(stderr=True)
     folder = out or folder_for(study.name)
     if not quiet:
         shown.print(_foretold(study), soft_wrap=True)
     slots = workers or max(1, cores() // study.threads)
-    with going_on(), watched(shown, study.name, len(study.jobs()), slots, quiet) as watch:
+    with resumable(), progress_callbacks(shown, study.name, len(study.jobs()), slots, quiet) as watch:
         found = run_study(
             study, folder, store=store, workers=workers, engine=engine, address=address, watch=watch, again=again
         )
@@ -113,7 +113,7 @@ def status(study: What, out: Out = None, store: Kept = None, json: Json = False)
 
     Example:  regard study status quick-study
     """
-    with extra("studies"), told():
+    with requires_extra("studies"), user_errors():
         from ..studies.aggregate import why
         from ..studies.runner import called
 
@@ -140,7 +140,7 @@ def status(study: What, out: Out = None, store: Kept = None, json: Json = False)
             for one, said, ends in failed
         ]
         typer.echo(
-            writing.dumps(
+            dumps(
                 {"study": found.name, "cancelled": cancelled, "trials": counts, "running": rows, "failed": errors},
                 indent=1,
             )
@@ -176,7 +176,7 @@ def report(
 
     Example:  regard study report quick-study --to quick-report
     """
-    with extra("studies"), told():
+    with requires_extra("studies"), user_errors():
         from ..recording.io.writing import write_whole
 
         results = _collected(study, out, store)
@@ -205,17 +205,17 @@ def compare(
 
     Example:  regard study compare quick-study scaled_dot additive
     """
-    with extra("studies"), told():
+    with requires_extra("studies"), user_errors():
         from dataclasses import replace
 
-        from ..models.attention_spec import way_of
+        from ..models.attention_spec import parse_attention
 
         results = _collected(study, out, store)
         pair = []
         for name in (variant, beside):
-            pair.append(name if name in results.variants else str(way_of(name)))
+            pair.append(name if name in results.variants else str(parse_attention(name)))
             if pair[-1] not in results.variants or pair[-1] in pair[:-1]:
-                stop(f"{name!r}: name two variants of {results.study}, which has {', '.join(results.variants)}.")
+                fail(f"{name!r}: name two variants of {results.study}, which has {', '.join(results.variants)}.")
         rows = [row for row in results.rows if row.variant in pair]
         _show(replace(results, baseline=pair[1], variants=(pair[1], pair[0]), rows=rows), json)
 
@@ -228,7 +228,7 @@ def cancel(study: What, out: Out = None, store: Kept = None) -> None:
 
     Example:  regard study cancel quick-study
     """
-    with extra("studies"), told():
+    with requires_extra("studies"), user_errors():
         found, kept, _ = _open(study, out, store)
         kept.cancel(found.name)
         kept.close()
@@ -278,14 +278,14 @@ def _collected(what: Path, out: Path | None, store: str | None) -> "Results":
 
 
 def _show(results: "Results", json: bool) -> None:
-    from .study_tables import told as sentences
+    from .study_tables import result_tables
     from .tables import paper
 
     if json:
         typer.echo(results.to_json(1))
         return
     shown = paper()
-    for one in sentences(results, shown.width):
+    for one in result_tables(results, shown.width):
         shown.print(one, soft_wrap=isinstance(one, str))
         if not isinstance(one, str):
             shown.print()

@@ -1,4 +1,4 @@
-"""A study as it runs: bars for the whole and for each running trial in a terminal, a line now and then in a log."""
+"""Progress of a study: bars for the whole and for each running trial in a terminal, a line for each tenth in a log."""
 
 import time
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from ..studies.runner import RunnerCallbacks
 from ..studies.store import Lease
 
-TROUBLE = {
+OUTCOMES = {  # of a trial that did not end well
     "failed": "failed for the last time",
     "again": "failed, and will be tried again",
     "lost": "was lost with its worker, and will be run again",
@@ -19,10 +19,10 @@ TROUBLE = {
 
 
 @contextmanager
-def watched(
+def progress_callbacks(
     console: Console, name: str, total: int, slots: int | None, quiet: bool = False
 ) -> Iterator[RunnerCallbacks]:
-    """Callbacks for a runner; quiet: trouble alone."""
+    """Callbacks for a runner; quiet: only trials that fail or are lost."""
     if quiet or not console.is_terminal:
         yield _log(console, name, total, quiet)
         return
@@ -36,13 +36,13 @@ def watched(
     with Progress(*columns, console=console, transient=True) as progress:
         whole = progress.add_task(name, total=total, note="")
         bars: dict[int, TaskID] = {}
-        clock = Left(slots or 1)
+        clock = RemainingTime(slots or 1)
 
         def started(slot: int, claim: Lease) -> None:
             said = f"  {claim.task}: {claim.variant}, seed {claim.seed}"
             bars[slot] = progress.add_task(said, total=100, note="")
 
-        def told(slot: int, share: float, note: str) -> None:
+        def progressed(slot: int, share: float, note: str) -> None:
             if slot in bars:
                 progress.update(bars[slot], completed=round(100 * share), note=note)
 
@@ -53,16 +53,16 @@ def watched(
                 clock.add(seconds)
                 progress.advance(whole)
             else:
-                progress.console.print(_trouble(claim, how, why), highlight=False, markup=False)
+                progress.console.print(_outcome(claim, how, why), highlight=False, markup=False)
 
         def counted(counts: dict[str, int]) -> None:
             progress.update(whole, completed=counts["done"], note=clock.says(counts["waiting"] + counts["running"]))
 
-        yield RunnerCallbacks(started, told, ended, counted)
+        yield RunnerCallbacks(started, progressed, ended, counted)
 
 
-class Left:
-    """How long the rest will take: trials that wait, at the mean time of those that ended here."""
+class RemainingTime:
+    """Estimate of the time left: unfinished trials, at the mean time of those that ended in this process."""
 
     def __init__(self, slots: int):
         self.slots, self.count, self.seconds = slots, 0, 0.0
@@ -78,13 +78,13 @@ class Left:
 
 
 def _log(console: Console, name: str, total: int, quiet: bool) -> RunnerCallbacks:
-    """A line for every tenth of the trials, and one for each trouble."""
+    """A line for every tenth of the trials, and one for each trial that fails or is lost."""
     last = [-1]
     began = time.monotonic()
 
     def ended(slot: int, claim: Lease, how: str, seconds: float, why: str) -> None:
         if how != "done":
-            console.print(_trouble(claim, how, why), highlight=False, markup=False, soft_wrap=True)
+            console.print(_outcome(claim, how, why), highlight=False, markup=False, soft_wrap=True)
 
     def counted(counts: dict[str, int]) -> None:
         tenth = 10 * counts["done"] // max(1, total)
@@ -96,6 +96,6 @@ def _log(console: Console, name: str, total: int, quiet: bool) -> RunnerCallback
     return RunnerCallbacks(ended=ended, counted=counted)
 
 
-def _trouble(claim: Lease, how: str, why: str) -> str:
-    said = f"{claim.task}: {claim.variant}, seed {claim.seed} {TROUBLE.get(how, how)}"
+def _outcome(claim: Lease, how: str, why: str) -> str:
+    said = f"{claim.task}: {claim.variant}, seed {claim.seed} {OUTCOMES.get(how, how)}"
     return f"{said}: {why.splitlines()[0]}" if why else f"{said}."

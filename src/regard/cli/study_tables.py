@@ -1,4 +1,4 @@
-"""What a study found, in a terminal: its sheets as tables, its comparisons as sentences."""
+"""The results of a study in a terminal: sheets as tables, comparisons as sentences."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from ..studies.statistics import analyse
 from .tables import table_of
 
 
-def told(results: Results, room: int) -> "Iterator[Table | str]":
+def result_tables(results: Results, columns: int) -> "Iterator[Table | str]":
     """Tables by task, differences, then a sentence for each comparison and for what is not equal or missing."""
     if not all(results.measures[task] for task in results.tasks):
         yield "There is no number yet."
@@ -18,8 +18,8 @@ def told(results: Results, room: int) -> "Iterator[Table | str]":
         found = analyse(results)
         begun = {row.task for row in results.rows}  # the others are among what is missing
         for task in filter(begun.__contains__, results.tasks):
-            yield from drawn(means_sheet(found, task), room)
-        yield from drawn(comparison_sheet(found), room)
+            yield from drawn(means_sheet(found, task), columns)
+        yield from drawn(comparison_sheet(found), columns)
         for one in found.comparisons:
             yield says(one, results.measures[one.task][one.metric])
         yield found.foretold.says
@@ -35,11 +35,11 @@ def told(results: Results, room: int) -> "Iterator[Table | str]":
         yield f"... and {len(results.missing) - 10} more are missing."
 
 
-def drawn(sheet: Sheet, room: int) -> Iterator[Table]:
-    """A sheet as tables of so many columns of a terminal: one for each task, which stands in the title."""
+def drawn(sheet: Sheet, columns: int) -> Iterator[Table]:
+    """A sheet as tables that fit so many columns of a terminal: one for each task, named in the title."""
     if sheet.named == 1:
-        yield table_of(sheet, room)
+        yield table_of(sheet, columns)
         return
     for task in dict.fromkeys(row[0] for row in sheet.rows):
         rows = tuple(row[1:] for row in sheet.rows if row[0] == task)
-        yield table_of(Sheet(f"{sheet.title}, {task}", sheet.columns[1:], rows), room)
+        yield table_of(Sheet(f"{sheet.title}, {task}", sheet.columns[1:], rows), columns)

@@ -1,16 +1,16 @@
 """regard train TASK: a task model with attention, its ablations and what is trivial beside it."""
 
 import inspect
-import json as writing
 from collections.abc import Callable
 from functools import wraps
+from json import dumps, loads
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .cli_errors import Device, check_folder, console, extra, going_on, stop, told
-from .progress import numbers_of, telling
+from .cli_errors import Device, check_output_folder, console, fail, requires_extra, resumable, user_errors
+from .progress import format_metrics, progress_bar
 from .train import app
 from .train_tables import comparison_tables
 
@@ -21,7 +21,7 @@ ATTENTION = (
 )
 
 
-def _ways(incomplete: str) -> list[str]:
+def _complete_attention(incomplete: str) -> list[str]:
     """For a shell: scores and alignments, and behind a + alignments."""
     from ..models.attention_spec import ALIGNMENTS, SCORES, SIZED, WHOLE
 
@@ -33,7 +33,7 @@ def _ways(incomplete: str) -> list[str]:
 
 def _run(
     experiment: Any,
-    attention: Annotated[list[str] | None, typer.Option(help=ATTENTION, autocompletion=_ways)] = None,
+    attention: Annotated[list[str] | None, typer.Option(help=ATTENTION, autocompletion=_complete_attention)] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How often each model is trained.")] = 5,
     small: Annotated[bool, typer.Option("--small", help="A setting for a CPU, done in minutes.")] = False,
     alone: Annotated[bool, typer.Option("--alone", help="Only the attention asked for: no ablations.")] = False,
@@ -45,12 +45,12 @@ def _run(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Train with a bar on stderr, then tables or JSON on stdout. These options are those of every task."""
-    check_folder(out)
-    with extra("train"), told(), going_on(kept=out is not None):
+    check_output_folder(out)
+    with requires_extra("train"), user_errors(), resumable(saved=out is not None):
         from ..lab.tasks.compare import compare
 
         try:
-            with telling() as tell:
+            with progress_bar() as report:
                 found = compare(
                     experiment,
                     attention or "",
@@ -61,12 +61,12 @@ def _run(
                     out,
                     alone,
                     board,
-                    lambda what, at, of, numbers: tell(what, at, of, numbers_of(numbers)),
+                    lambda what, at, of, numbers: report(what, at, of, format_metrics(numbers)),
                 )
         except RuntimeError as problem:
-            stop(str(problem))
+            fail(str(problem))
         if json:
-            typer.echo(writing.dumps(found.as_dict(), indent=1))
+            typer.echo(dumps(found.as_dict(), indent=1))
             return
         shown = console()
         for table in comparison_tables(found):
@@ -82,15 +82,15 @@ def task(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
 
     @wraps(function)
     def command(**given: Any) -> None:
-        with extra("train"):
+        with requires_extra("train"):
             from ..data.registry import TASKS
         options = function(**{name: given.pop(name) for name in own})
-        with told():
+        with user_errors():
             kind = TASKS[function.__name__]
             try:
                 experiment = kind(given["small"], **options)
             except TypeError as wrong:  # an argument that the experiment of a plugin does not have
-                stop(f"regard train {function.__name__}: {wrong}")
+                fail(f"regard train {function.__name__}: {wrong}")
         _run(experiment, **given)
 
     both = [one.replace(kind=one.KEYWORD_ONLY) for one in (*own.values(), *shared.values())]
@@ -132,9 +132,9 @@ def _argument(text: str) -> tuple[str, Any]:
     """keys=4 as ("keys", 4): a number, true or false, where it reads as one; text otherwise."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        stop(f"--option {text}: expected name=value, such as --option keys=4.")
+        fail(f"--option {text}: expected name=value, such as --option keys=4.")
     try:
-        return name, writing.loads(value)
+        return name, loads(value)
     except ValueError:
         return name, value
 

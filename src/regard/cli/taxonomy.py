@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from .cli_errors import console, stop
+from .cli_errors import console, fail
 
 if TYPE_CHECKING:
     from ..taxonomy import Mechanism
@@ -39,7 +39,7 @@ def taxonomy(
     try:
         found = mechanisms() if name is None else (find(name),)
     except ValueError as problem:
-        stop(str(problem))
+        fail(str(problem))
     if json:
         _print_json(found)
     elif name is not None:

@@ -1,18 +1,18 @@
 """regard train by a recipe: graphs as papers trained them, a transformer that goes on learning."""
 
-import json as writing
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..core.plural import count_of
-from .cli_errors import Device, check_folder, console, extra, stop, told
-from .help import Listing
-from .progress import counting, numbers_of, telling
+from .cli_errors import Device, check_output_folder, console, fail, requires_extra, user_errors
+from .help import CommandList
+from .progress import format_metrics, progress_bar, progress_bars
 from .train_tables import accuracy_table, beside_the_paper, on_validation
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ NOT_COMPARABLE = (
 )
 
 app = typer.Typer(
-    cls=Listing,
+    cls=CommandList,
     help="Train a model with attention beside what does without.",
     epilog="Example:  regard train sst --small --seeds 1 --out runs",
     no_args_is_help=True,
@@ -55,8 +55,8 @@ def gat(
 
     Example:  regard train gat --data cora --seeds 20
     """
-    check_folder(out)
-    with told():
+    check_output_folder(out)
+    with user_errors():
         from regard.lab.data.planetoid import planetoid
 
         from ..lab.tasks.node_accuracy import SAYS, accuracies
@@ -65,7 +65,7 @@ def gat(
             task = planetoid(data.value).to(device)
             found = _counted(partial(accuracies, out=out), task, seeds, SAYS, ("gat",) if alone else tuple(SAYS))
         except RuntimeError as problem:  # a device that is not there
-            stop(str(problem))
+            fail(str(problem))
         title = f"{task.name}: test accuracy in %, {count_of(seeds, 'seed')}, public split"
         if not _as_json(json, data.value, seeds, found):
             console().print(accuracy_table(title, found, SAYS, "the paper's", beside_the_paper))
@@ -87,7 +87,7 @@ def acm_networks(
 
     Example:  regard train acm --seeds 5 --kind gat --kind hgt
     """
-    with told():
+    with user_errors():
         from regard.lab.data.acm import acm
 
         from ..lab.tasks.hetero_accuracy import typed_accuracies
@@ -95,7 +95,7 @@ def acm_networks(
 
         says = {name: one.says for name, one in TYPED.items()}
         for unknown in (one for one in kind or () if one not in says):
-            stop(f"--kind {unknown}: expected one of {', '.join(says)}.")
+            fail(f"--kind {unknown}: expected one of {', '.join(says)}.")
         task = acm(labels)
         found = _counted(typed_accuracies, task, seeds, says, kind or tuple(says))
         title = f"{task.name}: test accuracy in %, {count_of(seeds, 'seed')}, one recipe for all"
@@ -108,13 +108,13 @@ def _counted(
     train: "Callable[..., list[Accuracy]]", task: Any, seeds: int, says: dict[str, str], kinds: Sequence[str]
 ) -> "list[Accuracy]":
     """A bar for each kind of network, which tells its accuracy so far."""
-    with counting() as count:
+    with progress_bars() as report:
         for kind in kinds:
-            count(f"{says[kind]} on {task.name}", 0, seeds)
+            report(f"{says[kind]} on {task.name}", 0, seeds)
 
         def after(one: "Accuracy") -> None:
             thing = f"{says[one.kind]} on {task.name}"
-            count(thing, len(one.runs), seeds, f"{thing}: {one.mean:.1f} ± {one.deviation:.1f}")
+            report(thing, len(one.runs), seeds, f"{thing}: {one.mean:.1f} ± {one.deviation:.1f}")
 
         return train(task, range(seeds), kinds, after=after)
 
@@ -122,7 +122,7 @@ def _counted(
 def _as_json(wanted: bool, data: str, seeds: int, found: "list[Accuracy]") -> bool:
     if wanted:
         results = [one.as_dict() for one in found]
-        typer.echo(writing.dumps({"data": data, "seeds": seeds, "results": results}, indent=2))
+        typer.echo(dumps({"data": data, "seeds": seeds, "results": results}, indent=2))
     return wanted
 
 
@@ -144,8 +144,8 @@ def minilm(
     Example:  regard train minilm -o minilm-sst
     """
     if out.exists():
-        stop(f"--out {out} is there already: name a folder that is not.")
-    with extra("train"), told():
+        fail(f"--out {out} is there already: name a folder that is not.")
+    with requires_extra("train"), user_errors():
         from dataclasses import replace
 
         from ..lab.data.sst import sentences
@@ -154,10 +154,10 @@ def minilm(
         from ..recording.pretrained import where
 
         parts = [sentences(part) for part in ("train", "dev", "test")]
-        with telling() as tell:
+        with progress_bar() as report:
 
             def hear(epoch: int, at: int, of: int, numbers: dict[str, float]) -> None:
-                tell(f"epoch {epoch} of {epochs}", at, of, numbers_of(numbers))
+                report(f"epoch {epoch} of {epochs}", at, of, format_metrics(numbers))
 
             tuned = fine_tune(
                 where(model)[0],
@@ -169,7 +169,7 @@ def minilm(
                 hear=hear,
             )
             save(tuned, out)
-            tell("TF-IDF and logistic regression")
+            report("TF-IDF and logistic regression")
             trivial = bag_of_words(*(pieces(tuned.tokenizer, parts[at]) for at in (0, 2)))
         below = "" if tuned.accuracy > trivial else " That is below the trivial baseline."
         console().print(

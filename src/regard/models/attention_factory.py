@@ -13,23 +13,23 @@ from ..core.structures import Structure
 from ..nn.attend import Attend
 from ..nn.attention import Attention
 from ..nn.query import MultiHopAttention
-from .attention_spec import way_of
+from .attention_spec import parse_attention
 from .features.encoded import Encoded
 
 
-def look(name: str, d_q: int, d_k: int) -> Any:
-    """The attention part of that name (`way_of`), for queries of width d_q and features of width d_k; None for none."""
-    way = way_of(name)
-    if way.score == "none":
+def build_attention(name: str, d_q: int, d_k: int) -> Any:
+    """The attention module of that name (`parse_attention`), for queries of width d_q, features of width d_k."""
+    spec = parse_attention(name)
+    if spec.score == "none":
         return None
-    if way.score == "mean":
+    if spec.score == "mean":
         return MeanPooling()
-    if way.hops > 1:
-        return Hops(MultiHopAttention(d_q, d_k, way.hops, score=way.score, align=way.alignment))
-    if way.heads > 1:
-        return Attention(d_q, way.heads, key_dim=d_k, out_dim=d_k, score=way.score, align=way.alignment)
-    score = by_feature(way.score) if way.features else way.score
-    return Attend(d_q, d_k, score, way.alignment)
+    if spec.hops > 1:
+        return Hops(MultiHopAttention(d_q, d_k, spec.hops, score=spec.score, align=spec.alignment))
+    if spec.heads > 1:
+        return Attention(d_q, spec.heads, key_dim=d_k, out_dim=d_k, score=spec.score, align=spec.alignment)
+    score = by_feature(spec.score) if spec.features else spec.score
+    return Attend(d_q, d_k, score, spec.alignment)
 
 
 def by_feature(name: str) -> Callable[[int, int], Score]:
@@ -45,7 +45,7 @@ def by_feature(name: str) -> Callable[[int, int], Score]:
 
 
 class MeanPooling(nn.Module):
-    """The mean of what is open, whoever asks: no parameters. Uniform weights, and a map that says so."""
+    """The mean of the keys that are not masked: no parameters, uniform weights whatever the query."""
 
     score, align = scores.Dot(), Uniform()
 
@@ -56,7 +56,7 @@ class MeanPooling(nn.Module):
 
 
 class Hops(nn.Module):
-    """Several hops as one look: what the last of them read, and its map."""
+    """Multi-hop attention with the interface of one attention: the output and the map of the last hop."""
 
     def __init__(self, hops: MultiHopAttention):
         super().__init__()
@@ -76,28 +76,28 @@ class Hops(nn.Module):
         return Attended(found.out, last.map, last.sample)
 
 
-def look_at(attention: Any, query: Tensor, seen: Encoded, state: Tensor | None = None) -> Attended:
+def apply_attention(attention: Any, query: Tensor, encoded: Encoded, state: Tensor | None = None) -> Attended:
     """query (B, m, d_q) -> context (B, m, d) and its map, by nn.Attend, nn.Attention or whatever is called as they are.
 
-    Without attention everybody gets the summary of the feature model (its last states), else the mean, and the map is
+    Without attention every query gets the summary of the feature model (its last states), else the mean, and the map is
     None. state: what a stepwise mechanism handed on.
     """
     if attention is None:
-        if seen.values.shape[0] != seen.items:
+        if encoded.values.shape[0] != encoded.items:
             raise ValueError("attention 'none' has no summary of a graph; 'uniform' is the mean of its nodes.")
-        whole = seen.mean() if seen.summary is None else seen.summary
+        whole = encoded.mean() if encoded.summary is None else encoded.summary
         return Attended(whole[:, None].expand(-1, query.shape[1], -1), None)  # type: ignore[arg-type]
     handed = {} if state is None or not stepwise(attention) else {"state": state}
-    asked = query.to(seen.values.dtype)  # under autocast a state and what it looks at may differ
-    found: Attended = attention(asked, seen.values, over=seen.over, **handed)
+    asked = query.to(encoded.values.dtype)  # under autocast the dtypes of queries and keys may differ
+    found: Attended = attention(asked, encoded.values, over=encoded.over, **handed)
     return found
 
 
 def by_row(attention: Any) -> bool:
-    """Whether it matters which row a query stands in, so that one step cannot be asked alone."""
+    """Whether the alignment depends on the position of the query, so that steps cannot be computed apart."""
     return isinstance(getattr(attention, "align", None), Local)
 
 
 def stepwise(attention: Any) -> bool:
-    """Whether a step needs what the step before handed on."""
+    """Whether a step depends on the state of the step before."""
     return bool(attention.score.stepwise or attention.align.stepwise)

@@ -1,4 +1,4 @@
-"""An attention by its name, taken apart: the one grammar of `regard train --attention` and of studies."""
+"""The specification of an attention and its grammar, shared by `regard train --attention` and by studies."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
@@ -9,7 +9,7 @@ from ..core.alignments import Alignment, Entmax, TopK
 from ..core.scores import SCORES as _SCORES
 
 SCORES, ALIGNMENTS = _SCORES.built, _ALIGNMENTS.built  # by name, with parameters of their own
-WHOLE = ("none", "mean")  # nothing is scored or aligned
+WHOLE = ("none", "mean")  # without score and alignment
 BY_FEATURE = ("additive", "concat", "general", "dot", "scaled_dot", "gaussian", "laplace")
 QUERIES = ("learned", "summary", "mean")
 SIZED: dict[str, tuple[Callable[[str], Alignment], str]] = {  # a number makes them: top_k=8, entmax=1.3
@@ -20,15 +20,15 @@ SIZED: dict[str, tuple[Callable[[str], Alignment], str]] = {  # a number makes t
 
 @dataclass(frozen=True)
 class AttentionSpec:
-    """One way to attend.
+    """An attention as a score, an alignment and its options.
 
     score, align   "additive" and "softmax" unless given; score is "none" or "mean" where nothing is scored; some
                    alignments have a number: "top_k=8", "entmax=1.3"
     heads          more than 1: projections and heads (nn.Attention)
-    hops           more than 1: what was read changes the question (nn.MultiHopAttention)
+    hops           more than 1: each hop updates the query (nn.MultiHopAttention)
     features       one weight for each feature of a value instead of one for all
-    frozen         the parameters of the attention and of a learned question stay as they were drawn
-    query          who asks instead of the task's own: learned, summary (last states), mean (of the features)
+    frozen         the parameters of the attention and of a learned query keep their initial values
+    query          replaces the task's own query: learned, summary (last states), mean (of the features)
     """
 
     score: str = "additive"
@@ -47,7 +47,7 @@ class AttentionSpec:
         if self.score not in (*SCORES, *WHOLE):
             raise ValueError(f"score {self.score!r} is unknown: {_near(self.score, SCORES)}")
         if self.align.partition("=")[0] in SIZED:
-            self.alignment  # noqa: B018 made once, so that a wrong number is told now
+            self.alignment  # noqa: B018 built once, so that a wrong number is refused early
         elif self.align not in ALIGNMENTS:
             raise ValueError(f"alignment {self.align!r} is unknown: {_near(self.align, (*ALIGNMENTS, *SIZED))}")
         if self.query not in ("", *QUERIES):
@@ -79,7 +79,7 @@ class AttentionSpec:
             raise ValueError(f"alignment {self.align!r}: expected {expected}.") from None
 
     def __str__(self) -> str:
-        """The shortest name that is read as this way again: 'additive', 'dot+entmax15 heads=4 frozen'."""
+        """The shortest name that parses to this specification: 'additive', 'dot+entmax15 heads=4 frozen'."""
         said = [self.score if self.align == "softmax" else f"{self.score}+{self.align}"]
         if self.score == "additive" and self.align != "softmax":
             said = [self.align]
@@ -90,8 +90,8 @@ class AttentionSpec:
         return " ".join(said)
 
 
-def way_of(name: str) -> AttentionSpec:
-    """The way of that name.
+def parse_attention(name: str) -> AttentionSpec:
+    """The specification that a name describes.
 
     a score             additive, dot, scaled_dot, general, cosine, ...: with softmax
     an alignment        uniform, hard, sparsemax, local, ...: with the additive score

@@ -1,4 +1,4 @@
-"""Ready models: the four parts put together for a task, with any attention by name (`looking.look`)."""
+"""Ready models: the four parts assembled for a task, with any attention by name (`build_attention`)."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from ..nn.attention import Attention
 from ..nn.feature import ParallelCoAttention
 from ..nn.graph import GATv2Conv
 from . import features, outputs, queries
-from .attention_factory import look
-from .attention_spec import way_of
+from .attention_factory import build_attention
+from .attention_spec import parse_attention
 from .decoder import Readout, Sequencer, Speaker
 from .task_model import TaskModel
 from .two_inputs import TwoInputs
@@ -25,10 +25,13 @@ def text_classifier(
     dropout: float = 0.3,
 ) -> TaskModel:
     """A recurrent net in both directions, one learned question that looks at its states, classes."""
-    seen = features.Recurrent(features.Embedded(words, dim, dropout), width, kind, dropout=dropout)
-    asked = queries.Learned(seen.dim)
+    encoder = features.Recurrent(features.Embedded(words, dim, dropout), width, kind, dropout=dropout)
+    query = queries.Learned(encoder.dim)
     return TaskModel(
-        seen, asked, look(attention, seen.dim, seen.dim), outputs.Classes(seen.dim, classes, dropout=dropout)
+        encoder,
+        query,
+        build_attention(attention, encoder.dim, encoder.dim),
+        outputs.Classes(encoder.dim, classes, dropout=dropout),
     )
 
 
@@ -36,15 +39,17 @@ def document_classifier(
     words: int, classes: int, attention: str = "additive", dim: int = 100, width: int = 50, dropout: float = 0.3
 ) -> TaskModel:
     """Words into sentences, sentences into a document, each by attention of its own (hierarchical attention)."""
-    seen = features.Documents(words, dim, width, attention, dropout)
-    said = outputs.Classes(seen.dim, classes, dropout=dropout)
-    return TaskModel(seen, queries.Learned(seen.dim), look(attention, seen.dim, seen.dim), said)
+    encoder = features.Documents(words, dim, width, attention, dropout)
+    output = outputs.Classes(encoder.dim, classes, dropout=dropout)
+    return TaskModel(
+        encoder, queries.Learned(encoder.dim), build_attention(attention, encoder.dim, encoder.dim), output
+    )
 
 
 def retriever(keys: int, values: int, attention: str = "additive", dim: int = 32) -> TaskModel:
     """The question looks at a table of keys and values: the smallest model of all four parts with a second input."""
-    seen, asked = features.Pairs((keys, values), dim), queries.Second(dim, words=keys)
-    return TaskModel(seen, asked, look(attention, dim, dim), outputs.Classes(dim, values, hidden=2 * dim))
+    encoder, query = features.Pairs((keys, values), dim), queries.Second(dim, words=keys)
+    return TaskModel(encoder, query, build_attention(attention, dim, dim), outputs.Classes(dim, values, hidden=2 * dim))
 
 
 def pair_classifier(
@@ -80,8 +85,8 @@ def translator(
     Bahdanau et al. 2015: attention="additive", order="bahdanau". Luong et al. 2015: attention="general" (global) or
     "general+local_predictive", order="luong".
     """
-    seen = features.Embedded(words, dim, dropout, deviation=1.0)
-    return _sequencer(seen, target_words, attention, dim, width, order, dropout, layers)
+    encoder = features.Embedded(words, dim, dropout, deviation=1.0)
+    return _sequencer(encoder, target_words, attention, dim, width, order, dropout, layers)
 
 
 def spoken_recogniser(
@@ -109,30 +114,30 @@ def _sequencer(
     layers: int,
     thin: int = 1,
 ) -> Sequencer:
-    seen = features.Recurrent(before, width, "gru", layers, dropout=dropout, thin=thin)
+    encoder = features.Recurrent(before, width, "gru", layers, dropout=dropout, thin=thin)
     state = 2 * width  # as wide as the states it looks at, so that every score fits
-    fed = seen.dim if order == "bahdanau" else width
-    asked = Speaker(target_words, dim, state, seen.dim, fed, order, dropout)
-    said = Readout(state, seen.dim, dim, width, target_words, dropout)
-    return Sequencer(seen, asked, look(attention, state, seen.dim), said)
+    fed = encoder.dim if order == "bahdanau" else width
+    query = Speaker(target_words, dim, state, encoder.dim, fed, order, dropout)
+    output = Readout(state, encoder.dim, dim, width, target_words, dropout)
+    return Sequencer(encoder, query, build_attention(attention, state, encoder.dim), output)
 
 
 def patch_classifier(classes: int, attention: str = "additive", dim: int = 64) -> TaskModel:
     """Patches of an image by convolutions, and one learned question that finds the patch that matters."""
-    seen = features.Filtered(dim)
+    encoder = features.Filtered(dim)
     attention = "uniform" if attention == "none" else attention
-    said = outputs.Classes(dim, classes, hidden=2 * dim, norm=True)
-    return TaskModel(seen, queries.Learned(dim), look(attention, dim, dim), said)
+    output = outputs.Classes(dim, classes, hidden=2 * dim, norm=True)
+    return TaskModel(encoder, queries.Learned(dim), build_attention(attention, dim, dim), output)
 
 
 def image_restorer(
     side: int, attention: str = "scaled_dot", patch: int = 4, dim: int = 64, heads: int = 4
 ) -> TaskModel:
     """Every patch asks all patches what such a patch looks like, and is painted anew from itself and the answer."""
-    way = way_of("scaled_dot+uniform" if attention in ("uniform", "mean", "none") else attention)
-    seen = features.Patches(side, patch, dim, around=4, hidden=2 * dim)
-    part = Attention(dim, way.heads if way.heads > 1 else heads, score=way.score, align=way.alignment)
-    return TaskModel(seen, queries.Itself(), part, outputs.Pixels(dim, side, patch))
+    spec = parse_attention("scaled_dot+uniform" if attention in ("uniform", "mean", "none") else attention)
+    encoder = features.Patches(side, patch, dim, around=4, hidden=2 * dim)
+    part = Attention(dim, spec.heads if spec.heads > 1 else heads, score=spec.score, align=spec.alignment)
+    return TaskModel(encoder, queries.Itself(), part, outputs.Pixels(dim, side, patch))
 
 
 def graph_classifier(
@@ -152,10 +157,10 @@ def graph_classifier(
     plain = attention in ("uniform", "mean", "none")
     options: dict[str, Any] = {"align": "uniform"} if plain else {}
     layers = 0 if attention == "none" else layers
-    seen = features.Nodes(d, dim, layers, heads, dropout, layer=layer, **options)
-    part = look("uniform" if plain else attention, dim, dim)
-    said = outputs.Classes(dim, classes, hidden=dim, dropout=dropout) if classes else outputs.Number(dim, hidden=dim)
-    return TaskModel(seen, queries.Learned(dim), part, said)
+    encoder = features.Nodes(d, dim, layers, heads, dropout, layer=layer, **options)
+    part = build_attention("uniform" if plain else attention, dim, dim)
+    output = outputs.Classes(dim, classes, hidden=dim, dropout=dropout) if classes else outputs.Number(dim, hidden=dim)
+    return TaskModel(encoder, queries.Learned(dim), part, output)
 
 
 def node_classifier(
@@ -168,5 +173,7 @@ def node_classifier(
     dropout: float = 0.3,
 ) -> TaskModel:
     """Every node asks its neighbours: the queries are the nodes, and attention goes along the edges."""
-    seen = features.Nodes(d, dim, layers, heads, dropout, by_node=True)
-    return TaskModel(seen, queries.Itself(), look(attention, dim, dim), outputs.NodeClasses(dim, classes, dropout))
+    encoder = features.Nodes(d, dim, layers, heads, dropout, by_node=True)
+    return TaskModel(
+        encoder, queries.Itself(), build_attention(attention, dim, dim), outputs.NodeClasses(dim, classes, dropout)
+    )

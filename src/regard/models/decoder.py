@@ -9,10 +9,10 @@ from torch.nn import functional as F
 from ..core.attend import Attended
 from ..data.batch import Batch
 from ..data.vocabulary import START
-from .attention_factory import by_row, look_at
+from .attention_factory import apply_attention, by_row
 from .features.encoded import Encoded
 from .features.words import Embedded
-from .model_output import Answer, looked
+from .model_output import Answer, maps_and_samples
 from .task_model import TaskModel
 
 ORDERS = ("bahdanau", "luong", "parallel")
@@ -108,15 +108,15 @@ class Sequencer(TaskModel):
         vectors = self.query.words.vectors(F.pad(batch.target[:, :-1], (1, 0), value=START))
         if self.query.order == "parallel":
             states, _ = self.query.after(vectors, self.query.begin(seen))
-            ran = look_at(self.attention, states, seen)
-            maps, samples = looked(ran)
+            ran = apply_attention(self.attention, states, seen)
+            maps, samples = maps_and_samples(ran)
             return Answer(self.output(self.output.inner(states, ran.out, vectors)), maps, seen.maps, samples, False)
         saying, said, calls = self._begun(seen), [], []
         for vector in vectors.unbind(1):
             inner, saying, ran = self._word(vector, saying)
             said.append(inner)
             calls.append(ran)
-        maps, samples = looked(*calls)
+        maps, samples = maps_and_samples(*calls)
         return Answer(self.output(torch.stack(said, 1)), maps, seen.maps, samples)
 
     def begin(self, batch: Batch) -> Saying:
@@ -133,7 +133,7 @@ class Sequencer(TaskModel):
 
     def _word(self, vector: Tensor, saying: Saying) -> tuple[Tensor, Saying, Attended]:
         if self.query.order == "bahdanau":
-            ran = look_at(self.attention, saying.state[:, None], saying.seen, saying.before)
+            ran = apply_attention(self.attention, saying.state[:, None], saying.seen, saying.before)
             context = ran.out[:, 0]
             _, state = self.query.after(torch.cat([vector, context], -1)[:, None], saying.state)
             inner = self.output.inner(state, context, vector)
@@ -144,7 +144,7 @@ class Sequencer(TaskModel):
         if by_row(self.attention):
             asked = asked if saying.asked is None else torch.cat([saying.asked, asked], 1)
             saying = replace(saying, asked=asked)
-        ran = look_at(self.attention, asked, saying.seen, saying.before)
+        ran = apply_attention(self.attention, asked, saying.seen, saying.before)
         inner = self.output.inner(state, ran.out[:, -1], vector)
         fed = inner if self.query.order == "luong" else saying.fed
         return inner, replace(saying, state=state, fed=fed, before=ran.state), ran

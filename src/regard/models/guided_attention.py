@@ -1,4 +1,4 @@
-"""Attention that is told where to look: a guide's weights, and nothing learned about them."""
+"""Guided attention: weights given by a guide, with nothing learned."""
 
 from torch import Tensor, nn
 
@@ -9,19 +9,19 @@ from ..nn.attend import Attend
 from .features.encoded import Encoded
 
 
-class Told(nn.Module):
-    """The query is where to look: the gold of a batch, (B, n) -> (B, 1, n)."""
+class GoldQuery(nn.Module):
+    """The gold weights of a batch as the query: (B, n) -> (B, 1, n)."""
 
-    def forward(self, seen: Encoded, batch: Batch) -> Tensor:
+    def forward(self, encoded: Encoded, batch: Batch) -> Tensor:
         if batch.gold is None or batch.gold.ndim != 2:
-            raise ValueError("Told() looks where the gold of a batch says, (B, n), and this batch has none.")
+            raise ValueError("GoldQuery() needs gold weights (B, n) in the batch, and this batch has none.")
         return batch.gold[:, None]
 
 
-class Imposed(Attend):
+class GuidedAttention(Attend):
     """The query is the weights: w = q, for queries (..., 1, m) that are 0 or more; no gradient leads into them.
 
-    They are put in as scores log q and aligned by softmax, so that a row which does not sum to one is made to.
+    They enter as scores log q and are aligned by softmax, which normalises each row.
     """
 
     def __init__(self, d_k: int):

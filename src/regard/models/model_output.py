@@ -1,4 +1,4 @@
-"""What a task model gives back: its answer, and every map that it looked with."""
+"""The output of a task model: predictions and attention maps."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ from ..core.maps.attention_map import AttentionMap
 class Answer:
     """out: logits (B, classes), (B, t, words), numbers (B,), pixels (B, 1, h, w), or (N, classes) for nodes.
 
-    maps      of the attention part; of a decoder that goes step by step, one a step
-    inner     maps of the feature model, where that attends too
-    samples   what was drawn (hard, reinforced), for score-function losses
-    fed       what is drawn at a step may change later steps too
+    maps      of the attention part; one a step for a stepwise decoder
+    inner     maps of the feature model, if it has attention
+    samples   samples (hard, reinforced), for score-function losses
+    fed       a sample at one step may affect later steps
     """
 
     out: Tensor
@@ -32,13 +32,13 @@ class Answer:
         found = [amap.weights(grad=True) if grad else amap.weights() for amap in self.maps]
         return found[0] if len(found) == 1 else torch.cat(found, -2)
 
-    def looks(self) -> Tensor:
-        """(B, rows, n): the weights, the mean of heads and, where each feature has its own, of features."""
+    def mean_weights(self) -> Tensor:
+        """(B, rows, n): the weights, averaged over heads and, if feature-wise, over features."""
         found = self.weights().mean(1)
         return found.mean(1) if found.ndim == 4 else found
 
 
-def looked(*calls: Attended) -> tuple[tuple[AttentionMap, ...], tuple[Sample, ...]]:
-    """The maps and the draws of some calls, without those that had none."""
+def maps_and_samples(*calls: Attended) -> tuple[tuple[AttentionMap, ...], tuple[Sample, ...]]:
+    """The maps and samples of some calls; calls without them are skipped."""
     maps = tuple(one.map for one in calls if one.map is not None)
     return maps, tuple(one.sample for one in calls if one.sample is not None)

@@ -3,8 +3,8 @@
 from torch import nn
 
 from ..data.batch import Batch
-from .attention_factory import look_at
-from .model_output import Answer, looked
+from .attention_factory import apply_attention
+from .model_output import Answer, maps_and_samples
 
 
 class TaskModel(nn.Module):
@@ -12,9 +12,9 @@ class TaskModel(nn.Module):
 
         F = features(batch),   q = query(F),   c = sum_j align(score(q, f_j)) f_j,   y = output(c)
 
-    features(batch) -> Seen; query(seen, batch) -> (B, m, d_q); attention(query, features, over=) -> Attended, (B, m, d)
-    and its map (nn.Attend, nn.Attention; None: no attention, the summary of the features); output(context, query, seen,
-    batch) -> logits, a number, pixels. forward(batch) -> Answer.
+    features(batch) -> Encoded; query(encoded, batch) -> (B, m, d_q); attention(query, features, over=) -> Attended,
+    (B, m, d) and its map (nn.Attend, nn.Attention; None: no attention, the summary of the features);
+    output(context, query, encoded, batch) -> logits, a number, pixels. forward(batch) -> Answer.
 
     Brauwers and Frasincar 2021, section 2. Any part may be exchanged for one of another task.
     """
@@ -24,8 +24,8 @@ class TaskModel(nn.Module):
         self.features, self.query, self.attention, self.output = features, query, attention, output
 
     def forward(self, batch: Batch) -> Answer:
-        seen = self.features(batch)
-        asked = self.query(seen, batch)
-        ran = look_at(self.attention, asked, seen)
-        maps, samples = looked(ran)
-        return Answer(self.output(ran.out, asked, seen, batch), maps, seen.maps, samples)
+        encoded = self.features(batch)
+        asked = self.query(encoded, batch)
+        ran = apply_attention(self.attention, asked, encoded)
+        maps, samples = maps_and_samples(ran)
+        return Answer(self.output(ran.out, asked, encoded, batch), maps, encoded.maps, samples)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ..judging.suite import chosen
-from ..models.attention_spec import AttentionSpec, way_of
+from ..models.attention_spec import AttentionSpec, parse_attention
 from .results import Results
 from .tasks import StudyTask, is_own, task_of
 from .toml_lines import line_of
@@ -96,7 +96,7 @@ class VariantPart(SpecModel):
         if self.given:
             return [self.given]
         if self.attention:
-            bases = [(way.score, way.align) for way in map(way_of, self.attention)]
+            bases = [(way.score, way.align) for way in map(parse_attention, self.attention)]
         else:
             bases = list(itertools.product(self.score or ("additive",), self.align or ("softmax",)))
         rest = itertools.product(bases, self.heads, self.hops, self.features, self.frozen, self.query)

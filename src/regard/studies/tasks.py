@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data.registry import STUDY_TASKS, TASKS
-from ..models.attention_spec import way_of
+from ..models.attention_spec import parse_attention
 from ..models.training.experiment import Experiment, Measure
 from .trial import TRIVIAL, Setting, find
 
@@ -45,7 +45,7 @@ class FromExperiment(StudyTask):
 
     def checked(self, variant: str) -> str:
         if not self.own:
-            return str(way_of(variant))
+            return str(parse_attention(variant))
         if variant not in self.own:
             raise ValueError(
                 f"the task {self.options['experiment']} has no variant {variant!r}; it has {', '.join(self.own)}."

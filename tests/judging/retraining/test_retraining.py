@@ -26,7 +26,7 @@ from regard.judging.retraining.seeds import apart, even
 from regard.judging.statistics.divergence import LARGEST, kl
 from regard.models import builders as ready
 from regard.models import features, outputs, queries
-from regard.models.guided_attention import Imposed, Told
+from regard.models.guided_attention import GoldQuery, GuidedAttention
 from regard.models.task_model import TaskModel
 from regard.models.training.trainer import Training
 from regard.nn.attend import Attend
@@ -57,7 +57,7 @@ def reader(attention, context):
     seen = features.Embedded(5, 6, deviation=1.0)
     seen = features.Recurrent(seen, 3, "lstm", marks=True) if context else features.Alone(seen, 6)
     if attention == "given":
-        return TaskModel(seen, Told(), Imposed(6), outputs.Classes(6, 2))
+        return TaskModel(seen, GoldQuery(), GuidedAttention(6), outputs.Classes(6, 2))
     part = Attend(6, 6, QueryFree(6, 4), "uniform" if attention == "uniform" else "softmax")
     return TaskModel(seen, queries.Learned(6), part, outputs.Classes(6, 2))
 

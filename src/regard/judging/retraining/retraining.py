@@ -136,7 +136,10 @@ class Retraining:
         said: list[np.ndarray] = [np.zeros(0)] * len(examples)
         weights = list(said)
         for chosen, batch, answer in answers(model, examples, self.device):
-            rows, shares = looked(answer).double().cpu().numpy(), answer.out.double().softmax(-1).cpu().numpy()
+            rows, shares = (
+                first_row_weights(answer).double().cpu().numpy(),
+                answer.out.double().softmax(-1).cpu().numpy(),
+            )
             for place, row, share, length in zip(chosen, rows, shares, batch.lengths.tolist(), strict=True):
                 said[place], weights[place] = share, row[:length]
         return np.stack(said), weights
@@ -154,9 +157,9 @@ class Against(Objective):
 
     def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
         assert batch.gold is not None
-        losses = against(answer.out.softmax(-1), self.said[batch.ids], looked(answer), batch.gold, self.strength)[
-            :, None
-        ]
+        losses = against(
+            answer.out.softmax(-1), self.said[batch.ids], first_row_weights(answer), batch.gold, self.strength
+        )[:, None]
         return losses, torch.ones_like(losses, dtype=torch.bool)
 
 
@@ -166,6 +169,6 @@ def against(said: Tensor, base_said: Tensor, weights: Tensor, base_weights: Tens
     return tvd(said, base_said) - strength * kl(weights, base_weights)
 
 
-def looked(answer: Answer) -> Tensor:
+def first_row_weights(answer: Answer) -> Tensor:
     """(B, n): the weights of the first row, mean of heads, with gradients where they are on."""
     return answer.weights(grad=torch.is_grad_enabled()).mean(1)[:, 0]

@@ -13,7 +13,7 @@ from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.inputs import Instance
 from regard.judging.progress import EpochCallback
 from regard.models import features, outputs, queries
-from regard.models.attention_factory import look
+from regard.models.attention_factory import build_attention
 from regard.models.model_output import Answer
 from regard.models.task_model import TaskModel
 from regard.models.training.objectives import Classification
@@ -39,7 +39,7 @@ def reader(d: int, dim: int = 64, dropout: float = 0.3) -> TaskModel:
     return TaskModel(
         features.Frames(d, dim, dropout),
         queries.Learned(dim),
-        look("additive", dim, dim),
+        build_attention("additive", dim, dim),
         outputs.Classes(dim, 2, dropout=dropout),
     )
 

@@ -24,7 +24,7 @@ from regard.judging.retraining.retraining import Retraining
 from regard.judging.tests.adversarial import KEPT, OPTIMISED, seek
 from regard.judging.tests.correlation import taus
 from regard.models import features, outputs, queries
-from regard.models.guided_attention import Imposed, Told
+from regard.models.guided_attention import GoldQuery, GuidedAttention
 from regard.models.task_model import TaskModel
 from regard.models.training.objectives import Ranking
 from regard.models.training.trainer import Training
@@ -94,7 +94,7 @@ def builder(words: int, vectors: Tensor | None, dim: int = 300) -> Callable[[str
         d: int = seen.dim
         said = outputs.Classes(d, 2)
         if attention == "given":
-            return TaskModel(seen, Told(), Imposed(d), said)
+            return TaskModel(seen, GoldQuery(), GuidedAttention(d), said)
         if attention not in ("additive", "dot", "uniform"):
             raise ValueError(f"attention={attention!r}: expected 'additive', 'dot', 'uniform' or 'given'.")
         part = Attend(

@@ -70,8 +70,8 @@ class Movies(Experiment):
 def word_weights(answer: Answer, batch: Batch) -> Tensor:
     """(B, sentences, words): the weight of a sentence times that of a word in it; sums to one over a document."""
     assert batch.parts is not None
-    upper = answer.looks()[:, 0]
+    upper = answer.mean_weights()[:, 0]
     whole = torch.zeros(batch.inputs.shape, device=upper.device, dtype=upper.dtype)
-    inner = Answer(answer.out, answer.inner).looks()[:, 0]
+    inner = Answer(answer.out, answer.inner).mean_weights()[:, 0]
     whole[batch.real & (batch.parts > 0)] = inner
     return upper[..., None] * whole

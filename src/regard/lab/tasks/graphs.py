@@ -128,7 +128,7 @@ class Motifs(Graphs):
         found, mass = super().measure(model, task, device), 0.0
         for _, batch, answer in answers(model, task.test, device):
             assert batch.gold is not None
-            mass += float((answer.looks()[0].sum(0) * batch.gold).sum())  # a node is looked at by its graph alone
+            mass += float((answer.mean_weights()[0].sum(0) * batch.gold).sum())  # its own graph alone
         found.numbers["mass"] = mass / len(task.test)
         return found
 

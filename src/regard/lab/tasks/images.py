@@ -61,7 +61,7 @@ class Clutter(Experiment):
             assert batch.gold is not None
             found.add(places, accuracy=(answer.out.argmax(-1) == batch.target).float())
             if answer.maps:
-                weights = answer.looks()[:, 0]
+                weights = answer.mean_weights()[:, 0]
                 found.add((), iou=overlap(weights, batch.gold), mass=(weights * batch.gold).sum(-1))
         return found.result()
 

@@ -38,7 +38,7 @@ class Retrieval(Experiment):
         found = ExampleScores()
         for places, batch, answer in answers(model, task.test, device):
             assert batch.gold is not None
-            more = {"truth": (answer.looks()[:, 0] * batch.gold).sum(-1)} if answer.maps else {}
+            more = {"truth": (answer.mean_weights()[:, 0] * batch.gold).sum(-1)} if answer.maps else {}
             found.add(places, accuracy=(answer.out.argmax(-1) == batch.target).float(), **more)
         return found.result()
 

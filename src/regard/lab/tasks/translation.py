@@ -10,8 +10,8 @@ from torch import nn
 
 from regard.data.task import Task
 from regard.data.vocabulary import tokens
-from regard.models.attention_factory import by_row, look
-from regard.models.attention_spec import way_of
+from regard.models.attention_factory import build_attention, by_row
+from regard.models.attention_spec import parse_attention
 from regard.models.beam_search import say
 from regard.models.builders import translator
 from regard.models.decoder import ORDERS
@@ -41,17 +41,17 @@ def _sequence_model(task: Task, attention: str, order: str, **sizes: int | float
     if order == "transformer":
         if attention == "none":
             raise ValueError("order='transformer' has no summary to fall back on: attention 'none' is not possible.")
-        way = way_of("scaled_dot+uniform" if attention in ("uniform", "mean") else attention)
+        spec = parse_attention("scaled_dot+uniform" if attention in ("uniform", "mean") else attention)
         return Transformer(
             words,
             target,
             int(sizes["dim"]),
-            way.heads if way.heads > 1 else 4,
+            spec.heads if spec.heads > 1 else 4,
             dropout=float(sizes["dropout"]),
-            score=way.score,
-            align=way.alignment,
+            score=spec.score,
+            align=spec.alignment,
         )
-    order = "parallel" if by_row(look(attention, 1, 1)) else order
+    order = "parallel" if by_row(build_attention(attention, 1, 1)) else order
     return translator(words, target, attention, order=order, **sizes)  # type: ignore[arg-type]
 
 
@@ -188,7 +188,7 @@ class Cipher(_Sequences):
             assert batch.gold is not None
             real = batch.gold.sum(-1) > 0
             if answer.maps:
-                best = answer.looks().argmax(-1)  # (B, t)
+                best = answer.mean_weights().argmax(-1)  # (B, t)
                 found += float((batch.gold.gather(-1, best[..., None])[..., 0] * real).sum())
             total += float(real.sum())
         lengths = torch.tensor([one.length for one in task.test])

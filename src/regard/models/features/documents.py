@@ -8,7 +8,7 @@ from torch import nn
 from regard.core.structures import Padding
 from regard.data.batch import Batch
 
-from ..attention_factory import look, look_at
+from ..attention_factory import apply_attention, build_attention
 from .encoded import Encoded
 from .recurrent import run
 from .words import Embedded
@@ -30,7 +30,7 @@ class Documents(nn.Module):
         self.lower: Any = nn.GRU(dim, width, bidirectional=True, batch_first=True)
         self.upper: Any = nn.GRU(self.dim, width, bidirectional=True, batch_first=True)
         self.question = nn.Parameter(torch.randn(self.dim) * self.dim**-0.5)
-        self.attention = look(attention, self.dim, self.dim)
+        self.attention = build_attention(attention, self.dim, self.dim)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, batch: Batch) -> Encoded:
@@ -41,7 +41,7 @@ class Documents(nn.Module):
         states, last = run(self.lower, self.words.vectors(batch.inputs[real]), lengths)
         inside = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
         seen = Encoded(self.dropout(states), len(states), Padding(lengths), last, inside)
-        found = look_at(self.attention, self.question.expand(len(states), 1, -1), seen)
+        found = apply_attention(self.attention, self.question.expand(len(states), 1, -1), seen)
         sentences = found.out.new_zeros(*real.shape, self.dim)
         sentences[real] = found.out[:, 0]
         values, summary = run(self.upper, self.dropout(sentences), batch.lengths)

@@ -1,4 +1,4 @@
-"""What a feature model hands on."""
+"""The output of a feature model."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ from regard.core.structures import Full, Padding, Structure
 
 @dataclass(eq=False)
 class Encoded:
-    """values (B, n, d), or (1, N, d) for graphs laid end to end; over: which of them are real, or whose.
+    """values (B, n, d), or (1, N, d) for graphs laid end to end; over: their padding mask, or the graph of each.
 
-    summary   (B, d_s) what the feature model itself makes of the whole (last states of an RNN), else None
-    items     how many things are answered for: B, or the number of graphs
-    maps      where the feature model attends
+    summary   (B, d_s) the summary of the feature model (last states of an RNN), else None
+    items     number of predictions: B, or the number of graphs
+    maps      of the feature model, if it has attention
     """
 
     values: Tensor
@@ -25,7 +25,7 @@ class Encoded:
     maps: tuple[AttentionMap, ...] = ()
 
     def mean(self) -> Tensor:
-        """(B, d): the mean of what is real."""
+        """(B, d): the mean over values that are not padding."""
         if self.real is None:
             return self.values.mean(1)
         kept = self.values.masked_fill(~self.real[..., None], 0.0)
