@@ -105,7 +105,7 @@ def run(test: Judge, adapter: Adapter, *, seed: int = 0) -> Judged:
         try:
             if test.of != adapter.gives:
                 raise NotApplicable(f"The model gives {adapter.gives}: this test is for models that give {test.of}.")
-            if test.edges and adapter.look.tokens:
+            if test.edges and adapter.selector.tokens:
                 raise NotApplicable("Units of this model are words: this test is about the edges of graphs.")
             found = test.run(adapter, seed=seed)
         except (NotApplicable, Refused) as why:

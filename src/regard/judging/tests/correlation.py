@@ -92,7 +92,7 @@ def taus(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> tuple[np.nda
     def measure(inputs: Inputs) -> list[list[tuple[float, float]]]:
         by_name = {"attention": attention, "gradient": gradient, "leave one out": leave_one_out, "random": drawn}
         scores = {name: of(adapter, inputs) for name, of in by_name.items()}
-        units = inputs.units if ends or not adapter.look.tokens else _within(inputs)  # edges have no ends
+        units = inputs.units if ends or not adapter.selector.tokens else _within(inputs)  # edges have no ends
         made = []
         for item, some in enumerate(units):
             by_item = {name: score[item][some].cpu().numpy() for name, score in scores.items()}
