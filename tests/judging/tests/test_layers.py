@@ -11,7 +11,7 @@ from tests.judging.built_models import built
 from regard.judging.adapters.adapter import Adapter
 from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.inputs import NotApplicable
-from regard.judging.artifacts import gathered
+from regard.judging.artifacts import collect_artifacts
 from regard.judging.attribution.gradients import gradient
 from regard.judging.attribution.importance import attention, leave_one_out
 from regard.judging.tests.adversarial import adversary
@@ -34,7 +34,7 @@ def test_another_look_leaves_the_adapter_as_it_was():
 def test_each_layer_in_turn_is_what_its_own_selector_says():
     adapter = bert()
     assert list(selectors(adapter)) == ["layer 0", "layer 1", "mean of layers", "rollout of layers"]
-    with gathered() as evidence:
+    with collect_artifacts() as evidence:
         found = {one.name: one for one in layers(adapter)}
     assert len(found) == 16 and next(one.title for one in evidence) == "Tau of each layer and gradient"
     for name, selector in selectors(adapter).items():

@@ -10,7 +10,7 @@ from regard.recording.interventions.interventions import DropHeads, Intervention
 
 from ..adapters.adapter import Adapter, Changes
 from ..adapters.inputs import Inputs
-from ..artifacts import Grid, keep
+from ..artifacts import Grid, add_artifact
 from ..finding import Finding
 from ..registry import asks
 from ..statistics.divergence import jsd, tvd
@@ -105,7 +105,7 @@ def by_head(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     found = {
         (site, head): _change(adapter, {site: DropHeads([head])}) for site, n in counts.items() for head in range(n)
     }
-    keep(
+    add_artifact(
         Grid(
             "Importance of each head",
             list(counts),

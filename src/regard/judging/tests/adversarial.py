@@ -13,7 +13,7 @@ from ..adapters.attention_selector import AmongUnits, AttentionSelector
 from ..adapters.inputs import Inputs
 from ..adapters.prefix_cache import remembered
 from ..adapters.trace_replay import Function, replayed
-from ..artifacts import Plot, Series, TextExample, TextExamples, gathering, keep
+from ..artifacts import Plot, Series, TextExample, TextExamples, add_artifact, collects_artifacts
 from ..examples import cut, facts, typical
 from ..finding import Finding
 from ..registry import asks
@@ -89,7 +89,7 @@ def adversary(
     Jain & Wallace 2019, section 4.2.2.
     """
     found = seek(adapter, starts=starts, steps=steps, rate=rate, seed=seed)
-    if gathering():
+    if collects_artifacts():
         _show(adapter, found)
     baselines = {
         "random": known(found.start.mean(1), median),
@@ -168,7 +168,7 @@ def _show(adapter: Adapter, found: AdversarialWeights) -> None:
         for name, values in reached.items()
     ]
     limit = known(found.limit, median)
-    keep(
+    add_artifact(
         Plot(
             "How far the weights can be moved",
             "how far the prediction may move (total variation)",
@@ -179,7 +179,7 @@ def _show(adapter: Adapter, found: AdversarialWeights) -> None:
         )
     )
     moved = np.array([tvd(torch.from_numpy(before), torch.from_numpy(after)) for before, after in found.said])
-    keep(
+    add_artifact(
         Plot(
             "Each instance",
             "how far the prediction moved (total variation)",
@@ -204,7 +204,7 @@ def _show(adapter: Adapter, found: AdversarialWeights) -> None:
                 "the model's weights",
             )
         )
-    keep(
+    add_artifact(
         TextExamples(
             "The same prediction from other weights", texts, "Those whose divergence is nearest to the median."
         )

@@ -8,7 +8,7 @@ from torch import Tensor
 from ..adapters.adapter import Adapter
 from ..adapters.attention_selector import AttentionSelector
 from ..adapters.inputs import Inputs, NotApplicable
-from ..artifacts import Plot, Series, keep
+from ..artifacts import Plot, Series, add_artifact
 from ..attribution.gradients import gradient
 from ..attribution.importance import Importance, chance, leave_one_out
 from ..finding import Better, Finding
@@ -95,7 +95,7 @@ def layers(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -> 
             made.append(found)
             curves[column].append(found)
     for column, (called, better, unit, _) in enumerate(ASKED):
-        keep(_curve(called.format("each layer"), better, unit, curves[column]))
+        add_artifact(_curve(called.format("each layer"), better, unit, curves[column]))
     return made
 
 

@@ -15,7 +15,7 @@ from ..adapters.attention_selector import AmongUnits, AttentionSelector
 from ..adapters.inputs import Inputs
 from ..adapters.prefix_cache import remembered
 from ..adapters.trace_replay import replayed
-from ..artifacts import Plot, Series, keep
+from ..artifacts import Plot, Series, add_artifact
 from ..finding import Finding
 from ..registry import asks
 from ..statistics.divergence import over_units, tvd
@@ -58,7 +58,7 @@ def permutation(adapter: Adapter, *, times: int = 100, seed: int = 0) -> list[Fi
     reason. The mean over units stands beside it. Jain & Wallace 2019, section 4.2.1.
     """
     found = moved(adapter, times=times, seed=seed)
-    keep(
+    add_artifact(
         Plot(
             "Movement of the prediction by the largest weight",
             "largest weight of the instance",
