@@ -13,7 +13,17 @@ from torch import nn
 from regard.interventions import Replace
 from regard.judging.adapters.adapter import Adapter
 from regard.judging.adapters.inputs import Instance
-from regard.judging.artifacts import Grid, Histogram, Plot, Series, TextExample, TextExamples, from_dict, gathered, keep
+from regard.judging.artifacts import (
+    Grid,
+    Histogram,
+    Plot,
+    Series,
+    TextExample,
+    TextExamples,
+    add_artifact,
+    collect_artifacts,
+    from_dict,
+)
 from regard.judging.examples import cut
 from regard.judging.statistics.divergence import jsd, tvd
 from regard.judging.suite import Judge, Judged, all_tests, chosen, run
@@ -158,10 +168,10 @@ def test_evidence_that_does_not_fit_is_refused():
 
 
 def test_what_is_kept_inside_of_another_gathering_stays_there():
-    with gathered() as outer:
-        with gathered() as inner:
-            keep(EVIDENCE[0])
-        keep(EVIDENCE[2])
+    with collect_artifacts() as outer:
+        with collect_artifacts() as inner:
+            add_artifact(EVIDENCE[0])
+        add_artifact(EVIDENCE[2])
     assert inner == [EVIDENCE[0]] and outer == [EVIDENCE[2]]
 
 

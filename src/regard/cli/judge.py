@@ -66,13 +66,13 @@ def judge(
         from .inputs.judge_inputs import ready
 
         chosen(tests)  # a wrong name is told before anything is loaded
-        look = AttentionSelector(layer=_number(layer), row=_number(row))
+        selector = AttentionSelector(layer=_number(layer), row=_number(row))
         with progress_bar() as show_progress:
             adapter, name = ready(
                 model,
                 data,
                 limit=limit,
-                look=look,
+                selector=selector,
                 device=device,
                 size=size,
                 removal="" if removal is Removal.usual else removal.value,

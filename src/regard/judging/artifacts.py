@@ -1,7 +1,7 @@
-"""Evidence: what a test saw, kept so that it can be drawn. Plain numbers and words; how they look is not decided here.
+"""Artifacts of tests: the plain numbers and words that figures are drawn from; how they look is decided in views.
 
-A test hands over what it saw by `keep(Histogram(...))`. Where nobody gathers, `keep` does nothing: a test that is
-called on its own is the same.
+A test adds one by `add_artifact(Histogram(...))`. Outside of `collect_artifacts()` this does nothing, so a test gives
+the same findings when it is called on its own.
 """
 
 import math
@@ -161,21 +161,21 @@ def from_dict(given: Mapping[str, Any]) -> Artifact:
 _listening: "ContextVar[list[Artifact] | None]" = ContextVar("evidence", default=None)
 
 
-def gathering() -> bool:
-    """Whether anybody would hear what is kept: what costs a run of the model is made only then."""
+def collects_artifacts() -> bool:
+    """Whether artifacts are collected: those that cost a run of the model are computed only then."""
     return _listening.get() is not None
 
 
-def keep(evidence: Artifact) -> None:
-    """Hand over what a test saw, to whoever gathers; else nothing."""
+def add_artifact(evidence: Artifact) -> None:
+    """Add an artifact of a test to the open collection; without one this does nothing."""
     found = _listening.get()
     if found is not None:
         found.append(evidence)
 
 
 @contextmanager
-def gathered() -> Iterator[list[Artifact]]:
-    """What the tests of this block hand over."""
+def collect_artifacts() -> Iterator[list[Artifact]]:
+    """Collects the artifacts that tests add within this block."""
     found: list[Artifact] = []
     token = _listening.set(found)
     try:

@@ -18,6 +18,7 @@ from .suite import Judged, chosen, run
 
 ROWS = "instances"  # what is kept beside the tests: ERASER's rows
 SuiteProgress = Callable[[int, int, str], None]  # tests done, of how many, the test that runs now
+RENAMED = {"hear": "on_progress", "look": "selector"}  # old keywords, accepted for one version with a warning
 
 
 def judge(
@@ -45,13 +46,15 @@ def judge(
              stopped goes on. again=True judges anew
     about    more to say about what was judged: {"model": "minilm", "data": "sst"}
     on_progress   called with (tests done, of how many, the test that runs now), for a progress bar
-    options  of Adapter: look=, removal=, forward=, names=, trivial=, size=, ...
+    options  of Adapter: selector=, removal=, forward=, names=, trivial=, size=, ...
 
     A test that has no meaning for this model or these data is left out, and the report says why.
     """
-    if "hear" in options:
-        warnings.warn("judge(hear=) is now judge(on_progress=).", FutureWarning, stacklevel=2)
-        on_progress = options.pop("hear")
+    for old, new in RENAMED.items():
+        if old in options:
+            warnings.warn(f"judge({old}=) is now judge({new}=).", FutureWarning, stacklevel=2)
+            options[new] = options.pop(old)
+    on_progress = options.pop("on_progress", on_progress)
     if isinstance(model, Adapter):
         if data is not None or options:
             raise ValueError("judge(adapter): an adapter has its data and options; give it nothing else but tests.")
@@ -77,6 +80,6 @@ def judge(
         on_progress(len(some), len(some) + 1, ROWS)
     rows = None if again else kept.read(ROWS)
     if rows is None:
-        rows = eraser.rows(adapter) if adapter.look.tokens and adapter.gives == "classes" else []
+        rows = eraser.rows(adapter) if adapter.selector.tokens and adapter.gives == "classes" else []
         kept.write(ROWS, rows)
     return Report(config, found, rows)

@@ -4,7 +4,7 @@
     def permutation(adapter, *, seed=0) -> list[Finding]: ...
 
 A file of this folder with such a function in it is all that a new test needs: `regard judge`, `regard.judge` and
-studies know it by its name, and a report tells what it found. What figures need it hands over by `keep(...)` of
+studies know it by its name, and a report tells what it found. What figures need it hands over by `add_artifact(...)` of
 artifacts.py; a model or data for which it has no meaning it answers with
 `raise NotApplicable("no instance has a label")`: the report names the test and the reason, and goes on.
 """

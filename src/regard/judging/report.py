@@ -20,8 +20,8 @@ PAGE, FINDINGS, RATIONALES = "report.html", "report.json", "eraser.jsonl"  # the
 class Report:
     """What came of a battery of tests on one model and its data.
 
-    about    what was judged and how: model, data, hashes, seed, look, removal, versions; "caution" where the model was
-             not trained to its end. No times, no places
+    about    what was judged and how: model, data, hashes, seed, selector, removal, versions; "caution" where the
+             model was not trained to its end. No times, no places
     tests    by name what each test found, or why it was left out, in the order of the battery
     rows     of each instance what ERASER's benchmark reads: rationale, classes, scores without it and with it alone
 

@@ -23,14 +23,14 @@ def configuration(adapter: Adapter, seed: int, about: Mapping[str, Any]) -> dict
 
     from .. import __version__
 
-    look = adapter.look
+    selector = adapter.selector
     return {
         **about,
         **({"caution": adapter.caution} if adapter.caution else {}),
         "instances": len(adapter),
         "seed": seed,
-        "look": {"sites": look.sites, "layer": look.layer, "row": look.row, "judged": adapter.judged},
-        "removal": adapter.removal if look.tokens else "delete",
+        "look": {"sites": selector.sites, "layer": selector.layer, "row": selector.row, "judged": adapter.judged},
+        "removal": adapter.removal if selector.tokens else "delete",
         "blank": adapter.blank,
         "batch": adapter.size,
         "classes": list(adapter.names),

@@ -10,7 +10,7 @@ from ..core.name_registry import read_folder
 from . import tests
 from .adapters.adapter import Adapter
 from .adapters.inputs import NotApplicable
-from .artifacts import Artifact, from_dict, gathered
+from .artifacts import Artifact, collect_artifacts, from_dict
 from .finding import Finding
 from .registry import ENLISTED, Judge
 
@@ -101,11 +101,11 @@ def chosen(tests: "str | Iterable[str]" = "all") -> list[Judge]:
 
 def run(test: Judge, adapter: Adapter, *, seed: int = 0) -> Judged:
     """One test: its findings and what it handed over, or why it was left out."""
-    with gathered() as evidence:
+    with collect_artifacts() as evidence:
         try:
             if test.of != adapter.gives:
                 raise NotApplicable(f"The model gives {adapter.gives}: this test is for models that give {test.of}.")
-            if test.edges and adapter.look.tokens:
+            if test.edges and adapter.selector.tokens:
                 raise NotApplicable("Units of this model are words: this test is about the edges of graphs.")
             found = test.run(adapter, seed=seed)
         except (NotApplicable, Refused) as why:

@@ -1,7 +1,7 @@
-"""The store of trials: claimed by one runner at a time, beaten for, finished once, and given back when lost.
+"""Trial store with leases and heartbeats.
 
-A claim has a token. Every later change names it, so that a runner that was away too long and lost its claim cannot
-finish a trial that another one has. All times are those of the database's own clock.
+A lease has a token, which every later change must name: a runner whose lease expired cannot finish a trial that was
+leased to another. All times are those of the database's clock.
 """
 
 import json
@@ -48,7 +48,7 @@ class StoredTrial:
     share: float | None
     note: str | None
     running: float | None  # seconds since it began, of a running one
-    silent: float | None  # seconds since it was last beaten for
+    silent: float | None  # seconds since the last heartbeat
     result: dict[str, Any] | None = None
 
 

@@ -99,25 +99,25 @@ def test_the_first_row_of_the_last_layer_is_read_unless_told():
     last, first = (maps[adapter.sites[at]].weights()[0].mean(0).double() for at in (-1, 0))
     assert len(adapter.sites) == 2
     assert_close(adapter.attention(inputs)[0], last[0])
-    for look, expected in (
+    for selector, expected in (
         (AttentionSelector(layer=0), first[0]),
         (AttentionSelector(layer=0, row=-1), first[-1]),
         (AttentionSelector(layer="mean"), (first[0] + last[0]) / 2),
         (AttentionSelector(row="mean"), last.mean(0)),
     ):
-        adapter.look = look
+        adapter.selector = selector
         assert_close(adapter.attention(inputs)[0], expected, atol=1e-6, rtol=1e-5)
 
 
 def test_rollout_is_the_product_of_the_layers_with_half_of_the_stream():
-    adapter = bert(look=AttentionSelector(layer="rollout"))
+    adapter = bert(selector=AttentionSelector(layer="rollout"))
     inputs = adapter.inputs([0])
     one, two = (m.weights()[0].mean(0).double() / 2 + torch.eye(6) / 2 for m in adapter.maps(inputs).values())
     assert_close(adapter.attention(inputs)[0], (two @ one)[0], atol=1e-6, rtol=1e-5)
 
 
 def test_the_row_of_the_last_token_is_that_of_each_text():
-    adapter = bert(look=AttentionSelector(row=-1))
+    adapter = bert(selector=AttentionSelector(row=-1))
     inputs = adapter.inputs([0, 1])
     weights = adapter.maps(inputs)[adapter.sites[-1]].weights().mean(1).double()
     assert_close(adapter.attention(inputs), torch.stack([weights[0, 5], weights[1, 3]]))
@@ -184,7 +184,7 @@ class Strange(nn.Module):
         (lambda: AttentionSelector(layer="first"), "rollout"),
         (lambda: AttentionSelector(row=7), "the first token"),
         (
-            lambda: Adapter(Bottleneck(), [Instance(SENTENCE)], look=AttentionSelector(layer=3)).judged,
+            lambda: Adapter(Bottleneck(), [Instance(SENTENCE)], selector=AttentionSelector(layer=3)).judged,
             "expected -1 to 0",
         ),
         (lambda: Adapter(Strange(), [Instance(SENTENCE)]).predict(Inputs.of([Instance(SENTENCE)])), "forward="),

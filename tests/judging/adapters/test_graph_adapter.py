@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from regard import Refused, intervene, interventions
 from regard.data import Example, collate
 from regard.judging.adapters.attention_selector import AmongUnits
-from regard.judging.adapters.edge_selector import EdgeLook, Masked, edge_gradient
+from regard.judging.adapters.edge_selector import EdgeSelector, Masked, edge_gradient
 from regard.judging.adapters.graph_adapter import on_graph, on_graphs
 from regard.judging.adapters.inputs import Inputs, Instance
 from regard.judging.attribution.gradients import log_odds
@@ -55,7 +55,7 @@ def test_weights_are_those_on_the_callers_edges():
     with torch.no_grad():
         first, last = (amap.edges().mean(0) for amap in model(x, EDGES, return_maps=True)[1])
     assert_close(adapter.attention(inputs)[0].float(), torch.cat([torch.zeros(1), last[[2, 3, 4]]]))
-    adapter.look = replace(adapter.look, layer=0)
+    adapter.selector = replace(adapter.selector, layer=0)
     assert_close(adapter.attention(inputs)[1, 1:3].float(), first[[0, 8]])
 
 
@@ -75,7 +75,7 @@ def test_what_a_node_can_hear_is_all_that_its_prediction_needs():
         near = on_graph(model, x.to_sparse(), EDGES, hops=2, units=units)
         found = near.in_parts(near.inputs(range(4)))
         assert_close(found, whole.in_parts(whole.inputs(range(4))), atol=1e-6, rtol=1e-5)
-    assert near.look.cases.laid(near.inputs([2])).graph.shape == (4,)  # node 2 hears 1, and through it 0 and 3
+    assert near.selector.cases.laid(near.inputs([2])).graph.shape == (4,)  # node 2 hears 1, and through it 0 and 3
     assert [len(one.tokens) - 1 for one in near.instances] == [6, 7, 3, 6]  # edges but loops, at most two away
 
 
@@ -90,7 +90,7 @@ def test_permuted_weights_change_one_row_among_its_edges_and_nothing_else():
             made[..., 1:] = weights[..., 1:][..., order]
             return made
 
-    after = adapter.predict(inputs, {"out_att": Turned(adapter.look, inputs)})[0]
+    after = adapter.predict(inputs, {"out_att": Turned(adapter.selector, inputs)})[0]
     with torch.no_grad():
         _, (_, amap) = model(x, EDGES, return_maps=True)
         weights = torch.cat([amap.edges(), amap.loops], -1)
@@ -136,7 +136,7 @@ def test_the_gradient_of_an_edge_is_that_of_its_mask():
             mask = torch.ones(inputs.real.shape)
             mask[0, place] += sign * step
             with torch.no_grad():
-                odds.append(log_odds(adapter.logits(inputs, {"*": Masked(adapter.look, inputs, mask)})))
+                odds.append(log_odds(adapter.logits(inputs, {"*": Masked(adapter.selector, inputs, mask)})))
         assert_close(found[place], ((odds[0] - odds[1]) / (2 * step))[0].double(), atol=2e-3, rtol=2e-2)
     assert found[0] == 0 and found[1:].abs().max() > 1e-3
 
@@ -162,9 +162,9 @@ def test_nodes_without_neighbours_cannot_be_judged():
     with pytest.raises(ValueError, match="1 or more"):
         judged(hops=0)
     with pytest.raises(ValueError, match="on_graph"):
-        EdgeLook().laid(Inputs.of([Instance(torch.tensor([-1]))]))
+        EdgeSelector().laid(Inputs.of([Instance(torch.tensor([-1]))]))
     with pytest.raises(ValueError, match="one row of its own"):
-        EdgeLook(layer="rollout")
+        EdgeSelector(layer="rollout")
 
 
 def test_the_node_itself_is_never_taken_away():

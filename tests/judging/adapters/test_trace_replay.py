@@ -67,7 +67,7 @@ def test_what_cannot_be_kept_is_returned_as_it_is(function):
 
 
 @pytest.mark.parametrize(
-    "make", [recurrent, lambda: bert(look=AttentionSelector(row="mean"))], ids=["recurrent", "bert"]
+    "make", [recurrent, lambda: bert(selector=AttentionSelector(row="mean"))], ids=["recurrent", "bert"]
 )
 def test_the_adversary_and_permutation_find_what_they_find_without_it(make, monkeypatch):
     tapes = []

@@ -102,7 +102,7 @@ def test_an_importance_is_the_same_alone_and_in_a_batch(name):
 
 
 @pytest.mark.parametrize(
-    "look",
+    "selector",
     [
         AttentionSelector(row="mean"),
         AttentionSelector(row=-1),
@@ -110,13 +110,13 @@ def test_an_importance_is_the_same_alone_and_in_a_batch(name):
         AttentionSelector(layer="mean"),
     ],
 )
-def test_every_importance_reads_what_the_look_reads(look):
-    had, missing = importances(bert(look=look))
+def test_every_importance_reads_what_the_selector_reads(selector):
+    had, missing = importances(bert(selector=selector))
     assert list(had) == list(IMPORTANCES) and not missing
 
 
 def test_flow_from_the_mean_of_rows_is_the_mean_of_their_flows():
-    adapter = bert(look=AttentionSelector(row="mean"))
+    adapter = bert(selector=AttentionSelector(row="mean"))
     inputs = adapter.inputs([0])
     every = derived.flow(list(adapter.maps(inputs).values())).weights()[:, 0]
     assert_close(IMPORTANCES["flow"](adapter, inputs), every.mean(1).double())

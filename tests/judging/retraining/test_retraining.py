@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from regard.core.scores import QueryFree
 from regard.data import Example, retrieval
 from regard.data.task import Task
-from regard.judging.artifacts import gathered
+from regard.judging.artifacts import collect_artifacts
 from regard.judging.retraining import (
     Retraining,
     TrainedReadout,
@@ -91,7 +91,7 @@ def test_where_bags_of_words_decide_uniform_weights_lose_nothing():
 
 def test_where_the_truth_is_one_pair_seeds_agree_and_adversaries_pay(kept):
     some = asked(kept)
-    with gathered() as seen:
+    with collect_artifacts() as seen:
         far, moved = seed_variance(some, seeds=2)
     assert far.value < 0.1 < far.baselines["base in another order"]
     assert moved.value < 0.1

@@ -157,18 +157,18 @@ def weight_truths(read):
 
 def shifted(adapter, inputs):
     """As torch_geometric's AttentionExplainer: loops are removed and appended, and the first E weights are taken."""
-    laid = adapter.look.laid(inputs)
+    laid = adapter.selector.laid(inputs)
     ran = next(iter(adapter.maps(inputs).values()))
     loop = laid.edge_index[0] == laid.edge_index[1]
     appended = torch.cat([ran.edges().mean(0)[~loop], torch.zeros(len(loop))])[: len(loop)]
-    return adapter.look.of_units(appended, inputs)
+    return adapter.selector.of_units(appended, inputs)
 
 
 def flipped(adapter, inputs):
     """Weights that sum to one over the edges that leave a node."""
-    laid = adapter.look.laid(inputs)
+    laid = adapter.selector.laid(inputs)
     turned = adapter.model(torch.tensor([[0.3], [1.1], [2.0]])[laid.row], laid.edge_index.flip(0), return_map=True)[1]
-    return adapter.look.of_units(turned.edges().mean(0), inputs)
+    return adapter.selector.of_units(turned.edges().mean(0), inputs)
 
 
 def test_weights_stand_on_their_edges_where_a_graph_has_loops():
@@ -219,4 +219,4 @@ def test_flipped_edges_change_fidelity_on_a_directed_graph():
     adapter = on_graph(model, x, LOOPS, [2], units="all", hops=1, forward=lambda m, x, e: 9 * (m(x, e) - 1.3))
     right, wrong = (kept_and_gone(adapter, read, share=0.5) for read in (of_layer(-1), flipped))
     assert not np.allclose(right[:, :2], wrong[:, :2])
-    assert replace(adapter.look, layer="mean").judged(adapter.sites) == adapter.sites
+    assert replace(adapter.selector, layer="mean").judged(adapter.sites) == adapter.sites

@@ -11,34 +11,34 @@ from tests.judging.built_models import built
 from regard.judging.adapters.adapter import Adapter
 from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.inputs import NotApplicable
-from regard.judging.artifacts import gathered
+from regard.judging.artifacts import collect_artifacts
 from regard.judging.attribution.gradients import gradient
 from regard.judging.attribution.importance import attention, leave_one_out
 from regard.judging.tests.adversarial import adversary
 from regard.judging.tests.correlation import kendall
 from regard.judging.tests.faithfulness import erased
-from regard.judging.tests.layers import adversary_of_all_layers, layers, looks, removals
+from regard.judging.tests.layers import adversary_of_all_layers, layers, removals, selectors
 
 pytest.importorskip("scipy")
 
 
 def test_another_look_leaves_the_adapter_as_it_was():
     adapter = bert()
-    first = adapter.looking(AttentionSelector(sites="*.0.*"))
-    assert len(adapter.sites) == 2 and len(first.sites) == 1 and adapter.look == AttentionSelector()
+    first = adapter.with_selector(AttentionSelector(sites="*.0.*"))
+    assert len(adapter.sites) == 2 and len(first.sites) == 1 and adapter.selector == AttentionSelector()
     inputs = adapter.inputs([0])
-    assert torch.equal(first.attention(inputs), bert(look=AttentionSelector(layer=0)).attention(inputs))
+    assert torch.equal(first.attention(inputs), bert(selector=AttentionSelector(layer=0)).attention(inputs))
     assert not torch.equal(first.attention(inputs), adapter.attention(inputs))
 
 
-def test_each_layer_in_turn_is_what_its_own_look_says():
+def test_each_layer_in_turn_is_what_its_own_selector_says():
     adapter = bert()
-    assert list(looks(adapter)) == ["layer 0", "layer 1", "mean of layers", "rollout of layers"]
-    with gathered() as evidence:
+    assert list(selectors(adapter)) == ["layer 0", "layer 1", "mean of layers", "rollout of layers"]
+    with collect_artifacts() as evidence:
         found = {one.name: one for one in layers(adapter)}
     assert len(found) == 16 and next(one.title for one in evidence) == "Tau of each layer and gradient"
-    for name, look in looks(adapter).items():
-        own = bert(look=look)
+    for name, selector in selectors(adapter).items():
+        own = bert(selector=selector)
         for column, what in enumerate(("comprehensiveness", "sufficiency")):
             expected = np.nanmean(erased(own, attention)[:, column])
             assert found[f"{what} of {name}"].value == pytest.approx(expected, abs=1e-6)
@@ -58,7 +58,7 @@ def test_each_layer_in_turn_is_what_its_own_look_says():
 def test_the_adversary_of_all_layers_moves_every_layer():
     found = adversary_of_all_layers(bert(), starts=1, steps=3)
     assert [one.name for one in found] == [f"{one.name}, all layers at once" for one in adversary(bert(), steps=0)]
-    together = adversary(bert(look=AttentionSelector(layer="mean")), starts=1, steps=3, rate=0.1)
+    together = adversary(bert(selector=AttentionSelector(layer="mean")), starts=1, steps=3, rate=0.1)
     assert [one.value for one in found] == [one.value for one in together]
     last = adversary(bert(), starts=1, steps=3, rate=0.1)
     assert found[0].baselines["limit"] != last[0].baselines["limit"]

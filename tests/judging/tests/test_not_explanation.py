@@ -70,10 +70,10 @@ def test_correlations_have_baselines_and_a_seed_gives_the_same_bits():
 
 
 def test_permuted_weights_are_the_same_numbers_and_special_tokens_keep_theirs():
-    adapter = bert(look=AttentionSelector(layer=-1))
+    adapter = bert(selector=AttentionSelector(layer=-1))
     inputs, site = adapter.inputs([0]), adapter.judged[0]
     plain = adapter.maps(inputs)[site].weights()
-    change = Shuffled(adapter.look, inputs, {site: torch.tensor(7)})
+    change = Shuffled(adapter.selector, inputs, {site: torch.tensor(7)})
     with torch.no_grad(), intervene(adapter.model, {site: change}), record(adapter.model) as rec:
         adapter.model(inputs.tokens)
     after = rec.maps[site].weights()
@@ -131,7 +131,7 @@ def test_candidates_are_distributions_on_units_and_special_tokens_keep_their_wei
     adapter = bert()
     inputs, site = adapter.inputs([0, 1]), adapter.judged[0]
     plain = adapter.maps(inputs)[site].weights()
-    sought = Sought(adapter.look, inputs, {site: torch.randn(plain.shape) * 3})
+    sought = Sought(adapter.selector, inputs, {site: torch.randn(plain.shape) * 3})
     adapter.predict(inputs, {site: sought})
     made = sought.made[site]
     assert_close(made[:, :, 0].sum(-1), torch.ones(2, 2))
@@ -141,7 +141,7 @@ def test_candidates_are_distributions_on_units_and_special_tokens_keep_their_wei
 
 
 def test_every_model_has_an_adversary_and_a_seed_gives_the_same_bits():
-    for adapter in (recurrent(), bert(), bert(look=AttentionSelector(layer="mean", row="mean"))):
+    for adapter in (recurrent(), bert(), bert(selector=AttentionSelector(layer="mean", row="mean"))):
         one, two = (adversary(adapter, starts=2, steps=3) for _ in range(2))
         assert one == two
         assert one[0].value is not None and set(one[0].baselines) == {"random", "within 0.01", "limit"}

@@ -6,7 +6,7 @@ import torch
 
 from regard.judging.adapters.adapter import Adapter
 from regard.judging.adapters.attention_selector import AttentionSelector
-from regard.judging.adapters.edge_selector import EdgeLook
+from regard.judging.adapters.edge_selector import EdgeSelector
 from regard.judging.adapters.graph_adapter import on_graph, on_graphs
 from regard.lab.data.texts import spread
 from regard.lab.tasks.graphs import count_answers
@@ -17,15 +17,17 @@ from regard.models.training.run_checkpoint import Run
 HOPS = 2  # layers of the networks of `regard train gat`
 
 
-def of_graphs(run: Run, limit: int | None, look: AttentionSelector | None, device: str, size: int) -> Adapter:
+def of_graphs(run: Run, limit: int | None, selector: AttentionSelector | None, device: str, size: int) -> Adapter:
     """Whole graphs (tu, molecules, motifs); a unit is an edge, both directions of it. Beside: counts of nodes."""
     some = [run.task.test[place] for place in spread(len(run.task.test), limit)]
-    made = on_graphs(run.model.to(device), some, look=replace(_edges(look), sites="features.layers.*"), size=size)
+    made = on_graphs(
+        run.model.to(device), some, selector=replace(_edges(selector), sites="features.layers.*"), size=size
+    )
     made.names, made.trivial = run.task.names, {"counts of nodes": count_answers(run.task.train, some)}
     return made
 
 
-def of_nodes(run: NodeRun, limit: int | None, look: AttentionSelector | None, device: str, size: int) -> Adapter:
+def of_nodes(run: NodeRun, limit: int | None, selector: AttentionSelector | None, device: str, size: int) -> Adapter:
     """Test nodes that have a neighbour; a unit is an edge into the node. Beside: an MLP without edges."""
     task = run.task
     source, target = task.edge_index
@@ -37,11 +39,18 @@ def of_nodes(run: NodeRun, limit: int | None, look: AttentionSelector | None, de
         said = plain.eval()(task.x, task.edge_index)[nodes].argmax(-1).tolist()
     there = task.to(device)
     made = on_graph(
-        run.model.to(device), there.x, there.edge_index, nodes.tolist(), task.y, hops=HOPS, look=_edges(look), size=size
+        run.model.to(device),
+        there.x,
+        there.edge_index,
+        nodes.tolist(),
+        task.y,
+        hops=HOPS,
+        selector=_edges(selector),
+        size=size,
     )
     made.trivial = {"MLP without edges": said}
     return made
 
 
-def _edges(look: AttentionSelector | None) -> EdgeLook:
-    return EdgeLook() if look is None else EdgeLook(layer=look.layer, row=look.row)
+def _edges(selector: AttentionSelector | None) -> EdgeSelector:
+    return EdgeSelector() if selector is None else EdgeSelector(layer=selector.layer, row=selector.row)

@@ -37,7 +37,7 @@ def ready(
     data: str = "",
     *,
     limit: int | None = None,
-    look: AttentionSelector | None = None,
+    selector: AttentionSelector | None = None,
     removal: str = "",
     device: str = "cpu",
     size: int = 64,
@@ -56,12 +56,12 @@ def ready(
     if folder is not None and is_of_nodes(folder):
         of_graph = open_nodes(folder)
         _own(of_graph.task.name, data, removal)
-        return nodes(of_graph, limit, look, device, size), f"{of_graph.kind} on {of_graph.task.name}"
+        return nodes(of_graph, limit, selector, device, size), f"{of_graph.kind} on {of_graph.task.name}"
     if folder is not None:
         run = open_run(folder, warn=False)
         name = run.task.name if run.task.test[0].edges is not None else run.experiment.name
         called = f"{name} ({run.attention}, seed {run.seed})"
-        adapter = _trained(run, data or run.experiment.name, limit, look, removal, device, size)
+        adapter = _trained(run, data or run.experiment.name, limit, selector, removal, device, size)
         adapter.caution, adapter.remedy = run.unfinished, run.command
         return adapter, called
     if not data:
@@ -84,7 +84,7 @@ def ready(
     made = Adapter(
         model.to(device),
         instances,
-        look=look,
+        selector=selector,
         removal=removal or "mask",
         size=size,
         names=classes or given.names,
@@ -128,7 +128,7 @@ def pieces(one: LabelledText, tokenizer: Any, most: int) -> Instance:
 
 
 def _trained(
-    run: Run, data: str, limit: int | None, look: AttentionSelector | None, removal: str, device: str, size: int
+    run: Run, data: str, limit: int | None, selector: AttentionSelector | None, removal: str, device: str, size: int
 ) -> Adapter:
     """A run's own test part with the numbers that its words have, or other texts with the same words."""
     known, first = run.task.words, run.task.test[0]
@@ -139,7 +139,7 @@ def _trained(
         return _aligned(run, data, limit, device, size)
     if first.edges is not None and run.task.classes:
         _own(run.experiment.name, data, removal)
-        return graphs(run, limit, look, device, size)
+        return graphs(run, limit, selector, device, size)
     if known is None or first.inputs.ndim != 1 or first.target.ndim != 0:
         raise ValueError(
             f"A run of {run.experiment.name} on {data} is not judged this way: expected one that gives "
@@ -173,7 +173,7 @@ def _trained(
     return Adapter(
         run.model.to(device),
         instances,
-        look=look,
+        selector=selector,
         removal=removal or "delete",
         size=size,
         names=run.task.names,

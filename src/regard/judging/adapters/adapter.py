@@ -35,7 +35,7 @@ class Adapter:
     forward    function(model, inputs) -> logits (B, classes), or an object that has .logits or .out; without it:
                model(input_ids=, attention_mask=) of transformers, model(batch) of regard.models, else
                model(tokens, real) with both (B, n). One logit is that of the second of two classes
-    look       which weights are judged (`AttentionSelector`); the first row of the last layer unless told
+    selector   which weights are judged (`AttentionSelector`); the first row of the last layer unless told
     removal    how a unit is taken away: "delete", "mask", or "blank" with the number of a token
     vectors    the path of the embedding whose gradients are taken; found by what it is given unless told
     size       instances in a batch; few where texts are long, since each is run once for each of its units
@@ -51,7 +51,7 @@ class Adapter:
         instances: "Sequence[Instance | Example]",
         *,
         forward: Forward | None = None,
-        look: AttentionSelector | None = None,
+        selector: AttentionSelector | None = None,
         removal: str = "delete",
         blank: int | None = None,
         vectors: str | None = None,
@@ -69,7 +69,11 @@ class Adapter:
         self.caution = self.remedy = ""  # of a model that was not trained to its end: that it was not, what to type
         self.on_progress: Callable[[int, int], None] | None = None  # called with (instances done, of how many)
         self.names, self.trivial = tuple(names), dict(trivial or {})
-        self.look, self.forward, self._vectors = look or AttentionSelector(), forward or _ready(model, removal), vectors
+        self.selector, self.forward, self._vectors = (
+            selector or AttentionSelector(),
+            forward or _ready(model, removal),
+            vectors,
+        )
 
     def __len__(self) -> int:
         return len(self.instances)
@@ -99,11 +103,11 @@ class Adapter:
             if self.on_progress is not None:
                 self.on_progress(min(start + self.size, len(order)), len(order))
 
-    def looking(self, look: AttentionSelector) -> "Adapter":
-        """The same model and instances with another look: adapter.looking(AttentionSelector(layer=0))."""
+    def with_selector(self, selector: AttentionSelector) -> "Adapter":
+        """The same model and instances with another selector: adapter.with_selector(AttentionSelector(layer=0))."""
         made = copy(self)
-        made.look = look
-        made.__dict__.pop("sites", None)  # they are those that fit the look
+        made.selector = selector
+        made.__dict__.pop("sites", None)  # they are those that fit the selector
         return made
 
     def removing(self, removal: str, blank: int | None = None) -> "Adapter":
@@ -171,13 +175,13 @@ class Adapter:
         return found[order.argsort()]
 
     def maps(self, inputs: Inputs) -> Mapping[str, Any]:
-        with torch.no_grad(), record(self.model, sites=self.look.sites) as rec:
+        with torch.no_grad(), record(self.model, sites=self.selector.sites) as rec:
             self.logits(inputs)
         return rec.maps
 
     def attention(self, inputs: Inputs) -> Tensor:
         """(B, n): the weights that are judged."""
-        return self.look.read(self.maps(inputs), inputs).double()
+        return self.selector.read(self.maps(inputs), inputs).double()
 
     @cached_property
     def sites(self) -> list[str]:
@@ -187,7 +191,7 @@ class Adapter:
     @property
     def judged(self) -> list[str]:
         """The sites whose weights are judged."""
-        return self.look.judged(self.sites)
+        return self.selector.judged(self.sites)
 
     @cached_property
     def vectors(self) -> list[nn.Module]:

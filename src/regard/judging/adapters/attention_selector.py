@@ -117,14 +117,14 @@ class AmongUnits(Intervention):
     kept   weights by site that are known already, where many runs begin from the same ones
     """
 
-    def __init__(self, look: AttentionSelector, inputs: Inputs, kept: dict[str, Tensor] | None = None):
-        self.look, self.inputs, self.kept = look, inputs, {} if kept is None else kept
+    def __init__(self, selector: AttentionSelector, inputs: Inputs, kept: dict[str, Tensor] | None = None):
+        self.selector, self.inputs, self.kept = selector, inputs, {} if kept is None else kept
 
     def apply(self, now: Altered, here: Here) -> Altered:
-        weights, open_pairs = self.look.open_rows(now, self.inputs)
+        weights, open_pairs = self.selector.open_rows(now, self.inputs)
         weights = self.kept.get(str(here.site), weights)
         moved = self.moved(weights, open_pairs, here).to(weights.dtype)
-        return self.look.put_back(now, torch.where(open_pairs, moved, weights), self.inputs)
+        return self.selector.put_back(now, torch.where(open_pairs, moved, weights), self.inputs)
 
     def moved(self, weights: Tensor, open_pairs: Tensor, here: Here) -> Tensor:
         """Other weights, (B, H, n, m), of the open pairs."""

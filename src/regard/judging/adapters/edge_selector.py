@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class EdgeLook(AttentionSelector):
+class EdgeSelector(AttentionSelector):
     """The weight of each unit's edges: the mean of heads, of a layer (the last unless told) or of all ("mean").
 
     cases   whose edges they are; `on_graph` and `on_graphs` fill it in
@@ -37,13 +37,15 @@ class EdgeLook(AttentionSelector):
         super().__post_init__()
         if self.layer == "rollout" or self.row != 0:
             raise ValueError(
-                f"EdgeLook(layer={self.layer!r}, row={self.row!r}): expected the number of a layer or "
+                f"EdgeSelector(layer={self.layer!r}, row={self.row!r}): expected the number of a layer or "
                 "'mean'; each node has one row of its own."
             )
 
     def laid(self, inputs: Inputs) -> Laid:
         if self.cases is None:
-            raise ValueError("EdgeLook(cases=None) knows no edges: pass it to on_graph(look=) or on_graphs(look=).")
+            raise ValueError(
+                "EdgeSelector(cases=None) knows no edges: pass it to on_graph(selector=) or on_graphs(selector=)."
+            )
         return self.cases.laid(inputs)
 
     def read(self, maps: Mapping[str, AttentionMap], inputs: Inputs) -> Tensor:
@@ -100,7 +102,7 @@ class EdgeLook(AttentionSelector):
         if not isinstance(now, OnEdges) or len(now.shape) != 2 or now.call.graph.count != laid.place.shape[0]:
             raise Refused(
                 f"The judged attention is {now.shape} = {now.axes}, expected one weight for each head and "
-                "edge that the model was given: choose the site by EdgeLook(sites=...)."
+                "edge that the model was given: choose the site by EdgeSelector(sites=...)."
             )
         edge = now.call.graph.edge
         ran = edge.clamp_max(laid.place.shape[0] - 1)
@@ -118,21 +120,21 @@ class EdgeLook(AttentionSelector):
         return made.unflatten(1, (len(inputs), wide)).transpose(0, 1)[:, :, None]
 
 
-def on_edges(look: AttentionSelector, maps: Mapping[str, AttentionMap]) -> Tensor:
+def on_edges(selector: AttentionSelector, maps: Mapping[str, AttentionMap]) -> Tensor:
     """(E,): the judged weights on the model's edges, the mean of heads and of the judged layers."""
-    found = [maps[name].edges() for name in look.judged(list(maps))]
+    found = [maps[name].edges() for name in selector.judged(list(maps))]
     return torch.stack([one.reshape(-1, one.shape[-1]).mean(0) for one in found]).mean(0)
 
 
 class Masked(Intervention):
     """What is sent along each edge, times mask (B, n) of its unit; edges that are no unit's stay."""
 
-    def __init__(self, look: EdgeLook, inputs: Inputs, mask: Tensor):
-        self.look, self.laid, self.mask = look, look.laid(inputs), mask
+    def __init__(self, selector: EdgeSelector, inputs: Inputs, mask: Tensor):
+        self.selector, self.laid, self.mask = selector, selector.laid(inputs), mask
 
     def apply(self, now: Altered, here: Here) -> Altered:
         if not isinstance(now, OnEdges) or now.call.graph.count != self.laid.place.shape[0]:
-            raise Refused(f"{here.site} attends over no edges of the graph: choose sites by EdgeLook(sites=...).")
+            raise Refused(f"{here.site} attends over no edges of the graph: choose sites by EdgeSelector(sites=...).")
         edge, count = now.call.graph.edge, self.laid.place.shape[0]
         ran = edge.clamp_max(count - 1)
         place = torch.where(edge < count, self.laid.place[ran], 0)
@@ -142,16 +144,16 @@ class Masked(Intervention):
 
 def edge_gradient(adapter: "Adapter", inputs: Inputs, towards: int | None = None) -> Tensor:
     """(B, n): the gradient of the log-odds of the predicted class (or of class `towards`) by a mask on each unit's
-    edges, in every layer that the look fits, at 1. Positive: with less of the unit the class is less sure.
+    edges, in every layer that the selector fits, at 1. Positive: with less of the unit the class is less sure.
 
         d log p/(1-p) / d m_u,   message along e in layer l times m_u for every edge e of unit u
 
     As the edge masks of GNNExplainer (Ying et al. 2019) before any step; weights are not made to sum to one again.
     """
-    look = adapter.look
-    assert isinstance(look, EdgeLook)
+    selector = adapter.selector
+    assert isinstance(selector, EdgeSelector)
     mask = torch.ones(inputs.real.shape, dtype=torch.float32, device=inputs.real.device, requires_grad=True)
     with torch.enable_grad():
-        logits = adapter.logits(inputs, {look.sites: Masked(look, inputs, mask)})
+        logits = adapter.logits(inputs, {selector.sites: Masked(selector, inputs, mask)})
         (found,) = torch.autograd.grad(log_odds(logits, towards).sum(), mask)
     return found.double().masked_fill(~inputs.units, 0.0)

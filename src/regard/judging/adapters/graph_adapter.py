@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.data.batch import Batch, Example
 
 from .adapter import Adapter
-from .edge_selector import EdgeLook
+from .edge_selector import EdgeSelector
 from .graph_instances import of_graphs, of_nodes
 from .inputs import Inputs
 
@@ -25,7 +25,7 @@ def on_graph(
     labels: Tensor | None = None,
     *,
     forward: Run | None = None,
-    look: EdgeLook | None = None,
+    selector: EdgeSelector | None = None,
     hops: int | None = None,
     units: str = "into",
     size: int = 16,
@@ -52,8 +52,8 @@ def on_graph(
         out: Tensor = run(model, x.index_select(0, laid.row), laid.edge_index)
         return out[laid.root]
 
-    placed = replace(look or EdgeLook(), cases=cases)
-    return Adapter(model, cases.instances(), forward=call, look=placed, removal="mask", size=size)
+    placed = replace(selector or EdgeSelector(), cases=cases)
+    return Adapter(model, cases.instances(), forward=call, selector=placed, removal="mask", size=size)
 
 
 def on_graphs(
@@ -61,7 +61,7 @@ def on_graphs(
     examples: Sequence[Example],
     *,
     forward: Callable[[nn.Module, Batch], Any] | None = None,
-    look: EdgeLook | None = None,
+    selector: EdgeSelector | None = None,
     bonds: bool = True,
     size: int = 64,
 ) -> Adapter:
@@ -69,7 +69,7 @@ def on_graphs(
 
     examples   of `regard.data`, with edges; their gold is kept
     forward    function(model, batch) -> logits (B, classes), or one number each; model(batch).out unless told
-    look       which weights are judged; the layers of regard.models.builders.graph_classifier unless told
+    selector   which weights are judged; the layers of regard.models.builders.graph_classifier unless told
     bonds      False: each direction is a unit of its own
     """
     if not examples:
@@ -86,8 +86,8 @@ def on_graphs(
         )
         return model(batch) if forward is None else forward(model, batch)
 
-    placed = replace(look or EdgeLook("features.layers.*"), cases=cases)
-    return Adapter(model, cases.instances(), forward=call, look=placed, removal="mask", size=size)
+    placed = replace(selector or EdgeSelector("features.layers.*"), cases=cases)
+    return Adapter(model, cases.instances(), forward=call, selector=placed, removal="mask", size=size)
 
 
 def _device(model: nn.Module) -> torch.device:

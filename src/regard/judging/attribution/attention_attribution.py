@@ -1,6 +1,6 @@
 """Importance by maps that are made of recorded ones: through all layers, with values, with gradients.
 
-Each reads the rows that the adapter's look reads, of the sites that fit it. A model whose attention pools (one row)
+Each reads the rows that the adapter's selector reads, of the sites that fit it. A model whose attention pools (one row)
 has no way through its layers; such a measure then says so by a ValueError.
 """
 
@@ -28,7 +28,7 @@ from .gradients import log_odds, vectors_held
 def rollout(adapter: Adapter, inputs: Inputs) -> Tensor:
     """(B, n): the product of all layers, half of each passing it by. Abnar & Zuidema 2020."""
     _of_tokens(adapter)
-    return adapter.look.read_weights(rollout_of(list(adapter.maps(inputs).values())).weights(), inputs).double()
+    return adapter.selector.read_weights(rollout_of(list(adapter.maps(inputs).values())).weights(), inputs).double()
 
 
 def flow(adapter: Adapter, inputs: Inputs) -> Tensor:
@@ -37,7 +37,7 @@ def flow(adapter: Adapter, inputs: Inputs) -> Tensor:
     layers = layers_of(list(adapter.maps(inputs).values()))
     maps = [layer.map.weights() for layer in layers]
     made = torch.zeros(inputs.real.shape, dtype=torch.float64, device=inputs.real.device)
-    rows = adapter.look.rows(inputs, maps[-1].shape[-2])
+    rows = adapter.selector.rows(inputs, maps[-1].shape[-2])
     for item, real in enumerate(inputs.real):
         some = real.nonzero()[:, 0]
         alone = [_stored(w[item : item + 1][..., some, :][..., some]) for w in maps]  # no pipes to padding
@@ -49,7 +49,7 @@ def flow(adapter: Adapter, inputs: Inputs) -> Tensor:
 def norms(adapter: Adapter, inputs: Inputs) -> Tensor:
     """(B, n): the norm of what each token hands over at the judged sites, all heads together. Kobayashi et al. 2020."""
     _of_tokens(adapter)
-    with torch.no_grad(), record(adapter.model, sites=adapter.look.sites, values=True) as rec:
+    with torch.no_grad(), record(adapter.model, sites=adapter.selector.sites, values=True) as rec:
         adapter.logits(inputs)
     return _mean_of(adapter, norms_of(rec, model=adapter.model, together=True), inputs)
 
@@ -68,18 +68,18 @@ def relevance(adapter: Adapter, inputs: Inputs) -> Tensor:
     rec, logits = _with_gradients(adapter, inputs)
     made = relevance_of(rec, logits, target=log_odds).weights()
     own = torch.eye(made.shape[-1], dtype=made.dtype, device=made.device)
-    return adapter.look.read_weights(made - own, inputs).double()
+    return adapter.selector.read_weights(made - own, inputs).double()
 
 
 def _with_gradients(adapter: Adapter, inputs: Inputs) -> tuple[Record, Tensor]:
     _of_tokens(adapter)
-    with vectors_held(adapter), record(adapter.model, sites=adapter.look.sites, grad=True) as rec:
+    with vectors_held(adapter), record(adapter.model, sites=adapter.selector.sites, grad=True) as rec:
         logits = adapter.logits(inputs)
     return rec, logits
 
 
 def _of_tokens(adapter: Adapter) -> None:
-    if not adapter.look.tokens:
+    if not adapter.selector.tokens:
         raise NotApplicable(
             "Units of this model are edges, and this map is read by token: for edges there is "
             "regard.judging.attribution.edge_importance."
@@ -88,8 +88,8 @@ def _of_tokens(adapter: Adapter) -> None:
 
 def _mean_of(adapter: Adapter, maps: Mapping[str, AttentionMap], inputs: Inputs) -> Tensor:
     """Of the judged sites."""
-    judged = [maps[site].weights() for site in adapter.look.judged(list(maps))]
-    return torch.stack([adapter.look.read_weights(one, inputs).double() for one in judged]).mean(0)
+    judged = [maps[site].weights() for site in adapter.selector.judged(list(maps))]
+    return torch.stack([adapter.selector.read_weights(one, inputs).double() for one in judged]).mean(0)
 
 
 def _stored(weights: Tensor) -> StoredMap:

@@ -11,7 +11,7 @@ from regard.recording import record
 from regard.recording.attribution.gatt import gatt
 
 from ..adapters.adapter import Adapter
-from ..adapters.edge_selector import EdgeLook, edge_gradient, on_edges
+from ..adapters.edge_selector import EdgeSelector, edge_gradient, on_edges
 from ..adapters.inputs import Inputs
 from ..statistics.intervals import stream
 from .gradients import log_odds
@@ -20,21 +20,21 @@ from .importance import Importance
 OfNodes = Callable[[Adapter, Inputs], Tensor]
 
 
-def look_of(adapter: Adapter) -> EdgeLook:
-    """The look of an adapter of graphs."""
-    if not isinstance(adapter.look, EdgeLook):
+def edge_selector_of(adapter: Adapter) -> EdgeSelector:
+    """The selector of an adapter of graphs."""
+    if not isinstance(adapter.selector, EdgeSelector):
         raise TypeError(
-            f"This test is about edges, and the adapter looks by {type(adapter.look).__name__}: make it by "
+            f"This test is about edges, and the adapter selects by {type(adapter.selector).__name__}: make it by "
             "on_graph() or on_graphs()."
         )
-    return adapter.look
+    return adapter.selector
 
 
 def of_layer(layer: "int | str") -> Importance:
     """The weights of one layer, or of all of them ("mean"): (adapter, inputs) -> (B, n)."""
 
     def attention(adapter: Adapter, inputs: Inputs) -> Tensor:
-        return replace(look_of(adapter), layer=layer).read(adapter.maps(inputs), inputs)
+        return replace(edge_selector_of(adapter), layer=layer).read(adapter.maps(inputs), inputs)
 
     return attention
 
@@ -51,29 +51,29 @@ def by_rivals(weights: Tensor, target: Tensor, nodes: int) -> Tensor:
 
 def relative(adapter: Adapter, inputs: Inputs) -> Tensor:
     """(B, n): the mean weight of all layers by that of its rivals (`by_rivals`)."""
-    look, laid = replace(look_of(adapter), layer="mean"), look_of(adapter).laid(inputs)
-    weights = on_edges(look, adapter.maps(inputs))
-    return look.of_units(by_rivals(weights, laid.edge_index[1], laid.graph.shape[0]), inputs)
+    selector, laid = replace(edge_selector_of(adapter), layer="mean"), edge_selector_of(adapter).laid(inputs)
+    weights = on_edges(selector, adapter.maps(inputs))
+    return selector.of_units(by_rivals(weights, laid.edge_index[1], laid.graph.shape[0]), inputs)
 
 
 def gatt_of_units(adapter: Adapter, inputs: Inputs) -> Tensor:
     """(B, n): GAtt, what the weights of all layers carry to the judged node along each edge; of a graph, to all."""
-    look = look_of(adapter)
-    return look.of_units(_gatt(adapter, inputs)[0], inputs)
+    selector = edge_selector_of(adapter)
+    return selector.of_units(_gatt(adapter, inputs)[0], inputs)
 
 
 def degree_of_units(adapter: Adapter, inputs: Inputs) -> Tensor:
     """(B, n): how many edges the two ends of an edge have. What a measure that knows the shape alone would say."""
-    look = look_of(adapter)
-    source, target = look.laid(inputs).edge_index
+    selector = edge_selector_of(adapter)
+    source, target = selector.laid(inputs).edge_index
     nodes = torch.bincount(torch.cat([source, target]))
-    return look.of_units((nodes[source] + nodes[target]).double(), inputs)
+    return selector.of_units((nodes[source] + nodes[target]).double(), inputs)
 
 
 def layers_of(adapter: Adapter) -> dict[str, Importance]:
     """Attention as the mean of the layers, by that of its rivals, of each layer; GAtt; the signed gradient of masks."""
     made: dict[str, Importance] = {"attention, mean of layers": of_layer("mean"), "attention by its rivals": relative}
-    for layer in range(len(replace(look_of(adapter), layer="mean").judged(adapter.sites))):
+    for layer in range(len(replace(edge_selector_of(adapter), layer="mean").judged(adapter.sites))):
         made[f"attention, layer {layer + 1}"] = of_layer(layer)
     return made | {"GAtt": gatt_of_units, "gradient": edge_gradient}
 
@@ -81,14 +81,14 @@ def layers_of(adapter: Adapter) -> dict[str, Importance]:
 def mass(adapter: Adapter, inputs: Inputs) -> Tensor:
     """(N,): how much each node is looked at, itself included; the mean of heads and layers."""
     maps = adapter.maps(inputs)
-    names = replace(look_of(adapter), layer="mean").judged(list(maps))
+    names = replace(edge_selector_of(adapter), layer="mean").judged(list(maps))
     return torch.stack([maps[name].mass().flatten(0, -2).double().mean(0) for name in names]).mean(0)
 
 
 def gatt_of_nodes(adapter: Adapter, inputs: Inputs) -> Tensor:
     """(N,): what GAtt has on the edges that leave a node, its own loop included."""
     edges, loops = _gatt(adapter, inputs)
-    source = look_of(adapter).laid(inputs).edge_index[0]
+    source = edge_selector_of(adapter).laid(inputs).edge_index[0]
     return loops.double().index_add(0, source, edges.double())
 
 
@@ -128,7 +128,7 @@ def gradient_of_nodes(towards: int | None = None) -> OfNodes:
 
 def degree_of_nodes(adapter: Adapter, inputs: Inputs) -> Tensor:
     """(N,): how many edges leave each node."""
-    laid = look_of(adapter).laid(inputs)
+    laid = edge_selector_of(adapter).laid(inputs)
     return torch.bincount(laid.edge_index[0], minlength=laid.graph.shape[0]).double()
 
 
@@ -136,7 +136,7 @@ def chance_of_nodes(seed: int = 0) -> OfNodes:
     draw = stream(seed, "chance of nodes")
 
     def random(adapter: Adapter, inputs: Inputs) -> Tensor:
-        graph = look_of(adapter).laid(inputs).graph
+        graph = edge_selector_of(adapter).laid(inputs).graph
         return torch.from_numpy(draw.random(graph.shape[0])).to(graph.device)
 
     return random
@@ -144,9 +144,9 @@ def chance_of_nodes(seed: int = 0) -> OfNodes:
 
 def _gatt(adapter: Adapter, inputs: Inputs) -> tuple[Tensor, Tensor]:
     """On edges (E,) and on loops (N,)."""
-    look = look_of(adapter)
-    maps, laid = adapter.maps(inputs), look.laid(inputs)
-    layers = [maps[name] for name in replace(look, layer="mean").judged(list(maps))]
+    selector = edge_selector_of(adapter)
+    maps, laid = adapter.maps(inputs), selector.laid(inputs)
+    layers = [maps[name] for name in replace(selector, layer="mean").judged(list(maps))]
     nodes = torch.arange(laid.graph.shape[0], device=laid.graph.device) if laid.root is None else laid.root
     found = gatt(layers, nodes)
     return found.edges().sum(0), found.loops.sum(0)

@@ -24,8 +24,8 @@ def gradient(adapter: Adapter, inputs: Inputs) -> Tensor:
 
     Jain & Wallace 2019.
     """
-    if not adapter.look.tokens:  # what has no vector: the look knows what stands for it
-        return adapter.look.gradient(adapter, inputs)
+    if not adapter.selector.tokens:  # what has no vector: the selector knows what stands for it
+        return adapter.selector.gradient(adapter, inputs)
     fast = Replace(lambda weights, here: weights.detach())
     return _pulled(adapter, inputs, dict.fromkeys(adapter.judged, fast)).abs()
 

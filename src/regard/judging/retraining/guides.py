@@ -23,8 +23,8 @@ def guides(
     base        the weights of the model with context, of the same seed
     adversary   those of a trained adversary of it (`trained_adversary`)
 
-    Weights that carry over to a model which cannot look around hold information of their own; an adversary's ought not
-    to. Differences are against uniform weights. Wiegreffe & Pinter 2019, section 3.4.
+    Weights that carry over to a model which sees no context hold information of their own; an adversary's should not.
+    Differences are against uniform weights. Wiegreffe & Pinter 2019, section 3.4.
     """
     models: dict[str, list[TrainedReadout]] = {"uniform": [], "learned": [], "base": [], "adversary": []}
     for one in range(seeds):

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from ..artifacts import Histogram, keep
+from ..artifacts import Histogram, add_artifact
 from ..finding import Finding
 from ..statistics.divergence import LARGEST, jsd, tvd
 from ..statistics.intervals import estimate, known, median, stream
@@ -34,7 +34,7 @@ def seed_variance(
     far = np.stack([apart(one, other) for other in others])  # (seeds - 1, instances)
     moved = np.stack([said_apart(one, other) for other in others])
     largest = np.asarray([w.max() for w in one.weights["test"]])
-    keep(
+    add_artifact(
         Histogram(
             "Weights of other seeds",
             "JSD to the base seed",

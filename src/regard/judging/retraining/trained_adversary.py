@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..artifacts import Plot, Series, keep
+from ..artifacts import Plot, Series, add_artifact
 from ..finding import Finding
 from ..statistics.intervals import estimate, known
 from .retraining import Retraining
@@ -41,7 +41,7 @@ def trained_adversary(
         ("other seeds", [said_apart(one, each).mean() for each in seeds], [apart(one, each).mean() for each in seeds]),
         ("uniform", [said_apart(one, plain).mean()], [apart(one, even(one)).mean()]),
     ]
-    keep(
+    add_artifact(
         Plot(
             "A trained adversary",
             "TVD of predictions, mean",

@@ -10,7 +10,7 @@ from regard.recording.interventions.interventions import DropHeads, Intervention
 
 from ..adapters.adapter import Adapter, Changes
 from ..adapters.inputs import Inputs
-from ..artifacts import Grid, keep
+from ..artifacts import Grid, add_artifact
 from ..finding import Finding
 from ..registry import asks
 from ..statistics.divergence import jsd, tvd
@@ -24,7 +24,7 @@ TVD = "total variation (max 1)"
 def ablation(adapter: Adapter, *, heads: bool = True, seed: int = 0) -> list[Finding]:
     """What changes when attention is taken out of a trained model, which is not trained anew.
 
-    uniform, permuted   the weights of every site that the look fits; change of the output (total variation and
+    uniform, permuted   the weights of every site that the selector fits; change of the output (total variation and
                         Jensen-Shannon) and, where there are labels, of accuracy
     value               the value of the unit with the largest weight is 0, beside that of a unit drawn at random;
                         not on graphs
@@ -33,7 +33,7 @@ def ablation(adapter: Adapter, *, heads: bool = True, seed: int = 0) -> list[Fin
 
     A model that was trained without attention may do as well: ablation says what *this* model uses. Michel et al. 2019.
     """
-    even, moved = {adapter.look.sites: Uniform()}, {adapter.look.sites: Permute(seed)}
+    even, moved = {adapter.selector.sites: Uniform()}, {adapter.selector.sites: Permute(seed)}
     uniform, permuted = (moves(adapter, lambda inputs, c=change: c) for change in (even, moved))  # type: ignore[misc]
     made = []
     for name, found, other, beside in (
@@ -76,7 +76,7 @@ def ablation(adapter: Adapter, *, heads: bool = True, seed: int = 0) -> list[Fin
                 f"With {name} weights the prediction diverges by {found[:, 1].mean():.3f} on average.",
             )
         )
-    if adapter.look.tokens:
+    if adapter.selector.tokens:
         made.append(value_zeroing(adapter, seed=seed))
     made += by_layer(adapter, seed=seed)
     return made + by_head(adapter, seed=seed) if heads else made
@@ -105,7 +105,7 @@ def by_head(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     found = {
         (site, head): _change(adapter, {site: DropHeads([head])}) for site, n in counts.items() for head in range(n)
     }
-    keep(
+    add_artifact(
         Grid(
             "Importance of each head",
             list(counts),

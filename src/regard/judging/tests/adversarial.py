@@ -13,7 +13,7 @@ from ..adapters.attention_selector import AmongUnits, AttentionSelector
 from ..adapters.inputs import Inputs
 from ..adapters.prefix_cache import remembered
 from ..adapters.trace_replay import Function, replayed
-from ..artifacts import Plot, Series, TextExample, TextExamples, gathering, keep
+from ..artifacts import Plot, Series, TextExample, TextExamples, add_artifact, collects_artifacts
 from ..examples import cut, facts, typical
 from ..finding import Finding
 from ..registry import asks
@@ -55,9 +55,13 @@ class Sought(AmongUnits):
     """Weights softmax(logits) among the units, as heavy together as the model's; keeps what it made, by site."""
 
     def __init__(
-        self, look: AttentionSelector, inputs: Inputs, logits: dict[str, Tensor], kept: dict[str, Tensor] | None = None
+        self,
+        selector: AttentionSelector,
+        inputs: Inputs,
+        logits: dict[str, Tensor],
+        kept: dict[str, Tensor] | None = None,
     ):
-        super().__init__(look, inputs, kept)
+        super().__init__(selector, inputs, kept)
         self.logits, self.made = logits, dict[str, Tensor]()
 
     def moved(self, weights: Tensor, open_pairs: Tensor, here: Here) -> Tensor:
@@ -85,7 +89,7 @@ def adversary(
     Jain & Wallace 2019, section 4.2.2.
     """
     found = seek(adapter, starts=starts, steps=steps, rate=rate, seed=seed)
-    if gathering():
+    if collects_artifacts():
         _show(adapter, found)
     baselines = {
         "random": known(found.start.mean(1), median),
@@ -164,7 +168,7 @@ def _show(adapter: Adapter, found: AdversarialWeights) -> None:
         for name, values in reached.items()
     ]
     limit = known(found.limit, median)
-    keep(
+    add_artifact(
         Plot(
             "How far the weights can be moved",
             "how far the prediction may move (total variation)",
@@ -175,7 +179,7 @@ def _show(adapter: Adapter, found: AdversarialWeights) -> None:
         )
     )
     moved = np.array([tvd(torch.from_numpy(before), torch.from_numpy(after)) for before, after in found.said])
-    keep(
+    add_artifact(
         Plot(
             "Each instance",
             "how far the prediction moved (total variation)",
@@ -200,7 +204,7 @@ def _show(adapter: Adapter, found: AdversarialWeights) -> None:
                 "the model's weights",
             )
         )
-    keep(
+    add_artifact(
         TextExamples(
             "The same prediction from other weights", texts, "Those whose divergence is nearest to the median."
         )
@@ -218,8 +222,8 @@ def seek(
     def measure(inputs: Inputs) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         before, many = adapter.predict(inputs), inputs.repeated(starts)
         maps, judged = adapter.maps(inputs), adapter.judged
-        rows_of = {site: adapter.look.rows_of(maps[site], inputs) for site in judged}
-        own = {site: _read(adapter.look, rows_of[site], inputs) for site in judged}
+        rows_of = {site: adapter.selector.rows_of(maps[site], inputs) for site in judged}
+        own = {site: _read(adapter.selector, rows_of[site], inputs) for site in judged}
         logits = {}
         for site in judged:
             _, heads, rows, keys = rows_of[site].shape
@@ -231,11 +235,11 @@ def seek(
 
         def through(*tensors: Tensor) -> list[Tensor]:
             """What the model says with weights of these logits, and the weights, by site."""
-            sought = Sought(adapter.look, many, dict(zip(judged, tensors, strict=True)), kept)
+            sought = Sought(adapter.selector, many, dict(zip(judged, tensors, strict=True)), kept)
             after = adapter.logits(many, dict.fromkeys(judged, sought))
-            return [after, *(_read(adapter.look, sought.made[site], many) for site in judged)]
+            return [after, *(_read(adapter.selector, sought.made[site], many) for site in judged)]
 
-        def look(run: Function) -> tuple[Tensor, Tensor, Tensor, list[Tensor], Tensor]:
+        def evaluate(run: Function) -> tuple[Tensor, Tensor, Tensor, list[Tensor], Tensor]:
             after, *made = (x.unflatten(0, (starts, -1)) for x in run(*logits.values()))
             after = after.double().softmax(-1)
             moved = tvd(after, before)  # (starts, B)
@@ -248,11 +252,11 @@ def seek(
         with remembered(adapter.model, judged, plain), torch.backends.cudnn.flags(enabled=False):
             run = replayed(through, *(x.detach() for x in logits.values()))
             with torch.no_grad():
-                start, start_moved, _, begun, at_first = look(run)
+                start, start_moved, _, begun, at_first = evaluate(run)
             optimiser = torch.optim.Adam(logits.values(), lr=rate, amsgrad=True)
             for _ in range(steps):
                 with torch.enable_grad():
-                    far, moved, apart, *_ = look(run)
+                    far, moved, apart, *_ = evaluate(run)
                     # each instance has logits of its own, so that a sum over them is many searches at once
                     loss = (500.0 * (moved - OPTIMISED).relu() - far).sum() - apart.sum()
                     gradients = torch.autograd.grad(loss, list(logits.values()))
@@ -260,7 +264,7 @@ def seek(
                     logit.grad = gradient
                 optimiser.step()
             with torch.no_grad():
-                far, moved, _, made, after = look(run)
+                far, moved, _, made, after = evaluate(run)
         limit = torch.stack([_limit(own[site], inputs.units) for site in judged]).mean(0)
         table = torch.cat([far, moved, start, start_moved, limit[None]]).masked_fill(~inputs.units.any(-1), torch.nan)
         chosen = _furthest(torch.cat([far, start]), torch.cat([moved, start_moved]))
@@ -290,8 +294,8 @@ def _taken(sets: Tensor, which: Tensor, own: Tensor) -> Tensor:
     return torch.where((which >= 0)[:, None], one, own)
 
 
-def _read(look: AttentionSelector, weights: Tensor, inputs: Inputs) -> Tensor:
-    return over_units(look.read_weights(weights, inputs).double(), inputs.units)
+def _read(selector: AttentionSelector, weights: Tensor, inputs: Inputs) -> Tensor:
+    return over_units(selector.read_weights(weights, inputs).double(), inputs.units)
 
 
 def _apart(made: Tensor) -> Tensor:

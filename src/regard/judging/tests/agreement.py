@@ -8,7 +8,7 @@ import numpy as np
 
 from ..adapters.adapter import Adapter
 from ..adapters.inputs import Inputs
-from ..artifacts import Grid, keep
+from ..artifacts import Grid, add_artifact
 from ..attribution.importance import Importance, chance, importances
 from ..finding import Finding
 from ..registry import asks
@@ -59,7 +59,7 @@ def agreement(adapter: Adapter, names: Sequence[str] | None = None, *, seed: int
             )
         )
     table = matrix(made)
-    keep(
+    add_artifact(
         Grid(
             "How far importances agree",
             table.names,

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ..adapters.adapter import Adapter
 from ..adapters.inputs import Inputs
-from ..artifacts import Histogram, TextExamples, gathering, keep
+from ..artifacts import Histogram, TextExamples, add_artifact, collects_artifacts
 from ..attribution.gradients import gradient
 from ..attribution.importance import attention, chance, leave_one_out
 from ..examples import examples, typical
@@ -37,7 +37,7 @@ def correlation(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> list[
     other, are the baselines. Jain & Wallace 2019, section 4.1.
     """
     tau, p = taus(adapter, ends=ends, seed=seed)
-    if gathering():
+    if collects_artifacts():
         _show(adapter, tau)
     made = []
     beside = known(tau[:, 2])
@@ -92,7 +92,7 @@ def taus(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> tuple[np.nda
     def measure(inputs: Inputs) -> list[list[tuple[float, float]]]:
         by_name = {"attention": attention, "gradient": gradient, "leave one out": leave_one_out, "random": drawn}
         scores = {name: of(adapter, inputs) for name, of in by_name.items()}
-        units = inputs.units if ends or not adapter.look.tokens else _within(inputs)  # edges have no ends
+        units = inputs.units if ends or not adapter.selector.tokens else _within(inputs)  # edges have no ends
         made = []
         for item, some in enumerate(units):
             by_item = {name: score[item][some].cpu().numpy() for name, score in scores.items()}
@@ -104,7 +104,7 @@ def taus(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> tuple[np.nda
 
 
 def _show(adapter: Adapter, tau: np.ndarray) -> None:
-    keep(
+    add_artifact(
         Histogram(
             "Agreement, instance by instance",
             "Kendall tau-b",
@@ -113,7 +113,7 @@ def _show(adapter: Adapter, tau: np.ndarray) -> None:
         )
     )
     some = examples(adapter, typical(tau[:, 0]), {"attention": attention, "gradient": gradient})
-    keep(TextExamples("Typical texts", some, "Those whose agreement is nearest to the median."))
+    add_artifact(TextExamples("Typical texts", some, "Those whose agreement is nearest to the median."))
 
 
 def kendall(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:

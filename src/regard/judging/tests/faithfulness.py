@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..adapters.adapter import Adapter
 from ..adapters.inputs import Inputs
-from ..artifacts import Grid, Histogram, keep
+from ..artifacts import Grid, Histogram, add_artifact
 from ..attribution.gradients import gradient
 from ..attribution.importance import Importance, attention, chance, importances, uniform
 from ..finding import Finding
@@ -62,7 +62,7 @@ def faithfulness(
     for column, (what, says) in enumerate(
         (("Comprehensiveness", "Higher is better."), ("Sufficiency", "Lower is better."))
     ):
-        keep(
+        add_artifact(
             Histogram(
                 f"{what}, instance by instance",
                 "probability that the predicted class loses",
@@ -90,7 +90,7 @@ def faithfulness_of_all(
     beside = [other for other in ("attention", "gradient") if other in found]
     columns = ["comprehensiveness", "sufficiency", "units to flip", "flipped by the first"]
     values = [[mean(one[:, at]) for at in range(4)] for one in found.values()]
-    keep(
+    add_artifact(
         Grid(
             "What erasing says of each importance",
             list(found),

@@ -16,10 +16,10 @@ from ..attribution.edge_importance import (
     chance_of_nodes,
     degree_of_nodes,
     degree_of_units,
+    edge_selector_of,
     gatt_of_nodes,
     gradient_of_nodes,
     layers_of,
-    look_of,
     mass,
     readout,
 )
@@ -177,7 +177,7 @@ def edge_gold(gold: Tensor, edge_index: Tensor, unit: Tensor, units: int) -> np.
 
 
 def _golds(adapter: Adapter, inputs: Inputs) -> list[Tensor]:
-    gold = look_of(adapter).cases.gold  # type: ignore[union-attr]
+    gold = edge_selector_of(adapter).cases.gold  # type: ignore[union-attr]
     if gold is None:
         raise NotApplicable(
             "No graph carries its reason (gold, a column for each admissible explanation): whether it is "
@@ -195,7 +195,7 @@ def _by_case(adapter: Adapter, inputs: Inputs, scores: Tensor) -> list[tuple[np.
 
 
 def _edge_golds(adapter: Adapter, inputs: Inputs) -> list[np.ndarray]:
-    cases = look_of(adapter).cases
+    cases = edge_selector_of(adapter).cases
     assert cases is not None
     made = []
     for gold, case in zip(_golds(adapter, inputs), (-1 - inputs.tokens[:, 0]).tolist(), strict=True):

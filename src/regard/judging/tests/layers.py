@@ -8,7 +8,7 @@ from torch import Tensor
 from ..adapters.adapter import Adapter
 from ..adapters.attention_selector import AttentionSelector
 from ..adapters.inputs import Inputs, NotApplicable
-from ..artifacts import Plot, Series, keep
+from ..artifacts import Plot, Series, add_artifact
 from ..attribution.gradients import gradient
 from ..attribution.importance import Importance, chance, leave_one_out
 from ..finding import Better, Finding
@@ -38,21 +38,21 @@ ASKED: tuple[tuple[str, Better, str, str], ...] = (
 )
 
 
-def looks(adapter: Adapter) -> dict[str, AttentionSelector]:
-    """A look for each layer that fits the adapter's, for their mean and for rollout through all of them."""
+def selectors(adapter: Adapter) -> dict[str, AttentionSelector]:
+    """A selector for each layer that fits the adapter's, for their mean and for rollout through all of them."""
     _of_tokens(adapter)
-    count = len(replace(adapter.look, layer="mean").judged(adapter.sites))
+    count = len(replace(adapter.selector, layer="mean").judged(adapter.sites))
     if count < 2:
         raise NotApplicable("this model attends once: it has no other layer to look at.")
-    each = {f"layer {place}": replace(adapter.look, layer=place) for place in range(count)}
-    return each | {f"{how} of layers": replace(adapter.look, layer=how) for how in ("mean", "rollout")}
+    each = {f"layer {place}": replace(adapter.selector, layer=place) for place in range(count)}
+    return each | {f"{how} of layers": replace(adapter.selector, layer=how) for how in ("mean", "rollout")}
 
 
-def weights_of(look: AttentionSelector) -> Importance:
-    """The weights that another look reads, as an importance."""
+def weights_of(selector: AttentionSelector) -> Importance:
+    """The weights that another selector reads, as an importance."""
 
     def read(adapter: Adapter, inputs: Inputs) -> Tensor:
-        return look.read(adapter.maps(inputs), inputs).double()
+        return selector.read(adapter.maps(inputs), inputs).double()
 
     return read
 
@@ -63,12 +63,12 @@ def weights_of(look: AttentionSelector) -> Importance:
 )
 def layers(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -> list[Finding]:
     """The weights of each layer in turn, of their mean, and rollout: agreement with gradients and leave-one-out (tau-b
-    over all units, the weights of the adapter's own look held fast), comprehensiveness and sufficiency.
+    over all units, the weights of the adapter's own selector held fast), comprehensiveness and sufficiency.
 
-    The row is that of the adapter's look. In an early layer the row of [CLS] has seen little that the output reads:
+    The row is that of the adapter's selector. In an early layer the row of [CLS] has seen little that the output reads:
     that a test fails there says nothing about the last one.
     """
-    measures: dict[str, Importance] = {name: weights_of(look) for name, look in looks(adapter).items()}
+    measures: dict[str, Importance] = {name: weights_of(selector) for name, selector in selectors(adapter).items()}
     erased = erased_by(adapter, measures, bins, seed, flips=False)
     others: dict[str, Importance] = {"gradient": gradient, "leave one out": leave_one_out, RANDOM: chance(seed + 1)}
     tau = taus_of(adapter, measures | others)
@@ -95,7 +95,7 @@ def layers(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -> 
             made.append(found)
             curves[column].append(found)
     for column, (called, better, unit, _) in enumerate(ASKED):
-        keep(_curve(called.format("each layer"), better, unit, curves[column]))
+        add_artifact(_curve(called.format("each layer"), better, unit, curves[column]))
     return made
 
 
@@ -108,9 +108,9 @@ def adversary_of_all_layers(
     Fewer starts and longer steps than `adversary` takes unless told, since the whole model runs at each step. The
     divergence is the mean of the layers'.
     """
-    looks(adapter)  # of one layer there is nothing more to say
+    selectors(adapter)  # of one layer there is nothing more to say
     found = adversary(
-        adapter.looking(replace(adapter.look, layer="mean")), starts=starts, steps=steps, rate=rate, seed=seed
+        adapter.with_selector(replace(adapter.selector, layer="mean")), starts=starts, steps=steps, rate=rate, seed=seed
     )
     return [replace(one, name=one.name + ALL) for one in found]
 
@@ -120,7 +120,7 @@ def removals(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -
     """Comprehensiveness and sufficiency of the judged weights when units are masked, and beside it when they are
     deleted: a mask leaves a hole that a model may never have met, deletion moves what follows."""
     _of_tokens(adapter)
-    measure: dict[str, Importance] = {"attention": weights_of(adapter.look)}
+    measure: dict[str, Importance] = {"attention": weights_of(adapter.selector)}
     by = {how: erased_by(adapter.removing(how), measure, bins, seed, flips=False) for how in ("mask", "delete")}
     made = []
     for how, other in (("mask", "delete"), ("delete", "mask")):
@@ -149,10 +149,10 @@ def removals(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -
 
 
 def _of_tokens(adapter: Adapter) -> None:
-    if not adapter.look.tokens:
+    if not adapter.selector.tokens:
         raise NotApplicable(
             "Units of this model are edges, which are always deleted, and this test goes through layers by "
-            "token: judge another layer by --layer, or on_graph(look=EdgeLook(layer=...))."
+            "token: judge another layer by --layer, or on_graph(selector=EdgeSelector(layer=...))."
         )
 
 

@@ -15,7 +15,7 @@ from ..adapters.attention_selector import AmongUnits, AttentionSelector
 from ..adapters.inputs import Inputs
 from ..adapters.prefix_cache import remembered
 from ..adapters.trace_replay import replayed
-from ..artifacts import Plot, Series, keep
+from ..artifacts import Plot, Series, add_artifact
 from ..finding import Finding
 from ..registry import asks
 from ..statistics.divergence import over_units, tvd
@@ -29,9 +29,13 @@ class Shuffled(AmongUnits):
     """The weights of the units, each on another unit; keys are the whole numbers that decide where, () by site."""
 
     def __init__(
-        self, look: AttentionSelector, inputs: Inputs, keys: Mapping[str, Tensor], kept: dict[str, Tensor] | None = None
+        self,
+        selector: AttentionSelector,
+        inputs: Inputs,
+        keys: Mapping[str, Tensor],
+        kept: dict[str, Tensor] | None = None,
     ):
-        super().__init__(look, inputs, kept)
+        super().__init__(selector, inputs, kept)
         self.keys = keys
 
     def moved(self, weights: Tensor, open_pairs: Tensor, here: Here) -> Tensor:
@@ -54,7 +58,7 @@ def permutation(adapter: Adapter, *, times: int = 100, seed: int = 0) -> list[Fi
     reason. The mean over units stands beside it. Jain & Wallace 2019, section 4.2.1.
     """
     found = moved(adapter, times=times, seed=seed)
-    keep(
+    add_artifact(
         Plot(
             "Movement of the prediction by the largest weight",
             "largest weight of the instance",
@@ -112,11 +116,11 @@ def moved(adapter: Adapter, *, times: int = 100, seed: int = 0) -> np.ndarray:
         before = adapter.predict(inputs)
         # of several sites the later ones see what the earlier ones changed
         maps = adapter.maps(inputs)
-        kept = {site: adapter.look.rows_of(maps[site], inputs) for site in judged[:1]}
-        largest = over_units(adapter.look.read(maps, inputs).double(), inputs.units).amax(-1)
+        kept = {site: adapter.selector.rows_of(maps[site], inputs) for site in judged[:1]}
+        largest = over_units(adapter.selector.read(maps, inputs).double(), inputs.units).amax(-1)
 
         def through(*keys: Tensor) -> list[Tensor]:
-            moved = Shuffled(adapter.look, inputs, dict(zip(judged, keys, strict=True)), kept)
+            moved = Shuffled(adapter.selector, inputs, dict(zip(judged, keys, strict=True)), kept)
             return [adapter.predict(inputs, dict.fromkeys(judged, moved))]
 
         orders = [
@@ -126,7 +130,7 @@ def moved(adapter: Adapter, *, times: int = 100, seed: int = 0) -> np.ndarray:
         with torch.no_grad(), remembered(adapter.model, judged, lambda: adapter.logits(inputs)):
             run = replayed(through, *orders[0])
             far = torch.stack([tvd(before, run(*keys)[0]) for keys in orders])
-            even = tvd(before, adapter.predict(inputs, dict.fromkeys(judged, Even(adapter.look, inputs))))
+            even = tvd(before, adapter.predict(inputs, dict.fromkeys(judged, Even(adapter.selector, inputs))))
         found = torch.stack([far.quantile(0.5, dim=0), largest, even], -1)
         return found.masked_fill(~inputs.units.any(-1, keepdim=True), torch.nan).tolist()
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..adapters.adapter import Adapter
 from ..adapters.inputs import Inputs, NotApplicable
-from ..artifacts import Histogram, TextExamples, gathering, keep
+from ..artifacts import Histogram, TextExamples, add_artifact, collects_artifacts
 from ..attribution.importance import attention
 from ..examples import examples, typical
 from ..finding import Finding
@@ -25,7 +25,7 @@ def rationales(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
         raise NotApplicable("No instance carries a rationale: agreement with people cannot be said.")
     weights, marks = marked(adapter)
     some = [(weights[place], marks[place]) for place in chosen if len(weights[place])]
-    if gathering():
+    if collects_artifacts():
         _show(adapter, weights, marks)
     given, wanted = [w for w, _ in some], [g for _, g in some]
     summed = [(w, g) for w, g in some if w.sum() > 0]  # no weight on any unit: there is no share of it
@@ -52,7 +52,7 @@ def marked(adapter: Adapter) -> tuple[list[np.ndarray], list[np.ndarray]]:
 def _show(adapter: Adapter, weights: list[np.ndarray], marks: list[np.ndarray]) -> None:
     found = np.array([auprc(w, g) if len(g) else np.nan for w, g in zip(weights, marks, strict=True)])
     share = [g.mean() if g.any() else np.nan for g in marks]
-    keep(
+    add_artifact(
         Histogram(
             "Agreement with people, instance by instance",
             "AUPRC",
@@ -60,7 +60,7 @@ def _show(adapter: Adapter, weights: list[np.ndarray], marks: list[np.ndarray]) 
             "1: everything that was marked has more weight than everything that was not.",
         )
     )
-    keep(
+    add_artifact(
         TextExamples(
             "Typical texts",
             examples(adapter, typical(found), {"attention": attention}),

@@ -18,7 +18,7 @@ from ..alignment.error_rate import corpus_counts, error_rate, judge_alignment, j
 from ..alignment.forced_decoding import forced_weights
 from ..alignment.subword_alignment import Pieced
 from ..alignment.word_links import argmax_links, diagonal_links
-from ..artifacts import Grid, Histogram, gathering, keep
+from ..artifacts import Grid, Histogram, add_artifact, collects_artifacts
 from ..examples import SHOWN, typical
 from ..finding import Finding
 from ..registry import asks
@@ -95,13 +95,15 @@ def alignment(adapter: Translator, *, seed: int = 0) -> list[Finding]:
         gold = [known[place].gold for place in chosen]
         weights = [known[place].by_word(w) for place, w in zip(chosen, weights, strict=True)]
     links = [argmax_links(one) for one in weights]
-    if gathering():
+    if collects_artifacts():
         diagonal = [diagonal_links(len(pair.source), len(pair.target)) for pair in gold]
         rates = {
             name: np.array([error_rate(row[None]) for row in corpus_counts(some, gold)])
             for name, some in (("attention", links), ("diagonal", diagonal))
         }
-        keep(Histogram("Alignment error rate, pair by pair", "error rate", rates, "0: the links that people drew."))
+        add_artifact(
+            Histogram("Alignment error rate, pair by pair", "error rate", rates, "0: the links that people drew.")
+        )
         spot = np.full(len(adapter), np.nan)
         spot[chosen] = rates["attention"]
         for place in typical(spot, SHOWN // 2):
@@ -125,7 +127,7 @@ def _show(adapter: Translator, place: int, weights: Tensor, rate: float) -> None
     says = (
         f"Rows are words that were written, columns those of the source; its error rate {rate:.2f} is near the median."
     )
-    keep(Grid(f"A typical pair: {source.name}", said, read, list(weights), "weight", says))
+    add_artifact(Grid(f"A typical pair: {source.name}", said, read, list(weights), "weight", says))
 
 
 def _no_classes(model: nn.Module, inputs: Inputs) -> Any:

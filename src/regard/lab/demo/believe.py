@@ -63,7 +63,7 @@ def adapter_of(reader: PatchReader, data: Digits, count: int = IMAGES) -> Adapte
         Shown(reader, data),
         instances,
         forward=forward,
-        look=AttentionSelector(layer=-1),
+        selector=AttentionSelector(layer=-1),
         removal="mask",
         trivial={"nearest neighbour": nearest},
     )

@@ -112,4 +112,4 @@ def adapter_of(
     known = dict(zip(rows, vectors, strict=True))
     instances = [Instance(torch.tensor(row), one.label) for row, one in zip(rows, reviews, strict=True)]
     model = Whole(Vectors(encoder, words, known), task)
-    return Adapter(model, instances, look=AttentionSelector(sites="task.attention*"), vectors="vectors", size=size)
+    return Adapter(model, instances, selector=AttentionSelector(sites="task.attention*"), vectors="vectors", size=size)

@@ -6,7 +6,7 @@ from .effects import Effect, effect
 from .holm import holm
 from .improvement import probability_of_improvement
 from .power import power, smallest_effect
-from .power_check import SEEDS, Foretold, foretell
+from .power_check import SEEDS, PowerCheck, foretell
 from .ranks import Ranks, ranks
 from .sign_flip import seeds_for, sign_flip, smallest_p
 
@@ -15,7 +15,7 @@ __all__ = [
     "Analysis",
     "Comparison",
     "Effect",
-    "Foretold",
+    "PowerCheck",
     "Ranks",
     "analyse",
     "effect",

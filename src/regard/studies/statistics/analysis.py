@@ -10,7 +10,7 @@ from ..results import Results
 from .comparison import Comparison, compared, paired
 from .holm import holm
 from .improvement import probability_of_improvement
-from .power_check import FEWEST, Foretold, foretell
+from .power_check import FEWEST, PowerCheck, foretell
 from .ranks import Ranks, ranks
 
 
@@ -27,7 +27,7 @@ class Analysis:
 
     results: Results
     baseline: str
-    foretold: Foretold
+    foretold: PowerCheck
     comparisons: tuple[Comparison, ...]
     others: tuple[Comparison, ...]
     ranks: Ranks | None

@@ -1,4 +1,4 @@
-"""What a study can show, told before it runs."""
+"""Power check: what a study can show, computed before it runs."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ FEWEST = 6  # seeds below which points are shown without intervals
 
 
 @dataclass(frozen=True)
-class Foretold:
+class PowerCheck:
     """Before a study of so many seeds and comparisons runs.
 
     smallest   the smallest p after Holm's correction that it can reach
@@ -43,13 +43,13 @@ class Foretold:
         )
 
 
-def foretell(seeds: int, comparisons: int, alpha: float = 0.05) -> Foretold:
+def foretell(seeds: int, comparisons: int, alpha: float = 0.05) -> PowerCheck:
     """What so many seeds and comparisons (variants beside the baseline, times tasks) can show.
 
     foretell(3, 1).reachable is False: three seeds can never go below .25.
     """
     least = smallest_p(seeds, comparisons)
-    return Foretold(
+    return PowerCheck(
         seeds,
         comparisons,
         alpha,
