@@ -191,6 +191,29 @@ def test_gradients_come_back(tmp_path):
     assert float(again.gradients[name].weights()[0, 0].triu(1).abs().max()) == 0.0
 
 
+def test_gradients_of_a_layer_of_ours_come_back(tmp_path):
+    torch.manual_seed(0)
+    layer = regard.nn.Attention(8, heads=2)
+    with regard.record(layer, grad=True) as rec:
+        out = layer(torch.randn(2, 5, 8), over=Causal()).out
+    out.square().sum().backward()
+    again = saved(rec, tmp_path)
+    (name,) = rec.gradients
+    for copy in (again, saved(again, tmp_path)):
+        assert torch.equal(rec.gradients[name].weights(), copy.gradients[name].weights())
+        assert float(copy.gradients[name].weights()[0, 0].triu(1).abs().max()) == 0.0
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_the_largest_weights_of_each_feature_come_back(tmp_path, dtype):
+    q, k, v = heads(6)
+    with regard.record(keep="topk", k=2, dtype=dtype) as rec:
+        regard.attend(q, k, v, score=regard.scores.Dot(features=True))
+    assert rec.maps["function"].features == 8
+    assert_same(rec, saved(rec, tmp_path))
+    assert dtype is None or 0.0 < rec.casting.largest < 0.01
+
+
 def test_weights_that_a_model_wrote_out_come_back(tmp_path):
     q, k, v = heads(6)
     with regard.record() as rec:
@@ -691,7 +714,7 @@ def test_the_recipe_of_the_documentation_reads_a_record_without_torch(tmp_path):
 
 def test_the_reader_needs_numpy_alone(tmp_path):
     path = recorded(dtype=torch.bfloat16).save(tmp_path / "run.regard")
-    reader = Path(regard.__file__).parent / "recording" / "files" / "reading.py"
+    reader = Path(regard.__file__).parent / "recording" / "io" / "reading.py"
     code = (
         "import sys; sys.modules['torch'] = sys.modules['regard'] = None\n"
         f"exec(open({str(reader)!r}).read())\n"

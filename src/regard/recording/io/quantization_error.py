@@ -30,7 +30,7 @@ class Casting:
         rows = torch.linspace(0, amap.n - 1, min(ROWS, amap.n)).round().long()
         a = some_rows(amap, rows)
         if isinstance(kept, TopMap):  # what it let go is not the error of a type
-            key, b = kept.key[:, rows.to(kept.key.device)].long(), kept.weight[:, rows.to(kept.key.device)]
+            key, b = (x[..., rows.to(x.device), :] for x in (kept.key.long(), kept.weight))
             a = a.to(key.device).gather(-1, key.clamp_min(0)).masked_fill(key < 0, 0.0)
         else:
             b = some_rows(kept, rows)

@@ -259,7 +259,9 @@ def _gradient_form(name: str, found: Any, table: Table, at: str) -> Form:
         "v": table.add(f"{at}.v", v),
     }
     amap = found.call.map()
-    return form | {"over": forms_of(amap._source.over, amap, table, at)}
+    if isinstance(amap, LazyMap):
+        return form | {"over": forms_of(amap.live.structure, amap, table, at)}
+    return form | {"over": [packed_pairs(amap, table, f"{at}.over")]}
 
 
 def labels_form(labels: Labels) -> Form:
