@@ -15,11 +15,11 @@ from regard.core.maps.lazy import LazyMap, RowsApart
 from regard.core.maps.stored import StoredMap
 from regard.core.structures import Structure
 
-from ..attribution.weight_gradients import Gradient, WrittenGradient
+from ..attribution.weight_gradients import LazyGradient, StoredGradient
 from ..axes import Axis
 from ..capture.calls import ScoredCall
 from ..capture.edge_maps import CapturedEdges, EdgeGradient, EdgeMap
-from ..capture.key_buffer import TopMap
+from ..capture.topk_map import TopKMap
 from ..labels import Labels
 from ..record import Maps, Record, Statistics
 from .checking import (
@@ -148,7 +148,7 @@ def map_from(file: RecordFile, form: Form) -> AttentionMap:
     if kind == "top":
         key, m = tensor(file, form["key"]), form["m"]
         check_within(file, key, -1, m, "keys")
-        return TopMap(lead, tensor(file, form["weight"]), key, m)
+        return TopKMap(lead, tensor(file, form["weight"]), key, m)
     if kind == "edges":
         return EdgeMap(lead, tensor(file, form["weight"]), _graph(file, form))
     weights, keep = tensor(file, form["weights"]), None
@@ -220,7 +220,7 @@ def _gradient(file: RecordFile, form: Form) -> Any:
         return made
     if form.get("kind") == "written":
         b, h, n, m = check(file, form.get("given"), FLOATS, SHAPES)
-        own: Any = object.__new__(WrittenGradient)
+        own: Any = object.__new__(StoredGradient)
         AttentionMap.__init__(own, (b, h), n, m, slice(0, b * h))
         own.given = tensor(file, form["given"]).flatten(0, 1)
         return own
@@ -228,7 +228,7 @@ def _gradient(file: RecordFile, form: Form) -> Any:
     _, _, m, _ = check(file, form.get("v"), FLOATS, (b, h, -1, d))
     over: Structure = structure_from(file, form.get("over"), n, m, b, h, build=True)
     pull, v = tensor(file, form["pull"]), tensor(file, form["v"])
-    found: Any = object.__new__(Gradient)
+    found: Any = object.__new__(LazyGradient)
     AttentionMap.__init__(found, (b, h), n, m, slice(0, b * h))
     found.pull, found.v = pull, v
     found.call = ScoredCall(pull[..., :0], v[..., :0], v[..., :0], 1.0, over)

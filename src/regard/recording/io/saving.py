@@ -24,10 +24,10 @@ from regard.core.maps.stored import StoredMap
 from regard.core.plan import Plan
 from regard.core.scores import Dot, Modified, PairBias, RelativeBias, ScaledDot, SoftCap
 
-from ..attribution.weight_gradients import WrittenGradient
+from ..attribution.weight_gradients import StoredGradient
 from ..capture.calls import ScoredCall
 from ..capture.edge_maps import CapturedEdges, EdgeGradient, EdgeMap
-from ..capture.key_buffer import TopMap
+from ..capture.topk_map import TopKMap
 from ..labels import Labels
 from .reading import VERSION
 from .structure_codec import Form, bias_form, diagonals_of, forms_of, packed_pairs
@@ -90,7 +90,7 @@ def map_form(
     """One map as JSON and tensors."""
     if isinstance(amap, EdgeMap):
         return _edges_form(amap.lead, amap.weight[amap.slab], amap.graph, table, name)
-    if isinstance(amap, TopMap):
+    if isinstance(amap, TopKMap):
         return {
             "kind": "top",
             "lead": list(amap.lead),
@@ -241,13 +241,13 @@ def _there(found: Any) -> bool:
     """Whether a backward pass has filled this gradient."""
     if isinstance(found, EdgeGradient):
         return bool(found.filled)
-    return getattr(found, "given" if isinstance(found, WrittenGradient) else "pull", None) is not None
+    return getattr(found, "given" if isinstance(found, StoredGradient) else "pull", None) is not None
 
 
 def _gradient_form(name: str, found: Any, table: Table, at: str) -> Form:
     if isinstance(found, EdgeMap):
         return {"site": name} | _edges_form(found.lead, found.weight, found.graph, table, at)
-    if isinstance(found, WrittenGradient):
+    if isinstance(found, StoredGradient):
         given = found.given
         assert given is not None
         return {"site": name, "kind": "written", "given": table.add(f"{at}.given", given.unflatten(0, found.lead))}
