@@ -31,7 +31,7 @@ KEEPS = ("qk", "weights", "stats", "topk")
 
 
 class Statistics(NamedTuple):
-    """What is known of each row and key without the weights: entropy (B, H, n), the strongest keys, mass (B, H, m)."""
+    """Statistics of each row and key without the weights: entropy (B, H, n), the strongest keys, mass (B, H, m)."""
 
     entropy: Tensor
     strongest: Strongest
@@ -56,8 +56,8 @@ class Maps(Mapping[str, AttentionMap]):
                 f"{name!r} fits {len(fits)} sites: {', '.join(fits[:6])}{', ...' if len(fits) > 6 else ''}. "
                 "Name one of them."
             )
-        known = ", ".join(list(self._by_site)[:6]) or "none was recorded"
-        raise KeyError(f"There is no site {name!r}; recorded: {known}{', ...' if len(self._by_site) > 6 else ''}.")
+        recorded = ", ".join(list(self._by_site)[:6]) or "none was recorded"
+        raise KeyError(f"There is no site {name!r}; recorded: {recorded}{', ...' if len(self._by_site) > 6 else ''}.")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_site)
@@ -100,7 +100,7 @@ class Record(Displayable):
         if model is not None and not isinstance(model, nn.Module):
             raise TypeError(
                 f"record(model) got a {type(model).__name__}, expected a torch.nn.Module: of a pipeline, "
-                "pass its .model; without a model, record() hears everything that runs."
+                "pass its .model; without a model, record() captures everything that runs."
             )
         self.keep, self.glob, self.k, self.device, self.dtype, self.grad = keep, sites, k, device, dtype, grad
         self.maps, self.stats, self.missed = Maps(), dict[str, Statistics](), Counter[str]()
@@ -305,7 +305,7 @@ def record(
             model(**inputs)
         rec.maps["encoder.layer.3.attention.self"].weights()
 
-    model   an nn.Module; without one, everything that attends in this thread is heard
+    model   an nn.Module; without one, everything that attends in this thread is captured
     keep    "qk": queries and keys, from which every weight follows exactly, O(n d)
             "weights": the weights, O(n m); "topk": the k largest of each row; "stats": entropy, peaks and mass alone
     sites   a pattern of module paths: "encoder.layer.0.*"; one that fits nothing warns, and names the nearest sites

@@ -105,9 +105,9 @@ class ConvForward:
 
     def on_message(self, conv: Any, inputs: Any, out: Any) -> Any:
         """A message was made without the softmax: weights that the layer leaves in _alpha are read there."""
-        heard, self.softmax_seen = self.softmax_seen, False
+        seen, self.softmax_seen = self.softmax_seen, False
         alpha = getattr(conv, "_alpha", None)
-        if heard or self.forced is not None or not isinstance(alpha, Tensor) or self.mode.pause_depth:
+        if seen or self.forced is not None or not isinstance(alpha, Tensor) or self.mode.pause_depth:
             return None
         with self.mode.paused():
             graph = caller_graph(self, None, None)

@@ -162,7 +162,7 @@ def intervene(
                     order. One intervention by itself is for every site
     heads, rows     numbers or a slice: only these change, the others keep the bits of the kernel's own output
 
-    Blocks nest: an inner one changes what the outer one made. A record in or around the block hears the weights that
+    Blocks nest: an inner one changes what the outer one made. A record in or around the block captures the weights that
     ran. Dropout on the weights does not apply to what is changed.
     """
     return Intervene(model, interventions, heads, rows)

@@ -46,7 +46,7 @@ def load(path: "str | os.PathLike[str]") -> Record:
 
 
 def read(path: "str | os.PathLike[str]", go_on: Callable[[], None] = lambda: None) -> Record:
-    """load, of which go_on() hears every now and then; what it raises ends it."""
+    """`load`, calling go_on() every now and then; an exception that it raises ends the read."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"load({str(path)!r}): there is no such file.")
@@ -64,15 +64,15 @@ def read(path: "str | os.PathLike[str]", go_on: Callable[[], None] = lambda: Non
     rec.casting = _casting(file, about.get("casting"))
     rec.labels = labels_from(file, about.get("labels"))
     rec.maps, names = Maps(), LazyLabels(rec.labels)
-    waiting: dict[str, Callable[[], AttentionMap]] = {}
+    makers: dict[str, Callable[[], AttentionMap]] = {}
     for form in list_in(file, about.get("maps")):
         name = site_in(file, form)
-        if name in waiting:
+        if name in makers:
             file._refuse(f"the site {name[:80]!r} stands twice")
         names.add(name, *check_map(file, form))
-        waiting[name] = _later(file, form, name)
+        makers[name] = _map_maker(file, form, name)
         go_on()
-    rec.maps._by_site = Waiting(waiting, names)
+    rec.maps._by_site = LazyMaps(makers, names)
     for form in list_in(file, about.get("stats")):
         name = site_in(file, form)
         rec.stats[name] = _statistics(file, form)
@@ -101,7 +101,7 @@ class LazyLabels:
         return self._labels._of(*self._places[name])
 
 
-class Waiting(dict[str, AttentionMap]):
+class LazyMaps(dict[str, AttentionMap]):
     """Maps that are put together when they are first asked for."""
 
     def __init__(self, makers: "dict[str, Callable[[], AttentionMap]]", names: LazyLabels):
@@ -127,7 +127,7 @@ class Waiting(dict[str, AttentionMap]):
         return (self[name] for name in list(self))
 
 
-def _later(file: RecordFile, form: Form, name: str) -> Callable[[], AttentionMap]:
+def _map_maker(file: RecordFile, form: Form, name: str) -> Callable[[], AttentionMap]:
     def make() -> AttentionMap:
         try:
             return map_from(file, form)
