@@ -26,7 +26,7 @@ from regard.interventions import Uniform
 INDEX = [[0, 1, 2, 3, 0], [1, 2, 0, 3, 2]]
 
 
-class Weighed(Score):
+class WeightedCall(Score):
     """A score of the user's own, with a tensor of its own."""
 
     def __init__(self):
@@ -51,7 +51,7 @@ def built(name: str):
     score = {
         "general": General(4, 4, 2),
         "additive": Additive(4, 4, 3, 2),
-        "own": Weighed(),
+        "own": WeightedCall(),
         "relative": ScaledDot() | RelativeBias(2, 2),
     }.get(name, ScaledDot())
     return {

@@ -48,6 +48,15 @@ def test_queries_and_keys_come_back_bit_for_bit_and_give_every_weight(dtype, ove
     assert_close(known.weights(slice(0, 40), 40).float(), amap.weights(), rtol=1e-5, atol=1e-7)
 
 
+def test_a_row_whose_tau_is_too_large_to_be_exact_is_not_carried_by_its_tau():
+    q, k = (x[None] for x in pair(n=5, m=5))
+    q[:, :, 1] *= 1e7  # not one of the rows on which the formula is tried
+    amap = regard.attend(q, k, k).map[0]
+    assert amap.apart is not None and bundle.few(amap) is None
+    site, blobs = carried(amap)
+    assert torch.equal(array(blobs.texts, site["weights"]), amap.weights())
+
+
 def test_keys_that_heads_share_are_carried_once():
     q, k = pair(heads=4, n=40, m=40)
     amap = regard.attend(q, k[:1].expand(4, -1, -1), k[:1].expand(4, -1, -1)).map

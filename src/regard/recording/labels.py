@@ -19,7 +19,7 @@ CROSS = re.compile(r"cross|enc_?dec|encoder_attn|encoder_attention|decoder\.laye
 
 @dataclass
 class Labels:
-    """The axes of each run of a model that a record heard, and which run each map is of (the first unless told)."""
+    """The axes of each run of a model that a record captured, and the run of each map (the first by default)."""
 
     runs: list[Run] = field(default_factory=list)
     run_of: dict[str, int] = field(default_factory=dict)

@@ -182,7 +182,7 @@ def record_text(
     trust_remote_code: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Record:
-    """Load a model, run it on a text and record it, labelled; tell(sentence) hears what takes long and what was cut."""
+    """Load a model, run it on a text and record it, labelled; tell(sentence) reports what is slow and what was cut."""
     _check_text(text)
     tell(f"Loading {name} ...")
     model, tokenizer = load_model(name, trust_remote_code)

@@ -14,16 +14,16 @@ from torch import Tensor, nn
 from ..core.autocast import without_autocast
 from ..core.display import Displayable
 from ..core.maps.attention_map import AttentionMap, Strongest
-from .attribution.weight_gradients import Gradient, WrittenGradient
+from .attribution.weight_gradients import LazyGradient, StoredGradient
 from .axes import axes_of
-from .capture import readers as _readers  # noqa: F401 every way of attending enlists
-from .capture.calls import Call, ScoredCall, Weighed
-from .capture.edge_maps import Edged
+from .capture.calls import Call, ScoredCall, WeightedCall
+from .capture.edge_maps import CapturedEdgeCall
 from .capture.function_mode import InterventionResult, listen, stop
-from .capture.key_buffer import Keys, TopMap
-from .capture.module_stack import ModulePaths, Site, unmet
+from .capture.key_buffer import KeyBuffer
+from .capture.module_stack import ModulePaths, Site, describe_unmatched
 from .capture.snapshot import written
-from .capture.token_tracker import Heard, described
+from .capture.token_tracker import TokenTracker, described
+from .capture.topk_map import TopKMap
 from .io.quantization_error import Casting
 from .labels import Labels, axis_of, by_word
 
@@ -31,7 +31,7 @@ KEEPS = ("qk", "weights", "stats", "topk")
 
 
 class Statistics(NamedTuple):
-    """What is known of each row and key without the weights: entropy (B, H, n), the strongest keys, mass (B, H, m)."""
+    """Statistics of each row and key without the weights: entropy (B, H, n), the strongest keys, mass (B, H, m)."""
 
     entropy: Tensor
     strongest: Strongest
@@ -56,8 +56,8 @@ class Maps(Mapping[str, AttentionMap]):
                 f"{name!r} fits {len(fits)} sites: {', '.join(fits[:6])}{', ...' if len(fits) > 6 else ''}. "
                 "Name one of them."
             )
-        known = ", ".join(list(self._by_site)[:6]) or "none was recorded"
-        raise KeyError(f"There is no site {name!r}; recorded: {known}{', ...' if len(self._by_site) > 6 else ''}.")
+        recorded = ", ".join(list(self._by_site)[:6]) or "none was recorded"
+        raise KeyError(f"There is no site {name!r}; recorded: {recorded}{', ...' if len(self._by_site) > 6 else ''}.")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_site)
@@ -100,18 +100,18 @@ class Record(Displayable):
         if model is not None and not isinstance(model, nn.Module):
             raise TypeError(
                 f"record(model) got a {type(model).__name__}, expected a torch.nn.Module: of a pipeline, "
-                "pass its .model; without a model, record() hears everything that runs."
+                "pass its .model; without a model, record() captures everything that runs."
             )
         self.keep, self.glob, self.k, self.device, self.dtype, self.grad = keep, sites, k, device, dtype, grad
         self.maps, self.stats, self.missed = Maps(), dict[str, Statistics](), Counter[str]()
         self.gradients: dict[str, AttentionMap] = {}
         self.values: dict[str, Tensor] = {}
         self._with_values = values
-        self._names, self._calls, self._keys = ModulePaths(model), Counter[str](), dict[str, Keys]()
+        self._names, self._calls, self._keys = ModulePaths(model), Counter[str](), dict[str, KeyBuffer]()
         if tokenizer is not None and model is None:
             raise ValueError("record(tokenizer=...) needs a model whose input it names: record(model, tokenizer=...).")
         self.labels, self._tokenizer = Labels(), tokenizer
-        self._heard: Heard | None = None
+        self._token_tracker: TokenTracker | None = None
         self.casting = None if dtype is None else Casting(dtype)
         self.about: dict[str, Any] = described(model)  # the model, for people
         self.made: dict[str, Any] = {}  # the versions it was recorded with, of a record that was loaded
@@ -123,7 +123,7 @@ class Record(Displayable):
     def __enter__(self) -> "Record":
         listen(self)
         if self._tokenizer is not None:
-            self._heard = Heard(self._names.model, self._tokenizer)
+            self._token_tracker = TokenTracker(self._names.model, self._tokenizer)
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
@@ -131,11 +131,11 @@ class Record(Displayable):
         if kind is None and self.glob != "*" and self.empty:
             warnings.warn(self.unmet(), stacklevel=2)
         self._keys.clear()
-        if self._heard is not None:
-            self._heard.stop()
-            self.labels.runs = self._heard.axes()
+        if self._token_tracker is not None:
+            self._token_tracker.stop()
+            self.labels.runs = self._token_tracker.axes()
             self.labels.put(self.maps.items())
-            self._heard = None
+            self._token_tracker = None
 
     @property
     def empty(self) -> bool:
@@ -144,7 +144,9 @@ class Record(Displayable):
 
     def unmet(self) -> str:
         """Why nothing was recorded, and what to type."""
-        text = f"No attention was recorded: sites={self.glob!r} fits no site; {unmet(self.glob, self._calls)}"
+        text = (
+            f"No attention was recorded: sites={self.glob!r} fits no site; {describe_unmatched(self.glob, self._calls)}"
+        )
         return text + (f"; missed: {', '.join(list(self.missed)[:3])}." if self.missed else ".")
 
     def label(
@@ -194,11 +196,11 @@ class Record(Displayable):
     def change(self, call: Call, changed: InterventionResult | None) -> InterventionResult | None:
         return None
 
-    def heard(self, call: Call, changed: InterventionResult | None, out: Any) -> None:
+    def on_call(self, call: Call, changed: InterventionResult | None, out: Any) -> None:
         with without_autocast(call.device):  # what the record computes and keeps is the same in every context
-            self._heard_outside_autocast(call, changed, out)
+            self._on_call_outside_autocast(call, changed, out)
 
-    def _heard_outside_autocast(self, call: Call, changed: InterventionResult | None, out: Any) -> None:
+    def _on_call_outside_autocast(self, call: Call, changed: InterventionResult | None, out: Any) -> None:
         path = self._names.path()
         if path is None:
             return
@@ -211,14 +213,14 @@ class Record(Displayable):
             amap = self._map(path, call) if changed is None else self._changed(changed)
             if self.casting is not None and self.keep != "stats":
                 self.casting.measure(name, call.map() if changed is None else changed.map, amap)
-        if self._heard is not None and self._heard.run:
-            self.labels.run_of[name] = self._heard.run
+        if self._token_tracker is not None and self._token_tracker.run:
+            self.labels.run_of[name] = self._token_tracker.run
         if self.keep == "stats":
             self.stats[name] = Statistics(amap.entropy(), amap.strongest(self.k), amap.mass())
         else:
             amap.site = name
             self.maps._by_site[name] = amap
-        if self._with_values and (isinstance(call, ScoredCall) or (isinstance(call, Weighed) and call.plain)):
+        if self._with_values and (isinstance(call, ScoredCall) or (isinstance(call, WeightedCall) and call.plain)):
             assert call.v is not None
             self.values[name] = self._copy(call.v).reshape(amap.lead[0], -1, *call.v.shape[-2:])
         if self.grad:
@@ -228,28 +230,28 @@ class Record(Displayable):
                 self.gradients[name] = found
 
     def _gradient(self, call: Call, out: Any) -> AttentionMap | None:
-        if isinstance(call, Edged):
+        if isinstance(call, CapturedEdgeCall):
             return call.gradient(out, self._copy)
         if isinstance(call, ScoredCall) and isinstance(out, Tensor) and out.requires_grad:
-            return Gradient(call, out, self._copy)
-        if isinstance(call, Weighed) and call.root is not None and call.root.requires_grad:
-            return WrittenGradient(call, self._copy)
+            return LazyGradient(call, out, self._copy)
+        if isinstance(call, WeightedCall) and call.root is not None and call.root.requires_grad:
+            return StoredGradient(call, self._copy)
         return None
 
-    def overlooked(self, name: str) -> None:
+    def on_missed(self, name: str) -> None:
         path = self._names.path()
         if path is not None:
             self.missed[f"{path}: {name}"] += 1
 
-    def alters(self, module: nn.Module) -> bool:
+    def may_edit(self, module: nn.Module) -> bool:
         return False
 
     def _map(self, path: str, call: Call) -> AttentionMap:
         if self.keep == "qk":
             keys = None
             if type(call) is ScoredCall:  # our own calls keep their map, which has its keys
-                keys = self._keys.setdefault(path, Keys()).shared(call, self._copy)
-            return call.kept(self._copy, keys).map()
+                keys = self._keys.setdefault(path, KeyBuffer()).extend(call, self._copy)
+            return call.snapshot(self._copy, keys).map()
         if self.keep == "stats":
             return call.map()
         return self._stored(call.map())
@@ -257,13 +259,13 @@ class Record(Displayable):
     def _changed(self, changed: InterventionResult) -> AttentionMap:
         """What an intervention made of a call, kept as asked."""
         if self.keep == "qk":
-            return changed.kept(self._copy)
+            return changed.snapshot(self._copy)
         return changed.map if self.keep == "stats" else self._stored(changed.map)
 
     def _stored(self, amap: AttentionMap) -> AttentionMap:
         """Weights written out, or the largest of each row."""
         if self.keep == "topk":
-            return TopMap.of(amap, self.k, self._copy)
+            return TopKMap.of(amap, self.k, self._copy)
         return written(amap, self._copy)
 
     def _copy(self, x: Tensor) -> Tensor:
@@ -303,7 +305,7 @@ def record(
             model(**inputs)
         rec.maps["encoder.layer.3.attention.self"].weights()
 
-    model   an nn.Module; without one, everything that attends in this thread is heard
+    model   an nn.Module; without one, everything that attends in this thread is captured
     keep    "qk": queries and keys, from which every weight follows exactly, O(n d)
             "weights": the weights, O(n m); "topk": the k largest of each row; "stats": entropy, peaks and mass alone
     sites   a pattern of module paths: "encoder.layer.0.*"; one that fits nothing warns, and names the nearest sites

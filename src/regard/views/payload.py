@@ -79,6 +79,8 @@ def few(amap: AttentionMap) -> Few | None:
         return found
     if not isinstance(amap, LazyMap) or amap.graph is not None or not amap.n or not amap.m:
         return None
+    if amap.apart is not None:  # the page has tau alone, and tau of a row is too large for exact weights
+        return None
     problem, score = amap.live, amap.live.score
     plain = not score.modifiers and score.row_bias is None and problem.factor is None and not problem.sample
     if type(score.core) is not DotCore or not plain or type(problem.align) is not Softmax or amap.features is not None:

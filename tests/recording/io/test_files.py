@@ -191,6 +191,29 @@ def test_gradients_come_back(tmp_path):
     assert float(again.gradients[name].weights()[0, 0].triu(1).abs().max()) == 0.0
 
 
+def test_gradients_of_a_layer_of_ours_come_back(tmp_path):
+    torch.manual_seed(0)
+    layer = regard.nn.Attention(8, heads=2)
+    with regard.record(layer, grad=True) as rec:
+        out = layer(torch.randn(2, 5, 8), over=Causal()).out
+    out.square().sum().backward()
+    again = saved(rec, tmp_path)
+    (name,) = rec.gradients
+    for copy in (again, saved(again, tmp_path)):
+        assert torch.equal(rec.gradients[name].weights(), copy.gradients[name].weights())
+        assert float(copy.gradients[name].weights()[0, 0].triu(1).abs().max()) == 0.0
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_the_largest_weights_of_each_feature_come_back(tmp_path, dtype):
+    q, k, v = heads(6)
+    with regard.record(keep="topk", k=2, dtype=dtype) as rec:
+        regard.attend(q, k, v, score=regard.scores.Dot(features=True))
+    assert rec.maps["function"].features == 8
+    assert_same(rec, saved(rec, tmp_path))
+    assert dtype is None or 0.0 < rec.casting.largest < 0.01
+
+
 def test_weights_that_a_model_wrote_out_come_back(tmp_path):
     q, k, v = heads(6)
     with regard.record() as rec:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.core.maps.attention_map import AttentionMap
 from regard.recording.attribution.rollout import rollout
-from regard.recording.interventions.edits import Altered
+from regard.recording.interventions.edits import EditedCall
 from regard.recording.interventions.interventions import Here, Intervention
 
 from .inputs import Inputs
@@ -85,14 +85,14 @@ class AttentionSelector:
         """(B, H, rows, n): all weights of one layer, keys being tokens."""
         return amap.weights()
 
-    def open_rows(self, now: Altered, inputs: Inputs) -> tuple[Tensor, Tensor]:
+    def open_rows(self, now: EditedCall, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """The weights of a call, (B, H, rows, n), and which of them may move: those of units in the rows read."""
         open_pairs = self.rows(inputs, now.sizes[0])[:, None, :, None] & inputs.units[:, None, None, :]
         allowed = now.allowed()
         open_pairs = (open_pairs if allowed is None else open_pairs & allowed).expand(now.shape)
         return now.weights().detach(), open_pairs
 
-    def put_back(self, now: Altered, weights: Tensor, inputs: Inputs) -> Altered:
+    def put_back(self, now: EditedCall, weights: Tensor, inputs: Inputs) -> EditedCall:
         """The call with other weights, laid as open_rows() gave them."""
         return now.given(weights)
 
@@ -120,7 +120,7 @@ class AmongUnits(Intervention):
     def __init__(self, selector: AttentionSelector, inputs: Inputs, kept: dict[str, Tensor] | None = None):
         self.selector, self.inputs, self.kept = selector, inputs, {} if kept is None else kept
 
-    def apply(self, now: Altered, here: Here) -> Altered:
+    def apply(self, now: EditedCall, here: Here) -> EditedCall:
         weights, open_pairs = self.selector.open_rows(now, self.inputs)
         weights = self.kept.get(str(here.site), weights)
         moved = self.moved(weights, open_pairs, here).to(weights.dtype)

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.core.errors import Refused
 from regard.core.maps.attention_map import AttentionMap
 from regard.recording.interventions.edge_edits import OnEdges
-from regard.recording.interventions.edits import Altered
+from regard.recording.interventions.edits import EditedCall
 from regard.recording.interventions.interventions import Here, Intervention
 
 from ..attribution.gradients import log_odds
@@ -69,12 +69,12 @@ class EdgeSelector(AttentionSelector):
     def read_weights(self, weights: Tensor, inputs: Inputs) -> Tensor:
         return weights.mean(1)[:, 0].masked_fill(~inputs.units, 0.0)
 
-    def open_rows(self, now: Altered, inputs: Inputs) -> tuple[Tensor, Tensor]:
+    def open_rows(self, now: EditedCall, inputs: Inputs) -> tuple[Tensor, Tensor]:
         ran, laid, some = self._ran(now, inputs)
         made = self._gathered(now.weights().detach()[:, some], None, laid, inputs, ran[some])
         return made, inputs.units[:, None, None, :].expand(made.shape)
 
-    def put_back(self, now: Altered, weights: Tensor, inputs: Inputs) -> Altered:
+    def put_back(self, now: EditedCall, weights: Tensor, inputs: Inputs) -> EditedCall:
         ran, laid, some = self._ran(now, inputs)
         flat = weights[:, :, 0].transpose(0, 1).flatten(1)  # (H, B n)
         slot = (laid.item * inputs.tokens.shape[1] + laid.place)[ran[some]]
@@ -96,7 +96,7 @@ class EdgeSelector(AttentionSelector):
             )
         return laid
 
-    def _ran(self, now: Altered, inputs: Inputs) -> tuple[Tensor, Laid, Tensor]:
+    def _ran(self, now: EditedCall, inputs: Inputs) -> tuple[Tensor, Laid, Tensor]:
         """Of each edge that ran: its number among those laid, and whether it is a unit's."""
         laid = self._in_one_row(inputs)
         if not isinstance(now, OnEdges) or len(now.shape) != 2 or now.call.graph.count != laid.place.shape[0]:
@@ -132,7 +132,7 @@ class Masked(Intervention):
     def __init__(self, selector: EdgeSelector, inputs: Inputs, mask: Tensor):
         self.selector, self.laid, self.mask = selector, selector.laid(inputs), mask
 
-    def apply(self, now: Altered, here: Here) -> Altered:
+    def apply(self, now: EditedCall, here: Here) -> EditedCall:
         if not isinstance(now, OnEdges) or now.call.graph.count != self.laid.place.shape[0]:
             raise Refused(f"{here.site} attends over no edges of the graph: choose sites by EdgeSelector(sites=...).")
         edge, count = now.call.graph.edge, self.laid.place.shape[0]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.recording import intervene
-from regard.recording.interventions.edits import Altered
+from regard.recording.interventions.edits import EditedCall
 from regard.recording.interventions.interventions import Here, Intervention
 
 
@@ -18,7 +18,7 @@ class _Mark(Intervention):
     def __init__(self) -> None:
         self.reached = False
 
-    def apply(self, now: Altered, here: Here) -> Altered:
+    def apply(self, now: EditedCall, here: Here) -> EditedCall:
         self.reached = True
         return now
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from regard.core.maps.attention_map import AttentionMap
 
 from ..capture.edge_maps import EdgeGradient
-from .weight_gradients import Gradient, WrittenGradient
+from .weight_gradients import LazyGradient, StoredGradient
 
 Target = Any  # a class or token id, one for each item, or a function of the output
 
@@ -78,9 +78,9 @@ def pull(rec: Any, score: Tensor) -> None:
             "parameters or inputs that require them."
         )
     for found in rec.gradients.values():
-        if isinstance(found, Gradient):
+        if isinstance(found, LazyGradient):
             found.pull = None
-        elif isinstance(found, WrittenGradient):
+        elif isinstance(found, StoredGradient):
             found.given = None
         elif isinstance(found, EdgeGradient):
             found.filled = False
@@ -110,14 +110,14 @@ def held(found: AttentionMap) -> AttentionMap:
 def _reached(found: Any) -> bool:
     if isinstance(found, EdgeGradient):
         return found.filled
-    return (found.pull if isinstance(found, Gradient) else found.given) is not None
+    return (found.pull if isinstance(found, LazyGradient) else found.given) is not None
 
 
 def _clear(found: Any) -> None:
     """A site that the score does not depend on has gradient 0."""
-    if isinstance(found, Gradient):
+    if isinstance(found, LazyGradient):
         found.pull = found.v.new_zeros((*found.lead, found.n, found.v.shape[-1]))
-    elif isinstance(found, WrittenGradient):
+    elif isinstance(found, StoredGradient):
         found.given = torch.zeros((found.slab.stop, found.n, found.m))
     else:
         found.weight, found.filled = torch.zeros_like(found.weight), True

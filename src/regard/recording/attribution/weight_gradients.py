@@ -9,10 +9,10 @@ from torch import Tensor
 from regard.core.autocast import without_autocast
 from regard.core.maps.attention_map import AttentionMap
 
-from ..capture.calls import ScoredCall, Weighed
+from ..capture.calls import ScoredCall, WeightedCall
 
 
-class Gradient(AttentionMap):
+class LazyGradient(AttentionMap):
     """The gradient of a loss by each weight, w_ij: there after a backward pass. Pairs that may not meet have 0."""
 
     def __init__(self, call: ScoredCall, out: Tensor, copy: Callable[[Tensor], Tensor]):
@@ -21,7 +21,7 @@ class Gradient(AttentionMap):
         self.pull: Tensor | None = None
         heads, v = q.shape[1], copy(call.v)
         self.v = v if v.shape[1] == heads else v.repeat_interleave(heads // v.shape[1], 1)
-        self.call = call.kept(copy)
+        self.call = call.snapshot(copy)
         shape = (q.shape[0], heads, q.shape[2], v.shape[-1])
 
         def hold(grad: Tensor) -> None:
@@ -42,17 +42,17 @@ class Gradient(AttentionMap):
     def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
         return self.call.map().allowed(rows, cols)[self.slab]
 
-    def narrowed(self, lead: tuple[int, ...], slab: slice) -> "Gradient":
-        made: Any = object.__new__(Gradient)
+    def narrowed(self, lead: tuple[int, ...], slab: slice) -> "LazyGradient":
+        made: Any = object.__new__(LazyGradient)
         made.__dict__.update(self.__dict__)
         made.lead, made.slab, made._pyramid = lead, slab, None
         return made
 
 
-class WrittenGradient(AttentionMap):
+class StoredGradient(AttentionMap):
     """The gradient of a loss by weights that the model wrote out itself, as they met the values; 0 where they are 0."""
 
-    def __init__(self, call: Weighed, copy: Callable[[Tensor], Tensor]):
+    def __init__(self, call: WeightedCall, copy: Callable[[Tensor], Tensor]):
         b, h, n, m = call.weights.shape
         super().__init__((b, h), n, m, slice(0, b * h))
         self.given: Tensor | None = None
@@ -73,8 +73,8 @@ class WrittenGradient(AttentionMap):
     def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
         return torch.ones_like(self.band(rows, cols), dtype=torch.long)
 
-    def narrowed(self, lead: tuple[int, ...], slab: slice) -> "WrittenGradient":
-        made: Any = object.__new__(WrittenGradient)
+    def narrowed(self, lead: tuple[int, ...], slab: slice) -> "StoredGradient":
+        made: Any = object.__new__(StoredGradient)
         made.__dict__.update(self.__dict__)
         made.lead, made.slab, made._pyramid = lead, slab, None
         return made

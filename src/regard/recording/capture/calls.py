@@ -16,7 +16,7 @@ from regard.core.plan import make_plan
 from regard.core.scores import PairBias, ScaledDot, Score, Sink, SoftCap
 from regard.core.structures import Full, Structure
 
-from .edge_maps import Edged
+from .edge_maps import CapturedEdgeCall
 from .mask_structure import read_mask
 
 
@@ -79,7 +79,7 @@ class ScoredCall:
         watched = () if bias is None or bias.is_inference() else (("the mask", bias, bias._version),)
         return LazyMap.of_plan(plan, None, None, watched)
 
-    def kept(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "ScoredCall":
+    def snapshot(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "ScoredCall":
         """The same with tensors of its own: queries and keys copied by `keep`; values are let go."""
         with torch.no_grad():
             q = keep(self.q)
@@ -111,7 +111,7 @@ class ScoredCall:
 
 
 @dataclass(eq=False)
-class Weighed:
+class WeightedCall:
     """Attention whose weights the model wrote out itself, (B, H, n, m), before dropout, and the values if known.
 
     `used` are those weights as they met the values, after dropout; `give` runs that product with others.
@@ -138,12 +138,12 @@ class Weighed:
     def map(self) -> AttentionMap:
         return StoredMap(tuple(self.weights.shape[:2]), self.weights.flatten(0, 1))
 
-    def kept(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "Weighed":
+    def snapshot(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "WeightedCall":
         with torch.no_grad():
             return replace(self, weights=keep(self.weights), v=None, give=as_is, used=None, root=None, canonical=as_is)
 
 
-Call = ScoredCall | Weighed | Edged
+Call = ScoredCall | WeightedCall | CapturedEdgeCall
 
 
 def read_call(

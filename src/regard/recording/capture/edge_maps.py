@@ -64,7 +64,7 @@ class CapturedEdges:
         start = torch.cat([degree.new_zeros(1), degree.cumsum(0)])
         return Neighbours(start, self.source[order], self.edge[order], self.count)
 
-    def kept(self, keep: Callable[[Tensor], Tensor]) -> "CapturedEdges":
+    def snapshot(self, keep: Callable[[Tensor], Tensor]) -> "CapturedEdges":
         edge_index, source, target, edge = (keep(x) for x in (self.edge_index, self.source, self.target, self.edge))
         return replace(self, edge_index=edge_index, source=source, target=target, edge=edge)
 
@@ -208,11 +208,11 @@ class EdgeMap(AttentionMap):
 
     def copied(self, keep: Callable[[Tensor], Tensor]) -> "EdgeMap":
         """The same with tensors of its own."""
-        return EdgeMap(self.lead, keep(self.weight), self.graph.kept(keep), self.slab)
+        return EdgeMap(self.lead, keep(self.weight), self.graph.snapshot(keep), self.slab)
 
 
 @dataclass(eq=False)
-class Edged:
+class CapturedEdgeCall:
     """Attention over edges: weights (H, [F,] E') in the order in which the edges ran, before dropout.
 
     `give` takes other weights of that shape and returns what the layer goes on with; gradients lead through it.
@@ -251,16 +251,16 @@ class Edged:
         """The map of other weights (H, [F,] E') on the same edges."""
         return EdgeMap.of(weights, self.graph, self.lead)
 
-    def kept(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "Edged":
+    def snapshot(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "CapturedEdgeCall":
         with torch.no_grad():
-            return Edged(keep(self.weights), self.graph.kept(keep), _gone, self.kernel)
+            return CapturedEdgeCall(keep(self.weights), self.graph.snapshot(keep), _gone, self.kernel)
 
     def gradient(self, out: Any, keep: Callable[[Tensor], Tensor]) -> "EdgeGradient | None":
         """After a backward pass: the gradient of a loss by each weight."""
         root, canonical = self.root, self.canonical
         if root is None or canonical is None or not root.requires_grad:
             return None
-        made = EdgeGradient(tuple(self.weights.shape), self.graph.kept(keep))
+        made = EdgeGradient(tuple(self.weights.shape), self.graph.snapshot(keep))
         root.register_hook(lambda grad: made.add(keep(canonical(grad))))
         return made
 

@@ -1,4 +1,8 @@
-"""flex_attention: a score function and a mask function of the user's, called on tiles."""
+"""flex_attention: a score function and a mask function of the user's, called on tiles.
+
+Private part: the operator `torch._higher_order_ops.flex_attention` (torch 2.13), which every public way of calling ends
+in; the public function itself may be imported under any name and compiled.
+"""
 
 import sys
 from collections.abc import Callable
@@ -7,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._higher_order_ops.flex_attention import flex_attention as flex_operator
+from torch._higher_order_ops.flex_attention import flex_attention
 
 from regard.core.autocast import as_autocast
 from regard.core.errors import Refused
@@ -46,7 +50,7 @@ class FlexScore(Modifier):
         return self.function(s, tile.batch, tile.head, tile.query, tile.key)
 
 
-def read(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def read(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     names = ("query", "key", "value", "score_mod", "block_mask", "scale", "kernel_options")
     given = dict(zip(names, args, strict=False)) | kwargs
     score_mod, mask_mod = given["score_mod"], given["block_mask"][-1]
@@ -66,7 +70,7 @@ def read(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], 
         made: Tensor = ran[0]
         return made
 
-    out = watch.ran(call, run)
+    out = mode.dispatch(call, run)
     if not ran:  # other weights were put in; what follows the output stays the kernel's
         with torch.no_grad():
             ran.extend(func(*args, **kwargs))
@@ -93,4 +97,4 @@ def _refuse(out: Tensor) -> Any:
     )
 
 
-readers[flex_operator] = read
+readers[flex_attention] = read

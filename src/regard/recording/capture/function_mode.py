@@ -1,8 +1,11 @@
-"""Watching: sees every attention that runs, whoever calls it, while something listens.
+"""RecordingMode: sees every attention that runs, whoever calls it, while a listener is active.
 
 One TorchFunctionMode a thread sees each torch function that Python calls: aliased imports, torch.ops, flex_attention.
-Readers turn those that attend into calls; listeners (a record, an intervention) hear of each. The model's own kernel
-runs unless a listener gives other weights.
+Readers turn those that attend into calls; listeners (a record, an intervention) are told of each. The model's own
+kernel runs unless a listener gives other weights.
+
+Private parts (torch 2.13): `torch._ops` for the types of operators, which have no public name, and
+`torch._C._disabled_torch_function_impl`, the mark of subclasses that override nothing.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +23,7 @@ from regard.core.maps.attention_map import AttentionMap
 
 from .calls import Call
 from .module_stack import modules_followed, modules_running
-from .refcounted_context import Switch
+from .refcounted_context import RefcountedContext
 from .softmax_tracer import Traces
 
 Reader = Callable[["RecordingMode", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -37,13 +40,13 @@ class Listener(Protocol):
     def change(self, call: Call, weights: "InterventionResult | None") -> "InterventionResult | None":
         """Other weights for this call (given what an outer listener made of it), or None to leave it alone."""
 
-    def heard(self, call: Call, changed: "InterventionResult | None", out: Any) -> None:
-        """What ran."""
+    def on_call(self, call: Call, changed: "InterventionResult | None", out: Any) -> None:
+        """A call has run; `changed` is what interventions made of it."""
 
-    def overlooked(self, name: str) -> None:
+    def on_missed(self, name: str) -> None:
         """Something like attention ran that could not be read."""
 
-    def alters(self, module: nn.Module) -> bool:
+    def may_edit(self, module: nn.Module) -> bool:
         """Whether attention inside this module may be given other weights: then it must not run in one operator."""
 
 
@@ -66,20 +69,20 @@ class InterventionResult:
         made: AttentionMap = self.state.map()
         return made
 
-    def kept(self, copy: Callable[[Tensor], Tensor]) -> AttentionMap:
-        made: AttentionMap = self.state.kept(copy)
+    def snapshot(self, copy: Callable[[Tensor], Tensor]) -> AttentionMap:
+        made: AttentionMap = self.state.snapshot(copy)
         return made
 
 
 class RecordingMode(TorchFunctionMode):
-    """The mode. `ran` is how a reader tells what it read."""
+    """The mode. Readers pass what they read to `dispatch`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.listeners: list[Listener] = []
         self.traces = Traces()
         self.heads: list[int] = []  # of the multi-head attention that is running, where its weights do not say
-        self.quiet = 0  # above 0, what runs is ours or part of a call that is already known
+        self.pause_depth = 0  # above 0, what runs is ours or part of a call that was already captured
         self._stack = ExitStack()
         self._resolved: dict[Any, Reader | None] = {}
 
@@ -87,7 +90,7 @@ class RecordingMode(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = {} if kwargs is None else kwargs
-        if self.quiet:
+        if self.pause_depth:
             return func(*args, **kwargs)
         try:
             reader = self._resolved[func]
@@ -97,10 +100,10 @@ class RecordingMode(TorchFunctionMode):
             return reader(self, func, args, kwargs)
         return self.traces.follow(self, func, args, kwargs)
 
-    def ran(self, call: Call, run: Callable[[], Any]) -> Any:
-        """Ask the listeners for other weights; else run the model's own kernel. Tell them all."""
+    def dispatch(self, call: Call, run: Callable[[], Any]) -> Any:
+        """Ask the listeners for other weights, else run the model's own kernel; then report the call to all of them."""
         changed: InterventionResult | None = None
-        with self.unheard():
+        with self.paused():
             own = call.own = cache(run)
             try:
                 for listener in self.listeners:
@@ -109,23 +112,23 @@ class RecordingMode(TorchFunctionMode):
             finally:
                 call.own = None  # a copy that is kept must not hold the model's tensors
             for listener in self.listeners:
-                listener.heard(call, changed, out)
+                listener.on_call(call, changed, out)
         if hasattr(call, "changed"):  # our own attend returns its map
             call.changed = changed
         return out
 
     @contextmanager
-    def unheard(self) -> Iterator[None]:
-        """What runs in this block is not the model's own attention."""
-        self.quiet += 1
+    def paused(self) -> Iterator[None]:
+        """In this block nothing is captured: what runs is not the model's own attention."""
+        self.pause_depth += 1
         try:
             yield
         finally:
-            self.quiet -= 1
+            self.pause_depth -= 1
 
     def miss(self, name: str) -> None:
         for listener in self.listeners:
-            listener.overlooked(name)
+            listener.on_missed(name)
 
 
 def _reader_of(func: Any) -> Reader | None:
@@ -138,64 +141,62 @@ def _reader_of(func: Any) -> Reader | None:
         return exact
     last = name.rpartition("::")[2]
     attends = any(word in last for word in ("attention", "attn", "mha_fwd", "fmha")) and "backward" not in last
-    return (
-        (lambda watch, f, a, k: _unread(watch, f, a, k, name)) if attends and not name.startswith("regard::") else None
-    )
+    return (lambda mode, f, a, k: _unread(mode, f, a, k, name)) if attends and not name.startswith("regard::") else None
 
 
-def _unread(watch: RecordingMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
-    watch.miss(name)
+def _unread(mode: RecordingMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
+    mode.miss(name)
     return func(*args, **kwargs)
 
 
 class _Thread(local):
-    watch: RecordingMode | None = None
+    mode: RecordingMode | None = None
 
 
 _thread = _Thread()
 
 
 def listen(listener: Listener) -> None:
-    """Start to tell a listener, in this thread. The first one starts the watch."""
-    watch = _thread.watch
-    if watch is None:
-        watch = RecordingMode()
-        watch._stack.enter_context(_eager())
-        watch._stack.enter_context(modules_followed())
-        watch._stack.enter_context(_FastPathsStay())
+    """Start to tell a listener, in this thread. The first one starts the mode."""
+    mode = _thread.mode
+    if mode is None:
+        mode = RecordingMode()
+        mode._stack.enter_context(_eager())
+        mode._stack.enter_context(modules_followed())
+        mode._stack.enter_context(_FastPathsStay())
         for switch in switches:
-            watch._stack.enter_context(switch())
-        watch._stack.enter_context(watch)
-        _thread.watch = watch
-    watch.listeners.append(listener)
+            mode._stack.enter_context(switch())
+        mode._stack.enter_context(mode)
+        _thread.mode = mode
+    mode.listeners.append(listener)
 
 
 def stop(listener: Listener) -> None:
-    watch = _thread.watch
-    if watch is None or listener not in watch.listeners:
+    mode = _thread.mode
+    if mode is None or listener not in mode.listeners:
         return
-    watch.listeners.remove(listener)
-    if not watch.listeners:
-        _thread.watch = None
-        watch._stack.close()
+    mode.listeners.remove(listener)
+    if not mode.listeners:
+        _thread.mode = None
+        mode._stack.close()
 
 
-def watching() -> RecordingMode | None:
-    """The watch of this thread, unless it is to hear nothing now."""
-    watch = _thread.watch
-    return None if watch is None or watch.quiet else watch
+def active_mode() -> RecordingMode | None:
+    """The mode of this thread, unless it is paused."""
+    mode = _thread.mode
+    return None if mode is None or mode.pause_depth else mode
 
 
 FAST = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer)
 
 
 # Compiled code hides its attention. The stance is one for all threads.
-_eager = Switch(lambda: torch.compiler.set_stance("force_eager"))
+_eager = RefcountedContext(lambda: torch.compiler.set_stance("force_eager"))
 
 
-@Switch
+@RefcountedContext
 class _FastPathsStay:
-    """nn.TransformerEncoder takes its fast path only where no torch function is overridden: our watch is not one."""
+    """nn.TransformerEncoder takes its fast path only where no torch function is overridden: our mode overrides none."""
 
     def __enter__(self) -> None:
         self.asked = torch.overrides.has_torch_function
@@ -203,9 +204,9 @@ class _FastPathsStay:
 
         def has_torch_function(tensors: Any) -> bool:
             running = modules_running()
-            if _thread.watch is None or not running or not isinstance(running[-1], FAST):
+            if _thread.mode is None or not running or not isinstance(running[-1], FAST):
                 return asked(tensors)
-            if any(listener.alters(running[-1]) for listener in _thread.watch.listeners):
+            if any(listener.may_edit(running[-1]) for listener in _thread.mode.listeners):
                 return True
             return any(
                 type(x) not in (Tensor, torch.nn.Parameter)

@@ -15,7 +15,7 @@ from typing import Any
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-from .refcounted_context import Switch
+from .refcounted_context import RefcountedContext
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Site:
         return self.path if self.call == 0 else f"{self.path}:{self.call}"
 
 
-def unmet(glob: str, known: Iterable[str], unread: Iterable[str] = ()) -> str:
+def describe_unmatched(glob: str, known: Iterable[str], unread: Iterable[str] = ()) -> str:
     """What to say of a pattern that no site fits: where attention ran, and what is near."""
     known, unread = list(known), list(unread)
     near = get_close_matches(glob, known, 3, 0.0)
@@ -96,7 +96,7 @@ def modules_followed() -> Iterator[None]:
             _running.modules.clear()
 
 
-@Switch
+@RefcountedContext
 @contextmanager
 def _hooks() -> Iterator[None]:
     """Hooked once for all threads: hooks that come and go with each would miss the end of what another one runs."""

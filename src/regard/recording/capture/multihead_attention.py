@@ -15,8 +15,8 @@ from .function_mode import RecordingMode, readers
 from .module_stack import modules_running
 
 
-def read_python(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The same code runs with the watch on, so that the attention inside it is seen and its kernel stays.
+def read_python(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The same code runs with the mode on, so that the attention inside it is seen and its kernel stays.
 
     The function asks at its start whether it is overridden; its copy is told that it is not.
     """
@@ -29,15 +29,15 @@ def read_python(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any,
         func.__closure__,
     )
     inner.__kwdefaults__ = func.__kwdefaults__
-    watch.heads.append(kwargs.get("num_heads", args[4] if len(args) > 4 else 1))
+    mode.heads.append(kwargs.get("num_heads", args[4] if len(args) > 4 else 1))
     try:
-        with watch:
+        with mode:
             return inner(*args, **kwargs)
     finally:
-        watch.heads.pop()
+        mode.heads.pop()
 
 
-def read_layer(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def read_layer(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch._transformer_encoder_layer_fwd: queries and keys are projected again from what it was given."""
     given = _named(
         args,
@@ -72,15 +72,15 @@ def read_layer(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any, 
     running = modules_running()
     inside = getattr(running[-1], "self_attn", None) if running else None
     if inside is None:
-        return _whole(watch, call, func, args, kwargs, "torch._transformer_encoder_layer_fwd")
+        return _whole(mode, call, func, args, kwargs, "torch._transformer_encoder_layer_fwd")
     running.append(inside)  # the site is the same on both paths
     try:
-        return _whole(watch, call, func, args, kwargs, "torch._transformer_encoder_layer_fwd")
+        return _whole(mode, call, func, args, kwargs, "torch._transformer_encoder_layer_fwd")
     finally:
         running.pop()
 
 
-def read_native(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def read_native(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch._native_multi_head_attention."""
     given = _named(
         args,
@@ -103,11 +103,11 @@ def read_native(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any,
     )
     (query, lengths), (key, _), (value, _) = (_padded(given[name]) for name in ("query", "key", "value"))
     call = _call(query, key, value, given, lengths)
-    return _whole(watch, call, func, args, kwargs, "torch._native_multi_head_attention")
+    return _whole(mode, call, func, args, kwargs, "torch._native_multi_head_attention")
 
 
 def _whole(
-    watch: RecordingMode,
+    mode: RecordingMode,
     call: ScoredCall,
     func: Callable[..., Any],
     args: tuple[Any, ...],
@@ -123,7 +123,7 @@ def _whole(
         raise RuntimeError(f"{name} does attention and more in one operator, so its weights cannot be replaced.")
 
     call.give = refuse
-    return watch.ran(call, run)
+    return mode.dispatch(call, run)
 
 
 def _call(query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any], lengths: Tensor | None) -> ScoredCall:

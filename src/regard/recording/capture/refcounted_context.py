@@ -1,11 +1,11 @@
-"""Something that is on while anyone needs it: counted, since every thread has a watch of its own."""
+"""A context that all threads share: entered by the first user, left by the last, since each thread has its own mode."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
 
 
-class Switch:
+class RefcountedContext:
     """with switch(): ... the first one in enters the block it was made of, the last one out leaves it."""
 
     def __init__(self, block: Callable[[], AbstractContextManager[object]]):

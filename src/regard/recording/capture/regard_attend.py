@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.core import attend as core
-from regard.core.attend import Attended, attend
+from regard.core.attend import Attended, attend, hearers
 from regard.core.maps.attention_map import AttentionMap
 from regard.core.maps.edges import edge_weights
 from regard.core.maps.lazy import LazyMap
@@ -19,31 +18,31 @@ from regard.core.scores import Score
 from regard.core.structures.edges import Edges
 
 from .calls import ScoredCall
-from .edge_maps import CapturedEdges, Edged, EdgeGradient
-from .function_mode import switches, watching
-from .refcounted_context import Switch
+from .edge_maps import CapturedEdgeCall, CapturedEdges, EdgeGradient
+from .function_mode import active_mode, switches
+from .refcounted_context import RefcountedContext
 from .snapshot import copied, graph_of
 
 NAMES = ("q", "k", "v", "score", "align", "over", "dropout", "sample", "seed", "backend", "state")
 
 
-def hear(run: Callable[..., tuple[Plan, Attended]], *given: Any) -> Attended:
-    watch = watching()
-    if watch is None:
+def capture_attend(run: Callable[..., tuple[Plan, Attended]], *given: Any) -> Attended:
+    mode = active_mode()
+    if mode is None:
         return run(*given)[1]
-    with watch.unheard():
+    with mode.paused():
         plan, made = run(*given)
     call: Any
     if isinstance(made.map, LazyMap) and made.map.graph is not None:
-        call = OwnEdges(plan, made, given[NAMES.index("over")])
+        call = AttendEdgeCall(plan, made, given[NAMES.index("over")])
     else:
-        call = Own.of(plan, made, dict(zip(NAMES, given, strict=True)))
-    out = watch.ran(call, lambda: made.out)
+        call = AttendCall.of(plan, made, dict(zip(NAMES, given, strict=True)))
+    out = mode.dispatch(call, lambda: made.out)
     return made if call.changed is None else replace(made, out=out, map=call.changed.map)
 
 
 @dataclass(eq=False)
-class Own(ScoredCall):
+class AttendCall(ScoredCall):
     """A call of attend that is not over edges; `made` is what it returned, `given` what it was called with."""
 
     plan: Any = None
@@ -52,8 +51,8 @@ class Own(ScoredCall):
     changed: Any = None  # what interventions made of it
 
     @staticmethod
-    def of(plan: Plan, made: Attended, given: dict[str, Any]) -> "Own":
-        return Own(
+    def of(plan: Plan, made: Attended, given: dict[str, Any]) -> "AttendCall":
+        return AttendCall(
             plan.q,
             plan.k,
             plan.v,
@@ -72,7 +71,7 @@ class Own(ScoredCall):
     def map(self) -> AttentionMap:
         return self.made.map
 
-    def kept(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "Own":
+    def snapshot(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "AttendCall":
         with torch.no_grad():
             made = replace(self.made, out=self.made.out[..., :0], map=copied(self.made.map, keep))
         return replace(self, made=made, v=self.v[..., :0], plan=None, given=None, q=self.q[..., :0], k=self.k[..., :0])
@@ -84,7 +83,7 @@ class Own(ScoredCall):
         return out.reshape(self.plan.batch, self.plan.heads, *out.shape[-2:])
 
 
-class OwnEdges(Edged):
+class AttendEdgeCall(CapturedEdgeCall):
     """A call of attend over edges. Its weights are computed when somebody asks for them."""
 
     def __init__(self, plan: Plan, made: Attended, over: Any):
@@ -134,9 +133,9 @@ class OwnEdges(Edged):
         part = self.plan.edge_value
         return values if part is None else values + part.x.flatten(0, 1)[:, self.graph.edge]
 
-    def kept(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> Any:
+    def snapshot(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> Any:
         with torch.no_grad():
-            return _Kept(copied(self.made.map, keep))
+            return _CapturedMap(copied(self.made.map, keep))
 
     def gradient(self, out: Any, keep: Callable[[Tensor], Tensor]) -> EdgeGradient | None:
         """dw_e = dy_i . (v_j + value_e), or feature by feature where weights are."""
@@ -145,7 +144,7 @@ class OwnEdges(Edged):
         amap = self.made.map
         features = () if amap.features is None else (amap.features,)
         with torch.no_grad():
-            values, graph = keep(self._values()), self.graph.kept(keep)
+            values, graph = keep(self._values()), self.graph.snapshot(keep)
         made = EdgeGradient((values.shape[0], *features, graph.edge.shape[0]), graph, self.lead)
 
         def hold(grad: Tensor) -> None:
@@ -156,7 +155,7 @@ class OwnEdges(Edged):
         return made
 
 
-class _Kept:
+class _CapturedMap:
     """What a record keeps of a call over edges."""
 
     def __init__(self, amap: AttentionMap):
@@ -166,13 +165,13 @@ class _Kept:
         return self._map
 
 
-# attend hands its calls to `hear`
+# attend hands its calls to `capture_attend`
 @switches.append
-@Switch
+@RefcountedContext
 @contextmanager
-def _hearing() -> Iterator[None]:
-    core.hearers.append(hear)
+def _attend_captured() -> Iterator[None]:
+    hearers.append(capture_attend)
     try:
         yield
     finally:
-        core.hearers.remove(hear)
+        hearers.remove(capture_attend)

@@ -13,9 +13,9 @@ from .calls import read_call
 from .function_mode import RecordingMode, named_readers, readers
 
 
-def read(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def read(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     call = _call(*args, **kwargs)
-    return watch.ran(call, lambda: func(*args, **kwargs))
+    return mode.dispatch(call, lambda: func(*args, **kwargs))
 
 
 def _call(
@@ -32,7 +32,7 @@ def _call(
     return read_call(q, k, v, mask, is_causal, scale)
 
 
-def read_kernel(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def read_kernel(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """aten::_scaled_dot_product_*: the output is the first of several; arguments differ by name alone."""
     name = str(getattr(func, "_qualified_op_name", None) or func.name())  # type: ignore[attr-defined]
     schema = (func if hasattr(func, "_schema") else getattr(func, func.overloads()[0]))._schema  # type: ignore[attr-defined]
@@ -53,7 +53,7 @@ def read_kernel(watch: RecordingMode, func: Callable[..., Any], args: tuple[Any,
         ran.extend(func(*args, **kwargs))
         return ran[0]
 
-    out = watch.ran(call, run)
+    out = mode.dispatch(call, run)
     if not ran:  # other weights were put in; the statistics that follow the output are those of the kernel
         with torch.no_grad():
             ran.extend(func(*args, **kwargs))

@@ -46,7 +46,7 @@ def written(amap: AttentionMap, keep: Callable[[Tensor], Tensor]) -> AttentionMa
     if isinstance(amap, LazyMap) and amap.graph is not None:
         graph, weight = graph_of(amap.graph, amap.n, amap.m), edge_weights(amap, False, False)
         room = graph.size - weight.shape[-1]
-        return EdgeMap(amap.lead, keep(F.pad(weight, (0, room))), graph.kept(keep))
+        return EdgeMap(amap.lead, keep(F.pad(weight, (0, room))), graph.snapshot(keep))
     weights = amap.weights()
     flat = weights.reshape(-1, *weights.shape[len(amap.lead) :])
     return StoredMap(amap.lead, keep(flat), amap.features is not None, rooted=False)

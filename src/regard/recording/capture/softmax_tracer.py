@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.weak import WeakIdKeyDictionary
 
-from .calls import Weighed, as_is
+from .calls import WeightedCall, as_is
 from .inplace import memory, version, written_by
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Traces:
     def __init__(self) -> None:
         self.live: Any = WeakIdKeyDictionary()
 
-    def follow(self, watch: "RecordingMode", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def follow(self, mode: "RecordingMode", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         how = STARTS.get(func)
         if how is not None:
             out = func(*args, **kwargs)
@@ -133,10 +133,10 @@ class Traces:
             return func(*args, **kwargs)
         place, trace = found
         if func in PRODUCTS or func in EINSUM:
-            return self._weigh(watch, func, args, kwargs, place, trace)
+            return self._weigh(mode, func, args, kwargs, place, trace)
         if trace.unsummed:
             if func in SUMS:
-                return self._sum(watch, func, args, kwargs, trace)
+                return self._sum(mode, func, args, kwargs, trace)
             return func(*args, **kwargs)
         apart = trace.weights is not args[place]
         before = written.detach().clone() if apart and written is not None and place else None
@@ -234,32 +234,32 @@ class Traces:
         self._note(out, Trace(weights, how, trace.length))
 
     def _weigh(
-        self, watch: "RecordingMode", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int, trace: Trace
+        self, mode: "RecordingMode", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int, trace: Trace
     ) -> Any:
         """A product: the weights' last axis meets the values' first."""
         read = _einsum(args, trace, self.live) if func in EINSUM else _product(func, args, place, trace)
         if read is None:
             return func(*args, **kwargs)
         if self._stale(_given(args, self.live), trace):
-            watch.miss("softmax, dropout and a change in place")
+            mode.miss("softmax, dropout and a change in place")
             return func(*args, **kwargs)
         turn, value, rebuild = read
         weights = turn(trace.weights)
         if trace.how != "softmax":
             if trace.how != "exp" and not isinstance(value, torch.nn.Parameter):
-                watch.miss(f"{trace.how} and a matrix product")
+                mode.miss(f"{trace.how} and a matrix product")
             return func(*args, **kwargs)
-        call = _weighed(weights, watch.heads)
+        call = _weighed(weights, mode.heads)
         call.v = value
         call.root = _given(args, self.live)
         call.canonical = lambda w: turn(w).reshape(call.weights.shape)
         call.used = call.canonical(call.root)
         call.plain = func not in EINSUM and turn is as_is and value.shape[:-2] == weights.shape[:-2]
         call.give = lambda w: func(*rebuild(w.reshape(weights.shape).to(args_dtype(args))), **kwargs)
-        return watch.ran(call, lambda: func(*args, **kwargs))
+        return mode.dispatch(call, lambda: func(*args, **kwargs))
 
     def _sum(
-        self, watch: "RecordingMode", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trace: Trace
+        self, mode: "RecordingMode", func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trace: Trace
     ) -> Any:
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         weights = trace.weights
@@ -268,19 +268,19 @@ class Traces:
             return func(*args, **kwargs)
         if trace.how != "softmax":
             if trace.how != "exp":
-                watch.miss(f"{trace.how}, a product and a sum")
+                mode.miss(f"{trace.how}, a product and a sum")
             return func(*args, **kwargs)
         if self._stale(args[0], trace):
-            watch.miss("softmax, a product changed in place and a sum")
+            mode.miss("softmax, a product changed in place and a sum")
             return func(*args, **kwargs)
-        call = _weighed(weights.unsqueeze(-2) if weights.ndim < 3 else weights, watch.heads)
+        call = _weighed(weights.unsqueeze(-2) if weights.ndim < 3 else weights, mode.heads)
         call.kernel = "softmax, a product and a sum"
 
         value = trace.value
         assert value is not None
         call.v = value
         call.give = lambda w: func(w.reshape(weights.shape).unsqueeze(-1).to(value.dtype) * value, *args[1:], **kwargs)
-        return watch.ran(call, lambda: func(*args, **kwargs))
+        return mode.dispatch(call, lambda: func(*args, **kwargs))
 
 
 @torch.no_grad()
@@ -307,15 +307,15 @@ def args_dtype(args: tuple[Any, ...]) -> torch.dtype:
     return next(x.dtype for x in flat if isinstance(x, Tensor))
 
 
-def _weighed(weights: Tensor, heads: list[int]) -> Weighed:
+def _weighed(weights: Tensor, heads: list[int]) -> WeightedCall:
     """(B, H, n, m) from what a product was given: (n, m), (B, n, m), (B H, n, m) or (..., H, n, m)."""
     if weights.ndim == 2:
-        return Weighed(weights[None, None])
+        return WeightedCall(weights[None, None])
     if weights.ndim == 3:
         if heads and weights.shape[0] % heads[-1] == 0:
-            return Weighed(weights.unflatten(0, (-1, heads[-1])))
-        return Weighed(weights[:, None])
-    return Weighed(weights.flatten(0, -4))
+            return WeightedCall(weights.unflatten(0, (-1, heads[-1])))
+        return WeightedCall(weights[:, None])
+    return WeightedCall(weights.flatten(0, -4))
 
 
 def _product(

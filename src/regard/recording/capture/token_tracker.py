@@ -1,4 +1,4 @@
-"""What is heard of a model beside its attention: the ids that it reads, and what it is."""
+"""The token ids that a model is given, tracked by forward hooks, and a description of the model."""
 
 import os
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from ..axes import Run, axis_of_ids
 
 
-class Heard:
-    """Hears the ids that a model is given, from call to call of a generation, by hooks on the model alone."""
+class TokenTracker:
+    """Tracks the ids that a model is given, from call to call of a generation, by hooks on the model alone."""
 
     def __init__(self, model: Any, tokenizer: Any):
         self.tokenizer = tokenizer

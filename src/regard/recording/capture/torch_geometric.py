@@ -1,7 +1,12 @@
-"""torch_geometric: its convolutions weigh edges by one function, `softmax`, which is heard under every name it has.
+"""torch_geometric: its convolutions weigh edges by one function, `softmax`, which is captured under every alias.
 
-While something listens, the code of that function is another, which runs the first and tells; and MessagePassing notes
-the edges that a layer was given and those that it propagates along. Both are put back when the last listener stops.
+While recording, the function's `__code__` is replaced by a wrapper that reports the call, so that every module that
+imported it by name runs the wrapper; and `MessagePassing` notes the edges that a layer was given and those that it
+propagates along. Both are restored when the last listener stops.
+
+Private parts: `nn.Module._call_impl` (torch 2.13), which `__call__` ends in whether compiled or not, since hooks on
+each layer would have to be put on layers made later as well; `conv._alpha` (torch_geometric 2.8), where layers without
+the softmax leave their weights. A function with a closure, of another version, is left alone and counted as missed.
 """
 
 import inspect
@@ -16,73 +21,74 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .calls import Weighed
-from .edge_maps import CapturedEdges, Edged
-from .function_mode import RecordingMode, switches, watching
+from .calls import WeightedCall
+from .edge_maps import CapturedEdgeCall, CapturedEdges
+from .function_mode import RecordingMode, active_mode, switches
 from .module_stack import modules_running
-from .refcounted_context import Switch
+from .refcounted_context import RefcountedContext
 from .torch_geometric_edges import caller_graph, items_graph
 
-_first: dict[str, FunctionType] = {}  # what ran before, under our own names for it
-_put_back: list[Callable[[], None]] = []
+_originals: dict[str, FunctionType] = {}  # the functions as they were, under our own names for them
+_restorers: list[Callable[[], None]] = []
 
 
 class _Stack(local):
     def __init__(self) -> None:
-        self.passing: list[Passing] = []
+        self.passing: list[ConvForward] = []
 
 
 _stack = _Stack()
 
 
-def _switch_off() -> None:
-    while _put_back:
-        _put_back.pop()()
+def _restore_originals() -> None:
+    while _restorers:
+        _restorers.pop()()
 
 
-def _switch_on() -> None:
-    """The layers of torch_geometric tell what they do; where nobody has imported it, there are none."""
+def _install_wrappers() -> None:
+    """Wrap the functions of torch_geometric; where nobody has imported it, no layer can run."""
     if "torch_geometric.nn" not in sys.modules:
         return
     from torch_geometric.nn import MessagePassing
     from torch_geometric.nn.conv import han_conv
     from torch_geometric.utils import softmax
 
-    _swap("softmax", softmax, _heard_softmax.__code__)
-    _swap("group", han_conv.group, _heard_group.__code__)
-    MessagePassing._call_impl = _called  # what __call__ goes on with, compiled or not
-    _put_back.append(lambda: delattr(MessagePassing, "_call_impl"))
+    _replace_code("softmax", softmax, _softmax_wrapper.__code__)
+    _replace_code("group", han_conv.group, _group_wrapper.__code__)
+    MessagePassing._call_impl = _call_and_capture  # what __call__ goes on with, compiled or not
+    _restorers.append(lambda: delattr(MessagePassing, "_call_impl"))
 
 
-def _swap(name: str, function: FunctionType, code: Any) -> None:
-    """Another code for a function, so that every alias of it is heard; the first stays callable by name."""
+def _replace_code(name: str, function: FunctionType, code: Any) -> None:
+    """Replace the `__code__` of a function, which every alias shares; the original stays callable by name."""
     if not isinstance(function, FunctionType) or function.__closure__:
-        return  # another version, whose layers will be said to be missed
+        return  # another version, whose layers count as missed
     own = function.__code__
     first = FunctionType(own, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     first.__kwdefaults__ = function.__kwdefaults__
-    _first[name] = first
+    _originals[name] = first
     function.__code__ = code
-    _put_back.append(lambda: setattr(function, "__code__", own))
+    _restorers.append(lambda: setattr(function, "__code__", own))
 
 
-def _heard_softmax(src, index=None, ptr=None, num_nodes=None, dim=0):
-    from regard.recording.capture.torch_geometric import softmax as heard
+def _softmax_wrapper(src: Tensor, index: Any = None, ptr: Any = None, num_nodes: Any = None, dim: int = 0) -> Tensor:
+    # This code runs with the globals of torch_geometric, so it imports what it calls.
+    from regard.recording.capture.torch_geometric import captured_softmax
 
-    return heard(src, index, ptr, num_nodes, dim)
-
-
-def _heard_group(xs, q, k_lin):
-    from regard.recording.capture.torch_geometric import group as heard
-
-    return heard(xs, q, k_lin)
+    return captured_softmax(src, index, ptr, num_nodes, dim)
 
 
-class Passing:
+def _group_wrapper(xs: list[Tensor], q: Tensor, k_lin: nn.Module) -> Any:
+    from regard.recording.capture.torch_geometric import captured_group
+
+    return captured_group(xs, q, k_lin)
+
+
+class ConvForward:
     """One forward of a convolution: the edges that it was given, and those that it propagates along."""
 
-    def __init__(self, conv: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], watch: RecordingMode):
-        self.conv, self.watch = conv, watch
+    def __init__(self, conv: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], mode: RecordingMode):
+        self.conv, self.mode = conv, mode
         try:
             self.arguments = inspect.signature(conv.forward).bind(*args, **kwargs).arguments
         except TypeError:  # forward itself will say what is wrong
@@ -90,35 +96,35 @@ class Passing:
         self.used: Any = None  # what propagate was given
         self.size: Any = None
         self.passed: dict[str, Any] = {}
-        self.heard = self.any = False
+        self.softmax_seen = self.captured = False
         self.taken: set[Any] = set()  # types of edges that were propagated along
         self.forced: Iterator[Tensor] | None = None  # weights that a second run of message is to take
 
-    def saw(self, conv: nn.Module, inputs: Any) -> None:
+    def on_propagate(self, conv: nn.Module, inputs: Any) -> None:
         self.used, self.size, self.passed = inputs
 
-    def after(self, conv: Any, inputs: Any, out: Any) -> Any:
+    def on_message(self, conv: Any, inputs: Any, out: Any) -> Any:
         """A message was made without the softmax: weights that the layer leaves in _alpha are read there."""
-        heard, self.heard = self.heard, False
+        seen, self.softmax_seen = self.softmax_seen, False
         alpha = getattr(conv, "_alpha", None)
-        if heard or self.forced is not None or not isinstance(alpha, Tensor) or self.watch.quiet:
+        if seen or self.forced is not None or not isinstance(alpha, Tensor) or self.mode.pause_depth:
             return None
-        with self.watch.unheard():
+        with self.mode.paused():
             graph = caller_graph(self, None, None)
         shape = None if graph is None else _shape(conv, alpha)
         if graph is None or shape is None or alpha.shape[0] != graph.edge.shape[0]:
             return None
-        self.any = True
-        call = Edged(
+        self.captured = True
+        call = CapturedEdgeCall(
             shape[0](alpha),
             graph,
-            self._again(conv, inputs[0], shape[1]),
+            self._rerun_message(conv, inputs[0], shape[1]),
             type(conv).__name__,
             alpha,
             shape[0],
             group=self._group(conv, inputs[0], graph),
         )
-        return self.watch.ran(call, lambda: out)
+        return self.mode.dispatch(call, lambda: out)
 
     def _group(self, conv: Any, given: dict[str, Any], graph: CapturedEdges) -> Tensor | None:
         """Which weights sum to one together: each stands alone for FAConv; those of a relation for RGATConv."""
@@ -128,7 +134,9 @@ class Passing:
             return graph.target * conv.num_relations + given["edge_type"]
         return None
 
-    def _again(self, conv: Any, given: dict[str, Any], back: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Any]:
+    def _rerun_message(
+        self, conv: Any, given: dict[str, Any], back: Callable[[Tensor], Tensor]
+    ) -> Callable[[Tensor], Any]:
         name = type(conv).__name__
 
         def give(weights: Tensor) -> Tensor:
@@ -153,18 +161,18 @@ class Passing:
         return give
 
 
-def _called(conv: nn.Module, *args: Any, **kwargs: Any) -> Any:
-    """What calling a MessagePassing does while something listens."""
-    watch = watching()
-    if watch is None:
+def _call_and_capture(conv: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    """`MessagePassing._call_impl` while a listener is active."""
+    mode = active_mode()
+    if mode is None:
         return nn.Module._call_impl(conv, *args, **kwargs)
-    passing = Passing(conv, args, kwargs, watch)
+    passing = ConvForward(conv, args, kwargs, mode)
     hooks = [
-        conv.register_propagate_forward_pre_hook(passing.saw),  # type: ignore[operator]
-        conv.register_edge_update_forward_pre_hook(passing.saw),  # type: ignore[operator]
+        conv.register_propagate_forward_pre_hook(passing.on_propagate),  # type: ignore[operator]
+        conv.register_edge_update_forward_pre_hook(passing.on_propagate),  # type: ignore[operator]
     ]
     if hasattr(conv, "_alpha"):
-        hooks.append(conv.register_message_forward_hook(passing.after))  # type: ignore[operator]
+        hooks.append(conv.register_message_forward_hook(passing.on_message))  # type: ignore[operator]
     _stack.passing.append(passing)
     try:
         out = nn.Module._call_impl(conv, *args, **kwargs)
@@ -172,13 +180,13 @@ def _called(conv: nn.Module, *args: Any, **kwargs: Any) -> Any:
         _stack.passing.remove(passing)
         for hook in hooks:
             hook.remove()
-    _alarm(passing)
+    _report_missed(passing)
     return out
 
 
-def _alarm(passing: Passing) -> None:
-    """A layer with attention of its own that nothing was heard of is said to be missed."""
-    if passing.any or passing.used is None:
+def _report_missed(passing: ConvForward) -> None:
+    """A layer with attention of its own of which nothing was captured counts as missed."""
+    if passing.captured or passing.used is None:
         return
     own = any(name.startswith("att") for name, _ in passing.conv.named_parameters(recurse=False))
     alpha = passing.passed.get("alpha")
@@ -187,20 +195,20 @@ def _alarm(passing: Passing) -> None:
     if own and edges:
         running = modules_running()
         running.append(passing.conv)  # it has just left
-        passing.watch.miss(type(passing.conv).__name__)
+        passing.mode.miss(type(passing.conv).__name__)
         running.pop()
 
 
-def softmax(src: Tensor, index: Any, ptr: Any, num_nodes: Any, dim: int) -> Tensor:
-    """torch_geometric.utils.softmax, heard."""
+def captured_softmax(src: Tensor, index: Any, ptr: Any, num_nodes: Any, dim: int) -> Tensor:
+    """torch_geometric.utils.softmax, captured."""
     passing = _stack.passing[-1] if _stack.passing else None
     if passing is not None and passing.forced is not None:
         return next(passing.forced)
-    watch, first = watching(), _first["softmax"]
-    if watch is None:
-        return first(src, index, ptr, num_nodes, dim)
-    with watch.unheard():
-        weights = first(src, index, ptr, num_nodes, dim)
+    mode, original = active_mode(), _originals["softmax"]
+    if mode is None:
+        return original(src, index, ptr, num_nodes, dim)
+    with mode.paused():
+        weights = original(src, index, ptr, num_nodes, dim)
         running = modules_running()
         owner = running[-1] if running else None
         partial = passing is not None and hasattr(passing.conv, "_alpha") and _is_part(passing, index)
@@ -210,16 +218,16 @@ def softmax(src: Tensor, index: Any, ptr: Any, num_nodes: Any, dim: int) -> Tens
     weigher = owner if passing is None or isinstance(owner, _aggregation()) else passing.conv
     shape = None if graph is None else _shape(weigher, weights)
     if graph is None or shape is None:
-        watch.miss("torch_geometric.utils.softmax")
+        mode.miss("torch_geometric.utils.softmax")
         return weights
     if passing is not None:
-        passing.heard = passing.any = True
+        passing.softmax_seen = passing.captured = True
     canonical, back = shape
-    call = Edged(canonical(weights), graph, back, "softmax over edges", weights, canonical)
-    return watch.ran(call, lambda: weights)
+    call = CapturedEdgeCall(canonical(weights), graph, back, "softmax over edges", weights, canonical)
+    return mode.dispatch(call, lambda: weights)
 
 
-def _is_part(passing: Passing, index: Any) -> bool:
+def _is_part(passing: ConvForward, index: Any) -> bool:
     used = passing.used
     return (
         isinstance(used, Tensor)
@@ -230,7 +238,7 @@ def _is_part(passing: Passing, index: Any) -> bool:
 
 
 def _graph(
-    passing: "Passing | None", owner: Any, src: Tensor, index: Any, ptr: Any, num_nodes: Any, dim: int
+    passing: "ConvForward | None", owner: Any, src: Tensor, index: Any, ptr: Any, num_nodes: Any, dim: int
 ) -> CapturedEdges | None:
     if (dim + src.ndim if dim < 0 else dim) != 0:
         return None
@@ -271,13 +279,13 @@ def _shape(owner: Any, weights: Tensor) -> "tuple[Callable[[Tensor], Tensor], Ca
     return canonical, back
 
 
-def group(xs: list[Tensor], q: Tensor, k_lin: nn.Module) -> Any:
+def captured_group(xs: list[Tensor], q: Tensor, k_lin: nn.Module) -> Any:
     """HANConv's attention over the types of edges: one weight a type, for all nodes of the type that attends."""
-    watch, first = watching(), _first["group"]
-    if watch is None:
-        return first(xs, q, k_lin)
-    with watch.unheard():
-        out, weights = first(xs, q, k_lin)
+    mode, original = active_mode(), _originals["group"]
+    if mode is None:
+        return original(xs, q, k_lin)
+    with mode.paused():
+        out, weights = original(xs, q, k_lin)
     if weights is None:
         return out, weights
 
@@ -285,17 +293,17 @@ def group(xs: list[Tensor], q: Tensor, k_lin: nn.Module) -> Any:
         w = w.reshape(-1)
         return torch.sum(w.view(len(xs), 1, -1) * torch.stack(xs), dim=0), w
 
-    return watch.ran(
-        Weighed(weights.view(1, 1, 1, -1), None, give, "softmax over types of edges"), lambda: (out, weights)
+    return mode.dispatch(
+        WeightedCall(weights.view(1, 1, 1, -1), None, give, "softmax over types of edges"), lambda: (out, weights)
     )
 
 
 @switches.append
-@Switch
+@RefcountedContext
 @contextmanager
-def _layers_tell() -> Iterator[None]:
-    _switch_on()
+def _layers_captured() -> Iterator[None]:
+    _install_wrappers()
     try:
         yield
     finally:
-        _switch_off()
+        _restore_originals()

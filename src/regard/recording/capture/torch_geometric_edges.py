@@ -8,7 +8,7 @@ from torch import Tensor
 from .edge_maps import CapturedEdges
 
 if TYPE_CHECKING:
-    from .torch_geometric import Passing
+    from .torch_geometric import ConvForward
 
 NAMES = ("edge_index", "adj_t", "adj", "hyperedge_index", "edge_index_dict", "adj_t_dict")
 
@@ -21,7 +21,7 @@ def items_graph(index: Tensor, num_nodes: "int | None") -> CapturedEdges:
     return CapturedEdges(torch.stack([items, index]), items, index, items, n, count)
 
 
-def caller_graph(passing: "Passing", index: Tensor | None, num_nodes: "int | None") -> CapturedEdges | None:
+def caller_graph(passing: "ConvForward", index: Tensor | None, num_nodes: "int | None") -> CapturedEdges | None:
     """The graph whose targets are `index`, on the edges that the caller gave; None where the two do not fit."""
     row = 0 if getattr(passing.conv, "flow", "source_to_target") == "target_to_source" else 1
     kind, given = _given(passing)
@@ -60,7 +60,7 @@ def read_edges(adjacency: Any, row: int = 1) -> Tensor | None:
     return None
 
 
-def _given(passing: "Passing") -> tuple[Any, Any]:
+def _given(passing: "ConvForward") -> tuple[Any, Any]:
     """What the caller passed as edges, and its type where it is one of several."""
     arguments = passing.arguments
     found = next((arguments[name] for name in NAMES if name in arguments), None)
@@ -74,7 +74,7 @@ def _given(passing: "Passing") -> tuple[Any, Any]:
     return None, found
 
 
-def _sizes(passing: "Passing", used: Tensor, row: int, num_nodes: "int | None") -> tuple[int, int]:
+def _sizes(passing: "ConvForward", used: Tensor, row: int, num_nodes: "int | None") -> tuple[int, int]:
     """How many attend and how many are attended."""
     sizes: list[int | None] = [None, None]
     if isinstance(passing.size, (tuple, list)) and len(passing.size) == 2:
@@ -93,7 +93,7 @@ def _sizes(passing: "Passing", used: Tensor, row: int, num_nodes: "int | None") 
     return max(n or 0, least[1]), max(m or 0, least[0])
 
 
-def _joined(passing: "Passing", given: dict[Any, Any], used: Tensor) -> CapturedEdges | None:
+def _joined(passing: "ConvForward", given: dict[Any, Any], used: Tensor) -> CapturedEdges | None:
     """Several types of edges in one softmax (HGTConv): nodes of all types end to end, on both axes."""
     features = passing.arguments.get("x_dict")
     if not isinstance(features, dict):

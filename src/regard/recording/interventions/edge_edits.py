@@ -9,16 +9,16 @@ from regard.core.lowering.tiles import Tile
 from regard.core.maps.attention_map import AttentionMap
 from regard.core.structures import Full, Structure
 
-from ..capture.edge_maps import Edged, EdgeMap
-from .edits import Altered, Copy, PartialEdit, joined
+from ..capture.edge_maps import CapturedEdgeCall, EdgeMap
+from .edits import Copy, EditedCall, PartialEdit, joined
 from .weight_ops import marked, share
 
 
 @dataclass(frozen=True, eq=False)
-class OnEdges(Altered):
+class OnEdges(EditedCall):
     """Weights on edges in the order in which they ran; a target's edges are its row."""
 
-    call: Edged
+    call: CapturedEdgeCall
     put: Tensor | None = None
     over: Structure = field(default_factory=Full)
     silent: Tensor | None = None  # (batch or 1, m)
@@ -80,11 +80,11 @@ class OnEdges(Altered):
         made = x.new_zeros((*x.shape[:-1], count)).index_add(-1, row, x)
         return made[..., row]
 
-    def uniform(self) -> Altered:
+    def uniform(self) -> EditedCall:
         keep = self.keep(self.over).to(self.weights().dtype)
         return self.given((keep / self.total(keep).clamp_min(1.0)).expand(self.shape))
 
-    def permuted(self, seed: int) -> Altered:
+    def permuted(self, seed: int) -> EditedCall:
         draw = self.tile().uniform(torch.tensor(seed, device=self.device)).squeeze(-2)  # (g, E')
         shut = ~self.keep(self.over)
         row = self.call.graph.target * 2 + (shut.squeeze(1) if shut.ndim == 3 else shut)
@@ -99,7 +99,7 @@ class OnEdges(Altered):
             place, drawn = (x[:, None].expand(weights.shape) for x in (place, drawn))
         return self.given(torch.zeros_like(weights).scatter(-1, place, weights.gather(-1, drawn)))
 
-    def without(self, open_pairs: Structure, renormalise: bool = True) -> Altered:
+    def without(self, open_pairs: Structure, renormalise: bool = True) -> EditedCall:
         weights, keep = self.weights(), self.keep(open_pairs)
         left = weights.masked_fill(~keep, 0.0)
         if not renormalise:
@@ -107,10 +107,10 @@ class OnEdges(Altered):
         left = left * share(self.total(weights), self.total(left))
         return replace(self, put=left, over=self.over & open_pairs)
 
-    def silenced(self, keys: Tensor) -> Altered:
+    def silenced(self, keys: Tensor) -> EditedCall:
         return replace(self, silent=joined(self.silent, keys))
 
-    def given(self, weights: Tensor) -> Altered:
+    def given(self, weights: Tensor) -> EditedCall:
         return replace(self, put=weights)
 
     def broadcast(self, weights: Tensor) -> Tensor:
@@ -128,12 +128,12 @@ class OnEdges(Altered):
         size = amap.slab.stop - amap.slab.start
         return size == self.shape[0] and amap.edges().shape[-1] == self.call.graph.count
 
-    def frozen(self, amap: AttentionMap) -> Altered:
+    def frozen(self, amap: AttentionMap) -> EditedCall:
         edges, loops = (x.reshape(*self.shape[:-1], x.shape[-1]) for x in (amap.edges(), amap.loops))
         whole = torch.cat([edges, loops], -1).to(self.device, self.weights().dtype)
         return self.given(whole[..., self.call.graph.edge])
 
-    def nothing(self) -> Altered:
+    def nothing(self) -> EditedCall:
         return self.given(torch.zeros_like(self.weights()))
 
     def selected(self, heads: "list[int] | None", rows: "list[int] | None") -> Tensor:
@@ -146,7 +146,7 @@ class OnEdges(Altered):
             chosen = chosen & marked(rows, self.sizes[0], self.device)[self.call.graph.target]
         return chosen if len(self.shape) == 2 else chosen[:, None]
 
-    def mixed(self, after: Altered, where: Tensor) -> Altered:
+    def mixed(self, after: EditedCall, where: Tensor) -> EditedCall:
         return MixedEdges(self, after, where)
 
     def out(self) -> Tensor:
@@ -160,7 +160,7 @@ class OnEdges(Altered):
     def map(self) -> AttentionMap:
         return self.call.of(self.weights())
 
-    def kept(self, copy: Copy) -> AttentionMap:
+    def snapshot(self, copy: Copy) -> AttentionMap:
         return self.call.of(self.weights().detach()).copied(copy)
 
 
@@ -194,7 +194,7 @@ class MixedEdges(PartialEdit):
     def sizes(self) -> tuple[int, int]:
         return self.base.sizes
 
-    def permuted(self, seed: int) -> Altered:
+    def permuted(self, seed: int) -> EditedCall:
         return self.both(lambda side: side.permuted(seed))
 
     def broadcast(self, weights: Tensor) -> Tensor:
@@ -203,11 +203,11 @@ class MixedEdges(PartialEdit):
     def selected(self, heads: "list[int] | None", rows: "list[int] | None") -> Tensor:
         return self.base.selected(heads, rows)
 
-    def mixed(self, after: Altered, where: Tensor) -> Altered:
+    def mixed(self, after: EditedCall, where: Tensor) -> EditedCall:
         return MixedEdges(self, after, where)
 
     def map(self) -> AttentionMap:
         return self.base.call.of(self.weights())
 
-    def kept(self, copy: Copy) -> AttentionMap:
+    def snapshot(self, copy: Copy) -> AttentionMap:
         return self.base.call.of(self.weights().detach()).copied(copy)

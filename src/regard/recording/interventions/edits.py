@@ -1,4 +1,4 @@
-"""Altered: what a call becomes when its weights are changed.
+"""EditedCall: what a call becomes when its weights are changed.
 
 Every kind of call offers the same few operations, and each gives another altered call, so that interventions compose.
 The kinds: `altered_pairs` (queries and keys) and `altered_edges` (graphs). `Mixed` is one of two by head and row.
@@ -19,7 +19,7 @@ from .weight_ops import MixedMap, marked, permuted
 Copy = Callable[[Tensor], Tensor]
 
 
-class Altered:
+class EditedCall:
     """One attention, changed or not yet. weights (B, H, n, m), or (H, [F,] E) on the edges of a graph."""
 
     axes = "(batch, heads, queries, keys)"
@@ -54,24 +54,24 @@ class Altered:
         """Bool that broadcasts to the weights: the pairs that may meet; None for all of them."""
         raise TypeError(f"{type(self).__name__} has no allowed().")
 
-    def uniform(self) -> "Altered":
+    def uniform(self) -> "EditedCall":
         """The same weight for each allowed key."""
         raise TypeError(f"{type(self).__name__} has no uniform().")
 
-    def permuted(self, seed: int) -> "Altered":
+    def permuted(self, seed: int) -> "EditedCall":
         """Each row's weights, moved among its allowed keys."""
         weights, keep = self.weights(), self.allowed()
         return self.given(permuted(weights, keep, seed))
 
-    def without(self, open_pairs: Structure, renormalise: bool = True) -> "Altered":
+    def without(self, open_pairs: Structure, renormalise: bool = True) -> "EditedCall":
         """Only the pairs that are open."""
         raise TypeError(f"{type(self).__name__} has no without().")
 
-    def silenced(self, keys: Tensor) -> "Altered":
+    def silenced(self, keys: Tensor) -> "EditedCall":
         """The values of these keys are 0: keys (batch or 1, m), bool."""
         raise TypeError(f"{type(self).__name__} has no silenced().")
 
-    def given(self, weights: Tensor) -> "Altered":
+    def given(self, weights: Tensor) -> "EditedCall":
         """Other weights, in the shape of these."""
         raise TypeError(f"{type(self).__name__} has no given().")
 
@@ -90,11 +90,11 @@ class Altered:
             and all(a in (1, b) for a, b in zip(reversed(amap.lead), lead, strict=False))
         )
 
-    def frozen(self, amap: AttentionMap) -> "Altered":
+    def frozen(self, amap: AttentionMap) -> "EditedCall":
         """The weights of a map."""
         return self.given(amap.weights().to(self.device))
 
-    def nothing(self) -> "Altered":
+    def nothing(self) -> "EditedCall":
         """No weight at all."""
         raise TypeError(f"{type(self).__name__} has no nothing().")
 
@@ -106,7 +106,7 @@ class Altered:
             chosen = chosen & marked(heads, self.heads, device)[:, None, None]
         return chosen if rows is None else chosen & marked(rows, n, device)[:, None]
 
-    def mixed(self, after: "Altered", where: Tensor) -> "Altered":
+    def mixed(self, after: "EditedCall", where: Tensor) -> "EditedCall":
         return PartialEdit(self, after, where)
 
     @property
@@ -121,21 +121,21 @@ class Altered:
         weights = self.weights()
         return StoredMap(tuple(weights.shape[:2]), weights.flatten(0, 1))
 
-    def kept(self, copy: Copy) -> AttentionMap:
+    def snapshot(self, copy: Copy) -> AttentionMap:
         """The map, with tensors of its own."""
         weights = self.weights()
         return StoredMap(tuple(weights.shape[:2]), copy(weights.detach()).flatten(0, 1), rooted=False)
 
 
 @dataclass(frozen=True, eq=False)
-class PartialEdit(Altered):
+class PartialEdit(EditedCall):
     """`after` where (1, H, n, 1) says so, else `before`."""
 
-    before: Altered
-    after: Altered
+    before: EditedCall
+    after: EditedCall
     where: Tensor
 
-    def both(self, change: Callable[[Altered], Altered]) -> Altered:
+    def both(self, change: Callable[[EditedCall], EditedCall]) -> EditedCall:
         return replace(self, before=change(self.before), after=change(self.after))
 
     @property
@@ -159,22 +159,22 @@ class PartialEdit(Altered):
         )
         return torch.where(self.where, after, before)
 
-    def uniform(self) -> Altered:
+    def uniform(self) -> EditedCall:
         return self.both(lambda side: side.uniform())
 
-    def without(self, open_pairs: Structure, renormalise: bool = True) -> Altered:
+    def without(self, open_pairs: Structure, renormalise: bool = True) -> EditedCall:
         return self.both(lambda side: side.without(open_pairs, renormalise))
 
-    def silenced(self, keys: Tensor) -> Altered:
+    def silenced(self, keys: Tensor) -> EditedCall:
         return self.both(lambda side: side.silenced(keys))
 
-    def given(self, weights: Tensor) -> Altered:
+    def given(self, weights: Tensor) -> EditedCall:
         return self.both(lambda side: side.given(weights))
 
-    def frozen(self, amap: AttentionMap) -> Altered:
+    def frozen(self, amap: AttentionMap) -> EditedCall:
         return self.both(lambda side: side.frozen(amap))
 
-    def nothing(self) -> Altered:
+    def nothing(self) -> EditedCall:
         return self.both(lambda side: side.nothing())
 
     def out(self) -> Tensor:
@@ -184,8 +184,8 @@ class PartialEdit(Altered):
     def map(self) -> AttentionMap:
         return MixedMap(self.before.map(), self.after.map(), self.where)
 
-    def kept(self, copy: Copy) -> AttentionMap:
-        before, after = self.before.kept(copy), self.after.kept(copy)
+    def snapshot(self, copy: Copy) -> AttentionMap:
+        before, after = self.before.snapshot(copy), self.after.snapshot(copy)
         return MixedMap(before, after, copy(self.where))
 
 

@@ -12,13 +12,12 @@ from regard.core.alignments import Alignment
 from regard.core.errors import Refused
 from regard.core.structures import Full
 
-from ..capture import readers as _readers  # noqa: F401 every way of attending enlists
-from ..capture.calls import ScoredCall, Weighed
-from ..capture.edge_maps import Edged
+from ..capture.calls import ScoredCall, WeightedCall
+from ..capture.edge_maps import CapturedEdgeCall
 from ..capture.function_mode import InterventionResult, listen, stop
-from ..capture.module_stack import ModulePaths, Site, unmet
+from ..capture.module_stack import ModulePaths, Site, describe_unmatched
 from .edge_edits import OnEdges
-from .edits import Altered
+from .edits import EditedCall
 from .interventions import Here, Intervention, numbers
 from .pair_edits import LazyWeights, Written
 
@@ -65,12 +64,12 @@ class Intervene:
             return None
         self._met.update(glob for glob, _ in found)
         self.sites.append(str(site))
-        now, here = _altered(call) if changed is None else changed.state, Here(site, call)
+        now, here = _as_edited(call) if changed is None else changed.state, Here(site, call)
         for _, intervention in found:
             now = self._applied(intervention, now, here)
         return InterventionResult(now)
 
-    def _applied(self, intervention: Intervention, now: Altered, here: Here) -> Altered:
+    def _applied(self, intervention: Intervention, now: EditedCall, here: Here) -> EditedCall:
         after = intervention.apply(now, here)
         if self.heads is None and self.rows is None:
             return after
@@ -78,15 +77,15 @@ class Intervene:
         rows = numbers(self.rows, now.sizes[0], "intervene(rows)", "rows", here)
         return now.mixed(after, now.selected(heads, rows))
 
-    def heard(self, call: Any, changed: InterventionResult | None, out: Any) -> None:
+    def on_call(self, call: Any, changed: InterventionResult | None, out: Any) -> None:
         pass
 
-    def overlooked(self, name: str) -> None:
+    def on_missed(self, name: str) -> None:
         path = self._names.path()
         if path is not None:
             self._unread[f"{path}: {name}"] += 1
 
-    def alters(self, module: nn.Module) -> bool:
+    def may_edit(self, module: nn.Module) -> bool:
         """Whether a pattern fits a multi-head attention in this module, whichever time it runs."""
         for inner in module.modules():
             if isinstance(inner, nn.MultiheadAttention):
@@ -108,13 +107,13 @@ class Intervene:
         for glob in self.interventions:
             if glob in self._met:
                 continue
-            text = unmet(glob, self._calls, self._unread)
+            text = describe_unmatched(glob, self._calls, self._unread)
             warnings.warn(f"intervene: {glob!r} fits no site, so nothing was changed there; {text}.", stacklevel=3)
 
 
-def _altered(call: Any) -> Altered:
+def _as_edited(call: Any) -> EditedCall:
     """A call as it is."""
-    if isinstance(call, Edged):
+    if isinstance(call, CapturedEdgeCall):
         return OnEdges(call)
     if isinstance(call, ScoredCall):
         plan = getattr(call, "plan", None)
@@ -124,7 +123,7 @@ def _altered(call: Any) -> Altered:
                 "weights have five axes."
             )
         return LazyWeights(call, call.over)
-    if isinstance(call, Weighed):
+    if isinstance(call, WeightedCall):
         return Written(call, Full())
     raise TypeError(f"{type(call).__name__} cannot be intervened on.")
 
@@ -163,7 +162,7 @@ def intervene(
                     order. One intervention by itself is for every site
     heads, rows     numbers or a slice: only these change, the others keep the bits of the kernel's own output
 
-    Blocks nest: an inner one changes what the outer one made. A record in or around the block hears the weights that
+    Blocks nest: an inner one changes what the outer one made. A record in or around the block captures the weights that
     ran. Dropout on the weights does not apply to what is changed.
     """
     return Intervene(model, interventions, heads, rows)

@@ -11,7 +11,7 @@ from regard.core.maps.attention_map import AttentionMap
 from regard.core.structures import Mask, Structure
 
 from ..capture.module_stack import Site
-from .edits import Altered
+from .edits import EditedCall
 from .weight_ops import Apart, seeded
 
 __all__ = [
@@ -48,7 +48,7 @@ class Intervention:
     now   what the call is so far: now.weights() (B, H, n, m), now.given(weights), now.uniform(), now.without(...), ...
     """
 
-    def apply(self, now: Altered, here: Here) -> Altered:
+    def apply(self, now: EditedCall, here: Here) -> EditedCall:
         raise TypeError(f"{type(self).__name__} has no apply(now, here): an intervention of your own defines it.")
 
     def __repr__(self) -> str:
@@ -64,7 +64,7 @@ class Uniform(Intervention):
     Causality, windows and padding stay; a row without a key stays empty. O(n) memory.
     """
 
-    def apply(self, now: Altered, here: Here) -> Altered:
+    def apply(self, now: EditedCall, here: Here) -> EditedCall:
         return now.uniform()
 
 
@@ -80,7 +80,7 @@ class Permute(Intervention):
             raise TypeError(f"Permute(seed={seed!r}): expected a whole number.")
         self.seed = seed
 
-    def apply(self, now: Altered, here: Here) -> Altered:
+    def apply(self, now: EditedCall, here: Here) -> EditedCall:
         return now.permuted(seeded(self.seed, here.site.path))
 
 
@@ -100,7 +100,7 @@ class Freeze(Intervention):
             )
         self.source = source
 
-    def apply(self, now: Altered, here: Here) -> Altered:
+    def apply(self, now: EditedCall, here: Here) -> EditedCall:
         amap = self.found(here.site)
         if not now.fits(amap):
             raise ValueError(
@@ -165,7 +165,7 @@ class Replace(Intervention):
             )
         self.weights = weights
 
-    def apply(self, now: Altered, here: Here) -> Altered:
+    def apply(self, now: EditedCall, here: Here) -> EditedCall:
         if isinstance(self.weights, Tensor):
             weights, expected = self.weights, now.expected
         else:
@@ -204,10 +204,10 @@ class KnockOut(Intervention):
             )
         self.renormalise = renormalise
 
-    def apply(self, now: Altered, here: Here) -> Altered:
+    def apply(self, now: EditedCall, here: Here) -> EditedCall:
         return now.without(self._open(now, here), self.renormalise)
 
-    def _open(self, now: Altered, here: Here) -> Structure:
+    def _open(self, now: EditedCall, here: Here) -> Structure:
         pairs, (n, m) = self.pairs.to(now.device), now.sizes
         if pairs.dtype == torch.bool:
             return Mask(keep=~pairs)
@@ -237,7 +237,7 @@ class _Keys(Intervention):
             )
         setattr(self, self.name, made.reshape(-1) if made.dtype != torch.bool else made)
 
-    def marks(self, now: Altered, here: Here) -> Tensor:
+    def marks(self, now: EditedCall, here: Here) -> Tensor:
         """Bool (batch or 1, m)."""
         keys: Tensor = getattr(self, self.name).to(now.device)
         m, who = now.sizes[1], f"{type(self).__name__}({self.name})"
@@ -266,7 +266,7 @@ class ZeroValue(_Keys):
     keys   their numbers, or a bool tensor (keys,) or (batch, keys). Mohebbi et al. 2023.
     """
 
-    def apply(self, now: Altered, here: Here) -> Altered:
+    def apply(self, now: EditedCall, here: Here) -> EditedCall:
         return now.silenced(self.marks(now, here))
 
 
@@ -282,7 +282,7 @@ class MaskTokens(_Keys):
     def __init__(self, positions: "int | Sequence[int] | Tensor"):
         super().__init__(positions)
 
-    def apply(self, now: Altered, here: Here) -> Altered:
+    def apply(self, now: EditedCall, here: Here) -> EditedCall:
         return now.without(Mask(keep=~self.marks(now, here)[:, None, None, :]))
 
 
@@ -295,7 +295,7 @@ class DropHeads(Intervention):
     def __init__(self, heads: "int | Sequence[int]"):
         self.heads = [heads] if isinstance(heads, int) else list(heads)
 
-    def apply(self, now: Altered, here: Here) -> Altered:
+    def apply(self, now: EditedCall, here: Here) -> EditedCall:
         heads = numbers(self.heads, now.heads, "DropHeads(heads)", "heads", here)
         return now.mixed(now.nothing(), now.selected(heads, None))
 

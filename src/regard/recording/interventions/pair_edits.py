@@ -21,21 +21,21 @@ from regard.core.plan import make_plan
 from regard.core.scores import Modified, PairBias, Score
 from regard.core.structures import Structure
 
-from ..capture.calls import ScoredCall, Weighed
+from ..capture.calls import ScoredCall, WeightedCall
 from ..capture.mask_structure import LOW, closing
 from ..capture.snapshot import copied
-from .edits import Altered, Copy, joined
+from .edits import Copy, EditedCall, joined
 from .weight_ops import AsItIs, Open, allowed, closed
 
 
-class OnPairs(Altered):
+class OnPairs(EditedCall):
     """What calls over pairs share: closing pairs changes the structure, silencing keys the values."""
 
     over: Structure
     silent: Tensor | None
     own: bool
 
-    def without(self, open_pairs: Structure, renormalise: bool = True) -> Altered:
+    def without(self, open_pairs: Structure, renormalise: bool = True) -> EditedCall:
         if renormalise:
             return self.closed_to(open_pairs)
         return self.given(closed(self.weights(), open_pairs, False))
@@ -46,7 +46,7 @@ class OnPairs(Altered):
     def silenced(self, keys: Tensor) -> Any:
         return self._with(silent=joined(self.silent, keys))
 
-    def given(self, weights: Tensor) -> Altered:
+    def given(self, weights: Tensor) -> EditedCall:
         itself: Any = self  # Scores or Written
         return Dense(itself, weights)
 
@@ -115,16 +115,16 @@ class LazyWeights(OnPairs):
     def allowed(self) -> Tensor | None:
         return allowed(self.open_pairs, self.shape, self.device)
 
-    def uniform(self) -> Altered:
+    def uniform(self) -> EditedCall:
         call = self.call  # the softmax of scores that are all 0, which fused kernels run
         q, k = (x.new_zeros((*x.shape[:-1], 1)) for x in (call.q, call.k))
         level = ScoredCall(q, k, call.v, 1.0, self.open_pairs, give=call.give, kernel=call.kernel)
         return LazyWeights(level, level.over, self.silent, own=False)
 
-    def frozen(self, amap: AttentionMap) -> Altered:
+    def frozen(self, amap: AttentionMap) -> EditedCall:
         return Frozen(self, amap)
 
-    def nothing(self) -> Altered:
+    def nothing(self) -> EditedCall:
         return Nothing(self)
 
     def out(self) -> Tensor:
@@ -154,10 +154,10 @@ class LazyWeights(OnPairs):
             return self.attended.map
         return LazyMap.of_plan(make_plan(call.q, call.k, call.v, **self.parts), None, None)
 
-    def kept(self, copy: Copy) -> AttentionMap:
+    def snapshot(self, copy: Copy) -> AttentionMap:
         if self.plan is not None:
-            return self.call.kept(copy).map() if self.own else copied(self.map(), copy)
-        made = self.call.kept(copy)
+            return self.call.snapshot(copy).map() if self.own else copied(self.map(), copy)
+        made = self.call.snapshot(copy)
         return replace(self, call=made, over=self.over.to(made.q.device)).map()
 
 
@@ -165,7 +165,7 @@ class LazyWeights(OnPairs):
 class Written(OnPairs):
     """Weights that the model wrote out; its own product with the values runs again. Weights of 0 were not allowed."""
 
-    call: Weighed
+    call: WeightedCall
     over: Structure
     silent: Tensor | None = None
     own: bool = True
@@ -184,12 +184,12 @@ class Written(OnPairs):
     def allowed(self) -> Tensor | None:
         return self.weights() != 0
 
-    def uniform(self) -> Altered:
+    def uniform(self) -> EditedCall:
         weights = self.weights()
         keep = weights != 0
         return self.given((keep / keep.sum(-1, keepdim=True).clamp_min(1)).to(weights.dtype))
 
-    def nothing(self) -> Altered:
+    def nothing(self) -> EditedCall:
         return Nothing(self)
 
     def out(self) -> Tensor:
@@ -204,7 +204,7 @@ class Written(OnPairs):
 
 
 @dataclass(frozen=True, eq=False)
-class Instead(Altered):
+class Instead(EditedCall):
     """What stands in the place of a call's own weights; the rest is that call's."""
 
     base: LazyWeights | Written
@@ -220,13 +220,13 @@ class Instead(Altered):
     def allowed(self) -> Tensor | None:
         return self.base.allowed()
 
-    def uniform(self) -> Altered:
+    def uniform(self) -> EditedCall:
         return self.base.uniform()
 
-    def given(self, weights: Tensor) -> Altered:
+    def given(self, weights: Tensor) -> EditedCall:
         return self.base.given(weights)
 
-    def frozen(self, amap: AttentionMap) -> Altered:
+    def frozen(self, amap: AttentionMap) -> EditedCall:
         return self.base.frozen(amap)
 
 
@@ -239,15 +239,15 @@ class Dense(Instead):
     def weights(self) -> Tensor:
         return self.put.expand(self.shape)
 
-    def without(self, open_pairs: Structure, renormalise: bool = True) -> Altered:
+    def without(self, open_pairs: Structure, renormalise: bool = True) -> EditedCall:
         weights = closed(self.weights(), open_pairs, renormalise)
         base = self.base.closed_to(open_pairs) if renormalise else self.base
         return base.given(weights)
 
-    def silenced(self, keys: Tensor) -> Altered:
+    def silenced(self, keys: Tensor) -> EditedCall:
         return replace(self, base=self.base.silenced(keys))
 
-    def nothing(self) -> Altered:
+    def nothing(self) -> EditedCall:
         return Nothing(self.base)
 
     def out(self) -> Tensor:
@@ -272,8 +272,8 @@ class Frozen(Dense):
     def map(self) -> AttentionMap:
         return shallow(self.put) if self.put.shape == self.shape else super().map()
 
-    def kept(self, copy: Copy) -> AttentionMap:
-        return shallow(self.put) if self.put.shape == self.shape else super().kept(copy)
+    def snapshot(self, copy: Copy) -> AttentionMap:
+        return shallow(self.put) if self.put.shape == self.shape else super().snapshot(copy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,20 +283,20 @@ class Nothing(Instead):
     def weights(self) -> Tensor:
         return torch.zeros((), device=self.device).expand(self.shape)
 
-    def permuted(self, seed: int) -> Altered:
+    def permuted(self, seed: int) -> EditedCall:
         return self
 
-    def without(self, open_pairs: Structure, renormalise: bool = True) -> Altered:
+    def without(self, open_pairs: Structure, renormalise: bool = True) -> EditedCall:
         return Nothing(self.base.closed_to(open_pairs)) if renormalise else self
 
-    def silenced(self, keys: Tensor) -> Altered:
+    def silenced(self, keys: Tensor) -> EditedCall:
         return Nothing(self.base.silenced(keys))
 
-    def nothing(self) -> Altered:
+    def nothing(self) -> EditedCall:
         return self
 
     def out(self) -> Tensor:
         return self.base.empty()
 
-    def kept(self, copy: Copy) -> AttentionMap:
+    def snapshot(self, copy: Copy) -> AttentionMap:
         return self.map()

@@ -51,9 +51,9 @@ def check_map(file: RecordFile, form: Form) -> tuple[tuple[int, ...], int, int]:
             structure_from(file, form["over"], shape[-2], shape[-1], g // max(1, heads), heads, build=False)
         return tuple(lead), shape[-2], shape[-1]
     if kind == "top":
-        _, n, k = check(file, form.get("weight"), FLOATS, (g, -1, -1))
-        check(file, form.get("key"), ("I32",), (g, n, k))
-        return tuple(lead), n, size_in(file, form.get("m"))
+        shape = check(file, form.get("weight"), FLOATS, (g, -1, -1), (g, -1, -1, -1))  # (g, [F,] n, k)
+        check(file, form.get("key"), ("I32",), shape)
+        return tuple(lead), shape[-2], size_in(file, form.get("m"))
     n, m = size_in(file, form.get("n")), size_in(file, form.get("m"))
     _, edges = check(file, form.get("edge_index"), ("I64",), (2, -1))
     (count,) = check(file, form.get("source"), ("I64",), (-1,))

@@ -15,11 +15,11 @@ from regard.core.maps.lazy import LazyMap, RowsApart
 from regard.core.maps.stored import StoredMap
 from regard.core.structures import Structure
 
-from ..attribution.weight_gradients import Gradient, WrittenGradient
+from ..attribution.weight_gradients import LazyGradient, StoredGradient
 from ..axes import Axis
 from ..capture.calls import ScoredCall
 from ..capture.edge_maps import CapturedEdges, EdgeGradient, EdgeMap
-from ..capture.key_buffer import TopMap
+from ..capture.topk_map import TopKMap
 from ..labels import Labels
 from ..record import Maps, Record, Statistics
 from .checking import (
@@ -46,7 +46,7 @@ def load(path: "str | os.PathLike[str]") -> Record:
 
 
 def read(path: "str | os.PathLike[str]", go_on: Callable[[], None] = lambda: None) -> Record:
-    """load, of which go_on() hears every now and then; what it raises ends it."""
+    """`load`, calling go_on() every now and then; an exception that it raises ends the read."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"load({str(path)!r}): there is no such file.")
@@ -64,15 +64,15 @@ def read(path: "str | os.PathLike[str]", go_on: Callable[[], None] = lambda: Non
     rec.casting = _casting(file, about.get("casting"))
     rec.labels = labels_from(file, about.get("labels"))
     rec.maps, names = Maps(), LazyLabels(rec.labels)
-    waiting: dict[str, Callable[[], AttentionMap]] = {}
+    makers: dict[str, Callable[[], AttentionMap]] = {}
     for form in list_in(file, about.get("maps")):
         name = site_in(file, form)
-        if name in waiting:
+        if name in makers:
             file._refuse(f"the site {name[:80]!r} stands twice")
         names.add(name, *check_map(file, form))
-        waiting[name] = _later(file, form, name)
+        makers[name] = _map_maker(file, form, name)
         go_on()
-    rec.maps._by_site = Waiting(waiting, names)
+    rec.maps._by_site = LazyMaps(makers, names)
     for form in list_in(file, about.get("stats")):
         name = site_in(file, form)
         rec.stats[name] = _statistics(file, form)
@@ -101,7 +101,7 @@ class LazyLabels:
         return self._labels._of(*self._places[name])
 
 
-class Waiting(dict[str, AttentionMap]):
+class LazyMaps(dict[str, AttentionMap]):
     """Maps that are put together when they are first asked for."""
 
     def __init__(self, makers: "dict[str, Callable[[], AttentionMap]]", names: LazyLabels):
@@ -127,7 +127,7 @@ class Waiting(dict[str, AttentionMap]):
         return (self[name] for name in list(self))
 
 
-def _later(file: RecordFile, form: Form, name: str) -> Callable[[], AttentionMap]:
+def _map_maker(file: RecordFile, form: Form, name: str) -> Callable[[], AttentionMap]:
     def make() -> AttentionMap:
         try:
             return map_from(file, form)
@@ -148,7 +148,7 @@ def map_from(file: RecordFile, form: Form) -> AttentionMap:
     if kind == "top":
         key, m = tensor(file, form["key"]), form["m"]
         check_within(file, key, -1, m, "keys")
-        return TopMap(lead, tensor(file, form["weight"]), key, m)
+        return TopKMap(lead, tensor(file, form["weight"]), key, m)
     if kind == "edges":
         return EdgeMap(lead, tensor(file, form["weight"]), _graph(file, form))
     weights, keep = tensor(file, form["weights"]), None
@@ -220,7 +220,7 @@ def _gradient(file: RecordFile, form: Form) -> Any:
         return made
     if form.get("kind") == "written":
         b, h, n, m = check(file, form.get("given"), FLOATS, SHAPES)
-        own: Any = object.__new__(WrittenGradient)
+        own: Any = object.__new__(StoredGradient)
         AttentionMap.__init__(own, (b, h), n, m, slice(0, b * h))
         own.given = tensor(file, form["given"]).flatten(0, 1)
         return own
@@ -228,7 +228,7 @@ def _gradient(file: RecordFile, form: Form) -> Any:
     _, _, m, _ = check(file, form.get("v"), FLOATS, (b, h, -1, d))
     over: Structure = structure_from(file, form.get("over"), n, m, b, h, build=True)
     pull, v = tensor(file, form["pull"]), tensor(file, form["v"])
-    found: Any = object.__new__(Gradient)
+    found: Any = object.__new__(LazyGradient)
     AttentionMap.__init__(found, (b, h), n, m, slice(0, b * h))
     found.pull, found.v = pull, v
     found.call = ScoredCall(pull[..., :0], v[..., :0], v[..., :0], 1.0, over)

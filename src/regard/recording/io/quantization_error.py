@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor
 
-from regard.core.lowering import blockwise as evaluate
+from regard.core.lowering import blockwise
 from regard.core.lowering.blocks import dense_block
 from regard.core.maps.attention_map import AttentionMap
 from regard.core.maps.lazy import LazyMap
 
 from ..capture.calls import Call
-from ..capture.key_buffer import TopMap
+from ..capture.topk_map import TopKMap
 
 ROWS = 16  # of each map, evenly spaced
 
@@ -29,8 +29,8 @@ class Casting:
             return
         rows = torch.linspace(0, amap.n - 1, min(ROWS, amap.n)).round().long()
         a = some_rows(amap, rows)
-        if isinstance(kept, TopMap):  # what it let go is not the error of a type
-            key, b = kept.key[:, rows.to(kept.key.device)].long(), kept.weight[:, rows.to(kept.key.device)]
+        if isinstance(kept, TopKMap):  # what it let go is not the error of a type
+            key, b = (x[..., rows.to(x.device), :] for x in (kept.key.long(), kept.weight))
             a = a.to(key.device).gather(-1, key.clamp_min(0)).masked_fill(key < 0, 0.0)
         else:
             b = some_rows(kept, rows)
@@ -48,7 +48,7 @@ def some_rows(amap: AttentionMap, rows: Tensor) -> Tensor:
         return amap.band(rows, slice(0, amap.m))
     problem = amap.problem
     block = dense_block(problem, amap.slab, rows.to(problem.device), slice(0, amap.m))
-    s = evaluate.scores(problem, block)
-    peak = evaluate.peak_of(problem, block, s) if problem.align.shift_invariant else torch.zeros_like(s[..., 0])
+    s = blockwise.scores(problem, block)
+    peak = blockwise.peak_of(problem, block, s) if problem.align.shift_invariant else torch.zeros_like(s[..., 0])
     s = s - peak[..., None]
-    return evaluate.weights(problem, block, s, evaluate.row_state(problem, block, s, peak))
+    return blockwise.weights(problem, block, s, blockwise.row_state(problem, block, s, peak))

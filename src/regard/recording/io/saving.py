@@ -1,4 +1,4 @@
-"""save: a record as one file. What is known in closed form is kept so; every weight follows from the file.
+"""save: a record as one file. Closed forms are stored as such; every weight follows from the file.
 
     w_ij = exp(s_ij - tau_i),   s_ij = scale q_i . k_j, capped, plus the bias, where the structure allows (i, j)
 
@@ -24,10 +24,10 @@ from regard.core.maps.stored import StoredMap
 from regard.core.plan import Plan
 from regard.core.scores import Dot, Modified, PairBias, RelativeBias, ScaledDot, SoftCap
 
-from ..attribution.weight_gradients import WrittenGradient
+from ..attribution.weight_gradients import StoredGradient
 from ..capture.calls import ScoredCall
 from ..capture.edge_maps import CapturedEdges, EdgeGradient, EdgeMap
-from ..capture.key_buffer import TopMap
+from ..capture.topk_map import TopKMap
 from ..labels import Labels
 from .reading import VERSION
 from .structure_codec import Form, bias_form, diagonals_of, forms_of, packed_pairs
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 
 def save(rec: "Record", path: "str | os.PathLike[str]", progress: "Callable[[int, int], None] | None" = None) -> Path:
     """Write a record; progress(done, of) is called map by map."""
-    table, known = Table(), dict[Any, Any]()
+    table, bias_forms = Table(), dict[Any, Any]()
     maps: list[Form] = []
-    later: dict[str, tuple[str, Tensor]] = {}  # by path: the keys of the call that came after
+    later_keys: dict[str, tuple[str, Tensor]] = {}  # by path: the keys of the call that came after
     names = list(rec.maps)
     for done, name in enumerate(reversed(names)):
         place = len(names) - 1 - done
-        maps.append({"site": name} | map_form(rec.maps[name], table, str(place), known, later))
+        maps.append({"site": name} | map_form(rec.maps[name], table, str(place), bias_forms, later_keys))
         if progress is not None:
             progress(done + 1, len(names))
     stats = [_stats_form(name, found, table, f"stats{i}") for i, (name, found) in enumerate(rec.stats.items())]
     gradients = [
         _gradient_form(name, found, table, f"gradient{i}")
         for i, (name, found) in enumerate(rec.gradients.items())
-        if _there(found)
+        if _is_filled(found)
     ]
     about = {
         "format": "regard record",
@@ -85,12 +85,12 @@ def versions() -> dict[str, str]:
 
 
 def map_form(
-    amap: AttentionMap, table: Table, name: str, known: dict[Any, Any], later: dict[str, tuple[str, Tensor]]
+    amap: AttentionMap, table: Table, name: str, bias_forms: dict[Any, Any], later_keys: dict[str, tuple[str, Tensor]]
 ) -> Form:
     """One map as JSON and tensors."""
     if isinstance(amap, EdgeMap):
         return _edges_form(amap.lead, amap.weight[amap.slab], amap.graph, table, name)
-    if isinstance(amap, TopMap):
+    if isinstance(amap, TopKMap):
         return {
             "kind": "top",
             "lead": list(amap.lead),
@@ -103,7 +103,7 @@ def map_form(
             return _edges_form(amap.lead, *_of_lazy_edges(amap), table, name)
         call = scored(amap)
         if call is not None:
-            return _scored_form(amap, call, table, name, known, later)
+            return _scored_form(amap, call, table, name, bias_forms, later_keys)
     flat = amap.weights().flatten(0, len(amap.lead) - 1) if amap.lead else amap.weights()[None]
     form: Form = {
         "kind": "weights",
@@ -142,7 +142,12 @@ def scored(amap: AttentionMap) -> ScoredCall | None:
 
 
 def _scored_form(
-    amap: AttentionMap, call: ScoredCall, table: Table, name: str, known: dict[Any, Any], later: dict[str, Any]
+    amap: AttentionMap,
+    call: ScoredCall,
+    table: Table,
+    name: str,
+    bias_forms: dict[Any, Any],
+    later_keys: dict[str, Any],
 ) -> Form:
     assert isinstance(amap, LazyMap)
     n, m, over = amap.n, amap.m, call.over
@@ -150,7 +155,7 @@ def _scored_form(
         "kind": "scored",
         "scale": call.scale,
         "q": table.add(f"{name}.q", call.q),
-        "k": _keys(amap.site or name, call.k, table, name, later),
+        "k": _keys(amap.site or name, call.k, table, name, later_keys),
         "m": m,
         "tau": table.add(f"{name}.tau", amap.state.tau.detach().reshape(*amap.lead, n)),
     }
@@ -165,7 +170,7 @@ def _scored_form(
         form["sink"] = table.add(f"{name}.sink", call.sink.reshape(-1), shared=True)
     if call.bias is not None:
         bias = call.bias.reshape((1,) * (4 - call.bias.ndim) + tuple(call.bias.shape))
-        form["bias"], closed = bias_form(bias, n, m, table, name, known)
+        form["bias"], closed = bias_form(bias, n, m, table, name, bias_forms)
         over = over & closed
     elif call.modifiers:
         form["bias"] = {"diagonals": table.add(f"{name}.bias", diagonals_of(call.modifiers[0], n, m), shared=True)}
@@ -173,10 +178,10 @@ def _scored_form(
     return form
 
 
-def _keys(site: str, k: Tensor, table: Table, name: str, later: dict[str, tuple[str, Tensor]]) -> str:
+def _keys(site: str, k: Tensor, table: Table, name: str, later_keys: dict[str, tuple[str, Tensor]]) -> str:
     """The keys of a step are the first of the next step's, when a model generates: then they stand there."""
     path = site.rpartition(":")[0] if site.rpartition(":")[2].isdigit() else site
-    after = later.get(path)
+    after = later_keys.get(path)
     if after is not None:
         where, wide = after
         if wide.shape[:2] == k.shape[:2] and wide.shape[3:] == k.shape[3:] and wide.shape[2] >= k.shape[2]:
@@ -184,7 +189,7 @@ def _keys(site: str, k: Tensor, table: Table, name: str, later: dict[str, tuple[
             if wide.dtype == k.dtype and wide.device == k.device and _same(part, k):
                 return where
     made = table.add(f"{name}.k", k)
-    later[path] = made, k
+    later_keys[path] = made, k
     return made
 
 
@@ -237,17 +242,17 @@ def _stats_form(name: str, found: "Statistics", table: Table, at: str) -> Form:
     return form
 
 
-def _there(found: Any) -> bool:
+def _is_filled(found: Any) -> bool:
     """Whether a backward pass has filled this gradient."""
     if isinstance(found, EdgeGradient):
         return bool(found.filled)
-    return getattr(found, "given" if isinstance(found, WrittenGradient) else "pull", None) is not None
+    return getattr(found, "given" if isinstance(found, StoredGradient) else "pull", None) is not None
 
 
 def _gradient_form(name: str, found: Any, table: Table, at: str) -> Form:
     if isinstance(found, EdgeMap):
         return {"site": name} | _edges_form(found.lead, found.weight, found.graph, table, at)
-    if isinstance(found, WrittenGradient):
+    if isinstance(found, StoredGradient):
         given = found.given
         assert given is not None
         return {"site": name, "kind": "written", "given": table.add(f"{at}.given", given.unflatten(0, found.lead))}
@@ -259,7 +264,9 @@ def _gradient_form(name: str, found: Any, table: Table, at: str) -> Form:
         "v": table.add(f"{at}.v", v),
     }
     amap = found.call.map()
-    return form | {"over": forms_of(amap._source.over, amap, table, at)}
+    if isinstance(amap, LazyMap):
+        return form | {"over": forms_of(amap.live.structure, amap, table, at)}
+    return form | {"over": [packed_pairs(amap, table, f"{at}.over")]}
 
 
 def labels_form(labels: Labels) -> Form:

@@ -169,16 +169,18 @@ def tensor(file: RecordFile, name: str) -> Tensor:
     return x.view(torch.bfloat16) if file._entry(name)["dtype"] == "BF16" else x
 
 
-def bias_form(bias: Tensor, n: int, m: int, table: Table, name: str, known: dict[Any, Any]) -> tuple[Form, Structure]:
+def bias_form(
+    bias: Tensor, n: int, m: int, table: Table, name: str, bias_forms: dict[Any, Any]
+) -> tuple[Form, Structure]:
     """A bias (B or 1, H or 1, n or 1, m) as one number a diagonal where it is that, beside the pairs that it closes."""
     key = (bias.data_ptr(), tuple(bias.shape), bias.stride(), n, m)
-    if key not in known:
+    if key not in bias_forms:
         split = _diagonals(bias, n, m) if bias.shape[-2:] == (n, m) and n > 1 else None
         if split is None:
-            known[key] = {"pairs": table.add(f"{name}.bias", bias, shared=True)}, Full()
+            bias_forms[key] = {"pairs": table.add(f"{name}.bias", bias, shared=True)}, Full()
         else:
-            known[key] = {"diagonals": table.add(f"{name}.bias", split[0], shared=True)}, split[1]
-    found: tuple[Form, Structure] = known[key]
+            bias_forms[key] = {"diagonals": table.add(f"{name}.bias", split[0], shared=True)}, split[1]
+    found: tuple[Form, Structure] = bias_forms[key]
     return found
 
 

@@ -34,7 +34,7 @@ class Table:
 
     def __init__(self) -> None:
         self.tensors: dict[str, Tensor] = {}
-        self._known: dict[bytes, str] = {}
+        self._names_by_digest: dict[bytes, str] = {}
 
     def add(self, name: str, x: "Tensor | np.ndarray", shared: bool = False) -> str:
         """The name under which it stands; shared=True: one that is there already with the same content."""
@@ -44,7 +44,7 @@ class Table:
         if shared:
             digest = hashlib.blake2b(f"{x.dtype}{tuple(x.shape)}".encode())
             digest.update(bytes_of(x).data)
-            found = self._known.setdefault(digest.digest(), name)
+            found = self._names_by_digest.setdefault(digest.digest(), name)
             if found != name:
                 return found
         self.tensors[name] = x
@@ -54,8 +54,8 @@ class Table:
         """Whole or not at all."""
         target = Path(path)
         order = sorted(self.tensors, key=lambda name: -self.tensors[name].element_size())  # each is aligned to its type
-        said = json.dumps(about, separators=(",", ":"), allow_nan=False)
-        header: dict[str, Any] = {"__metadata__": {"regard": said}}
+        description = json.dumps(about, separators=(",", ":"), allow_nan=False)
+        header: dict[str, Any] = {"__metadata__": {"regard": description}}
         at = 0
         for name in order:
             x = self.tensors[name]
@@ -64,7 +64,7 @@ class Table:
             at += size
         text = json.dumps(header, separators=(",", ":")).encode()
         text += b" " * (-(8 + len(text)) % ALIGNED)
-        values = count_values(said)[0]
+        values = count_values(description)[0]
         if len(text) > HEADER_LIMIT or len(order) > TENSOR_LIMIT or values > VALUE_LIMIT:
             raise ValueError(
                 f"This record's description takes {len(text)} bytes for {len(order)} tensors and {values} "

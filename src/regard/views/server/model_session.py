@@ -13,7 +13,7 @@ from typing import Any
 
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from regard.recording.interventions.edits import Altered
+from regard.recording.interventions.edits import EditedCall
 from regard.recording.interventions.intervene import intervene
 from regard.recording.interventions.interventions import Here, Intervention, MaskTokens, Uniform
 from regard.recording.pretrained import record_run
@@ -110,7 +110,7 @@ class _Only(Intervention):
     def __init__(self, inner: Intervention, calls: "frozenset[int] | None", head: int | None = None):
         self.inner, self.calls, self.head = inner, calls, head
 
-    def apply(self, now: Altered, here: Here) -> Altered:
+    def apply(self, now: EditedCall, here: Here) -> EditedCall:
         if self.calls is not None and here.site.call not in self.calls:
             return now
         after = self.inner.apply(now, here)
