@@ -30,7 +30,7 @@ def serving(*arguments: str) -> Iterator[str]:
 
 def ready(page: Page, says: str) -> None:
     """Until the model has read, and the map is drawn."""
-    page.locator("regard-told", has_text=says).wait_for(timeout=600_000)
+    page.locator("regard-output", has_text=says).wait_for(timeout=600_000)
     page.locator("regard-map canvas").first.wait_for()
     page.evaluate("scrollTo(0, 0)")
     page.mouse.move(5, 5)

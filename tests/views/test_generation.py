@@ -8,7 +8,7 @@ from tests.views.driving import choice, eventually, number, says
 
 import regard
 from regard.views.page import maps_of, page_data
-from regard.views.payload import joined
+from regard.views.payload import join_steps
 
 PROMPT, WROTE = ["The", " cat", " <b>sat</b>", " on"], [" the", " mat", "."]
 
@@ -61,7 +61,7 @@ def test_the_steps_of_an_encoder_decoder_are_those_of_its_decoder():
             assert "steps" not in site
         else:
             assert site["steps"] == {"first": 0, "written": ["t0", "t1", "t2", "t3", None]}
-    groups = joined(maps_of(translated()))
+    groups = join_steps(maps_of(translated()))
     assert [len(group) for group in groups.values()] == [1, 5, 5]
 
 

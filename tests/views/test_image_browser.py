@@ -62,7 +62,7 @@ def colours(page, spots):
 
 
 def told(page):
-    return number(page.locator("regard-image .here b").inner_text())
+    return number(page.locator("regard-image .readout b").inner_text())
 
 
 def test_the_first_token_is_the_query_and_a_click_makes_a_patch_it(shown):
@@ -71,11 +71,11 @@ def test_the_first_token_is_the_query_and_a_click_makes_a_patch_it(shown):
     assert choice(page)["row"] == 0
     page.mouse.move(*spot(page, 25, 15))
     head = choice(page)["head"]
-    says(page.locator("regard-image .here"), "token 0 attends to patch 2, 3:")
+    says(page.locator("regard-image .readout"), "token 0 attends to patch 2, 3:")
     assert told(page) == pytest.approx(float(amap.weights()[0, head, 0, 7]), abs=6e-5)
     page.mouse.click(*spot(page, 35, 25))
     page.mouse.move(*spot(page, 5, 5))
-    held = ("row", "column", "locked")
+    held = ("row", "column", "pinned")
     eventually(page, lambda: [choice(page)[name] for name in held], [12, 1, True])
     eventually(page, lambda: told(page), pytest.approx(float(amap.weights()[0, head, 12, 1]), abs=6e-5))
     page.mouse.move(*spot(page, 43, 5))  # unseen: nothing is there

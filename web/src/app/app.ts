@@ -89,9 +89,9 @@ export class RegardApp extends LitElement {
     const { state } = this;
     if (this.at === START) this.at = state?.model ? MODEL : RECORDS;
     if (!state) return;
-    const given = state.records.filter((one) => one.from === "given");
-    for (const one of given) await this.open(one);
-    if (given.length && this.tabs.length) this.at = 0;
+    const requested = state.records.filter((one) => one.from === "argument");
+    for (const one of requested) await this.open(one);
+    if (requested.length && this.tabs.length) this.at = 0;
     while (this.state?.model && ["waiting", "running"].includes(this.state.model.state)) {
       await new Promise((done) => setTimeout(done, 400));
       await this.refresh();

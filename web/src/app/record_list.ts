@@ -4,7 +4,7 @@ import { css, html, LitElement, nothing } from "lit";
 import { theme } from "../theme";
 
 export interface RecordEntry {
-  from: "given" | "folder" | "sent";
+  from: "argument" | "folder" | "upload";
   name: string;
   bytes: number;
   changed: number;
@@ -16,7 +16,7 @@ export function sized(bytes: number): string {
   return `${(bytes / 1000 ** power).toPrecision(3)} ${["B", "kB", "MB", "GB"][power]}`;
 }
 
-const ORIGIN = { given: "from the command line", sent: "uploaded", folder: "" };
+const ORIGIN = { argument: "from the command line", upload: "uploaded", folder: "" };
 
 export class RegardRecords extends LitElement {
   static override properties = { records: { attribute: false }, folder: {}, query: { state: true } };
