@@ -81,8 +81,8 @@ def test_marks_stand_beside_the_weights_with_their_overlap(opened):
     eventually(page, on.all_inner_texts, ["<i>gripping</i>", "dull", "scenes"])
     for mean in (False, True):
         if mean:
-            page.locator("regard-text label", has_text="mean of all rows").locator("input").check()
-            says(page.locator("regard-text .both"), "on average")
+            page.locator("regard-text label", has_text="mean over rows").locator("input").check()
+            says(page.locator("regard-text .both"), "mean over rows")
         w = amap.weights()[choice(page)["head"]]
         weights = (w.mean(0) if mean else w[choice(page)["row"]]).double().numpy()
         said = page.locator("regard-text .note").inner_text()

@@ -50,7 +50,7 @@ def test_a_large_map_zooms_to_one_exact_weight(opened, monkeypatch):
     amap = regard.attend(q, k, k, over=regard.Causal()).map
     page = opened(amap)
     until(page, "head?.pairs")
-    says(page.locator("regard-map .legend"), "largest weight of")
+    says(page.locator("regard-map .legend"), "maximum weight per")
     page.mouse.move(*spot(page, 1200, 300))
     for _ in range(20):
         page.mouse.wheel(0, -240)

@@ -180,7 +180,7 @@ def test_heads_stand_in_the_order_of_their_change(opened):
     order = "document.querySelector('regard-page').shadowRoot.querySelector('regard-heads').places.map(p => p.head)"
     eventually(page, lambda: page.evaluate(order), [1, 3, 4, 0, 2])
     assert choice(page)["head"] == 1
-    says(page.locator("regard-heads p"), "% elsewhere")
+    says(page.locator("regard-heads p"), "% of weight moved")
 
 
 def test_large_maps_are_compared_from_cells_down_to_single_weights(opened, monkeypatch):
@@ -194,7 +194,7 @@ def test_large_maps_are_compared_from_cells_down_to_single_weights(opened, monke
     other.rows = other.columns = words[3:]
     page = opened(this, beside=other)
     until(page, "both?.single")
-    says(page.locator("regard-map .legend"), "farthest from 0 this − other of")
+    says(page.locator("regard-map .legend"), "largest-magnitude this − other per")
     whole = this.weights()[0, 0]
     d = whole.clone()
     d[3:, 3:] -= other.weights()[0, 0]

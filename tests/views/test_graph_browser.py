@@ -166,7 +166,7 @@ def test_wheel_and_keys_zoom_and_the_whole_comes_back(graph):
     page.mouse.move(*spot(page, 0))
     page.mouse.wheel(0, -400)
     eventually(page, apart, lambda now: now > 1.2 * whole)
-    page.locator("regard-graph button", has_text="Whole").click()
+    page.locator("regard-graph button", has_text="Reset zoom").click()
     eventually(page, apart, pytest.approx(whole, rel=0.02))
     keys = "for (let n = 0; n < 2; n++) stage.dispatchEvent(new KeyboardEvent('keydown', { key: '+', bubbles: true }))"
     page.locator("regard-graph .stage").evaluate(f"stage => {{ {keys} }}")

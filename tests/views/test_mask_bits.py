@@ -48,10 +48,10 @@ def test_what_may_not_meet_is_hatched_and_told_in_every_form(opened, monkeypatch
         until(page, "head?.pairs")
     says(page.locator("regard-map .bar"), "may not meet")
     page.mouse.move(*spot(page, 2, n - 2))
-    says(page.locator("regard-map .readout"), "they may not meet")
+    says(page.locator("regard-map .readout"), "masked pair")
     page.mouse.move(*spot(page, n - 2, 2))
     eventually(page, lambda: (choice(page)["row"], choice(page)["column"]), (n - 2, 2))
-    eventually(page, page.locator("regard-map .readout").inner_text, lambda said: "may not" not in said)
+    eventually(page, page.locator("regard-map .readout").inner_text, lambda said: "masked" not in said)
     read = f"""() => {{ const c = {MAP}.picture, copy = document.createElement('canvas');
         copy.width = c.width; copy.height = c.height;
         const g = copy.getContext('2d', {{ willReadFrequently: true }});
@@ -66,4 +66,4 @@ def test_what_may_not_meet_is_hatched_and_told_in_every_form(opened, monkeypatch
 def test_a_map_without_a_structure_has_no_hatching(opened):
     page = opened(StoredMap((1,), torch.eye(5)[None]))
     drawn(page)
-    assert "may not" not in page.locator("regard-map .bar").inner_text()
+    assert "masked" not in page.locator("regard-map .bar").inner_text()

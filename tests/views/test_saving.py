@@ -51,7 +51,7 @@ def test_a_table_of_a_part_has_that_part_alone_and_one_of_too_much_says_so(opene
     page = opened(regard.attend(q, q, q).map)
     until(page, "head?.pairs")
     page.locator("regard-map .savers button", has_text="CSV").click()
-    says(page.locator("regard-map [role=status]"), "1,440,000 weights are in sight")
+    says(page.locator("regard-map [role=status]"), "1,440,000 weights are visible")
     drawn(page)
     page.mouse.click(*spot(page, 700, 300))
     eventually(page, lambda: choice(page)["pinned"])
