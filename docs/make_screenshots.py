@@ -60,7 +60,7 @@ def main() -> None:
             shoot(page, "map", "long", scheme)
             page.locator("regard-map canvas").focus()
             page.keyboard.press("Enter")
-            page.locator("regard-map label", has_text="in sight").locator("input").check()
+            page.locator("regard-map label", has_text="visible range").locator("input").check()
             page.wait_for_timeout(500)
             shoot(page, "map", "close", scheme)
             page.close()

@@ -51,17 +51,17 @@ def minilm(page: Page, scheme: str) -> None:
     page.wait_for_timeout(800)
     shoot(page, "before", scheme)
     page.locator("regard-text span", has_text="animal").dblclick()
-    ready(page, "The sentence moved")
+    ready(page, "The sentence embedding moved")
     shoot(page, "after", scheme)
 
 
 def smollm(page: Page, scheme: str) -> None:
     ready(page, "Next token")
     page.locator("regard-live textarea").fill("Paris is the capital of France. Rome is the capital of")
-    page.get_by_role("button", name="See", exact=True).click()
+    page.get_by_role("button", name="Run", exact=True).click()
     ready(page, "Italy")
     page.locator("regard-text span", has_text="Rome").dblclick()
-    ready(page, "The first choice")
+    ready(page, "The top prediction")
     shoot(page, "next", scheme, 408)
 
 
