@@ -27,7 +27,7 @@ from regard.judging.tests.permutation import permutation
 from regard.lab.claims.interpret import trained
 from regard.models.training.node_training import train
 from regard.views import graph_map
-from regard.views.graph_layout import places
+from regard.views.graph_layout import layout_nodes
 
 # the order of the first columns of the data
 ATOMS = [
@@ -98,7 +98,7 @@ def picture(model: Any, task: Any) -> None:
     ):
         drawn[title] = measures[name](adapter, inputs)[0, 1:].clamp_min(0)
     looked = mass(adapter, inputs)
-    spots = places(*one.edges.numpy(), one.length)
+    spots = layout_nodes(*one.edges.numpy(), one.length)
     figure, axes = plt.subplots(1, 4, figsize=(15, 3.4), layout="constrained")
     fills = ["#c2410c" if mark else "#475569" for mark in marks]
     for ax, (title, weight) in zip(axes, drawn.items(), strict=True):

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, sync_playwright
 
 import regard
 from regard.recording.pretrained import record_text
-from regard.views.page import html_of, write
+from regard.views.page import html_of, write_file
 
 TEXT = "The animal did not cross the street because it was too tired."
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "images" / "see")
@@ -39,7 +39,7 @@ def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     room = Path(tempfile.mkdtemp())
     rec = record_text("minilm", TEXT, "qk", None, "*", 0, False, lambda sentence: None)
-    small = write(html_of(rec, title="MiniLM"), room / "small.html")
+    small = write_file(html_of(rec, title="MiniLM"), room / "small.html")
     large = long_map().save_html(room / "large.html", title="8,192 tokens")
     with sync_playwright() as run:
         browser = run.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
@@ -60,7 +60,7 @@ def main() -> None:
             shoot(page, "map", "long", scheme)
             page.locator("regard-map canvas").focus()
             page.keyboard.press("Enter")
-            page.locator("regard-map label", has_text="in sight").locator("input").check()
+            page.locator("regard-map label", has_text="visible range").locator("input").check()
             page.wait_for_timeout(500)
             shoot(page, "map", "close", scheme)
             page.close()

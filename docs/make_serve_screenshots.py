@@ -30,7 +30,7 @@ def serving(*arguments: str) -> Iterator[str]:
 
 def ready(page: Page, says: str) -> None:
     """Until the model has read, and the map is drawn."""
-    page.locator("regard-told", has_text=says).wait_for(timeout=600_000)
+    page.locator("regard-output", has_text=says).wait_for(timeout=600_000)
     page.locator("regard-map canvas").first.wait_for()
     page.evaluate("scrollTo(0, 0)")
     page.mouse.move(5, 5)
@@ -51,17 +51,17 @@ def minilm(page: Page, scheme: str) -> None:
     page.wait_for_timeout(800)
     shoot(page, "before", scheme)
     page.locator("regard-text span", has_text="animal").dblclick()
-    ready(page, "The sentence moved")
+    ready(page, "The sentence embedding moved")
     shoot(page, "after", scheme)
 
 
 def smollm(page: Page, scheme: str) -> None:
     ready(page, "Next token")
     page.locator("regard-live textarea").fill("Paris is the capital of France. Rome is the capital of")
-    page.get_by_role("button", name="See", exact=True).click()
+    page.get_by_role("button", name="Run", exact=True).click()
     ready(page, "Italy")
     page.locator("regard-text span", has_text="Rome").dblclick()
-    ready(page, "The first choice")
+    ready(page, "The top prediction")
     shoot(page, "next", scheme, 408)
 
 

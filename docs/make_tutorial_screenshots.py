@@ -29,7 +29,7 @@ def engineer(browser: Browser, folder: Path, head: str = "2.7") -> None:
         page.goto(address)
         ready(page, "positive")  # what it reads first, by itself
         page.locator("regard-live textarea").fill(TEXT)
-        page.get_by_role("button", name="See", exact=True).click()
+        page.get_by_role("button", name="Run", exact=True).click()
         ready(page, "positive")
         layer, number = head.split(".")
         page.locator("regard-page select[aria-label=Site]").select_option(layer)

@@ -23,7 +23,7 @@ from regard.recording.io import reading
 from regard.recording.io.loading import read
 from regard.recording.io.reading import BadRecord, RecordFile, count_values
 from regard.recording.io.writing import Table, write_whole
-from regard.views.terminal.record_summary import summary
+from regard.views.terminal.record_summary import print_summary
 
 READER = Path(reading.__file__)
 ABOUT = {
@@ -330,7 +330,7 @@ def test_random_damage_is_refused_in_a_sentence_or_harmless(rich, tmp_path, dama
         def use():
             rec = regard.load(path)
             shown = io.StringIO()
-            summary(path, Console(file=shown, width=100))
+            print_summary(path, Console(file=shown, width=100))
             assert not set(shown.getvalue()) & {"\x1b", "\x07", "\x9b"}
             for amap in (*rec.maps.values(), *rec.gradients.values()):
                 if amap.m <= 1000:  # what a row of a longer one takes is for its reader to ask for

@@ -74,7 +74,7 @@ def number(text: str) -> float:
 
 def told(page) -> float:
     """The weight that the map tells: four decimals, or three digits of a small one."""
-    return number(page.locator("regard-map .here b").inner_text())
+    return number(page.locator("regard-map .readout b").inner_text())
 
 
 def spot(page, i, j) -> tuple[float, float]:

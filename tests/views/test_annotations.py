@@ -12,7 +12,7 @@ from tests.views.driving import choice, eventually, says
 
 import regard
 from regard.core.maps.stored import StoredMap
-from regard.views.annotations import rationale_of
+from regard.views.annotations import rationale_payload
 from regard.views.page import page_data
 
 WORDS = ["[CLS]", "a", "<i>gripping</i>", "film", "with", "dull", "scenes", "[SEP]"]
@@ -29,10 +29,10 @@ def marked(seed=0) -> regard.AttentionMap:
 
 
 def test_marks_and_spans_say_the_same():
-    found = rationale_of(MARKS, SITES)
+    found = rationale_payload(MARKS, SITES)
     assert found == {"spans": [[2, 3], [5, 7]], "length": 8}
-    assert rationale_of([(2, 3), (5, 7)], SITES)["spans"] == found["spans"]
-    assert rationale_of(torch.tensor(MARKS).bool(), SITES) == found == rationale_of(np.array(MARKS), SITES)
+    assert rationale_payload([(2, 3), (5, 7)], SITES)["spans"] == found["spans"]
+    assert rationale_payload(torch.tensor(MARKS).bool(), SITES) == found == rationale_payload(np.array(MARKS), SITES)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_marks_and_spans_say_the_same():
 )
 def test_marks_that_fit_no_map_are_refused_with_a_sentence(given, says):
     with pytest.raises(ValueError, match=re.escape(says)):
-        rationale_of(given, SITES)
+        rationale_payload(given, SITES)
     with pytest.raises(ValueError, match="make a page of each"):
         page_data(marked(), rationale=MARKS, beside=marked(1))
 
@@ -81,8 +81,8 @@ def test_marks_stand_beside_the_weights_with_their_overlap(opened):
     eventually(page, on.all_inner_texts, ["<i>gripping</i>", "dull", "scenes"])
     for mean in (False, True):
         if mean:
-            page.locator("regard-text label", has_text="mean of all rows").locator("input").check()
-            says(page.locator("regard-text .both"), "on average")
+            page.locator("regard-text label", has_text="mean over rows").locator("input").check()
+            says(page.locator("regard-text .both"), "mean over rows")
         w = amap.weights()[choice(page)["head"]]
         weights = (w.mean(0) if mean else w[choice(page)["row"]]).double().numpy()
         said = page.locator("regard-text .note").inner_text()

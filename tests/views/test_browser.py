@@ -6,7 +6,7 @@ from tests.views.driving import MAP, choice, drawn, eventually, says, spot, told
 
 import regard
 from regard.core.maps.stored import StoredMap
-from regard.views import payload as bundle
+from regard.views import payload
 
 WORDS = ["[CLS]", "the", "keeper", "lit", "the", "lamp", "</script><b>x</b>", "because", "it", "was", "dark", "[SEP]"]
 
@@ -26,14 +26,14 @@ def test_pointing_at_a_weight_tells_it_exactly_and_every_component_follows(opene
     page.mouse.move(*spot(page, 8, 2))
     site, head = choice(page)["site"], choice(page)["head"]
     w = list(rec.maps.values())[site].weights()[0, head]
-    says(page.locator("regard-map .here"), "“it” (8) attends to “keeper” (2):")
+    says(page.locator("regard-map .readout"), "“it” (8) attends to “keeper” (2):")
     assert told(page) == pytest.approx(float(w[8, 2]), rel=6e-3)
     eventually(page, page.locator("regard-text span.row").inner_text, "it")
     page.mouse.click(*spot(page, 3, 4))
-    eventually(page, lambda: choice(page)["locked"])
+    eventually(page, lambda: choice(page)["pinned"])
     page.mouse.move(*spot(page, 9, 9))
     drawn(page)
-    assert (choice(page)["row"], choice(page)["column"], choice(page)["locked"]) == (3, 4, True)
+    assert (choice(page)["row"], choice(page)["column"], choice(page)["pinned"]) == (3, 4, True)
 
 
 def test_tokens_that_are_html_are_shown_as_text(opened):
@@ -44,13 +44,13 @@ def test_tokens_that_are_html_are_shown_as_text(opened):
 
 
 def test_a_large_map_zooms_to_one_exact_weight(opened, monkeypatch):
-    monkeypatch.setattr(bundle, "WHOLE", 1000)
+    monkeypatch.setattr(payload, "MAX_DENSE", 1000)
     torch.manual_seed(0)
     q, k = (2 * torch.randn(1, 1, 1500, 16) for _ in range(2))
     amap = regard.attend(q, k, k, over=regard.Causal()).map
     page = opened(amap)
     until(page, "head?.pairs")
-    says(page.locator("regard-map .legend"), "largest weight of")
+    says(page.locator("regard-map .legend"), "maximum weight per")
     page.mouse.move(*spot(page, 1200, 300))
     for _ in range(20):
         page.mouse.wheel(0, -240)

@@ -13,10 +13,10 @@ from torch.testing import assert_close
 
 import regard
 from regard.core.maps.stored import StoredMap
-from regard.views import payload as bundle
+from regard.views import payload
 from regard.views.arrays import Blobs, signed_logarithmic
-from regard.views.diff_payload import beside
-from regard.views.payload import joined
+from regard.views.diff_payload import compared_sites
+from regard.views.payload import join_steps
 
 FIRST = ["[CLS]", "the", "<b>black</b>", "cat", "sat", "."]
 SECOND = ["[CLS]", "the", "cat", "stood", "."]
@@ -48,8 +48,8 @@ def expected(this, other, site, head, i, j) -> tuple[float, float, float]:
 
 def carried(this, other):
     blobs = Blobs()
-    groups = [joined({name: amap[0] for name, amap in rec.maps.items()}) for rec in (this, other)]
-    return beside(*groups, blobs), blobs
+    groups = [join_steps({name: amap[0] for name, amap in rec.maps.items()}) for rec in (this, other)]
+    return compared_sites(*groups, blobs), blobs
 
 
 def array(blobs, about) -> np.ndarray:
@@ -84,7 +84,7 @@ def test_sites_of_one_record_alone_are_named_and_none_in_common_is_an_error():
     (sites, only), _ = carried(this, other)
     assert len(sites) == 2 and only == [[list(this.maps)[2]], []]
     with pytest.raises(ValueError, match="no site is in both"):
-        beside({"a": [], "b": []}, {"c": []}, Blobs())
+        compared_sites({"a": [], "b": []}, {"c": []}, Blobs())
 
 
 def test_a_difference_makes_its_own_page(tmp_path):
@@ -112,20 +112,20 @@ def test_pointing_tells_both_weights_and_their_difference(opened):
         site, head = choice(page)["site"], choice(page)["head"]
         x, y, d = expected(this, other, site, head, i, j)
         eventually(page, lambda: told(page), pytest.approx(d, abs=6e-5))
-        said = page.locator("regard-map .here small").inner_text()
+        said = page.locator("regard-map .readout small").inner_text()
         found = re.match(r"new (\S+) · old (\S+) · new − old (\S+?)(;|$)", said)
         assert number(found[1]) == pytest.approx(x, abs=6e-5) and number(found[3]) == pytest.approx(d, abs=6e-5)
         assert found[2] == "none" if j == 2 else number(found[2]) == pytest.approx(y, abs=6e-5)
     assert "the column is only in new" in said
     page.mouse.move(*spot(page, 2, 1))
-    assert "the row is only in new" in says(page.locator("regard-map .here"), "not compared").inner_text()
+    assert "the row is only in new" in says(page.locator("regard-map .readout"), "not compared").inner_text()
 
 
 def test_all_components_follow_from_one_map_to_the_other_and_to_the_difference(opened):
     this, other = recorded(FIRST, 0), recorded(SECOND, 1)
     page = opened(this, beside=other, names=("new", "old"))
     page.mouse.click(*spot(page, 3, 4))
-    eventually(page, lambda: choice(page)["locked"])
+    eventually(page, lambda: choice(page)["pinned"])
     site, head = choice(page)["site"], choice(page)["head"]
     x, y, d = expected(this, other, site, head, 3, 4)
     for name, side, value in (("new", "this", x), ("old", "other", y), ("new − old", "difference", d)):
@@ -148,7 +148,7 @@ def test_all_components_follow_from_one_map_to_the_other_and_to_the_difference(o
             return bool(drawn) and all(w == pytest.approx(wanted[j], abs=1e-5) for j, w in drawn)
 
         eventually(page, lines, True)
-    assert page.locator("regard-text span.lone").inner_text() == "<b>black</b>"
+    assert page.locator("regard-text span.unmatched").inner_text() == "<b>black</b>"
     page.locator("regard-map canvas").focus()
     for side in ("this", "other", "difference"):
         page.keyboard.press("d")
@@ -180,11 +180,11 @@ def test_heads_stand_in_the_order_of_their_change(opened):
     order = "document.querySelector('regard-page').shadowRoot.querySelector('regard-heads').places.map(p => p.head)"
     eventually(page, lambda: page.evaluate(order), [1, 3, 4, 0, 2])
     assert choice(page)["head"] == 1
-    says(page.locator("regard-heads p"), "% elsewhere")
+    says(page.locator("regard-heads p"), "% of weight moved")
 
 
 def test_large_maps_are_compared_from_cells_down_to_single_weights(opened, monkeypatch):
-    monkeypatch.setattr(bundle, "WHOLE", 1000)
+    monkeypatch.setattr(payload, "MAX_DENSE", 1000)
     torch.manual_seed(0)
     words = [f"w{i}" for i in range(700)]
     q, k = (2 * torch.randn(1, 1, 700, 16) for _ in range(2))
@@ -194,7 +194,7 @@ def test_large_maps_are_compared_from_cells_down_to_single_weights(opened, monke
     other.rows = other.columns = words[3:]
     page = opened(this, beside=other)
     until(page, "both?.single")
-    says(page.locator("regard-map .legend"), "farthest from 0 this − other of")
+    says(page.locator("regard-map .legend"), "largest-magnitude this − other per")
     whole = this.weights()[0, 0]
     d = whole.clone()
     d[3:, 3:] -= other.weights()[0, 0]

@@ -8,7 +8,7 @@ from tests.views.driving import choice, eventually, number, says
 
 import regard
 from regard.views.page import maps_of, page_data
-from regard.views.payload import joined
+from regard.views.payload import join_steps
 
 PROMPT, WROTE = ["The", " cat", " <b>sat</b>", " on"], [" the", " mat", "."]
 
@@ -61,7 +61,7 @@ def test_the_steps_of_an_encoder_decoder_are_those_of_its_decoder():
             assert "steps" not in site
         else:
             assert site["steps"] == {"first": 0, "written": ["t0", "t1", "t2", "t3", None]}
-    groups = joined(maps_of(translated()))
+    groups = join_steps(maps_of(translated()))
     assert [len(group) for group in groups.values()] == [1, 5, 5]
 
 
@@ -88,7 +88,7 @@ def test_each_step_shows_what_the_new_token_attended_to(opened):
         assert (new.inner_text() == WROTE[step].strip()) if step < 3 else new.count() == 0
         page.keyboard.press("ArrowRight")
     assert "<b>sat</b>" in page.locator("regard-steps p.running").inner_text()
-    page.locator("regard-steps label", has_text="mean of 2 heads").locator("input").uncheck()
+    page.locator("regard-steps label", has_text="mean over 2 heads").locator("input").uncheck()
     wanted = rows[3][choice(page)["head"]].tolist()
     eventually(page, lambda: weights_shown(page), pytest.approx(wanted, abs=6e-5))
 
@@ -141,7 +141,7 @@ def test_cross_attention_is_shown_on_the_source_and_what_was_written_stands_belo
     eventually(page, page.locator("regard-steps .written span.new").inner_text, "t1")
     once = next(i for i, name in enumerate(names) if name.startswith("encoder"))
     page.locator("regard-page select[aria-label=Site]").select_option(str(once))
-    says(page.locator("regard-steps small"), "This site ran once")
+    says(page.locator("regard-steps small"), "This site was called once")
 
 
 def test_a_page_without_a_generation_has_no_steps(opened):

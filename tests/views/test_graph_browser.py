@@ -72,7 +72,7 @@ def test_pointing_at_a_node_isolates_what_it_attends_to_with_exact_weights(graph
     assert edges_seen(page) == 1
     page.mouse.move(*spot(page, 0))
     eventually(page, lambda: edges_seen(page), lambda seen: seen < 0.2)
-    assert choice(page)["row"] == 0 and not choice(page)["locked"]
+    assert choice(page)["row"] == 0 and not choice(page)["pinned"]
     w = amap.weights()[choice(page)["head"], 0]
     eventually(page, lambda: listed(page), near(**{"itself": w[0], "one": w[1], "two": w[2], HOSTILE: w[3]}))
     assert list(listed(page).values()) == sorted(listed(page).values(), reverse=True)
@@ -88,15 +88,17 @@ def test_a_click_holds_a_neighbourhood_and_a_click_beside_lets_it_go(graph):
     before = ink(page)
     page.mouse.click(*spot(page, 2))
     eventually(page, lambda: edges_seen(page), 0)
-    assert (choice(page)["row"], choice(page)["locked"]) == (2, True)
+    assert (choice(page)["row"], choice(page)["pinned"]) == (2, True)
     eventually(page, lambda: ink(page), lambda now: now > before + 200)  # its edges and their numbers
     page.mouse.move(*spot(page, 0))
     until(page, "over === 0", GRAPH)  # it was heard
     drawn(page)
-    assert choice(page)["row"] == 2 and page.locator("regard-map .here").inner_text().startswith("“two” (2) attends to")
+    assert choice(page)["row"] == 2 and page.locator("regard-map .readout").inner_text().startswith(
+        "“two” (2) attends to"
+    )
     page.mouse.click(*(x + 60 for x in spot(page, 5)))
     eventually(page, lambda: edges_seen(page), 1)
-    assert not choice(page)["locked"]
+    assert not choice(page)["pinned"]
 
 
 def test_keys_walk_the_graph_and_it_is_said(graph):
@@ -104,7 +106,7 @@ def test_keys_walk_the_graph_and_it_is_said(graph):
     page = graph(amap)
     page.locator("regard-graph .stage").focus()
     page.keyboard.press("ArrowLeft")
-    eventually(page, lambda: (choice(page)["row"], choice(page)["locked"]), (0, True))
+    eventually(page, lambda: (choice(page)["row"], choice(page)["pinned"]), (0, True))
     w = amap.weights()[choice(page)["head"]]
     best = [j for j in w[0].argsort(descending=True).tolist() if w[0, j] > 0]
     page.keyboard.press("ArrowUp")
@@ -120,14 +122,14 @@ def test_keys_walk_the_graph_and_it_is_said(graph):
     page.keyboard.press("h")
     eventually(page, lambda: choice(page)["head"], 1)
     page.keyboard.press("Escape")
-    eventually(page, lambda: choice(page)["locked"], False)
+    eventually(page, lambda: choice(page)["pinned"], False)
 
 
 def test_another_head_has_other_weights_on_the_same_places(graph):
     amap = over()
     page = graph(amap)
     page.mouse.click(*spot(page, 0))
-    eventually(page, lambda: choice(page)["locked"])
+    eventually(page, lambda: choice(page)["pinned"])
     places = [spot(page, node) for node in range(6)]
     for head in (0, 1):
         page.locator("regard-page select[aria-label=Head]").select_option(str(head))
@@ -164,7 +166,7 @@ def test_wheel_and_keys_zoom_and_the_whole_comes_back(graph):
     page.mouse.move(*spot(page, 0))
     page.mouse.wheel(0, -400)
     eventually(page, apart, lambda now: now > 1.2 * whole)
-    page.locator("regard-graph button", has_text="Whole").click()
+    page.locator("regard-graph button", has_text="Reset zoom").click()
     eventually(page, apart, pytest.approx(whole, rel=0.02))
     keys = "for (let n = 0; n < 2; n++) stage.dispatchEvent(new KeyboardEvent('keydown', { key: '+', bubbles: true }))"
     page.locator("regard-graph .stage").evaluate(f"stage => {{ {keys} }}")
@@ -178,7 +180,7 @@ def test_a_node_is_found_by_its_name(graph):
         box.fill(text)
         box.press("Enter")
         eventually(page, lambda: choice(page)["row"], row)
-    says(page.locator("regard-graph .here"), "attends along 1 edge")
+    says(page.locator("regard-graph .readout"), "attends along 1 edge")
 
 
 def test_names_that_are_html_are_text_and_classes_have_a_legend(graph):
@@ -232,7 +234,7 @@ def test_two_clicks_or_taps_are_never_one_double_click_however_quick(graph):
     for kind, second, wanted in (("clicks", 4, near(itself=w[4, 4])), ("taps", 1, near(itself=w[1, 1], hub=w[1, 0]))):
         page.evaluate(QUICK, [kind, [before[0], before[second]]])  # and no timer between the two
         eventually(page, lambda: listed(page), wanted)
-        assert (choice(page)["row"], choice(page)["locked"]) == (second, True)
+        assert (choice(page)["row"], choice(page)["pinned"]) == (second, True)
         drawn(page)
         assert [spot(page, node) for node in range(6)] == before  # nothing was zoomed
 

@@ -4,8 +4,8 @@ import networkx
 import numpy as np
 import pytest
 
-from regard.views import graph_layout as module
-from regard.views.graph_layout import places
+from regard.views import graph_layout
+from regard.views.graph_layout import layout_nodes
 
 
 def graph(n: int):
@@ -21,7 +21,7 @@ def graph(n: int):
 @pytest.mark.parametrize("n", [60, 1000])
 def test_neighbours_stand_nearer_than_strangers_and_halves_apart(n):
     ends, _ = graph(n)
-    at = places(ends[0], ends[1], n)
+    at = layout_nodes(ends[0], ends[1], n)
     order = np.random.default_rng(0).permutation(n)
     near = np.linalg.norm(at[ends[0]] - at[ends[1]], axis=1).mean()
     assert near < 0.6 * np.linalg.norm(at - at[order], axis=1).mean()
@@ -32,28 +32,28 @@ def test_neighbours_stand_nearer_than_strangers_and_halves_apart(n):
 @pytest.mark.parametrize("n", [60, 1000])
 def test_places_are_the_same_each_time_whichever_way_edges_point_and_loops_have_no_say(n):
     ends, _ = graph(n)
-    first = places(ends[0], ends[1], n)
+    first = layout_nodes(ends[0], ends[1], n)
     loops = np.arange(n)
-    again = places(np.concatenate([ends[1], loops, ends[0]]), np.concatenate([ends[0], loops, ends[1]]), n)
+    again = layout_nodes(np.concatenate([ends[1], loops, ends[0]]), np.concatenate([ends[0], loops, ends[1]]), n)
     assert np.array_equal(first, again)
     assert np.abs(first).max() == 1 and np.isfinite(first).all()
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 def test_few_nodes_and_no_edges_stand_somewhere(n):
-    at = places(np.zeros(0, np.int64), np.zeros(0, np.int64), n)
+    at = layout_nodes(np.zeros(0, np.int64), np.zeros(0, np.int64), n)
     assert at.shape == (n, 2) and np.isfinite(at).all()
 
 
 def test_a_thousand_nodes_without_edges_do_not_stand_on_one_another():
-    at = places(np.zeros(0, np.int64), np.zeros(0, np.int64), 1000)
+    at = layout_nodes(np.zeros(0, np.int64), np.zeros(0, np.int64), 1000)
     assert len(np.unique(at.round(3), axis=0)) > 900
 
 
 def test_repulsion_on_a_mesh_is_that_of_all_pairs():
     at = np.random.default_rng(0).random((300, 2))
     size = 256
-    found = module._repulsion(at, size, module._kernels(size))
+    found = graph_layout._repulsion(at, size, graph_layout._kernels(size))
     way = at[:, None] - at[None]
     square = (way**2).sum(-1, keepdims=True)
     step = (at.max(0) - at.min(0)).max() / (size - 2)

@@ -8,8 +8,7 @@ from torch.testing import assert_close
 
 import regard
 from regard.recording.capture.edge_maps import CapturedEdges, EdgeMap
-from regard.views import Nodes
-from regard.views import graph_payload as edges
+from regard.views import Nodes, graph_payload
 from regard.views.page import html_of, page_data
 
 # 1 -> 0 twice, a loop of the caller's at 2, node 4 by itself
@@ -131,7 +130,7 @@ def test_nodes_that_do_not_fit_are_refused(nodes, said):
 
 
 def test_a_graph_that_is_too_large_to_draw_is_shown_as_its_matrix(monkeypatch):
-    monkeypatch.setattr(edges, "MOST", 5)
+    monkeypatch.setattr(graph_payload, "MAX_EDGES", 5)
     data, _ = page_data(over())
     assert data["graphs"] == [] and data["sites"][0]["form"] == "weights"
 

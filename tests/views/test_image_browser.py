@@ -62,7 +62,7 @@ def colours(page, spots):
 
 
 def told(page):
-    return number(page.locator("regard-image .here b").inner_text())
+    return number(page.locator("regard-image .readout b").inner_text())
 
 
 def test_the_first_token_is_the_query_and_a_click_makes_a_patch_it(shown):
@@ -71,11 +71,11 @@ def test_the_first_token_is_the_query_and_a_click_makes_a_patch_it(shown):
     assert choice(page)["row"] == 0
     page.mouse.move(*spot(page, 25, 15))
     head = choice(page)["head"]
-    says(page.locator("regard-image .here"), "token 0 attends to patch 2, 3:")
+    says(page.locator("regard-image .readout"), "token 0 attends to patch 2, 3:")
     assert told(page) == pytest.approx(float(amap.weights()[0, head, 0, 7]), abs=6e-5)
     page.mouse.click(*spot(page, 35, 25))
     page.mouse.move(*spot(page, 5, 5))
-    held = ("row", "column", "locked")
+    held = ("row", "column", "pinned")
     eventually(page, lambda: [choice(page)[name] for name in held], [12, 1, True])
     eventually(page, lambda: told(page), pytest.approx(float(amap.weights()[0, head, 12, 1]), abs=6e-5))
     page.mouse.move(*spot(page, 43, 5))  # unseen: nothing is there
@@ -95,8 +95,8 @@ def test_a_patch_is_as_bright_as_its_weight_and_no_pixel_is_between_two(shown):
     best, least = int(w.argmax()), int(w.argmin())
     assert red[best] == red.max() and red[least] == red.min() and red[best] > red[least] + 60
     assert len({tuple(x) for x in colours(page, [(43, 5), (5, 32), (44, 33)])}) == 1  # what no patch covers
-    page.locator("regard-image label", has_text="smoothed").locator("input").check()
-    says(page.locator("regard-image .note"), "only the centres are weights")
+    page.locator("regard-image label", has_text="interpolate").locator("input").check()
+    says(page.locator("regard-image .note"), "only the patch centres are actual weights")
     eventually(page, lambda: colours(page, inside) != seen)
 
 
@@ -105,8 +105,8 @@ def test_the_share_of_tokens_that_stand_for_no_patch_is_said(shown):
     page = shown(amap)
     w = amap.weights()[0, 0, 0]
     note = page.locator("regard-image .note").inner_text()
-    assert f"On the picture {100 * float(w[1:].sum()):.1f} % of the row" in note
-    assert f"for no patch {100 * float(w[0]):.1f} %" in note
+    assert f"{100 * float(w[1:].sum()):.1f} % of the row falls on patches" in note
+    assert f"{100 * float(w[0]):.1f} % on the one non-patch token" in note
 
 
 def test_boxes_have_their_share_beside_their_area_and_names_are_text(shown):
@@ -115,7 +115,10 @@ def test_boxes_have_their_share_beside_their_area_and_names_are_text(shown):
     w = amap.weights()[0, 0, 0, 1:]
     inside = float((w[0] + w[1] / 2) / w.sum())
     note = page.locator("regard-image .note").inner_text()
-    assert f"Inside the boxes {100 * inside:.1f} % of what is on the picture; they are 12.5 % of its area." in note
+    assert (
+        f"{100 * inside:.1f} % of the weight on patches falls inside the boxes, which cover 12.5 % of the patch area."
+        in note
+    )
     assert page.locator("regard-image img").count() == 0
     with_marks = colours(page, [(15, 6)])
     page.locator("regard-image label", has_text="boxes and fixations").locator("input").uncheck()
@@ -160,6 +163,6 @@ def test_words_that_look_at_a_picture_choose_by_the_map_and_a_site_without_patch
     page.mouse.click(*spot(page, 15, 25))
     eventually(page, lambda: (choice(page)["row"], choice(page)["column"]), (2, 9))
     page.evaluate("document.querySelector('regard-page').store.choose({ site: 1 })")
-    says(page.locator("regard-image .note"), "fewer than the picture's 3 × 4 patches")
+    says(page.locator("regard-image .note"), "fewer than the image's 3 × 4 patches")
     page.evaluate("document.querySelector('regard-page').store.choose({ site: 0 })")
     eventually(page, page.locator("regard-image canvas").is_visible)

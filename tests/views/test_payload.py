@@ -11,13 +11,13 @@ from tests.views.reading import array
 from torch.testing import assert_close
 
 import regard
-from regard.views import payload as bundle
+from regard.views import payload
 from regard.views.payload import Blobs
 
 
 def carried(amap: regard.AttentionMap) -> tuple[dict, Blobs]:
     blobs = Blobs()
-    (site,) = bundle.bundle({"map": [amap]}, blobs)
+    (site,) = payload.site_payloads({"map": [amap]}, blobs)
     return site, blobs
 
 
@@ -44,7 +44,7 @@ def test_queries_and_keys_come_back_bit_for_bit_and_give_every_weight(dtype, ove
     seen = site.get("length", 40)  # keys that nobody may see are not kept
     assert torch.equal(array(blobs.texts, site["q"]), q[0])
     assert torch.equal(array(blobs.texts, site["k"])[:, :seen], k[0, :, :seen])
-    known = bundle.few(amap)
+    known = payload.dot_product_form(amap)
     assert_close(known.weights(slice(0, 40), 40).float(), amap.weights(), rtol=1e-5, atol=1e-7)
 
 
@@ -65,7 +65,7 @@ def test_keys_that_heads_share_are_carried_once():
 
 
 def test_past_the_bound_weights_have_8_bits_and_the_largest_of_each_row_are_exact(monkeypatch):
-    monkeypatch.setattr(bundle, "EXACT", 0)
+    monkeypatch.setattr(payload, "EXACT_BYTES", 0)
     amap = regard.attend(*pair(), pair()[1]).map
     site, blobs = carried(amap)
     w = amap.weights()
@@ -74,11 +74,11 @@ def test_past_the_bound_weights_have_8_bits_and_the_largest_of_each_row_are_exac
     near = top * (array(blobs.texts, site["codes"]).float() / 255) ** 2
     assert ((near / top).sqrt() - (w / top).sqrt()).abs().max() <= 0.5001 / 255
     assert torch.equal(array(blobs.texts, site["best"]), w.gather(-1, array(blobs.texts, site["keys"])))
-    assert_close(array(blobs.texts, site["best"]), w.topk(bundle.BEST, -1).values)
+    assert_close(array(blobs.texts, site["best"]), w.topk(payload.EXACT_TOP_K, -1).values)
 
 
 def test_a_large_map_is_cells_with_queries_and_keys(monkeypatch):
-    monkeypatch.setattr(bundle, "WHOLE", 100)
+    monkeypatch.setattr(payload, "MAX_DENSE", 100)
     q, k = pair(n=50, m=70)
     amap = regard.attend(q, k, k, over=regard.Causal(align="start")).map
     site, blobs = carried(amap)
@@ -116,4 +116,4 @@ def test_the_front_end_is_tested_with_our_numbers():
     q, k = (torch.tensor(made["pairs"][x]).reshape(1, 5, 3) for x in "qk")
     amap = regard.attend(q, k, k, over=regard.Causal()).map
     assert_close(amap.weights().flatten(), torch.tensor(made["weights"]))
-    assert bundle.logarithmic(torch.tensor(made["cells"]["values"]).double()).tolist() == made["cells"]["codes"]
+    assert payload.logarithmic(torch.tensor(made["cells"]["values"]).double()).tolist() == made["cells"]["codes"]

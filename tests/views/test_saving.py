@@ -10,7 +10,7 @@ from tests.views.driving import choice, drawn, eventually, says, spot, until
 
 import regard
 from regard.core.maps.stored import StoredMap
-from regard.views import payload as bundle
+from regard.views import payload
 
 HOSTILE = ["=1+1", '"quoted", text', "</text><script>alert(1)</script>", "\u0001&amp;", "a", "b"]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -46,15 +46,15 @@ def test_a_table_has_every_weight_in_sight_and_no_pair_that_may_not_meet(opened)
 
 
 def test_a_table_of_a_part_has_that_part_alone_and_one_of_too_much_says_so(opened, monkeypatch):
-    monkeypatch.setattr(bundle, "WHOLE", 1000)
+    monkeypatch.setattr(payload, "MAX_DENSE", 1000)
     q = torch.randn(1, 1, 1200, 8)
     page = opened(regard.attend(q, q, q).map)
     until(page, "head?.pairs")
     page.locator("regard-map .savers button", has_text="CSV").click()
-    says(page.locator("regard-map [role=status]"), "1,440,000 weights are in sight")
+    says(page.locator("regard-map [role=status]"), "1,440,000 weights are visible")
     drawn(page)
     page.mouse.click(*spot(page, 700, 300))
-    eventually(page, lambda: choice(page)["locked"])
+    eventually(page, lambda: choice(page)["pinned"])
     page.locator("regard-map canvas").focus()
     page.keyboard.press("Enter")
     until(page, "view.scale === 44")
@@ -122,7 +122,7 @@ def test_pictures_are_png_of_what_is_drawn(opened):
 def test_lines_and_text_are_drawings_with_names_as_text(opened):
     page = opened(map_of(HOSTILE))
     page.mouse.click(*spot(page, 4, 2))
-    eventually(page, lambda: (choice(page)["row"], choice(page)["locked"]), (4, True))
+    eventually(page, lambda: (choice(page)["row"], choice(page)["pinned"]), (4, True))
     drawn(page)
     lines = ElementTree.fromstring(saved(page, "lines", "SVG"))
     names = [x.text for x in lines.iter(f"{SVG}text")]

@@ -34,7 +34,7 @@ def test_two_fingers_pinch_and_what_is_under_them_stays_there(page):
     fingers(page, "End")
     eventually(page, lambda: view(page)["scale"], pytest.approx(3 * before["scale"], rel=0.02))
     assert spot(page, 30, 30) == pytest.approx((x, y), abs=2)
-    assert not choice(page)["locked"]  # a pinch is no tap
+    assert not choice(page)["pinned"]  # a pinch is no tap
 
 
 def test_one_finger_moves_a_map_that_is_close(page):
@@ -56,4 +56,4 @@ def test_one_finger_moves_a_map_that_is_close(page):
 
 def test_a_tap_holds_a_weight(page):
     page.touchscreen.tap(*spot(page, 12, 40))
-    eventually(page, lambda: [choice(page)[name] for name in ("row", "column", "locked")], [12, 40, True])
+    eventually(page, lambda: [choice(page)[name] for name in ("row", "column", "pinned")], [12, 40, True])

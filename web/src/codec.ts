@@ -1,4 +1,4 @@
-/** Arrays as a page carries them: base64 of gzip of byte planes. */
+/** Array encoding of a page: base64 of gzip of byte planes. */
 
 export interface Blob64 {
   blob: number;
@@ -22,7 +22,7 @@ export async function gunzip(packed: Uint8Array<ArrayBuffer>): Promise<Uint8Arra
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** The first bytes of all numbers, then the second ...: back to numbers in order. */
+/** Undo the byte planes (first bytes of all numbers, then the second ...). */
 export function unplane(planes: Uint8Array, size: number): Uint8Array {
   if (size === 1) return planes;
   const count = planes.length / size;
@@ -54,7 +54,7 @@ export function numbersOf(bytes: Uint8Array, type: Blob64["type"]): Numbers {
   return new Float32Array(wide.buffer);
 }
 
-/** From a page's text, or from bytes that a server sent. */
+/** From base64 text, or from bytes of the server. */
 export async function decode(text: string | Uint8Array<ArrayBuffer>, about: Blob64): Promise<Numbers> {
   return numbersOf(await gunzip(typeof text === "string" ? bytesOf(text) : text), about.type);
 }

@@ -1,27 +1,27 @@
-/** Weights into colour: a ramp of ink, and how far along it a weight stands. */
+/** Colour maps, and the normalisation of weights. */
 
 export type Scale = "root" | "linear" | "log";
 
 export const SCALES: { value: Scale; label: string }[] = [
-  { value: "root", label: "root of the weight" },
-  { value: "linear", label: "weight" },
-  { value: "log", label: "logarithm" },
+  { value: "root", label: "square root" },
+  { value: "linear", label: "linear" },
+  { value: "log", label: "log (4 decades)" },
 ];
 
-const DECADES = 4; // a logarithmic scale shows the largest weight and what is down to 1 / 10,000 of it
+const DECADES = 4; // a log scale covers the largest weight down to 1 / 10,000 of it
 
 export const RAMPS = {
   light: ["#fffdf8", "#fdecc4", "#f8c96b", "#e8962a", "#b45f06", "#6e3404", "#2f1602"],
   dark: ["#191a20", "#3a2410", "#6e3f0e", "#b46a12", "#ee9d2b", "#ffd07a", "#fff6dc"],
 };
 
-/** Below zero, as gradients and differences go. */
+/** For negative values: gradients and differences. */
 export const COLD = {
   light: ["#fffdf8", "#d3e6ee", "#9cc9da", "#5aa2bd", "#2a7592", "#134a62", "#06212e"],
   dark: ["#191a20", "#0f2a38", "#124a63", "#1b7397", "#41a3c9", "#8fd0ea", "#e2f5fd"],
 };
 
-/** Where a weight stands between none (0) and `top` (1). */
+/** Normalised position of a weight between 0 and `top`. */
 export function place(w: number, top: number, scale: Scale): number {
   if (!(w > 0) || !(top > 0)) return 0;
   const share = w / top;
@@ -31,7 +31,7 @@ export function place(w: number, top: number, scale: Scale): number {
   return Math.max(0, 1 + Math.log10(share) / DECADES);
 }
 
-/** The weight that stands there: what a legend writes under its ramp. */
+/** Inverse of `place`: the tick labels of a legend. */
 export function weightAt(x: number, top: number, scale: Scale): number {
   if (scale === "linear") return x * top;
   if (scale === "root") return x * x * top;
@@ -43,7 +43,7 @@ function channels(hex: string): [number, number, number] {
   return [x >> 16, (x >> 8) & 255, x & 255];
 }
 
-/** 256 colours as a canvas has them in memory, alpha first in the number. */
+/** 256 colours in canvas memory order (ABGR). */
 export function palette(stops: string[]): Uint32Array {
   const made = new Uint32Array(256);
   const parts = stops.map(channels);
@@ -56,7 +56,7 @@ export function palette(stops: string[]): Uint32Array {
   return made;
 }
 
-/** As a person reads a weight: four digits, small ones by their power of ten. */
+/** Format a weight: four decimals, scientific below 0.001. */
 export function written(w: number): string {
   if (w === 0) return "0";
   if (w < 0) return `−${written(-w)}`;
@@ -64,7 +64,7 @@ export function written(w: number): string {
   return w.toFixed(4);
 }
 
-/** With its sign, as differences are told. */
+/** The same with an explicit sign, for differences. */
 export function signed(w: number): string {
   return w > 0 ? `+${written(w)}` : written(w);
 }

@@ -1,9 +1,9 @@
-/** The maps of a page: described at once, decoded when they are looked at. */
+/** The maps of a page: described at once, decoded on demand. */
 
 import { bitsOf, decode, logarithmic, signedLogarithmic, weightOfCode, type Blob64, type Numbers } from "./codec";
 import { DifferenceHead, type Side } from "./difference";
 import { EdgeHead, Edges } from "./edges";
-import { exactBlock, open, type Pairs } from "./exact";
+import { allowed, exactBlock, type Pairs } from "./exact";
 import { Head } from "./head";
 import { levelsOf, type Level } from "./levels";
 import type { Rationale } from "./overlap";
@@ -13,9 +13,9 @@ export interface HeadNumbers {
   sink?: number | null;
   distance?: number | null;
   elsewhere?: number | null;
-  importance?: number | null; // what the caller says
-  loops?: number | null; // the share of a node itself
-  change?: number | null; // the share of a row's weight that stands elsewhere than in the other map
+  importance?: number | null; // passed by the caller
+  loops?: number | null; // weight on the self-loop
+  change?: number | null; // total variation distance to the other map, mean over rows
 }
 
 /** The finest level of a large map. */
@@ -26,7 +26,7 @@ export interface Cells {
   count?: Blob64;
 }
 
-/** Another map on the same rows and columns; marks say which tokens both have. */
+/** The other map, on the same rows and columns; marks say which tokens both have. */
 export interface BesideAbout {
   other: SiteAbout;
   difference: Cells & { thumbs: Blob64 };
@@ -42,7 +42,7 @@ export interface SiteAbout extends Cells {
   m: number;
   rows: string[] | null;
   columns: string[] | null;
-  large?: boolean; // from a server: each head comes by itself
+  large?: boolean; // from a server: heads are fetched one by one
   numbers: HeadNumbers[];
   thumbs: Blob64;
   form: "weights" | "qk" | "codes" | "cells" | "edges";
@@ -58,16 +58,16 @@ export interface SiteAbout extends Cells {
   top?: number[];
   best?: Blob64;
   keys?: Blob64;
-  open?: Blob64; // a bit for each pair that may meet
-  rowOf?: Blob64; // of a map aligned with another: which query and key stands at each place, from 1
+  open?: Blob64; // bit mask of the allowed pairs
+  rowOf?: Blob64; // aligned maps: 1-based index of the query and key at each position
   columnOf?: Blob64;
   beside?: BesideAbout;
-  steps?: { first: number; written: (string | null)[] }; // of a generation: the first row that wrote, and what each wrote
-  start?: Blob64; // of a graph: where the edges of each target begin, their sources, ids, and how many the caller gave
+  steps?: { first: number; written: (string | null)[] }; // of a generation: the first row that generated a token, and each token
+  start?: Blob64; // of a graph: CSR row pointers, source and id of each edge, number of edges of the caller
   source?: Blob64;
   edge?: Blob64;
   edges?: number;
-  graph?: number; // its nodes among the page's graphs
+  graph?: number; // index into the graphs of the page
 }
 
 /** The nodes of a graph: `first` of them are attended and never attend, where those are others than the rest. */
@@ -79,7 +79,7 @@ export interface GraphAbout {
   called?: string[];
 }
 
-/** A picture under patches: boxes (left, upper, right, lower, name) and fixations (x, y, seconds) in pixels. */
+/** An image and its patch grid: boxes (left, upper, right, lower, name) and fixations (x, y, seconds) in pixels. */
 export interface ImageAbout {
   png: number;
   width: number;
@@ -104,7 +104,7 @@ export interface PageAbout {
   image?: ImageAbout;
 }
 
-const KEPT = 4e7; // weights of heads that were looked at before: 160 MB
+const CACHED_WEIGHTS = 4e7; // weights of cached heads: 160 MB
 
 export class MapData {
   readonly sites: SiteAbout[];
@@ -125,15 +125,15 @@ export class MapData {
     return found;
   }
 
-  /** Settled when a site's heads in small and its numbers are there; a page in one file has them. */
-  readonly glance: (site: number) => Promise<void> = () => Promise.resolve();
+  /** Resolved when thumbnails and statistics of a site are available; a standalone page carries them. */
+  readonly overview: (site: number) => Promise<void> = () => Promise.resolve();
 
   head(site: number, head: number, side: Side = "this"): Promise<Head> {
     const key = `${site}.${head}.${side}`;
     let found = this.heads.get(key);
     if (!found) {
       const { n, m } = this.sites[site];
-      const most = Math.max(3, Math.min(24, Math.floor(KEPT / Math.max(1, n * m)))); // a large one takes more room
+      const most = Math.max(3, Math.min(24, Math.floor(CACHED_WEIGHTS / Math.max(1, n * m)))); // fewer when heads are large
       while (this.heads.size >= most) this.heads.delete(this.heads.keys().next().value!);
       const about = this.sites[site];
       const made = side === "difference" && about.beside ? this.difference(site, head, about.beside)
@@ -156,7 +156,7 @@ export class MapData {
     const [, n, d] = site.q.shape;
     const m = site.k.shape[1];
     const places = async (blob?: Blob64) => (blob ? ((await this.array(blob)) as Uint32Array) : null);
-    const shared = site.heads / site.k.shape[0]; // heads that look at the same keys
+    const shared = site.heads / site.k.shape[0]; // query heads per key head (GQA)
     const kh = Math.floor(head / shared);
     return {
       n, m, d, scale: site.scale ?? 1, causal: site.causal ?? null, length: site.length ?? null,
@@ -188,7 +188,7 @@ export class MapData {
       for (let x = 0; x < values.length; x++) w[Math.floor(x / count) * m + keys[x]] = values[x];
       best = { values, keys, count };
     }
-    const first: Level = { size: 1, rows: n, cols: m, mean: w, peak: w, count: await this.openPairs(site, head, pairs) };
+    const first: Level = { size: 1, rows: n, cols: m, mean: w, peak: w, count: await this.allowedPairs(site, head, pairs) };
     return new Head(n, m, levelsOf(first, n, m), pairs, best);
   }
 
@@ -199,18 +199,18 @@ export class MapData {
     return new EdgeHead(new Edges(site.n, site.m, start, source, id, own, site.edges!));
   }
 
-  /** The picture that was looked at, as an address. */
+  /** The image as a data URL. */
   png(image: ImageAbout): string {
     return `data:image/png;base64,${this.text(image.png)}`;
   }
 
-  /** 1 for each pair that may meet, 0 for one that may not; null where all may. */
-  private async openPairs(site: SiteAbout, head: number, pairs: Pairs | null): Promise<Float32Array | null> {
+  /** 1 for each allowed pair, 0 for a masked one; null when none is masked. */
+  private async allowedPairs(site: SiteAbout, head: number, pairs: Pairs | null): Promise<Float32Array | null> {
     const { n, m } = site;
     if (site.open) return bitsOf(await this.array(site.open), site.open.shape[0] === 1 ? 0 : head, site.open.shape[1], n * m);
     if (!pairs || (pairs.causal === null && pairs.length === null && !pairs.rowOf)) return null;
     const made = new Float32Array(n * m);
-    for (let i = 0, at = 0; i < n; i++) for (let j = 0; j < m; j++) made[at++] = open(pairs, i, j) ? 1 : 0;
+    for (let i = 0, at = 0; i < n; i++) for (let j = 0; j < m; j++) made[at++] = allowed(pairs, i, j) ? 1 : 0;
     return made;
   }
 
@@ -237,7 +237,7 @@ export class MapData {
   }
 }
 
-/** Until the browser has drawn. */
+/** Let the browser draw first. */
 function pause(): Promise<void> {
   return new Promise((done) => setTimeout(done, 60));
 }

@@ -1,4 +1,4 @@
-/** Two maps beside each other: this, the other, and this - other. */
+/** Two maps compared: this, other, and this - other. */
 
 import { Head } from "./head";
 import { levelsOf, type Level } from "./levels";
@@ -7,12 +7,12 @@ export type Side = "this" | "other" | "difference";
 
 export const SIDES: Side[] = ["this", "other", "difference"];
 
-/** Both have the row: "=" the same token, "~" one replaced by the other; "+" and "-" stand in one of them alone. */
+/** Whether both have the row: "=" same token, "~" substituted; "+" and "-" are in one text only. */
 export function compared(marks: string, i: number): boolean {
   return marks[i] === "=" || marks[i] === "~";
 }
 
-/** this - other of two heads on the same axes; a row that only one has is not compared. */
+/** this - other of two heads on the same axes; rows that only one has are not compared. */
 export class DifferenceHead extends Head {
   constructor(
     readonly a: Head,
@@ -36,12 +36,12 @@ export class DifferenceHead extends Head {
     return this.a.exact(i, j) && this.b.exact(i, j);
   }
 
-  override open(i: number, j: number): boolean {
-    return compared(this.marks, i) && (this.a.open(i, j) || this.b.open(i, j));
+  override allowed(i: number, j: number): boolean {
+    return compared(this.marks, i) && (this.a.allowed(i, j) || this.b.allowed(i, j));
   }
 }
 
-/** Where both are known weight by weight. A pair that may meet in one of them alone is compared: its weight is 0 in the other. */
+/** Both maps weight by weight. A pair that only one of them allows is compared too: its weight is 0 in the other. */
 function subtracted(a: Head, b: Head, marks: string): Level {
   const { n, m } = a;
   const w = new Float32Array(n * m);

@@ -1,19 +1,19 @@
-/** Weights on the edges of a graph, of one head: the edges that target i attends along are start[i] to start[i + 1]. */
+/** Edge weights of one head in CSR order: the edges of target i are start[i] to start[i + 1]. */
 
 import type { Numbers } from "./codec";
 import { Head } from "./head";
 import { leastOf, levelsOf, type Level } from "./levels";
 
-export interface Near {
-  node: number; // the other end
+export interface Neighbour {
+  node: number; // the other endpoint
   w: number;
-  id: number; // the caller's edge, or from `given` on a self-loop that was added
+  id: number; // index of the caller's edge; from `callerEdges` on, of an added self-loop
 }
 
-const CELLS = 1 << 20; // of the finest picture of the matrix
+const CELLS = 1 << 20; // of the finest level of the matrix view
 
 export class Edges {
-  private turned: { start: Uint32Array; slot: Uint32Array } | null = null;
+  private bySource: { start: Uint32Array; slot: Uint32Array } | null = null;
   readonly target: Uint32Array; // of each edge
 
   constructor(
@@ -23,13 +23,13 @@ export class Edges {
     readonly source: Numbers,
     readonly id: Numbers,
     readonly w: Float32Array,
-    readonly given: number, // edges of the caller
+    readonly callerEdges: number, // edges of the caller
   ) {
     this.target = new Uint32Array(source.length);
     for (let i = 0; i < n; i++) this.target.fill(i, start[i], start[i + 1]);
   }
 
-  /** What i gives j; edges that repeat add up. */
+  /** w_ij; parallel edges add up. */
   weight(i: number, j: number): number {
     let sum = 0;
     for (let e = this.start[i]; e < this.start[i + 1]; e++) if (this.source[e] === j) sum += this.w[e];
@@ -59,37 +59,37 @@ export class Edges {
   }
 
   private slots(j: number): Uint32Array {
-    if (!this.turned) {
+    if (!this.bySource) {
       const start = new Uint32Array(this.m + 1);
       for (const x of this.source) start[x + 1]++;
       for (let x = 0; x < this.m; x++) start[x + 1] += start[x];
       const [slot, next] = [new Uint32Array(this.source.length), start.slice()];
       for (let e = 0; e < slot.length; e++) slot[next[this.source[e]]++] = e;
-      this.turned = { start, slot };
+      this.bySource = { start, slot };
     }
-    return this.turned.slot.subarray(this.turned.start[j], this.turned.start[j + 1]);
+    return this.bySource.slot.subarray(this.bySource.start[j], this.bySource.start[j + 1]);
   }
 
-  /** What a target attends along, strongest first. */
-  incoming(i: number): Near[] {
-    const made: Near[] = [];
+  /** Edges of a target, largest weight first. */
+  incoming(i: number): Neighbour[] {
+    const made: Neighbour[] = [];
     for (let e = this.start[i]; e < this.start[i + 1]; e++) made.push({ node: this.source[e], w: this.w[e], id: this.id[e] });
     return made.sort(stronger);
   }
 
-  /** Who attends to a source, strongest first. */
-  outgoing(j: number): Near[] {
+  /** Edges of a source, largest weight first. */
+  outgoing(j: number): Neighbour[] {
     return Array.from(this.slots(j), (e) => ({ node: this.target[e], w: this.w[e], id: this.id[e] })).sort(stronger);
   }
 
-  /** What each source receives. */
+  /** Total weight that each source receives. */
   received(): Float32Array {
     const made = new Float32Array(this.m);
     for (let e = 0; e < this.w.length; e++) made[this.source[e]] += Math.abs(this.w[e]);
     return made;
   }
 
-  /** The weight of each row from which on the larger ones make up a share of its mass; 0 for all of them. */
+  /** Top-p threshold of each row: larger weights add up to the share; 0 keeps all. */
   least(share: number): Float32Array {
     return Float32Array.from({ length: this.n }, (_, i) => leastOf(this.w.subarray(this.start[i], this.start[i + 1]), share));
   }
@@ -104,14 +104,14 @@ export class Edges {
       const cell = Math.floor(this.target[e] / size) * cols + Math.floor(this.source[e] / size);
       mean[cell] += this.w[e];
       count[cell]++;
-      if (size === 1) peak[cell] = mean[cell]; // edges that repeat
+      if (size === 1) peak[cell] = mean[cell]; // parallel edges
       else if (Math.abs(this.w[e]) > Math.abs(peak[cell])) peak[cell] = this.w[e];
     }
     if (size > 1) for (let x = 0; x < mean.length; x++) if (count[x]) mean[x] /= count[x];
     return { size, rows, cols, mean, peak, count: size > 1 ? count : null };
   }
 
-  /** Where a page opens: the node that attends to most others, and the one that it looks at hardest. */
+  /** Initial selection: the target of largest degree, and its neighbour of largest weight. */
   opening(): { row: number; column: number } {
     let row = 0;
     for (let i = 1; i < this.n; i++)
@@ -121,11 +121,11 @@ export class Edges {
   }
 }
 
-function stronger(a: Near, b: Near): number {
+function stronger(a: Neighbour, b: Neighbour): number {
   return Math.abs(b.w) - Math.abs(a.w) || a.node - b.node;
 }
 
-/** A head whose weights stand on edges: every one is exact, and what no edge joins is 0. */
+/** A head over edges: every weight is exact, and 0 where there is no edge. */
 export class EdgeHead extends Head {
   constructor(readonly graph: Edges) {
     super(graph.n, graph.m, levelsOf(graph.level(), graph.n, graph.m), null, null);
@@ -136,7 +136,7 @@ export class EdgeHead extends Head {
   }
 
   override get restricted(): boolean {
-    return false; // nearly all pairs of a graph may not meet: they are left blank
+    return false; // nearly all pairs of a graph are masked: they are left blank
   }
 
   override value(i: number, j: number): number {
@@ -147,7 +147,7 @@ export class EdgeHead extends Head {
     return true;
   }
 
-  override open(): boolean {
+  override allowed(): boolean {
     return true;
   }
 
@@ -159,7 +159,7 @@ export class EdgeHead extends Head {
     return this.graph.column(j);
   }
 
-  protected override cut(i0: number, j0: number, size: number): Float32Array {
+  protected override buildTile(i0: number, j0: number, size: number): Float32Array {
     return this.graph.tile(i0, j0, size);
   }
 }

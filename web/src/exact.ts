@@ -1,4 +1,4 @@
-/** Single weights from queries, keys and one number a row: w_ij = exp(scale q_i . k_j + bias_j - tau_i). */
+/** Single weights from queries, keys and the log-sum-exp of each row: w_ij = exp(scale q_i . k_j + bias_j - tau_i). */
 
 export interface Pairs {
   n: number;
@@ -6,24 +6,24 @@ export interface Pairs {
   d: number;
   q: Float32Array; // (n, d) of one head
   k: Float32Array; // (m, d)
-  tau: Float32Array; // (n), +inf for a row that attends to nothing
+  tau: Float32Array; // (n), +inf for an empty row
   bias: Float32Array | null; // (m)
   scale: number;
-  causal: number | null; // key j is open to query i where j <= i + causal
+  causal: number | null; // key j is allowed for query i where j <= i + causal
   length: number | null; // and where j < length
-  rowOf?: Uint32Array | null; // places of a map aligned with another: which query stands there, from 1; 0 is none
+  rowOf?: Uint32Array | null; // aligned maps: 1-based index of the query at each position; 0 is none
   columnOf?: Uint32Array | null;
 }
 
-/** Whether the pair at a place may meet. */
-export function open(p: Pairs, i: number, j: number): boolean {
+/** Whether the mask allows the pair at this position. */
+export function allowed(p: Pairs, i: number, j: number): boolean {
   const a = p.rowOf ? p.rowOf[i] - 1 : i;
   const b = p.columnOf ? p.columnOf[j] - 1 : j;
   return a >= 0 && b >= 0 && (p.causal === null || b <= a + p.causal) && (p.length === null || b < p.length);
 }
 
 export function exactWeight(p: Pairs, i: number, j: number): number {
-  if (!open(p, i, j)) return 0;
+  if (!allowed(p, i, j)) return 0;
   const row = p.rowOf ? p.rowOf[i] - 1 : i;
   const column = p.columnOf ? p.columnOf[j] - 1 : j;
   let s = 0;

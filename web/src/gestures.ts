@@ -1,4 +1,4 @@
-/** Pointers on a map: one that is down drags it, two pinch it, one that is let go where it came down has tapped. */
+/** Pointer gestures on a map: drag to pan, pinch to zoom, tap to pin. */
 
 import { zoomed, type View } from "./layout";
 
@@ -9,10 +9,10 @@ export interface Spot {
 
 export interface Moved {
   view: View;
-  fingers: Spot[]; // one or two, where they came down
+  fingers: Spot[]; // one or two, at their initial positions
 }
 
-/** The window after the fingers went from where they were to `now`: what was under them still is. */
+/** The viewport after the fingers moved: the content stays under them. */
 export function dragged(from: Moved, now: Spot[], limit: (scale: number) => number): View {
   const { view, fingers } = from;
   const middle = (spots: Spot[]) => ({ x: spots.reduce((s, p) => s + p.x, 0) / spots.length, y: spots.reduce((s, p) => s + p.y, 0) / spots.length });
@@ -51,7 +51,7 @@ export class Gestures {
     try {
       (event.target as Element).setPointerCapture(event.pointerId);
     } catch {
-      // a pointer that is gone already has nothing to capture
+      // the pointer is already gone
     }
     if (!this.fingers.size) this.moved = false;
     this.fingers.set(event.pointerId, this.spot(event));
@@ -70,7 +70,7 @@ export class Gestures {
   readonly up = (event: PointerEvent): void => {
     if (!this.fingers.delete(event.pointerId)) return;
     if (!this.fingers.size && !this.moved && event.type === "pointerup") this.tapped(event);
-    if (this.fingers.size) this.moved = true; // what is left of a pinch is no tap
+    if (this.fingers.size) this.moved = true; // the remaining finger of a pinch is not a tap
     this.begin();
   };
 }

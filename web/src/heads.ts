@@ -1,10 +1,10 @@
-/** <regard-heads>: every head of every site in small. */
+/** <regard-heads>: thumbnails of every head of every site. */
 
 import { css, html } from "lit";
 import { diverging, palette, RAMPS } from "./colour";
 import type { HeadNumbers, SiteAbout } from "./data";
 import type { Side } from "./difference";
-import { Part } from "./part";
+import { Component } from "./component";
 import { fileName, savePicture } from "./saving";
 import type { Choice } from "./store";
 import { FONT, inks, isDark, sharpen, theme } from "./theme";
@@ -12,12 +12,12 @@ import { FONT, inks, isDark, sharpen, theme } from "./theme";
 type Order = "layer" | "change" | "importance" | "entropy" | "sink" | "distance";
 
 const ORDERS: { value: Order; label: string; title: string }[] = [
-  { value: "change", label: "change, largest first", title: "the share of a row's weight that stands elsewhere, mean over rows" },
+  { value: "change", label: "change, largest first", title: "total variation distance between the two maps, mean over rows" },
   { value: "layer", label: "layer and head", title: "a row for each layer, a column for each head" },
-  { value: "importance", label: "importance, largest first", title: "as it was given" },
-  { value: "entropy", label: "entropy, sharpest first", title: "mean over rows, in bits" },
-  { value: "sink", label: "share of the first key, largest first", title: "mean weight on the first column" },
-  { value: "distance", label: "distance, farthest first", title: "mean distance from the own place, in tokens" },
+  { value: "importance", label: "importance, largest first", title: "the scores passed as importance=" },
+  { value: "entropy", label: "entropy, lowest first", title: "mean over rows, in bits" },
+  { value: "sink", label: "weight on first key (sink), largest first", title: "mean weight on the first column, where attention sinks form" },
+  { value: "distance", label: "attention distance, largest first", title: "mean |query position - key position|, in tokens" },
 ];
 
 interface Place {
@@ -27,7 +27,7 @@ interface Place {
   y: number;
 }
 
-/** Heads in the order asked for; those without the number come last. */
+/** Heads in the requested order; those without the statistic come last. */
 export function ordered(sites: { numbers: HeadNumbers[] }[], order: Order): { site: number; head: number }[] {
   const all = sites.flatMap((site, s) => site.numbers.map((numbers, head) => ({ site: s, head, numbers })));
   if (order !== "layer") {
@@ -41,7 +41,7 @@ export function ordered(sites: { numbers: HeadNumbers[] }[], order: Order): { si
   return all.map(({ site, head }) => ({ site, head }));
 }
 
-/** What is measured of each head, on the side that is shown. */
+/** Statistics of each head, of the map that is shown. */
 export function numbersOf(site: SiteAbout, side: Side): HeadNumbers[] {
   if (side !== "other" || !site.beside) return site.numbers;
   return site.beside.other.numbers.map((numbers, head) => ({ ...site.numbers[head], ...numbers }));
@@ -49,17 +49,17 @@ export function numbersOf(site: SiteAbout, side: Side): HeadNumbers[] {
 
 export function described(numbers: HeadNumbers): string {
   const parts = [];
-  if (typeof numbers.change === "number") parts.push(`${(100 * numbers.change).toFixed(1)} % elsewhere`);
+  if (typeof numbers.change === "number") parts.push(`${(100 * numbers.change).toFixed(1)} % of weight moved`);
   if (typeof numbers.importance === "number") parts.push(`importance ${Number(numbers.importance.toPrecision(3))}`);
   if (typeof numbers.entropy === "number") parts.push(`entropy ${numbers.entropy.toFixed(2)} bits`);
   if (typeof numbers.sink === "number") parts.push(`first key ${(100 * numbers.sink).toFixed(0)} %`);
   if (typeof numbers.distance === "number") parts.push(`distance ${numbers.distance.toFixed(1)}`);
-  if (typeof numbers.loops === "number") parts.push(`itself ${(100 * numbers.loops).toFixed(0)} %`);
+  if (typeof numbers.loops === "number") parts.push(`self-loop ${(100 * numbers.loops).toFixed(0)} %`);
   return parts.join(" · ");
 }
 
-export class RegardHeads extends Part {
-  static override properties = { ...Part.properties, order: { state: true }, over: { state: true } };
+export class RegardHeads extends Component {
+  static override properties = { ...Component.properties, order: { state: true }, over: { state: true } };
   declare order: Order;
   declare over: { site: number; head: number } | null;
   private places: Place[] = [];
@@ -79,7 +79,7 @@ export class RegardHeads extends Part {
     p { margin: 0.35rem 0 0; color: var(--soft); font-size: 0.85rem; min-height: 2.6em; } p b { color: var(--ink); font-weight: 600; }
   `];
 
-  protected begun(): void {
+  protected storeChanged(): void {
     this.order = this.store!.data.about.beside ? "change" : "layer";
     this.loading = this.load();
   }
@@ -91,7 +91,7 @@ export class RegardHeads extends Part {
     this.inked = isDark();
     const colours = side === "difference" ? diverging(this.inked) : palette(this.inked ? RAMPS.dark : RAMPS.light);
     for (const [s, site] of data.sites.entries()) {
-      await data.glance(s);
+      await data.overview(s);
       if (this.store?.data !== data) return;
       const thumbs = { this: site.thumbs, other: site.beside?.other.thumbs, difference: site.beside?.difference.thumbs }[side] ?? site.thumbs;
       const codes = await data.array(thumbs);
@@ -110,10 +110,10 @@ export class RegardHeads extends Part {
       }
       this.requestUpdate();
     }
-    this.later();
+    this.scheduleDraw();
   }
 
-  protected chosen(before: Choice): void {
+  protected choiceChanged(before: Choice): void {
     if (before.side !== this.store!.choice.side) this.loading = this.load();
     this.requestUpdate();
   }
@@ -163,7 +163,7 @@ export class RegardHeads extends Part {
       context.lineWidth = on ? 2.5 : 1;
       context.strokeRect(place.x - 0.5, place.y - 0.5, this.side + 1, this.side + 1);
       if (this.store!.marks.heads.has(`${place.site}.${place.head}`)) {
-        context.fillStyle = colours.mark; // changed in the model
+        context.fillStyle = colours.mark; // intervened on
         context.fillRect(place.x, place.y, this.side / 3, this.side / 3);
       }
       if (!grid) {
@@ -174,7 +174,7 @@ export class RegardHeads extends Part {
     }
   }
 
-  /** A head that was chosen elsewhere is brought into sight. */
+  /** Scroll to a head that was selected elsewhere. */
   private reveal(choice: string): void {
     const box = this.renderRoot.querySelector(".all");
     const here = this.places.find((p) => p.site === this.store!.choice.site && p.head === this.store!.choice.head);
@@ -215,7 +215,7 @@ export class RegardHeads extends Part {
         ${ORDERS.filter((o) => o.value === "layer" || sites.some((s) => s.numbers.some((x) => typeof x[o.value as keyof HeadNumbers] === "number"))).map((o) =>
           html`<option value=${o.value} ?selected=${o.value === this.order} title=${o.title}>${o.label}</option>`)}</select></label>
         ${this.saver({ PNG: () => savePicture(this.canvas(), inks(this).raised, fileName(this.store!, "heads", "png")) }, "the heads")}</div>
-      <div class="all"><canvas tabindex="0" role="application" aria-label="All heads in small: arrows choose one."
+      <div class="all"><canvas tabindex="0" role="application" aria-label="Thumbnails of all heads: arrow keys select one."
         @pointermove=${(e: PointerEvent) => (this.over = this.at(e) ?? null)} @pointerleave=${() => (this.over = null)}
         @click=${(e: MouseEvent) => { const p = this.at(e); if (p) this.store!.choose({ site: p.site, head: p.head }); }} @keydown=${this.onKey}
         @dblclick=${(e: MouseEvent) => { const p = this.at(e); if (p) this.act({ site: p.site, head: p.head }); }}></canvas></div>

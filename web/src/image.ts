@@ -1,4 +1,4 @@
-/** <regard-image>: the picture that was looked at, under the weights of the chosen row at their true patches. */
+/** <regard-image>: the input image overlaid with the weights of the selected row, patch by patch. */
 
 import { css, html, nothing } from "lit";
 import { palette, place, SCALES, written, type Scale } from "./colour";
@@ -6,29 +6,29 @@ import type { ImageAbout } from "./data";
 import type { Head } from "./head";
 import { legend, legendStyle } from "./legend";
 import { inBoxes, patchAt, patchOf, shareOf, tokenOf } from "./patches";
-import { columnName, rowName } from "./names";
-import { Part } from "./part";
+import { columnName, rowName } from "./token_names";
+import { Component } from "./component";
 import type { Store } from "./store";
 import { FONT, inks, sharpen, theme } from "./theme";
 
-/** From dark to amber and no further: white would be lost on a bright picture. */
+/** Dark to amber: white would be lost on a bright image. */
 const GLOW = ["#0d0e12", "#3a2410", "#7a4508", "#c97406", "#ff9d0a", "#ffac1f"];
 
-export class RegardImage extends Part {
+export class RegardImage extends Component {
   static override properties = {
-    ...Part.properties, scale: { state: true }, opacity: { state: true }, smooth: { state: true }, marks: { state: true },
-    facing: { state: true }, head: { state: true }, ready: { state: true },
+    ...Component.properties, scale: { state: true }, opacity: { state: true }, smooth: { state: true }, marks: { state: true },
+    direction: { state: true }, head: { state: true }, ready: { state: true },
   };
   declare scale: Scale;
   declare opacity: number;
   declare smooth: boolean;
   declare marks: boolean; // boxes and fixations
-  declare facing: "row" | "column"; // what the chosen token attends to, or who attends to it
+  declare direction: "row" | "column"; // "row": attention of the selected query; "column": attention received by the selected patch
   declare head: Head | null;
   declare ready: boolean;
   private picture: HTMLImageElement | null = null;
   private box = { x: 0, y: 0, scale: 1 };
-  private asked = 0;
+  private requestId = 0;
 
   constructor() {
     super();
@@ -36,28 +36,28 @@ export class RegardImage extends Part {
     this.opacity = 0.65;
     this.smooth = false;
     this.marks = true;
-    this.facing = "row";
+    this.direction = "row";
     this.head = null;
     this.ready = false;
   }
 
   static override styles = [theme, legendStyle, css`
     canvas { cursor: crosshair; touch-action: none; } .tokens { display: inline-flex; flex-wrap: wrap; gap: 0.25rem; } .tokens button { padding: 0.1rem 0.45rem; font-size: 0.85rem; }
-    .here { height: 1.5em; margin: 0 0 0.35rem; font-size: 0.95rem; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; } .here b { color: var(--glow); font-variant-numeric: tabular-nums; }
+    .readout { height: 1.5em; margin: 0 0 0.35rem; font-size: 0.95rem; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; } .readout b { color: var(--glow); font-variant-numeric: tabular-nums; }
     .note { color: var(--soft); font-size: 0.85rem; margin: 0.35rem 0 0; } input[type="range"] { width: 6rem; }
   `];
 
-  protected begun(): void {
+  protected storeChanged(): void {
     void this.load();
   }
 
-  protected chosen(before: Store["choice"]): void {
-    if (this.another(before)) void this.load();
+  protected choiceChanged(before: Store["choice"]): void {
+    if (this.mapChanged(before)) void this.load();
     else this.requestUpdate();
   }
 
   private async load(): Promise<void> {
-    const ask = ++this.asked;
+    const request = ++this.requestId;
     const { data } = this.store!;
     const image = data.about.image;
     if (!image) return;
@@ -69,14 +69,14 @@ export class RegardImage extends Part {
       await picture.decode();
       this.picture = picture;
     }
-    if (ask === this.asked) this.head = found;
+    if (request === this.requestId) this.head = found;
   }
 
   private get image(): ImageAbout {
     return this.store!.data.about.image!;
   }
 
-  /** Whether this site's columns have the patches, and whether its rows are the same tokens. */
+  /** Whether the columns of this site cover the patches, and whether its rows are the same tokens. */
   private fits(): { columns: boolean; rows: boolean } {
     const { n, m } = this.store!.site;
     const least = this.image.skip + this.image.grid[0] * this.image.grid[1];
@@ -85,7 +85,7 @@ export class RegardImage extends Part {
 
   private weights(): Float32Array {
     const { row, column } = this.store!.choice;
-    return this.facing === "row" ? this.head!.row(row) : this.head!.column(column);
+    return this.direction === "row" ? this.head!.row(row) : this.head!.column(column);
   }
 
   protected draw(): void {
@@ -103,16 +103,16 @@ export class RegardImage extends Part {
     context.save();
     context.translate(box.x, box.y);
     context.scale(scale, scale);
-    this.unseen(context);
-    this.light(context);
+    this.shadeUncovered(context);
+    this.paintWeights(context);
     if (this.marks) this.annotate(context);
     this.cursor(context);
     context.restore();
     this.ready = true;
   }
 
-  /** What no patch covers is crossed out. */
-  private unseen(context: CanvasRenderingContext2D): void {
+  /** Grey out the pixels that no patch covers. */
+  private shadeUncovered(context: CanvasRenderingContext2D): void {
     const { width, height, grid, patch } = this.image;
     const [right, lower] = [grid[1] * patch[1], grid[0] * patch[0]];
     context.fillStyle = "rgba(90, 90, 96, 0.8)";
@@ -120,8 +120,8 @@ export class RegardImage extends Part {
     if (lower < height - 0.01) context.fillRect(0, lower, right, height - lower);
   }
 
-  /** One pixel a patch, drawn large: nearest, unless smoothing was asked for. Faint patches let the picture through. */
-  private light(context: CanvasRenderingContext2D): void {
+  /** One pixel per patch, scaled up: nearest neighbour unless interpolation is on. Small weights darken the image less opaquely. */
+  private paintWeights(context: CanvasRenderingContext2D): void {
     const { grid, patch, skip } = this.image;
     const [rows, columns] = grid;
     const weights = this.weights();
@@ -135,7 +135,7 @@ export class RegardImage extends Part {
     for (let x = 0; x < rows * columns; x++) {
       const share = place(Math.abs(weights[skip + x]), top, this.scale);
       const colour = colours[Math.round(255 * share)];
-      pixels[x] = (colour & 0xffffff) | (Math.round(255 * this.opacity * (0.55 + 0.45 * share)) << 24); // the picture dims where the row does not look
+      pixels[x] = (colour & 0xffffff) | (Math.round(255 * this.opacity * (0.55 + 0.45 * share)) << 24); // the image is dark where the weight is small
     }
     inner.putImageData(data, 0, 0);
     context.save();
@@ -205,8 +205,8 @@ export class RegardImage extends Part {
       context.lineWidth = width * line;
       context.strokeRect(at.c * wide, at.r * tall, wide, tall);
     };
-    frame(column, "#ffffff", this.facing === "row" ? 1.4 : 2.6);
-    if (this.fits().rows) frame(row, inks(this).mark, this.facing === "row" ? 2.6 : 1.4);
+    frame(column, "#ffffff", this.direction === "row" ? 1.4 : 2.6);
+    if (this.fits().rows) frame(row, inks(this).mark, this.direction === "row" ? 2.6 : 1.4);
   }
 
   private at(event: MouseEvent): number | null {
@@ -217,27 +217,27 @@ export class RegardImage extends Part {
   private readonly onMove = (event: PointerEvent): void => {
     const token = this.at(event);
     if (token === null) return;
-    if (this.facing === "row") this.store!.choose({ column: token });
+    if (this.direction === "row") this.store!.choose({ column: token });
     else if (this.fits().rows) this.store!.choose({ row: token });
   };
 
-  private ask(token: number): void {
-    if (this.facing === "column" || !this.fits().rows) this.store!.choose({ column: token, locked: true });
-    else this.store!.choose({ row: token, locked: true });
+  private select(token: number): void {
+    if (this.direction === "column" || !this.fits().rows) this.store!.choose({ column: token, pinned: true });
+    else this.store!.choose({ row: token, pinned: true });
   }
 
   private readonly onKey = (event: KeyboardEvent): void => {
     const { row, column, head, site } = this.store!.choice;
     const { grid, skip } = this.image;
-    const pointed = this.facing === "row" || !this.fits().rows ? column : row;
+    const pointed = this.direction === "row" || !this.fits().rows ? column : row;
     const at = patchOf(this.image, pointed) ?? { r: 0, c: 0 };
     const move = (dr: number, dc: number) => {
       const token = tokenOf(this.image, Math.max(0, Math.min(grid[0] - 1, at.r + dr)), Math.max(0, Math.min(grid[1] - 1, at.c + dc)));
-      this.store!.choose(pointed === column ? { column: token, locked: true } : { row: token, locked: true });
+      this.store!.choose(pointed === column ? { column: token, pinned: true } : { row: token, pinned: true });
     };
     const moves: Record<string, () => void> = {
       ArrowUp: () => move(-1, 0), ArrowDown: () => move(1, 0), ArrowLeft: () => move(0, -1), ArrowRight: () => move(0, 1),
-      Enter: () => this.ask(pointed), Home: () => this.ask(skip > 0 ? 0 : skip), Escape: () => this.store!.choose({ locked: false }),
+      Enter: () => this.select(pointed), Home: () => this.select(skip > 0 ? 0 : skip), Escape: () => this.store!.choose({ pinned: false }),
       h: () => this.store!.choose({ head: head + 1 }), H: () => this.store!.choose({ head: head - 1 }),
       l: () => this.store!.choose({ site: site + 1 }), L: () => this.store!.choose({ site: site - 1 }),
     };
@@ -257,9 +257,9 @@ export class RegardImage extends Part {
   protected override render() {
     const { store, head } = this;
     const image = store?.data.about.image;
-    if (!store || !image) return html`<p class="note">This page carries no picture.</p>`;
+    if (!store || !image) return html`<p class="note">This page contains no image.</p>`;
     const fits = this.fits();
-    if (!fits.columns) return html`<p class="note">This site has ${store.site.m} columns, fewer than the picture's ${image.grid[0]} × ${image.grid[1]} patches.</p>`;
+    if (!fits.columns) return html`<p class="note">This site has ${store.site.m} columns, fewer than the image's ${image.grid[0]} × ${image.grid[1]} patches.</p>`;
     if (!head || head.n !== store.site.n || head.m !== store.site.m) return html`<p class="note">…</p><canvas hidden></canvas>`;
     const { row, column } = store.choice;
     const weights = this.weights();
@@ -268,30 +268,30 @@ export class RegardImage extends Part {
     const others = image.skip + Math.max(0, weights.length - image.skip - image.grid[0] * image.grid[1]);
     const total = Math.abs(share.total) || 1;
     const percent = (x: number) => `${(100 * x).toFixed(1)} %`;
-    const boxes = image.boxes.length && this.facing === "row" ? inBoxes(image, weights) : null;
+    const boxes = image.boxes.length && this.direction === "row" ? inBoxes(image, weights) : null;
     const w = head.weight(row, column);
     const said = `${this.name(row, true)} attends to ${this.name(column, false)}:`;
     const pick = (e: Event) => (e.target as HTMLSelectElement).value;
     const check = (e: Event) => (e.target as HTMLInputElement).checked;
     return html`
       <div class="bar">
-        ${fits.rows ? html`<label>Shown <select aria-label="What is shown" @change=${(e: Event) => (this.facing = pick(e) as "row" | "column")}>
-          <option value="row">what the query attends to</option><option value="column">who attends to the patch</option></select></label>` : nothing}
-        ${fits.rows && image.skip > 0 && image.skip <= 12 && this.facing === "row" ? html`<span class="tokens">${Array.from({ length: image.skip }, (_, t) => html`<button aria-pressed=${t === row} @click=${() => store.choose({ row: t, locked: true })}>${this.name(t, true)}</button>`)}</span>` : nothing}
-        <label>Colour <select aria-label="Colour scale" @change=${(e: Event) => (this.scale = pick(e) as Scale)}>${SCALES.map((s) => html`<option value=${s.value} ?selected=${s.value === this.scale}>${s.label}</option>`)}</select></label>
-        <label>Opacity <input type="range" min="0" max="1" step="0.05" .value=${String(this.opacity)} aria-label="Opacity of the weights over the picture" @input=${(e: Event) => (this.opacity = Number((e.target as HTMLInputElement).value))}></label>
-        <label title="Between patches there are no weights: smoothing invents them"><input type="checkbox" .checked=${this.smooth} @change=${(e: Event) => (this.smooth = check(e))}> smoothed</label>
+        ${fits.rows ? html`<label>Show <select aria-label="What is shown" @change=${(e: Event) => (this.direction = pick(e) as "row" | "column")}>
+          <option value="row">attention of the selected query</option><option value="column">attention received by the selected patch</option></select></label>` : nothing}
+        ${fits.rows && image.skip > 0 && image.skip <= 12 && this.direction === "row" ? html`<span class="tokens">${Array.from({ length: image.skip }, (_, t) => html`<button aria-pressed=${t === row} @click=${() => store.choose({ row: t, pinned: true })}>${this.name(t, true)}</button>`)}</span>` : nothing}
+        <label>Colour scale <select aria-label="Colour scale" @change=${(e: Event) => (this.scale = pick(e) as Scale)}>${SCALES.map((s) => html`<option value=${s.value} ?selected=${s.value === this.scale}>${s.label}</option>`)}</select></label>
+        <label>Opacity <input type="range" min="0" max="1" step="0.05" .value=${String(this.opacity)} aria-label="Opacity of the weights over the image" @input=${(e: Event) => (this.opacity = Number((e.target as HTMLInputElement).value))}></label>
+        <label title="Weights exist per patch only: interpolation invents values between them"><input type="checkbox" .checked=${this.smooth} @change=${(e: Event) => (this.smooth = check(e))}> interpolate</label>
         ${image.boxes.length || image.fixations.length ? html`<label><input type="checkbox" .checked=${this.marks} @change=${(e: Event) => (this.marks = check(e))}> ${[image.boxes.length ? "boxes" : "", image.fixations.length ? "fixations" : ""].filter(Boolean).join(" and ")}</label>` : nothing}
         ${legend({ top, scale: this.scale, ramp: GLOW, what: "weight" })}
       </div>
-      <p class="here">${said} <b>${w.exact ? "" : "≈ "}${written(w.value)}</b></p>
-      <canvas tabindex="0" role="application" aria-label=${`Picture of ${image.grid[0]} by ${image.grid[1]} patches. Arrows move over the patches, Enter makes one the query, Home the first token.`}
-        @pointermove=${this.onMove} @click=${(e: MouseEvent) => { const token = this.at(e); if (token !== null) this.ask(token); }} @keydown=${this.onKey}></canvas>
-      <p class="note">${image.grid[0]} × ${image.grid[1]} patches of ${tidy(image.patch[0])} × ${tidy(image.patch[1])} pixels${this.smooth ? ", smoothed between their centres: only the centres are weights" : ""}.
-        ${others && this.facing === "row" ? html`On the picture ${percent(share.patches / total)} of the row, on ${others === 1 ? "the one token that stands" : `the ${others} tokens that stand`} for no patch ${percent(1 - share.patches / total)}.` : nothing}
-        ${boxes ? html`Inside the boxes ${percent(boxes.mass)} of what is on the picture; they are ${percent(boxes.area)} of its area.` : nothing}
-        ${image.said ? html`Shown: ${image.said}.` : nothing}</p>
-      <span class="quiet" aria-live="polite">${store.choice.locked ? `${said} ${written(w.value)}` : ""}</span>`;
+      <p class="readout">${said} <b>${w.exact ? "" : "≈ "}${written(w.value)}</b></p>
+      <canvas tabindex="0" role="application" aria-label=${`Image of ${image.grid[0]} by ${image.grid[1]} patches. Arrow keys move over the patches, Enter selects one as the query, Home selects the first token.`}
+        @pointermove=${this.onMove} @click=${(e: MouseEvent) => { const token = this.at(e); if (token !== null) this.select(token); }} @keydown=${this.onKey}></canvas>
+      <p class="note">${image.grid[0]} × ${image.grid[1]} patches of ${tidy(image.patch[0])} × ${tidy(image.patch[1])} pixels${this.smooth ? ", interpolated: only the patch centres are actual weights" : ""}.
+        ${others && this.direction === "row" ? html`${percent(share.patches / total)} of the row falls on patches, ${percent(1 - share.patches / total)} on ${others === 1 ? "the one non-patch token" : `the ${others} non-patch tokens`}.` : nothing}
+        ${boxes ? html`${percent(boxes.mass)} of the weight on patches falls inside the boxes, which cover ${percent(boxes.area)} of the patch area.` : nothing}
+        ${image.said ? html`Displayed: ${image.said}.` : nothing}</p>
+      <span class="quiet" aria-live="polite">${store.choice.pinned ? `${said} ${written(w.value)}` : ""}</span>`;
   }
 }
 

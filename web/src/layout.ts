@@ -1,10 +1,10 @@
-/** Where things stand: a window onto a map, and columns of tokens with lines between them. */
+/** Geometry: the viewport of a map, and scrolled lists of tokens. */
 
 export interface View {
   x: number; // the column at the left edge
   y: number; // the row at the upper edge
-  scale: number; // pixels a weight, across
-  tall: number; // and how much higher than wide a weight is: 1, but for maps of few rows or few columns
+  scale: number; // pixels per weight, horizontally
+  tall: number; // height over width of a weight: 1 unless there are few rows or few columns
 }
 
 export interface Box {
@@ -12,20 +12,20 @@ export interface Box {
   height: number;
 }
 
-/** The scale at which the whole map is in the box. */
+/** The scale at which the whole map fits. */
 export function fit(n: number, m: number, box: Box, tall: number): number {
   return Math.min(box.width / Math.max(1, m), box.height / Math.max(1, n) / tall);
 }
 
-export const CLOSEST = 44; // pixels a weight at the most: room for its number
+export const CLOSEST = 44; // maximum pixels per weight: room for its number
 
-/** The nearest scale that may be had. */
+/** Clamp a scale. */
 export function limited(scale: number, n: number, m: number, box: Box, tall: number): number {
   const least = fit(n, m, box, tall);
   return Math.min(Math.max(scale, least), Math.max(CLOSEST, least));
 }
 
-/** A window that shows no more than there is, centred where the map is smaller than the box. */
+/** Clamp the viewport to the map, centred where the map is smaller than the box. */
 export function clamped(view: View, n: number, m: number, box: Box): View {
   const { tall } = view;
   const scale = limited(view.scale, n, m, box, tall);
@@ -36,14 +36,14 @@ export function clamped(view: View, n: number, m: number, box: Box): View {
   return { x, y, scale, tall };
 }
 
-/** Closer by a factor, with the weight under (px, py) where it was. */
+/** Zoom by a factor about (px, py). */
 export function zoomed(view: View, factor: number, px: number, py: number): View {
   const { tall } = view;
   const scale = view.scale * factor;
   return { x: view.x + px / view.scale - px / scale, y: view.y + (py / view.scale - py / scale) / tall, scale, tall };
 }
 
-/** A window moved as little as needed for a weight to be in it. */
+/** Scroll as little as needed to show a weight. */
 export function revealing(view: View, i: number, j: number, box: Box): View {
   const across = box.width / view.scale;
   const down = box.height / view.scale / view.tall;
@@ -52,20 +52,20 @@ export function revealing(view: View, i: number, j: number, box: Box): View {
   return { ...view, x, y };
 }
 
-/** How many names to pass over so that those written stand at least `room` pixels apart: 1, 2, 5, 10, ... */
+/** Tick step (1, 2, 5, 10, ...) such that labels are at least `room` pixels apart. */
 export function stride(scale: number, room: number): number {
   for (let power = 1; ; power *= 10)
     for (const digit of [1, 2, 5]) if (digit * power * scale >= room) return digit * power;
 }
 
-/** Indices of a list that is scrolled: those in sight, and a few more. */
+/** Visible indices of a scrolled list, plus a margin. */
 export function inSight(count: number, top: number, height: number, line: number): [number, number] {
   return [Math.max(0, Math.floor(top / line) - 1), Math.min(count, Math.ceil((top + height) / line) + 1)];
 }
 
-/** A row's largest weights that make up a share of its mass, at most so many, largest last. */
+/** Top-p of a row: the largest weights that add up to a share of it, at most `most`, largest last. */
 export function strongest(row: Float32Array, share: number, most: number): { j: number; w: number }[] {
-  const best: { j: number; w: number }[] = []; // rising; short, so that a long row is read once
+  const best: { j: number; w: number }[] = []; // ascending; short, so that a long row is scanned once
   let total = 0;
   for (let j = 0; j < row.length; j++) {
     const w = Math.abs(row[j]);

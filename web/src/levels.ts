@@ -1,4 +1,4 @@
-/** Levels of a map: cells of one weight, or of a pyramid's side, and halves of that up to a few cells. */
+/** Mipmap levels of a map: from single weights, or the cells of a pyramid, down to a few cells. */
 
 export interface Level {
   size: number; // weights along the side of a cell
@@ -6,10 +6,10 @@ export interface Level {
   cols: number;
   mean: Float32Array;
   peak: Float32Array;
-  count: Float32Array | null; // pairs that may meet; null: all of them
+  count: Float32Array | null; // allowed pairs of each cell; null: all
 }
 
-/** Four cells into one: means by what they count, of peaks the one farthest from 0. */
+/** 2 x 2 pooling: means weighted by counts, peaks of the largest magnitude. */
 export function halved(of: Level, n: number, m: number): Level {
   const rows = Math.ceil(of.rows / 2);
   const cols = Math.ceil(of.cols / 2);
@@ -44,7 +44,7 @@ export function levelFor(levels: Level[], pixels: number): number {
   return found < 0 ? levels.length - 1 : found;
 }
 
-/** The weight from which on the larger ones make up a share of a row's mass; 0 for all of them. */
+/** Top-p threshold of a row: larger weights add up to the share; 0 keeps all. */
 export function leastOf(weights: Float32Array, share: number): number {
   if (share >= 1) return 0;
   const row = Float32Array.from(weights, Math.abs).sort();

@@ -1,28 +1,28 @@
-/** <regard-lines>: who attends, left; what is attended, right; a line as broad as the weight. */
+/** <regard-lines>: queries on the left, keys on the right, line width by weight. */
 
 import { css, html } from "lit";
-import { COLD, HEAD_COLOURS, signed as told } from "./colour";
+import { COLD, HEAD_COLOURS, signed } from "./colour";
 import type { Head } from "./head";
 import { inSight, strongest } from "./layout";
-import { labelled, shortened } from "./names";
-import { Part } from "./part";
+import { labelled, shortened } from "./token_names";
+import { Component } from "./component";
 import { fileName, savePicture, saveText } from "./saving";
 import type { Choice } from "./store";
 import { SvgPen, type Pen } from "./svg";
 import { FONT, inks, sharpen, theme } from "./theme";
 
-const LINE = 21;
-const HIGH = 460;
-const MOST = 24; // lines of a row at the most
+const ROW_HEIGHT = 21;
+const MAX_HEIGHT = 460;
+const MAX_LINES = 24; // lines per row
 
-export class RegardLines extends Part {
-  static override properties = { ...Part.properties, mass: { state: true }, heads: { state: true }, over: { state: true } };
+export class RegardLines extends Component {
+  static override properties = { ...Component.properties, mass: { state: true }, heads: { state: true }, over: { state: true } };
   declare mass: number;
-  declare heads: number[]; // those drawn, of the chosen site
-  declare over: number | null; // a row under the pointer
+  declare heads: number[]; // heads of the selected site that are drawn
+  declare over: number | null; // the hovered row
   private loaded = new Map<number, Head>();
   private rows = new Map<string, { j: number; w: number }[]>();
-  private asked = 0;
+  private requestId = 0;
 
   constructor() {
     super();
@@ -39,14 +39,14 @@ export class RegardLines extends Part {
     .heads button[aria-pressed="true"]:focus-visible { outline-offset: 3px; }
   `];
 
-  protected begun(): void {
+  protected storeChanged(): void {
     this.heads = [this.store!.choice.head];
     this.loading = this.load();
   }
 
-  protected chosen(before: Choice): void {
+  protected choiceChanged(before: Choice): void {
     const now = this.store!.choice;
-    if (this.another(before)) {
+    if (this.mapChanged(before)) {
       if (now.site !== before.site || now.head !== before.head) this.heads = [now.head];
       this.loading = this.load();
     } else if (now.row !== before.row && this.over === null) this.reveal(now.row);
@@ -56,22 +56,22 @@ export class RegardLines extends Part {
   private reveal(row: number): void {
     const box = this.renderRoot.querySelector(".scroll");
     if (!box) return;
-    const y = row * LINE;
-    if (y < box.scrollTop || y + LINE > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
+    const y = row * ROW_HEIGHT;
+    if (y < box.scrollTop || y + ROW_HEIGHT > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
   }
 
   private async load(): Promise<void> {
-    const ask = ++this.asked;
+    const request = ++this.requestId;
     const made = new Map<number, Head>();
     for (const head of this.heads) {
       const found = await this.store!.head(head);
       await found.settled;
       made.set(head, found);
     }
-    if (ask !== this.asked) return;
+    if (request !== this.requestId) return;
     this.loaded = made;
     this.rows.clear();
-    this.later();
+    this.scheduleDraw();
   }
 
   private of(head: number, i: number): { j: number; w: number }[] {
@@ -79,54 +79,54 @@ export class RegardLines extends Part {
     let found = this.rows.get(key);
     if (!found) {
       if (this.rows.size > 4000) this.rows.clear();
-      this.rows.set(key, (found = strongest(this.loaded.get(head)!.row(i), this.mass, MOST)));
+      this.rows.set(key, (found = strongest(this.loaded.get(head)!.row(i), this.mass, MAX_LINES)));
     }
     return found;
   }
 
-  private get held(): number | null {
-    return this.over ?? (this.store!.choice.locked ? this.store!.choice.row : null);
+  private get focused(): number | null {
+    return this.over ?? (this.store!.choice.pinned ? this.store!.choice.row : null);
   }
 
   protected draw(): void {
     const { site } = this.store!;
     if (site.n * site.m === 0) return;
     const box = this.renderRoot.querySelector(".scroll") as HTMLElement;
-    const [width, height] = [Math.floor(box.clientWidth), Math.min(HIGH, Math.max(site.n, site.m) * LINE + 30)];
+    const [width, height] = [Math.floor(box.clientWidth), Math.min(MAX_HEIGHT, Math.max(site.n, site.m) * ROW_HEIGHT + 30)];
     this.drawOn(sharpen(this.canvas(), width, height), width, height, box.scrollTop - 26, performance.now() + 10);
   }
 
-  /** Lines and names with a pen; rows that nobody has asked for yet are read until then. */
+  /** Lines and names drawn with a pen; rows that are not cached yet are read until the deadline `until`. */
   private drawOn(context: Pen, width: number, height: number, scroll: number, until: number): void {
     const { site, choice } = this.store!;
     const colours = inks(this);
-    const above = (count: number) => (count * LINE + 30 <= height ? -26 : scroll); // a short column stays in sight
+    const above = (count: number) => (count * ROW_HEIGHT + 30 <= height ? -26 : scroll); // a column that fits does not scroll
     const [topLeft, topRight] = [above(site.n), above(site.m)];
     const [left, right] = [width * 0.3, width * 0.7];
-    const [i0, i1] = inSight(site.n, topLeft, height, LINE);
-    const [j0, j1] = inSight(site.m, topRight, height, LINE);
-    const yLeft = (i: number) => (i + 0.5) * LINE - topLeft;
-    const yRight = (j: number) => (j + 0.5) * LINE - topRight;
-    const held = this.held;
+    const [i0, i1] = inSight(site.n, topLeft, height, ROW_HEIGHT);
+    const [j0, j1] = inSight(site.m, topRight, height, ROW_HEIGHT);
+    const yLeft = (i: number) => (i + 0.5) * ROW_HEIGHT - topLeft;
+    const yRight = (j: number) => (j + 0.5) * ROW_HEIGHT - topRight;
+    const focused = this.focused;
     const heads = this.heads.filter((head) => this.loaded.has(head));
     const differs = choice.side === "difference";
-    let top = differs ? 0 : 1; // differences are as broad as their share of the largest
+    let top = differs ? 0 : 1; // differences are scaled by the largest
     if (differs) for (const head of heads) for (const x of this.loaded.get(head)!.levels.at(-1)!.peak) top = Math.max(top, Math.abs(x));
     const cold = (colours.dark ? COLD.dark : COLD.light)[4];
     context.lineCap = "butt";
     for (const head of heads)
       for (let i = i0; i < i1; i++) {
-        if (held !== null && i !== held) continue;
-        if (i !== held && performance.now() > until && !this.rows.has(`${head}.${i}.${this.mass}`)) {
-          this.later();
+        if (focused !== null && i !== focused) continue;
+        if (i !== focused && performance.now() > until && !this.rows.has(`${head}.${i}.${this.mass}`)) {
+          this.scheduleDraw();
           continue;
         }
-        for (const { j, w: signed } of this.of(head, i)) {
-          const w = Math.min(1, Math.abs(signed) / (top || 1));
-          context.setLineDash(signed < 0 ? [5, 4] : []); // below zero
-          context.strokeStyle = !differs || heads.length > 1 ? HEAD_COLOURS[head % HEAD_COLOURS.length] : signed < 0 ? cold : colours.mark;
-          context.globalAlpha = Math.min(1, (held === null ? 0.14 + 0.56 * w : 0.4 + 0.5 * w) * (colours.dark ? 1.25 : 1)) * (j >= j0 && j < j1 ? 1 : 0.4);
-          context.lineWidth = Math.max(0.6, (held === null ? 9 : 14) * w);
+        for (const { j, w: weight } of this.of(head, i)) {
+          const w = Math.min(1, Math.abs(weight) / (top || 1));
+          context.setLineDash(weight < 0 ? [5, 4] : []); // below zero
+          context.strokeStyle = !differs || heads.length > 1 ? HEAD_COLOURS[head % HEAD_COLOURS.length] : weight < 0 ? cold : colours.mark;
+          context.globalAlpha = Math.min(1, (focused === null ? 0.14 + 0.56 * w : 0.4 + 0.5 * w) * (colours.dark ? 1.25 : 1)) * (j >= j0 && j < j1 ? 1 : 0.4);
+          context.lineWidth = Math.max(0.6, (focused === null ? 9 : 14) * w);
           context.beginPath();
           context.moveTo(left, yLeft(i));
           context.bezierCurveTo((left + right) / 2, yLeft(i), (left + right) / 2, yRight(j), right, yRight(j));
@@ -137,26 +137,26 @@ export class RegardLines extends Part {
     context.globalAlpha = 1;
     context.textBaseline = "middle";
     const received = new Map<number, number>();
-    if (held !== null) for (const head of heads) for (const { j, w } of this.of(head, held)) if (Math.abs(w) > Math.abs(received.get(j) ?? 0)) received.set(j, w);
+    if (focused !== null) for (const head of heads) for (const { j, w } of this.of(head, focused)) if (Math.abs(w) > Math.abs(received.get(j) ?? 0)) received.set(j, w);
     context.textAlign = "right";
     for (let i = i0; i < i1; i++) {
-      const on = i === held || (held === null && i === choice.row);
+      const on = i === focused || (focused === null && i === choice.row);
       context.font = `${on ? "600 " : ""}13px ${FONT}`;
-      context.fillStyle = on ? colours.mark : held === null ? colours.ink : colours.soft;
+      context.fillStyle = on ? colours.mark : focused === null ? colours.ink : colours.soft;
       context.fillText(shortened(labelled(site, "rows", i), Math.floor(left / 9)), left - 8, yLeft(i));
     }
     context.textAlign = "left";
     for (let j = j0; j < j1; j++) {
       const w = received.get(j);
       context.font = `${w ? "600 " : ""}13px ${FONT}`;
-      context.fillStyle = held === null || w ? colours.ink : colours.soft;
+      context.fillStyle = focused === null || w ? colours.ink : colours.soft;
       const name = shortened(labelled(site, "columns", j), Math.floor(left / 9));
       context.fillText(name, right + 8, yRight(j));
       if (w && Math.abs(w) >= 0.01) {
         const after = right + 14 + context.measureText(name).width;
         context.font = `11px ${FONT}`;
         context.fillStyle = colours.soft;
-        context.fillText(differs ? told(Number(w.toFixed(3))) : w.toFixed(3), after, yRight(j));
+        context.fillText(differs ? signed(Number(w.toFixed(3))) : w.toFixed(3), after, yRight(j));
       }
     }
     context.fillStyle = colours.raised;
@@ -164,9 +164,9 @@ export class RegardLines extends Part {
     context.font = `italic 600 12px ${FONT}`;
     context.fillStyle = colours.soft;
     context.textAlign = "right";
-    context.fillText("attends", left - 8, 13);
+    context.fillText("query", left - 8, 13);
     context.textAlign = "left";
-    context.fillText("is attended", right + 8, 13);
+    context.fillText("key", right + 8, 13);
   }
 
   private readonly saveDrawing = (): void => {
@@ -183,8 +183,8 @@ export class RegardLines extends Part {
     const canvas = this.canvas().getBoundingClientRect();
     const box = this.renderRoot.querySelector(".scroll") as HTMLElement;
     if (event.clientX - canvas.left > canvas.width * 0.42) return null;
-    const scroll = this.store!.site.n * LINE + 30 <= canvas.height ? 0 : box.scrollTop;
-    const i = Math.floor((event.clientY - canvas.top + scroll - 26) / LINE);
+    const scroll = this.store!.site.n * ROW_HEIGHT + 30 <= canvas.height ? 0 : box.scrollTop;
+    const i = Math.floor((event.clientY - canvas.top + scroll - 26) / ROW_HEIGHT);
     return i >= 0 && i < this.store!.site.n ? i : null;
   }
 
@@ -193,8 +193,8 @@ export class RegardLines extends Part {
     const canvas = this.canvas().getBoundingClientRect();
     const { n, m } = this.store!.site;
     const count = event.clientX - canvas.left > canvas.width / 2 ? m : n;
-    const scroll = count * LINE + 30 <= canvas.height ? 0 : (this.renderRoot.querySelector(".scroll") as HTMLElement).scrollTop;
-    const at = Math.floor((event.clientY - canvas.top + scroll - 26) / LINE);
+    const scroll = count * ROW_HEIGHT + 30 <= canvas.height ? 0 : (this.renderRoot.querySelector(".scroll") as HTMLElement).scrollTop;
+    const at = Math.floor((event.clientY - canvas.top + scroll - 26) / ROW_HEIGHT);
     return at >= 0 && at < count ? at : null;
   }
 
@@ -206,11 +206,11 @@ export class RegardLines extends Part {
 
   private readonly onKey = (event: KeyboardEvent): void => {
     const step = ({ ArrowUp: -1, ArrowDown: 1, PageUp: -15, PageDown: 15 } as Record<string, number>)[event.key];
-    if (event.key === "Escape") return this.store!.choose({ locked: false });
+    if (event.key === "Escape") return this.store!.choose({ pinned: false });
     if (!step) return;
     event.preventDefault();
     this.over = null;
-    this.store!.choose({ row: this.store!.choice.row + step, locked: true });
+    this.store!.choose({ row: this.store!.choice.row + step, pinned: true });
   };
 
   protected override render() {
@@ -223,15 +223,15 @@ export class RegardLines extends Part {
         const colour = HEAD_COLOURS[h % HEAD_COLOURS.length];
         return html`<button aria-pressed=${on} aria-label=${`Head ${h}`} style=${on ? `background:${colour}` : `border-color:${colour};background:${dark}`} @click=${() => this.toggle(h)}>${h}</button>`;
       })}</span>
-      <label>Mass <input type="range" min="0.3" max="1" step="0.05" .value=${String(this.mass)} aria-label="Share of each row's mass that has lines"
+      <label title="Draw only the largest weights of each row that add up to this share of it (top-p)">Keep top % of each row <input type="range" min="0.3" max="1" step="0.05" .value=${String(this.mass)} aria-label="Share of each row's weight that is drawn"
         @input=${(e: Event) => (this.mass = Number((e.target as HTMLInputElement).value))}> ${Math.round(100 * this.mass)} %</label>
       ${this.saver({ PNG: () => savePicture(this.canvas(), dark, fileName(this.store!, "lines", "png")), SVG: this.saveDrawing }, "the lines")}</div>
-      <div class="scroll" @scroll=${() => this.later()}><div style=${`height:${Math.max(site.n, site.m) * LINE + 30}px`}>
-        <canvas tabindex="0" role="application" aria-label="Lines from each token to those it attends to. Up and down choose a row."
-          @pointermove=${(e: PointerEvent) => { const i = this.row(e); if (i !== this.over) this.over = i; if (i !== null && !this.store!.choice.locked) this.store!.choose({ row: i }); }}
+      <div class="scroll" @scroll=${() => this.scheduleDraw()}><div style=${`height:${Math.max(site.n, site.m) * ROW_HEIGHT + 30}px`}>
+        <canvas tabindex="0" role="application" aria-label="Lines from each query to the keys it attends to. Up and down select a row."
+          @pointermove=${(e: PointerEvent) => { const i = this.row(e); if (i !== this.over) this.over = i; if (i !== null && !this.store!.choice.pinned) this.store!.choose({ row: i }); }}
           @pointerleave=${() => (this.over = null)} @keydown=${this.onKey}
           @dblclick=${(e: MouseEvent) => { const j = this.token(e); if (j !== null) this.act({ token: j }); }}
-          @click=${(e: MouseEvent) => { const i = this.row(e); const c = this.store!.choice; this.store!.choose(i === null || (c.locked && c.row === i) ? { locked: false } : { row: i, locked: true }); }}></canvas>
+          @click=${(e: MouseEvent) => { const i = this.row(e); const c = this.store!.choice; this.store!.choose(i === null || (c.pinned && c.row === i) ? { pinned: false } : { row: i, pinned: true }); }}></canvas>
       </div></div>`;
   }
 }

@@ -1,12 +1,12 @@
-/** How far the largest weights are those that a person marked. */
+/** Agreement of weights with a human rationale. */
 
-/** What a caller marked: spans [start, stop) of tokens, and how many tokens were judged where that is known. */
+/** Spans [start, stop) of marked tokens, and the number of annotated tokens if known. */
 export interface Rationale {
   spans: [number, number][];
   length: number | null;
 }
 
-/** 1 for each token that is marked; null where the marks are not of these columns. */
+/** 0/1 mask over the columns; null if the rationale does not fit them. */
 export function marksOf(rationale: Rationale | undefined, m: number): Uint8Array | null {
   if (!rationale) return null;
   const { spans, length } = rationale;
@@ -18,8 +18,8 @@ export function marksOf(rationale: Rationale | undefined, m: number): Uint8Array
 
 export interface Overlap {
   auprc: number; // average precision: sum over falling thresholds of (recall gained) x precision
-  precision: number; // of the k largest weights, k = tokens marked; the share of ties that fits
-  chance: number; // what weights at random have of both
+  precision: number; // precision@k, k = number of marked tokens; ties count proportionally
+  chance: number; // expectation of both for random weights
   marked: number;
 }
 

@@ -1,13 +1,13 @@
-/** <regard-page>: all components on one page, with one choice. */
+/** <regard-page>: all components on one page, sharing one selection. */
 
 import { css, html, LitElement, nothing, type PropertyValues } from "lit";
 import { EdgeHead } from "./edges";
 import { MapData, type PageAbout } from "./data";
-import { lone, sides } from "./sides";
+import { unmatchedSites, sides } from "./sides";
 import { Store } from "./store";
 import { theme } from "./theme";
 
-/** The maps that an HTML file carries: JSON, and one script for each array. */
+/** The maps embedded in an HTML file: one JSON script, and one script per array. */
 export function embedded(root: Document = document): Store | null {
   const text = root.getElementById("regard-data")?.textContent;
   if (!text) return null;
@@ -21,14 +21,14 @@ export function addressed(hash: string): number[] | null {
   return /^#\d+,\d+,\d+,\d+$/.test(hash) ? hash.slice(1).split(",").map(Number) : null;
 }
 
-/** Where a page opens: the head that looks hardest at other tokens than the first, the last and its neighbours; of two
- * maps, the head and the weight that changed most; of a generation, a row that wrote. What somebody chose meanwhile stays. */
+/** Initial selection: the head with the largest weight outside the first key, the last key and the diagonal band; of two
+ * maps, the head and the weight that changed most; of a generation, a row that generated a token. A selection that the user made meanwhile is kept. */
 export async function start(store: Store, hash: string): Promise<void> {
   const asked = addressed(hash);
-  if (asked) return store.choose({ site: asked[0], head: asked[1], row: asked[2], column: asked[3], locked: true });
+  if (asked) return store.choose({ site: asked[0], head: asked[1], row: asked[2], column: asked[3], pinned: true });
   let most = -1;
   let best = { site: 0, head: 0 };
-  const taken = () => store.choice.locked || store.choice.site !== best.site || store.choice.head !== best.head;
+  const taken = () => store.choice.pinned || store.choice.site !== best.site || store.choice.head !== best.head;
   if (taken()) return;
   const generated = store.data.sites.some((site) => site.steps);
   store.data.sites.forEach((site, s) => (!generated || site.steps) &&
@@ -62,8 +62,8 @@ export async function start(store: Store, hash: string): Promise<void> {
 export class RegardPage extends LitElement {
   static override properties = { store: { attribute: false }, bare: { type: Boolean } };
   declare store: Store | null;
-  declare bare: boolean; // inside an application, which has a head of its own
-  private addressed = false; // the page is the whole document: its address follows the choice
+  declare bare: boolean; // inside the application, which has its own header
+  private addressed = false; // standalone page: the URL fragment follows the selection
 
   constructor() {
     super();
@@ -101,31 +101,31 @@ export class RegardPage extends LitElement {
   }
 
   private readonly follow = (): void => {
-    const { site, head, row, column, locked } = this.store!.choice;
-    if (locked && this.addressed) history.replaceState(null, "", `#${site},${head},${row},${column}`);
+    const { site, head, row, column, pinned } = this.store!.choice;
+    if (pinned && this.addressed) history.replaceState(null, "", `#${site},${head},${row},${column}`);
     this.requestUpdate();
   };
 
   protected override render() {
     const { store } = this;
-    if (!store) return html`<main><p>This page carries no maps.</p></main>`;
+    if (!store) return html`<main><p>This page contains no attention maps.</p></main>`;
     const { about, sites } = store.data;
     const { choice, site } = store;
     const coded = sites.some((x) => x.form === "codes");
     const pick = (name: "site" | "head") => (e: Event) => store.choose({ [name]: Number((e.target as HTMLSelectElement).value) });
-    const first = site.form === "edges" ? "graph" : about.image ? "image" : "map"; // where the bar stands
+    const first = site.form === "edges" ? "graph" : about.image ? "image" : "map"; // the component under the site and head selectors
     const bar = html`<div class="bar">
       ${sites.length > 1 ? html`<label>Site <select aria-label="Site" @change=${pick("site")}>${sites.map((x, s) => html`<option value=${s} .selected=${s === choice.site}>${x.site}</option>`)}</select></label>` : nothing}
       ${site.heads > 1 ? html`<label>Head <select aria-label="Head" @change=${pick("head")}>${Array.from({ length: site.heads }, (_, h) => html`<option value=${h} .selected=${h === choice.head}>${h}</option>`)}</select></label>` : nothing}
-      ${sides(store)}<label>${site.n.toLocaleString("en")} attend to ${site.m.toLocaleString("en")}</label></div>`;
+      ${sides(store)}<label>${site.n.toLocaleString("en")} queries × ${site.m.toLocaleString("en")} keys</label></div>`;
     return html`
       ${this.bare ? nothing : html`<header><h1><span class="name">Regard</span>${about.title}</h1>
         ${about.text ? html`<blockquote>${about.beside?.text ? html`<small>${about.beside.names[0]}:</small> ` : nothing}${about.text}</blockquote>` : nothing}
-        ${about.beside?.text ? html`<blockquote><small>${about.beside.names[1]}:</small> ${about.beside.text}</blockquote>` : nothing}${lone(store)}
+        ${about.beside?.text ? html`<blockquote><small>${about.beside.names[1]}:</small> ${about.beside.text}</blockquote>` : nothing}${unmatchedSites(store)}
         ${about.facts ? html`<p class="facts">${about.facts}</p>` : nothing}</header>`}
       <main>
         <div>
-          ${sites.some((x) => x.steps) ? html`<section><h2>Step by step</h2><regard-steps .store=${store}></regard-steps></section>` : nothing}
+          ${sites.some((x) => x.steps) ? html`<section><h2>Generation, step by step</h2><regard-steps .store=${store}></regard-steps></section>` : nothing}
           ${first === "graph" ? html`<section>${bar}<regard-graph .store=${store}></regard-graph></section>` : nothing}
           ${about.image ? html`<section>${first === "image" ? bar : nothing}<regard-image .store=${store}></regard-image></section>` : nothing}
           <section>${first === "map" ? bar : nothing}
@@ -133,13 +133,13 @@ export class RegardPage extends LitElement {
         </div>
         <div>
           ${sites.length > 1 || site.heads > 1 ? html`<section><h2>All heads</h2><regard-heads .store=${store}></regard-heads></section>` : nothing}
-          ${site.columns && site.form !== "edges" ? html`<section><h2>What the row attends to</h2><regard-text .store=${store}></regard-text></section>` : nothing}
+          ${site.columns && site.form !== "edges" ? html`<section><h2>Text, shaded by the selected row</h2><regard-text .store=${store}></regard-text></section>` : nothing}
           ${site.form !== "edges" ? html`<section><h2>Lines</h2><regard-lines .store=${store}></regard-lines></section>` : nothing}
         </div>
       </main>
-      <footer>Rows attend, columns are attended. On the map: wheel or <kbd>+</kbd> <kbd>−</kbd> zoom, drag moves, click or arrows hold a weight,
-        <kbd>Enter</kbd> goes to it, <kbd>0</kbd> shows the whole, <kbd>h</kbd> <kbd>H</kbd> next and previous head, <kbd>l</kbd> <kbd>L</kbd> site${about.beside ? html`, <kbd>d</kbd> this, the other or the difference` : nothing}.
-        ${coded ? "The four largest weights of each row are exact, the others (≈) within 0.4 % of the head's largest. " : ""}These weights are what the model computed; whether they
-        explain what it does is another question. ${this.bare ? nothing : "This page needs no network."}</footer>`;
+      <footer>Rows are queries, columns are keys. On the map: wheel or <kbd>+</kbd> <kbd>−</kbd> to zoom, drag to pan, click or arrow keys to pin a weight,
+        <kbd>Enter</kbd> to zoom to it, <kbd>0</kbd> to reset the zoom, <kbd>h</kbd> <kbd>H</kbd> next and previous head, <kbd>l</kbd> <kbd>L</kbd> next and previous site${about.beside ? html`, <kbd>d</kbd> to switch between the two maps and their difference` : nothing}.
+        ${coded ? "The four largest weights of each row are exact; the others (≈) are quantised to 8 bits, with an error of at most 0.4 % of the head's maximum. " : ""}Attention weights are what the model computed; whether they
+        explain its output is a separate question. ${this.bare ? nothing : "This page works offline."}</footer>`;
   }
 }

@@ -1,4 +1,4 @@
-/** Tokens and the patches of a picture: the first `skip` tokens stand for none, then they go row by row. */
+/** Tokens and image patches: after `skip` non-patch tokens (such as [CLS]), patches in row-major order. */
 
 import type { ImageAbout } from "./data";
 
@@ -21,7 +21,7 @@ export function patchAt(image: Grid, x: number, y: number): number | null {
   return r >= 0 && c >= 0 && r < image.grid[0] && c < image.grid[1] ? tokenOf(image, r, c) : null;
 }
 
-/** How much of a row is on patches, and in all. */
+/** Weight of a row on patches, and in total. */
 export function shareOf(image: Grid, weights: Float32Array): { patches: number; total: number } {
   let [patches, total] = [0, 0];
   for (let j = 0; j < weights.length; j++) {
@@ -31,20 +31,20 @@ export function shareOf(image: Grid, weights: Float32Array): { patches: number; 
   return { patches, total };
 }
 
-const known = new WeakMap<Grid, Float32Array>();
+const coverageCache = new WeakMap<Grid, Float32Array>();
 
-/** The same for each patch, reckoned once. */
+/** Box coverage of each patch, cached. */
 function coverage(image: Grid): Float32Array {
-  let made = known.get(image);
+  let made = coverageCache.get(image);
   if (!made) {
     const columns = image.grid[1];
     made = Float32Array.from({ length: image.grid[0] * columns }, (_, x) => covered(image, Math.floor(x / columns), x % columns));
-    known.set(image, made);
+    coverageCache.set(image, made);
   }
   return made;
 }
 
-/** How much of a patch lies in any of the boxes: on a fine grid of points, so that boxes may overlap. */
+/** Share of a patch covered by the union of the boxes, on a 16 x 16 grid of points. */
 function covered(image: Grid, r: number, c: number): number {
   const fine = 16;
   const [tall, wide] = image.patch;
@@ -57,7 +57,7 @@ function covered(image: Grid, r: number, c: number): number {
   return inside / (fine * fine);
 }
 
-/** The share of what is on the picture that falls into boxes, and the share of the patches' area that boxes have. */
+/** Share of the weight on patches that falls into boxes, and share of the patch area that boxes cover. */
 export function inBoxes(image: Grid, weights: Float32Array): { mass: number; area: number } {
   let [inside, total, area] = [0, 0, 0];
   const parts = coverage(image);

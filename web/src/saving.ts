@@ -1,9 +1,9 @@
-/** What is on the screen as a file: pictures, drawings, numbers. Nothing leaves the page but by the reader's own hand. */
+/** Export of what is shown, as PNG, SVG or CSV. */
 
 import { html, type TemplateResult } from "lit";
 import type { Store } from "./store";
 
-/** A name for a file: letters and digits of what is shown. */
+/** File name from the title and the selection. */
 export function fileName(store: Store, part: string, kind: string): string {
   const { choice, site, data } = store;
   const title = `${data.about.title} ${site.short}.${choice.head}${choice.side === "this" ? "" : ` ${choice.side}`} ${part}`;
@@ -19,7 +19,7 @@ export function save(blob: Blob, name: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** A canvas on paper. */
+/** A canvas over the background colour, as PNG. */
 export function savePicture(canvas: HTMLCanvasElement, paper: string, name: string): void {
   const made = document.createElement("canvas");
   made.width = canvas.width;
@@ -35,7 +35,7 @@ export function saveText(text: string, type: string, name: string): void {
   save(new Blob([text], { type: `${type};charset=utf-8` }), name);
 }
 
-/** A button for each kind of file; `soon` calls what it is given when there is something to save. */
+/** One button per file type; `soon` runs the export once the view is ready. */
 export function savers(kinds: Record<string, () => void>, what: string, soon: (run: () => void) => Promise<void>): TemplateResult {
   return html`<span class="savers" role="group" aria-label=${`Save ${what}`}>${Object.entries(kinds).map(([kind, run]) =>
     html`<button title=${`Save ${what} as ${kind}`} @click=${() => void soon(run)}>${kind}</button>`)}</span>`;

@@ -13,10 +13,10 @@ export function sides(store: Store): TemplateResult | null {
     html`<button aria-pressed=${store.choice.side === side} @click=${() => store.choose({ side })}>${names[side]}</button>`)}</span>`;
 }
 
-/** What only one of two records has. */
-export function lone(store: Store): TemplateResult | null {
+/** Sites that only one of two records has. */
+export function unmatchedSites(store: Store): TemplateResult | null {
   const { beside } = store.data.about;
   if (!beside || !beside.only.some((names) => names.length)) return null;
   return html`<p class="facts">${beside.only.map((names, x) =>
-    names.length ? `Only in ${beside.names[x]}, and not shown: ${names.slice(0, 4).join(", ")}${names.length > 4 ? `, ${names.length - 4} more` : ""}. ` : "")}</p>`;
+    names.length ? `Sites only in ${beside.names[x]} (not shown): ${names.slice(0, 4).join(", ")}${names.length > 4 ? `, ${names.length - 4} more` : ""}. ` : "")}</p>`;
 }

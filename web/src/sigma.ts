@@ -1,13 +1,13 @@
-/** Graphs drawn with sigma: an edge is a wedge, broad at the attended node and a point at the attending one; a ring is
- * the weight that a node gives itself. */
+/** Graph renderer on sigma.js: edges are wedges from the attended to the attending node; the ring of a node is the
+ * weight of its self-loop. */
 
 import { createNodeBorderProgram } from "@sigma/node-border";
 import { MultiDirectedGraph } from "graphology";
 import Sigma from "sigma";
 import { EdgeTriangleProgram } from "sigma/rendering";
 import type { CameraState } from "sigma/types";
-import type { Drawing, Heard, Look, Scene } from "./drawing";
-import { moving } from "./moving";
+import type { GraphRenderer, GraphEvents, GraphStyle, GraphScene } from "./graph_renderer";
+import { deferRender } from "./deferred_render";
 
 const Ringed = createNodeBorderProgram({
   borders: [
@@ -16,14 +16,14 @@ const Ringed = createNodeBorderProgram({
   ],
 });
 
-function graphOf(scene: Scene): MultiDirectedGraph {
+function graphOf(scene: GraphScene): MultiDirectedGraph {
   const graph = new MultiDirectedGraph({ allowSelfLoops: false });
   for (let x = 0; x < scene.places.length / 2; x++) graph.addNode(x, { x: scene.places[2 * x], y: scene.places[2 * x + 1] });
   for (let e = 0; e < scene.ends.length / 2; e++) graph.addEdgeWithKey(e, scene.ends[2 * e], scene.ends[2 * e + 1]);
   return graph;
 }
 
-function dress(graph: MultiDirectedGraph, look: Look): void {
+function dress(graph: MultiDirectedGraph, look: GraphStyle): void {
   const { node, edge } = look;
   graph.updateEachNodeAttributes((key, was) => {
     const x = Number(key);
@@ -35,7 +35,7 @@ function dress(graph: MultiDirectedGraph, look: Look): void {
   }, { attributes: ["size", "color", "zIndex", "hidden"] });
 }
 
-function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing {
+function open(box: HTMLElement, scene: GraphScene, look: GraphStyle, events: GraphEvents): GraphRenderer {
   const graph = graphOf(scene);
   dress(graph, look);
   const sigma = new Sigma(graph, box, {
@@ -43,8 +43,8 @@ function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing
     edgeProgramClasses: { wedge: EdgeTriangleProgram }, zIndex: true, allowInvalidContainer: true, minEdgeThickness: 0.5,
     labelSize: 12, labelDensity: 1, labelGridCellSize: 80,
     labelRenderedSizeThreshold: Math.min(6, 0.45 * Math.max(...look.node.size)), minCameraRatio: 0.005, maxCameraRatio: 1.3, stagePadding: 34, inertiaDuration: 120,
-    doubleClickTimeout: -Infinity, // no two taps are near enough to be one double tap
-    defaultDrawNodeHover: () => undefined, // the component draws what is pointed at
+    doubleClickTimeout: -Infinity, // disables double taps
+    defaultDrawNodeHover: () => undefined, // the component draws the hovered node
     defaultDrawNodeLabel: (context, data) => {
       context.font = `12px ${look.font}`;
       context.lineWidth = 3;
@@ -56,12 +56,12 @@ function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing
   });
   const camera = sigma.getCamera();
   const layers = sigma.getCanvases();
-  sigma.on("enterNode", ({ node }) => heard.over(Number(node)));
-  sigma.on("leaveNode", () => heard.over(null));
+  sigma.on("enterNode", ({ node }) => events.over(Number(node)));
+  sigma.on("leaveNode", () => events.over(null));
   sigma.on("leaveStage", ({ event }) => sigma.getMouseCaptor().emit("mousemove", { ...event, x: -1, y: -1 })); // else a node that was left straight out of the stage is never entered again
-  sigma.on("clickNode", ({ node }) => heard.click(Number(node)));
-  sigma.on("clickStage", () => heard.click(null));
-  const still = moving(sigma, () => heard.frame());
+  sigma.on("clickNode", ({ node }) => events.click(Number(node)));
+  sigma.on("clickStage", () => events.click(null));
+  const stopDeferring = deferRender(sigma, () => events.frame());
   const wheel = (event: WheelEvent) => {
     if (event.deltaY > 0 && camera.ratio >= 1) event.stopImmediatePropagation(); // nothing farther away: the page scrolls
   };
@@ -83,14 +83,14 @@ function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing
       const data = sigma.getNodeDisplayData(String(node))!;
       return { ...sigma.framedGraphToViewport(data, { cameraState: camera.getState() }), size: sigma.scaleSize(data.size) };
     },
-    fade(edges, nodes, names) {
+    setOpacity(edges, nodes, names) {
       layers.edges.style.opacity = String(edges);
       layers.nodes.style.opacity = String(nodes);
       layers.labels.style.opacity = String(names);
     },
-    wide: (width) => sigma.scaleSize(width),
+    scaledWidth: (width) => sigma.scaleSize(width),
     zoom: (factor) => go({ ratio: camera.getBoundedRatio(heading().ratio / factor) }, 120),
-    whole: () => go({ x: 0.5, y: 0.5, ratio: 1, angle: 0 }, 200),
+    resetView: () => go({ x: 0.5, y: 0.5, ratio: 1, angle: 0 }, 200),
     reveal(node) {
       const data = sigma.getNodeDisplayData(String(node))!;
       const { x, y } = sigma.framedGraphToViewport(data, { cameraState: heading() });
@@ -107,7 +107,7 @@ function open(box: HTMLElement, scene: Scene, look: Look, heard: Heard): Drawing
     close() {
       box.removeEventListener("wheel", wheel, { capture: true });
       box.removeEventListener("click", alone, { capture: true });
-      still();
+      stopDeferring();
       sigma.kill();
     },
   };

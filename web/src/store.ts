@@ -1,4 +1,4 @@
-/** What is chosen on a page, shared by all components on it: site, head, row, column, and which of two maps. */
+/** The selection shared by all components of a page: site, head, row, column, and which of two maps. */
 
 import type { MapData } from "./data";
 import type { Side } from "./difference";
@@ -9,11 +9,11 @@ export interface Choice {
   head: number;
   row: number;
   column: number;
-  locked: boolean; // a click keeps the row until the next
-  side: Side; // of two maps beside each other
+  pinned: boolean; // by a click, until the next
+  side: Side; // which of two compared maps
 }
 
-/** What a double-click asks for: a token, or a head of a site. */
+/** Target of a double-click: a token, or a head of a site. */
 export interface Act {
   token?: number;
   site?: number;
@@ -21,9 +21,9 @@ export interface Act {
 }
 
 export class Store extends EventTarget {
-  choice: Choice = { site: 0, head: 0, row: 0, column: 0, locked: false, side: "this" };
+  choice: Choice = { site: 0, head: 0, row: 0, column: 0, pinned: false, side: "this" };
 
-  /** Tokens and heads (site.head) that were changed in the model. */
+  /** Tokens and heads (site.head) that are intervened on. */
   marks = { tokens: new Set<number>(), heads: new Set<string>() };
 
   constructor(readonly data: MapData) {
@@ -31,7 +31,7 @@ export class Store extends EventTarget {
     if (data.about.beside) this.choice.side = "difference";
   }
 
-  /** A head of the chosen site, or of another, on the side that is shown. */
+  /** A head of the selected site, or of another one, of the map that is shown. */
   head(head = this.choice.head, site = this.choice.site): Promise<Head> {
     return this.data.head(site, head, this.choice.side);
   }

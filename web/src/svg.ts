@@ -1,10 +1,10 @@
-/** A pen that draws SVG where a canvas would be drawn on: the same calls, kept as elements. */
+/** A canvas-like context that emits SVG. */
 
-/** What drawings use of a canvas. */
+/** The canvas calls that drawings use. */
 export type Pen = Pick<CanvasRenderingContext2D, "beginPath" | "moveTo" | "bezierCurveTo" | "stroke" | "fillText" | "fillRect" | "setLineDash" | "measureText"> &
   Pick<CanvasRenderingContext2D, "strokeStyle" | "fillStyle" | "globalAlpha" | "lineWidth" | "lineCap" | "font" | "textAlign" | "textBaseline">;
 
-/** Text as XML has it: no markup, no characters that XML forbids. */
+/** Escape for XML; forbidden characters are replaced. */
 export function escaped(text: string): string {
   const legal = text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd");
   return legal.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
@@ -90,7 +90,7 @@ export function coloured(css: string): [string, number] {
   return [css, css === "transparent" ? 0 : 1];
 }
 
-/** Running text that stands on a page, drawn where it stands: each span's background and letters. */
+/** Running text of the page as SVG, at its position: background and glyphs of each span. */
 export function drawnText(boxes: Element[], paper: string): SvgPen {
   const all = boxes.map((box) => box.getBoundingClientRect());
   const [left, top] = [Math.min(...all.map((b) => b.left)), Math.min(...all.map((b) => b.top))];

@@ -1,11 +1,11 @@
-/** Weights in sight as a table: CSV with a line for each. */
+/** Visible weights as CSV, one line each. */
 
 import type { DifferenceHead } from "./difference";
 import type { Head } from "./head";
 import type { Box, View } from "./layout";
 import type { SiteAbout } from "./data";
 
-export const MOST = 1_000_000; // lines of a table
+export const MOST = 1_000_000; // lines per file
 
 export interface Range {
   i0: number;
@@ -14,7 +14,7 @@ export interface Range {
   j1: number;
 }
 
-/** The rows and columns of which a window shows something. */
+/** Visible rows and columns. */
 export function inWindow(view: View, box: Box, n: number, m: number): Range {
   const down = view.scale * view.tall;
   const [slack, low] = [1e-6, (x: number) => Math.max(0, Math.floor(x + 1e-6))];
@@ -24,23 +24,23 @@ export function inWindow(view: View, box: Box, n: number, m: number): Range {
   };
 }
 
-/** In quotes; what a spreadsheet would take for a formula begins with an apostrophe. */
+/** Quote; an apostrophe keeps spreadsheets from reading a formula (CSV injection). */
 export function quoted(text: string): string {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return `"${safe.replaceAll('"', '""')}"`;
 }
 
-/** A number with the nine digits that tell one float32 from the next. */
+/** Nine digits: round-trips float32. */
 const digits = (x: number): string => String(Number(x.toPrecision(9)));
 
-/** row, its name, column, its name, weight, whether it is exact; of two maps both weights and the difference. Pairs that may not meet have no line. */
+/** row, its name, column, its name, weight, whether it is exact; of two maps both weights and the difference. Masked pairs are omitted. */
 export function table(site: SiteAbout, head: Head, both: DifferenceHead | null, names: string[], range: Range): string {
   const sides = both ? [...names, `${names[0]} - ${names[1]}`] : ["weight"];
   const lines = [["row", "row name", "column", "column name", ...sides, "exact"].map(quoted).join(",")];
   for (let i = range.i0; i < range.i1; i++)
     for (let j = range.j0; j < range.j1; j++) {
-      if (!(both ? both.a.open(i, j) || both.b.open(i, j) : head.open(i, j))) continue;
-      const told = both ? [both.a, both.b, both].map((x) => (x.open(i, j) ? digits(x.value(i, j)) : "")) : [digits(head.value(i, j))];
+      if (!(both ? both.a.allowed(i, j) || both.b.allowed(i, j) : head.allowed(i, j))) continue;
+      const told = both ? [both.a, both.b, both].map((x) => (x.allowed(i, j) ? digits(x.value(i, j)) : "")) : [digits(head.value(i, j))];
       const exact = both ? both.exact(i, j) : head.exact(i, j);
       lines.push([i, quoted(site.rows?.[i] ?? String(i)), j, quoted(site.columns?.[j] ?? String(j)), ...told, exact ? 1 : 0].join(","));
     }

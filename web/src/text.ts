@@ -1,30 +1,30 @@
-/** <regard-text>: the text that is attended, each token as strong as the chosen row's weight on it; what a person marked beside it. */
+/** <regard-text>: the tokens shaded by the weights of the selected row; beside them a human rationale, if there is one. */
 
 import { css, html, nothing, type TemplateResult } from "lit";
 import { signed, written } from "./colour";
 import type { Head } from "./head";
-import { same } from "./names";
+import { same } from "./token_names";
 import { marksOf, overlap, type Overlap } from "./overlap";
-import { Part } from "./part";
+import { Component } from "./component";
 import { fileName, saveText } from "./saving";
 import { largest, running, shade, shading } from "./shading";
 import type { Choice } from "./store";
 import { drawnText } from "./svg";
 import { inks, theme } from "./theme";
 
-const MOST = 800; // tokens written at a time
+const MOST = 800; // tokens rendered at a time
 
-export class RegardText extends Part {
-  static override properties = { ...Part.properties, head: { state: true }, without: { state: true }, mean: { state: true } };
+export class RegardText extends Component {
+  static override properties = { ...Component.properties, head: { state: true }, excludeFirst: { state: true }, mean: { state: true } };
   declare head: Head | null;
-  declare without: boolean; // the first token is left out of the scale
-  declare mean: boolean; // the mean of all rows, not the chosen one
-  private asked = 0;
+  declare excludeFirst: boolean; // exclude the first token from the shading scale
+  declare mean: boolean; // mean over rows instead of the selected row
+  private requestId = 0;
 
   constructor() {
     super();
     this.head = null;
-    this.without = false;
+    this.excludeFirst = false;
     this.mean = false;
   }
 
@@ -33,23 +33,23 @@ export class RegardText extends Part {
     .marked span.on { background: color-mix(in srgb, var(--cold) 40%, transparent); } .note { margin: 0.4rem 0 0; font-size: 0.85rem; }
   `];
 
-  protected begun(): void {
+  protected storeChanged(): void {
     this.loading = this.load();
   }
 
-  protected chosen(before: Choice): void {
-    if (this.another(before)) this.loading = this.load();
+  protected choiceChanged(before: Choice): void {
+    if (this.mapChanged(before)) this.loading = this.load();
     else this.requestUpdate();
   }
 
   private async load(): Promise<void> {
-    const ask = ++this.asked;
+    const request = ++this.requestId;
     const found = await this.store!.head();
     await found.settled;
-    if (ask === this.asked) this.head = found;
+    if (request === this.requestId) this.head = found;
   }
 
-  /** Lit writes it; here the row is brought into sight, unless the pointer is on the text. */
+  /** Lit renders the text; this scrolls to the row, unless the pointer is over the text. */
   protected draw(): void {
     const box = this.renderRoot.querySelector("p.running");
     const row = box?.querySelector<HTMLElement>("span.row");
@@ -58,7 +58,7 @@ export class RegardText extends Part {
     if (y < box.scrollTop || y + row.offsetHeight > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
   }
 
-  /** The weights that are shown: of the chosen row, or the mean of all. */
+  /** Weights of the selected row, or the mean over rows. */
   private weights(head: Head): Float32Array {
     if (!this.mean) return head.row(this.store!.choice.row);
     const made = new Float32Array(head.m);
@@ -75,33 +75,33 @@ export class RegardText extends Part {
     const { store, head } = this;
     if (!store || !head) return nothing;
     const { site } = store;
-    if (!site.columns || site.n === 0 || site.n !== head.n || site.m !== head.m) return html`<small>These rows and columns have no names.</small>`;
+    if (!site.columns || site.n === 0 || site.n !== head.n || site.m !== head.m) return html`<small>This map has no token names.</small>`;
     const { row, column, side } = store.choice;
     const tell = side === "difference" ? signed : written;
     const marks = marksOf(store.data.about.rationale, site.m);
     const weights = this.weights(head);
-    const top = largest(weights, this.without ? 1 : 0);
+    const top = largest(weights, this.excludeFirst ? 1 : 0);
     const from = Math.max(0, Math.min(site.m - MOST, column - MOST / 2));
     const to = Math.min(site.m, from + MOST);
     const own = same(site) && !(marks && this.mean);
-    const chosen = (j: number) => () => store.choose(own ? { row: j, locked: true } : { column: j });
+    const chosen = (j: number) => () => store.choose(own ? { row: j, pinned: true } : { column: j });
     const text = running(site.columns, from, to, (j) => {
-      const lone = site.beside && "+-".includes(site.beside.columns[j]);
-      return { kind: `${own && j === row ? "row" : ""}${lone ? " lone" : ""}${store.marks.tokens.has(j) ? " gone" : ""}`, told: tell(weights[j]), style: shade(weights[j], top), chosen: chosen(j), acted: () => this.act({ token: j }) };
+      const unmatched = site.beside && "+-".includes(site.beside.columns[j]);
+      return { kind: `${own && j === row ? "row" : ""}${unmatched ? " unmatched" : ""}${store.marks.tokens.has(j) ? " masked" : ""}`, tooltip: tell(weights[j]), style: shade(weights[j], top), clicked: chosen(j), doubleClicked: () => this.act({ token: j }) };
     });
     return html`
-      <div class="bar"><small>Strongest: ${written(top)}</small><label><input type="checkbox" .checked=${this.without}
-        @change=${(e: Event) => (this.without = (e.target as HTMLInputElement).checked)}> without the first token</label>
-        ${marks ? html`<label><input type="checkbox" .checked=${this.mean} @change=${(e: Event) => (this.mean = (e.target as HTMLInputElement).checked)}> mean of all rows</label>` : nothing}
+      <div class="bar"><small>Maximum: ${written(top)}</small><label><input type="checkbox" .checked=${this.excludeFirst}
+        @change=${(e: Event) => (this.excludeFirst = (e.target as HTMLInputElement).checked)}> exclude first token</label>
+        ${marks ? html`<label><input type="checkbox" .checked=${this.mean} @change=${(e: Event) => (this.mean = (e.target as HTMLInputElement).checked)}> mean over rows</label>` : nothing}
         ${this.saver({ SVG: this.saveDrawing }, "the text")}</div>
-      ${marks ? this.beside(text, marks, running(site.columns, from, to, (j) => ({ kind: marks[j] ? "on" : "", told: marks[j] ? "marked" : "", style: "", chosen: chosen(j) })), overlap(weights, marks)) : text}`;
+      ${marks ? this.beside(text, marks, running(site.columns, from, to, (j) => ({ kind: marks[j] ? "on" : "", tooltip: marks[j] ? "in the rationale" : "", style: "", clicked: chosen(j) })), overlap(weights, marks)) : text}`;
   }
 
   private beside(text: TemplateResult, marks: Uint8Array, marked: TemplateResult, found: Overlap): TemplateResult {
     const share = (x: number) => x.toFixed(2);
-    return html`<div class="both"><small>Marked by a person: ${found.marked} of ${marks.length}</small>
-        <small>Attended ${this.mean ? "on average" : "by the row"}</small><div class="marked">${marked}</div><div>${text}</div></div>
-      <p class="note">AUPRC <b>${share(found.auprc)}</b> · precision of the ${found.marked} largest <b>${share(found.precision)}</b>
-        <small>· at random ${share(found.chance)}. Agreement with a person says nothing of what the model used.</small></p>`;
+    return html`<div class="both"><small>Human rationale: ${found.marked} of ${marks.length} tokens</small>
+        <small>Attention, ${this.mean ? "mean over rows" : "selected row"}</small><div class="marked">${marked}</div><div>${text}</div></div>
+      <p class="note">AUPRC <b>${share(found.auprc)}</b> · precision@${found.marked} <b>${share(found.precision)}</b>
+        <small>· chance ${share(found.chance)}. Plausibility (agreement with humans) is not faithfulness (what the model used).</small></p>`;
   }
 }

@@ -1,4 +1,4 @@
-/** Colours and type that all components share; light or dark as the reader's system is, or as the page says. */
+/** Shared colours and fonts; light or dark by the system, or as the page says. */
 
 import { css } from "lit";
 
@@ -40,7 +40,7 @@ export interface Inks {
 
 export const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
 
-/** What a canvas draws with: the colours that CSS gives this component. */
+/** The CSS colours of a component, for drawing on canvas. */
 export function inks(of: Element): Inks {
   const style = getComputedStyle(of);
   const read = (name: string) => style.getPropertyValue(`--${name}`).trim() || "#888";
@@ -52,7 +52,7 @@ export function inks(of: Element): Inks {
 
 export const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, 'Noto Sans', sans-serif";
 
-/** A canvas as sharp as the screen is, drawn in CSS pixels. */
+/** Size a canvas for the device pixel ratio; drawing is in CSS pixels. */
 export function sharpen(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const ratio = devicePixelRatio || 1;
   const w = Math.max(1, Math.round(width * ratio));

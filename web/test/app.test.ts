@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { toggled } from "../src/app/live";
-import { counted, cut } from "../src/app/remote";
-import { sized } from "../src/app/shelf";
-import { shown } from "../src/names";
+import { offsetBlobs, unpack } from "../src/app/remote";
+import { sized } from "../src/app/record_list";
+import { shown } from "../src/token_names";
 
 describe("what a server sends", () => {
   it("is JSON and then the arrays that it names", () => {
@@ -11,13 +11,13 @@ describe("what a server sends", () => {
     new DataView(raw.buffer).setUint32(0, text.length, true);
     raw.set(text, 4);
     raw.set([1, 2, 3, 4, 5], 4 + text.length);
-    const { about, arrays } = cut(raw.buffer);
+    const { about, arrays } = unpack(raw.buffer);
     expect(about).toEqual({ form: "weights" });
     expect(arrays.map((x) => [...x])).toEqual([[1, 2, 3], [], [4, 5]]);
   });
-  it("has its arrays counted on from those that are there, however deep they stand", () => {
+  it("has its arrays offsetBlobs on from those that are there, however deep they stand", () => {
     const site = { thumbs: { blob: 0, shape: [1, 2] }, beside: { other: { thumbs: { blob: 2 } } }, numbers: [{ entropy: 1 }], rows: null };
-    expect(counted(site, 5)).toEqual({ thumbs: { blob: 5, shape: [1, 2] }, beside: { other: { thumbs: { blob: 7 } } }, numbers: [{ entropy: 1 }], rows: null });
+    expect(offsetBlobs(site, 5)).toEqual({ thumbs: { blob: 5, shape: [1, 2] }, beside: { other: { thumbs: { blob: 7 } } }, numbers: [{ entropy: 1 }], rows: null });
   });
 });
 

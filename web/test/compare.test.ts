@@ -2,12 +2,12 @@ import { describe, expect, it } from "vitest";
 import { bitsOf, signedLogarithmic } from "../src/codec";
 import { diverging, signed } from "../src/colour";
 import { compared, DifferenceHead } from "../src/difference";
-import { exactWeight, open, type Pairs } from "../src/exact";
+import { allowed, exactWeight, type Pairs } from "../src/exact";
 import { dragged } from "../src/gestures";
 import { Head } from "../src/head";
 import { numbersOf, ordered } from "../src/heads";
 import { levelsOf, type Level } from "../src/levels";
-import { labelled } from "../src/names";
+import { labelled } from "../src/token_names";
 import { made } from "./made_by_python";
 
 const level = (w: number[], rows: number, count: number[] | null = null): Level => {
@@ -32,15 +32,15 @@ describe("differences", () => {
     expect(d.exact(0, 0)).toBe(true);
   });
   it("are open where either map is, and shut where neither is", () => {
-    expect([0, 1, 2].map((j) => d.open(0, j))).toEqual([true, true, false]);
-    expect(d.open(1, 2)).toBe(true);
+    expect([0, 1, 2].map((j) => d.allowed(0, j))).toEqual([true, true, false]);
+    expect(d.allowed(1, 2)).toBe(true);
     expect(d.restricted).toBe(true);
     expect(new DifferenceHead(head([1], 1), head([0], 1), "=", null).restricted).toBe(false);
   });
   it("have no row that only one map has", () => {
     const lone = new DifferenceHead(a, b, "+=", null);
     expect([...lone.row(0)]).toEqual([0, 0, 0]);
-    expect([lone.value(0, 0), lone.open(0, 0), lone.open(1, 0)]).toEqual([0, false, true]);
+    expect([lone.value(0, 0), lone.allowed(0, 0), lone.allowed(1, 0)]).toEqual([0, false, true]);
     expect([..."=~+-"].map((_, i) => compared("=~+-", i))).toEqual([true, true, false, false]);
   });
   it("of large maps come from cells and, closer, from both heads", () => {
@@ -63,7 +63,7 @@ describe("maps aligned with another", () => {
     expect(exactWeight(moved, 3, 3)).toBe(exactWeight(p, 2, 2));
     expect(exactWeight(moved, 5, 1)).toBe(exactWeight(p, 4, 1));
     expect([exactWeight(moved, 1, 0), exactWeight(moved, 4, 2)]).toEqual([0, 0]);
-    expect([open(moved, 1, 0), open(moved, 4, 2), open(moved, 2, 3), open(moved, 2, 1)]).toEqual([false, false, false, true]);
+    expect([allowed(moved, 1, 0), allowed(moved, 4, 2), allowed(moved, 2, 3), allowed(moved, 2, 1)]).toEqual([false, false, false, true]);
   });
 });
 

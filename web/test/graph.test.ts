@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { HEAD_COLOURS } from "../src/colour";
 import { EdgeHead, Edges } from "../src/edges";
-import { classColour, drawn, endsOf, lookOf, loopsOf, shades } from "../src/look";
-import { shifted } from "../src/moving";
+import { classColour, drawn, endsOf, graphStyle, loopsOf, shades } from "../src/graph_style";
+import { shifted } from "../src/deferred_render";
 import { inBoxes, patchAt, patchOf, shareOf, tokenOf } from "../src/patches";
 import type { Inks } from "../src/theme";
 
@@ -59,7 +59,7 @@ describe("the look of a graph", () => {
   });
   it("is broader, darker and further up the larger the weight", () => {
     const of = edges();
-    const { edge, node } = lookOf(of, drawn(of, 0), named, { scale: "linear", top: 1, mass: 1 }, inks);
+    const { edge, node } = graphStyle(of, drawn(of, 0), named, { scale: "linear", top: 1, mass: 1 }, inks);
     expect(edge.width[2]).toBeGreaterThan(edge.width[0]);
     expect(edge.width[0]).toBeGreaterThan(edge.width[1]);
     expect([...edge.order]).toEqual([128, 32, 255]);
@@ -73,7 +73,7 @@ describe("the look of a graph", () => {
   it("hides what is beyond the mass, and shows what is below zero in the other colours", () => {
     const of = edges();
     of.w[1] = -0.125;
-    const { edge } = lookOf(of, drawn(of, 0), named, { scale: "linear", top: 1, mass: 0.8 }, inks);
+    const { edge } = graphStyle(of, drawn(of, 0), named, { scale: "linear", top: 1, mass: 0.8 }, inks);
     expect([...edge.hidden]).toEqual([0, 1, 0]);
     expect(edge.colour[1]).toBe(shades(false).cold[Math.round(30 + 225 / 8)]);
   });

@@ -5,9 +5,9 @@ import { exactBlock, exactWeight, type Pairs } from "../src/exact";
 import { described, ordered } from "../src/heads";
 import { clamped, fit, inSight, limited, revealing, stride, strongest, zoomed } from "../src/layout";
 import { halved, levelFor, levelsOf, massThresholds, type Level } from "../src/levels";
-import { same, shortened, shown, spaced } from "../src/names";
+import { same, shortened, shown, spaced } from "../src/token_names";
 import { addressed } from "../src/page";
-import { profile } from "../src/picture";
+import { profile } from "../src/raster";
 import { made } from "./made_by_python";
 
 describe("arrays", () => {

@@ -46,7 +46,7 @@ def claims(
     with requires_extra("test"), user_errors():
         from ..lab.claims import CLAIMS
         from ..lab.claims.figures import claim_figure, claim_markdown, claim_sheets
-        from ..views.page import write
+        from ..views.page import write_file
         from .tables import paper, table_of, with_whole_cells
 
         names = list(CLAIMS) if which is Which.all else [which.value]
@@ -57,8 +57,8 @@ def claims(
                 found.append(claim)
                 if out is not None:  # at once: what comes next may be stopped
                     out.mkdir(parents=True, exist_ok=True)
-                    write(dumps(claim.as_dict(), indent=1, allow_nan=False), out / f"{name}.json")
-                    write(claim_markdown(claim), out / f"{name}.md")
+                    write_file(dumps(claim.as_dict(), indent=1, allow_nan=False), out / f"{name}.json")
+                    write_file(claim_markdown(claim), out / f"{name}.md")
                     claim_figure(claim, out / f"{name}.png")
         if json:
             typer.echo(dumps([claim.as_dict() for claim in found], indent=1, allow_nan=False))

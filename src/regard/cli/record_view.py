@@ -71,14 +71,14 @@ def record(
     shown = console(stderr=True)
     check_output_file(out)
     with requires_extra("models"), user_errors():
-        from ..views.terminal.record_summary import progress, summary
+        from ..views.terminal.record_summary import print_summary, progress_bar
 
         rec = _recorded(
             shown, model, text_or_file(text, file), keep.value, dtype.value, sites, generate, trust_remote_code
         )
-        with progress(shown, "Row states") as step:
+        with progress_bar(shown, "Row states") as step:
             path = rec.save(out, step)
-        summary(path, Printer())
+        print_summary(path, Printer())
 
 
 def info(file: Annotated[Path, typer.Argument(help="A record file.")]) -> None:
@@ -87,9 +87,9 @@ def info(file: Annotated[Path, typer.Argument(help="A record file.")]) -> None:
     Example:  regard info run.regard
     """
     with _of_a_record(file):
-        from ..views.terminal.record_summary import summary
+        from ..views.terminal.record_summary import print_summary
 
-        summary(file, Printer())
+        print_summary(file, Printer())
 
 
 def show(
@@ -127,18 +127,18 @@ def look(
     shown = console(stderr=True)
     check_output_file(out)
     with requires_extra("models"), user_errors():
-        from ..views.page import html_of, write
-        from ..views.terminal.record_summary import progress
+        from ..views.page import html_of, write_file
+        from ..views.terminal.record_summary import progress_bar
 
         def read(what: str) -> "Record":
             return _recorded(shown, model, what, "qk", "model", sites, generate, trust_remote_code)
 
         rec = read(text_or_file(text, file))
         other = None if beside is None else read(beside)
-        with progress(shown, "Drawing") as step:
+        with progress_bar(shown, "Drawing") as step:
             title = str(rec.about.get("name", model))
             made = html_of(rec, title=title, beside=other, names=("first", "second"), progress=step)
-        typer.echo(write(made, out).resolve())
+        typer.echo(write_file(made, out).resolve())
 
 
 def serve(

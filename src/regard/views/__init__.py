@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 def report_page(report: "Report") -> str:
     """A report as one page; what it is drawn with is loaded only then."""
-    from .report import report_page as draw
+    from . import report as report_module
 
-    return draw(report)
+    return report_module.report_page(report)
 
 
 __all__ = [

@@ -8,7 +8,7 @@ Rationale = Sequence[Any]
 Sites = list[dict[str, Any]]
 
 
-def rationale_of(given: Rationale, sites: Sites) -> dict[str, Any]:
+def rationale_payload(given: Rationale, sites: Sites) -> dict[str, Any]:
     """Spans [start, stop) of tokens, and how many tokens were judged where that is known.
 
     given   0 or 1 for each token, or spans of tokens
@@ -49,7 +49,7 @@ def _runs(marks: Sequence[Any]) -> list[tuple[int, int]]:
     return made
 
 
-def weigh_heads(given: Mapping[str, Sequence[float]], sites: Sites) -> None:
+def add_importance(given: Mapping[str, Sequence[float]], sites: Sites) -> None:
     """Put the importance of each head beside what is measured of it."""
     known = {site["site"]: site for site in sites}
     for name, values in given.items():

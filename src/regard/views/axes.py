@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .token_text import names_of
+from .token_text import display_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,6 +119,6 @@ def given_names(
         if names is not None and len(names) != count:
             raise ValueError(f"{drawer}({argument}=) has {len(names)} names for {count} {argument}; give one for each.")
         made.append(
-            names_of(getattr(weights, own, None) if names is None else names, count, broken and names is not None)
+            display_names(getattr(weights, own, None) if names is None else names, count, broken and names is not None)
         )
     return made[0], made[1]

@@ -10,21 +10,21 @@ from torch import Tensor
 from ..core.maps.attention_map import AttentionMap
 from ..core.maps.difference import Difference, difference
 from .arrays import Blobs
-from .payload import SAMPLE, bundle, cells, one_of
+from .payload import SAMPLED_ROWS, pyramid_cells, single_map, site_payloads
 from .thumbnails import THUMB, heads_of, pooled
 
 Groups = Mapping[str, list[AttentionMap]]
 
 
-def beside(
+def compared_sites(
     this: Groups, other: Groups, blobs: Blobs, step: "Callable[[int, int], None] | None" = None
 ) -> tuple[list[dict[str, Any]], list[list[str]]]:
     """The sites that both have, each with the other's map and the difference; and the names that only one has."""
-    pairs, only = pairs_of(this, other)
-    return carried(pairs, blobs, step), only
+    pairs, only = differences_by_site(this, other)
+    return difference_payloads(pairs, blobs, step), only
 
 
-def pairs_of(this: Groups, other: Groups) -> tuple[dict[str, Difference], list[list[str]]]:
+def differences_by_site(this: Groups, other: Groups) -> tuple[dict[str, Difference], list[list[str]]]:
     """The differences by site, and the names that only one has."""
     names = [(name, name) for name in this if name in other]
     if not names and len(this) == len(other) == 1:
@@ -38,10 +38,10 @@ def pairs_of(this: Groups, other: Groups) -> tuple[dict[str, Difference], list[l
         [x for x in a if x not in b] if len(names) > 1 or names[0][0] in b else []
         for a, b in ((this, other), (other, this))
     ]
-    return {a: difference(one_of(this[a]), one_of(other[b])) for a, b in names}, only
+    return {a: difference(single_map(this[a]), single_map(other[b])) for a, b in names}, only
 
 
-def carried(
+def difference_payloads(
     pairs: Mapping[str, Difference],
     blobs: Blobs,
     step: "Callable[[int, int], None] | None" = None,
@@ -50,22 +50,22 @@ def carried(
     """The sites of a page, each with the other's map and the difference; `top` is the darkest of heads in small."""
     half = None if step is None else lambda done, of: step(done, 2 * of)
     last = None if step is None else lambda done, of: step(of + done, 2 * of)
-    sites = bundle({name: [d.this] for name, d in pairs.items()}, blobs, half, share=2)
-    others = bundle({name: [d.other] for name, d in pairs.items()}, blobs, last, share=2)
+    sites = site_payloads({name: [d.this] for name, d in pairs.items()}, blobs, half, share=2)
+    others = site_payloads({name: [d.other] for name, d in pairs.items()}, blobs, last, share=2)
     small = {}
     for site, there, (name, d) in zip(sites, others, pairs.items(), strict=True):
         form: dict[str, Any] = {}
         if not d.n * d.m:
             small[name] = torch.zeros(d.heads, 0, 0)
         elif "cells" in (site["form"], there["form"]):
-            form, small[name] = cells(d, None, blobs)
+            form, small[name] = pyramid_cells(d, None, blobs)
         else:
             small[name] = heads_of(d.band(slice(0, d.n), slice(0, d.m)), d).float().cpu()
-        for numbers, change in zip(site["numbers"], change_of(d), strict=True):
+        for numbers, change in zip(site["numbers"], mean_change(d), strict=True):
             numbers["change"] = change
         site["rows"], site["columns"] = d.rows, d.columns
         site["beside"] = {"other": there, "difference": form, "rows": d.row_axis.marks, "columns": d.column_axis.marks}
-    little = {name: _little(w) for name, w in small.items()}
+    little = {name: _pooled_thumbnail(w) for name, w in small.items()}
     if top is None:
         top = max((float(x.abs().max()) for x in little.values() if x.numel()), default=0.0)
     for site in sites:  # one scale for all heads: what did not change is blank
@@ -73,17 +73,17 @@ def carried(
     return sites
 
 
-def change_of(d: Difference) -> list[float | None]:
+def mean_change(d: Difference) -> list[float | None]:
     """The mean over rows of the share of a row's weight that stands elsewhere, for each head; evenly spaced rows."""
     rows = d.compared.nonzero()[:, 0]
     if not len(rows) or not d.m:
         return [None] * d.heads
-    change = d.change(rows[:: max(1, -(-len(rows) // SAMPLE))])
+    change = d.change(rows[:: max(1, -(-len(rows) // SAMPLED_ROWS))])
     made = change.mean(-1).reshape(d.heads, -1).mean(-1)
     return [None if x != x else x for x in made.tolist()]
 
 
-def _little(w: Tensor) -> Tensor:
+def _pooled_thumbnail(w: Tensor) -> Tensor:
     """At most THUMB cells along a side, each the weight farthest from 0."""
     side = max(1, -(-max(w.shape[-2:]) // THUMB))
     return pooled(w.nan_to_num(), side, side)

@@ -10,7 +10,7 @@ from typing import Any
 from ..core.maps.attention_map import AttentionMap
 
 
-def steps_of(group: Sequence[AttentionMap], rows: "Sequence[str] | None") -> dict[str, Any]:
+def generation_steps(group: Sequence[AttentionMap], rows: "Sequence[str] | None") -> dict[str, Any]:
     """The row of the first step, and the names of what was written; nothing for a map that is no generation."""
     if len(group) < 2 or not group[0].n or any(amap.n != 1 for amap in group[1:]):
         return {}

@@ -7,13 +7,13 @@ middle more room), all nodes repel by k^2 / d, moves grow smaller.
 import numpy as np
 from numpy.typing import NDArray
 
-SMALL = 400  # nodes up to which networkx lays a graph out, all pairs against each other
+MAX_SPRING_NODES = 400  # nodes up to which networkx lays a graph out, all pairs against each other
 STEPS = 220
-FLATTEST = 0.8  # height over width: what lies flatter is drawn out
+MIN_ASPECT = 0.8  # height over width: what lies flatter is drawn out
 Array = NDArray[np.float64]
 
 
-def places(source: NDArray[np.int64], target: NDArray[np.int64], count: int) -> NDArray[np.float32]:
+def layout_nodes(source: NDArray[np.int64], target: NDArray[np.int64], count: int) -> NDArray[np.float32]:
     """(count, 2) within [-1, 1], the same for the same graph; weights have no say, so that heads can be compared."""
     if count <= 1:
         return np.zeros((count, 2), np.float32)
@@ -21,12 +21,12 @@ def places(source: NDArray[np.int64], target: NDArray[np.int64], count: int) -> 
     low, high = np.minimum(source, target)[apart], np.maximum(source, target)[apart]
     pairs = np.unique(low * count + high)
     low, high = pairs // count, pairs % count
-    found = _springs(low, high, count) if count <= SMALL else _on_a_mesh(low, high, count)
+    found = _springs(low, high, count) if count <= MAX_SPRING_NODES else _particle_mesh(low, high, count)
     found = found - found.mean(0)
     found = found @ np.linalg.eigh(found.T @ found)[1][:, ::-1]  # the longest side lies
     found = found - (found.max(0) + found.min(0)) / 2
     wide, high = np.abs(found).max(0)
-    found[:, 1] *= max(1.0, FLATTEST * wide / max(high, 1e-9))
+    found[:, 1] *= max(1.0, MIN_ASPECT * wide / max(high, 1e-9))
     return (found / max(1e-9, float(np.abs(found).max()))).astype(np.float32)
 
 
@@ -40,9 +40,9 @@ def _springs(low: NDArray[np.int64], high: NDArray[np.int64], count: int) -> Arr
     return np.array([found[node] for node in range(count)])
 
 
-def _on_a_mesh(low: NDArray[np.int64], high: NDArray[np.int64], count: int) -> Array:
+def _particle_mesh(low: NDArray[np.int64], high: NDArray[np.int64], count: int) -> Array:
     """Repulsion from all others at once: nodes as masses on a mesh, the force of each cell by a convolution."""
-    at = _start(low, high, count)
+    at = _initial_positions(low, high, count)
     k = 1.0 / np.sqrt(count)
     size = int(np.clip(2 ** np.ceil(np.log2(1.5 * np.sqrt(count))), 64, 512))
     kernels = _kernels(size)
@@ -58,7 +58,7 @@ def _on_a_mesh(low: NDArray[np.int64], high: NDArray[np.int64], count: int) -> A
     return at
 
 
-def _start(low: NDArray[np.int64], high: NDArray[np.int64], count: int) -> Array:
+def _initial_positions(low: NDArray[np.int64], high: NDArray[np.int64], count: int) -> Array:
     """Random numbers, smoothed along the edges: near nodes start near one another (a power iteration)."""
     at = np.random.default_rng(0).standard_normal((count, 2))
     degree = np.bincount(low, minlength=count) + np.bincount(high, minlength=count)

@@ -19,12 +19,12 @@ from ..core.maps.lazy import LazyMap
 from ..recording.capture.edge_maps import EdgeMap
 from ..recording.capture.snapshot import written
 from .arrays import Blobs
-from .graph_layout import places
+from .graph_layout import layout_nodes
 from .thumbnails import THUMB
 
-MOST = 500_000  # edges that a page draws; a larger graph is carried as cells of its matrix alone
-CLASSES = 256
-NAME = 80  # characters of a name
+MAX_EDGES = 500_000  # edges that a page draws; a larger graph is carried as cells of its matrix alone
+MAX_CLASSES = 256
+MAX_NAME = 80  # characters of a name
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +60,12 @@ class Nodes:
         if self.classes is None:
             return None
         known, place = np.unique(_array(self.classes), return_inverse=True)
-        if len(known) > CLASSES:
-            raise ValueError(f"Nodes(classes=) has {len(known)} classes, at most {CLASSES} can be told apart.")
-        return place.reshape(-1), [str(x)[:NAME] for x in known]
+        if len(known) > MAX_CLASSES:
+            raise ValueError(f"Nodes(classes=) has {len(known)} classes, at most {MAX_CLASSES} can be told apart.")
+        return place.reshape(-1), [str(x)[:MAX_NAME] for x in known]
 
 
-class Drawing:
+class GraphPayload:
     """The graphs of a page: which sites are drawn as such, and one layout for all sites with the same nodes."""
 
     def __init__(self, groups: "Mapping[str, list[AttentionMap]]", nodes: Nodes | None = None):
@@ -75,7 +75,7 @@ class Drawing:
         self._where: dict[tuple[int, int], int] = {}
         for name, group in groups.items():
             found = _over_edges(group)
-            if found is not None and found.graph.source.numel() <= MOST:
+            if found is not None and found.graph.source.numel() <= MAX_EDGES:
                 self.ran[name] = found
         sizes = {name: self._size(amap) for name, amap in self.ran.items()}
         if nodes is not None and not any(nodes.fitting(sum(size)) for size in sizes.values()):
@@ -101,18 +101,18 @@ class Drawing:
             "edge": blobs.whole(graph.edge, amap.graph.size),
             "weights": blobs.add(w),
             "thumbs": blobs.add(_thumbs(w, source, target, amap.n, amap.m)),
-            "numbers": _numbers(amap, w, source == target),
+            "numbers": _head_statistics(amap, w, source == target),
             "graph": self._graph(amap, blobs),
         }
         first, count = self._size(amap)
         if self.nodes.names is not None and self.nodes.fitting(first + count):
-            names = [str(x)[:NAME] for x in self.nodes.names]
+            names = [str(x)[:MAX_NAME] for x in self.nodes.names]
             made |= {"rows": names[first:], "columns": names[: amap.m]}
         return made
 
     def _size(self, amap: EdgeMap) -> tuple[int, int]:
         """Nodes that are sources alone, and the rest: targets and sources are the same nodes where they are as many."""
-        return (0, amap.n) if _one_set(amap) else (amap.m, amap.n)
+        return (0, amap.n) if _same_nodes(amap) else (amap.m, amap.n)
 
     def _graph(self, amap: EdgeMap, blobs: Blobs) -> int:
         """The number of a site's nodes among the page's graphs."""
@@ -126,11 +126,11 @@ class Drawing:
                 alike = [x.graph for x in self.ran.values() if self._size(x) == size]
                 source = np.concatenate([x.source.cpu().numpy() for x in alike])
                 target = np.concatenate([x.target.cpu().numpy() for x in alike])
-                spots = places(source, target + size[0], count)
+                spots = layout_nodes(source, target + size[0], count)
             kinds = mine.kinds()
             made: dict[str, Any] = {"count": count, "first": size[0], "places": blobs.add(spots)}
             if kinds is not None:
-                made |= {"classes": blobs.whole(kinds[0], CLASSES), "called": kinds[1]}
+                made |= {"classes": blobs.whole(kinds[0], MAX_CLASSES), "called": kinds[1]}
             self.about.append(made)
         return self._where[size]
 
@@ -145,14 +145,14 @@ def _over_edges(group: Sequence[AttentionMap]) -> EdgeMap | None:
     return made
 
 
-def _one_set(amap: EdgeMap) -> bool:
+def _same_nodes(amap: EdgeMap) -> bool:
     same = amap.rows is None or amap.columns is None or list(amap.rows) == list(amap.columns)
     return amap.n == amap.m and same
 
 
-def _numbers(amap: EdgeMap, w: NDArray[np.float32], loop: NDArray[np.bool_]) -> list[dict[str, float | None]]:
+def _head_statistics(amap: EdgeMap, w: NDArray[np.float32], loop: NDArray[np.bool_]) -> list[dict[str, float | None]]:
     """What each head does: entropy in bits and share of the node itself, mean over nodes; its largest other weight."""
-    loop = loop if _one_set(amap) else np.zeros_like(loop)
+    loop = loop if _same_nodes(amap) else np.zeros_like(loop)
     entropy = amap.entropy().reshape(w.shape[0], -1, amap.n).mean(1).cpu().numpy()
     rows = np.maximum(1, int((np.diff(amap.graph.start.cpu().numpy()) > 0).sum()))
     means = zip(

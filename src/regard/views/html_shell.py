@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:"  # nothing is fetched, nothing runs
+# No network, no scripts.
+CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
-def framed(
+def html_page(
     title: str,
     body: str,
     *,
@@ -28,13 +29,13 @@ def framed(
     parts = {
         "title": escape(title),
         "body": body,
-        "style": f"{resource('frame.css')}\n{style}",
-        "policy": POLICY + ("; script-src 'unsafe-inline'" if scripts else ""),
+        "style": f"{template_text('frame.css')}\n{style}",
+        "policy": CONTENT_SECURITY_POLICY + ("; script-src 'unsafe-inline'" if scripts else ""),
         "footer": f'<footer class="band">{heading}<dl>{rows}</dl></footer>' if rows else "",
     }
-    return re.sub(r"%%(\w+)%%", lambda found: parts[found[1]], resource("frame.html"))
+    return re.sub(r"%%(\w+)%%", lambda found: parts[found[1]], template_text("frame.html"))
 
 
-def resource(name: str) -> str:
+def template_text(name: str) -> str:
     """A file of templates/ as it is."""
     return files("regard.views").joinpath("templates", name).read_text(encoding="utf-8")

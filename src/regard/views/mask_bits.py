@@ -9,7 +9,7 @@ from torch import Tensor
 from ..core.maps.attention_map import BAND, AttentionMap
 
 
-def open_pairs(group: Sequence[AttentionMap]) -> Tensor | None:
+def allowed_pairs(group: Sequence[AttentionMap]) -> Tensor | None:
     """(1 or heads, n, m) bool, or None where every pair may meet; steps of a generation follow one another."""
     m = max(amap.m for amap in group)
     parts = []
@@ -24,6 +24,6 @@ def open_pairs(group: Sequence[AttentionMap]) -> Tensor | None:
     return None if bool(made.all()) else made
 
 
-def bits(keep: Tensor) -> np.ndarray:
+def pack_bits(keep: Tensor) -> np.ndarray:
     """A bit for each pair, head after head, each head beginning a byte: (heads, ceil(n m / 8)) uint8."""
     return np.packbits(keep.flatten(1).numpy(), axis=1)

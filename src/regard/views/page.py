@@ -12,17 +12,16 @@ from ..core.maps.difference import Aligned, Difference
 from ..core.maps.pyramid import Level, Pyramid
 from ..recording.io.writing import write_whole
 from ..recording.record import Record
-from .annotations import Rationale, rationale_of, weigh_heads
+from .annotations import Rationale, add_importance, rationale_payload
 from .arrays import Blobs
-from .diff_payload import beside as both
-from .graph_payload import Drawing, Nodes
-from .html_shell import framed
-from .payload import bundle, joined
+from .diff_payload import compared_sites
+from .graph_payload import GraphPayload, Nodes
+from .html_shell import html_page
+from .payload import join_steps, site_payloads
 from .pictures import picture_of
-from .terminal.record_summary import facts as facts_of
-from .terminal.record_summary import text_of
+from .terminal.record_summary import record_facts, source_text
 
-LIMIT = 64_000_000  # bytes that a page may have
+MAX_PAGE_BYTES = 64_000_000  # bytes that a page may have
 
 Shown = AttentionMap | Record | Mapping[str, AttentionMap]
 
@@ -71,7 +70,7 @@ def save_html(
         image=image,
         progress=progress,
     )
-    return write(made, path)
+    return write_file(made, path)
 
 
 def html_of(what: Shown, **how: Any) -> str:
@@ -86,7 +85,7 @@ def html_of(what: Shown, **how: Any) -> str:
         *([f"<script>{script('graph.js')}</script>"] if data.get("graphs") else []),
         f"<script>{script()}</script>",
     ]
-    return framed(data["title"], "\n".join(body), scripts=True)
+    return html_page(data["title"], "\n".join(body), scripts=True)
 
 
 def page_data(
@@ -110,33 +109,33 @@ def page_data(
         what, beside = (x.whole if isinstance(x, Aligned) else x for x in (what.this, what.other))
     about = what.about if isinstance(what, Record) else {}
     if isinstance(what, Record):
-        facts, text = facts or facts_of(what), text or text_of(what)
+        facts, text = facts or record_facts(what), text or source_text(what)
     title = title or str(about.get("name") or about.get("class") or "An attention map")
-    blobs, groups = Blobs(), joined(maps_of(what, item, sites))
+    blobs, groups = Blobs(), join_steps(maps_of(what, item, sites))
     data: dict[str, Any] = {"version": 1, "title": title, "facts": facts, "text": text}
     if beside is None:
-        graphs = Drawing(groups, nodes)
-        data["sites"], data["graphs"] = bundle(groups, blobs, progress, graphs=graphs), graphs.about
+        graphs = GraphPayload(groups, nodes)
+        data["sites"], data["graphs"] = site_payloads(groups, blobs, progress, graphs=graphs), graphs.about
     else:
-        data["sites"], only = both(groups, joined(maps_of(beside, item, sites)), blobs, progress)
-        there = text_of(beside) if isinstance(beside, Record) else ""
+        data["sites"], only = compared_sites(groups, join_steps(maps_of(beside, item, sites)), blobs, progress)
+        there = source_text(beside) if isinstance(beside, Record) else ""
         data["beside"] = {"names": [str(x) for x in names], "text": "" if there == text else there, "only": only}
         if nodes is not None:
             raise ValueError("nodes= draws a graph, and beside= shows two maps as matrices: make a page of each.")
     if rationale is not None and beside is not None:
         raise ValueError("rationale= marks the tokens of one text, and beside= has two: make a page of each.")
     if rationale is not None:
-        data["rationale"] = rationale_of(rationale, data["sites"])
+        data["rationale"] = rationale_payload(rationale, data["sites"])
     if importance is not None:
-        weigh_heads(importance, data["sites"])
+        add_importance(importance, data["sites"])
     if image is not None:
         labels = what.labels if isinstance(what, Record) else None
         data["image"] = picture_of(image, _by_site(what), item, labels).about(blobs)
     texts = blobs.texts
     size = sum(map(len, texts))
-    if size > LIMIT:
+    if size > MAX_PAGE_BYTES:
         raise ValueError(
-            f"This page would have {size:,} bytes, more than {LIMIT:,}. Show fewer sites or heads "
+            f"This page would have {size:,} bytes, more than {MAX_PAGE_BYTES:,}. Show fewer sites or heads "
             "(amap[0, 3] is one head), or a shorter text."
         )
     return data, texts
@@ -144,7 +143,7 @@ def page_data(
 
 def maps_of(what: Shown, item: int = 0, sites: "Callable[[str], bool] | None" = None) -> dict[str, AttentionMap]:
     """The maps of one item of a batch by site, each (heads, n, m)."""
-    one = {name: item_of(amap, item) for name, amap in _by_site(what).items() if sites is None or sites(name)}
+    one = {name: select_item(amap, item) for name, amap in _by_site(what).items() if sites is None or sites(name)}
     if not one:
         raise ValueError(
             "There are no maps to show: record with keep='qk', 'weights' or 'topk', and name sites that are there."
@@ -158,7 +157,7 @@ def _by_site(what: Shown) -> Mapping[str, AttentionMap]:
     return what.maps if isinstance(what, Record) else what
 
 
-def write(made: str | bytes, path: "str | os.PathLike[str]") -> Path:
+def write_file(made: str | bytes, path: "str | os.PathLike[str]") -> Path:
     """Whole or not at all."""
     target = Path(path)
     if not target.parent.is_dir():
@@ -172,18 +171,18 @@ def script(name: str = "regard.js") -> str:
     return text.replace("</script", "<\\/script")
 
 
-def item_of(amap: AttentionMap, item: int) -> AttentionMap:
+def select_item(amap: AttentionMap, item: int) -> AttentionMap:
     """Heads of one item: the last axis of the lead; earlier ones are the batch."""
     while len(amap.lead) > 1:
         if not -amap.lead[0] <= item < amap.lead[0]:
             raise ValueError(f"item={item}: this batch has {amap.lead[0]} items.")
         made = amap[item]
-        made._pyramid = None if amap._pyramid is None else _of_item(amap._pyramid, item)
+        made._pyramid = None if amap._pyramid is None else _pyramid_of_item(amap._pyramid, item)
         amap, item = made, 0
     return amap
 
 
-def _of_item(pyramid: Pyramid, item: int) -> Pyramid:
+def _pyramid_of_item(pyramid: Pyramid, item: int) -> Pyramid:
     """Cells that are there already are not made again."""
     levels = [Level(x.size, x.mass[item], x.peak[item], x.count[item]) for x in pyramid.levels]
     return Pyramid(pyramid.cell, tuple(levels))

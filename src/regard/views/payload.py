@@ -26,19 +26,19 @@ from ..core.maps.lazy import LazyMap
 from ..core.maps.stored import StoredMap
 from ..core.structures import Causal, Full, Padding, shift_of
 from .arrays import Blobs, logarithmic, signed_logarithmic
-from .generation import steps_of
-from .graph_payload import Drawing
-from .mask_bits import bits, open_pairs
+from .generation import generation_steps
+from .graph_payload import GraphPayload
+from .mask_bits import allowed_pairs, pack_bits
 from .thumbnails import THUMB, heads_of, pooled
 
-EXACT = 6_000_000  # bytes up to which a page carries all small maps exactly
-WHOLE = 1 << 20  # weights of a head up to which the page draws it from single weights
-CODED = 1 << 24  # weights of a head up to which it is carried in 8 bits where queries and keys are not known
-BEST = 4  # weights of each row that are exact beside codes
-SAMPLE = 512  # rows on which a head's numbers are measured, evenly spaced
+EXACT_BYTES = 6_000_000  # bytes up to which a page carries all small maps exactly
+MAX_DENSE = 1 << 20  # weights of a head up to which the page draws it from single weights
+MAX_QUANTISED = 1 << 24  # weights of a head up to which it is carried in 8 bits where queries and keys are not known
+EXACT_TOP_K = 4  # weights of each row that are exact beside codes
+SAMPLED_ROWS = 512  # rows on which a head's numbers are measured, evenly spaced
 
 
-class Few:
+class DotProductForm:
     """The queries and keys of a softmax map, where weights follow from them alone."""
 
     def __init__(self, q: Tensor, k: Tensor, tau: Tensor, scale: float, bias: Tensor | None, edge: dict[str, int]):
@@ -70,10 +70,10 @@ class Few:
         return made if self.bias is None else made | {"bias": blobs.add(self.bias)}
 
 
-def few(amap: AttentionMap) -> Few | None:
+def dot_product_form(amap: AttentionMap) -> DotProductForm | None:
     """Queries and keys of a map of one item, if the page's formula gives its weights: tried on some rows."""
     if isinstance(amap, Aligned):
-        found = few(amap.whole)
+        found = dot_product_form(amap.whole)
         if found is not None:
             found.places = {"rowOf": amap.rows_of.cpu() + 1, "columnOf": amap.columns_of.cpu() + 1}
         return found
@@ -99,7 +99,7 @@ def few(amap: AttentionMap) -> Few | None:
     q, k, tau = (x[amap.slab].detach().cpu() for x in (score.core.a, score.core.b, amap.state.tau))
     bias = None if score.key_bias is None else score.key_bias[amap.slab].detach().float().cpu()
     q, k = (x.float() if x.dtype == torch.float64 else x for x in (q, k))
-    made = Few(q, _once(k), tau.float(), float(score.core.scale), bias, edge)
+    made = DotProductForm(q, _unshared_keys(k), tau.float(), float(score.core.scale), bias, edge)
     for start in {0, amap.n // 2, amap.n - 1}:
         rows = slice(start, start + 1)
         if not torch.allclose(
@@ -109,7 +109,7 @@ def few(amap: AttentionMap) -> Few | None:
     return made
 
 
-def _once(k: Tensor) -> Tensor:
+def _unshared_keys(k: Tensor) -> Tensor:
     """Keys that several heads share, once: (g, m, d) -> (g_k, m, d)."""
     heads = k.shape[0]
     for groups in range(1, heads):
@@ -120,12 +120,12 @@ def _once(k: Tensor) -> Tensor:
     return k
 
 
-def numbers(group: Sequence[AttentionMap]) -> list[dict[str, float | None]]:
+def head_statistics(group: Sequence[AttentionMap]) -> list[dict[str, float | None]]:
     """What each head does on average: entropy in bits, share of the first key, distance in tokens, and the largest
     weight that goes elsewhere than to the first key, the last, and the neighbours of the own place."""
     parts = []
     for amap in group:
-        step = max(1, -(-amap.n // SAMPLE))
+        step = max(1, -(-amap.n // SAMPLED_ROWS))
         line = torch.arange(0, amap.n, step, device=amap.none().device)
         for rows in line.split(max(1, (1 << 22) // max(1, amap.m * amap.heads))):
             w = heads_of(amap.band(rows, slice(0, amap.m)), amap).float().cpu()
@@ -153,7 +153,7 @@ def numbers(group: Sequence[AttentionMap]) -> list[dict[str, float | None]]:
     return [{"entropy": e, "sink": s, "distance": d if moves else None, "elsewhere": x} for e, s, d, x, _ in means]
 
 
-def whole(group: Sequence[AttentionMap]) -> Tensor:
+def all_weights(group: Sequence[AttentionMap]) -> Tensor:
     """All weights of one item, (heads, n, m) float32; steps of a generation follow one another."""
     m = max(amap.m for amap in group)
     parts = [
@@ -163,11 +163,11 @@ def whole(group: Sequence[AttentionMap]) -> Tensor:
     return torch.cat(parts, -2).float().cpu()
 
 
-def coded(w: Tensor, blobs: Blobs) -> dict[str, Any]:
+def quantised(w: Tensor, blobs: Blobs) -> dict[str, Any]:
     """8 bits for each weight and the largest of each row as they are."""
     top = w.amax((-1, -2)).clamp_min(1e-30)
     codes = (255 * (w.clamp_min(0) / top[:, None, None]).sqrt()).round().to(torch.uint8)
-    best = w.topk(min(BEST, w.shape[-1]), -1)
+    best = w.topk(min(EXACT_TOP_K, w.shape[-1]), -1)
     keys = best.indices.numpy().astype(np.uint16 if w.shape[-1] <= 65536 else np.uint32)
     return {
         "form": "codes",
@@ -178,7 +178,7 @@ def coded(w: Tensor, blobs: Blobs) -> dict[str, Any]:
     }
 
 
-def cells(amap: AttentionMap, known: Few | None, blobs: Blobs) -> tuple[dict[str, Any], Tensor]:
+def pyramid_cells(amap: AttentionMap, known: DotProductForm | None, blobs: Blobs) -> tuple[dict[str, Any], Tensor]:
     """The finest level of a map's pyramid, queries and keys, and its heads in small."""
     pyramid = amap.pyramid()
     first = pyramid[0]
@@ -211,7 +211,7 @@ def thumbs(w: Tensor) -> np.ndarray:
     return (255 * (cells / top).sqrt()).round().to(torch.uint8).numpy()
 
 
-def joined(maps: Mapping[str, AttentionMap]) -> dict[str, list[AttentionMap]]:
+def join_steps(maps: Mapping[str, AttentionMap]) -> dict[str, list[AttentionMap]]:
     """Maps by path; each step of a generation follows the one whose keys it goes on with."""
     made: dict[str, list[AttentionMap]] = {}
     last: dict[str, str] = {}
@@ -229,11 +229,11 @@ def joined(maps: Mapping[str, AttentionMap]) -> dict[str, list[AttentionMap]]:
     return made
 
 
-def one_of(group: Sequence[AttentionMap]) -> AttentionMap:
+def single_map(group: Sequence[AttentionMap]) -> AttentionMap:
     """The map of a site: that of its one call, or the steps of a generation written out one under the other."""
     if len(group) == 1:
         return group[0]
-    w, keep = whole(group), open_pairs(group)
+    w, keep = all_weights(group), allowed_pairs(group)
     made = StoredMap(group[0].lead, w, rooted=False, keep=None if keep is None else keep.expand(w.shape))
     made.site, (made.rows, made.columns) = group[0].site, labels_of(group)
     return made
@@ -253,36 +253,36 @@ def short_name(name: str, place: int) -> str:
     return found[0] if found else str(place)
 
 
-def bundle(
+def site_payloads(
     groups: "Mapping[str, list[AttentionMap]]",
     blobs: Blobs,
     step: Any = None,
     share: int = 1,
-    graphs: Drawing | None = None,
+    graphs: GraphPayload | None = None,
 ) -> list[dict[str, Any]]:
     """The sites of a page. Small maps are all exact where that is at most 6 MB / share, otherwise in 8 bits.
 
     Those of `graphs` are carried as edges.
     """
     drawn = graphs.ran if graphs is not None else {}
-    known = {name: few(group[0]) if len(group) == 1 else None for name, group in groups.items()}
+    known = {name: dot_product_form(group[0]) if len(group) == 1 else None for name, group in groups.items()}
     need = sum(
-        _bytes(group, known[name]) for name, group in groups.items() if _size(group) <= WHOLE and name not in drawn
+        _bytes(group, known[name]) for name, group in groups.items() if _size(group) <= MAX_DENSE and name not in drawn
     )
-    exact = need * share <= EXACT
+    exact = need * share <= EXACT_BYTES
     made = []
     for place, (name, group) in enumerate(groups.items()):
-        form = graphs.form(name, blobs) if graphs and name in drawn else _form(group, known[name], exact, blobs)
+        form = graphs.form(name, blobs) if graphs and name in drawn else _site_form(group, known[name], exact, blobs)
         made.append(outline(name, group, place) | form)
         if step is not None:
             step(place + 1, len(groups))
     return made
 
 
-def part(group: Sequence[AttentionMap], blobs: Blobs) -> dict[str, Any]:
+def site_payload(group: Sequence[AttentionMap], blobs: Blobs) -> dict[str, Any]:
     """One site by itself, beside its outline: exact where that is at most 6 MB."""
-    known = few(group[0]) if len(group) == 1 else None
-    return _form(group, known, _bytes(group, known) <= EXACT, blobs)
+    known = dot_product_form(group[0]) if len(group) == 1 else None
+    return _site_form(group, known, _bytes(group, known) <= EXACT_BYTES, blobs)
 
 
 def outline(name: str, group: Sequence[AttentionMap], place: int) -> dict[str, Any]:
@@ -297,40 +297,42 @@ def outline(name: str, group: Sequence[AttentionMap], place: int) -> dict[str, A
         "m": m,
         "rows": rows,
         "columns": columns,
-        **steps_of(group, rows),
+        **generation_steps(group, rows),
     }
 
 
 def is_large(group: Sequence[AttentionMap]) -> bool:
     """Whether a head of this site has more weights than are carried all together."""
-    return _size(group) > WHOLE
+    return _size(group) > MAX_DENSE
 
 
 def _size(group: Sequence[AttentionMap]) -> int:
     return sum(amap.n for amap in group) * max(amap.m for amap in group)
 
 
-def _bytes(group: Sequence[AttentionMap], known: Few | None) -> int:
+def _bytes(group: Sequence[AttentionMap], known: DotProductForm | None) -> int:
     """What a small map takes at least where it is exact."""
     plain = 4 * group[0].heads * _size(group)
     return plain if known is None else min(plain, known.bytes)
 
 
-def _form(group: Sequence[AttentionMap], known: Few | None, exact: bool, blobs: Blobs) -> dict[str, Any]:
+def _site_form(
+    group: Sequence[AttentionMap], known: DotProductForm | None, exact: bool, blobs: Blobs
+) -> dict[str, Any]:
     some = sum(amap.n for amap in group) and max(amap.m for amap in group)
     own = [amap.whole if isinstance(amap, Aligned) else amap for amap in group]
-    site: dict[str, Any] = {"numbers": numbers(own) if some else [{} for _ in range(own[0].heads)]}
-    if _size(group) > WHOLE:
-        if len(group) == 1 and (known is not None or _size(group) > CODED):
-            form, little = cells(group[0], known, blobs)
+    site: dict[str, Any] = {"numbers": head_statistics(own) if some else [{} for _ in range(own[0].heads)]}
+    if _size(group) > MAX_DENSE:
+        if len(group) == 1 and (known is not None or _size(group) > MAX_QUANTISED):
+            form, little = pyramid_cells(group[0], known, blobs)
             return site | form | {"thumbs": blobs.add(thumbs(little))}
         exact = False
-    w = whole(group)
+    w = all_weights(group)
     site["thumbs"] = blobs.add(thumbs(w) if w.numel() else np.zeros((w.shape[0], 0, 0), np.uint8))
     if exact and known is not None and known.bytes < 4 * w.numel():
         return site | {"form": "qk"} | known.form(blobs)
-    keep = open_pairs(group) if w.numel() else None
-    site |= {} if keep is None else {"open": blobs.add(bits(keep))}
+    keep = allowed_pairs(group) if w.numel() else None
+    site |= {} if keep is None else {"open": blobs.add(pack_bits(keep))}
     if not exact and not bool((w < 0).any()):  # 8 bits have no sign
-        return site | coded(w, blobs)
+        return site | quantised(w, blobs)
     return site | {"form": "weights", "weights": blobs.add(w)}

@@ -9,7 +9,7 @@ from ..core.maps.attention_map import AttentionMap
 from .figures import FIGURES, head_grid, heat_map
 from .figures.heads import grid_size
 from .figures.heat import heat_size
-from .page import maps_of, write
+from .page import maps_of, write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,10 +50,10 @@ def save_figure(figure: Any, path: "str | os.PathLike[str]", dots: int = 300) ->
     file = io.BytesIO()
     with matplotlib.rc_context(PAPER):
         figure.savefig(file, format=ending, dpi=dots, bbox_inches="tight", metadata=undated)
-    return write(file.getvalue(), path)
+    return write_file(file.getvalue(), path)
 
 
-def still(what: Any, item: int = 0) -> "Figure":
+def static_figure(what: Any, item: int = 0) -> "Figure":
     """The figure that stands for a page where none can be shown; pyplot does not hear of it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

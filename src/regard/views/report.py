@@ -10,11 +10,10 @@ from markupsafe import Markup
 
 from ..judging.artifacts import Artifact, Grid, Histogram, Plot, TextExamples
 from ..judging.finding import Finding
-from ..judging.report import Report, compared, standing, verdicts
-from ..judging.report import beside as told
+from ..judging.report import Report, beside, compared, standing, verdicts
 from ..judging.suite import Judged
 from .charts import chart
-from .html_shell import framed
+from .html_shell import html_page
 from .templating import fill
 
 SHOWN = 12  # findings of a test that are not folded away
@@ -52,7 +51,7 @@ def report_page(report: Report) -> str:
         sections=[section(test) for test in report.tests],
         tests=report.tests,
     )
-    return framed(f"Judged: {model}", body, style=fill("report.css"), facts=_facts(report), how="How it was judged")
+    return html_page(f"Judged: {model}", body, style=fill("report.css"), facts=_facts(report), how="How it was judged")
 
 
 def section(test: Judged) -> Markup:
@@ -65,13 +64,15 @@ def section(test: Judged) -> Markup:
 
 def row(one: Finding) -> dict[str, Any]:
     """A finding as a table shows it: the verdict on each baseline is that of `verdicts`, as on the first page."""
-    beside, known = [], verdicts(one)
+    baselines, known = [], verdicts(one)
     for name, value in one.baselines.items():
-        beside.append(
+        baselines.append(
             {"name": name, "value": number(value), "how": known[name].replace(" ", "-"), "says": compared(one, name)}
         )
     main, verdict = standing(one)
-    shown = next((x | {"says": told(one), "how": verdict.replace(" ", "-")} for x in beside if x["name"] == main), None)
+    shown = next(
+        (x | {"says": beside(one), "how": verdict.replace(" ", "-")} for x in baselines if x["name"] == main), None
+    )
     interval = "" if one.interval is None else f"{number(one.interval[0])} to {number(one.interval[1])}"
     return {
         "name": one.name,
@@ -83,7 +84,7 @@ def row(one: Finding) -> dict[str, Any]:
         "better": one.better,
         "n": one.n,
         "undefined": one.undefined,
-        "beside": beside,
+        "beside": baselines,
         "main": shown,
         "how": verdict,
         "strip": strip(one),

@@ -25,7 +25,7 @@ from ..studies.report.wording import number
 from ..studies.results import Results
 from ..studies.statistics import Analysis, analyse
 from .charts import BAD, GOOD, INK, LINE, SERIES, SOFT, drawn
-from .html_shell import framed
+from .html_shell import html_page
 from .study_charts import by_length, forest, forest_size, rank_plot, ranks_size
 from .templating import fill
 
@@ -110,7 +110,9 @@ def study_page(found: Analysis) -> str:
         ],
         improvement=found.improvement,
     )
-    return framed(f"Study: {results.study}", body, style=fill("study.css"), facts=_facts(results), how="How it was run")
+    return html_page(
+        f"Study: {results.study}", body, style=fill("study.css"), facts=_facts(results), how="How it was run"
+    )
 
 
 def figures(found: Analysis) -> "dict[str, tuple[Callable[..., None], tuple[float, float], str]]":

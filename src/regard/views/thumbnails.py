@@ -10,11 +10,11 @@ from torch import Tensor
 from ..core.maps.attention_map import AttentionMap
 
 THUMB = 32  # cells along the side of a head in small
-WHOLE = 1 << 20  # weights of a head up to which cells are made from single weights, beyond it from the pyramid
+MAX_DENSE = 1 << 20  # weights of a head up to which cells are made from single weights, beyond it from the pyramid
 
 
 @dataclass(frozen=True)
-class Small:
+class PooledHeads:
     """peak (heads, r, c): the weight in each cell of tall x wide that is farthest from 0."""
 
     peak: NDArray[np.float32]
@@ -27,16 +27,16 @@ class Small:
         return "weight" if self.tall == self.wide == 1 else f"largest weight of {self.tall} × {self.wide}"
 
 
-def small(amap: AttentionMap, rows: int, columns: int) -> Small:
+def pool_heads(amap: AttentionMap, rows: int, columns: int) -> PooledHeads:
     """The heads of one item with at most rows x columns cells each; feature-wise weights by their mean."""
-    if amap.n * amap.m <= WHOLE:
+    if amap.n * amap.m <= MAX_DENSE:
         w = heads_of(amap.band(slice(0, amap.n), slice(0, amap.m)), amap).float().cpu()
         tall, wide = max(1, -(-amap.n // rows)), max(1, -(-amap.m // columns))
-        return Small(pooled(w, tall, wide).numpy(), tall, wide)
+        return PooledHeads(pooled(w, tall, wide).numpy(), tall, wide)
     fits = [x for x in amap.pyramid().levels if x.peak.shape[-2] <= rows and x.peak.shape[-1] <= columns]
     level = fits[0] if fits else amap.pyramid().levels[-1]
     peak = level.peak.reshape(-1, *level.peak.shape[len(amap.lead) :])
-    return Small(heads_of(peak, amap).float().cpu().numpy(), level.size, level.size)
+    return PooledHeads(heads_of(peak, amap).float().cpu().numpy(), level.size, level.size)
 
 
 def pooled(w: Tensor, tall: int, wide: int) -> Tensor:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def shown(name: str, broken: bool = False) -> str:
+def display_name(name: str, broken: bool = False) -> str:
     """A token as the pages write it: without the marks of its pieces, a space and a line's end seen.
 
     broken   a line's end between two words breaks the line, as in a name that somebody broke for a picture
@@ -16,8 +16,8 @@ def shown(name: str, broken: bool = False) -> str:
     return "".join(c if c.isprintable() else end if c == "\n" else "·" for c in plain.strip())
 
 
-def names_of(names: Sequence[Any] | None, count: int, broken: bool = False) -> list[str]:
+def display_names(names: Sequence[Any] | None, count: int, broken: bool = False) -> list[str]:
     """One name for each place: what it is called, else its number."""
     if names is None or len(names) != count:
         return [str(place) for place in range(count)]
-    return [shown(name, broken) for name in names]
+    return [display_name(name, broken) for name in names]

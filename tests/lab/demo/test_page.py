@@ -13,7 +13,7 @@ from rich.console import Console
 import regard
 from regard.lab.demo import records, run
 from regard.lab.demo.page import PageSection, render, write
-from regard.views.terminal.record_summary import text_of
+from regard.views.terminal.record_summary import source_text
 
 WEIGHTS = [
     [0.2976, 0.1095, 0.1805, 0.1805, 0.2318],
@@ -119,7 +119,7 @@ def test_the_page_two_records_and_a_study_are_left_in_the_folder_and_the_command
     own, serve, record, *rest = shlex.split(records.command(folder))
     assert (own, serve, rest) == ("regard", "serve", ["--model", "minilm", "--folder", str(folder)])
     read = regard.load(record)
-    assert len(read.maps) == 6 and "trigonometric" not in text_of(read) and "Yao Ming" in text_of(read)
+    assert len(read.maps) == 6 and "trigonometric" not in source_text(read) and "Yao Ming" in source_text(read)
     club = regard.load(folder / "karate.regard")
     for amap in club.maps.values():
         torch.testing.assert_close(amap.weights().sum(-1), torch.ones(amap.heads, 34))

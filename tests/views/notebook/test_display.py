@@ -11,7 +11,7 @@ from tests.views.driving import eventually
 from tests.views.jupyter import serving
 
 import regard
-from regard.views.notebook import display as notebook
+from regard.views.notebook import display
 
 WORDS = ["[CLS]", "the", "keeper", "lit", "the", "lamp", "</script>", "because", "it", "$was_", "猫", "[SEP]"]
 MADE = f"""
@@ -79,7 +79,7 @@ def test_without_anywidget_there_is_the_picture_and_one_sentence(kernel, monkeyp
     monkeypatch.delitem(sys.modules, "regard.views.notebook.widget", raising=False)
     data, _ = made()._repr_mimebundle_()
     assert "image/png" in data and PAGE not in data
-    assert capsys.readouterr().out.strip() == notebook.STILL
+    assert capsys.readouterr().out.strip() == display.NO_WIDGET_NOTE
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'regard\[views\]'"):
         made().widget()
 
@@ -92,7 +92,7 @@ def test_outside_a_kernel_it_is_text_and_show_prints_it(capsys):
 
 
 def test_what_is_too_large_for_a_page_is_shown_as_a_picture(kernel, monkeypatch, capsys):
-    monkeypatch.setattr("regard.views.page.LIMIT", 100)
+    monkeypatch.setattr("regard.views.page.MAX_PAGE_BYTES", 100)
     assert "image/png" in made()._repr_mimebundle_()[0]
     assert "Show fewer sites" in capsys.readouterr().out
 
@@ -110,7 +110,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """A folder with a notebook, and a JupyterLab that has it open to this machine alone."""
+    """A folder with a display, and a JupyterLab that has it open to this machine alone."""
     for name in ("jupyterlab", "anywidget", "ipykernel", "playwright"):
         pytest.importorskip(name, reason=f"{name} is not installed: the notebook is not tried in JupyterLab.")
     if CHROMIUM is None:
@@ -197,7 +197,7 @@ def test_jupyterlab_shows_a_record_to_point_at_python_reads_the_choice_and_nbcon
             rec = made()
             pointed_at(page, 0, 8, 2)
             first = page.locator("regard-page").nth(0)
-            first.locator(".here", has_text="“it” (8) attends to “keeper” (2):").wait_for()
+            first.locator(".readout", has_text="“it” (8) attends to “keeper” (2):").wait_for()
             chosen = page.evaluate(CHOICE, 0)
             weight = list(rec.maps.values())[chosen["site"]].weights()[0, chosen["head"], 8, 2]
             assert float(first.locator(".here b").inner_text().replace("−", "-")) == pytest.approx(

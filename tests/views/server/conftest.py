@@ -12,9 +12,9 @@ import uvicorn
 
 import regard
 from regard.views.server.app import application
-from regard.views.server.app_state import Desk
+from regard.views.server.app_state import AppState
 from regard.views.server.security_middleware import SecurityMiddleware
-from regard.views.server.serve import configured
+from regard.views.server.serve import server_config
 
 TOKEN = "the-right-token"
 ORIGIN = "http://127.0.0.1:8000"
@@ -70,22 +70,22 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def desk(folder):
-    made = Desk(folder)
+def state(folder):
+    made = AppState(folder)
     yield made
     made.close()
 
 
 @pytest.fixture
-def call(desk):
-    return Caller(SecurityMiddleware(application(desk), TOKEN))
+def call(state):
+    return Caller(SecurityMiddleware(application(state), TOKEN))
 
 
 @pytest.fixture
-def address(desk):
+def address(state):
     """The server in a thread of this process."""
     sock = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(configured(SecurityMiddleware(application(desk), TOKEN), lifespan="off"))
+    server = uvicorn.Server(server_config(SecurityMiddleware(application(state), TOKEN), lifespan="off"))
     thread = threading.Thread(target=server.run, args=([sock],), daemon=True)
     thread.start()
     while not server.started:

@@ -13,17 +13,17 @@ from torch.nn import functional as F
 
 import regard
 from regard.interventions import MaskTokens
-from regard.views.server.app_state import Desk
+from regard.views.server.app_state import AppState
 
 TEXT = "a cat sat. a script"
 
 
 @pytest.fixture
-def desk(folder, tmp_path):
-    made = Desk(folder, model=str(saved(tmp_path / "small-bert")))
+def state(folder, tmp_path):
+    made = AppState(folder, model=str(saved(tmp_path / "small-bert")))
     while not made.loading.ended:
         time.sleep(0.02)
-    assert made.live is not None, made.loading.error
+    assert made.session is not None, made.loading.error
     yield made
     made.close()
 
@@ -55,47 +55,47 @@ def show(browser, address):
 
 def read(page, text: str = TEXT):
     """Type a text and see it."""
-    says(page.locator("regard-live h2"), "What small-bert reads")
+    says(page.locator("regard-live h2"), "Input to small-bert")
     page.locator("regard-live textarea").fill(text)
-    page.get_by_role("button", name="See", exact=True).click()
+    page.get_by_role("button", name="Run", exact=True).click()
     says(page.locator("regard-text .running"), text.split()[-1])
-    says(page.locator("regard-map .here"), "attends to")
+    says(page.locator("regard-map .readout"), "attends to")
     return page
 
 
-def sentence(desk, *changes):
+def sentence(state, *changes):
     """The mean of the tokens, computed by the model itself."""
-    inputs = desk.live.tokenizer(TEXT, return_tensors="pt")
-    with torch.no_grad(), regard.intervene(desk.live.model, list(changes)) if changes else torch.no_grad():
-        return desk.live.model(**inputs).last_hidden_state[0].mean(0)
+    inputs = state.session.tokenizer(TEXT, return_tensors="pt")
+    with torch.no_grad(), regard.intervene(state.session.model, list(changes)) if changes else torch.no_grad():
+        return state.session.model(**inputs).last_hidden_state[0].mean(0)
 
 
 def test_the_address_with_its_token_opens_and_the_token_leaves_the_address(show, address):
     page = show()
-    says(page.locator("regard-live h2"), "What small-bert reads")
+    says(page.locator("regard-live h2"), "Input to small-bert")
     assert page.url == f"{address}/"
     page.reload()  # the cookie lets in
-    says(page.locator("regard-live h2"), "What small-bert reads")
+    says(page.locator("regard-live h2"), "Input to small-bert")
     assert page.evaluate("document.cookie") == "", "scripts cannot read it"
 
 
 def test_a_wrong_token_shows_a_plain_page_that_says_what_to_do(show):
     page = show("wrong", quiet=False)
-    says(page.locator("h1"), "needs its key")
+    says(page.locator("h1"), "token required")
     says(page.locator("p"), "regard serve")
 
 
 def test_a_record_of_the_folder_is_browsed_to_and_shows_its_weights(show, folder):
     page = show()
     page.get_by_role("button", name="Open …").click()
-    says(page.locator("regard-shelf ul"), "inner/small.regard")
-    page.locator("regard-shelf li button", has_text="run.regard").click()
+    says(page.locator("regard-records ul"), "inner/small.regard")
+    page.locator("regard-records li button", has_text="run.regard").click()
     record = page.locator(".about + regard-page")
-    says(record.locator("regard-map .here"), "attends to")
+    says(record.locator("regard-map .readout"), "attends to")
     record.locator("regard-map canvas").focus()
     for key in ("PageUp", "Home", "ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
-    here = says(record.locator("regard-map .here"), "“keeper” (2) attends to “the” (1)")
+    here = says(record.locator("regard-map .readout"), "“keeper” (2) attends to “the” (1)")
     choice = record.evaluate("x => x.store.choice")
     rec = regard.load(folder / "run.regard")
     expected = float(list(rec.maps.values())[choice["site"]].weights()[0, choice["head"], 2, 1])
@@ -108,45 +108,45 @@ def test_what_was_chosen_by_a_key_before_a_record_is_there_whole_stays_chosen(sh
     page, late = show(), []  # what is late are numbers of heads, by which a page finds where to open
     page.route("**/api/views/*/sites/*", lambda route: late.append(route))
     page.get_by_role("button", name="Open …").click()
-    page.locator("regard-shelf li button", has_text="run.regard").click()
+    page.locator("regard-records li button", has_text="run.regard").click()
     record = page.locator(".about + regard-page")
-    says(record.locator("regard-map .here"), "attends to")
+    says(record.locator("regard-map .readout"), "attends to")
     record.locator("regard-map canvas").focus()
     page.keyboard.press("PageUp")
-    says(record.locator("regard-map .here"), "held")
+    says(record.locator("regard-map .readout"), "pinned")
     for request in late:
         request.continue_()
     known = "x => x.store.data.sites.every((site) => site.numbers.some((head) => 'elsewhere' in head))"
     eventually(page, lambda: record.evaluate(known))
     page.keyboard.press("ArrowRight")
-    says(record.locator("regard-map .here"), "(0) attends to")
+    says(record.locator("regard-map .readout"), "(0) attends to")
     assert record.evaluate("x => [x.store.choice.row, x.store.choice.column]") == [0, 1]
 
 
-def test_double_clicking_a_token_shows_the_new_output_beside_the_old(show, desk):
+def test_double_clicking_a_token_shows_the_new_output_beside_the_old(show, state):
     page = read(show())
-    before = sentence(desk)
-    says(page.locator("regard-told table"), f"{float(before.norm()):.4f}")
+    before = sentence(state)
+    says(page.locator("regard-output table"), f"{float(before.norm()):.4f}")
     page.locator("regard-text .running span", has_text="cat").dblclick()
     says(page.locator("regard-live .changes"), "“cat” (2) masked")
-    after = sentence(desk, MaskTokens([2]))
+    after = sentence(state, MaskTokens([2]))
     near = float(F.cosine_similarity(before, after, dim=0))
-    says(page.locator("regard-told .says"), f"{near:.4f}")
-    table = page.locator("regard-told table").inner_text()
+    says(page.locator("regard-output .says"), f"{near:.4f}")
+    table = page.locator("regard-output table").inner_text()
     assert f"{float(before.norm()):.4f}" in table and f"{float(after.norm()):.4f}" in table
-    eventually(page, page.locator("regard-text .running span.gone").inner_text, "cat")
+    eventually(page, page.locator("regard-text .running span.masked").inner_text, "cat")
     shown = page.locator("regard-page .sides button[aria-pressed=true]")
-    eventually(page, shown.inner_text, "changed − before")
-    page.locator("regard-page .sides button", has_text="changed").first.click()
+    eventually(page, shown.inner_text, "after − before")
+    page.locator("regard-page .sides button", has_text="after").first.click()
     page.locator("regard-map canvas").focus()
     for key in ("Home", "ArrowRight", "ArrowRight"):
         page.keyboard.press(key)
-    here = says(page.locator("regard-map .here"), "attends to “cat” (2)")
+    here = says(page.locator("regard-map .readout"), "attends to “cat” (2)")
     eventually(page, here.locator("b").inner_text, "none")
     assert "before 0." in here.inner_text()
     page.get_by_role("button", name="Reset").click()
     page.locator("regard-live .changes").wait_for(state="detached")
-    says(page.locator("regard-map .here"), "attends to")
+    says(page.locator("regard-map .readout"), "attends to")
     eventually(page, page.locator("regard-page .sides").count, 0)
 
 
@@ -158,17 +158,17 @@ def test_double_clicking_a_head_makes_it_uniform_and_changes_stack(show):
     x, y = next(place for *place, site, head in places if (site, head) == (1, 0))
     heads.dblclick(position={"x": x, "y": y})
     says(page.locator("regard-live .changes"), "head 1.0 uniform")
-    page.locator("regard-page .sides button", has_text="changed").first.click()
+    page.locator("regard-page .sides button", has_text="after").first.click()
     page.locator("regard-page select[aria-label=Site]").select_option("1")
     page.locator("regard-page select[aria-label=Head]").select_option("0")
-    here = says(page.locator("regard-map .here"), "attends to")
-    says(page.locator("regard-map .here b"), "0.1250")  # eight tokens
+    here = says(page.locator("regard-map .readout"), "attends to")
+    says(page.locator("regard-map .readout b"), "0.1250")  # eight tokens
     says(here, "changed 0.1250")
     page.locator("regard-lines canvas").dblclick(position={"x": 40, "y": 26 + 3.5 * 21})
     says(page.locator("regard-live .changes"), "“sat” (3) masked")
-    says(page.locator("regard-map .here b"), "0.1429")  # seven are left
+    says(page.locator("regard-map .readout b"), "0.1429")  # seven are left
     page.get_by_role("button", name="Undo").click()
-    says(page.locator("regard-map .here b"), "0.1250")
+    says(page.locator("regard-map .readout b"), "0.1250")
     eventually(page, page.locator("regard-live .changes").inner_text, lambda said: "sat" not in said)
 
 
@@ -185,14 +185,14 @@ def test_an_export_reads_back_as_what_was_seen(show, tmp_path, browser):
     page = read(show())
     page.locator("regard-text .running span", has_text="cat").dblclick()
     says(page.locator("regard-live .changes"), "masked")
-    says(page.locator("regard-page .sides"), "changed")
+    says(page.locator("regard-page .sides"), "after")
     page.locator("summary", has_text="Export").click()
     with page.expect_download() as coming:
-        page.get_by_role("button", name="Page in one file").click()
+        page.get_by_role("button", name="HTML page, all sites").click()
     coming.value.save_as(tmp_path / "page.html")
     data = re.search(r'id="regard-data">(.*?)</script>', (tmp_path / "page.html").read_text(), re.DOTALL)[1]
     made = json.loads(data)
-    assert made["beside"]["names"] == ["changed", "before"] and made["sites"][0]["rows"][2] == "cat"
+    assert made["beside"]["names"] == ["after", "before"] and made["sites"][0]["rows"][2] == "cat"
     page.locator("summary", has_text="Export").click()
     with page.expect_download() as coming:
         page.get_by_role("button", name="Record file").click()
@@ -222,23 +222,23 @@ def test_escape_closes_the_menu_of_exports_and_goes_back_to_its_button(show):
     eventually(page, lambda: menu.evaluate(opened), False)
 
 
-def test_something_slow_is_cancelled_while_the_page_goes_on(show, desk):
+def test_something_slow_is_cancelled_while_the_page_goes_on(show, state):
     page = read(show())
 
     def held(*_):  # as slow as somebody is who says that it need not go on
-        next(job for job in desk.jobs.active() if job.says.startswith("Reading"))._stop.wait(60)
+        next(job for job in state.jobs.active() if job.says.startswith("Running the model"))._stop.wait(60)
 
-    hook = desk.live.model.register_forward_pre_hook(held)
+    hook = state.session.model.register_forward_pre_hook(held)
     page.locator("regard-live textarea").fill("a cat sat. a cat sat.")
-    page.get_by_role("button", name="See", exact=True).click()
-    says(page.locator("regard-app .job"), "Reading")
+    page.get_by_role("button", name="Run", exact=True).click()
+    says(page.locator("regard-app .job"), "Running the model")
     page.get_by_role("button", name="Open …").click()
-    says(page.locator("regard-shelf ul"), "run.regard")
+    says(page.locator("regard-records ul"), "run.regard")
     page.get_by_role("button", name="Live: small-bert").click()
     page.get_by_role("button", name="Cancel").click()
     says(page.locator("regard-live .hint.bad"), "Stopped.")
     hook.remove()
-    eventually(page, desk.jobs.active, [])
+    eventually(page, state.jobs.active, [])
     assert "script" in page.locator("regard-text .running").inner_text(), "the old picture stays"
     read(page, "a sat cat")
 
@@ -246,14 +246,16 @@ def test_something_slow_is_cancelled_while_the_page_goes_on(show, desk):
 @pytest.mark.parametrize("text", ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)> a"])
 def test_a_text_that_is_html_is_text(show, text):
     page = show()
-    says(page.locator("regard-live h2"), "What small-bert reads")
+    says(page.locator("regard-live h2"), "Input to small-bert")
     page.locator("regard-live textarea").fill(text)
-    page.get_by_role("button", name="See", exact=True).click()
+    page.get_by_role("button", name="Run", exact=True).click()
     says(page.locator("regard-text .running"), "<")
     assert page.locator("regard-page img").count() == 0
 
 
-def test_who_opens_the_shelf_before_anything_is_known_stays_there_and_is_told_what_is_wrong(browser, address, tmp_path):
+def test_who_opens_the_list_of_records_before_anything_is_known_stays_there_and_is_told_what_is_wrong(
+    browser, address, tmp_path
+):
     page = browser.new_page()
     held = []
     page.route("**/api/state", lambda route: held.append(route) if len(held) < 2 else route.continue_())
@@ -265,7 +267,7 @@ def test_who_opens_the_shelf_before_anything_is_known_stays_there_and_is_told_wh
     for route in held:
         route.continue_()
     says(page.locator("nav"), "Live: small-bert")
-    assert page.locator("regard-shelf").is_visible()
+    assert page.locator("regard-records").is_visible()
     says(page.locator("regard-app .problem"), "it is a zip archive")
     page.close()
 
@@ -278,7 +280,7 @@ def test_a_record_is_sent_and_one_that_is_none_is_refused_with_its_sentence(show
     says(page.locator("regard-app .problem"), "bad.regard cannot be read as a record: it is a zip archive")
     (tmp_path / "mine.regard").write_bytes((folder / "run.regard").read_bytes())
     page.locator("input[type=file]").set_input_files(tmp_path / "mine.regard")
-    says(page.locator(".about + regard-page").locator("regard-map .here"), "attends to")
+    says(page.locator(".about + regard-page").locator("regard-map .readout"), "attends to")
     mine = page.get_by_role("button", name="mine.regard", exact=True)
     eventually(page, lambda: mine.get_attribute("aria-pressed"), "true")
 
@@ -297,9 +299,9 @@ def test_what_is_chosen_before_a_record_is_wholly_there_stays_chosen(show):
     page = show()
     held = holding(page, lambda _: True)
     page.get_by_role("button", name="Open …").click()
-    page.locator("regard-shelf li button", has_text="run.regard").click()
+    page.locator("regard-records li button", has_text="run.regard").click()
     record = page.locator(".about + regard-page")
-    says(record.locator("regard-map .here"), "attends to")
+    says(record.locator("regard-map .readout"), "attends to")
     record.locator("regard-map canvas").focus()
     for key in ("PageUp", "Home", "ArrowDown", "ArrowRight", "h"):
         page.keyboard.press(key)
@@ -310,7 +312,7 @@ def test_what_is_chosen_before_a_record_is_wholly_there_stays_chosen(show):
     says(record.locator("regard-heads p"), "entropy")
     drawn(page, ".about + regard-page")
     assert record.evaluate("x => x.store.choice") == before
-    assert [before[name] for name in ("head", "row", "column", "locked")] == [1, 1, 1, True]
+    assert [before[name] for name in ("head", "row", "column", "pinned")] == [1, 1, 1, True]
 
 
 def test_a_reading_that_comes_late_does_not_replace_the_one_that_was_asked_for_after_it(show):

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 import regard
 from regard.interventions import MaskTokens, Uniform
 from regard.views.server.jobs import Job
-from regard.views.server.model_session import Change, Live
-from regard.views.server.output_diff import said, told
+from regard.views.server.model_session import Change, ModelSession
+from regard.views.server.output_diff import model_output, output_diff
 
 TEXT = "a cat sat. a script"  # [CLS] a cat sat . a script [SEP]
 
@@ -20,11 +20,11 @@ def job() -> Job:
     return Job("model", ("x",), "Reading", lambda _: None)
 
 
-def live(kind: str = "BertModel", **sizes) -> Live:
-    return Live("small", small_models.model(kind, **sizes), small_models.tokenizer())
+def live(kind: str = "BertModel", **sizes) -> ModelSession:
+    return ModelSession("small", small_models.model(kind, **sizes), small_models.tokenizer())
 
 
-def run(one: Live, text: str = TEXT):
+def run(one: ModelSession, text: str = TEXT):
     with torch.no_grad():
         inputs = one.tokenizer(text, return_tensors="pt")
         if "Bert" not in type(one.model).__name__:
@@ -34,50 +34,50 @@ def run(one: Live, text: str = TEXT):
 
 def test_as_it_is_the_model_gives_what_it_gives_alone():
     one = live()
-    before, after = one.read(TEXT, (), job())
+    before, after = one.run(TEXT, (), job())
     assert after is None
-    assert torch.equal(before.said.rows, run(one).last_hidden_state[0])
+    assert torch.equal(before.output.rows, run(one).last_hidden_state[0])
 
 
 def test_a_masked_token_is_seen_by_nobody_and_the_output_is_that_of_intervene():
     one = live()
-    before, after = one.read(TEXT, (Change(token=2),), job())
+    before, after = one.run(TEXT, (Change(token=2),), job())
     with regard.intervene(one.model, MaskTokens([2])):
         expected = run(one).last_hidden_state[0]
-    torch.testing.assert_close(after.said.rows, expected)
+    torch.testing.assert_close(after.output.rows, expected)
     for amap in after.rec.maps.values():
         assert torch.equal(amap.weights()[..., 2], torch.zeros(1, 2, 8))
         torch.testing.assert_close(amap.weights().sum(-1), torch.ones(1, 2, 8))
-    assert not torch.allclose(before.said.rows, after.said.rows)
+    assert not torch.allclose(before.output.rows, after.output.rows)
 
 
 def test_a_uniform_head_is_that_head_of_that_site_alone():
     one = live()
     site = "encoder.layer.1.attention.self"
-    before, after = one.read(TEXT, (Change(site=site, head=1),), job())
+    before, after = one.run(TEXT, (Change(site=site, head=1),), job())
     torch.testing.assert_close(after.rec.maps[site].weights()[0, 1], torch.full((8, 8), 1 / 8))
     torch.testing.assert_close(after.rec.maps[site].weights()[0, 0], before.rec.maps[site].weights()[0, 0])
     with regard.intervene(one.model, {site: Uniform()}, heads=[1]):
-        torch.testing.assert_close(after.said.rows, run(one).last_hidden_state[0])
+        torch.testing.assert_close(after.output.rows, run(one).last_hidden_state[0])
 
 
 def test_changes_stack_and_taking_one_back_gives_what_was_before_it():
     one = live()
     first, second = Change(token=2), Change(site="encoder.layer.0.attention.self", head=0)
-    once = one.read(TEXT, (first,), job())[1]
-    twice = one.read(TEXT, (first, second), job())[1]
+    once = one.run(TEXT, (first,), job())[1]
+    twice = one.run(TEXT, (first, second), job())[1]
     with regard.intervene(one.model, MaskTokens([2])), regard.intervene(one.model, {second.site: Uniform()}, heads=[0]):
-        torch.testing.assert_close(twice.said.rows, run(one).last_hidden_state[0])
-    assert one.read(TEXT, (first,), job())[1] is once, "it is not run again"
+        torch.testing.assert_close(twice.output.rows, run(one).last_hidden_state[0])
+    assert one.run(TEXT, (first,), job())[1] is once, "it is not run again"
 
 
 def test_a_module_that_runs_several_times_is_changed_the_time_that_was_chosen():
     one = live("AlbertModel", num_hidden_layers=3)
-    before, _ = one.read(TEXT, (), job())
+    before, _ = one.run(TEXT, (), job())
     names = list(before.rec.maps)
     assert len(names) == 3 and names[1].endswith(":1")
     for changed, name in enumerate(names):
-        after = one.read(TEXT, (Change(site=name, head=0),), job())[1]
+        after = one.run(TEXT, (Change(site=name, head=0),), job())[1]
         uniform = [torch.allclose(after.rec.maps[x].weights()[0, 0], torch.tensor(1 / 8)) for x in names]
         assert uniform == [x == changed for x in range(3)]
 
@@ -95,7 +95,7 @@ def test_a_module_that_runs_several_times_is_changed_the_time_that_was_chosen():
 )
 def test_what_is_not_there_is_refused(change):
     with pytest.raises((IndexError, ValueError)):
-        live().read(TEXT, (change,), job())
+        live().run(TEXT, (change,), job())
 
 
 def test_a_run_stops_between_two_modules_and_leaves_the_model_as_it_was():
@@ -104,13 +104,13 @@ def test_a_run_stops_between_two_modules_and_leaves_the_model_as_it_was():
     one.model.encoder.layer[5].register_forward_hook(lambda *_: ran.append(5))
     expected = run(one).last_hidden_state
     ran.clear()
-    made = Job("model", ("x",), "Reading", lambda j: one.read(TEXT, (Change(token=1),), j))
+    made = Job("model", ("x",), "Reading", lambda j: one.run(TEXT, (Change(token=1),), j))
     hook = one.model.encoder.layer[2].register_forward_hook(lambda *_: made.stop())
     made.run()
     hook.remove()
     assert made.state == "stopped" and not ran and 0 < made.done < made.of
     assert torch.equal(run(one).last_hidden_state, expected)
-    assert one.read(TEXT, (), job())[0].said.rows is not None
+    assert one.run(TEXT, (), job())[0].output.rows is not None
 
 
 def test_another_thread_that_runs_a_model_is_not_counted():
@@ -122,7 +122,7 @@ def test_another_thread_that_runs_a_model_is_not_counted():
             other(torch.tensor([[2, 4, 3]]))
         go.set()
 
-    with one._followed(counted, 1):
+    with one._reporting_progress(counted, 1):
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
@@ -132,8 +132,8 @@ def test_another_thread_that_runs_a_model_is_not_counted():
 def test_only_the_last_readings_are_kept():
     one = live()
     for x in range(20):
-        one.read("a cat" + " sat" * (x % 7) + "." * (x // 7), (), job())
-    assert len(one._kept) == 12
+        one.run("a cat" + " sat" * (x % 7) + "." * (x // 7), (), job())
+    assert len(one._runs) == 12
 
 
 # what the model gave
@@ -141,12 +141,12 @@ def test_only_the_last_readings_are_kept():
 
 def both(kind: str, text: str = TEXT, **sizes):
     one = live(kind, **sizes)
-    before, after = one.read(text, (Change(token=2),), job())
+    before, after = one.run(text, (Change(token=2),), job())
     with torch.no_grad():
         plain = run(one, text)
         with regard.intervene(one.model, MaskTokens([2])):
             changed = run(one, text)
-    return one, told(before.said, after.said), plain, changed
+    return one, output_diff(before.output, after.output), plain, changed
 
 
 def test_an_encoder_tells_cosine_and_norm_of_its_mean_and_how_far_tokens_moved():
@@ -156,7 +156,7 @@ def test_an_encoder_tells_cosine_and_norm_of_its_mean_and_how_far_tokens_moved()
     assert numbers["norm of the mean"]["before"] == pytest.approx(float(a.mean(0).norm()), rel=1e-5)
     assert numbers["norm of the mean"]["after"] == pytest.approx(float(b.mean(0).norm()), rel=1e-5)
     near = float(F.cosine_similarity(a.mean(0), b.mean(0), dim=0))
-    assert numbers["cosine to the sentence before"]["after"] == pytest.approx(near, rel=1e-5)
+    assert numbers["cosine to the embedding before"]["after"] == pytest.approx(near, rel=1e-5)
     far = [1 - float(x @ y / x.norm() / y.norm()) for x, y in zip(a, b, strict=True)]
     assert made["tokens"] == pytest.approx(far, abs=1e-5)
     assert f"{near:.4f}" in made["says"]
@@ -186,7 +186,7 @@ def test_a_model_that_guesses_tells_what_stands_at_each_mask():
         assert bars["bars"][0]["after"] == pytest.approx(
             float(changed.logits[0, i].softmax(-1)[best.indices[0]]), abs=1e-6
         )
-    assert "[MASK]" in told(one.read("a cat", (), job())[0].said, None)["title"], "it says how to ask"
+    assert "[MASK]" in output_diff(one.run("a cat", (), job())[0].output, None)["title"], "it says how to ask"
 
 
 def test_a_classifier_tells_its_classes():
@@ -206,7 +206,7 @@ def test_labels_of_tokens_tell_how_far_each_moved():
 
 
 def test_without_a_change_there_is_no_after():
-    made = told(live("BertForSequenceClassification").read(TEXT, (), job())[0].said, None)
+    made = output_diff(live("BertForSequenceClassification").run(TEXT, (), job())[0].output, None)
     assert (
         [bar["after"] for bar in made["bars"][0]["bars"]] == [None, None]
         and made["tokens"] is None
@@ -217,13 +217,13 @@ def test_without_a_change_there_is_no_after():
 def test_long_texts_keep_the_chances_of_the_last_token_alone(monkeypatch):
     from regard.views.server import output_diff as module
 
-    monkeypatch.setattr(module, "WIDE", 10)
+    monkeypatch.setattr(module, "MAX_TOKEN_PROBABILITIES", 10)
     one = live("GPT2LMHeadModel")
-    made = said(one.model, one.tokenizer, one_run(one))
-    assert made.rows is None and len(made.chances) == 1
+    made = model_output(one.model, one.tokenizer, one_run(one))
+    assert made.rows is None and len(made.probabilities) == 1
 
 
-def one_run(one: Live):
+def one_run(one: ModelSession):
     from regard.recording.pretrained import run as ran
 
     return ran(one.model, one.tokenizer, TEXT)
@@ -234,7 +234,7 @@ def test_a_text_that_is_cut_is_said_so_in_the_terminal_the_answer_and_the_record
 
     one = live()  # reads 12 tokens
     long = " ".join(["a cat sat."] * 6)  # 6 * 4 and [CLS], [SEP]
-    before, after = one.read(long, (Change(token=2),), job())
+    before, after = one.run(long, (Change(token=2),), job())
     sentence = "The text was cut at 12 tokens, the most that this model reads, of 26."
     assert before.notes == (sentence,)
     assert [record.message for record in caplog.records] == [sentence], "once, though it ran twice"
@@ -244,20 +244,20 @@ def test_a_text_that_is_cut_is_said_so_in_the_terminal_the_answer_and_the_record
 
 
 def test_a_text_that_fits_is_read_without_a_word(caplog):
-    before, _ = live().read(TEXT, (), job())
+    before, _ = live().run(TEXT, (), job())
     assert not before.notes and not caplog.records and "read" not in before.rec.about
 
 
 def test_the_answer_of_the_server_has_the_sentence(tmp_path):
-    from regard.views.server.app_state import Desk
+    from regard.views.server.app_state import AppState
 
-    desk = Desk(tmp_path)
+    state = AppState(tmp_path)
     try:
-        desk.live = live()
-        desk.loading = desk.jobs.ask("model", ("load",), "Loading", lambda _: {})
-        made = desk.read(" ".join(["a cat sat."] * 6), ())
+        state.session = live()
+        state.loading = state.jobs.submit("model", ("load",), "Loading", lambda _: {})
+        made = state.run_model(" ".join(["a cat sat."] * 6), ())
         made._ended.result(30)
         assert made.state == "done" and made.result["notes"] == made.notes
         assert "cut at 12 tokens, the most that this model reads, of 26" in made.notes[0]
     finally:
-        desk.close()
+        state.close()

@@ -10,10 +10,10 @@ from tests.views.server.conftest import TOKEN, Caller, recorded
 
 import regard
 from regard.recording.io import loading
-from regard.views.server import record_repository as shelf
+from regard.views.server import record_repository
 from regard.views.server.app import application
-from regard.views.server.app_state import Desk
-from regard.views.server.record_repository import Shelf
+from regard.views.server.app_state import AppState
+from regard.views.server.record_repository import RecordRepository
 from regard.views.server.security_middleware import SecurityMiddleware
 from regard.views.server.wire_format import View
 
@@ -64,7 +64,7 @@ def test_no_name_leads_out_of_the_folder(traps, call, name):
     assert str(traps) not in job["error"]
 
 
-@pytest.mark.parametrize("origin", ["given", "sent"])
+@pytest.mark.parametrize("origin", ["argument", "upload"])
 def test_names_of_other_origins_are_not_paths(traps, call, origin):
     for name in (*BAD_NAMES, "run.regard"):
         name = name.format(outside=traps.parent / "secret.regard")
@@ -72,7 +72,7 @@ def test_names_of_other_origins_are_not_paths(traps, call, origin):
 
 
 def test_the_list_has_the_folders_records_and_no_links(traps, tmp_path):
-    assert [one["name"] for one in Shelf(traps, [], tmp_path).listing()] == [
+    assert [one["name"] for one in RecordRepository(traps, [], tmp_path).listing()] == [
         "pipe.regard",
         "run.regard",
         "inner/small.regard",
@@ -88,30 +88,30 @@ def test_records_of_the_folder_open(call, folder):
 
 
 def test_a_record_named_on_the_command_line_may_lie_anywhere(folder, tmp_path):
-    made = Shelf(folder, [folder.parent / "secret.regard"], tmp_path)
+    made = RecordRepository(folder, [folder.parent / "secret.regard"], tmp_path)
     assert made.listing()[0] | {"changed": 0, "bytes": 0} == {
-        "from": "given",
+        "from": "argument",
         "name": "secret.regard",
         "bytes": 0,
         "changed": 0,
     }
-    assert made.find("given", "secret.regard") == (folder.parent / "secret.regard").resolve()
+    assert made.find("argument", "secret.regard") == (folder.parent / "secret.regard").resolve()
 
 
 def test_what_is_no_record_is_refused_before_serving(folder, tmp_path):
     (tmp_path / "bad.regard").write_bytes(b"PK\x03\x04" + bytes(60))
     with pytest.raises(ValueError, match="zip archive"):
-        Shelf(folder, [tmp_path / "bad.regard"], tmp_path)
+        RecordRepository(folder, [tmp_path / "bad.regard"], tmp_path)
     with pytest.raises(NotADirectoryError, match="no such folder"):
-        Shelf(tmp_path / "nowhere", [], tmp_path)
+        RecordRepository(tmp_path / "nowhere", [], tmp_path)
 
 
-def test_a_record_that_is_sent_is_checked_and_opens(call, desk, folder):
+def test_a_record_that_is_sent_is_checked_and_opens(call, state, folder):
     raw = (folder / "run.regard").read_bytes()
     sent = call.done("POST", "/api/upload?name=..%2F..%2Fmine.regard", content=raw)
     assert sent["name"] == "mine.regard" and sent["about"]["sites"][0]["n"] == 7
     assert call.done("POST", "/api/upload?name=mine.regard", content=raw)["name"] == "mine (2).regard"
-    assert all(path.parent == desk.room for path in desk.shelf.sent.values())
+    assert all(path.parent == state.work_dir for path in state.records.uploads.values())
     assert {"run.regard", "inner"} == {path.name for path in folder.iterdir()}, "nothing is written to the folder"
 
 
@@ -137,15 +137,15 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_files_are_refused_with_the_loaders_sentence(call, desk, raw):
+def test_hostile_files_are_refused_with_the_loaders_sentence(call, state, raw):
     job = call.ended(call("POST", "/api/upload?name=bad.regard", content=raw))
     assert job["state"] == "failed" and "bad.regard cannot be read as a record" in job["error"]
-    assert str(desk.room) not in job["error"] and list(desk.room.iterdir()) == []
+    assert str(state.work_dir) not in job["error"] and list(state.work_dir.iterdir()) == []
     assert call("GET", "/api/state").status_code == 200
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.999])
-def test_a_record_that_was_cut_off_is_refused(call, desk, folder, share):
+def test_a_record_that_was_cut_off_is_refused(call, state, folder, share):
     raw = (folder / "run.regard").read_bytes()
     job = call.ended(call("POST", "/api/upload", content=raw[: int(share * len(raw))]))
     assert job["state"] == "failed" and "cannot be read as a record" in job["error"]
@@ -157,13 +157,13 @@ def test_a_name_that_is_a_script_is_only_a_name(call, folder):
     assert not set("<>=\0\x1b") & set(sent["name"])
 
 
-def test_the_oldest_that_were_sent_make_room(call, desk, folder, monkeypatch):
+def test_the_oldest_that_were_sent_make_room(call, state, folder, monkeypatch):
     raw = (folder / "run.regard").read_bytes()
-    monkeypatch.setattr(shelf, "SENT", int(2.5 * len(raw)))
+    monkeypatch.setattr(record_repository, "UPLOAD_QUOTA", int(2.5 * len(raw)))
     for name in ("a", "b", "c"):
         call.done("POST", f"/api/upload?name={name}", content=raw)
-    assert list(desk.shelf.sent) == ["b.regard", "c.regard"]
-    assert sum(path.stat().st_size for path in desk.room.iterdir()) <= 2.5 * len(raw)
+    assert list(state.records.uploads) == ["b.regard", "c.regard"]
+    assert sum(path.stat().st_size for path in state.work_dir.iterdir()) <= 2.5 * len(raw)
 
 
 def test_a_record_of_statistics_alone_says_why_it_cannot_be_shown(call, folder):
@@ -207,39 +207,39 @@ def test_a_file_name_that_is_no_utf8_is_listed_and_opens(call, folder, odd):
     assert call("GET", f"/api/exports/{made['job']}").content == Path(os.fsdecode(odd)).read_bytes()
 
 
-def test_a_name_with_escapes_leads_nowhere_else(call, desk, folder, odd):
+def test_a_name_with_escapes_leads_nowhere_else(call, state, folder, odd):
     call("GET", "/api/state")
     for name in ("..\\xff.regard", "a\\xfe.regard", "\\x2e\\x2e/secret.regard"):
         with pytest.raises(FileNotFoundError):
-            desk.shelf.find("folder", name)
+            state.records.find("folder", name)
 
 
 def test_a_folder_and_a_given_record_may_be_named_in_other_bytes(tmp_path, folder, odd):
     place = tmp_path / os.fsdecode(b"f\xfe")
     place.mkdir()
-    desk = Desk(place, [Path(os.fsdecode(odd))])
+    state = AppState(place, [Path(os.fsdecode(odd))])
     try:
-        call = Caller(SecurityMiddleware(application(desk), TOKEN))
-        state = call("GET", "/api/state").json()
-        assert state["folder"] == "f\\xfe" and state["records"][0]["name"] == "a\\xff\x1b.regard"
-        assert call.done("POST", "/api/open", json={"from": "given", "name": state["records"][0]["name"]})["view"]
+        call = Caller(SecurityMiddleware(application(state), TOKEN))
+        summary = call("GET", "/api/state").json()
+        assert summary["folder"] == "f\\xfe" and summary["records"][0]["name"] == "a\\xff\x1b.regard"
+        assert call.done("POST", "/api/open", json={"from": "argument", "name": summary["records"][0]["name"]})["view"]
     finally:
-        desk.close()
+        state.close()
 
 
-def test_labels_with_halves_of_surrogate_pairs_are_served_and_written(call, desk, folder, tmp_path):
+def test_labels_with_halves_of_surrogate_pairs_are_served_and_written(call, state, folder, tmp_path):
     rec = recorded(3, words=["a", "\ud800", "\udfffb"])
     rec.save(folder / "half.regard")
     seen = call.done("POST", "/api/open", json={"from": "folder", "name": "half.regard"})
     assert seen["about"]["sites"][0]["rows"] == ["a", "\ufffd", "\ufffdb"]
     made = call.done("POST", "/api/export", json={"view": seen["view"], "kind": "page"})
     assert call("GET", f"/api/exports/{made['job']}").status_code == 200
-    number = desk._look(View(rec, "a model's own"))["view"]  # not from a file: as a model was heard
+    number = state._open_view(View(rec, "a model's own"))["view"]  # not from a file: as a model was heard
     assert call("GET", f"/api/views/{number}/sites/0").status_code == 200
     assert Path(rec.save_html(tmp_path / "x.html")).stat().st_size
 
 
-def test_a_record_that_is_being_opened_stops_when_it_is_told_to(call, desk, folder, monkeypatch):
+def test_a_record_that_is_being_opened_stops_when_it_is_told_to(call, state, folder, monkeypatch):
     reached, go = threading.Event(), threading.Event()
     own = loading.check_map
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.views.server.conftest import ORIGIN, TOKEN, Caller
 
-from regard.views.server import security_middleware as gate
+from regard.views.server import security_middleware
 from regard.views.server.app import application
 from regard.views.server.security_middleware import SecurityMiddleware
 
@@ -87,11 +87,11 @@ def test_this_machine_by_its_own_names_is_known(call, host):
     assert call("GET", "/api/state", headers={"host": host}).status_code == 200
 
 
-def test_a_server_for_others_is_known_by_numbers_and_its_own_name_only(desk):
-    made = SecurityMiddleware(application(desk), TOKEN, host="0.0.0.0")
-    assert made.knows("10.0.0.7") and made.knows("localhost")
-    assert SecurityMiddleware(application(desk), TOKEN, host="MyMachine").knows("mymachine")
-    assert not made.knows("evil.example") and not made.knows("")
+def test_a_server_for_others_is_known_by_numbers_and_its_own_name_only(state):
+    made = SecurityMiddleware(application(state), TOKEN, host="0.0.0.0")
+    assert made.is_own_host("10.0.0.7") and made.is_own_host("localhost")
+    assert SecurityMiddleware(application(state), TOKEN, host="MyMachine").is_own_host("mymachine")
+    assert not made.is_own_host("evil.example") and not made.is_own_host("")
 
 
 @pytest.mark.parametrize(
@@ -134,14 +134,14 @@ def test_every_answer_forbids_scripts_of_others_and_frames(call):
 
 
 def test_a_claim_of_too_many_bytes_is_refused_before_any_is_read(call):
-    big = {"content-length": str(gate.UPLOAD + 1)}
+    big = {"content-length": str(security_middleware.MAX_UPLOAD + 1)}
     assert call("POST", "/api/upload", headers=big, content=b"x").status_code == 413
     assert call("POST", "/api/read", headers={"content-length": "1000001"}, content=b"x").status_code == 413
     assert call("POST", "/api/read", headers={"content-length": "many"}, content=b"x").status_code == 413
 
 
-def test_bytes_are_counted_while_they_come(call, desk, monkeypatch):
-    monkeypatch.setattr(gate, "UPLOAD", 10_000)
+def test_bytes_are_counted_while_they_come(call, state, monkeypatch):
+    monkeypatch.setattr(security_middleware, "MAX_UPLOAD", 10_000)
     taken = 0
 
     async def pieces():
@@ -153,11 +153,11 @@ def test_bytes_are_counted_while_they_come(call, desk, monkeypatch):
     answer = call("POST", "/api/upload", content=pieces())
     assert answer.status_code == 413 and "10,000" in answer.json()["error"]
     assert taken <= 20_000, "the rest was read although it was too much"
-    assert list(desk.room.iterdir()) == []
+    assert list(state.work_dir.iterdir()) == []
 
 
-def test_a_sender_that_falls_silent_is_not_waited_for(call, desk, monkeypatch):
-    monkeypatch.setattr(gate, "PATIENCE", 0.2)
+def test_a_sender_that_falls_silent_is_not_waited_for(call, state, monkeypatch):
+    monkeypatch.setattr(security_middleware, "BODY_TIMEOUT", 0.2)
 
     async def pieces():
         yield b"x"
@@ -165,12 +165,12 @@ def test_a_sender_that_falls_silent_is_not_waited_for(call, desk, monkeypatch):
         yield b"y"
 
     assert call("POST", "/api/upload", content=pieces()).status_code == 408
-    assert list(desk.room.iterdir()) == []
+    assert list(state.work_dir.iterdir()) == []
 
 
-def test_a_fault_of_ours_is_told_without_its_trace(desk, monkeypatch):
-    monkeypatch.setattr(desk, "state", lambda: 1 / 0)
-    answer = Caller(SecurityMiddleware(application(desk), TOKEN))("GET", "/api/state")
+def test_a_fault_of_ours_is_told_without_its_trace(state, monkeypatch):
+    monkeypatch.setattr(state, "summary", lambda: 1 / 0)
+    answer = Caller(SecurityMiddleware(application(state), TOKEN))("GET", "/api/state")
     assert answer.status_code == 500
     assert "terminal" in answer.json()["error"] and "Zero" not in answer.text and "Traceback" not in answer.text
 
@@ -180,14 +180,14 @@ def test_no_page_of_the_framework_is_served(call):
         assert call("GET", path).status_code == 404
 
 
-def test_a_socket_of_another_kind_is_closed(desk):
+def test_a_socket_of_another_kind_is_closed(state):
     sent = []
 
     async def send(message):
         sent.append(message)
 
     scope = {"type": "websocket", "path": "/", "headers": []}
-    asyncio.run(SecurityMiddleware(application(desk), TOKEN)(scope, None, send))
+    asyncio.run(SecurityMiddleware(application(state), TOKEN)(scope, None, send))
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 

@@ -24,14 +24,14 @@ from regard.views.server import connections
 START = [sys.executable, "-c", "from regard.cli.app import app; app()", "serve", "--no-browser"]
 
 
-def begin(*arguments: str, room: Path, start: list[str] = START, **more: str) -> subprocess.Popen:
+def begin(*arguments: str, temp: Path, start: list[str] = START, **more: str) -> subprocess.Popen:
     """The command, as someone types it, with a place of its own for what it writes."""
     env = (
         os.environ
         | more
         | {
             "PYTHONPATH": str(Path(regard.__file__).parents[1]),
-            "TMPDIR": str(room),
+            "TMPDIR": str(temp),
             "OMP_NUM_THREADS": "1",
         }
     )
@@ -42,7 +42,7 @@ def test_the_command_prints_an_address_that_lets_in_and_ends_cleanly_when_interr
     room = tmp_path / "room"
     room.mkdir()
     server = begin(
-        "--folder", str(folder), str(folder / "run.regard"), "--model", str(saved(tmp_path / "m")), room=room
+        "--folder", str(folder), str(folder / "run.regard"), "--model", str(saved(tmp_path / "m")), temp=room
     )
     try:
         url = server.stdout.readline().strip()
@@ -93,14 +93,14 @@ def test_what_cannot_be_served_is_said_in_a_sentence(tmp_path, arguments, says):
 def test_serving_others_is_warned_about(folder, tmp_path):
     room = tmp_path / "room"
     room.mkdir()
-    server = begin("--folder", str(folder), "--host", "0.0.0.0", room=room)
+    server = begin("--folder", str(folder), "--host", "0.0.0.0", temp=room)
     try:
         assert server.stdout.readline().startswith("http://")
         server.send_signal(signal.SIGTERM)
         _, said = server.communicate(timeout=60)
     finally:
         server.kill()
-    assert "can be reached by other machines" in " ".join(said.split())
+    assert "is reachable from other machines" in " ".join(said.split())
 
 
 def busy(job) -> None:
@@ -111,10 +111,10 @@ def busy(job) -> None:
         x = (x @ x).softmax(-1)
 
 
-def test_two_hundred_at_once_are_all_answered_right_while_something_slow_runs(address, desk):
-    slow = desk.jobs.ask("model", ("slow",), "Reading", busy)
+def test_two_hundred_at_once_are_all_answered_right_while_something_slow_runs(address, state):
+    slow = state.jobs.submit("model", ("slow",), "Reading", busy)
 
-    async def ask():
+    async def load():
         limits = httpx.Limits(max_connections=200)
         headers = {"authorization": f"Bearer {TOKEN}"}
         async with httpx.AsyncClient(base_url=address, headers=headers, limits=limits, timeout=60) as client:
@@ -138,7 +138,7 @@ def test_two_hundred_at_once_are_all_answered_right_while_something_slow_runs(ad
             bad = await asyncio.gather(*(client.get("/api/state", headers={"authorization": "no"}) for _ in range(20)))
             return alone, many, bad
 
-    alone, many, bad = asyncio.run(ask())
+    alone, many, bad = asyncio.run(load())
     assert slow.state == "running", "it went on all the while"
     for x, answer in enumerate(many):
         own = alone[x % len(alone)]
@@ -149,8 +149,8 @@ def test_two_hundred_at_once_are_all_answered_right_while_something_slow_runs(ad
     slow.stop()
 
 
-def test_a_slow_job_is_cancelled_from_outside_and_the_next_one_runs(address, desk):
-    slow = desk.jobs.ask("model", ("slow",), "Reading", busy)
+def test_a_slow_job_is_cancelled_from_outside_and_the_next_one_runs(address, state):
+    slow = state.jobs.submit("model", ("slow",), "Reading", busy)
     headers = {"authorization": f"Bearer {TOKEN}"}
     with httpx.Client(base_url=address, headers=headers, timeout=60) as client:
         while client.get(f"/api/jobs/{slow.number}").json()["state"] == "waiting":
@@ -160,7 +160,7 @@ def test_a_slow_job_is_cancelled_from_outside_and_the_next_one_runs(address, des
         while job["state"] == "running":
             job = client.get(f"/api/jobs/{slow.number}").json()
         assert job["state"] == "stopped"
-    again = desk.jobs.ask("model", ("next",), "Reading", lambda _: 5)
+    again = state.jobs.submit("model", ("next",), "Reading", lambda _: 5)
     asyncio.run(again.wait(60))
     assert again.result == 5
 
@@ -208,8 +208,8 @@ def test_many_connections_that_say_nothing_keep_nobody_out(address):
         each.close()
 
 
-def test_a_head_that_is_never_complete_is_not_waited_for(desk, monkeypatch, request):
-    monkeypatch.setattr(connections, "PATIENCE", 0.3)
+def test_a_head_that_is_never_complete_is_not_waited_for(state, monkeypatch, request):
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 0.3)
     address = request.getfixturevalue("address")
     host, port = address.removeprefix("http://").split(":")
     head = f"GET /api/state HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
@@ -223,7 +223,7 @@ def test_a_head_that_is_never_complete_is_not_waited_for(desk, monkeypatch, requ
     again.settimeout(60)
     while again.recv(1 << 20):
         pass
-    slow = desk.jobs.ask("model", ("slow",), "Reading", busy)  # an answer may take longer than a head
+    slow = state.jobs.submit("model", ("slow",), "Reading", busy)  # an answer may take longer than a head
     assert said_at(address, f"/api/jobs/{slow.number}") == 200
     slow.stop()
 
@@ -239,15 +239,15 @@ def test_of_many_addresses_the_oldest_connections_go(monkeypatch):
         def __init__(self, address):
             self.client, self.transport = (address, 1), Transport()
 
-    strangers = connections.Connections()
-    first = [One("10.0.0.1") for _ in range(connections.FROM_ONE)]
-    others = [One(f"10.1.{place}.1") for place in range(connections.WAITING - len(first))]
+    unauthenticated = connections.Connections()
+    first = [One("10.0.0.1") for _ in range(connections.MAX_PER_ADDRESS)]
+    others = [One(f"10.1.{place}.1") for place in range(connections.MAX_UNAUTHENTICATED - len(first))]
     for one in first + others:
-        strangers.add(one)
+        unauthenticated.add(one)
     assert all(one.transport.open for one in first + others)
-    strangers.discard(first[0])  # it has shown the token
+    unauthenticated.discard(first[0])  # it has shown the token
     for one in (One("10.0.0.1"), One("10.0.0.1"), One("10.9.9.9")):
-        strangers.add(one)
+        unauthenticated.add(one)
     assert [one.transport.open for one in first[:4]] == [True, False, False, True] and others[0].transport.open
 
 
@@ -259,7 +259,7 @@ def test_the_token_is_in_no_argument_of_the_browser(tmp_path, folder):
     browser.write_text(f'#!/bin/sh\necho "$@" > {heard}.part && mv {heard}.part {heard}\n')
     browser.chmod(0o755)
     env = {"BROWSER": f"{browser} %s", "DISPLAY": ":0"}
-    server = begin("--folder", str(folder), room=room, start=[one for one in START if one != "--no-browser"], **env)
+    server = begin("--folder", str(folder), temp=room, start=[one for one in START if one != "--no-browser"], **env)
     try:
         url = server.stdout.readline().strip()
         token = url.partition("token=")[2]

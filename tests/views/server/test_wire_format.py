@@ -10,7 +10,7 @@ import torch
 from tests.views.server.conftest import WORDS, recorded
 
 import regard
-from regard.views import payload as bundle
+from regard.views import payload
 from regard.views.server.jobs import Job
 from regard.views.server.wire_format import View
 
@@ -58,30 +58,30 @@ def test_a_cut_has_every_weight_of_its_site():
     view = View(rec, "run")
     assert [site["rows"] for site in view.about()["sites"]] == [WORDS, WORDS]
     for site, amap in enumerate(rec.maps.values()):
-        about, array = opened(view.cut(site, 0))
+        about, array = opened(view.head_payload(site, 0))
         for head in range(2):
             assert_same(weights(about, array, head), amap.weights()[0, head])
 
 
 def test_a_large_site_is_cut_head_by_head(monkeypatch):
-    monkeypatch.setattr(bundle, "WHOLE", 1000)
+    monkeypatch.setattr(payload, "MAX_DENSE", 1000)
     rec = recorded(70, heads=3, layers=1)
     view = View(rec, "run")
     assert view.large == [True] and view.about()["sites"][0]["large"] is True
     (amap,) = rec.maps.values()
     for head in range(3):
-        about, array = opened(view.cut(0, head))
+        about, array = opened(view.head_payload(0, head))
         assert about["form"] == "cells" and array(about["q"]).shape[0] == 1
         assert_same(weights(about, array, 0), amap.weights()[0, head])
 
 
 @pytest.mark.parametrize("whole", [1 << 20, 1000])
 def test_a_glance_is_what_the_page_in_one_file_carries(monkeypatch, whole):
-    monkeypatch.setattr(bundle, "WHOLE", whole)
+    monkeypatch.setattr(payload, "MAX_DENSE", whole)
     rec = recorded(70, heads=3, layers=1)
-    about, array = opened(View(rec, "run").glance(0, job()))
-    blobs = bundle.Blobs()
-    (site,) = bundle.bundle(bundle.joined({"site": next(iter(rec.maps.values()))[0]}), blobs)
+    about, array = opened(View(rec, "run").overview(0, job()))
+    blobs = payload.Blobs()
+    (site,) = payload.site_payloads(payload.join_steps({"site": next(iter(rec.maps.values()))[0]}), blobs)
     own = np.frombuffer(gzip.decompress(blobs.packed[site["thumbs"]["blob"]]), np.uint8)
     np.testing.assert_array_equal(array(about["thumbs"]), own.reshape(site["thumbs"]["shape"]))
     for here, there in zip(about["numbers"], site["numbers"], strict=True):
@@ -89,9 +89,9 @@ def test_a_glance_is_what_the_page_in_one_file_carries(monkeypatch, whole):
 
 
 def test_looking_at_many_heads_can_be_stopped_between_two(monkeypatch):
-    monkeypatch.setattr(bundle, "WHOLE", 1000)
+    monkeypatch.setattr(payload, "MAX_DENSE", 1000)
     view = View(recorded(70, heads=3, layers=1), "run")
-    stopped = Job("lane", ("x",), "Looking", lambda j: view.glance(0, j))
+    stopped = Job("lane", ("x",), "Looking", lambda j: view.overview(0, j))
     stopped.step = lambda done, of: (stopped.stop() if done == 1 else None, stopped.check())
     stopped.run()
     assert stopped.state == "stopped"
@@ -99,7 +99,7 @@ def test_looking_at_many_heads_can_be_stopped_between_two(monkeypatch):
 
 @pytest.mark.parametrize("whole", [1 << 20, 10])
 def test_two_records_are_cut_with_their_difference(monkeypatch, whole):
-    monkeypatch.setattr(bundle, "WHOLE", whole)
+    monkeypatch.setattr(payload, "MAX_DENSE", whole)
     before = recorded(words=WORDS)
     torch.manual_seed(9)
     with regard.record() as after:
@@ -109,15 +109,15 @@ def test_two_records_are_cut_with_their_difference(monkeypatch, whole):
     after.label(tokens=WORDS)
     view = View(after, "run", beside=before)
     about = view.about()
-    assert about["beside"]["names"] == ("changed", "before") and about["sites"][0]["beside"]["rows"] == "=" * 7
+    assert about["beside"]["names"] == ("after", "before") and about["sites"][0]["beside"]["rows"] == "=" * 7
     large = view.large[0]
     assert large is (whole == 10)
-    form, array = opened(view.cut(0, 1))
+    form, array = opened(view.head_payload(0, 1))
     place = 0 if large else 1
     (name, *_) = after.maps
     for own, rec in ((form, after), (form["beside"]["other"], before)):
         assert_same(weights(own, array, place), rec.maps[name].weights()[0, 1])
-    small, array = opened(view.glance(0, job()))
+    small, array = opened(view.overview(0, job()))
     moved = (after.maps[name].weights() - before.maps[name].weights())[0].numpy()
     code = array(small["beside"]["difference"]["thumbs"]).astype(float) - 128
     top = max(float((after.maps[x].weights() - before.maps[x].weights()).abs().max()) for x in after.maps)

@@ -12,8 +12,8 @@ from rich.console import Console
 
 import regard
 from regard.core.maps.stored import StoredMap
-from regard.views.terminal import map_text as terminal_map
-from regard.views.terminal.map_text import DENSE, RAMP, one_row, plain
+from regard.views.terminal import map_text
+from regard.views.terminal.map_text import DENSE, RAMP, plain, row_lines
 
 WORDS = ["[CLS]", "das", "猫猫", "é" + "́", "##ing", "\x1b[31mred", "a\nb", "unbelievably-long-token", "[SEP]"]
 
@@ -58,7 +58,7 @@ def test_wide_and_hostile_names_keep_the_columns_straight():
     assert "\x1b" not in text and "·[31mred" in text and "a⏎b" in text
     body = [line for line in text.split("\n") if "→" in line]
     starts = {cell_len(line.partition("  →")[0]) for line in body}
-    assert len(body) == 9 and starts == {terminal_map.LABEL + 1 + 18}
+    assert len(body) == 9 and starts == {map_text.MAX_LABEL + 1 + 18}
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 132])
@@ -67,7 +67,7 @@ def test_nothing_is_wider_than_the_terminal(width, shape):
     amap = head(torch.rand(shape).softmax(-1))
     lines = plain(amap, width).split("\n")[1:]
     assert max(cell_len(line) for line in lines[:-1]) <= width
-    assert len(lines) <= terminal_map.ROWS + 3
+    assert len(lines) <= map_text.MAX_ROWS + 3
 
 
 def test_a_map_larger_than_the_terminal_shows_the_largest_weight_of_each_cell():
@@ -112,7 +112,7 @@ def test_sharp_heads_in_small_show_their_diagonal():
 def test_a_row_has_its_largest_weights_as_bars():
     amap = head([[0.5, 0.1, 0.4]], None)
     amap.rows, amap.columns = ["it"], ["the", "cat", "sat"]
-    said = [line.plain for line in one_row(amap, 0, 2, 60, False)]
+    said = [line.plain for line in row_lines(amap, 0, 2, 60, False)]
     assert said[0] == "row 0 'it' attends to" and said[1].split() == ["the", "cat", "sat"]
     assert [line.split()[:3] for line in said[3:]] == [["0.5000", "the", "0"], ["0.4000", "sat", "2"]]
     long, short = (line.count("#") for line in said[3:])
@@ -127,7 +127,7 @@ def test_weights_below_zero_and_not_numbers_are_drawn():
 
 
 def test_a_print_never_computes_a_map_of_any_size(monkeypatch):
-    monkeypatch.setattr(terminal_map, "QUICK", 100)
+    monkeypatch.setattr(map_text, "MAX_WEIGHTS", 100)
     amap = head(torch.rand(20, 20))
     assert str(amap).split("\n")[1].startswith("Too many weights to draw at a print: amap.pyramid() first")
     amap.pyramid()

@@ -1,4 +1,4 @@
-/** Asking the server. What takes long is a job: it is followed until it ends, and can be stopped. */
+/** Requests to the server. Long work is a job: polled until it ends, and cancellable. */
 
 export interface Job<T = unknown> {
   job: string;
@@ -11,13 +11,13 @@ export interface Job<T = unknown> {
   result: T | null;
 }
 
-/** What the server refuses, in its own sentence. */
+/** An error of the server, with its message. */
 export class Refused extends Error {}
 
-/** Somebody said that it need not go on. */
+/** The job was cancelled. */
 export class Stopped extends Error {}
 
-async function answered(path: string, how: RequestInit = {}): Promise<Response> {
+async function fetchChecked(path: string, how: RequestInit = {}): Promise<Response> {
   let answer: Response;
   try {
     answer = await fetch(path, { ...how, credentials: "same-origin", cache: "no-store" });
@@ -30,41 +30,41 @@ async function answered(path: string, how: RequestInit = {}): Promise<Response> 
   throw new Refused(said.error ?? `The server answered ${answer.status}.`);
 }
 
-export async function ask<T>(path: string, body?: unknown, method?: string): Promise<T> {
+export async function requestJson<T>(path: string, body?: unknown, method?: string): Promise<T> {
   const how: RequestInit = { method: method ?? (body === undefined ? "GET" : "POST") };
   if (body instanceof Blob) how.body = body;
   else if (body !== undefined) {
     how.body = JSON.stringify(body);
     how.headers = { "content-type": "application/json" };
   }
-  return (await (await answered(path, how)).json()) as T;
+  return (await (await fetchChecked(path, how)).json()) as T;
 }
 
-/** Start a job and wait for what it makes; `tell` hears how far it is, and gets null at the end. */
-export async function follow<T>(path: string, body: unknown, tell: (job: Job<T> | null) => void): Promise<T> {
+/** Start a job and wait for its result; onProgress gets each state of the job, and null at the end. */
+export async function follow<T>(path: string, body: unknown, onProgress: (job: Job<T> | null) => void): Promise<T> {
   try {
-    let job = await ask<Job<T>>(path, body);
+    let job = await requestJson<Job<T>>(path, body);
     for (;;) {
       if (job.state === "done") {
-        if (job.notes.length) tell(job); // what is to be known of the result: that a text was cut, say
+        if (job.notes.length) onProgress(job); // such as: the text was truncated
         return job.result!;
       }
       if (job.state === "failed") throw new Refused(job.error);
       if (job.state === "stopped") throw new Stopped(job.says);
-      tell(job);
-      job = await ask<Job<T>>(`/api/jobs/${job.job}`);
+      onProgress(job);
+      job = await requestJson<Job<T>>(`/api/jobs/${job.job}`);
     }
   } finally {
-    tell(null);
+    onProgress(null);
   }
 }
 
-export const stop = (job: Job): Promise<unknown> => ask(`/api/jobs/${job.job}`, undefined, "DELETE");
+export const stop = (job: Job): Promise<unknown> => requestJson(`/api/jobs/${job.job}`, undefined, "DELETE");
 
-/** Bytes that may have to be made first. */
+/** Binary payload; 202 means that it is still being computed. */
 export async function bytes(path: string): Promise<ArrayBuffer> {
   for (;;) {
-    const answer = await answered(path);
+    const answer = await fetchChecked(path);
     if (answer.status !== 202) return answer.arrayBuffer();
   }
 }

@@ -1,18 +1,18 @@
-/** <regard-app>: records and a live model, one page. */
+/** <regard-app>: recorded runs and a live model in one application. */
 
 import { css, html, LitElement, nothing } from "lit";
 import { start } from "../page";
 import { Store } from "../store";
 import { theme } from "../theme";
-import { ask, follow, Refused, stop, Stopped, type Job } from "./api";
+import { requestJson, follow, Refused, stop, Stopped, type Job } from "./api";
 import type { RegardLive } from "./live";
 import { closedByKey, closedByLeaving } from "./menu";
-import { dataOf, leave, type Viewed } from "./remote";
-import type { OnShelf } from "./shelf";
+import { dataOf, release, type Viewed } from "./remote";
+import type { RecordEntry } from "./record_list";
 
 interface State {
   folder: string;
-  records: OnShelf[];
+  records: RecordEntry[];
   model: Job<{ name: string; class: string; parameters: number }> | null;
 }
 
@@ -22,9 +22,9 @@ interface Tab {
   store: Store;
 }
 
-const LIVE = -1;
-const SHELF = -2;
-const START = -3; // nobody chose yet, and what is there is not known yet
+const MODEL = -1;
+const RECORDS = -2;
+const START = -3; // nothing selected, state not loaded yet
 
 export class RegardApp extends LitElement {
   static override properties = {
@@ -32,7 +32,7 @@ export class RegardApp extends LitElement {
   };
   declare state: State | null;
   declare tabs: Tab[];
-  declare at: number; // a tab, the live model or the shelf
+  declare at: number; // a tab, the live model or the list of records
   declare job: Job | null;
   declare problem: string;
 
@@ -49,36 +49,36 @@ export class RegardApp extends LitElement {
     :host { background: var(--paper); min-height: 100vh; }
     header { max-width: 96rem; margin: 0 auto; padding: 0.9rem 1.5rem 0.7rem; display: flex; flex-wrap: wrap; gap: 0.5rem 0.9rem; align-items: center; }
     .name { font: 600 1.45rem/1 var(--serif); font-variant: small-caps; letter-spacing: 0.08em; color: var(--glow); }
-    nav { display: flex; flex-wrap: wrap; gap: 0.35rem; flex: 1; } nav .shut { padding: 0.2rem 0.4rem; margin-left: -0.4rem; border-left: 0; border-radius: 0 0.4rem 0.4rem 0; }
+    nav { display: flex; flex-wrap: wrap; gap: 0.35rem; flex: 1; } nav .close { padding: 0.2rem 0.4rem; margin-left: -0.4rem; border-left: 0; border-radius: 0 0.4rem 0.4rem 0; }
     .job { position: sticky; top: 0; z-index: 2; background: var(--raised); border: 1px solid var(--mark); border-radius: 0.5rem; max-width: 93rem; margin: 0 auto 0.7rem; padding: 0.35rem 0.8rem; display: flex; gap: 0.9rem; align-items: center; }
     progress { accent-color: var(--mark); flex: 1; max-width: 24rem; } .problem { max-width: 96rem; margin: 0 auto 0.7rem; padding: 0 1.5rem; color: #b3261e; } .problem button { margin-left: 0.6rem; }
     .about { max-width: 96rem; margin: 0 auto; padding: 0 1.5rem 0.7rem; } .about blockquote { margin: 0; font: 1.1rem/1.45 var(--serif); max-height: 4.4em; overflow: auto; } .about p { margin: 0.2rem 0 0; color: var(--soft); }
-    .shelf { max-width: 60rem; margin: 0 auto; padding: 0 1.5rem; } details { position: relative; } summary { cursor: pointer; list-style: none; border: 1px solid var(--line); border-radius: 0.4rem; padding: 0.2rem 0.55rem; background: var(--raised); }
+    .records { max-width: 60rem; margin: 0 auto; padding: 0 1.5rem; } details { position: relative; } summary { cursor: pointer; list-style: none; border: 1px solid var(--line); border-radius: 0.4rem; padding: 0.2rem 0.55rem; background: var(--raised); }
     details div { position: absolute; right: 0; z-index: 3; background: var(--raised); border: 1px solid var(--line); border-radius: 0.5rem; padding: 0.4rem; display: grid; gap: 0.3rem; width: max-content; box-shadow: 0 0.4rem 1.2rem #0003; }
     @media (prefers-color-scheme: dark) { .problem { color: #ff8a80; } }
   `];
 
   override connectedCallback(): void {
     super.connectedCallback();
-    history.replaceState(null, "", location.pathname + location.hash); // the token is a cookie now
+    history.replaceState(null, "", location.pathname + location.hash); // drop the token from the URL: the session cookie replaces it
     this.addEventListener("busy", (event) => (this.job = (event as CustomEvent<Job | null>).detail));
-    this.addEventListener("open", (event) => void this.open((event as CustomEvent<OnShelf>).detail));
+    this.addEventListener("open", (event) => void this.open((event as CustomEvent<RecordEntry>).detail));
     this.addEventListener("send", (event) => void this.send((event as CustomEvent<File>).detail));
-    document.addEventListener("pointerdown", this.pressed);
+    document.addEventListener("pointerdown", this.pointerPressed);
     void this.begin();
   }
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
-    document.removeEventListener("pointerdown", this.pressed);
+    document.removeEventListener("pointerdown", this.pointerPressed);
   }
 
-  private readonly pressed = (event: Event): void => {
+  private readonly pointerPressed = (event: Event): void => {
     const menu = this.renderRoot.querySelector("details");
     if (menu) closedByLeaving(menu, event.composedPath());
   };
 
-  private leftFor(event: FocusEvent): void {
+  private menuLeft(event: FocusEvent): void {
     const menu = event.currentTarget as HTMLDetailsElement;
     const next = event.relatedTarget as Node | null;
     closedByLeaving(menu, next && (menu.contains(next) ? [menu] : []));
@@ -87,11 +87,11 @@ export class RegardApp extends LitElement {
   private async begin(): Promise<void> {
     await this.refresh();
     const { state } = this;
-    if (this.at === START) this.at = state?.model ? LIVE : SHELF;
+    if (this.at === START) this.at = state?.model ? MODEL : RECORDS;
     if (!state) return;
-    const given = state.records.filter((one) => one.from === "given");
-    for (const one of given) await this.open(one);
-    if (given.length && this.tabs.length) this.at = 0;
+    const requested = state.records.filter((one) => one.from === "argument");
+    for (const one of requested) await this.open(one);
+    if (requested.length && this.tabs.length) this.at = 0;
     while (this.state?.model && ["waiting", "running"].includes(this.state.model.state)) {
       await new Promise((done) => setTimeout(done, 400));
       await this.refresh();
@@ -100,14 +100,14 @@ export class RegardApp extends LitElement {
 
   private async refresh(): Promise<void> {
     try {
-      this.state = await ask<State>("/api/state"); // and what was said to be wrong stays said
+      this.state = await requestJson<State>("/api/state"); // without clearing the error shown
     } catch (problem) {
       this.refused(problem);
     }
   }
 
-  /** What goes wrong is said. */
-  private async told(work: () => Promise<unknown>): Promise<void> {
+  /** Run, and show the error if it is refused. */
+  private async guarded(work: () => Promise<unknown>): Promise<void> {
     try {
       this.problem = "";
       await work();
@@ -121,17 +121,17 @@ export class RegardApp extends LitElement {
     else if (!(problem instanceof Stopped)) throw problem;
   }
 
-  private readonly tell = (job: Job<unknown> | null): void => void (this.job = job);
+  private readonly onJob = (job: Job<unknown> | null): void => void (this.job = job);
 
-  private open(one: OnShelf): Promise<void> {
-    return this.told(async () => this.show(one.name, await follow<Viewed>("/api/open", { from: one.from, name: one.name }, this.tell)));
+  private open(one: RecordEntry): Promise<void> {
+    return this.guarded(async () => this.show(one.name, await follow<Viewed>("/api/open", { from: one.from, name: one.name }, this.onJob)));
   }
 
   private send(file: File): Promise<void> {
-    return this.told(async () => {
-      const sent = await follow<Viewed & { name: string }>(`/api/upload?name=${encodeURIComponent(file.name)}`, file, this.tell);
+    return this.guarded(async () => {
+      const sent = await follow<Viewed & { name: string }>(`/api/upload?name=${encodeURIComponent(file.name)}`, file, this.onJob);
       await this.show(sent.name, sent);
-      this.state = await ask<State>("/api/state");
+      this.state = await requestJson<State>("/api/state");
     });
   }
 
@@ -140,18 +140,18 @@ export class RegardApp extends LitElement {
     this.tabs = [...this.tabs, { title, store, view: viewed.view }];
     this.at = this.tabs.length - 1;
     if (!viewed.about.sites.some((site) => site.large))
-      void Promise.all(viewed.about.sites.map((_, s) => store.data.glance(s))).then(() => start(store, ""));
+      void Promise.all(viewed.about.sites.map((_, s) => store.data.overview(s))).then(() => start(store, ""));
   }
 
-  private shut(at: number): void {
-    leave(this.tabs[at].view, this.tabs[at].store.data);
+  private close(at: number): void {
+    release(this.tabs[at].view, this.tabs[at].store.data);
     this.tabs = this.tabs.filter((_, x) => x !== at);
-    if (this.at >= at) this.at = this.at > at ? this.at - 1 : this.tabs.length ? Math.min(at, this.tabs.length - 1) : this.state?.model ? LIVE : SHELF;
+    if (this.at >= at) this.at = this.at > at ? this.at - 1 : this.tabs.length ? Math.min(at, this.tabs.length - 1) : this.state?.model ? MODEL : RECORDS;
   }
 
   private get shown(): Store | null {
     if (this.at >= 0) return this.tabs[this.at]?.store ?? null;
-    return this.at === LIVE ? (this.live?.store ?? null) : null;
+    return this.at === MODEL ? (this.live?.store ?? null) : null;
   }
 
   private get live(): RegardLive | null {
@@ -160,12 +160,12 @@ export class RegardApp extends LitElement {
 
   private export(kind: "page" | "record", alone: boolean): Promise<void> {
     this.renderRoot.querySelector("details")!.open = false;
-    return this.told(async () => {
+    return this.guarded(async () => {
       const store = this.shown;
       if (!store) throw new Refused("There is nothing to export yet.");
-      const view = this.at === LIVE ? this.live?.read?.seen.view : this.tabs[this.at].view;
+      const view = this.at === MODEL ? this.live?.read?.maps.view : this.tabs[this.at].view;
       const body = { view, kind, sites: alone ? [store.site.site] : null };
-      const made = await follow<{ file: string; job: string }>("/api/export", body, this.tell);
+      const made = await follow<{ file: string; job: string }>("/api/export", body, this.onJob);
       const link = document.createElement("a");
       link.href = `/api/exports/${made.job}`;
       link.download = made.file;
@@ -175,22 +175,22 @@ export class RegardApp extends LitElement {
 
   protected override render() {
     const { state, tabs, at, job } = this;
-    const tab = (where: number, title: unknown) => html`<button aria-pressed=${at === where} @click=${() => (this.at = where)}>${title}</button>`;
+    const tab = (where: number, title: unknown) => html`<button aria-pointerPressed=${at === where} @click=${() => (this.at = where)}>${title}</button>`;
     return html`
       <header><span class="name">Regard</span>
-        <nav aria-label="What is open">${state?.model ? tab(LIVE, html`Live: ${state.model.result?.name ?? "…"}`) : nothing}
-          ${tabs.map((one, x) => html`<span>${tab(x, one.title)}<button class="shut" aria-label=${`Close ${one.title}`} @click=${() => this.shut(x)}>×</button></span>`)}
-          <button aria-pressed=${at === SHELF} @click=${() => { this.at = SHELF; void this.refresh(); }}>Open …</button></nav>
-        ${at <= SHELF ? nothing : html`<details @keydown=${(e: KeyboardEvent) => closedByKey(e.currentTarget as HTMLDetailsElement, e)} @focusout=${this.leftFor}><summary>Export</summary><div>
-          <button @click=${() => void this.export("page", false)}>Page in one file</button>
-          <button @click=${() => void this.export("page", true)}>Page, this site alone</button>
-          <button @click=${() => void this.export("record", false)}>Record file</button></div></details>`}</header>
+        <nav aria-label="Open views">${state?.model ? tab(MODEL, html`Live: ${state.model.result?.name ?? "…"}`) : nothing}
+          ${tabs.map((one, x) => html`<span>${tab(x, one.title)}<button class="close" aria-label=${`Close ${one.title}`} @click=${() => this.close(x)}>×</button></span>`)}
+          <button aria-pointerPressed=${at === RECORDS} @click=${() => { this.at = RECORDS; void this.refresh(); }}>Open …</button></nav>
+        ${at <= RECORDS ? nothing : html`<details @keydown=${(e: KeyboardEvent) => closedByKey(e.currentTarget as HTMLDetailsElement, e)} @focusout=${this.menuLeft}><summary>Export</summary><div>
+          <button @click=${() => void this.export("page", false)}>HTML page, all sites</button>
+          <button @click=${() => void this.export("page", true)}>HTML page, this site only</button>
+          <button @click=${() => void this.export("record", false)}>Record file (.regard)</button></div></details>`}</header>
       ${job ? html`<div class="job" role="status"><span>${job.says} …</span><progress max="1" .value=${job.of ? job.done / job.of : 0}></progress>
         <span>${job.of ? `${Math.round((100 * job.done) / job.of)} %` : ""}</span><button @click=${() => void stop(job).catch(() => undefined)}>Cancel</button></div>` : nothing}
       ${this.problem ? html`<p class="problem" role="alert">${this.problem}<button @click=${() => (this.problem = "")}>OK</button></p>` : nothing}
-      ${state?.model ? html`<regard-live .model=${state.model} ?hidden=${at !== LIVE}></regard-live>` : nothing}
-      ${at === SHELF ? html`<div class="shelf"><regard-shelf .records=${state?.records ?? []} .folder=${state?.folder ?? ""}></regard-shelf>
-        ${state && !state.model ? html`<p>To type a text for a model and change what it attends to, start with <code>regard serve --model minilm</code>.</p>` : nothing}</div>` : nothing}
+      ${state?.model ? html`<regard-live .model=${state.model} ?hidden=${at !== MODEL}></regard-live>` : nothing}
+      ${at === RECORDS ? html`<div class="records"><regard-records .records=${state?.records ?? []} .folder=${state?.folder ?? ""}></regard-records>
+        ${state && !state.model ? html`<p>To run a model on your own text and intervene on its attention, start with <code>regard serve --model minilm</code>.</p>` : nothing}</div>` : nothing}
       ${at >= 0 && tabs[at] ? this.record(tabs[at].store) : nothing}`;
   }
 

@@ -1,12 +1,12 @@
-/** The web application: the components, and those that talk to the server. */
+/** The web application: the page components, and those that talk to the server. */
 
 import "../index";
 import { RegardApp } from "./app";
 import { RegardLive } from "./live";
-import { RegardShelf } from "./shelf";
-import { RegardTold } from "./told";
+import { RegardRecords } from "./record_list";
+import { RegardOutput } from "./output_diff";
 
 const parts: [string, CustomElementConstructor][] = [
-  ["regard-shelf", RegardShelf], ["regard-told", RegardTold], ["regard-live", RegardLive], ["regard-app", RegardApp],
+  ["regard-records", RegardRecords], ["regard-output", RegardOutput], ["regard-live", RegardLive], ["regard-app", RegardApp],
 ];
 for (const [name, part] of parts) customElements.define(name, part);

@@ -1,13 +1,13 @@
-/** <regard-live>: a text for the model, what it attends to, and what becomes of its output when attention is changed. */
+/** <regard-live>: input text, attention maps, and the effect of attention interventions on the output. */
 
 import { css, html, LitElement, nothing } from "lit";
-import { shown } from "../names";
+import { shown } from "../token_names";
 import { start } from "../page";
 import { Store, type Act } from "../store";
 import { theme } from "../theme";
 import { follow, Refused, Stopped, type Job } from "./api";
-import { dataOf, leave, type Viewed } from "./remote";
-import type { Told } from "./told";
+import { dataOf, release, type Viewed } from "./remote";
+import type { OutputDiff } from "./output_diff";
 
 export interface Change {
   token?: number;
@@ -15,16 +15,16 @@ export interface Change {
   head?: number;
 }
 
-interface Read {
-  seen: Viewed; // as it is, or changed beside as it is
-  told: Told;
+interface RunResult {
+  maps: Viewed; // of the plain run, or of the intervened run compared with it
+  output: OutputDiff;
   tokens: string[];
 }
 
 const TEXT = "The animal did not cross the street because it was too tired.";
-const PAGE = Math.random().toString(36).slice(2, 12); // so that another page's texts do not stop ours
+const PAGE = Math.random().toString(36).slice(2, 12); // a new run cancels the previous one of this page only
 
-/** Asking for the same change again takes it back. */
+/** Repeating a change removes it. */
 export function toggled(changes: Change[], one: Change): Change[] {
   const same = (x: Change) => x.token === one.token && x.site === one.site && x.head === one.head;
   return changes.some(same) ? changes.filter((x) => !same(x)) : [...changes, one];
@@ -36,11 +36,11 @@ export class RegardLive extends LitElement {
   };
   declare model: Job<{ name: string; class: string; parameters: number }>;
   declare text: string;
-  declare changes: Change[]; // in the order in which they were made
-  declare read: Read | null;
+  declare changes: Change[]; // in order
+  declare read: RunResult | null;
   declare problem: string;
-  private asked = 0;
-  private seen = ""; // the text that the maps are of
+  private requestId = 0;
+  private mapsText = ""; // the input of the maps shown
   store: Store | null;
 
   constructor() {
@@ -66,48 +66,48 @@ export class RegardLive extends LitElement {
   `];
 
   protected override willUpdate(): void {
-    if (this.model.state === "done" && this.asked === 0) void this.see();
+    if (this.model.state === "done" && this.requestId === 0) void this.run();
   }
 
-  /** Let the model read: as it is, and with the changes. */
-  async see(): Promise<void> {
-    const ask = ++this.asked;
+  /** Run the model, plain and with the interventions. */
+  async run(): Promise<void> {
+    const request = ++this.requestId;
     this.problem = "";
     const { text, changes } = this;
     try {
-      const read = await follow<Read>("/api/read", { text, changes, page: PAGE }, (job) => {
-        if (ask === this.asked) this.dispatchEvent(new CustomEvent("busy", { detail: job, bubbles: true, composed: true }));
+      const read = await follow<RunResult>("/api/read", { text, changes, page: PAGE }, (job) => {
+        if (request === this.requestId) this.dispatchEvent(new CustomEvent("busy", { detail: job, bubbles: true, composed: true }));
         if (job?.notes.length) this.problem = job.notes.join(" ");
       });
-      if (ask === this.asked) await this.show(read, text, changes, ask);
+      if (request === this.requestId) await this.show(read, text, changes, request);
     } catch (problem) {
-      if (ask !== this.asked) return;
+      if (request !== this.requestId) return;
       if (!(problem instanceof Refused || problem instanceof Stopped)) throw problem;
       this.problem = problem instanceof Stopped ? "Stopped." : problem.message;
     }
   }
 
-  private async show(read: Read, text: string, changes: Change[], ask: number): Promise<void> {
-    const store = new Store(await dataOf(read.seen, (problem) => (this.problem = problem)));
+  private async show(read: RunResult, text: string, changes: Change[], request: number): Promise<void> {
+    const store = new Store(await dataOf(read.maps, (problem) => (this.problem = problem)));
     const { data } = store;
     const sites = data.sites.map((x) => x.site);
     for (const { token, site, head } of changes)
       if (token !== undefined) store.marks.tokens.add(token);
       else store.marks.heads.add(`${sites.indexOf(site!)}.${head}`);
-    if (!this.store || this.seen !== text) {
-      if (!data.sites.some((site) => site.large)) await Promise.all(data.sites.map((_, s) => data.glance(s)));
+    if (!this.store || this.mapsText !== text) {
+      if (!data.sites.some((site) => site.large)) await Promise.all(data.sites.map((_, s) => data.overview(s)));
       await start(store, "");
     }
-    if (ask !== this.asked) return leave(read.seen.view, data); // something else was asked for meanwhile
+    if (request !== this.requestId) return release(read.maps.view, data); // superseded by a newer run
     const old = this.store;
-    if (old && this.seen === text) {
-      const { side } = old.data.about.beside && data.about.beside ? old.choice : store.choice; // a first change is shown as the difference
+    if (old && this.mapsText === text) {
+      const { side } = old.data.about.beside && data.about.beside ? old.choice : store.choice; // the first intervention is shown as the difference
       store.choose({ ...old.choice, side });
     }
     store.addEventListener("choice", () => this.requestUpdate());
-    if (old && this.read) leave(this.read.seen.view, old.data);
+    if (old && this.read) release(this.read.maps.view, old.data);
     this.store = store;
-    this.seen = text;
+    this.mapsText = text;
     this.read = read;
   }
 
@@ -117,29 +117,29 @@ export class RegardLive extends LitElement {
     if (token !== undefined) {
       const columns = store.site.columns ?? [];
       if (token >= read.tokens.length || read.tokens.some((name, j) => columns[j] !== name))
-        return void (this.problem = "Only tokens of the text that was read can be masked; these were written by the model.");
+        return void (this.problem = "Only input tokens can be masked; this one was generated by the model.");
       this.change({ token });
     } else this.change({ site: store.data.sites[site!].site, head: head! });
   }
 
   private change(one: Change): void {
-    this.set(toggled(this.changes, one));
+    this.setChanges(toggled(this.changes, one));
   }
 
-  private set(changes: Change[]): void {
-    this.text = this.seen || this.text;
+  private setChanges(changes: Change[]): void {
+    this.text = this.mapsText || this.text;
     this.changes = changes;
-    void this.see();
+    void this.run();
   }
 
-  private named({ token, site, head }: Change): string {
+  private label({ token, site, head }: Change): string {
     if (token !== undefined) return `“${shown(this.read?.tokens[token] ?? "")}” (${token}) masked`;
     const short = this.store?.data.sites.find((x) => x.site === site)?.short ?? site;
     return `head ${short}.${head} uniform`;
   }
 
-  private typed(text: string): void {
-    if (text !== this.seen) this.changes = []; // they were of another text's tokens
+  private setText(text: string): void {
+    if (text !== this.mapsText) this.changes = []; // they refer to tokens of the previous text
     this.text = text;
   }
 
@@ -151,19 +151,19 @@ export class RegardLive extends LitElement {
     const token = choice && site?.columns ? shown(site.columns[choice.column]) : null;
     return html`
       <div class="top">
-        <section><h2>${ready ? html`What ${model.result!.name} reads` : model.state === "failed" ? html`<span class="bad">${model.error}</span>` : html`${model.says} …`}</h2>
-          <textarea aria-label="Text for the model" spellcheck="false" .value=${this.text} @input=${(e: Event) => this.typed((e.target as HTMLTextAreaElement).value)}
-            @keydown=${(e: KeyboardEvent) => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) void this.see(); }}></textarea>
-          <div class="bar" style="margin: 0.4rem 0 0"><button class="main" ?disabled=${!ready} @click=${() => void this.see()}>See</button><label>Ctrl+Enter</label></div>
+        <section><h2>${ready ? html`Input to ${model.result!.name}` : model.state === "failed" ? html`<span class="bad">${model.error}</span>` : html`${model.says} …`}</h2>
+          <textarea aria-label="Text for the model" spellcheck="false" .value=${this.text} @input=${(e: Event) => this.setText((e.target as HTMLTextAreaElement).value)}
+            @keydown=${(e: KeyboardEvent) => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) void this.run(); }}></textarea>
+          <div class="bar" style="margin: 0.4rem 0 0"><button class="main" ?disabled=${!ready} @click=${() => void this.run()}>Run</button><label>Ctrl+Enter</label></div>
           ${this.problem ? html`<p class="hint bad" role="alert">${this.problem}</p>` : nothing}
-          ${changes.length ? html`<div class="changes" role="group" aria-label="What is changed">Changed:
-              ${changes.map((one) => html`<button class="one" title=${`Take this back${one.site ? `: ${one.site}` : ""}`} @click=${() => this.change(one)}>${this.named(one)} ×</button>`)}
-              <button @click=${() => this.set(changes.slice(0, -1))}>Undo</button><button @click=${() => this.set([])}>Reset</button></div>` : nothing}
-          ${store && read ? html`<p class="hint">Double-click a token in the text or the lines: nobody sees it any more. Double-click a head: it looks at everything alike. Or, as chosen on the map:
+          ${changes.length ? html`<div class="changes" role="group" aria-label="Interventions">Interventions:
+              ${changes.map((one) => html`<button class="one" title=${`Remove this intervention${one.site ? `: ${one.site}` : ""}`} @click=${() => this.change(one)}>${this.label(one)} ×</button>`)}
+              <button @click=${() => this.setChanges(changes.slice(0, -1))}>Undo</button><button @click=${() => this.setChanges([])}>Reset</button></div>` : nothing}
+          ${store && read ? html`<p class="hint">Double-click a token in the text or the lines to mask it in every layer; double-click a head to make its weights uniform. Or use the current selection:
               ${token === null ? nothing : html`<button @click=${() => this.act({ token: choice!.column })}>mask “${token}”</button>`}
               <button @click=${() => this.act({ site: choice!.site, head: choice!.head })}>make head ${site!.short}.${choice!.head} uniform</button></p>` : nothing}
         </section>
-        <section>${read ? html`<regard-told .told=${read.told} .names=${read.tokens} .gone=${store!.marks.tokens}></regard-told>` : html`<p class="hint">What the model gives is shown here.</p>`}</section>
+        <section>${read ? html`<regard-output .diff=${read.output} .names=${read.tokens} .masked=${store!.marks.tokens}></regard-output>` : html`<p class="hint">The output of the model appears here.</p>`}</section>
       </div>
       ${store ? html`<regard-page bare .store=${store}></regard-page>` : nothing}`;
   }

@@ -1,4 +1,4 @@
-/** A <details> as a menu: Escape closes it and goes back to its button; so does leaving it, without going back. */
+/** A <details> as a menu: Escape closes it and returns focus to its button; leaving it closes it without moving focus. */
 
 interface Menu {
   open: boolean;
@@ -8,12 +8,12 @@ interface Menu {
 export function closedByKey(menu: Menu, event: Pick<KeyboardEvent, "key" | "preventDefault" | "stopPropagation">): void {
   if (event.key !== "Escape" || !menu.open) return;
   event.preventDefault();
-  event.stopPropagation(); // the page under it has an Escape of its own
+  event.stopPropagation(); // Escape also means something to the page below
   menu.open = false;
   menu.querySelector("summary")?.focus();
 }
 
-/** Where the keyboard or the pointer goes next; nowhere (null) says nothing: a browser may not focus what is clicked. */
+/** Close when focus or pointer moves elsewhere; null is ignored, since not every browser focuses what is clicked. */
 export function closedByLeaving(menu: Pick<Menu, "open">, way: readonly unknown[] | null): void {
   if (way !== null && !way.includes(menu)) menu.open = false;
 }

@@ -1,45 +1,45 @@
-/** The maps of a view on the server: described at once, fetched site by site as they are looked at. */
+/** Maps of a view on the server: described at once, fetched site by site on demand. */
 
 import type { Blob64 } from "../codec";
 import { MapData, type PageAbout, type SiteAbout } from "../data";
 import type { Side } from "../difference";
 import type { Head } from "../head";
-import { ask, bytes } from "./api";
+import { requestJson, bytes } from "./api";
 
 export interface Viewed {
   view: string;
   about: PageAbout & { drawn?: boolean };
 }
 
-const KEPT = 24; // parts
+const CACHED_PARTS = 24; // parts
 
-/** The maps of a view: fetched as they are looked at, or whole where they are of graphs. `tell` hears what goes wrong. */
-export async function dataOf({ about, view }: Viewed, tell: (problem: string) => void): Promise<MapData> {
-  if (!about.drawn) return new RemoteData(about, view, tell);
-  const whole = cut(await bytes(`/api/views/${view}/whole`));
-  return new MapData(whole.about as unknown as PageAbout, (blob) => whole.arrays[blob]);
+/** Maps of a view: fetched on demand, or all at once for graphs. */
+export async function dataOf({ about, view }: Viewed, onError: (problem: string) => void): Promise<MapData> {
+  if (!about.drawn) return new RemoteData(about, view, onError);
+  const page = unpack(await bytes(`/api/views/${view}/whole`));
+  return new MapData(page.about as unknown as PageAbout, (blob) => page.arrays[blob]);
 }
 
-/** Nobody looks at it any more. */
-export function leave(view: string, data: MapData): void {
-  if (data instanceof RemoteData) data.left = true;
-  void ask(`/api/views/${view}`, undefined, "DELETE").catch(() => undefined);
+/** Tell the server that the view is closed. */
+export function release(view: string, data: MapData): void {
+  if (data instanceof RemoteData) data.released = true;
+  void requestJson(`/api/views/${view}`, undefined, "DELETE").catch(() => undefined);
 }
 
 /** 4 bytes of length, JSON, and the arrays that it names. */
-export function cut(raw: ArrayBuffer): { about: Record<string, unknown>; arrays: Uint8Array<ArrayBuffer>[] } {
+export function unpack(raw: ArrayBuffer): { about: Record<string, unknown>; arrays: Uint8Array<ArrayBuffer>[] } {
   const length = new DataView(raw).getUint32(0, true);
   const { sizes, ...about } = JSON.parse(new TextDecoder().decode(new Uint8Array(raw, 4, length))) as { sizes: number[] };
   let at = 4 + length;
   return { about, arrays: sizes.map((size) => new Uint8Array(raw, (at += size) - size, size)) };
 }
 
-/** The same with the numbers of its arrays moved up. */
-export function counted(x: unknown, by: number): Record<string, unknown> {
+/** The description with its blob indices shifted. */
+export function offsetBlobs(x: unknown, by: number): Record<string, unknown> {
   const made = Object.entries(x as object).map(([name, value]) => {
     if (name === "blob" && typeof value === "number") return [name, value + by];
     const inner = typeof value === "object" && value !== null && !Array.isArray(value);
-    return [name, inner ? counted(value, by) : value];
+    return [name, inner ? offsetBlobs(value, by) : value];
   });
   return Object.fromEntries(made) as Record<string, unknown>;
 }
@@ -47,15 +47,15 @@ export function counted(x: unknown, by: number): Record<string, unknown> {
 const NONE: Blob64 = { blob: -1, type: "u8", shape: [0, 0, 0] };
 
 export class RemoteData extends MapData {
-  private glances = new Map<number, Promise<void>>();
+  private overviews = new Map<number, Promise<void>>();
   private parts = new Map<string, Promise<MapData>>();
   private stored: Uint8Array<ArrayBuffer>[] = [];
-  left = false;
+  released = false;
 
   constructor(
     about: PageAbout,
     private view: string,
-    private tell: (problem: string) => void,
+    private onError: (problem: string) => void,
   ) {
     for (const site of about.sites) {
       const none = { numbers: Array.from({ length: site.heads }, () => ({})), thumbs: NONE };
@@ -65,27 +65,27 @@ export class RemoteData extends MapData {
     super(about, (blob) => this.stored[blob]);
   }
 
-  /** Every head of a site in small, and its numbers: there when this is settled. */
-  override readonly glance = (site: number): Promise<void> => {
-    let found = this.glances.get(site);
-    if (!found) this.glances.set(site, (found = this.small(site)));
+  /** Thumbnails and statistics of all heads of a site; resolved when they have arrived. */
+  override readonly overview = (site: number): Promise<void> => {
+    let found = this.overviews.get(site);
+    if (!found) this.overviews.set(site, (found = this.fetchOverview(site)));
     return found;
   };
 
-  /** What was asked for; if it cannot be had, that is told once and whoever waits goes on waiting. */
-  private async fetched(path: string, failed: () => void): Promise<ReturnType<typeof cut>> {
+  /** A payload; on failure the error is reported once and the promise stays pending. */
+  private async fetched(path: string, failed: () => void): Promise<ReturnType<typeof unpack>> {
     try {
-      return cut(await bytes(`/api/views/${this.view}/${path}`));
+      return unpack(await bytes(`/api/views/${this.view}/${path}`));
     } catch (problem) {
       failed();
-      if (!this.left) this.tell((problem as Error).message);
+      if (!this.released) this.onError((problem as Error).message);
       return new Promise(() => undefined);
     }
   }
 
-  private async small(site: number): Promise<void> {
-    const { about, arrays } = await this.fetched(`sites/${site}`, () => this.glances.delete(site));
-    const { beside, ...own } = counted(about, this.stored.length) as unknown as SiteAbout;
+  private async fetchOverview(site: number): Promise<void> {
+    const { about, arrays } = await this.fetched(`sites/${site}`, () => this.overviews.delete(site));
+    const { beside, ...own } = offsetBlobs(about, this.stored.length) as unknown as SiteAbout;
     this.stored.push(...arrays);
     const here = this.sites[site];
     Object.assign(here, own);
@@ -100,7 +100,7 @@ export class RemoteData extends MapData {
     const key = large ? `${site}.${head}` : `${site}`;
     let found = this.parts.get(key);
     if (!found) {
-      while (this.parts.size >= KEPT) this.parts.delete(this.parts.keys().next().value!);
+      while (this.parts.size >= CACHED_PARTS) this.parts.delete(this.parts.keys().next().value!);
       this.parts.set(key, (found = this.part(site, head, large, () => this.parts.delete(key))));
     }
     return (await found).head(0, large ? 0 : head, side);

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from regard.studies.report import means_sheet
 from regard.studies.statistics import Analysis
-from regard.views.report import row as report_row
+from regard.views import report as judged_report
 
 from . import believe, digits, digits_part, five_tokens, karate, karate_part, quick, records, segments
 from .page import PageSection, make_folder, render, write
@@ -150,7 +150,7 @@ def _believe_table(found: believe.Believed) -> Table:
     title = f"May I believe it? {found.report.about['instances']} digits"
     table = Table("asked", "found", "beside", title=title, title_justify="left")
     for test, one in found.report.headlines():
-        told = report_row(one)
+        told = judged_report.row(one)
         beside = f"{told['main']['says']} {told['main']['value']}" if told["main"] else ""
         table.add_row(f"{test.name}: {one.name}", f"{told['value']} [{told['interval']}]", beside)
     return table

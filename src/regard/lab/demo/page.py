@@ -15,13 +15,13 @@ from jinja2 import PackageLoader
 from markupsafe import Markup
 
 from regard.recording.io.writing import write_whole
-from regard.views import templating as filling
-from regard.views.html_shell import framed
+from regard.views import templating
+from regard.views.html_shell import html_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TEMPLATES = filling.TEMPLATES.overlay(loader=PackageLoader("regard.lab.demo"))
+TEMPLATES = templating.TEMPLATES.overlay(loader=PackageLoader("regard.lab.demo"))
 TEMPLATES.filters = TEMPLATES.filters | {
     "percent": lambda share: f"{100 * share:.1f}%",
     "points": lambda share: f"{100 * share:+.1f}".replace("-", "−"),
@@ -64,7 +64,7 @@ def render(parts: list[PageSection], **about: str) -> str:
     hero = next((part.hero for part in parts if part.hero), None)
     found = next((part.found for part in parts if part.found), None)
     body = fill("demo.html", parts=parts, hero=hero, found=found)
-    return framed("Attention, seen and judged", body, style=fill("demo.css"), facts=about)
+    return html_page("Attention, seen and judged", body, style=fill("demo.css"), facts=about)
 
 
 def make_folder(folder: Path) -> None:

@@ -27,7 +27,7 @@ class Running:
         if seeds < USUAL:
             self.study = self.study.model_copy(update={"seeds": tuple(range(seeds))})
         self.folder = folder
-        if (folder / FILE).is_file():  # of a demo before: this one computes anew
+        if (folder / FILE).is_file():  # of an earlier demo: this one recomputes it
             shutil.rmtree(folder)
         self._found: Results | None = None
         self._problem: BaseException | None = None
@@ -37,7 +37,7 @@ class Running:
     def _run(self) -> None:
         try:
             self._found = run(self.study, self.folder, workers=1)
-        except BaseException as problem:  # told where it is waited for
+        except BaseException as problem:  # re-raised by found()
             self._problem = problem
 
     def found(self) -> Analysis:

@@ -1,7 +1,7 @@
 """What the paragraph showed, as the page says it: the plausible picture, then the test that it is put to."""
 
+import textwrap
 from collections.abc import Sequence
-from textwrap import fill as broken
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -247,7 +247,7 @@ def _grid(reading: SegmentWeights) -> Markup:
 
 def _asked(embedded: EmbeddingAttention) -> Markup:
     def draw(theme: Theme) -> "Figure":
-        names = [broken(question.rstrip("."), 17) for question in ASKED]
+        names = [textwrap.fill(question.rstrip("."), 17) for question in ASKED]
         return _lines(embedded.weights, names, [_name(s) for s in range(PLACES)], theme.sides)
 
     return picture(draw, "Lines from the two questions to the five segments, as broad as the weight")
@@ -263,7 +263,7 @@ def _among(embedded: EmbeddingAttention) -> Markup:
 
 def _own(seen: Tensor, order: tuple[int, ...], top: float) -> Markup:
     def draw(theme: Theme) -> "Figure":
-        return _lines(seen[None], [broken(ASKED[0], 12)], [_name(s) for s in order], theme.sides[:1], top, 10.0)
+        return _lines(seen[None], [textwrap.fill(ASKED[0], 12)], [_name(s) for s in order], theme.sides[:1], top, 10.0)
 
     return picture(draw, "MiniLM's own attention from the question to each segment, in the order of the text")
 
@@ -286,7 +286,7 @@ def _lines(
 
 def _name(segment: int) -> str:
     words = SEGMENTS[segment].rstrip(".")
-    return broken(words, max(12, round(0.6 * len(words))))
+    return textwrap.fill(words, max(12, round(0.6 * len(words))))
 
 
 def _caption(seen: Tensor, order: tuple[int, ...], right: int, which: str) -> str:

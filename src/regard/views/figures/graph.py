@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..axes import letters, own_axes
-from ..graph_layout import places as placed
-from ..token_text import names_of
+from ..graph_layout import layout_nodes
+from ..token_text import display_names
 from .figure import figure
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ def graph_map(
     ends = _ends(weights) if edge_index is None else _array(edge_index)
     weight = _on_edges(weights, ends)
     if names is None and getattr(weights, "columns", None) is not None:
-        names = names_of(weights.columns, weights.m)
+        names = display_names(weights.columns, weights.m)
     names = None if names is None else [str(name) for name in names]  # numbers of nodes are names too
     nodes = max(int(ends.max(initial=-1)) + 1, *(getattr(weights, side, 0) for side in ("n", "m")))
-    spots = placed(ends[0], ends[1], nodes) if places is None else np.asarray(places, dtype=np.float64)
+    spots = layout_nodes(ends[0], ends[1], nodes) if places is None else np.asarray(places, dtype=np.float64)
     if spots.ndim != 2 or spots.shape[1] != 2 or (ends.size and ends.max() >= len(spots)):
         raise ValueError(
             f"graph_map(places=) needs a place (x, y) for each node that edge_index names, "

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..axes import bar_for, colours_for, letters, own_axes
 from ..page import maps_of
-from ..payload import joined, one_of, short_name
-from ..thumbnails import small
+from ..payload import join_steps, short_name, single_map
+from ..thumbnails import pool_heads
 from .figure import figure
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def head_grid(what: Any, *, ax: "Axes | None" = None, item: int = 0, colours: st
 
     Rows attend, columns are attended; a cell of several weights shows the largest. Steps of a generation are one map.
     """
-    groups = {name: one_of(group) for name, group in joined(maps_of(what, item)).items()}
-    tiles = {name: small(amap, CELLS, CELLS) for name, amap in groups.items()}
+    groups = {name: single_map(group) for name, group in join_steps(maps_of(what, item)).items()}
+    tiles = {name: pool_heads(amap, CELLS, CELLS) for name, amap in groups.items()}
     heads = max(amap.heads for amap in groups.values())
     if ax is None:
         ax = own_axes(*grid_size(len(groups), heads))

@@ -8,7 +8,7 @@ import numpy as np
 from regard.core.maps.attention_map import AttentionMap
 
 from ..axes import LUMINANCE, bar_for, colours_for, given_names, letters, own_axes, two_dimensional
-from ..thumbnails import WHOLE, small
+from ..thumbnails import MAX_DENSE, pool_heads
 from .figure import figure
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ def heat_map(
     A map of more than a million weights is drawn from its pyramid: a cell shows its largest, and the bar says so.
     """
     label, tall, wide = "weight", 1, 1
-    if isinstance(weights, AttentionMap) and weights.n * weights.m > WHOLE and weights.heads == 1:
+    if isinstance(weights, AttentionMap) and weights.n * weights.m > MAX_DENSE and weights.heads == 1:
         n, m = weights.n, weights.m
-        found = small(weights, FINEST, FINEST)
+        found = pool_heads(weights, FINEST, FINEST)
         grid, label, tall, wide = found.peak[0].astype(np.float64), found.said, found.tall, found.wide
     else:
         grid = two_dimensional(weights)

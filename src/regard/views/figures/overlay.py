@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from regard.core.maps.attention_map import AttentionMap
 
 from ..axes import bar_for, one_row, own_axes
-from ..token_text import names_of
+from ..token_text import display_names
 from .figure import figure
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def overlay(
 
 def _patches(amap: AttentionMap, row: int, grid: "tuple[int, int] | None") -> NDArray[np.float64]:
     w = one_row(amap, row, "overlay")
-    last = re.fullmatch(r"(\d+),(\d+)", names_of(amap.columns, amap.m)[-1]) if amap.m else None
+    last = re.fullmatch(r"(\d+),(\d+)", display_names(amap.columns, amap.m)[-1]) if amap.m else None
     if grid is None and last is not None:
         grid = int(last[1]) + 1, int(last[2]) + 1
     if grid is None or not 0 < grid[0] * grid[1] <= amap.m:

@@ -13,14 +13,14 @@ from rich.console import Console
 from regard.core.errors import lacking
 
 from ..page import page_data
-from ..plotting import still
+from ..plotting import static_figure
 from ..terminal.map_text import plain
 
 if TYPE_CHECKING:
     from .widget import Page
 
-STILL = "This picture stands still: pip install 'regard[views]' makes it a page to point at."
-DOTS = 96  # dots an inch; the picture has twice as many, for sharp screens
+NO_WIDGET_NOTE = "This picture stands still: pip install 'regard[views]' makes it a page to point at."
+DPI = 96  # dots an inch; the picture has twice as many, for sharp screens
 
 
 def widget(what: Any, **how: Any) -> "Page":
@@ -33,7 +33,7 @@ def widget(what: Any, **how: Any) -> "Page":
         ) from missing
     about, blobs = page_data(what, **how)
     made = (GraphPage if about.get("graphs") else Page)(about=about, blobs=blobs)
-    made.still = still_of(what, how.get("item", 0)) if in_notebook() else ({"text/plain": plain(what)}, {})
+    made.still = static_fallback(what, how.get("item", 0)) if in_notebook() else ({"text/plain": plain(what)}, {})
     return made
 
 
@@ -55,22 +55,22 @@ def mimebundle(what: Any, **how: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         return widget(what, **how)._repr_mimebundle_()
     except ModuleNotFoundError:
-        print(STILL)
+        print(NO_WIDGET_NOTE)
     except ValueError as problem:  # too large for a page
         print(problem)
-    return still_of(what, how.get("item", 0))
+    return static_fallback(what, how.get("item", 0))
 
 
-def still_of(what: Any, item: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
+def static_fallback(what: Any, item: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
     """Text, and a PNG of the head grid or the heat map with its size on the screen and words for who cannot see it."""
     data: dict[str, Any] = {"text/plain": plain(what)}
     try:
-        figure = still(what, item)
+        figure = static_figure(what, item)
     except (ModuleNotFoundError, ValueError):  # without matplotlib, or without maps, the text stands for it
         return data, {}
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=2 * DOTS)
-    width, height = (round(DOTS * size) for size in figure.get_size_inches())
+    figure.savefig(file, format="png", dpi=2 * DPI)
+    width, height = (round(DPI * size) for size in figure.get_size_inches())
     data["image/png"] = file.getvalue()
     return data, {"image/png": {"width": width, "height": height, "alt": f"Attention weights of {what!r}"}}
 

@@ -11,13 +11,13 @@ from ..page import script
 
 
 class Choice(NamedTuple):
-    """What is chosen on a page: the site by its name, numbers of head, row and column, and whether a click holds it."""
+    """What is chosen on a page: the site by its name, numbers of head, row and column, and whether it is pinned."""
 
     site: str
     head: int
     row: int
     column: int
-    held: bool
+    pinned: bool
 
 
 class Page(anywidget.AnyWidget):
@@ -40,8 +40,8 @@ class Page(anywidget.AnyWidget):
         if not self.chosen:
             return None
         names = [site["site"] for site in self.about["sites"]]
-        held = self.chosen
-        return Choice(names[held["site"]], held["head"], held["row"], held["column"], held["locked"])
+        chosen = self.chosen
+        return Choice(names[chosen["site"]], chosen["head"], chosen["row"], chosen["column"], chosen["pinned"])
 
     def choose(
         self,
@@ -57,7 +57,7 @@ class Page(anywidget.AnyWidget):
             raise ValueError(f"choose(site={site!r}): this page has {', '.join(names)}.")
         now = self.chosen or {"site": 0, "head": 0, "row": 0, "column": 0}
         at = names.index(site) if isinstance(site, str) else now["site"] if site is None else site
-        made: dict[str, Any] = {"site": within(at, len(sites), f"choose(site={at})", "sites"), "locked": True}
+        made: dict[str, Any] = {"site": within(at, len(sites), f"choose(site={at})", "sites"), "pinned": True}
         most = {"head": sites[at]["heads"], "row": sites[at]["n"], "column": sites[at]["m"]}
         for name, asked in (("head", head), ("row", row), ("column", column)):
             made[name] = (

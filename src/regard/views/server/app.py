@@ -1,4 +1,4 @@
-"""What the server answers. Each answer is quick: what takes long is a job."""
+"""HTTP endpoints. They return at once: long work is a job."""
 
 import json
 import logging
@@ -15,10 +15,10 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from ..html_shell import resource
-from .app_state import Desk
-from .jobs import UNKNOWN, Busy, Job
-from .model_session import CHANGES, Change
+from ..html_shell import template_text
+from .app_state import AppState
+from .jobs import INTERNAL_ERROR, Busy, Job
+from .model_session import MAX_CHANGES, Change
 
 log = logging.getLogger("regard.serve")
 
@@ -28,25 +28,25 @@ SHELL = """<!doctype html>
 <link rel="stylesheet" href="/app.css"></head>
 <body><regard-app></regard-app><noscript>This page draws attention maps with JavaScript.</noscript>
 <script src="/graph.js"></script><script src="/app.js"></script></body></html>"""
-WAIT = 20.0  # seconds that an answer is waited for before the page asks again
+LONG_POLL = 20.0  # seconds that a payload request waits before it answers 202 and the page asks again
 
 
-class Ascii(JSONResponse):
-    """JSON of ASCII alone: a name of a file, a label or a sentence may have what UTF-8 cannot write."""
+class AsciiJSONResponse(JSONResponse):
+    """JSON with all non-ASCII escaped: file names and labels may contain lone surrogates, which UTF-8 cannot encode."""
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-class Opening(BaseModel):
+class OpenRequest(BaseModel):
     """Request: open a record."""
 
-    origin: Literal["given", "folder", "sent"] = Field(alias="from")
+    origin: Literal["argument", "folder", "upload"] = Field(alias="from")
     name: str = Field(max_length=1000)
 
 
 class EditRequest(BaseModel):
-    """A token that nobody sees, or a head at a site whose weights are all equal."""
+    """An intervention: a token masked in every layer, or a head of a site made uniform."""
 
     token: int | None = Field(None, ge=0, lt=1 << 24)
     site: str | None = Field(None, max_length=500)
@@ -57,11 +57,11 @@ class TextRequest(BaseModel):
     """Request: run the model on a text, with edits of its attention."""
 
     text: str = Field(max_length=200_000)
-    changes: list[EditRequest] = Field([], max_length=CHANGES)
-    page: str = Field("", max_length=32)  # which one asks: a new text stops the one before it there
+    changes: list[EditRequest] = Field([], max_length=MAX_CHANGES)
+    page: str = Field("", max_length=32)  # of the browser: a new run cancels the previous one of the same page
 
 
-class Export(BaseModel):
+class ExportRequest(BaseModel):
     """Request: export a view as a page or a record."""
 
     view: str = Field(max_length=32)
@@ -69,46 +69,51 @@ class Export(BaseModel):
     sites: list[str] | None = Field(None, max_length=2000)
 
 
-def application(desk: Desk) -> FastAPI:
+def application(state: AppState) -> FastAPI:
     @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        desk.close()
+        state.close()
 
     app = FastAPI(
-        title="Regard", default_response_class=Ascii, docs_url=None, redoc_url=None, openapi_url=None, lifespan=life
+        title="Regard",
+        default_response_class=AsciiJSONResponse,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=lifespan,
     )
     scripts = {name: files("regard.views").joinpath(f"static/{name}").read_bytes() for name in ("app.js", "graph.js")}
-    frame = resource("frame.css")
+    frame = template_text("frame.css")
 
     @app.exception_handler(HTTPException)
-    async def known(_: Request, problem: HTTPException) -> Ascii:
+    async def http_error(_: Request, problem: HTTPException) -> AsciiJSONResponse:
         return _error(problem.status_code, str(problem.detail))
 
     @app.exception_handler(RequestValidationError)
-    async def wrong(_: Request, problem: RequestValidationError) -> Ascii:
+    async def invalid_request(_: Request, problem: RequestValidationError) -> AsciiJSONResponse:
         where = ".".join(str(part) for part in problem.errors()[0]["loc"])[:80] if problem.errors() else "the request"
-        return _error(422, f"{where} is not as expected.")
+        return _error(422, f"{where} is not valid.")
 
     @app.exception_handler(Busy)
-    async def busy(_: Request, problem: Busy) -> Ascii:
+    async def too_busy(_: Request, problem: Busy) -> AsciiJSONResponse:
         return _error(503, str(problem))
 
     @app.exception_handler(ValueError)
-    async def refused(_: Request, problem: ValueError) -> Ascii:
+    async def bad_request(_: Request, problem: ValueError) -> AsciiJSONResponse:
         return _error(400, str(problem))
 
     @app.exception_handler(LookupError)
-    async def missing(_: Request, problem: LookupError) -> Ascii:
-        return _error(404, "There is no such thing here (any more): load the page again.")
+    async def not_found(_: Request, problem: LookupError) -> AsciiJSONResponse:
+        return _error(404, "Not found: it may have been closed. Reload the page.")
 
     @app.exception_handler(ClientDisconnect)
-    async def gone(_: Request, problem: ClientDisconnect) -> Ascii:
-        return _error(400, "The request ended before all of it was here.")
+    async def disconnected(_: Request, problem: ClientDisconnect) -> AsciiJSONResponse:
+        return _error(400, "The client disconnected before the request was complete.")
 
     @app.exception_handler(Exception)
-    async def broken(_: Request, problem: Exception) -> Ascii:
-        return _error(500, UNKNOWN)
+    async def internal_error(_: Request, problem: Exception) -> AsciiJSONResponse:
+        return _error(500, INTERNAL_ERROR)
 
     @app.get("/")
     async def page() -> HTMLResponse:
@@ -123,76 +128,76 @@ def application(desk: Desk) -> FastAPI:
         return Response(scripts[f"{name}.js"], media_type="text/javascript; charset=utf-8")
 
     @app.get("/api/state")
-    async def state() -> dict[str, Any]:
-        return await run_in_threadpool(desk.state)
+    async def current_state() -> dict[str, Any]:
+        return await run_in_threadpool(state.summary)
 
     @app.post("/api/open")
-    async def open_record(which: Opening) -> dict[str, Any]:
-        return await _soon(desk.open(which.origin, which.name))
+    async def open_record(which: OpenRequest) -> dict[str, Any]:
+        return await _job_state(state.open(which.origin, which.name))
 
     @app.post("/api/upload")
     async def upload(request: Request, name: Annotated[str, Query(max_length=300)] = "record.regard") -> dict[str, Any]:
-        draft = await desk.shelf.receive(name, request.stream())
-        return await _soon(desk.admit(name, draft))
+        draft = await state.records.receive(name, request.stream())
+        return await _job_state(state.accept_upload(name, draft))
 
     @app.post("/api/read")
     async def read(what: TextRequest) -> dict[str, Any]:
         changes = tuple(Change(each.token, each.site, each.head) for each in what.changes)
-        return await _soon(desk.read(what.text, changes, what.page))
+        return await _job_state(state.run_model(what.text, changes, what.page))
 
     @app.post("/api/export")
-    async def export(what: Export) -> dict[str, Any]:
-        return await _soon(desk.export(what.view, what.kind, what.sites))
+    async def export(what: ExportRequest) -> dict[str, Any]:
+        return await _job_state(state.export(what.view, what.kind, what.sites))
 
     @app.get("/api/exports/{number}")
     async def exported(number: str) -> FileResponse:
-        job = desk.jobs[number]
-        return FileResponse(desk.exports[number], filename=job.result["file"], media_type="application/octet-stream")
+        job = state.jobs[number]
+        return FileResponse(state.exports[number], filename=job.result["file"], media_type="application/octet-stream")
 
     @app.get("/api/jobs/{number}")
     async def job(number: str) -> dict[str, Any]:
-        return await _soon(desk.jobs[number])
+        return await _job_state(state.jobs[number])
 
     @app.delete("/api/jobs/{number}")
     async def stop(number: str) -> dict[str, Any]:
-        found = desk.jobs[number]
+        found = state.jobs[number]
         found.stop()
-        return await _soon(found)
+        return await _job_state(found)
 
     @app.delete("/api/views/{number}")
-    async def leave(number: str) -> dict[str, Any]:
-        desk.leave(number)
+    async def close_view(number: str) -> dict[str, Any]:
+        state.close_view(number)
         return {}
 
     @app.get("/api/views/{number}/whole")
     async def whole(number: str) -> Response:
-        return await _bytes(desk.whole(number))
+        return await _job_bytes(state.graph_payload(number))
 
     @app.get("/api/views/{number}/sites/{site}")
-    async def glance(number: str, site: int) -> Response:
-        return await _bytes(desk.glance(number, site))
+    async def overview(number: str, site: int) -> Response:
+        return await _job_bytes(state.overview(number, site))
 
     @app.get("/api/views/{number}/sites/{site}/heads/{head}")
     async def head(number: str, site: int, head: int) -> Response:
-        return await _bytes(desk.cut(number, site, head))
+        return await _job_bytes(state.head_payload(number, site, head))
 
     return app
 
 
-async def _soon(job: Job) -> dict[str, Any]:
-    """A job as it is, at once where it has ended, a little later where it may end soon."""
+async def _job_state(job: Job) -> dict[str, Any]:
+    """State of a job, after a short wait in case it ends soon."""
     await job.wait(0.4)
     return job.about()
 
 
-async def _bytes(job: Job) -> Response:
-    await job.wait(WAIT)
+async def _job_bytes(job: Job) -> Response:
+    await job.wait(LONG_POLL)
     if job.state == "done":
         return Response(job.result, media_type="application/octet-stream")
     if job.ended:
-        return _error(409 if job.state == "stopped" else 400, job.error or "This was stopped.")
-    return Ascii(job.about(), 202)
+        return _error(409 if job.state == "stopped" else 400, job.error or "This was cancelled.")
+    return AsciiJSONResponse(job.about(), 202)
 
 
-def _error(status: int, sentence: str) -> Ascii:
-    return Ascii({"error": sentence}, status)
+def _error(status: int, sentence: str) -> AsciiJSONResponse:
+    return AsciiJSONResponse({"error": sentence}, status)

@@ -1,6 +1,6 @@
-"""Slow work beside the page: it is followed, waited for and stopped, and never holds up a request.
+"""Background jobs with progress and cancellation.
 
-Each lane is one thread that does its jobs in order, so that a long one of one kind waits for no other kind.
+Each lane is one thread with a FIFO queue, so that long jobs of one kind do not delay those of another.
 """
 
 import asyncio
@@ -17,22 +17,22 @@ from regard.recording.pretrained import NoModel
 
 log = logging.getLogger("regard.serve")
 
-WAITING = 64  # jobs that may wait in a lane
-KEPT = 256  # results that are kept
-ROOM = 256_000_000  # bytes of results that are kept
-UNKNOWN = "Something went wrong here; the terminal in which regard serve runs has the details."
+MAX_QUEUED = 64  # jobs queued in a lane
+MAX_RESULTS = 256  # cached results
+MAX_RESULT_BYTES = 256_000_000  # bytes of cached results
+INTERNAL_ERROR = "Internal error: see the terminal in which regard serve runs."
 
 
 class Stopped(Exception):
-    """Someone said that this need not go on."""
+    """The job was cancelled."""
 
 
 class Busy(Exception):
-    """Too much is waiting already."""
+    """The queue of a lane is full."""
 
 
 class Job:
-    """One piece of work. `done` of `of` steps are behind it; `says` is what it is doing."""
+    """One piece of work: `done` of `of` steps are complete, `says` describes what it is doing."""
 
     def __init__(self, lane: str, key: tuple[Any, ...], says: str, work: "Callable[[Job], Any]"):
         self.number, self.lane, self.key, self.says, self.work = secrets.token_hex(8), lane, key, says, work
@@ -44,7 +44,7 @@ class Job:
         self._ended: Future[None] = Future()
 
     def check(self) -> None:
-        """Raises where the work is to stop: called between steps."""
+        """Raise Stopped if the job was cancelled: called between steps."""
         if self._stop.is_set():
             raise Stopped
 
@@ -68,18 +68,18 @@ class Job:
             self.state = "done"
         except Stopped:
             self.state = "stopped"
-        except (ValueError, IndexError, KeyError, OSError, NoModel) as problem:  # what a reader can put right
+        except (ValueError, IndexError, KeyError, OSError, NoModel) as problem:  # errors that the user can correct
             self.error = str(problem.args[0]) if isinstance(problem, KeyError) and problem.args else str(problem)
             self.state = "failed"
         except Exception:
             log.exception("%s failed", self.says)
-            self.error, self.state = UNKNOWN, "failed"
+            self.error, self.state = INTERNAL_ERROR, "failed"
         finally:
-            del self.work  # and what it holds
+            del self.work  # and release what it references
             self._ended.set_result(None)
 
     async def wait(self, seconds: float) -> None:
-        """Until it has ended, or for some seconds; the event loop goes on."""
+        """Wait until it has ended, for at most some seconds, without blocking the event loop."""
         if not self.ended:
             await asyncio.wait({asyncio.shield(asyncio.wrap_future(self._ended))}, timeout=seconds)
 
@@ -97,7 +97,7 @@ class Job:
 
 
 class Jobs:
-    """All jobs: those that wait and run, and the results of the last ones."""
+    """Queued and running jobs, and a cache of recent results."""
 
     def __init__(self) -> None:
         self._lanes: dict[str, deque[Job]] = {}
@@ -107,11 +107,11 @@ class Jobs:
         self._change = threading.Condition()
         self._closed = False
 
-    def ask(self, lane: str, key: tuple[Any, ...], says: str, work: Callable[[Job], Any]) -> Job:
-        """A job of this key that is there and was not stopped and did not fail, or a new one."""
+    def submit(self, lane: str, key: tuple[Any, ...], says: str, work: Callable[[Job], Any]) -> Job:
+        """The job with this key unless it failed or was cancelled, or a new one."""
         with self._change:
             if self._closed:
-                raise Busy("The server is ending.")
+                raise Busy("The server is shutting down.")
             found = self._keys.get(key)
             if found is not None and found.state not in ("failed", "stopped") and not found._stop.is_set():
                 self._jobs.move_to_end(found.number)
@@ -121,8 +121,8 @@ class Jobs:
                 thread = threading.Thread(target=self._work, args=(lane,), name=f"regard {lane}", daemon=True)
                 self._threads.append(thread)
                 thread.start()
-            if len(self._lanes[lane]) >= WAITING:
-                raise Busy(f"{WAITING} jobs are waiting already: wait for some of them, or stop them.")
+            if len(self._lanes[lane]) >= MAX_QUEUED:
+                raise Busy(f"{MAX_QUEUED} jobs are queued already: wait for some of them, or cancel them.")
             job = Job(lane, key, says, work)
             self._lanes[lane].append(job)
             self._jobs[job.number] = self._keys[key] = job
@@ -143,13 +143,13 @@ class Jobs:
                 job.stop()
 
     def wait_for(self, lane: str, job: Job) -> None:
-        """Until nothing of a lane is waiting or running, or the job is to stop."""
+        """Block until a lane is idle, or the job is cancelled."""
         while any(other.lane == lane for other in self.active()):
             job.check()
             time.sleep(0.01)
 
     def close(self) -> None:
-        """Stop everything; threads end after the step they are in, and what waited has ended too."""
+        """Cancel all jobs and join the threads, which end after their current step."""
         self.stop(lambda job: True)
         with self._change:
             self._closed = True
@@ -167,11 +167,11 @@ class Jobs:
             job.run()
 
     def _forget(self) -> None:
-        """The oldest results, where there are too many."""
+        """Evict the oldest results beyond the limits."""
         ended = [job for job in self._jobs.values() if job.ended]
         size = sum(job.size for job in ended)
         for job in ended:
-            if len(self._jobs) <= KEPT and size <= ROOM:
+            if len(self._jobs) <= MAX_RESULTS and size <= MAX_RESULT_BYTES:
                 return
             size -= job.size
             del self._jobs[job.number]

@@ -1,4 +1,4 @@
-"""A model that reads what is typed, as it is and with some of its attention changed."""
+"""A loaded model that runs on a text, plain and with attention interventions."""
 
 import logging
 import re
@@ -19,19 +19,19 @@ from regard.recording.interventions.interventions import Here, Intervention, Mas
 from regard.recording.pretrained import record_run
 from regard.recording.record import Record
 
-from ..payload import joined
+from ..payload import join_steps
 from .jobs import Job
-from .output_diff import Said, said
+from .output_diff import ModelOutput, model_output
 
 log = logging.getLogger("regard.serve")
 
-KEPT = 12  # readings
-CHANGES = 64  # at a time
+CACHED_RUNS = 12  # runs
+MAX_CHANGES = 64  # per run
 
 
 @dataclass(frozen=True)
 class Change:
-    """A token that nobody sees, or a head whose weights are all equal."""
+    """An intervention: a token masked in every layer, or a head made uniform."""
 
     token: int | None = None
     site: str | None = None
@@ -40,19 +40,19 @@ class Change:
 
 @dataclass(frozen=True)
 class SessionRun:
-    """One run of the model on a text: its attention, and what it gave."""
+    """One run of the model on a text: record and output."""
 
     rec: Record
-    said: Said
+    output: ModelOutput
     notes: tuple[str, ...]
 
 
-class Live:
-    """A loaded model. Its last readings are kept: going back to one costs nothing."""
+class ModelSession:
+    """A loaded model, with a cache of its last runs."""
 
     def __init__(self, name: str, model: Any, tokenizer: Any):
         self.name, self.model, self.tokenizer = Path(name).name or name, model, tokenizer
-        self._kept: OrderedDict[tuple[str, tuple[Change, ...]], SessionRun] = OrderedDict()
+        self._runs: OrderedDict[tuple[str, tuple[Change, ...]], SessionRun] = OrderedDict()
 
     def about(self) -> dict[str, Any]:
         return {
@@ -61,34 +61,34 @@ class Live:
             "parameters": sum(p.numel() for p in self.model.parameters()),
         }
 
-    def read(self, text: str, changes: tuple[Change, ...], job: Job) -> tuple[SessionRun, SessionRun | None]:
-        """As it is, and changed; the job stops between any two modules of the model."""
-        runs = sum((text, some) not in self._kept for some in {(), changes})
-        with self._followed(job, runs):
-            before = self._reading(text, (), None)
-            return before, self._reading(text, changes, before.rec) if changes else None
+    def run(self, text: str, changes: tuple[Change, ...], job: Job) -> tuple[SessionRun, SessionRun | None]:
+        """Plain and intervened run; the job can be cancelled between any two modules of the model."""
+        runs = sum((text, some) not in self._runs for some in {(), changes})
+        with self._reporting_progress(job, runs):
+            before = self._run(text, (), None)
+            return before, self._run(text, changes, before.rec) if changes else None
 
-    def _reading(self, text: str, changes: tuple[Change, ...], plain: Record | None) -> SessionRun:
-        found = self._kept.get((text, changes))
+    def _run(self, text: str, changes: tuple[Change, ...], plain: Record | None) -> SessionRun:
+        found = self._runs.get((text, changes))
         if found is None:
             notes: list[str] = []
             if plain is None:
                 rec, ran = record_run(self.model, self.tokenizer, text, self.name, tell=notes.append)
                 for note in notes:
-                    log.warning(note)  # in the terminal, as on the page
+                    log.warning(note)  # in the terminal and on the page
             else:
-                with intervene(self.model, placed(changes, plain)):
+                with intervene(self.model, interventions_of(changes, plain)):
                     rec, ran = record_run(self.model, self.tokenizer, text, self.name, tell=notes.append)
-            found = SessionRun(rec, said(self.model, self.tokenizer, ran), tuple(notes))
-            while len(self._kept) >= KEPT:
-                self._kept.popitem(last=False)
-            self._kept[text, changes] = found
-        self._kept.move_to_end((text, changes))
+            found = SessionRun(rec, model_output(self.model, self.tokenizer, ran), tuple(notes))
+            while len(self._runs) >= CACHED_RUNS:
+                self._runs.popitem(last=False)
+            self._runs[text, changes] = found
+        self._runs.move_to_end((text, changes))
         return found
 
     @contextmanager
-    def _followed(self, job: Job, runs: int) -> Iterator[None]:
-        """The job hears of every module that starts, and may stop there."""
+    def _reporting_progress(self, job: Job, runs: int) -> Iterator[None]:
+        """Report progress to the job, and check for cancellation, before every module."""
         own, of, count = threading.get_ident(), runs * sum(1 for _ in self.model.modules()), 0
 
         def starts(*_: Any) -> None:
@@ -104,8 +104,8 @@ class Live:
             hook.remove()
 
 
-class _Only(Intervention):
-    """An intervention at some of the times that a module runs, on some of its heads."""
+class _AtCalls(Intervention):
+    """An intervention on one head, or at some calls of a module only."""
 
     def __init__(self, inner: Intervention, calls: "frozenset[int] | None", head: int | None = None):
         self.inner, self.calls, self.head = inner, calls, head
@@ -117,18 +117,22 @@ class _Only(Intervention):
         return after if self.head is None else now.mixed(after, now.selected([self.head], None))
 
 
-def placed(changes: tuple[Change, ...], plain: Record) -> dict[str, list[Intervention]]:
-    """Interventions by module path, in order; where each belongs is read from the run without them."""
+def interventions_of(changes: tuple[Change, ...], plain: Record) -> dict[str, list[Intervention]]:
+    """Interventions by module path, in order; the sites are those of the plain run."""
     made: dict[str, list[Intervention]] = {}
-    source = read_by(plain)
-    groups = joined(plain.maps)
+    source = source_tokens(plain)
+    groups = join_steps(plain.maps)
     for change in changes:
         if change.token is not None:
             if not 0 <= change.token < len(source):
                 raise IndexError(
                     f"token {change.token}: this text has {len(source)} tokens, expected 0 to {len(source) - 1}."
                 )
-            reads = [path for path, amaps in by_path(plain).items() if all(_of(amap, source) for amap in amaps)]
+            reads = [
+                path
+                for path, amaps in maps_by_path(plain).items()
+                if all(_reads_source(amap, source) for amap in amaps)
+            ]
             for path in reads:
                 made.setdefault(escape(path), []).append(MaskTokens([change.token]))
         else:
@@ -141,30 +145,30 @@ def placed(changes: tuple[Change, ...], plain: Record) -> dict[str, list[Interve
                 )
             path = re.sub(r":\d+$", "", str(change.site))
             alone = sum(re.sub(r":\d+$", "", name) == path for name in groups) == 1
-            calls = None if alone else frozenset(_call(amap.site) for amap in group)
-            made.setdefault(escape(path), []).append(_Only(Uniform(), calls, change.head))
+            calls = None if alone else frozenset(_call_number(amap.site) for amap in group)
+            made.setdefault(escape(path), []).append(_AtCalls(Uniform(), calls, change.head))
     return made
 
 
-def read_by(rec: Record) -> list[str]:
-    """The tokens of the text that was read."""
+def source_tokens(rec: Record) -> list[str]:
+    """Tokens of the input text."""
     axes = rec.labels.runs[0].get("source", []) if rec.labels.runs else []
     return list(axes[0].names) if axes else []
 
 
-def by_path(rec: Record) -> dict[str, list[Any]]:
+def maps_by_path(rec: Record) -> dict[str, list[Any]]:
     made: dict[str, list[Any]] = {}
     for name, amap in rec.maps.items():
         made.setdefault(re.sub(r":\d+$", "", name), []).append(amap)
     return made
 
 
-def _of(amap: Any, source: list[str]) -> bool:
-    """Whether its keys are the text that was read, and perhaps what was written after it."""
+def _reads_source(amap: Any, source: list[str]) -> bool:
+    """Whether its keys are the input tokens, possibly followed by generated ones."""
     columns = amap[0].columns if len(amap.lead) > 1 else amap.columns
     return columns is not None and list(columns)[: len(source)] == list(source)
 
 
-def _call(site: str | None) -> int:
+def _call_number(site: str | None) -> int:
     last = (site or "").rpartition(":")[2]
     return int(last) if last.isdigit() else 0

@@ -1,10 +1,9 @@
-"""Who may come in. One ASGI layer around the application, which sees nothing that was refused here.
+"""Security checks, as one ASGI middleware around the application.
 
-Host      a name that is ours, so that no foreign name can be pointed at this machine (DNS rebinding)
-token     in the address that was printed, then a cookie that other sites cannot send and scripts cannot read;
-          or "Authorization: Bearer TOKEN" from a program
-Origin    of what changes something: this page and no other
-size      of what is sent, counted while it arrives; time between its pieces
+Host      must name this server (DNS rebinding)
+token     in the printed URL, then a session cookie (SameSite=Strict, HttpOnly); or "Authorization: Bearer TOKEN"
+Origin    of state-changing requests must be this server (CSRF)
+limits    body size, counted while it arrives; time between chunks
 """
 
 import asyncio
@@ -20,23 +19,23 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import parse_qs
 
-from .connections import ADMITTED
+from .connections import AUTHENTICATED
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-BODY = 1_000_000  # bytes of a request
-UPLOAD = 1 << 30  # bytes of a record that is sent
-PATIENCE = 30.0  # seconds between two pieces of a request
-LOCAL = {"127.0.0.1", "localhost", "::1"}
+MAX_BODY = 1_000_000  # bytes of a request body
+MAX_UPLOAD = 1 << 30  # bytes of an uploaded record
+BODY_TIMEOUT = 30.0  # seconds between two chunks of a body
+LOCAL_HOSTS = {"127.0.0.1", "localhost", "::1"}
 HOST = re.compile(r"(?:\[(?P<number>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?", re.IGNORECASE)
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
     "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -44,7 +43,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Regard</title>
+ERROR_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Regard</title>
 <meta name="color-scheme" content="light dark"><link rel="icon" href="data:,"></head>
 <body style="font: 1.05rem/1.5 system-ui, sans-serif; max-width: 38rem; margin: 4rem auto; padding: 0 1rem">
 <h1>{title}</h1><p>{text}</p></body></html>"""
@@ -58,13 +57,13 @@ class Refusal(Exception):
 
 
 class SecurityMiddleware:
-    """The application, behind the checks. `host` is the address that is listened on, `token` what lets in."""
+    """The application behind the checks. `host` is the address listened on, `token` the secret of the printed URL."""
 
-    def __init__(self, app: Any, token: str, host: str = "127.0.0.1", entered: Callable[[], None] = lambda: None):
-        """entered() is called when the token in the address has let somebody in."""
-        self.app, self.token, self.host, self._entered = app, token, host.lower(), entered
+    def __init__(self, app: Any, token: str, host: str = "127.0.0.1", on_login: Callable[[], None] = lambda: None):
+        """on_login() is called when the token of the URL was accepted."""
+        self.app, self.token, self.host, self._on_login = app, token, host.lower(), on_login
         self.session = secrets.token_urlsafe(32)
-        self.cookie = f"regard-{secrets.token_hex(4)}"  # cookies know no ports: two servers must not share a name
+        self.cookie = f"regard-{secrets.token_hex(4)}"  # cookies are not bound to a port: two servers need two names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -76,16 +75,16 @@ class SecurityMiddleware:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        guard = _Guard(receive, send, UPLOAD if scope["path"] == "/api/upload" else BODY)
+        guard = _GuardedExchange(receive, send, MAX_UPLOAD if scope["path"] == "/api/upload" else MAX_BODY)
         try:
             self._check_host(headers)
             if self._check_token(scope, headers):
                 cookie = f"{self.cookie}={self.session}; Path=/; HttpOnly; SameSite=Strict"
                 guard.extra.append((b"set-cookie", cookie.encode()))
-                self._entered()
-            scope.get(ADMITTED, lambda: None)()
+                self._on_login()
+            scope.get(AUTHENTICATED, lambda: None)()
             self._check_origin(scope, headers)
-            guard.check_claim(headers)
+            guard.check_content_length(headers)
         except Refusal as refusal:
             await _refuse(send, refusal, scope["path"].startswith("/api"))
         else:
@@ -96,19 +95,19 @@ class SecurityMiddleware:
         if (
             found is None
             or int(found["port"] or 0) > 65535
-            or not self.knows((found["number"] or found["name"]).lower())
+            or not self.is_own_host((found["number"] or found["name"]).lower())
         ):
             raise Refusal(
                 403,
-                "This is not my name",
-                "This request was meant for another host. Open the address that regard serve printed.",
+                "403: unexpected Host header",
+                "The Host header names another server. Open the URL that regard serve printed.",
             )
 
-    def knows(self, name: str) -> bool:
-        """Whether a host name means this server. A number cannot be pointed elsewhere by somebody's name server."""
-        if name in LOCAL or name == self.host:
+    def is_own_host(self, name: str) -> bool:
+        """Whether a host name means this server. IP addresses are safe from DNS rebinding."""
+        if name in LOCAL_HOSTS or name == self.host:
             return True
-        if self.host in LOCAL:
+        if self.host in LOCAL_HOSTS:
             return False
         try:
             return ip_address(name) is not None
@@ -116,25 +115,24 @@ class SecurityMiddleware:
             return name == socket.gethostname().lower()
 
     def _check_token(self, scope: Scope, headers: dict[str, str]) -> bool:
-        """Whether a cookie is to be given: the token stood in the address."""
+        """Check the credentials; True if the token was in the URL, so that a session cookie is to be set."""
         given = headers.get("authorization", "")
-        if given.startswith("Bearer ") and _same(given.removeprefix("Bearer "), self.token):
+        if given.startswith("Bearer ") and _same_secret(given.removeprefix("Bearer "), self.token):
             return False
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
         except CookieError:
             cookie = None
-        if cookie is not None and _same(cookie.value, self.session):
+        if cookie is not None and _same_secret(cookie.value, self.session):
             return False
         asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
-        if scope["path"] == "/" and scope["method"] == "GET" and _same(asked, self.token):
+        if scope["path"] == "/" and scope["method"] == "GET" and _same_secret(asked, self.token):
             return True
         raise Refusal(
             403,
-            "This page needs its key",
-            "Regard lets in who has the whole address that regard serve "
-            "printed in the terminal; it ends in ?token= and letters. Copy that line and open it. Where "
-            "the server was started anew, the address is a new one.",
+            "403: token required",
+            "Open the whole URL that regard serve printed in the terminal; it ends in ?token=... . A restarted server "
+            "has a new token.",
         )
 
     def _check_origin(self, scope: Scope, headers: dict[str, str]) -> None:
@@ -142,13 +140,17 @@ class SecurityMiddleware:
             return
         origin, own = headers.get("origin"), headers["host"].lower()
         if origin is None and headers.get("authorization"):
-            return  # a program, which showed the token itself
+            return  # a program, authenticated by its bearer token
         if origin is None or origin.lower() not in (f"http://{own}", f"https://{own}"):
-            raise Refusal(403, "Another page asked", "Only Regard's own page may change something here.")
+            raise Refusal(
+                403,
+                "403: unexpected Origin header",
+                "State-changing requests are accepted from Regard's own page only.",
+            )
 
 
-class _Guard:
-    """What comes in is counted and waited for, but not for ever; what goes out has its headers."""
+class _GuardedExchange:
+    """Limits the size and pace of a request body; adds the security headers to the response."""
 
     def __init__(self, receive: Receive, send: Send, limit: int):
         self._receive, self._send, self.limit = receive, send, limit
@@ -157,21 +159,23 @@ class _Guard:
         self.extra: list[tuple[bytes, bytes]] = []
         self.started = self.ended = False
 
-    def check_claim(self, headers: dict[str, str]) -> None:
+    def check_content_length(self, headers: dict[str, str]) -> None:
         claim = headers.get("content-length", "0")
         if not claim.isdigit() or int(claim) > self.limit:
             raise self._large()
 
     def _large(self) -> Refusal:
-        return Refusal(413, "That is too large", f"A request may have {self.limit:,} bytes here.")
+        return Refusal(
+            413, "413: request too large", f"The body of this request may have at most {self.limit:,} bytes."
+        )
 
     async def receive(self) -> MutableMapping[str, Any]:
         if self.ended:  # only a disconnect can follow
             return await self._receive()
         try:
-            message = await asyncio.wait_for(self._receive(), PATIENCE)
+            message = await asyncio.wait_for(self._receive(), BODY_TIMEOUT)
         except TimeoutError:
-            self.refusal = Refusal(408, "That took too long", f"Nothing arrived for {PATIENCE:.0f} seconds.")
+            self.refusal = Refusal(408, "408: request timeout", f"No data arrived for {BODY_TIMEOUT:.0f} seconds.")
             return {"type": "http.disconnect"}
         self.seen += len(message.get("body", b""))
         if self.seen > self.limit:
@@ -193,8 +197,8 @@ class _Guard:
         await self._send(message)
 
 
-def _same(given: str, expected: str) -> bool:
-    """In a time that does not tell how much of it is right."""
+def _same_secret(given: str, expected: str) -> bool:
+    """Constant-time comparison."""
     return hmac.compare_digest(given.encode(), expected.encode())
 
 
@@ -203,7 +207,7 @@ async def _refuse(send: Send, refusal: Refusal, plain: bool) -> None:
         kind, body = "application/json", json.dumps({"error": refusal.text})
     else:
         kind = "text/html; charset=utf-8"
-        body = PAGE.format(title=html.escape(refusal.title), text=html.escape(refusal.text))
+        body = ERROR_PAGE.format(title=html.escape(refusal.title), text=html.escape(refusal.text))
     raw = body.encode()
     headers = {**HEADERS, "content-type": kind, "content-length": str(len(raw)), "connection": "close"}
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]

@@ -1,4 +1,4 @@
-"""Starting the server, and ending it."""
+"""Start and stop the server."""
 
 import html
 import json
@@ -13,31 +13,31 @@ from typing import Any
 import uvicorn
 
 from .app import application
-from .app_state import Desk
-from .connections import HEAD, protocol
-from .security_middleware import LOCAL, SecurityMiddleware
+from .app_state import AppState
+from .connections import MAX_HEAD, protocol_class
+from .security_middleware import LOCAL_HOSTS, SecurityMiddleware
 
-CONNECTIONS = 512
-DOOR = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Regard</title>
+MAX_CONNECTIONS = 512
+REDIRECT_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Regard</title>
 <meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0; url={url}"></head>
 <body><p><a href="{url}">Regard</a></p><script>location.replace({text})</script></body></html>"""
 
 
 class Server(uvicorn.Server):
-    """Tells its address once it listens; when it is to end, first stops what requests wait for."""
+    """Calls on_started once it listens; cancels running jobs before it shuts down."""
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None], ends: Callable[[], None]):
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None], on_exit: Callable[[], None]):
         super().__init__(config)
-        self._tell, self._ends = started, ends
+        self._on_started, self._on_exit = on_started, on_exit
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        self._ends()
+        self._on_exit()
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._tell()
+            self._on_started()
 
 
 def serve(
@@ -51,66 +51,66 @@ def serve(
     browser: bool = True,
     tell: Callable[[str], None] = print,
 ) -> None:
-    """Serve until Ctrl-C. tell(sentence) hears the address and what is to be known."""
+    """Serve until Ctrl-C. tell(sentence) reports the URL and warnings."""
     token = secrets.token_urlsafe(32)
-    sock = _listening(host, port)
-    url = f"http://{_shown(host)}:{sock.getsockname()[1]}/?token={token}"
+    sock = _listening_socket(host, port)
+    url = f"http://{_url_host(host)}:{sock.getsockname()[1]}/?token={token}"
     try:
-        desk = Desk(folder, records, model, trust)
+        state = AppState(folder, records, model, trust)
     except BaseException:
         sock.close()
         raise
-    if host not in LOCAL:
+    if host not in LOCAL_HOSTS:
         tell(
-            f"Warning: {host} can be reached by other machines. Who has the address below can run the model and read "
-            "the records of this folder, and the network between can read along."
+            f"Warning: {host} is reachable from other machines. Whoever has the URL below can run the model and read "
+            "the records of this folder, and the traffic is not encrypted (HTTP)."
         )
 
-    door = desk.room / "open.html"
+    redirect_file = state.work_dir / "open.html"
 
     def started() -> None:
         tell(url)
         if browser:
-            webbrowser.open(redirect(door, url).as_uri())
+            webbrowser.open(write_redirect(redirect_file, url).as_uri())
 
-    config = configured(
-        SecurityMiddleware(application(desk), token, host, entered=lambda: door.unlink(missing_ok=True))
+    config = server_config(
+        SecurityMiddleware(application(state), token, host, on_login=lambda: redirect_file.unlink(missing_ok=True))
     )
     try:
-        Server(config, started, lambda: desk.jobs.stop(lambda job: True)).run([sock])
+        Server(config, started, lambda: state.jobs.stop(lambda job: True)).run([sock])
     except KeyboardInterrupt:
         pass
     finally:
-        desk.close()
+        state.close()
         sock.close()
 
 
-def configured(app: Any, lifespan: Any = "on") -> uvicorn.Config:
-    """How the server speaks: nothing that it leaves open to who has not shown the token is without a limit."""
+def server_config(app: Any, lifespan: Any = "on") -> uvicorn.Config:
+    """uvicorn settings, with limits on everything that an unauthenticated client can use."""
     return uvicorn.Config(
         app,
         log_level="error",
         access_log=False,
         server_header=False,
         ws="none",
-        http=protocol(),
-        h11_max_incomplete_event_size=HEAD,
-        limit_concurrency=CONNECTIONS,
+        http=protocol_class(),
+        h11_max_incomplete_event_size=MAX_HEAD,
+        limit_concurrency=MAX_CONNECTIONS,
         timeout_keep_alive=10,
         timeout_graceful_shutdown=2,
         lifespan=lifespan,
     )
 
 
-def redirect(path: Path, url: str) -> Path:
-    """A page that leads to an address, for its owner's eyes: what a browser is started with, everybody can list."""
+def write_redirect(path: Path, url: str) -> Path:
+    """A redirect page that only its owner can read: command-line arguments of a browser are visible to all users."""
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
-        file.write(DOOR.format(url=html.escape(url), text=json.dumps(url).replace("<", "\\u003c")))
+        file.write(REDIRECT_PAGE.format(url=html.escape(url), text=json.dumps(url).replace("<", "\\u003c")))
     return path
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    """A socket that listens, so that the port is known and is ours."""
+def _listening_socket(host: str, port: int) -> socket.socket:
+    """A bound socket, so that the port is known before the server starts."""
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(kind, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -126,7 +126,7 @@ def _listening(host: str, port: int) -> socket.socket:
     return made
 
 
-def _shown(host: str) -> str:
+def _url_host(host: str) -> str:
     if host in ("0.0.0.0", "::"):
         return socket.gethostname()
     return f"[{host}]" if ":" in host else host

@@ -1,6 +1,6 @@
-"""A record as a page reads it over the wire: described at once, its sites cut out when they are looked at.
+"""Binary payloads of a record for the web application: an outline first, then sites and heads on demand.
 
-A cut is what a page in one file carries of the same site (views/payload.py), as bytes:
+A payload is what an HTML page carries of the same site (views/payload.py), as bytes:
 
     4 bytes    length of the JSON
     JSON       the site's form, and the length of each array
@@ -22,30 +22,32 @@ from regard.core.maps.difference import Difference
 from regard.recording.record import Record
 
 from ..arrays import Blobs
-from ..diff_payload import carried, pairs_of
-from ..graph_payload import Drawing
+from ..diff_payload import difference_payloads, differences_by_site
+from ..graph_payload import GraphPayload
 from ..page import maps_of
-from ..payload import SAMPLE, bundle, is_large, joined, outline, part
-from ..terminal.record_summary import facts, text_of
+from ..payload import SAMPLED_ROWS, is_large, join_steps, outline, site_payload, site_payloads
+from ..terminal.record_summary import record_facts, source_text
 from .jobs import Job
 
-NAMES = ("changed", "before")
+COMPARED_NAMES = ("after", "before")
 
 
 class View:
-    """A record that is looked at, alone or beside another. `origin` says where its file is, if it has one."""
+    """An open record, alone or compared with another. `origin` identifies its file, if it has one."""
 
     def __init__(self, rec: Record, title: str, origin: "tuple[str, str] | None" = None, beside: Record | None = None):
         self.rec, self.title, self.origin, self.beside = rec, title, origin, beside
-        self.groups: dict[str, list[AttentionMap]] = joined(maps_of(rec))
+        self.groups: dict[str, list[AttentionMap]] = join_steps(maps_of(rec))
         self.pairs: dict[str, Difference] | None = None
         self.only: list[list[str]] = [[], []]
         if beside is not None:
-            self.pairs, self.only = pairs_of(self.groups, joined(maps_of(beside)))
+            self.pairs, self.only = differences_by_site(self.groups, join_steps(maps_of(beside)))
             self.groups = {name: [both] for name, both in self.pairs.items()}
         self.names = list(self.groups)
-        self.after_others: Callable[[Job], None] = lambda job: None  # what is looked at comes before what is glanced at
-        self.drawn = self.pairs is None and bool(Drawing(self.groups).ran)  # graphs, which are read whole
+        self.wait_for_heads: Callable[[Job], None] = lambda job: (
+            None
+        )  # payloads of heads take precedence over thumbnails
+        self.drawn = self.pairs is None and bool(GraphPayload(self.groups).ran)  # graphs are sent as one payload
         self.large = [is_large(self._own(group)) for group in self.groups.values()]
 
     def _own(self, group: Sequence[AttentionMap]) -> Sequence[AttentionMap]:
@@ -60,13 +62,13 @@ class View:
         made = {
             "version": 1,
             "title": self.title,
-            "facts": facts(self.rec),
-            "text": text_of(self.rec),
+            "facts": record_facts(self.rec),
+            "text": source_text(self.rec),
             "sites": sites,
             "drawn": self.drawn,
         }
         if self.beside is not None:
-            made["beside"] = {"names": NAMES, "text": "", "only": self.only}
+            made["beside"] = {"names": COMPARED_NAMES, "text": "", "only": self.only}
         return made
 
     def group(self, site: int) -> list[AttentionMap]:
@@ -78,10 +80,10 @@ class View:
 
     @cached_property
     def top(self) -> float:
-        """The farthest that a weight moved, in up to 512 rows of each site."""
+        """Largest |difference|, over up to 512 rows of each site."""
         most = 0.0
         for both in (self.pairs or {}).values():
-            for rows in torch.arange(0, both.n, max(1, -(-both.n // SAMPLE))).split(64):
+            for rows in torch.arange(0, both.n, max(1, -(-both.n // SAMPLED_ROWS))).split(64):
                 if both.m:
                     most = max(most, float(both.band(rows, slice(0, both.m)).abs().max()))
         return most
@@ -91,60 +93,60 @@ class View:
         if head is not None:
             group = [amap[head] if amap.lead else amap for amap in group]
         if not isinstance(group[0], Difference):
-            return part(group, blobs)
-        (made,) = carried({self.names[site]: group[0]}, blobs, top=self.top)
+            return site_payload(group, blobs)
+        (made,) = difference_payloads({self.names[site]: group[0]}, blobs, top=self.top)
         return made
 
-    def cut(self, site: int, head: int) -> bytes:
-        """A site, or one head of a large one."""
+    def head_payload(self, site: int, head: int) -> bytes:
+        """Payload of a site, or of one head if the site is large."""
         heads = self.group(site)[0].heads
         if not 0 <= head < heads:
             raise IndexError(f"head {head}: this site has {heads} heads, expected 0 to {heads - 1}.")
         blobs = Blobs(quick=True)
-        return packed(self._part(site, head if self.large[site] else None, blobs), blobs)
+        return pack(self._part(site, head if self.large[site] else None, blobs), blobs)
 
-    def whole(self, job: Job) -> bytes:
-        """Everything at once, as a page in one file has it."""
-        blobs, graphs = Blobs(quick=True), Drawing(self.groups)
-        sites = bundle(self.groups, blobs, job.step, graphs=graphs)
-        return packed(self.about() | {"sites": sites, "graphs": graphs.about}, blobs)
+    def graph_payload(self, job: Job) -> bytes:
+        """Payload of all sites, as in an HTML page."""
+        blobs, graphs = Blobs(quick=True), GraphPayload(self.groups)
+        sites = site_payloads(self.groups, blobs, job.step, graphs=graphs)
+        return pack(self.about() | {"sites": sites, "graphs": graphs.about}, blobs)
 
-    def glance(self, site: int, job: Job) -> bytes:
-        """Every head of a site in small, and its numbers; of both where there are two."""
+    def overview(self, site: int, job: Job) -> bytes:
+        """Thumbnails and statistics of all heads of a site; of both maps when two are compared."""
         heads: list[int | None] = list(range(self.group(site)[0].heads)) if self.large[site] else [None]
         made = []
         for done, head in enumerate(heads):
             job.step(done, len(heads))
-            self.after_others(job)
+            self.wait_for_heads(job)
             blobs = Blobs(quick=True)
-            made.append(_small(self._part(site, head, blobs), blobs))
+            made.append(_thumbnails_of(self._part(site, head, blobs), blobs))
         blobs = Blobs(quick=True)
-        return packed(_together(made, blobs), blobs)
+        return pack(_concatenated(made, blobs), blobs)
 
 
-def _small(found: dict[str, Any], blobs: Blobs) -> dict[str, Any]:
-    """What a glance needs of a part, its heads in small as arrays."""
+def _thumbnails_of(found: dict[str, Any], blobs: Blobs) -> dict[str, Any]:
+    """Thumbnails (as arrays) and statistics of a payload."""
     code = found["thumbs"]
     raw = np.frombuffer(gzip.decompress(blobs.packed[code["blob"]]), np.uint8)
     made: dict[str, Any] = {"thumbs": raw.reshape(code["shape"])}
     if "numbers" in found:
         made["numbers"] = found["numbers"]
     if "beside" in found:
-        made["beside"] = {side: _small(found["beside"][side], blobs) for side in ("other", "difference")}
+        made["beside"] = {side: _thumbnails_of(found["beside"][side], blobs) for side in ("other", "difference")}
     return made
 
 
-def _together(parts: list[dict[str, Any]], blobs: Blobs) -> dict[str, Any]:
+def _concatenated(parts: list[dict[str, Any]], blobs: Blobs) -> dict[str, Any]:
     made: dict[str, Any] = {"thumbs": blobs.add(np.concatenate([each["thumbs"] for each in parts]))}
     if "numbers" in parts[0]:
         made["numbers"] = [one for each in parts for one in each["numbers"]]
     if "beside" in parts[0]:
         made["beside"] = {
-            side: _together([each["beside"][side] for each in parts], blobs) for side in ("other", "difference")
+            side: _concatenated([each["beside"][side] for each in parts], blobs) for side in ("other", "difference")
         }
     return made
 
 
-def packed(about: dict[str, Any], blobs: Blobs) -> bytes:
+def pack(about: dict[str, Any], blobs: Blobs) -> bytes:
     text = json.dumps(about | {"sizes": [len(each) for each in blobs.packed]}).encode()
     return b"".join([struct.pack("<I", len(text)), text, *blobs.packed])

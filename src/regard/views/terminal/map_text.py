@@ -18,66 +18,66 @@ from rich.text import Text
 from regard.core.maps.attention_map import AttentionMap
 
 from ..page import maps_of
-from ..payload import joined, one_of, short_name
-from ..thumbnails import Small, small
-from ..token_text import names_of
+from ..payload import join_steps, short_name, single_map
+from ..thumbnails import PooledHeads, pool_heads
+from ..token_text import display_names
 
 RAMP = ["#191a20", "#3a2410", "#6e3f0e", "#b46a12", "#ee9d2b", "#ffd07a", "#fff6dc"]
 COLD = ["#191a20", "#0f2a38", "#124a63", "#1b7397", "#41a3c9", "#8fd0ea", "#e2f5fd"]  # below zero
 DENSE = " .:-=+*#%@"
 WIDTH = 80
-ROWS = 40  # lines of one head at the most
-LABEL = 14  # cells of a row's name at the most
-TALL = 8  # letters of a column's name
-SITES = 64  # sites of a record that are drawn
-QUICK = 1 << 26  # weights that a print may compute
+MAX_ROWS = 40  # lines of one head at the most
+MAX_LABEL = 14  # cells of a row's name at the most
+MAX_COLUMN_LETTERS = 8  # letters of a column's name
+MAX_SITES = 64  # sites of a record that are drawn
+MAX_WEIGHTS = 1 << 26  # weights that a print may compute
 
 
 def plain(what: Any, width: int = WIDTH) -> str:
     """Without colour, as `print` writes it."""
-    return "\n".join(line.plain.rstrip() for line in lines(what, width, False))
+    return "\n".join(line.plain.rstrip() for line in map_lines(what, width, False))
 
 
 def drawn(what: Any, console: Console, options: ConsoleOptions) -> Iterator[Text]:
     """For rich: in colour where the console has it."""
     colour = console.color_system is not None and not console.no_color
-    for line in lines(what, options.max_width, colour):
+    for line in map_lines(what, options.max_width, colour):
         line.no_wrap, line.overflow = True, "crop"
         yield line
 
 
-def lines(what: Any, width: int, colour: bool, item: int = 0) -> Iterator[Text]:
+def map_lines(what: Any, width: int, colour: bool, item: int = 0) -> Iterator[Text]:
     """A map or a record: one head large, several in small; of one item of a batch."""
     yield Text(repr(what))
     if isinstance(what, AttentionMap) and not (what.n and what.m):
         return
     try:
-        groups = joined(maps_of(what, item))
+        groups = join_steps(maps_of(what, item))
     except ValueError:  # no maps, or an empty batch
         return
-    if sum(_cost(amap) for group in groups.values() for amap in group) > QUICK:
+    if sum(_cost(amap) for group in groups.values() for amap in group) > MAX_WEIGHTS:
         yield Text(
             "Too many weights to draw at a print: amap.pyramid() first (it is kept), or show one head: amap[0, 3]."
         )
         return
     if len(groups) == 1 and next(iter(groups.values()))[0].heads == 1:
-        yield from one_head(one_of(next(iter(groups.values()))), width, colour)
+        yield from head_lines(single_map(next(iter(groups.values()))), width, colour)
     else:
-        yield from in_small(groups, width, colour)
+        yield from thumbnail_lines(groups, width, colour)
 
 
 def _cost(amap: AttentionMap) -> int:
     return 0 if amap._pyramid is not None else amap.heads * amap.n * amap.m
 
 
-def one_head(amap: AttentionMap, width: int = WIDTH, colour: bool = True) -> Iterator[Text]:
+def head_lines(amap: AttentionMap, width: int = WIDTH, colour: bool = True) -> Iterator[Text]:
     """One head: who attends at the left, what is attended above, and the strongest of each row where there is room."""
-    names, keys = names_of(amap.rows, amap.n), names_of(amap.columns, amap.m)
-    if amap.n > ROWS:
+    names, keys = display_names(amap.rows, amap.n), display_names(amap.columns, amap.m)
+    if amap.n > MAX_ROWS:
         label = 2 * len(str(amap.n)) + 1
     else:
-        label = min(LABEL, max(map(cell_len, names)), max(1, width // 4))
-    found = small(amap, ROWS, max(1, (width - label - 1) // 2))
+        label = min(MAX_LABEL, max(map(cell_len, names)), max(1, width // 4))
+    found = pool_heads(amap, MAX_ROWS, max(1, (width - label - 1) // 2))
     grid = found.peak[0]
     if found.tall > 1:
         names = _ranges(amap.n, found.tall)
@@ -103,10 +103,10 @@ def one_head(amap: AttentionMap, width: int = WIDTH, colour: bool = True) -> Ite
     yield _legend(found, top, colour)
 
 
-def one_row(amap: AttentionMap, i: int, top: int, width: int = WIDTH, colour: bool = True) -> Iterator[Text]:
+def row_lines(amap: AttentionMap, i: int, top: int, width: int = WIDTH, colour: bool = True) -> Iterator[Text]:
     """What one row attends to: the text with its weights as ground, then the largest as bars."""
     w = amap.row(i).reshape(-1, amap.m).double().mean(0).cpu().numpy()
-    names, keys = names_of(amap.rows, amap.n), names_of(amap.columns, amap.m)
+    names, keys = display_names(amap.rows, amap.n), display_names(amap.columns, amap.m)
     most = float(np.nanmax(np.abs(w), initial=0.0))
     yield Text(f"row {i % amap.n} {names[i]!r} attends to" if amap.rows is not None else f"row {i % amap.n} attends to")
     if amap.columns is not None and len(keys) <= 400:
@@ -124,17 +124,17 @@ def one_row(amap: AttentionMap, i: int, top: int, width: int = WIDTH, colour: bo
         yield line
 
 
-def in_small(groups: "dict[str, list[AttentionMap]]", width: int = WIDTH, colour: bool = True) -> Iterator[Text]:
+def thumbnail_lines(groups: "dict[str, list[AttentionMap]]", width: int = WIDTH, colour: bool = True) -> Iterator[Text]:
     """Every head of every site in small, a line of heads for each site; each to its own largest weight."""
     shorts = {name: short_name(name, place) for place, name in enumerate(groups)}
-    label = min(LABEL, max(map(len, shorts.values())))
+    label = min(MAX_LABEL, max(map(len, shorts.values())))
     heads = max(group[0].heads for group in groups.values())
     across = max(1, min(heads, (width - label - 1) // 5))
     side = max(4, min(12, (width - label - 1) // across - 1)) // 2 * 2
     yield Text(f"{len(groups)} sites × {heads} heads" if len(groups) > 1 else f"{heads} heads", "dim" if colour else "")
-    for name in list(groups)[:SITES]:
-        amap = one_of(groups[name])
-        found = small(amap, side if colour else side // 2, side)
+    for name in list(groups)[:MAX_SITES]:
+        amap = single_map(groups[name])
+        found = pool_heads(amap, side if colour else side // 2, side)
         for first in range(0, amap.heads, across):
             part = range(first, min(amap.heads, first + across))
             yield Text(
@@ -147,8 +147,8 @@ def in_small(groups: "dict[str, list[AttentionMap]]", width: int = WIDTH, colour
                     line.append_text(_tile(found.peak[h], y, side, colour))
                     line.append(" ")
                 yield line
-    if len(groups) > SITES:
-        yield Text(f"... and {len(groups) - SITES} sites more")
+    if len(groups) > MAX_SITES:
+        yield Text(f"... and {len(groups) - MAX_SITES} sites more")
     said = "brighter" if colour else "denser"
     yield Text(f"{said}: a larger weight (root scale), each head to its own largest", "dim" if colour else "")
 
@@ -191,7 +191,7 @@ def _shade(weight: float, top: float) -> str:
     return "#{:02x}{:02x}{:02x}".format(*mixed)
 
 
-def _legend(found: Small, top: float, colour: bool) -> Text:
+def _legend(found: PooledHeads, top: float, colour: bool) -> Text:
     made = Text("0 ")
     if colour:
         for k in range(16):
@@ -207,7 +207,9 @@ def _upright(keys: Sequence[str], label: int, numbers: bool) -> Iterator[Text]:
         yield Text(" " * (label + 1) + "".join(f"{j:<2}" for j in range(len(keys))), "dim")
         return
     stacks = [_letters(name) for name in keys]
-    stacks = [stack if len(stack) <= TALL else [*stack[: TALL - 1], "…"] for stack in stacks]
+    stacks = [
+        stack if len(stack) <= MAX_COLUMN_LETTERS else [*stack[: MAX_COLUMN_LETTERS - 1], "…"] for stack in stacks
+    ]
     tall = max(map(len, stacks), default=0)
     for y in range(tall):
         line = [set_cell_size(stack[y - tall + len(stack)], 2) if y >= tall - len(stack) else "  " for stack in stacks]

@@ -25,7 +25,7 @@ TENSORS = {  # that a map refers to, by its kind
 
 
 @contextmanager
-def progress(console: Console, what: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(console: Console, what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar that is gone when the work is done."""
     columns = (
         TextColumn("{task.description}"),
@@ -38,7 +38,7 @@ def progress(console: Console, what: str) -> Iterator[Callable[[int, int], None]
         yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
-def facts(rec: Record) -> str:
+def record_facts(rec: Record) -> str:
     """One line about a record, for the head of a page."""
     sites = {name.rpartition(":")[0] if name.rpartition(":")[2].isdigit() else name for name in rec.maps}
     missed = sum(rec.missed.values())
@@ -52,13 +52,13 @@ def facts(rec: Record) -> str:
     return " · ".join(str(part) for part in parts if part)
 
 
-def text_of(rec: Record) -> str:
+def source_text(rec: Record) -> str:
     """The text that was read, and what was written, as far as labels tell."""
     run = rec.labels.runs[0] if rec.labels.runs else {}
     return "  →  ".join(axes[0].text for axes in run.values() if axes and axes[0].text)
 
 
-def summary(path: "str | os.PathLike[str]", console: Console) -> None:
+def print_summary(path: "str | os.PathLike[str]", console: Console) -> None:
     """A table of a record file's sites, from its description alone; the file is checked first."""
     rec, file = load(path), RecordFile(path)
     about, forms = file.about, file.about["maps"]

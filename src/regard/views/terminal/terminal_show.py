@@ -13,8 +13,8 @@ from regard.recording.io.printable import printable
 from regard.recording.record import Record
 
 from ..page import maps_of
-from ..payload import joined, one_of, short_name
-from .map_text import lines, one_head, one_row
+from ..payload import join_steps, short_name, single_map
+from .map_text import head_lines, map_lines, row_lines
 
 
 def show_record(
@@ -32,7 +32,7 @@ def show_record(
         if row is not None:
             raise ValueError("--row needs --head, such as --head 3.5: layer 3, head 5.")
         maps_of(rec, item)  # an error where there is no such item
-        drawn = lines(rec, console.width, colour, item)
+        drawn = map_lines(rec, console.width, colour, item)
     else:
         drawn = _one(rec, console.width, colour, head, row, top, item)
     for line in drawn:
@@ -40,12 +40,12 @@ def show_record(
 
 
 def _one(rec: Record, width: int, colour: bool, head: str, row: int | None, top: int, item: int) -> Iterator[Text]:
-    name, amap = head_of({name: one_of(group) for name, group in joined(maps_of(rec, item)).items()}, head)
+    name, amap = head_of({name: single_map(group) for name, group in join_steps(maps_of(rec, item)).items()}, head)
     if row is not None and not -amap.n <= row < amap.n:
         raise ValueError(f"--row {row}: this map has {amap.n} rows, 0 to {amap.n - 1}.")
     said = f"{printable(name)}, head {head.rpartition('.')[2]}: {amap.n:,} attend to {amap.m:,}"
     yield Text(said, "bold" if colour else "")
-    yield from one_head(amap, width, colour) if row is None else one_row(amap, row % amap.n, top, width, colour)
+    yield from head_lines(amap, width, colour) if row is None else row_lines(amap, row % amap.n, top, width, colour)
 
 
 def head_of(maps: "dict[str, AttentionMap]", asked: str) -> tuple[str, AttentionMap]:

@@ -1,7 +1,7 @@
-/** <regard-told>: what a model gave, before and after a change. */
+/** <regard-output>: output of the model before and after an intervention. */
 
 import { css, html, LitElement, nothing } from "lit";
-import { shown } from "../names";
+import { shown } from "../token_names";
 import { largest, running, shade, shading } from "../shading";
 import { theme } from "../theme";
 
@@ -11,7 +11,7 @@ export interface Bar {
   after: number | null;
 }
 
-export interface Told {
+export interface OutputDiff {
   title: string;
   bars: { at: string; bars: Bar[] }[];
   numbers: Bar[];
@@ -22,17 +22,17 @@ export interface Told {
 
 const digits = (x: number): string => (Math.abs(x) >= 0.0001 || x === 0 ? x.toFixed(4) : x.toExponential(1).replace("e-", "e−"));
 
-export class RegardTold extends LitElement {
-  static override properties = { told: { attribute: false }, names: { attribute: false }, gone: { attribute: false } };
-  declare told: Told | null;
+export class RegardOutput extends LitElement {
+  static override properties = { diff: { attribute: false }, names: { attribute: false }, masked: { attribute: false } };
+  declare diff: OutputDiff | null;
   declare names: string[];
-  declare gone: Set<number>; // tokens that nobody sees
+  declare masked: Set<number>; // masked tokens
 
   constructor() {
     super();
-    this.told = null;
+    this.diff = null;
     this.names = [];
-    this.gone = new Set();
+    this.masked = new Set();
   }
 
   static override styles = [theme, shading, css`
@@ -49,17 +49,17 @@ export class RegardTold extends LitElement {
   `];
 
   protected override render() {
-    const { told } = this;
-    if (!told) return nothing;
-    const after = told.says !== "" || told.tokens !== null || told.bars.some(({ bars }) => bars.some((bar) => bar.after !== null));
-    return html`<h2>${told.title}</h2>
-      ${after ? html`<p class="key"><i class="before"></i>before<i class="after"></i>after the change</p>` : nothing}
-      ${told.says ? html`<p class="says" aria-live="polite">${told.says}</p>` : nothing}
-      ${told.bars.map(({ at, bars }) => html`${at ? html`<p class="key">${at}</p>` : nothing}<div class="bars">${bars.map((bar) => this.bar(bar))}</div>`)}
-      ${told.wrote ? html`<p><q>${told.wrote[0]}</q></p>${told.wrote[1] === null ? nothing : html`<p><b>Now:</b> <q>${told.wrote[1]}</q></p>`}` : nothing}
-      ${told.numbers.length ? html`<table>${told.numbers.map(({ name, before, after }) =>
+    const { diff } = this;
+    if (!diff) return nothing;
+    const after = diff.says !== "" || diff.tokens !== null || diff.bars.some(({ bars }) => bars.some((bar) => bar.after !== null));
+    return html`<h2>${diff.title}</h2>
+      ${after ? html`<p class="key"><i class="before"></i>before<i class="after"></i>after the intervention</p>` : nothing}
+      ${diff.says ? html`<p class="says" aria-live="polite">${diff.says}</p>` : nothing}
+      ${diff.bars.map(({ at, bars }) => html`${at ? html`<p class="key">${at}</p>` : nothing}<div class="bars">${bars.map((bar) => this.bar(bar))}</div>`)}
+      ${diff.wrote ? html`<p><q>${diff.wrote[0]}</q></p>${diff.wrote[1] === null ? nothing : html`<p><b>After:</b> <q>${diff.wrote[1]}</q></p>`}` : nothing}
+      ${diff.numbers.length ? html`<table>${diff.numbers.map(({ name, before, after }) =>
         html`<tr><th>${name}</th><td>${digits(before)}</td><td><b>${after === null ? "" : digits(after)}</b></td></tr>`)}</table>` : nothing}
-      ${told.tokens ? this.moved(told.tokens) : nothing}`;
+      ${diff.tokens ? this.tokenChanges(diff.tokens) : nothing}`;
   }
 
   private bar({ name, before, after }: Bar) {
@@ -69,10 +69,10 @@ export class RegardTold extends LitElement {
       <span class="old">${digits(before)}</span><b>${after === null ? "" : digits(after)}</b>`;
   }
 
-  private moved(tokens: number[]) {
+  private tokenChanges(tokens: number[]) {
     const top = largest(tokens);
     if (this.names.length !== tokens.length) return nothing;
-    return html`<p class="key">How far each token moved, up to ${digits(top)}</p>${running(this.names, 0, tokens.length, (j) =>
-      ({ kind: this.gone.has(j) ? "gone" : "", told: digits(tokens[j]), style: shade(tokens[j], top) }))}`;
+    return html`<p class="key">Change of each token, max ${digits(top)}</p>${running(this.names, 0, tokens.length, (j) =>
+      ({ kind: this.masked.has(j) ? "masked" : "", tooltip: digits(tokens[j]), style: shade(tokens[j], top) }))}`;
   }
 }

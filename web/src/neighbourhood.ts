@@ -1,20 +1,20 @@
-/** The neighbourhood of one node over a faint graph: its edges as wedges, with their numbers. */
+/** The neighbourhood of one node over the dimmed graph: edges as wedges, with their weights. */
 
 import { written } from "./colour";
-import type { Drawing } from "./drawing";
-import type { Near } from "./edges";
-import { shortened } from "./names";
+import type { GraphRenderer } from "./graph_renderer";
+import type { Neighbour } from "./edges";
+import { shortened } from "./token_names";
 import { FONT, type Inks } from "./theme";
 
-export interface Hood {
-  node: number; // in the drawing's count
-  ends: (Near & { at: number; self: boolean })[]; // strongest first; `at` in the drawing's count
-  inward: boolean; // the node attends; otherwise it is attended
-  chosen: number | null; // an end that is marked
+export interface Neighbourhood {
+  node: number; // as indexed by the renderer
+  ends: (Neighbour & { at: number; self: boolean })[]; // strongest first; `at` as indexed by the renderer
+  inward: boolean; // edges to what the node attends to; otherwise edges from what attends to it
+  chosen: number | null; // the highlighted neighbour
 }
 
 export interface Paint {
-  drawing: Drawing;
+  drawing: GraphRenderer;
   inks: Inks;
   name(node: number): string;
   colour(w: number): string;
@@ -23,7 +23,7 @@ export interface Paint {
 }
 
 const LINES = 600; // edges drawn
-const NUMBERS = 60; // and with numbers, where there is room
+const NUMBERS = 60; // and labelled with weights, without overlap
 
 interface Box {
   x0: number;
@@ -32,33 +32,33 @@ interface Box {
   y1: number;
 }
 
-/** Whether a box is free, and then it no longer is. */
+/** Whether a label box overlaps an earlier one; if not, it is reserved. */
 function taken(boxes: Box[], box: Box): boolean {
   if (boxes.some((b) => b.x0 < box.x1 && box.x0 < b.x1 && b.y0 < box.y1 && box.y0 < b.y1)) return true;
   boxes.push(box);
   return false;
 }
 
-export function paintHood(context: CanvasRenderingContext2D, hood: Hood, paint: Paint): void {
+export function paintNeighbourhood(context: CanvasRenderingContext2D, neighbourhood: Neighbourhood, paint: Paint): void {
   const { drawing, inks } = paint;
-  const centre = drawing.at(hood.node);
-  const lines = hood.ends.slice(0, LINES);
+  const centre = drawing.at(neighbourhood.node);
+  const lines = neighbourhood.ends.slice(0, LINES);
   for (const end of [...lines].reverse()) {
     if (end.self) continue;
     const other = drawing.at(end.at);
-    wedge(context, hood.inward ? other : centre, hood.inward ? centre : other, Math.max(1.2, drawing.wide(paint.width(end.w))), paint.colour(end.w));
+    wedge(context, neighbourhood.inward ? other : centre, neighbourhood.inward ? centre : other, Math.max(1.2, drawing.scaledWidth(paint.width(end.w))), paint.colour(end.w));
   }
   const own = lines.find((end) => end.self);
-  if (own) loop(context, centre, paint.colour(own.w), Math.max(1.5, 0.5 * drawing.wide(paint.width(own.w))));
-  for (const end of lines) if (!end.self) dot(context, drawing.at(end.at), paint.fill(end.at), end.node === hood.chosen ? inks.mark : inks.raised, end.node === hood.chosen);
-  dot(context, centre, paint.fill(hood.node), inks.mark, true);
+  if (own) loop(context, centre, paint.colour(own.w), Math.max(1.5, 0.5 * drawing.scaledWidth(paint.width(own.w))));
+  for (const end of lines) if (!end.self) dot(context, drawing.at(end.at), paint.fill(end.at), end.node === neighbourhood.chosen ? inks.mark : inks.raised, end.node === neighbourhood.chosen);
+  dot(context, centre, paint.fill(neighbourhood.node), inks.mark, true);
   const boxes: Box[] = [];
-  label(context, boxes, paint.name(hood.node), centre.x + centre.size + 5, centre.y, inks, true);
-  if (own) number(context, boxes, own.w, centre.x, centre.y - 2.6 * loopSize(centre.size) - 4, inks, hood.chosen === own.node);
+  label(context, boxes, paint.name(neighbourhood.node), centre.x + centre.size + 5, centre.y, inks, true);
+  if (own) number(context, boxes, own.w, centre.x, centre.y - 2.6 * loopSize(centre.size) - 4, inks, neighbourhood.chosen === own.node);
   for (const end of lines.slice(0, NUMBERS)) {
     if (end.self) continue;
     const other = drawing.at(end.at);
-    const marked = end.node === hood.chosen;
+    const marked = end.node === neighbourhood.chosen;
     number(context, boxes, end.w, other.x + 0.36 * (centre.x - other.x), other.y + 0.36 * (centre.y - other.y), inks, marked);
     label(context, boxes, paint.name(end.at), other.x + other.size + 4, other.y, inks, marked);
   }

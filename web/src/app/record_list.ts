@@ -1,10 +1,10 @@
-/** <regard-shelf>: the records that can be opened, and a place for one of your own. */
+/** <regard-records>: list of records, and upload. */
 
 import { css, html, LitElement, nothing } from "lit";
 import { theme } from "../theme";
 
-export interface OnShelf {
-  from: "given" | "folder" | "sent";
+export interface RecordEntry {
+  from: "argument" | "folder" | "upload";
   name: string;
   bytes: number;
   changed: number;
@@ -16,19 +16,19 @@ export function sized(bytes: number): string {
   return `${(bytes / 1000 ** power).toPrecision(3)} ${["B", "kB", "MB", "GB"][power]}`;
 }
 
-const FROM = { given: "named on the command line", sent: "sent from here", folder: "" };
+const ORIGIN = { argument: "from the command line", upload: "uploaded", folder: "" };
 
-export class RegardShelf extends LitElement {
-  static override properties = { records: { attribute: false }, folder: {}, sought: { state: true } };
-  declare records: OnShelf[];
+export class RegardRecords extends LitElement {
+  static override properties = { records: { attribute: false }, folder: {}, query: { state: true } };
+  declare records: RecordEntry[];
   declare folder: string;
-  declare sought: string;
+  declare query: string;
 
   constructor() {
     super();
     this.records = [];
     this.folder = "";
-    this.sought = "";
+    this.query = "";
   }
 
   static override styles = [theme, css`
@@ -38,25 +38,25 @@ export class RegardShelf extends LitElement {
     .drop { border: 1px dashed var(--line); border-radius: 0.5rem; padding: 0.7rem; color: var(--soft); } input[type="search"] { padding: 0.2rem 0.5rem; border: 1px solid var(--line); border-radius: 0.4rem; background: var(--raised); }
   `];
 
-  private say(name: string, detail: unknown): void {
+  private emit(name: string, detail: unknown): void {
     this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true, composed: true }));
   }
 
-  private send(files: FileList | null | undefined): void {
+  private upload(files: FileList | null | undefined): void {
     const file = files?.[0];
-    if (file) this.say("send", file);
+    if (file) this.emit("send", file);
   }
 
   protected override render() {
-    const found = this.records.filter(({ name }) => name.toLowerCase().includes(this.sought.toLowerCase()));
+    const found = this.records.filter(({ name }) => name.toLowerCase().includes(this.query.toLowerCase()));
     return html`
       <div class="bar"><label>Records in <b>${this.folder}</b></label>
-        ${this.records.length > 8 ? html`<input type="search" placeholder="Find by name" aria-label="Find by name" @input=${(e: Event) => (this.sought = (e.target as HTMLInputElement).value)}>` : nothing}</div>
-      ${found.length ? html`<ul>${found.map((one) => html`<li><button @click=${() => this.say("open", one)}>
-          <span class="name">${one.name} ${FROM[one.from] ? html`<small>${FROM[one.from]}</small>` : nothing}</span>
+        ${this.records.length > 8 ? html`<input type="search" placeholder="Find by name" aria-label="Find by name" @input=${(e: Event) => (this.query = (e.target as HTMLInputElement).value)}>` : nothing}</div>
+      ${found.length ? html`<ul>${found.map((one) => html`<li><button @click=${() => this.emit("open", one)}>
+          <span class="name">${one.name} ${ORIGIN[one.from] ? html`<small>${ORIGIN[one.from]}</small>` : nothing}</span>
           <small>${sized(one.bytes)}</small><small>${new Date(1000 * one.changed).toLocaleString()}</small></button></li>`)}</ul>`
-        : html`<p>There are no record files here. <code>regard record minilm "…" -o run.regard</code> makes one.</p>`}
-      <div class="drop" @dragover=${(e: DragEvent) => e.preventDefault()} @drop=${(e: DragEvent) => { e.preventDefault(); this.send(e.dataTransfer?.files); }}>
-        <label>A record of your own: drop it here or <input type="file" accept=".regard" aria-label="Send a record file" @change=${(e: Event) => this.send((e.target as HTMLInputElement).files)}></label></div>`;
+        : html`<p>No record files in this folder. Create one with <code>regard record minilm "…" -o run.regard</code>.</p>`}
+      <div class="drop" @dragover=${(e: DragEvent) => e.preventDefault()} @drop=${(e: DragEvent) => { e.preventDefault(); this.upload(e.dataTransfer?.files); }}>
+        <label>Upload a record: drop a file here or <input type="file" accept=".regard" aria-label="Upload a record file" @change=${(e: Event) => this.upload((e.target as HTMLInputElement).files)}></label></div>`;
   }
 }

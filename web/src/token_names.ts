@@ -1,11 +1,11 @@
-/** What tokens are called on a page. */
+/** Display names of tokens. */
 
 import type { SiteAbout } from "./data";
 
-// What writes nothing, and what turns the direction of what stands around it.
+// Control characters, and those that change text direction.
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** As people read it: spaces and line ends seen, pieces of words without their marks. */
+/** Readable form: whitespace made visible, subword markers removed. */
 export function shown(name: string): string {
   const plain = name.replace(/^##/, "").replace(/[Ġ▁]/g, " ").replace(/Ċ/g, "⏎");
   if (plain.trim() === "") return /[\n⏎]/.test(plain) ? "⏎" : "␣";
@@ -20,24 +20,24 @@ export function columnName(site: SiteAbout, j: number): string {
   return site.columns ? shown(site.columns[j]) : String(j);
 }
 
-/** As an axis has it: before a token that only one of two texts has, + or −. */
+/** Tick label: + or − before a token that only one of two texts has. */
 export function labelled(site: SiteAbout, axis: "rows" | "columns", x: number): string {
   const name = axis === "rows" ? rowName(site, x) : columnName(site, x);
   const mark = site.beside?.[axis][x];
   return mark === "+" ? `+ ${name}` : mark === "-" ? `− ${name}` : name;
 }
 
-/** A name with its place, for a sentence. */
-export function told(name: string, place: number): string {
+/** A name with its index. */
+export function withIndex(name: string, place: number): string {
   return name === String(place) ? `${place}` : `“${name}” (${place})`;
 }
 
-const written = new WeakMap<string[], boolean>();
+const spaceMarkCache = new WeakMap<string[], boolean>();
 
-/** Whether a tokenizer writes its spaces down, as a token's first character. */
+/** Whether the tokenizer marks spaces by the first character of a token. */
 function writesSpaces(names: string[]): boolean {
-  let found = written.get(names);
-  if (found === undefined) written.set(names, (found = names.some((name) => /^[\sĠ▁]/.test(name))));
+  let found = spaceMarkCache.get(names);
+  if (found === undefined) spaceMarkCache.set(names, (found = names.some((name) => /^[\sĠ▁]/.test(name))));
   return found;
 }
 
@@ -49,7 +49,7 @@ export function spaced(names: string[], j: number): boolean {
   return !/^##/.test(names[j]) && !/^[.,;:!?)\]}%’”'…]/.test(names[j]) && !/^[([{“‘]$/.test(names[j - 1]);
 }
 
-/** Whether rows and columns are the same tokens: what attends may then be chosen in the text. */
+/** Whether rows and columns are the same tokens (self-attention): a query can then be selected in the text. */
 export function same(site: SiteAbout): boolean {
   if (!site.rows || !site.columns || site.n !== site.m) return false;
   return site.rows.every((name, i) => name === site.columns![i]);

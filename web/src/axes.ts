@@ -1,11 +1,11 @@
-/** What stands around the picture of a map: names along its edges, profiles of the chosen row and column, the cross. */
+/** What surrounds the heat map: tick labels, profiles of the selected row and column, the crosshair. */
 
 import { COLD, place, written, type Scale } from "./colour";
 import type { SiteAbout } from "./data";
 import type { Head } from "./head";
 import { stride, type View } from "./layout";
-import { labelled, shortened } from "./names";
-import { profile } from "./picture";
+import { labelled, shortened } from "./token_names";
+import { profile } from "./raster";
 import { FONT, type Inks } from "./theme";
 
 export interface Frame {
@@ -15,12 +15,12 @@ export interface Frame {
   height: number;
   right: number;
   lower: number;
-  tall: number; // how much higher than wide a weight is drawn
+  tall: number; // height over width of a drawn weight
 }
 
 const PROFILE = 54;
 
-/** Room for names at the left and above, for profiles at the right and below. Weights are square unless rows or columns are few. */
+/** Margins for tick labels (left, top) and profiles (right, bottom). Cells are square unless there are few rows or columns. */
 export function margins(site: SiteAbout, width: number, most: number): Frame {
   const named = (list: string[] | null) => (list ? Math.min(13, list.reduce((x, name) => Math.max(x, name.length), 3)) : 5);
   const left = 34 + 6.6 * named(site.rows);
@@ -44,7 +44,7 @@ export function margins(site: SiteAbout, width: number, most: number): Frame {
   return { left: Math.round(left), upper: Math.round(upper), width: wide, height: high, right, lower, tall };
 }
 
-export interface Scene {
+export interface AxesScene {
   frame: Frame;
   view: View;
   site: SiteAbout;
@@ -52,16 +52,16 @@ export interface Scene {
   row: number;
   column: number;
   lines: { row: Float32Array; column: Float32Array };
-  locked: boolean;
-  skipped: number;
+  pinned: boolean;
+  excluded: number;
   top: number;
   scale: Scale;
   head: Head;
   focused: boolean;
 }
 
-/** Under the picture: where pairs may not meet, it is seen through. */
-export function hatch(context: CanvasRenderingContext2D, scene: Pick<Scene, "frame" | "view" | "site" | "inks">): void {
+/** Hatching under the heat map: masked pairs are transparent above it. */
+export function hatch(context: CanvasRenderingContext2D, scene: Pick<AxesScene, "frame" | "view" | "site" | "inks">): void {
   const { x0, y0, x1, y1 } = edges(scene);
   const tile = document.createElement("canvas");
   tile.width = tile.height = 8;
@@ -80,8 +80,8 @@ export function hatch(context: CanvasRenderingContext2D, scene: Pick<Scene, "fra
   context.fillRect(x0, y0, x1 - x0, y1 - y0);
 }
 
-/** Where the map stands on the canvas: what of it is in the frame. */
-function edges({ frame, view, site }: Pick<Scene, "frame" | "view" | "site">): { x0: number; y0: number; x1: number; y1: number } {
+/** The visible part of the map, on the canvas. */
+function edges({ frame, view, site }: Pick<AxesScene, "frame" | "view" | "site">): { x0: number; y0: number; x1: number; y1: number } {
   const down = view.scale * view.tall;
   return {
     x0: frame.left + Math.max(0, -view.x * view.scale), y0: frame.upper + Math.max(0, -view.y * down),
@@ -90,7 +90,7 @@ function edges({ frame, view, site }: Pick<Scene, "frame" | "view" | "site">): {
   };
 }
 
-export function furnish(context: CanvasRenderingContext2D, scene: Scene): void {
+export function drawAxes(context: CanvasRenderingContext2D, scene: AxesScene): void {
   const { inks } = scene;
   const { x0, y0, x1, y1 } = edges(scene);
   context.strokeStyle = inks.line;
@@ -102,7 +102,7 @@ export function furnish(context: CanvasRenderingContext2D, scene: Scene): void {
   profiles(context, scene, x0, y0, x1, y1);
 }
 
-function names(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: number, x1: number, y1: number): void {
+function names(context: CanvasRenderingContext2D, scene: AxesScene, x0: number, y0: number, x1: number, y1: number): void {
   const { frame, view, site, inks, row, column } = scene;
   const down = view.scale * view.tall;
   context.font = `12px ${FONT}`;
@@ -118,8 +118,8 @@ function names(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: 
     context.fillText(text, 0, 0);
     context.restore();
   };
-  axis("is attended →", (x0 + x1) / 2, 9, 0);
-  axis("← attends", 9, (y0 + y1) / 2, -Math.PI / 2);
+  axis("key (attended) →", (x0 + x1) / 2, 9, 0);
+  axis("← query (attending)", 9, (y0 + y1) / 2, -Math.PI / 2);
   const step = stride(down, site.rows ? 12 : 16);
   const first = Math.max(0, Math.ceil(view.y / step) * step);
   context.textBaseline = "middle";
@@ -154,8 +154,8 @@ function names(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: 
   if (column % side) write(column, true);
 }
 
-/** The weights themselves, once there is room for them. */
-function numbers(context: CanvasRenderingContext2D, scene: Scene): void {
+/** The weights as numbers, once cells are large enough. */
+function numbers(context: CanvasRenderingContext2D, scene: AxesScene): void {
   const { frame, view, head, site } = scene;
   const down = view.scale * view.tall;
   if (view.scale < 34 || down < 13 || !head.single) return;
@@ -172,14 +172,14 @@ function numbers(context: CanvasRenderingContext2D, scene: Scene): void {
     for (let j = Math.max(0, Math.floor(view.x)); j < j1; j++) {
       const w = head.weight(i, j).value;
       if (!(Math.abs(w) >= 0.0005)) continue;
-      const strong = place(Math.abs(w), scene.top, scene.scale) > (scene.inks.dark ? 0.5 : 0.6); // against its own colour
+      const strong = place(Math.abs(w), scene.top, scene.scale) > (scene.inks.dark ? 0.5 : 0.6); // contrast with the cell colour
       context.fillStyle = strong ? (scene.inks.dark ? "#1d1206" : "#fff8ea") : scene.inks.ink;
       context.fillText(w.toFixed(3).replace(/^(-?)0/, "$1"), frame.left + (j + 0.5 - view.x) * view.scale, frame.upper + (i + 0.5 - view.y) * down);
     }
   context.restore();
 }
 
-function cross(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: number, x1: number, y1: number): void {
+function cross(context: CanvasRenderingContext2D, scene: AxesScene, x0: number, y0: number, x1: number, y1: number): void {
   const { frame, view, inks, row, column } = scene;
   const x = frame.left + (column - view.x) * view.scale;
   const y = frame.upper + (row - view.y) * view.scale * view.tall;
@@ -190,17 +190,17 @@ function cross(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: 
   context.rect(x0 - 2, y0 - 2, x1 - x0 + 4, y1 - y0 + 4);
   context.clip();
   context.strokeStyle = inks.mark;
-  context.globalAlpha = scene.locked ? 0.9 : 0.55;
+  context.globalAlpha = scene.pinned ? 0.9 : 0.55;
   context.lineWidth = 1;
   context.strokeRect(x0, Math.round(y) - 0.5, x1 - x0, high + 1);
   context.strokeRect(Math.round(x) - 0.5, y0, size + 1, y1 - y0);
   context.globalAlpha = 1;
-  context.lineWidth = scene.locked ? 2.5 : 1.5;
+  context.lineWidth = scene.pinned ? 2.5 : 1.5;
   const pad = Math.min(size, high) < 6 ? 4 : 0;
   context.strokeRect(x - pad - 0.5, y - pad - 0.5, size + 2 * pad + 1, high + 2 * pad + 1);
   context.restore();
-  if (scene.skipped >= 0) {
-    const at = frame.left + (scene.skipped + 0.5 - view.x) * view.scale;
+  if (scene.excluded >= 0) {
+    const at = frame.left + (scene.excluded + 0.5 - view.x) * view.scale;
     if (at >= x0 && at <= x1) {
       context.fillStyle = inks.soft;
       context.beginPath();
@@ -212,8 +212,8 @@ function cross(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: 
   }
 }
 
-/** Below: what the chosen row gives. At the right: what the chosen column receives. Each by its own largest. */
-function profiles(context: CanvasRenderingContext2D, scene: Scene, x0: number, y0: number, x1: number, y1: number): void {
+/** Profiles of the selected row (below) and column (right), each scaled to its maximum. */
+function profiles(context: CanvasRenderingContext2D, scene: AxesScene, x0: number, y0: number, x1: number, y1: number): void {
   const { frame, view, inks, lines } = scene;
   const across = profile(lines.row, view.x, view.scale, Math.floor(frame.width));
   const down = profile(lines.column, view.y, view.scale * view.tall, Math.floor(frame.height));
@@ -244,11 +244,11 @@ function profiles(context: CanvasRenderingContext2D, scene: Scene, x0: number, y
   context.fillStyle = inks.soft;
   context.textBaseline = "top";
   context.textAlign = "left";
-  context.fillText(`what the row gives, up to ${written(high)}`, x0, below + PROFILE - 11);
+  context.fillText(`weights of the selected row, max ${written(high)}`, x0, below + PROFILE - 11);
   context.save();
   context.translate(beside + PROFILE - 8, y0);
   context.rotate(Math.PI / 2);
   context.textBaseline = "bottom";
-  context.fillText(`${y1 - y0 < 210 ? "" : "what the column receives, "}up to ${written(wide)}`, 0, 0);
+  context.fillText(`${y1 - y0 < 210 ? "" : "weights of the selected column, "}max ${written(wide)}`, 0, 0);
   context.restore();
 }

@@ -1,17 +1,17 @@
-/** What every component has: the shared choice, and drawing once a frame. */
+/** Base of the components: shared selection, and drawing at most once per frame. */
 
 import { LitElement, type TemplateResult } from "lit";
 import { savers } from "./saving";
 import type { Act, Store } from "./store";
 
-export abstract class Part extends LitElement {
+export abstract class Component extends LitElement {
   static override properties = { store: { attribute: false } };
   declare store: Store | null;
-  protected loading: Promise<void> = Promise.resolve(); // what was asked for last
+  protected loading: Promise<void> = Promise.resolve(); // the latest request
   private frame = 0;
   private watch: ResizeObserver | null = null;
-  private readonly listen = (event: Event) => this.chosen((event as CustomEvent).detail);
-  private readonly recolour = () => this.later();
+  private readonly listen = (event: Event) => this.choiceChanged((event as CustomEvent).detail);
+  private readonly recolour = () => this.scheduleDraw();
 
   constructor() {
     super();
@@ -19,13 +19,13 @@ export abstract class Part extends LitElement {
   }
 
   protected abstract draw(): void;
-  protected abstract chosen(before: Store["choice"]): void;
-  /** A store was given. */
-  protected abstract begun(): void;
+  protected abstract choiceChanged(before: Store["choice"]): void;
+  /** A store was assigned. */
+  protected abstract storeChanged(): void;
 
   override connectedCallback(): void {
     super.connectedCallback();
-    this.watch = new ResizeObserver(() => this.later());
+    this.watch = new ResizeObserver(() => this.scheduleDraw());
     this.watch.observe(this);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", this.recolour);
     this.store?.addEventListener("choice", this.listen);
@@ -44,18 +44,18 @@ export abstract class Part extends LitElement {
     if (changed.has("store")) {
       (changed.get("store") as Store | null)?.removeEventListener("choice", this.listen);
       this.store?.addEventListener("choice", this.listen);
-      if (this.store) this.begun();
+      if (this.store) this.storeChanged();
     }
-    this.later();
+    this.scheduleDraw();
   }
 
-  /** Whether another map is to be read since then. */
-  protected another(before: Store["choice"]): boolean {
+  /** Whether the selection moved to another map. */
+  protected mapChanged(before: Store["choice"]): boolean {
     const { site, head, side } = this.store!.choice;
     return site !== before.site || head !== before.head || side !== before.side;
   }
 
-  later(): void {
+  scheduleDraw(): void {
     if (this.frame) return;
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
@@ -63,7 +63,7 @@ export abstract class Part extends LitElement {
     });
   }
 
-  /** Buttons that save what is chosen, once it is loaded and drawn: never what was chosen before. */
+  /** Export buttons; they wait until the current selection is loaded and drawn. */
   protected saver(kinds: Record<string, () => void>, what: string): TemplateResult {
     return savers(kinds, what, async (run) => {
       for (let last; last !== this.loading; await last) last = this.loading;
@@ -73,10 +73,10 @@ export abstract class Part extends LitElement {
     });
   }
 
-  /** A double-click: an application that has the model does something about it. */
+  /** A double-click: the live application intervenes on the token or head. */
   protected act(detail: Act): void {
     const left = this.dispatchEvent(new CustomEvent("act", { detail, bubbles: true, composed: true, cancelable: true }));
-    if (!left) getSelection()?.removeAllRanges(); // the word that a double-click marks is not what was meant
+    if (!left) getSelection()?.removeAllRanges(); // undo the text selection of the double-click
   }
 
   protected canvas(): HTMLCanvasElement {

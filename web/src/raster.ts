@@ -1,32 +1,32 @@
-/** The picture of a map: every pixel has the colour of the weight, or of the cell, that stands there. */
+/** Rasterise a map: each pixel has the colour of its weight, or of its cell. */
 
 import { place, type Scale } from "./colour";
 import { Head } from "./head";
 import { levelFor } from "./levels";
 import type { View } from "./layout";
 
-export type Shows = "peak" | "mean";
+export type CellValue = "peak" | "mean";
 
-export interface Look {
+export interface RasterStyle {
   scale: Scale;
-  shows: Shows;
+  cellValue: CellValue;
   top: number;
-  least: Float32Array | null; // weights of a row below this are left blank
+  least: Float32Array | null; // top-p threshold of each row: smaller weights are left blank
   colours: Uint32Array;
-  cold: Uint32Array; // for what is below zero
+  cold: Uint32Array; // for negative values
 }
 
 export interface Drawn {
-  size: number; // weights along the side of what a pixel shows: 1 is a single weight
-  waiting: boolean; // some tiles are still to be made
+  size: number; // weights along the side of a drawn cell: 1 is a single weight
+  waiting: boolean; // some tiles are not built yet
 }
 
-const PATIENCE = 14; // milliseconds for new tiles in one frame
+const TILE_BUDGET = 14; // milliseconds for new tiles in one frame
 
-/** The largest cell of a head, without the column left out of the scale. */
-export function topOf(head: Head, level: number, shows: Shows, without: number | null): number {
-  const { size, rows, cols } = head.levels[shows === "peak" ? 0 : level];
-  const cells = head.levels[shows === "peak" ? 0 : level][shows];
+/** Largest cell of a head, without the excluded column. */
+export function topOf(head: Head, level: number, cellValue: CellValue, without: number | null): number {
+  const { size, rows, cols } = head.levels[cellValue === "peak" ? 0 : level];
+  const cells = head.levels[cellValue === "peak" ? 0 : level][cellValue];
   const skip = without === null ? -1 : Math.floor(without / size);
   let top = 0;
   for (let r = 0; r < rows; r++)
@@ -37,8 +37,8 @@ export function topOf(head: Head, level: number, shows: Shows, without: number |
   return top;
 }
 
-/** The largest weight, or cell, in sight: the top of a scale that is to show what is faint elsewhere. */
-export function topInSight(head: Head, view: View, width: number, height: number, per: number, shows: Shows, without: number | null): number {
+/** Largest visible weight or cell: top of a scale normalised to the visible range. */
+export function topVisible(head: Head, view: View, width: number, height: number, per: number, cellValue: CellValue, without: number | null): number {
   const single = head.dense === null && head.single && per >= 0.999;
   const level = head.levels[levelFor(head.levels, per)];
   const size = single ? 1 : level.size;
@@ -50,14 +50,14 @@ export function topInSight(head: Head, view: View, width: number, height: number
   for (let i = i0; i < i1; i++)
     for (let j = j0; j < j1; j++) {
       const tile = single ? head.tile(Math.floor(i / Head.TILE), Math.floor(j / Head.TILE), false) : null;
-      const x = single ? (tile ? tile[(i % Head.TILE) * Head.TILE + (j % Head.TILE)] : 0) : level[shows][i * level.cols + j];
+      const x = single ? (tile ? tile[(i % Head.TILE) * Head.TILE + (j % Head.TILE)] : 0) : level[cellValue][i * level.cols + j];
       if (Math.abs(x) > top && j !== skip) top = Math.abs(x);
     }
   return top;
 }
 
 /** Fill an image whose pixels are `ratio` to a CSS pixel. */
-export function paint(image: ImageData, head: Head, view: View, ratio: number, look: Look): Drawn {
+export function paint(image: ImageData, head: Head, view: View, ratio: number, style: RasterStyle): Drawn {
   const pixels = new Uint32Array(image.data.buffer);
   const { width, height } = image;
   const per = view.scale * ratio; // device pixels a weight, across
@@ -70,10 +70,10 @@ export function paint(image: ImageData, head: Head, view: View, ratio: number, l
     const j = Math.floor(view.x + (x + 0.5) / per);
     columns[x] = j >= 0 && j < head.m ? j : -1;
   }
-  const until = performance.now() + PATIENCE;
+  const until = performance.now() + TILE_BUDGET;
   const T = Head.TILE;
   const value = new Float32Array(width);
-  const shut = new Uint8Array(width); // pairs that may not meet: left out, so that what is under the picture is seen
+  const masked = new Uint8Array(width); // masked pairs: transparent, so that the hatching below shows
   let waiting = false;
   let last = -2;
   let tiles: (Float32Array | null)[] = [];
@@ -109,29 +109,29 @@ export function paint(image: ImageData, head: Head, view: View, ratio: number, l
         if (j < 0) continue;
         const tile = tiles[Math.floor(j / T)];
         const at = under + Math.floor(j / coarse.size);
-        value[x] = tile ? tile[(i - tileRow * T) * T + (j % T)] : coarse[look.shows][at];
-        shut[x] = Number(tile ? Number.isNaN(value[x]) : coarse.count?.[at] === 0);
+        value[x] = tile ? tile[(i - tileRow * T) * T + (j % T)] : coarse[style.cellValue][at];
+        masked[x] = Number(tile ? Number.isNaN(value[x]) : coarse.count?.[at] === 0);
       }
     } else {
-      const cells = level[look.shows];
+      const cells = level[style.cellValue];
       const from = at * level.cols;
       for (let x = 0; x < width; x++) {
         const at = from + Math.floor(columns[x] / size);
         value[x] = columns[x] < 0 ? 0 : cells[at];
-        if (level.count) shut[x] = Number(level.count[at] === 0);
+        if (level.count) masked[x] = Number(level.count[at] === 0);
       }
     }
-    const least = look.least && size === 1 ? look.least[i] : 0;
+    const least = style.least && size === 1 ? style.least[i] : 0;
     for (let x = 0; x < width; x++) {
       const size = Math.abs(value[x]);
-      const at = Math.round(255 * place(size < least ? 0 : size, look.top, look.scale));
-      pixels[line + x] = columns[x] < 0 || shut[x] ? 0 : (value[x] < 0 ? look.cold : look.colours)[at];
+      const at = Math.round(255 * place(size < least ? 0 : size, style.top, style.scale));
+      pixels[line + x] = columns[x] < 0 || masked[x] ? 0 : (value[x] < 0 ? style.cold : style.colours)[at];
     }
   }
   return { size, waiting };
 }
 
-/** A line of weights as heights of pixels: under each, the one farthest from 0. */
+/** A profile at pixel resolution: for each pixel the weight of largest magnitude. */
 export function profile(line: Float32Array, from: number, per: number, width: number): Float32Array {
   const made = new Float32Array(width);
   for (let x = 0; x < width; x++) {
