@@ -18,7 +18,6 @@ from regard.core.structures.edges import Neighbours
 pytest.importorskip("numba")
 
 from regard.backends.numba_edges import backend as edges_cpu
-from regard.backends.numba_edges import kernels as edges_numba
 from regard.backends.numba_edges import launch as edges_launch
 
 SCORES = (
@@ -52,7 +51,7 @@ def alone(monkeypatch):
 @pytest.fixture
 def in_pieces(monkeypatch):
     """Rows cut after three edges and many chunks, so that a few nodes already have hubs, parts and threads."""
-    monkeypatch.setattr(edges_numba, "LIMIT", 3)
+    monkeypatch.setattr(edges_launch, "LIMIT", 3)
     monkeypatch.setattr(edges_launch, "SERIAL", 0)
 
 
