@@ -30,13 +30,13 @@ def shifted_to_weights(buffer, count, config):
 
 
 @helper
-def _newton_threshold(buffer, lo, hi, h, top, config):
-    """Newton's steps from the left end to sum f(s - tau) = 1; tau relative to the largest score."""
+def _newton_threshold(buffer, lo, hi, h, config):
+    """Newton's steps from the left end to sum f(s - tau) = 1; the largest score is 0."""
     tau = -ONE if config.align == SPARSEMAX else -TWO
     for _ in range(NEWTON_STEPS):
         total, slope = ZERO, ZERO
         for e in range(lo, hi):
-            rest = buffer[e, h] - top - tau
+            rest = buffer[e, h] - tau
             rest = rest if rest > ZERO else ZERO
             if config.align == SPARSEMAX:
                 total += rest
@@ -55,7 +55,7 @@ def _newton_threshold(buffer, lo, hi, h, top, config):
         tau += step
         if tau == before:
             break
-    return top + tau
+    return tau
 
 
 @helper
@@ -121,7 +121,14 @@ def shift_by_tau(plan, p, q, buffer, tau, names, index, best, config):
             if top == -np.inf:
                 tau[i, h] = np.inf
             elif config.align == SPARSEMAX or config.align == ENTMAX:
-                tau[i, h] = _newton_threshold(buffer, lo, hi, h, top, config)
+                for e in range(lo, hi):
+                    buffer[e, h] -= top
+                below = _newton_threshold(buffer, lo, hi, h, config)
+                for e in range(lo, hi):  # of large scores, top + below is rounded
+                    buffer[e, h] -= below
+                tau[i, h] = top + below
+        if config.align == SPARSEMAX or config.align == ENTMAX:
+            continue
         for e in range(lo, hi):
             line_subtract(buffer, e * heads, tau, at, tau, at, heads, ZERO)
 

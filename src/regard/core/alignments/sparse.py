@@ -13,7 +13,7 @@ from ..arguments import flag, number, whole
 from ..autograd_fast import applied
 from ..errors import check_heads
 from ..lowering.score_kernels import Grads
-from .alignment import NOTHING, Alignment, Known, RowState, zeroed
+from .alignment import NOTHING, Alignment, Known, RowState, is_rounded_away, zeroed
 
 LEAST, MOST = 1.0001, 4.0  # of alpha: outside, tau in fp32 says too little for rows to sum to one within a hundredth
 STEPS = 24  # enough for a million equal scores; quadratic once close
@@ -49,23 +49,32 @@ def _is_eager(x: Tensor) -> bool:
 
 def threshold(s: Tensor, alpha: float | Tensor) -> Tensor:
     """tau (..., n) of rows that hold -inf where masked; +inf for a row without a key. No gradient."""
+    peak, tau = peak_and_threshold(s, alpha)
+    return (tau + peak).squeeze(-1)
+
+
+def peak_and_threshold(s: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
+    """The largest score of each row and tau of the scores less it, (..., n, 1), apart: in fp32 their sum loses the
+    threshold where scores are large. 0 and +inf for a row without a key. No gradient."""
     if s.shape[-1] == 0:
-        return s.new_full(s.shape[:-1], float("inf"))
+        return s.new_zeros((*s.shape[:-1], 1)), s.new_full((*s.shape[:-1], 1), float("inf"))
     many = s.numel() > max(CACHED, s.shape[-1])  # rows, more than one of them
     if many and s.device.type == "cpu" and not isinstance(alpha, Tensor) and _is_eager(s):
         rows = s.detach().reshape(-1, s.shape[-1]).split(max(1, CACHED // s.shape[-1]))
-        return torch.cat([threshold(part, alpha) for part in rows]).reshape(s.shape[:-1])
+        parts = zip(*(peak_and_threshold(part, alpha) for part in rows), strict=True)
+        peak, tau = (torch.cat(part).reshape(*s.shape[:-1], 1) for part in parts)
+        return peak, tau
     with torch.no_grad():
         alpha = alpha.detach() if isinstance(alpha, Tensor) else alpha
-        top = s.amax(-1, keepdim=True)
-        empty = top == float("-inf")
-        top = top.masked_fill(empty, 0.0)
-        x = s - top
+        peak = s.amax(-1, keepdim=True)
+        empty = peak == float("-inf")
+        peak = peak.masked_fill(empty, 0.0)
+        x = s - peak
         if isinstance(alpha, Tensor) or not 1 < alpha <= 2:
             tau = _bisected(x, alpha)
         else:
             tau = _newton(x, alpha)
-        return (tau + top).masked_fill(empty, float("inf")).squeeze(-1)
+        return peak, tau.masked_fill(empty, float("inf"))
 
 
 def _newton(x: Tensor, alpha: float) -> Tensor:
@@ -108,7 +117,8 @@ class _EntmaxFunction(torch.autograd.Function):
     @staticmethod
     def forward(s: Tensor, alpha: Any, shape: float | None) -> Tensor:
         alpha = alpha if shape is None else shape
-        return _power(s - threshold(s, alpha)[..., None], alpha)
+        peak, tau = peak_and_threshold(s, alpha)
+        return _power(s - peak - tau, alpha)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -187,6 +197,14 @@ class Entmax(Alignment, name="entmax15", page="sparse"):
 
     def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
         return _power(s - state.tau[..., None], self._beside(s, known))
+
+    def weights_of_rows(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
+        if not is_rounded_away(state.tau):
+            return self.weights(s, state, known)
+        alpha = self._beside(s, known)
+        peak, tau = peak_and_threshold(s, alpha)
+        empty = state.tau[..., None] == float("inf")  # with a sink, rows without a key have a threshold too
+        return _power(s - peak - tau.masked_fill(empty, float("inf")), alpha)
 
     def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
         alpha = self._beside(s, known)

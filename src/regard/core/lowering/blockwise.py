@@ -130,7 +130,7 @@ def weights(problem: Problem, block: Block, s: Tensor, state: RowState) -> Tenso
 def whole_weights(problem: Problem, block: Block, s: Tensor, state: RowState) -> tuple[Tensor, Tensor, Known]:
     """Weights of a block of whole rows with their sink as the last column, the scores like them, what is known."""
     full, known = with_sink(problem, block, s, known_of(problem, block))
-    return problem.align.whole(problem.align.weights(full, state, known)), full, known
+    return problem.align.weights_of_rows(full, state, known), full, known
 
 
 def put(total: Tensor, block: Block, value: Tensor, extra: int = 0) -> None:
