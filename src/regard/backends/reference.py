@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
-from ..core.alignments import Alignment, Hard, Known, Monotonic, open_pairs
+from ..core.alignments import Alignment, Hard, Monotonic, RowContext, open_pairs
 from ..core.alignments.alignment import masked
 from ..core.errors import check_scores
 from ..core.lowering import blockwise
@@ -167,7 +167,9 @@ def _choice(
         return None, None, None
     with torch.no_grad():
         allowed = s if keep is None else s.masked_fill(~keep, float("-inf"))
-        index = align.state(allowed.flatten(0, 1), Known(None if noise is None else noise.flatten(0, 1), key)).index
+        index = align.state(
+            allowed.flatten(0, 1), RowContext(None if noise is None else noise.flatten(0, 1), key)
+        ).index
         assert index is not None
     if not isinstance(align, Hard) or s.ndim == 5:
         return index, None, None

@@ -23,8 +23,8 @@ class RowState(NamedTuple):
     scale: Tensor | None = None
 
 
-class Known(NamedTuple):
-    """What a kernel knows of the rows it hands over: Gumbel noise, the keys of the columns, the heads of the slab."""
+class RowContext(NamedTuple):
+    """What rows of scores are, beside the scores: Gumbel noise, the keys of the columns, the heads of the slab."""
 
     noise: Tensor | None = None  # like the scores; given when attend(sample=True)
     key: Tensor | None = None  # (c,) or (r, c)
@@ -32,7 +32,7 @@ class Known(NamedTuple):
     alpha: Tensor | None = None  # (batch x heads,), where entmax learns it
 
 
-NOTHING = Known()
+NO_CONTEXT = RowContext()
 
 
 ALIGNMENTS: "Names[Alignment]" = Names("alignment")
@@ -84,21 +84,25 @@ class Alignment(nn.Module, Spec):
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         raise TypeError(f"{type(self).__name__} has no forward(s, keep): an alignment of your own defines it.")
 
-    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
-        raise TypeError(f'{type(self).__name__} has no state(s, known): without one it runs by backend="reference".')
+    def state(self, s: Tensor, context: RowContext = NO_CONTEXT) -> RowState:
+        raise TypeError(f'{type(self).__name__} has no state(s, context): without one it runs by backend="reference".')
 
-    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
-        raise TypeError(f"{type(self).__name__} has no weights(s, state, known): an alignment with a state defines it.")
+    def weights(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
+        raise TypeError(
+            f"{type(self).__name__} has no weights(s, state, context): an alignment with a state defines it."
+        )
 
     def whole(self, w: Tensor) -> Tensor:
         """Weights of whole rows; exponentials are divided by their sum here, since tau is rounded to |tau| eps."""
         return w
 
-    def weights_of_rows(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
+    def weights_of_rows(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
         """Weights from the scores of whole rows, without what rounding tau has lost."""
-        return self.whole(self.weights(s, state, known))
+        return self.whole(self.weights(s, state, context))
 
-    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, context: RowContext = NO_CONTEXT
+    ) -> Tensor:
         raise TypeError(f'{type(self).__name__} has no vjp(s, w, dw, ...): without one backend="reference" learns.')
 
 

@@ -13,7 +13,7 @@ from ..arguments import flag, number, whole
 from ..autograd_fast import applied
 from ..errors import check_heads
 from ..lowering.score_kernels import Grads
-from .alignment import NOTHING, Alignment, Known, RowState, is_rounded_away, zeroed
+from .alignment import NO_CONTEXT, Alignment, RowContext, RowState, is_rounded_away, zeroed
 
 LEAST, MOST = 1.0001, 4.0  # of alpha: outside, tau in fp32 says too little for rows to sum to one within a hundredth
 STEPS = 24  # enough for a million equal scores; quadratic once close
@@ -186,30 +186,32 @@ class Entmax(Alignment, name="entmax15", page="sparse"):
         alpha = self.alpha
         return entmax(s, keep, alpha.to(s.dtype)[:, None, None] if isinstance(alpha, Tensor) else alpha)
 
-    def _beside(self, s: Tensor, known: Known) -> float | Tensor:
+    def _beside(self, s: Tensor, context: RowContext) -> float | Tensor:
         """alpha beside a slab of scores (g, [F,] r, c)."""
-        if known.alpha is None:
+        if context.alpha is None:
             return self.fixed
-        return known.alpha[known.slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1))
+        return context.alpha[context.slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1))
 
-    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
-        return RowState(threshold(s, self._beside(s, known)))
+    def state(self, s: Tensor, context: RowContext = NO_CONTEXT) -> RowState:
+        return RowState(threshold(s, self._beside(s, context)))
 
-    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
-        return _power(s - state.tau[..., None], self._beside(s, known))
+    def weights(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
+        return _power(s - state.tau[..., None], self._beside(s, context))
 
-    def weights_of_rows(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
+    def weights_of_rows(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
         if not is_rounded_away(state.tau):
-            return self.weights(s, state, known)
-        alpha = self._beside(s, known)
+            return self.weights(s, state, context)
+        alpha = self._beside(s, context)
         peak, tau = peak_and_threshold(s, alpha)
         empty = state.tau[..., None] == float("inf")  # with a sink, rows without a key have a threshold too
         return _power(s - peak - tau.masked_fill(empty, float("inf")), alpha)
 
-    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
-        alpha = self._beside(s, known)
-        if known.alpha is not None:
-            grads.of(known.alpha)[known.slab] += alpha_gradient(w, dw, alpha).flatten(1).sum(1)
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, context: RowContext = NO_CONTEXT
+    ) -> Tensor:
+        alpha = self._beside(s, context)
+        if context.alpha is not None:
+            grads.of(context.alpha)[context.slab] += alpha_gradient(w, dw, alpha).flatten(1).sum(1)
         g = _support(w, alpha)
         return g * (dw - (g * dw).sum(-1, keepdim=True) / g.sum(-1, keepdim=True).clamp_min(torch.finfo(w.dtype).tiny))
 
