@@ -417,18 +417,18 @@ MUTANTS = [
         "tests/core/scores/test_similarity.py -k sixteen_bits",
     ),
     Mutant(
-        "a score that is no number closes its pair",
+        "a NaN score closes its pair",
         "core/alignments/alignment.py",
         'return s != float("-inf") if keep is None else keep & (s != float("-inf"))',
         'return s > float("-inf") if keep is None else keep & (s > float("-inf"))',
-        "tests/core/test_attend.py -k no_number",
+        "tests/core/test_attend.py -k test_nan",
     ),
     Mutant(
-        "edges-cpu: weights of what is no number are 0",
+        "edges-cpu: NaN scores get a weight of 0",
         "backends/numba_edges/alignments.py",
         "flat[k] = ZERO if flat[k] <= ZERO else flat[k]",
         "flat[k] = flat[k] if flat[k] > ZERO else ZERO",
-        "tests/backends/numba_edges/test_backend.py -k no_number",
+        "tests/backends/numba_edges/test_backend.py -k test_nan",
     ),
     Mutant(
         "known kinds: every Gaussian has the width of the first",

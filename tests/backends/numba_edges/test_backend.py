@@ -346,7 +346,7 @@ def test_importing_regard_does_not_import_numba():
 
 
 @pytest.mark.parametrize("align", ["softmax", "sigmoid", "sparsemax", "entmax15", regard.TopK(1)], ids=str)
-def test_a_node_that_sees_one_that_is_no_number_is_none_and_others_are(align):
+def test_nan_nodes_propagate_to_their_neighbours_alone(align):
     """Sparse alignments ended with a division by zero."""
     index = torch.tensor([[0, 1, 2, 3, 3, 1, 4, 0], [0, 0, 1, 1, 2, 3, 4, 4]])
     for value in (float("nan"), float("inf")):

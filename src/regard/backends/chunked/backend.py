@@ -1,7 +1,7 @@
 """Chunked: any plan but the stepwise ones, forward and backward in O(n) memory, on a CPU or a GPU, in plain torch.
 
-One custom operator carries its two passes (`chunked_passes.py`) through torch.compile and torch.export. A score or a
-modifier of the user's own runs the same passes under torch's autograd, in eager mode (`chunked_own_score.py`).
+A custom operator takes its two passes (`passes.py`) through torch.compile and torch.export. A score or a
+modifier of the user's own runs the same passes under torch's autograd, in eager mode (`user_score.py`).
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from regard.core.registry import BackendResult
 
 from ..custom_op import operator
 from .passes import Results, backward_pass, empty_results, forward_pass, full_precision
-from .user_score import OwnScore, leaves_of
+from .user_score import UserScore, leaves_of
 
 SMALL = 1 << 19  # pairs times width under which the reference is faster: it starts in half the time
 
@@ -60,7 +60,7 @@ class Chunked:
             results = forward_op(parts.tensors, text, parts.ints, parts.floats)
             out, tau, index, scale, log_prob, entropy = results
         else:
-            out, tau, index, scale, log_prob, entropy = OwnScore.apply(problem, v, *leaves_of(problem))
+            out, tau, index, scale, log_prob, entropy = UserScore.apply(problem, v, *leaves_of(problem))
         shape = (plan.batch, plan.heads)
         state = RowState(tau, index if problem.align.chooses else None, scale if scale.ndim == tau.ndim else None)
         if not isinstance(problem.align, Hard) or problem.score.features is not None:

@@ -1,7 +1,7 @@
-"""The two passes of chunked: rows taken a block at a time, so that nothing of size n x m is ever kept.
+"""The two passes of chunked: rows taken a block at a time, so that nothing of size n x m is stored.
 
-The backward computes each block again from the row state. What the row statistics are asked for (tau, and a draw's
-log-probability and entropy) has its gradient here too.
+The backward recomputes each block from the row state. Row statistics (tau, and a draw's log-probability and entropy)
+have their gradient here too.
 """
 
 import torch
@@ -82,7 +82,7 @@ def backward_pass(
         trail: list[Tensor] = []
         s = blockwise.scores(problem, block, trail)
         part = blockwise.pick(state, block.slab, block.rows)
-        w_full, full, seen = blockwise.whole_weights(problem, block, s, part)
+        w_full, full, context = blockwise.whole_weights(problem, block, s, part)
         w = w_full[..., : s.shape[-1]]
         dw = blockwise.average_vjp(
             problem, block, blockwise.scaled(problem, block, w), v, dout[block.slab][:, block.rows], grads
@@ -100,7 +100,7 @@ def backward_pass(
             dw = dw * bell
         if not problem.align.uses_scores:
             continue
-        ds = problem.align.vjp(full, w_full, _beside_sink(dw, problem), part, grads, seen)
+        ds = problem.align.vjp(full, w_full, _beside_sink(dw, problem), part, grads, context)
         ds = _statistics_vjp(problem, block, full, part, w_full, ds, dtau, dlog, dentropy)
         if problem.score.sink is not None:
             total = ds[..., -1].flatten(1).sum(1)
