@@ -33,7 +33,7 @@ CONSTANTS = {
     "regard.scores.SCORES": "Where scores enlist: by name without sizes (`free`), and with them (`built`).",
     "regard.alignments.NAMES": "By name, the alignments that `attend` takes.",
     "regard.alignments.ALIGNMENTS": "Where alignments enlist: by name without sizes (`free`), and with them (`built`).",
-    "regard.alignments.NOTHING": "What a kernel knows that knows nothing of the rows it hands over.",
+    "regard.alignments.NO_CONTEXT": "A RowContext without noise, keys, heads or a learned alpha.",
     "regard.detectors.DETECTORS": "By name, every detector of what a head does.",
     "regard.lab.claims.CLAIMS": "By name, the four claims made for graph attention.",
     "regard.judging.task_metrics.TASKS": "By name, the kinds of tasks that can be measured.",

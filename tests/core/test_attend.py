@@ -120,7 +120,7 @@ def test_every_public_name_is_there() -> None:
 @pytest.mark.parametrize(
     "align", ["softmax", "sigmoid", "relu", "sparsemax", "entmax15", Entmax(1.3), Entmax(2.5), TopK(3)], ids=str
 )
-def test_a_row_that_sees_a_key_that_is_no_number_is_none_and_others_are(align, score, backend: str) -> None:
+def test_nan_keys_propagate_to_their_rows_alone(align, score, backend: str) -> None:
     """Nobody looks for the cause of a number that seems right."""
     q, k, v = (torch.randn(1, 2, 9, 4) for _ in range(3))
     k[0, 1, 5, 2] = float("nan")

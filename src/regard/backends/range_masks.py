@@ -30,7 +30,7 @@ class Ranges(NamedTuple):
 
 
 def ranges_of(structure: Structure, n: int, m: int) -> Ranges | None:
-    """A structure as ranges; None where it is none."""
+    """A structure as ranges; None where it cannot be written as ranges."""
     found = Ranges()
     for part in structure.parts():
         if isinstance(part, Full):

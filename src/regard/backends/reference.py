@@ -11,9 +11,10 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
-from ..core.alignments import Alignment, Hard, Known, Monotonic, open_pairs
+from ..core.alignments import Alignment, Hard, Monotonic, RowContext, open_pairs
+from ..core.alignments.alignment import masked
 from ..core.errors import check_scores
-from ..core.lowering import blockwise as evaluate
+from ..core.lowering import blockwise
 from ..core.lowering.blocks import Block, edge_block
 from ..core.lowering.score_kernels import EdgePart, Opaque
 from ..core.lowering.tiles import Tile
@@ -100,7 +101,7 @@ def _scores_of_half(plan: Plan, rows: Tensor | None = None) -> Tensor | None:
     else:
         block = edge_block(problem, heads, rows)
     with _without_autocast(plan.q):
-        return evaluate.scores(problem, block, mask=False).unflatten(0, (plan.batch, plan.heads))
+        return blockwise.scores(problem, block, mask=False).unflatten(0, (plan.batch, plan.heads))
 
 
 def _without_autocast(x: Tensor) -> AbstractContextManager[None]:
@@ -167,8 +168,10 @@ def _choice(
     if not align.chooses:
         return None, None, None
     with torch.no_grad():
-        masked = s if keep is None else s.masked_fill(~keep, float("-inf"))
-        index = align.state(masked.flatten(0, 1), Known(None if noise is None else noise.flatten(0, 1), key)).index
+        allowed = s if keep is None else s.masked_fill(~keep, float("-inf"))
+        index = align.state(
+            allowed.flatten(0, 1), RowContext(None if noise is None else noise.flatten(0, 1), key)
+        ).index
         assert index is not None
     if not isinstance(align, Hard) or s.ndim == 5:
         return index, None, None
@@ -176,11 +179,12 @@ def _choice(
         nothing = s.new_zeros(s.shape[:-1])
         return index, nothing, nothing
     with torch.no_grad():
-        place = (masked if noise is None else masked + noise).argmax(-1, keepdim=True)
-    log_p = torch.log_softmax(s if keep is None else s.masked_fill(~keep, torch.finfo(s.dtype).min), -1)
+        place = (allowed if noise is None else allowed + noise).argmax(-1, keepdim=True)
+    log_p = torch.log_softmax(masked(s, keep), -1)
     none = index.unflatten(0, s.shape[:2]) == -1  # an empty row; -2 is the sink, a choice like any other
-    terms = log_p.exp() * log_p
-    entropy = -(terms if keep is None else terms.masked_fill(~keep, 0.0)).sum(-1)
+    open_log_p = log_p if keep is None else log_p.masked_fill(~keep, 0.0)  # -inf has no finite gradient
+    terms = open_log_p.exp() * open_log_p
+    entropy = -terms.sum(-1)
     return index, log_p.gather(-1, place).squeeze(-1).masked_fill(none, 0.0), entropy.masked_fill(none, 0.0)
 
 

@@ -20,7 +20,7 @@ def _unknown(name: str, argument: str = "activation") -> ValueError:
 
 
 def check_activation(name: str, argument: str = "activation") -> None:
-    """An error for a name that is none, before anything is computed with it."""
+    """Raises for an unknown name, before anything is computed with it."""
     if not isinstance(name, str) or name not in NAMES:
         raise _unknown(name, argument)
 

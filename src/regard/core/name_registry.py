@@ -1,4 +1,4 @@
-"""Parts that are known by a name. A class says its name and is enlisted by that; a file enlists by lying in its folder.
+"""Registries of classes by name. A class registers by giving name=; a file of a package by being in its folder.
 
     class Canberra(Score, name="canberra"): ...
 
@@ -46,7 +46,7 @@ class Names(Generic[T]):
         self.pages[cls] = page or names[0]
 
     def shared(self, name: str) -> T | None:
-        """The one object that this name means in `attend`; None where there is none."""
+        """The shared object that this name means in `attend`; None for an unknown name."""
         found = self._made.get(name)
         if found is None and name in self.free:
             found = self._made[name] = self.free[name]()
@@ -61,7 +61,7 @@ def built_for(cls: type[T], d_q: int, d_k: int, heads: int) -> T:
 
 
 def read_folder(package: str, folders: Iterable[str]) -> None:
-    """Imports every file of a package, so that what it holds is enlisted; not its inner packages."""
+    """Imports every module of a package, so that its classes register; not its subpackages."""
     for one in iter_modules(folders):
         if not one.ispkg:
             import_module(f"{package}.{one.name}")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import ALiBi, Alignment, Causal, Edges, Refused, ScaledDot, SoftCap, Softmax, attend, plan
-from regard.core.alignments.alignment import NOTHING, RowState
+from regard.core.alignments.alignment import NO_CONTEXT, RowState
 
 Q, K, V = (torch.randn(2, 2, 6, 4, dtype=torch.float64) for _ in range(3))
 
@@ -90,16 +90,16 @@ class Linear(Alignment):
         keep = torch.ones_like(s, dtype=torch.bool) if keep is None else keep.expand_as(s)
         return torch.where(keep, s, 0.0) / keep.sum(-1, keepdim=True).clamp_min(1)
 
-    def state(self, s, look=NOTHING):
+    def state(self, s, look=NO_CONTEXT):
         seen = (s > -float("inf")).sum(-1)
         return RowState(
             torch.zeros_like(s[..., 0]).masked_fill(seen == 0, float("inf")), scale=1 / seen.clamp_min(1).to(s)
         )
 
-    def weights(self, s, state, look=NOTHING):
+    def weights(self, s, state, look=NO_CONTEXT):
         return torch.where(s > -float("inf"), s, 0.0) * state.scale[..., None]
 
-    def vjp(self, s, w, dw, state, grads, look=NOTHING):
+    def vjp(self, s, w, dw, state, grads, look=NO_CONTEXT):
         return torch.where(s > -float("inf"), dw, 0.0) * state.scale[..., None]
 
 

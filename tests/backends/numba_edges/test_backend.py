@@ -18,7 +18,6 @@ from regard.core.structures.edges import Neighbours
 pytest.importorskip("numba")
 
 from regard.backends.numba_edges import backend as edges_cpu
-from regard.backends.numba_edges import kernels as edges_numba
 from regard.backends.numba_edges import launch as edges_launch
 
 SCORES = (
@@ -52,7 +51,7 @@ def alone(monkeypatch):
 @pytest.fixture
 def in_pieces(monkeypatch):
     """Rows cut after three edges and many chunks, so that a few nodes already have hubs, parts and threads."""
-    monkeypatch.setattr(edges_numba, "LIMIT", 3)
+    monkeypatch.setattr(edges_launch, "LIMIT", 3)
     monkeypatch.setattr(edges_launch, "SERIAL", 0)
 
 
@@ -347,7 +346,7 @@ def test_importing_regard_does_not_import_numba():
 
 
 @pytest.mark.parametrize("align", ["softmax", "sigmoid", "sparsemax", "entmax15", regard.TopK(1)], ids=str)
-def test_a_node_that_sees_one_that_is_no_number_is_none_and_others_are(align):
+def test_nan_nodes_propagate_to_their_neighbours_alone(align):
     """Sparse alignments ended with a division by zero."""
     index = torch.tensor([[0, 1, 2, 3, 3, 1, 4, 0], [0, 0, 1, 1, 2, 3, 4, 4]])
     for value in (float("nan"), float("inf")):

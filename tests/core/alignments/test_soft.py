@@ -2,11 +2,12 @@
 
 import math
 
+import pytest
 import torch
 from tests.core.mechanisms import inputs
 from torch.testing import assert_close
 
-from regard import Causal, Mask, Padding, ReLU, Sigmoid, Softmax, attend
+from regard import Alignment, Causal, Gumbel, Mask, Padding, ReLU, Sigmoid, Softmax, TopK, attend
 
 
 def test_softmax_weights_are_positive_and_tau_is_the_logarithm_of_their_sum() -> None:
@@ -90,3 +91,14 @@ def test_uniform_needs_no_score_and_gives_it_no_gradient() -> None:
     found = torch.autograd.grad(attend(q, k, v, align="uniform").out.square().sum(), [q, k, v], allow_unused=True)
     assert all(x is None or (x == 0).all() for x in found[:2])
     assert (found[2] != 0).any()
+
+
+@pytest.mark.parametrize("align", [Softmax(), TopK(3), Gumbel()])
+def test_closed_pairs_get_nothing_however_low_the_open_scores_are(align: Alignment) -> None:
+    lowest = torch.finfo(torch.float32).min
+    s = torch.full((2, 4), lowest, requires_grad=True)
+    keep = torch.tensor([[True, True, False, False], [False, False, False, False]])
+    w = align(s, keep)
+    assert_close(w, torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]))
+    (grad,) = torch.autograd.grad(w[:, 0].sum(), s)
+    assert grad.isfinite().all()

@@ -6,7 +6,7 @@ from tests.core.mechanisms import built, inputs
 from torch import Tensor
 from torch.testing import assert_close
 
-from regard import Entmax, Mask, Softmax, Sparsemax, attend
+from regard import Edges, Entmax, Mask, Softmax, Sparsemax, attend
 from regard.core.alignments.sparse import threshold
 
 
@@ -130,3 +130,24 @@ def test_the_entmax_package_gives_the_same_weights(alpha: float) -> None:
     peer = pytest.importorskip("entmax")
     s = rows()
     assert_close(Entmax(alpha)(s), peer.entmax_bisect(s, alpha, n_iter=100), atol=1e-7, rtol=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["reference", "chunked", "auto"])
+@pytest.mark.parametrize("align", [Entmax(), Sparsemax(), Entmax(3.0), Entmax(1.3), Entmax(learned=True, heads=2)])
+def test_rows_of_large_scores_sum_to_one(align: Entmax, backend: str) -> None:
+    """tau of scores around a million is rounded to a sixteenth in fp32; the weights are not."""
+    q, k = torch.full((1, 2, 5, 1), 1000.0), 1000.0 + torch.arange(7.0).mul(2**-10).expand(1, 2, 7)[..., None]
+    v = torch.ones(1, 2, 7, 3)
+    out, amap = attend(q, k, v, score="dot", align=align, backend=backend)
+    assert_close(out, torch.ones_like(out))
+    assert_close(amap.weights().sum(-1), torch.ones(1, 2, 5))
+
+
+def test_rows_of_large_scores_sum_to_one_on_edges() -> None:
+    pytest.importorskip("numba")
+    q, k, v = torch.full((1, 2, 3, 1), 1000.0), torch.arange(4.0) * 2**-10, torch.ones(1, 2, 4, 3)
+    k = 1000.0 + k.expand(1, 2, 4)[..., None]
+    over = Edges(torch.cartesian_prod(torch.arange(4), torch.arange(3)).T)
+    for align in (Entmax(), Sparsemax()):
+        out = attend(q, k, v, score="dot", align=align, over=over, backend="edges-cpu").out
+        assert_close(out, torch.ones_like(out))

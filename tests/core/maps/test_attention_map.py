@@ -9,7 +9,7 @@ from tests.core.mechanisms import ALIGNMENTS, built, inputs
 from torch import Tensor
 from torch.testing import assert_close
 
-from regard import Attended, AttentionMap, Causal, Edges, Padding, Structure, attend
+from regard import Attended, AttentionMap, Causal, Edges, Padding, Refused, Structure, attend
 
 N, M = 5, 7  # odd, so that nothing is a whole number of cells
 
@@ -203,3 +203,17 @@ def test_maps_without_rows_or_columns_are_empty() -> None:
         assert amap.entropy().dtype == torch.float64
         assert amap.find(0.0).where.shape == (0, 4)
         assert len(amap.pyramid()) == 0
+
+
+def test_a_group_without_spans_is_refused_in_a_sentence() -> None:
+    amap = attend(*(torch.randn(1, 3, 4) for _ in range(3))).map
+    with pytest.raises(ValueError, match=r"group\(rows=\[\]\) has no span"):
+        amap.group([])
+    with pytest.raises(ValueError, match=r"group\(cols=\[\]\) has no span"):
+        amap.group([(0, 3)], [])
+
+
+def test_a_map_of_stored_weights_says_why_it_has_no_tau() -> None:
+    amap = attend(*(torch.randn(1, 3, 4) for _ in range(3))).map
+    with pytest.raises(Refused, match="This StoredMap has no tau"):
+        _ = amap.group([(0, 3)]).tau

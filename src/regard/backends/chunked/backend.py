@@ -1,7 +1,7 @@
 """Chunked: any plan but the stepwise ones, forward and backward in O(n) memory, on a CPU or a GPU, in plain torch.
 
-One custom operator carries its two passes (`chunked_passes.py`) through torch.compile and torch.export. A score or a
-modifier of the user's own runs the same passes under torch's autograd, in eager mode (`chunked_own_score.py`).
+A custom operator takes its two passes (`passes.py`) through torch.compile and torch.export. A score or a
+modifier of the user's own runs the same passes under torch's autograd, in eager mode (`user_score.py`).
 """
 
 from typing import Any
@@ -17,13 +17,13 @@ from regard.core.registry import BackendResult
 
 from ..custom_op import operator
 from .passes import Results, backward_pass, empty_results, forward_pass, full_precision
-from .user_score import OwnScore, leaves_of
+from .user_score import UserScore, leaves_of
 
 SMALL = 1 << 19  # pairs times width under which the reference is faster: it starts in half the time
 
 
-def few(plan: Plan) -> bool:
-    """Few pairs: the reference is one pass of a few operators. While compiling, sizes must not decide."""
+def too_small_for_kernel(plan: Plan) -> bool:
+    """Whether the reference, one pass of a few operators, is faster. While compiling, sizes must not decide."""
     if torch.compiler.is_compiling():
         return False
     return plan.batch * plan.heads * plan.n * plan.m * plan.q.shape[-1] <= SMALL
@@ -52,7 +52,7 @@ class Chunked:
         return []
 
     def passes(self, plan: Plan) -> bool:
-        return few(plan)
+        return too_small_for_kernel(plan)
 
     def run(self, plan: Plan) -> BackendResult:
         problem, v = plan.problem, plan.v_by_head.flatten(0, 1)
@@ -62,7 +62,7 @@ class Chunked:
             results = forward_op(parts.tensors, text, parts.ints, parts.floats)
             out, tau, index, scale, log_prob, entropy = results
         else:
-            out, tau, index, scale, log_prob, entropy = OwnScore.apply(problem, v, *leaves_of(problem))
+            out, tau, index, scale, log_prob, entropy = UserScore.apply(problem, v, *leaves_of(problem))
         shape = (plan.batch, plan.heads)
         state = RowState(tau, index if problem.align.chooses else None, scale if scale.ndim == tau.ndim else None)
         if not isinstance(problem.align, Hard) or problem.score.features is not None:

@@ -1,14 +1,14 @@
-"""The two passes of chunked: rows taken a block at a time, so that nothing of size n x m is ever kept.
+"""The two passes of chunked: rows taken a block at a time, so that nothing of size n x m is stored.
 
-The backward computes each block again from the row state. What the row statistics are asked for (tau, and a draw's
-log-probability and entropy) has its gradient here too.
+The backward recomputes each block from the row state. Row statistics (tau, and a draw's log-probability and entropy)
+have their gradient here too.
 """
 
 import torch
 from torch import Tensor
 
 from regard.core.alignments import Hard, RowState
-from regard.core.lowering import blockwise as evaluate
+from regard.core.lowering import blockwise
 from regard.core.lowering.blocks import Block, Problem, blocks
 from regard.core.lowering.score_kernels import Grads
 from regard.core.structures.edges import neighbours_of
@@ -23,22 +23,22 @@ def forward_pass(problem: Problem, v: Tensor) -> Results:
     out, tau, index, scale, log_prob, entropy = empty_results(problem, v)
     draws = log_prob.numel() > 0
     for block in blocks(problem):
-        s = evaluate.scores(problem, block)
-        state = evaluate.row_state(problem, block, s)
-        w, full, _ = evaluate.whole_weights(problem, block, s, state)
-        evaluate.put(tau, block, state.tau)
+        s = blockwise.scores(problem, block)
+        state = blockwise.row_state(problem, block, s)
+        w, full, _ = blockwise.whole_weights(problem, block, s, state)
+        blockwise.put(tau, block, state.tau)
         if state.index is not None:
             deep = state.index.shape[state.tau.ndim :]
-            evaluate.put(index[..., : deep[0]] if deep else index, block, state.index, extra=len(deep))
+            blockwise.put(index[..., : deep[0]] if deep else index, block, state.index, extra=len(deep))
         if state.scale is not None:
-            evaluate.put(scale, block, state.scale)
+            blockwise.put(scale, block, state.scale)
         if draws:
             log_p = _log_prob(full, state)
-            evaluate.put(log_prob, block, torch.where(w > 0, log_p, 0.0).sum(-1))
-            evaluate.put(entropy, block, -_p_log_p(log_p).sum(-1))
+            blockwise.put(log_prob, block, torch.where(w > 0, log_p, 0.0).sum(-1))
+            blockwise.put(entropy, block, -_p_log_p(log_p).sum(-1))
         out_view = out[block.slab]
-        out_view[:, block.rows] = evaluate.average(
-            problem, block, evaluate.scaled(problem, block, w[..., : s.shape[-1]]), v
+        out_view[:, block.rows] = blockwise.average(
+            problem, block, blockwise.scaled(problem, block, w[..., : s.shape[-1]]), v
         )
     return out.to(dtype), tau, index, scale, log_prob, entropy
 
@@ -80,16 +80,16 @@ def backward_pass(
     features = problem.score.features
     for block in blocks(problem):
         trail: list[Tensor] = []
-        s = evaluate.scores(problem, block, trail)
-        part = evaluate.pick(state, block.slab, block.rows)
-        w_full, full, seen = evaluate.whole_weights(problem, block, s, part)
+        s = blockwise.scores(problem, block, trail)
+        part = blockwise.pick(state, block.slab, block.rows)
+        w_full, full, context = blockwise.whole_weights(problem, block, s, part)
         w = w_full[..., : s.shape[-1]]
-        dw = evaluate.average_vjp(
-            problem, block, evaluate.scaled(problem, block, w), v, dout[block.slab][:, block.rows], grads
+        dw = blockwise.average_vjp(
+            problem, block, blockwise.scaled(problem, block, w), v, dout[block.slab][:, block.rows], grads
         )
-        mask = evaluate.dropped(problem, block)
+        mask = blockwise.dropped(problem, block)
         dw = dw if mask is None else dw * mask
-        bell = evaluate.factor(problem, block)
+        bell = blockwise.factor(problem, block)
         if bell is not None:
             assert problem.factor is not None
             dbell, plain = dw * w, bell if features is None else bell[:, 0]
@@ -100,13 +100,13 @@ def backward_pass(
             dw = dw * bell
         if not problem.align.uses_scores:
             continue
-        ds = problem.align.vjp(full, w_full, _beside_sink(dw, problem), part, grads, seen)
+        ds = problem.align.vjp(full, w_full, _beside_sink(dw, problem), part, grads, context)
         ds = _statistics_vjp(problem, block, full, part, w_full, ds, dtau, dlog, dentropy)
         if problem.score.sink is not None:
             total = ds[..., -1].flatten(1).sum(1)
             grads.of(problem.score.sink)[block.slab] += total
             ds = ds[..., :-1]
-        evaluate.scores_vjp(problem, block, trail, ds, grads)
+        blockwise.scores_vjp(problem, block, trail, ds, grads)
     return [grads.get(target) for target in targets]
 
 
@@ -132,7 +132,7 @@ def _statistics_vjp(
             continue
         log_p = _log_prob(s, state) if log_p is None else log_p
         p = log_p.exp()
-        g = evaluate.pick(RowState(extra), block.slab, block.rows).tau[..., None]
+        g = blockwise.pick(RowState(extra), block.slab, block.rows).tau[..., None]
         if kind == "tau":
             ds = ds + g * p
         elif kind == "log":

@@ -28,34 +28,34 @@ def leaves_of(problem: Problem) -> list[Tensor]:
     core = problem.score.core
     if isinstance(core, Opaque):
         found += [core.a, core.b, *([] if core.edge is None else [core.edge.x])]
-    found += [p for module in _own_modules(problem) for p in module.parameters()]
+    found += [p for module in _user_modules(problem) for p in module.parameters()]
     return list({id(x): x for x in found if x.is_floating_point()}.values())
 
 
-def _own_modules(problem: Problem) -> list[nn.Module]:
+def _user_modules(problem: Problem) -> list[nn.Module]:
     core = problem.score.core
     modifiers: list[nn.Module] = [m for m in problem.score.modifiers if not m.closed]
     return [core.score, *modifiers] if isinstance(core, Opaque) and isinstance(core.score, nn.Module) else modifiers
 
 
 @contextmanager
-def _as_they_were(modules: list[tuple[nn.Module, dict[str, Tensor]]]) -> Iterator[None]:
+def _with_forward_parameters(modules: list[tuple[nn.Module, dict[str, Tensor]]]) -> Iterator[None]:
     """Modules with the parameters that the forward saw: torch.func.functional_call has taken them out by now."""
     with ExitStack() as stack:
-        for module, seen in modules:
-            if any(p is not seen[name] for name, p in module.named_parameters()):
-                stack.enter_context(torch.nn.utils.stateless._reparametrize_module(module, seen))
+        for module, parameters in modules:
+            if any(p is not parameters[name] for name, p in module.named_parameters()):
+                stack.enter_context(torch.nn.utils.stateless._reparametrize_module(module, parameters))
         yield
 
 
-class OwnScore(torch.autograd.Function):
+class UserScore(torch.autograd.Function):
     """The same passes around a score of the user's own: each block's gradient is taken by torch."""
 
     @staticmethod
     def forward(ctx: Any, problem: Problem, v: Tensor, *leaves: Tensor) -> Results:
         results = forward_pass(problem, v)
         ctx.problem, ctx.leaves = problem, leaves
-        ctx.own = [(module, dict(module.named_parameters())) for module in _own_modules(problem)]
+        ctx.own = [(module, dict(module.named_parameters())) for module in _user_modules(problem)]
         ctx.save_for_backward(v, *leaves, *results[1:4])
         ctx.mark_non_differentiable(results[2], results[3])
         ctx.set_materialize_grads(False)
@@ -74,28 +74,28 @@ class OwnScore(torch.autograd.Function):
         v, *leaves = ctx.saved_tensors[:-3]
         tau, index, scale = ctx.saved_tensors[-3:]
         dout = v.new_zeros((tau.shape[0], tau.shape[-1], v.shape[-1])) if dout is None else dout
-        wide: dict[int, Tensor] = {}  # what each 16-bit tensor became, so that its gradient is found again
+        wide: dict[int, Tensor] = {}  # what each 16-bit tensor became, so that its gradient can be looked up
 
         def widen(x: Tensor) -> Tensor:
             return wide.setdefault(id(x), full_precision(x))
 
-        with torch.no_grad(), _as_they_were(ctx.own):
+        with torch.no_grad(), _with_forward_parameters(ctx.own):
             problem = transform(ctx.problem, widen)
             state = RowState(tau, index if problem.align.chooses else None, scale if scale.ndim == tau.ndim else None)
             targets = [widen(v), *(wide.get(id(x), x) for x in ctx.leaves)]
             found = backward_pass(problem, targets[0], state, full_precision(dout), dtau, dlog, dentropy, targets)
         sums = [None if g is None else g.to(x.dtype) for g, x in zip(found, [v, *leaves], strict=True)]
-        return None, *(_once(sums, [dout, v, *leaves]) if torch.is_grad_enabled() else sums)
+        return None, *(_without_second_derivative(sums, [dout, v, *leaves]) if torch.is_grad_enabled() else sums)
 
 
-def _once(sums: list[Tensor | None], inputs: list[Tensor]) -> list[Tensor | None]:
+def _without_second_derivative(sums: list[Tensor | None], inputs: list[Tensor]) -> list[Tensor | None]:
     """The same gradients, which refuse to be differentiated again."""
     there = [g for g in sums if g is not None]
-    made = iter(_Once.apply(len(there), *there, *inputs))
+    made = iter(_FirstOrderOnly.apply(len(there), *there, *inputs))
     return [None if g is None else next(made) for g in sums]
 
 
-class _Once(torch.autograd.Function):
+class _FirstOrderOnly(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
         return tuple(x.view_as(x) for x in tensors[:count])

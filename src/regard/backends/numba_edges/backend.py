@@ -2,7 +2,7 @@
 
 What runs here: a graph alone (`Edges`), with keys and values of its edges; dot and additive scores; softmax, top-k,
 sparsemax, entmax 1.5, sigmoid, uniform; dropout. Everything else is left to chunked. numba is imported on the first
-call and compiles then (seconds; the result is kept on disk). The threads are ours, as many as torch.get_num_threads(),
+call and compiles then (seconds; the result is kept on disk). Threads are our own, as many as torch.get_num_threads(),
 and numba's threading layers are never used: they are not safe to call from several threads. After a fork the child
 starts threads of its own; numba itself asks for spawn.
 """
@@ -23,11 +23,11 @@ from regard.core.structures.edges import Neighbours, neighbours_of
 from regard.core.tensor_cache import remembered
 
 from ..custom_op import operator
-from .launch import ACTS, GradientInputs, NumbaCall, Settings, by_source
+from .call import ACTS, GradientInputs, Settings
 
 HAS_NUMBA = find_spec("numba") is not None  # looked for, not imported
 NO_NUMBA = "numba is not installed: pip install 'regard[cpu]'."
-MANY = 10_000  # edges, of which others take long
+WARN_FROM = 10_000  # edges, of which the other backends take long
 
 
 class EdgesCpu:
@@ -51,11 +51,11 @@ class EdgesCpu:
                 f"{type(plan.align).__name__} is not among its alignments: "
                 "softmax, top-k, sparsemax, entmax 1.5, sigmoid, uniform."
             )
-        if not torch.compiler.is_compiling() and _transformed(plan):
+        if not torch.compiler.is_compiling() and _in_functorch(plan):
             found.append(_NO_FUNC)
         if not found or found == [NO_NUMBA]:
             found += _score_refusals(plan)
-        if found == [NO_NUMBA] and graph.source.numel() >= MANY and not torch.compiler.is_compiling():
+        if found == [NO_NUMBA] and graph.source.numel() >= WARN_FROM and not torch.compiler.is_compiling():
             warnings.warn(f"So many edges take several times as long without a kernel: {NO_NUMBA}", stacklevel=4)
         return found
 
@@ -63,6 +63,8 @@ class EdgesCpu:
         return False
 
     def run(self, plan: Plan) -> BackendResult:
+        from .launch import by_source
+
         problem, graph = plan.problem, neighbours_of(plan.over)
         core = problem.score.core
         assert graph is not None and isinstance(core, (DotCore, PairCore))
@@ -98,7 +100,7 @@ class EdgesCpu:
 _NO_FUNC = 'It does not run under vmap and the other transforms of torch.func: backend="reference" does.'
 
 
-def _transformed(plan: Plan) -> bool:
+def _in_functorch(plan: Plan) -> bool:
     return any(torch._C._functorch.is_functorch_wrapped_tensor(x) for x in (plan.q, plan.k, plan.v))
 
 
@@ -145,8 +147,8 @@ def _score_refusals(plan: Plan) -> list[str]:
 
 # ---- the operators ----
 
-_Three = tuple[Tensor, Tensor, Tensor]
-_Grads = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+_Forward = tuple[Tensor, Tensor, Tensor]
+_Backward = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 @operator("edges_cpu")
@@ -163,8 +165,13 @@ def forward_op(
     top: int,
     way: str,
     numbers: list[float],
-) -> _Three:
-    """out (B, H, n, d_v) and tau (B, H, n), node-major in memory; index (B, n, H, k) of top-k. See Inputs, Settings."""
+) -> _Forward:
+    """out (B, H, n, d_v) and tau (B, H, n), node-major in memory; index (B, n, H, k) of top-k.
+
+    See `call` for the arguments. `way` is Settings.kinds, under the name that exported programs hold.
+    """
+    from .launch import NumbaCall
+
     call = NumbaCall(GradientInputs(a, b, v, readout, key, value), edges, seed, Settings(heads, top, way, numbers))
     return call.forward()
 
@@ -182,7 +189,7 @@ def _(
     heads: int,
     top: int,
     *rest: Any,
-) -> _Three:
+) -> _Forward:
     batch, n = a.shape[0] // heads, a.shape[1]
     tau = torch.float64 if torch.float64 in (a.dtype, v.dtype) else torch.float32
     out = v.new_empty((batch, n, heads, v.shape[2])).transpose(1, 2)
@@ -213,8 +220,10 @@ def backward_op(
     index: Tensor,
     dout: Tensor,
     dtau: Tensor | None,
-) -> _Grads:
+) -> _Backward:
     """Gradients of the inputs, empty where there is none."""
+    from .launch import NumbaCall
+
     call = NumbaCall(GradientInputs(a, b, v, readout, key, value), edges, seed, Settings(heads, top, way, numbers))
     da, db, dv, *rest = (
         a.new_empty(0) if grad is None else grad for grad in call.backward(out, tau, index, dout, dtau)
@@ -234,7 +243,7 @@ def _(
     seed: Tensor | None,
     heads: int,
     *rest: Any,
-) -> _Grads:
+) -> _Backward:
     da, db, dv, dkey, dvalue = (
         a.new_empty(0)
         if x is None
@@ -245,7 +254,7 @@ def _(
     return da, db, dv, dread, dkey, dvalue
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: _Three) -> None:
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: _Forward) -> None:
     *tensors, edges, seed, heads, top, way, numbers = inputs
     ctx.settings, ctx.count = (heads, top, way, numbers), len(edges)
     ctx.save_for_backward(*tensors, seed, *output, *edges)

@@ -1,4 +1,4 @@
-"""Launching the kernels of edges_numba: node-major tables, hubs, chunks and the threads that take them."""
+"""Launching the kernels: node-major tables, hubs, chunks and the threads that take them."""
 
 import itertools
 import math
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,34 +15,29 @@ from torch import Tensor
 from regard.core.structures.edges import BySource, Neighbours
 from regard.core.tensor_cache import remembered
 
-ACTS = {"leaky_relu": 0, "relu": 0, "identity": 0, "tanh": 1}
+from .backward import row_dots, row_means, source_gradients, target_gradients
+from .call import ACTS, GradientInputs, Settings
+from .config import (
+    ADD,
+    ALIGNMENTS,
+    DOT,
+    ENTMAX,
+    MUL,
+    PAIR,
+    SPARSEMAX,
+    UNIFORM,
+    EdgeLists,
+    KernelConfig,
+    NodeTables,
+    WorkPlan,
+)
+from .forward import forward_chunk, part_align, part_scores, part_sums
+from .schedule import cut_into_pieces, edges_by_source
+
 SERIAL = 300_000  # the least cost of a chunk; under twice that, threads cost more than they bring
+LIMIT = 1 << 14  # edges of a piece; a row of more is cut
 EDGE = 32  # what an edge costs besides its values, in values
 CHUNKS = 256
-
-
-class GradientInputs(NamedTuple):
-    """What a gradient may be asked of: a (g, n, w), b (g, m, w), v (g, m, d_v), readout (g, w), and by edge id key
-    (g, E, w) and value (g, E, d_v)."""
-
-    a: Tensor
-    b: Tensor
-    v: Tensor
-    readout: Tensor | None
-    key: Tensor | None
-    value: Tensor | None
-
-
-class Settings(NamedTuple):
-    """way: the core (dot or an activation), the alignment, the join of the edges' keys, as one word each.
-
-    numbers: slope; scale of a dot, or a readout that is the same everywhere; bias of the sigmoid; dropout.
-    """
-
-    heads: int
-    top: int
-    way: str
-    numbers: list[float]
 
 
 class NumbaCall:
@@ -52,33 +47,31 @@ class NumbaCall:
     """
 
     def __init__(self, inputs: GradientInputs, edges: list[Tensor], seed: Tensor | None, settings: Settings):
-        from . import kernels as code
-
         a, b, v, readout, key, value = inputs
-        heads, top, way, (slope, number, bias, dropout) = settings
-        act, align, join = way.split()
-        self.code, self.inputs, self.edges = code, inputs, edges
+        heads, top, kinds, (slope, number, bias, dropout) = settings
+        act, align, join = kinds.split()
+        self.inputs, self.edges = inputs, edges
         self.heads, self.batch = heads, a.shape[0] // heads
         double = a.dtype == torch.float64 or v.dtype == torch.float64
         self.dtype = torch.float64 if double else torch.float32
         self.real: Any = np.float64 if double else np.float32
         width = a.shape[2]
-        tables = [self.table(a), self.table(b)]
-        tables.append(tables[1] if _same(b, v) else self.table(v))
+        tables = [self.node_major(a), self.node_major(b)]
+        tables.append(tables[1] if _same(b, v) else self.node_major(v))
         if readout is None:
             tables.append(np.full((self.batch, 1, heads * width), number, self.real))
         else:
-            tables.append(self.table(readout[:, None]))
-        tables.append(self.empty(self.batch, 0, 0) if key is None else self.table(key))
-        tables.append(self.empty(self.batch, 0, 0) if value is None else self.table(value))
-        self.tables = [code.NodeTables(*(table[item] for table in tables)) for item in range(self.batch)]
+            tables.append(self.node_major(readout[:, None]))
+        tables.append(self.empty(self.batch, 0, 0) if key is None else self.node_major(key))
+        tables.append(self.empty(self.batch, 0, 0) if value is None else self.node_major(value))
+        self.tables = [NodeTables(*(table[item] for table in tables)) for item in range(self.batch)]
         self.width = max(1, width, v.shape[2]) * heads
         drawn = 0 if seed is None else (int(seed) + 1) & (2**64 - 1)  # sampling draws from seed itself
         dot, real = act == "dot", self.real
-        self.align = getattr(code, align.upper())
-        self.how = code.How(
+        self.align = ALIGNMENTS[align]
+        self.config = KernelConfig(
             heads,
-            code.DOT if dot else code.PAIR,
+            DOT if dot else PAIR,
             ACTS.get(act, 0),
             real(slope),
             real(number),
@@ -87,7 +80,7 @@ class NumbaCall:
             self.align,
             real(bias),
             top,
-            0 if key is None else code.ADD if join == "add" else code.MUL,
+            0 if key is None else ADD if join == "add" else MUL,
             value is not None,
             seed is not None and dropout > 0,
             drawn & 0xFFFFFFFF,
@@ -97,15 +90,15 @@ class NumbaCall:
             real(np.float32(1) / np.float32(1 - dropout)),  # fp32, as everywhere
         )
 
-    def table(self, x: Tensor) -> np.ndarray:
+    def node_major(self, x: Tensor) -> np.ndarray:
         """(B, nodes, heads x w) from (g, nodes, w); a copy only where memory is not node-major already."""
         x = x.detach() if x.dtype == self.dtype else x.detach().to(self.dtype)
         groups, nodes, width = x.shape
         if self.batch == 1:
-            made: np.ndarray = x.transpose(0, 1).contiguous().numpy()
+            nodes_first: np.ndarray = x.transpose(0, 1).contiguous().numpy()
         else:
-            made = x.unflatten(0, (self.batch, self.heads)).transpose(1, 2).contiguous().numpy()
-        return made.reshape(self.batch, nodes, groups // max(1, self.batch) * width)
+            nodes_first = x.unflatten(0, (self.batch, self.heads)).transpose(1, 2).contiguous().numpy()
+        return nodes_first.reshape(self.batch, nodes, groups // max(1, self.batch) * width)
 
     def empty(self, *shape: int) -> np.ndarray:
         return np.empty(shape, self.real)
@@ -113,109 +106,107 @@ class NumbaCall:
     def forward(self) -> tuple[Tensor, Tensor, Tensor]:
         """out (B, H, n, d_v) and tau (B, H, n), node-major in memory; index (B, H, n, k) of top-k."""
         n, heads, width = self.inputs.a.shape[1], self.heads, self.inputs.v.shape[2]
-        top = self.how.top
+        top = self.config.top
         out, tau = self.empty(self.batch, n, heads * width), self.empty(self.batch, n, heads)
         index = np.empty((self.batch, n, heads, top) if top else (self.batch, 1, 1, 0), np.int32)
         for item in range(self.batch):
             self._forward(item, out[item], tau[item], index[item])
-        made = torch.from_numpy(out).view(self.batch, n, heads, width).transpose(1, 2)
-        return made.to(self.inputs.v.dtype), torch.from_numpy(tau).transpose(1, 2), torch.from_numpy(index)
+        result = torch.from_numpy(out).view(self.batch, n, heads, width).transpose(1, 2)
+        return result.to(self.inputs.v.dtype), torch.from_numpy(tau).transpose(1, 2), torch.from_numpy(index)
 
     def _forward(self, item: int, out: np.ndarray, tau: np.ndarray, index: np.ndarray) -> None:
-        code, t, how = self.code, self.tables[item], self.how._replace(batch=item)
+        t, config = self.tables[item], self.config._replace(batch=item)
         work, graph = self._by_target()
-        run(code.forward, work.whole_cuts, work.plan, graph, t, how, out, tau, index)
+        run(forward_chunk, work.whole_cuts, work.plan, graph, t, config, out, tau, index)
         for row, begin, end in work.hub:
             plan, cuts = work.parts(begin, end)
             first, last = work.start[row], work.start[row + 1]
             scores = self.empty(last - first, self.heads)
-            run(code.part_scores, cuts, plan, graph, t, how, first, scores)
-            whole = code.WorkPlan(*(np.array([k]) for k in (row, first, last, row)))
-            code.part_align(whole, scores, graph.edge[first:last], tau, index, how)
+            run(part_scores, cuts, plan, graph, t, config, first, scores)
+            whole = WorkPlan(*(np.array([k]) for k in (row, first, last, row)))
+            part_align(whole, scores, graph.edge[first:last], tau, index, config)
             sums = self.empty(end - begin, out.shape[1])
-            run(code.part_sums, cuts, plan, graph, t, how, first, scores, sums)
+            run(part_sums, cuts, plan, graph, t, config, first, scores, sums)
             out[row] = sums.sum(0)
 
     def backward(
         self, out: Tensor, tau: Tensor, index: Tensor, dout: Tensor, dtau: Tensor | None
     ) -> list[Tensor | None]:
         """Gradients of the inputs."""
-        outs, pulls, taus = (self.table(x.flatten(0, 1)) for x in (out, dout, tau[..., None]))
-        more = self.empty(self.batch, 0, 0) if dtau is None else self.table(dtau.flatten(0, 1)[..., None])
+        outs, pulls, taus = (self.node_major(x.flatten(0, 1)) for x in (out, dout, tau[..., None]))
+        more = self.empty(self.batch, 0, 0) if dtau is None else self.node_major(dtau.flatten(0, 1)[..., None])
         items = [
             self._backward(item, outs[item], taus[item], index.numpy()[item], pulls[item], more[item])
             for item in range(self.batch)
         ]
         a, b, v, readout, key, value = self.inputs
-        made: list[Tensor | None] = [self._heads_first([item[k] for item in items], x) for k, x in enumerate((a, b, v))]
+        grads: list[Tensor | None] = [
+            self._heads_first([item[k] for item in items], x) for k, x in enumerate((a, b, v))
+        ]
         if readout is not None:
-            made.append(torch.from_numpy(np.stack([item[3] for item in items])).view(readout.shape).to(readout.dtype))
+            grads.append(torch.from_numpy(np.stack([item[3] for item in items])).view(readout.shape).to(readout.dtype))
         else:
-            made.append(None)
+            grads.append(None)
         for k, x in ((4, key), (5, value)):
-            made.append(None if x is None else self._heads_first([item[k] for item in items], x))
-        return made
+            grads.append(None if x is None else self._heads_first([item[k] for item in items], x))
+        return grads
 
     def _backward(
         self, item: int, out: np.ndarray, tau: np.ndarray, index: np.ndarray, dout: np.ndarray, dtau: np.ndarray
     ) -> list[np.ndarray]:
-        code, t, how = self.code, self.tables[item], self.how._replace(batch=item)
+        t, config = self.tables[item], self.config._replace(batch=item)
         n, m, slots = t.a.shape[0], t.b.shape[0], self.edges[1].shape[0]
         (rows, by_target), (columns, by_source) = self._by_target(), self._by_source()
         stats = self.empty(n, 2, self.heads)
         step = max(1, 2 * SERIAL // self.width)
-        run_chunks(code.row_dots, -(-n // step), step, dout, out, tau, dtau, how, stats)
-        if self.align in (code.SPARSEMAX, code.ENTMAX):
+        run_chunks(row_dots, -(-n // step), step, dout, out, tau, dtau, config, stats)
+        if self.align in (SPARSEMAX, ENTMAX):
             above, below = rows.empty(self.real, self.heads), rows.empty(self.real, self.heads)
-            run(code.row_means, rows.cuts, rows.plan, by_target, t, how, stats, dout, above, below)
+            run(row_means, rows.cuts, rows.plan, by_target, t, config, stats, dout, above, below)
             above, below = rows.merged(above), rows.merged(below)
             stats[:, 1] = above / np.maximum(below, np.finfo(self.real).tiny)
         db, dv = columns.empty(self.real, t.b.shape[1]), columns.empty(self.real, t.v.shape[1])
-        fresh = [
+        edge_grads = [
             (np.empty if x.shape[0] == slots else np.zeros)(x.shape, self.real) for x in (t.key, t.value)
         ]  # an edge that a self-loop replaced has no slot
-        ds = self.empty(slots if self.align != code.UNIFORM else 0, self.heads)
+        ds = self.empty(slots if self.align != UNIFORM else 0, self.heads)
         dread = self.empty(len(columns.cuts) - 1, t.readout.shape[1])
-        given = (by_source, t, how, stats, index, dout, db, dv, *fresh, ds, dread)
-        run(code.by_source, columns.cuts, columns.plan, *given)
+        arguments = (by_source, t, config, stats, index, dout, db, dv, *edge_grads, ds, dread)
+        run(source_gradients, columns.cuts, columns.plan, *arguments)
         da = rows.empty(self.real, t.a.shape[1])
-        if self.align == code.UNIFORM:
+        if self.align == UNIFORM:
             da[:] = 0
-            fresh[0][:] = 0
+            edge_grads[0][:] = 0
         else:
-            run(code.by_target, rows.cuts, rows.plan, by_target, t, how, ds, da)
-        return [rows.merged(da)[:n], columns.merged(db)[:m], columns.merged(dv)[:m], dread.sum(0), *fresh]
+            run(target_gradients, rows.cuts, rows.plan, by_target, t, config, ds, da)
+        return [rows.merged(da)[:n], columns.merged(db)[:m], columns.merged(dv)[:m], dread.sum(0), *edge_grads]
 
     def _by_target(self) -> tuple["RowWork", Any]:
         start, source, edge = self.edges[:3]
         nothing = edge.numpy()[:0]
-        return work_of(start, self.width), self.code.EdgeLists(source.numpy(), nothing, edge.numpy(), False)
+        return work_of(start, self.width), EdgeLists(source.numpy(), nothing, edge.numpy(), False)
 
     def _by_source(self) -> tuple["RowWork", Any]:
         start, target, slot = self.edges[3:]
-        return work_of(start, self.width), self.code.EdgeLists(
-            target.numpy(), slot.numpy(), self.edges[2].numpy(), True
-        )
+        return work_of(start, self.width), EdgeLists(target.numpy(), slot.numpy(), self.edges[2].numpy(), True)
 
     def _heads_first(self, items: list[np.ndarray], like: Tensor) -> Tensor:
         """(g, nodes, w) of node-major tables (nodes, heads x w), one an item of the batch."""
-        made = torch.from_numpy(items[0] if len(items) == 1 else np.stack(items))
-        made = made.view(len(items), like.shape[1], self.heads, like.shape[2])
-        return made.transpose(1, 2).flatten(0, 1).to(like.dtype)
+        grads = torch.from_numpy(items[0] if len(items) == 1 else np.stack(items))
+        grads = grads.view(len(items), like.shape[1], self.heads, like.shape[2])
+        return grads.transpose(1, 2).flatten(0, 1).to(like.dtype)
 
 
 class RowWork:
-    """Rows of a graph as pieces and chunks (see edges_numba.pieces)."""
+    """Rows of a graph as pieces and chunks (see `schedule.cut_into_pieces`)."""
 
     def __init__(self, start: np.ndarray, width: int):
-        from . import kernels as code
-
         self.start, self.rows = start, start.shape[0] - 1
         cost = int(start[-1]) + self.rows
         chunk = max(cost // CHUNKS, SERIAL // (width + EDGE), 1)
         chunk = chunk if cost > 2 * chunk else cost + 1
-        row, first, last, place, hub, self.cuts, self.whole = code.pieces(start, code.LIMIT, chunk)
-        self.plan, self.hub = code.WorkPlan(row, first, last, place), hub.tolist()
+        row, first, last, place, hub, self.cuts, self.whole = cut_into_pieces(start, LIMIT, chunk)
+        self.plan, self.hub = WorkPlan(row, first, last, place), hub.tolist()
         self.whole_cuts = self.cuts[self.cuts <= self.whole]
 
     def parts(self, begin: int, end: int) -> tuple[Any, np.ndarray]:
@@ -236,18 +227,14 @@ class RowWork:
 def by_source(graph: Neighbours, m: int) -> BySource:
     """graph.by_source(m), which counting makes four times faster than sorting."""
     if not graph._turned and not torch.compiler.is_compiling() and type(graph.source) is Tensor:
-        from . import kernels as code
-
-        made = code.turned(graph.start.numpy(), graph.source.numpy(), m)
-        graph._turned.append(BySource(*(torch.from_numpy(x) for x in made)))
+        counted = edges_by_source(graph.start.numpy(), graph.source.numpy(), m)
+        graph._turned.append(BySource(*(torch.from_numpy(x) for x in counted)))
     return graph.by_source(m)
 
 
 def work_of(start: Tensor, width: int) -> RowWork:
-    """The work of a graph, remembered for as long as the graph lives."""
-    from . import kernels as code
-
-    name = ("work", width, code.LIMIT, SERIAL)
+    """The schedule of a graph, cached for as long as the graph lives."""
+    name = ("work", width, LIMIT, SERIAL)
     return remembered((start,), name, lambda: RowWork(start.numpy(), width))
 
 

@@ -5,7 +5,7 @@ needs.
 """
 
 from ..name_registry import read_folder
-from .alignment import ALIGNMENTS, NOTHING, Alignment, Known, RowState, open_pairs
+from .alignment import ALIGNMENTS, NO_CONTEXT, Alignment, RowContext, RowState, open_pairs
 from .local import Bell, Local, LocalPredictive
 from .monotonic import Monotonic
 from .reinforced import Reinforced
@@ -37,18 +37,18 @@ def alignment_of(align: "str | Alignment") -> Alignment:
 __all__ = [
     "ALIGNMENTS",
     "NAMES",
-    "NOTHING",
+    "NO_CONTEXT",
     "Alignment",
     "Bell",
     "Entmax",
     "Gumbel",
     "Hard",
-    "Known",
     "Local",
     "LocalPredictive",
     "Monotonic",
     "ReLU",
     "Reinforced",
+    "RowContext",
     "RowState",
     "Sigmoid",
     "Softmax",

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
+from ..autograd_fast import transformed
 from ..lowering.score_kernels import Grads
 from ..lowering.serialization import Spec
 from ..name_registry import Names, built_for
@@ -22,8 +23,8 @@ class RowState(NamedTuple):
     scale: Tensor | None = None
 
 
-class Known(NamedTuple):
-    """What a kernel knows of the rows it hands over: Gumbel noise, the keys of the columns, the heads of the slab."""
+class RowContext(NamedTuple):
+    """What rows of scores are, beside the scores: Gumbel noise, the keys of the columns, the heads of the slab."""
 
     noise: Tensor | None = None  # like the scores; given when attend(sample=True)
     key: Tensor | None = None  # (c,) or (r, c)
@@ -31,7 +32,7 @@ class Known(NamedTuple):
     alpha: Tensor | None = None  # (batch x heads,), where entmax learns it
 
 
-NOTHING = Known()
+NO_CONTEXT = RowContext()
 
 
 ALIGNMENTS: "Names[Alignment]" = Names("alignment")
@@ -83,17 +84,25 @@ class Alignment(nn.Module, Spec):
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         raise TypeError(f"{type(self).__name__} has no forward(s, keep): an alignment of your own defines it.")
 
-    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
-        raise TypeError(f'{type(self).__name__} has no state(s, known): without one it runs by backend="reference".')
+    def state(self, s: Tensor, context: RowContext = NO_CONTEXT) -> RowState:
+        raise TypeError(f'{type(self).__name__} has no state(s, context): without one it runs by backend="reference".')
 
-    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
-        raise TypeError(f"{type(self).__name__} has no weights(s, state, known): an alignment with a state defines it.")
+    def weights(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
+        raise TypeError(
+            f"{type(self).__name__} has no weights(s, state, context): an alignment with a state defines it."
+        )
 
     def whole(self, w: Tensor) -> Tensor:
         """Weights of whole rows; exponentials are divided by their sum here, since tau is rounded to |tau| eps."""
         return w
 
-    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
+    def weights_of_rows(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
+        """Weights from the scores of whole rows, without what rounding tau has lost."""
+        return self.whole(self.weights(s, state, context))
+
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, context: RowContext = NO_CONTEXT
+    ) -> Tensor:
         raise TypeError(f'{type(self).__name__} has no vjp(s, w, dw, ...): without one backend="reference" learns.')
 
 
@@ -104,8 +113,11 @@ def open_pairs(s: Tensor, keep: Tensor | None) -> Tensor:
 
 
 def masked(s: Tensor, keep: Tensor | None) -> Tensor:
-    """Scores with the lowest finite number where masked: finite gradients even on rows without a key."""
-    return s if keep is None else s.masked_fill(~keep, torch.finfo(s.dtype).min)
+    """Scores with -inf where masked; rows without a key hold the lowest finite number: their gradients stay finite."""
+    if keep is None:
+        return s
+    empty = ~keep.any(-1, keepdim=True)
+    return s.masked_fill(~keep, float("-inf")).masked_fill(empty, torch.finfo(s.dtype).min)
 
 
 def zeroed(w: Tensor, keep: Tensor | None) -> Tensor:
@@ -115,6 +127,18 @@ def zeroed(w: Tensor, keep: Tensor | None) -> Tensor:
 def summing_to_one(w: Tensor) -> Tensor:
     """w / sum(w), in place; empty rows stay 0."""
     return w.div_(w.sum(-1, keepdim=True).clamp_min_(torch.finfo(w.dtype).tiny))
+
+
+ROUNDED = 2.0**-17  # an error of tau above this is one of the weights: fp32 below 64 has less
+
+
+def is_rounded_away(tau: Tensor) -> bool:
+    """Whether rounding tau is seen in the weights; False while a graph is traced or captured."""
+    if torch.compiler.is_compiling() or type(tau) is not Tensor or tau.is_meta or transformed() is not None:
+        return False
+    if tau.is_cuda and torch.cuda.is_current_stream_capturing():
+        return False
+    return bool(((tau.abs() * torch.finfo(tau.dtype).eps > ROUNDED) & tau.isfinite()).any())
 
 
 def counted(s: Tensor) -> Tensor:

@@ -8,15 +8,15 @@ from torch import Tensor
 
 from ..arguments import SMALLEST, flag, number, whole
 from ..lowering.score_kernels import Grads
-from .alignment import NOTHING, Alignment, Known, RowState, log_sum_exp, masked, summing_to_one, zeroed
+from .alignment import NO_CONTEXT, Alignment, RowContext, RowState, log_sum_exp, masked, summing_to_one, zeroed
 from .soft import Softmax
 
 
-def _is_chosen(index: Tensor, known: Known, s: Tensor) -> Tensor:
+def _is_chosen(index: Tensor, context: RowContext, s: Tensor) -> Tensor:
     """Bool like s: which columns stand in a row's index, (..., r) or (..., r, k)."""
-    assert known.key is not None
+    assert context.key is not None
     index = index if index.ndim == s.ndim else index.unsqueeze(-1)
-    columns = known.key.to(index.dtype)
+    columns = context.key.to(index.dtype)
     hit = torch.zeros(s.shape, dtype=torch.bool, device=s.device)
     for slot in range(index.shape[-1]):  # k comparisons of (r, c), never an (r, c, k) tensor
         hit |= index[..., slot, None] == columns
@@ -46,19 +46,19 @@ class TopK(Softmax):
         best, index = s.topk(self.k, -1)
         return zeroed(torch.zeros_like(s).scatter(-1, index, torch.softmax(best, -1)), keep)
 
-    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
+    def state(self, s: Tensor, context: RowContext = NO_CONTEXT) -> RowState:
         best, place = s.topk(min(self.k, s.shape[-1]), -1)
-        index = _columns_at(place, known).masked_fill(best == float("-inf"), -1)
+        index = _columns_at(place, context).masked_fill(best == float("-inf"), -1)
         return RowState(log_sum_exp(best), index.to(torch.int32))
 
-    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
+    def weights(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
         assert state.index is not None
-        return torch.exp(s - state.tau[..., None]).where(_is_chosen(state.index, known, s), 0.0)
+        return torch.exp(s - state.tau[..., None]).where(_is_chosen(state.index, context, s), 0.0)
 
 
-def _columns_at(place: Tensor, known: Known) -> Tensor:
+def _columns_at(place: Tensor, context: RowContext) -> Tensor:
     """From places within a tile to keys."""
-    key = known.key
+    key = context.key
     if key is None:
         return place
     return key[place] if key.ndim == 1 else key.expand(*place.shape[:-1], key.shape[-1]).gather(-1, place)
@@ -85,19 +85,21 @@ class Hard(Alignment, name="hard"):
         index = masked(noisy, keep).argmax(-1, keepdim=True)
         return zeroed(torch.zeros_like(s).scatter(-1, index, 1.0), keep)
 
-    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
+    def state(self, s: Tensor, context: RowContext = NO_CONTEXT) -> RowState:
         tau = log_sum_exp(s)
         if s.shape[-1] == 0:
             return RowState(tau, torch.full(tau.shape, -1, dtype=torch.int32, device=s.device))
-        place = (s if known.noise is None else s + known.noise).argmax(-1, keepdim=True)
-        index = _columns_at(place, known).squeeze(-1).masked_fill(tau == float("inf"), -1)
+        place = (s if context.noise is None else s + context.noise).argmax(-1, keepdim=True)
+        index = _columns_at(place, context).squeeze(-1).masked_fill(tau == float("inf"), -1)
         return RowState(tau, index.to(torch.int32))
 
-    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
+    def weights(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
         assert state.index is not None
-        return _is_chosen(state.index, known, s).to(s.dtype)
+        return _is_chosen(state.index, context, s).to(s.dtype)
 
-    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, context: RowContext = NO_CONTEXT
+    ) -> Tensor:
         return torch.zeros_like(s)
 
 
@@ -134,27 +136,29 @@ class Gumbel(Alignment, name="gumbel", page="hard"):
             soft = hard + (soft - soft.detach())
         return zeroed(soft, keep)
 
-    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
-        z = self._noisy(s, known.noise)
+    def state(self, s: Tensor, context: RowContext = NO_CONTEXT) -> RowState:
+        z = self._noisy(s, context.noise)
         tau = log_sum_exp(z)
         if not self.straight_through:
             return RowState(tau)
         if s.shape[-1] == 0:
             return RowState(tau, torch.full(tau.shape, -1, dtype=torch.int32, device=s.device))
-        index = _columns_at(z.argmax(-1, keepdim=True), known).squeeze(-1).masked_fill(tau == float("inf"), -1)
+        index = _columns_at(z.argmax(-1, keepdim=True), context).squeeze(-1).masked_fill(tau == float("inf"), -1)
         return RowState(tau, index.to(torch.int32))
 
-    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
+    def weights(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
         if self.straight_through:
             assert state.index is not None
-            return _is_chosen(state.index, known, s).to(s.dtype)
-        return torch.exp(self._noisy(s, known.noise) - state.tau[..., None])
+            return _is_chosen(state.index, context, s).to(s.dtype)
+        return torch.exp(self._noisy(s, context.noise) - state.tau[..., None])
 
     def whole(self, w: Tensor) -> Tensor:
         return w if self.straight_through else summing_to_one(w)
 
-    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, context: RowContext = NO_CONTEXT
+    ) -> Tensor:
         soft = w
         if self.straight_through:
-            soft = summing_to_one(torch.exp(self._noisy(s, known.noise) - state.tau[..., None]))
+            soft = summing_to_one(torch.exp(self._noisy(s, context.noise) - state.tau[..., None]))
         return soft * (dw - (soft * dw).sum(-1, keepdim=True)) / self.temperature

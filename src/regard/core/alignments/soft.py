@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..arguments import number
 from ..lowering.score_kernels import Grads
-from .alignment import NOTHING, Alignment, Known, RowState, counted, log_sum_exp, masked, summing_to_one, zeroed
+from .alignment import NO_CONTEXT, Alignment, RowContext, RowState, counted, log_sum_exp, masked, summing_to_one, zeroed
 
 
 class Softmax(Alignment, name="softmax"):
@@ -23,16 +23,18 @@ class Softmax(Alignment, name="softmax"):
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         return zeroed(torch.softmax(masked(s, keep), -1), keep)
 
-    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
+    def state(self, s: Tensor, context: RowContext = NO_CONTEXT) -> RowState:
         return RowState(log_sum_exp(s))
 
-    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
+    def weights(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
         return torch.exp(s - state.tau[..., None])
 
     def whole(self, w: Tensor) -> Tensor:
         return summing_to_one(w)
 
-    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, context: RowContext = NO_CONTEXT
+    ) -> Tensor:
         return w * (dw - (w * dw).sum(-1, keepdim=True))
 
 
@@ -60,16 +62,18 @@ class Sigmoid(Alignment, name="sigmoid", page="elementwise"):
             return torch.sigmoid(s - math.log(max(1, s.shape[-1])))
         return zeroed(torch.sigmoid(s - keep.sum(-1, keepdim=True).clamp_min(1).to(s.dtype).log()), keep)
 
-    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
+    def state(self, s: Tensor, context: RowContext = NO_CONTEXT) -> RowState:
         count = counted(s)
         tau = count.clamp_min(1).to(s.dtype).log()
         tau = tau if self.bias is None else torch.full_like(tau, -self.bias)
         return RowState(tau.masked_fill(count == 0, float("inf")))
 
-    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
+    def weights(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
         return torch.sigmoid(s - state.tau[..., None])
 
-    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, context: RowContext = NO_CONTEXT
+    ) -> Tensor:
         return w * (1 - w) * dw
 
 
@@ -91,16 +95,18 @@ class ReLU(Alignment, name="relu", page="elementwise"):
             return torch.relu(s) / max(1, s.shape[-1])
         return zeroed(torch.relu(s) / keep.sum(-1, keepdim=True).clamp_min(1).to(s.dtype), keep)
 
-    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
+    def state(self, s: Tensor, context: RowContext = NO_CONTEXT) -> RowState:
         count = counted(s)
         tau = torch.zeros(count.shape, dtype=s.dtype, device=s.device).masked_fill(count == 0, float("inf"))
         return RowState(tau, scale=1 / count.clamp_min(1).to(s.dtype))
 
-    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
+    def weights(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
         assert state.scale is not None
         return torch.relu(s - state.tau[..., None]) * state.scale[..., None]
 
-    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, context: RowContext = NO_CONTEXT
+    ) -> Tensor:
         assert state.scale is not None
         return (w > 0) * dw * state.scale[..., None]
 
@@ -123,12 +129,14 @@ class Uniform(Alignment, name="uniform"):
         keep = keep.expand(s.shape)
         return keep.to(s.dtype) / keep.sum(-1, keepdim=True).clamp_min(1)
 
-    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
+    def state(self, s: Tensor, context: RowContext = NO_CONTEXT) -> RowState:
         count = counted(s)
         return RowState(count.clamp_min(1).to(s.dtype).log().masked_fill(count == 0, float("inf")))
 
-    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
+    def weights(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
         return torch.exp(torch.where(s > float("-inf"), 0.0, s) - state.tau[..., None])
 
-    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, context: RowContext = NO_CONTEXT
+    ) -> Tensor:
         return torch.zeros_like(s)

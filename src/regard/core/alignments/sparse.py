@@ -13,7 +13,7 @@ from ..arguments import flag, number, whole
 from ..autograd_fast import applied
 from ..errors import check_heads
 from ..lowering.score_kernels import Grads
-from .alignment import NOTHING, Alignment, Known, RowState, zeroed
+from .alignment import NO_CONTEXT, Alignment, RowContext, RowState, is_rounded_away, zeroed
 
 LEAST, MOST = 1.0001, 4.0  # of alpha: outside, tau in fp32 says too little for rows to sum to one within a hundredth
 STEPS = 24  # enough for a million equal scores; quadratic once close
@@ -49,23 +49,32 @@ def _is_eager(x: Tensor) -> bool:
 
 def threshold(s: Tensor, alpha: float | Tensor) -> Tensor:
     """tau (..., n) of rows that hold -inf where masked; +inf for a row without a key. No gradient."""
+    peak, tau = peak_and_threshold(s, alpha)
+    return (tau + peak).squeeze(-1)
+
+
+def peak_and_threshold(s: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
+    """The largest score of each row and tau of the scores less it, (..., n, 1), apart: in fp32 their sum loses the
+    threshold where scores are large. 0 and +inf for a row without a key. No gradient."""
     if s.shape[-1] == 0:
-        return s.new_full(s.shape[:-1], float("inf"))
+        return s.new_zeros((*s.shape[:-1], 1)), s.new_full((*s.shape[:-1], 1), float("inf"))
     many = s.numel() > max(CACHED, s.shape[-1])  # rows, more than one of them
     if many and s.device.type == "cpu" and not isinstance(alpha, Tensor) and _is_eager(s):
         rows = s.detach().reshape(-1, s.shape[-1]).split(max(1, CACHED // s.shape[-1]))
-        return torch.cat([threshold(part, alpha) for part in rows]).reshape(s.shape[:-1])
+        parts = zip(*(peak_and_threshold(part, alpha) for part in rows), strict=True)
+        peak, tau = (torch.cat(part).reshape(*s.shape[:-1], 1) for part in parts)
+        return peak, tau
     with torch.no_grad():
         alpha = alpha.detach() if isinstance(alpha, Tensor) else alpha
-        top = s.amax(-1, keepdim=True)
-        empty = top == float("-inf")
-        top = top.masked_fill(empty, 0.0)
-        x = s - top
+        peak = s.amax(-1, keepdim=True)
+        empty = peak == float("-inf")
+        peak = peak.masked_fill(empty, 0.0)
+        x = s - peak
         if isinstance(alpha, Tensor) or not 1 < alpha <= 2:
             tau = _bisected(x, alpha)
         else:
             tau = _newton(x, alpha)
-        return (tau + top).masked_fill(empty, float("inf")).squeeze(-1)
+        return peak, tau.masked_fill(empty, float("inf"))
 
 
 def _newton(x: Tensor, alpha: float) -> Tensor:
@@ -108,7 +117,8 @@ class _EntmaxFunction(torch.autograd.Function):
     @staticmethod
     def forward(s: Tensor, alpha: Any, shape: float | None) -> Tensor:
         alpha = alpha if shape is None else shape
-        return _power(s - threshold(s, alpha)[..., None], alpha)
+        peak, tau = peak_and_threshold(s, alpha)
+        return _power(s - peak - tau, alpha)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -176,22 +186,32 @@ class Entmax(Alignment, name="entmax15", page="sparse"):
         alpha = self.alpha
         return entmax(s, keep, alpha.to(s.dtype)[:, None, None] if isinstance(alpha, Tensor) else alpha)
 
-    def _beside(self, s: Tensor, known: Known) -> float | Tensor:
+    def _beside(self, s: Tensor, context: RowContext) -> float | Tensor:
         """alpha beside a slab of scores (g, [F,] r, c)."""
-        if known.alpha is None:
+        if context.alpha is None:
             return self.fixed
-        return known.alpha[known.slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1))
+        return context.alpha[context.slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1))
 
-    def state(self, s: Tensor, known: Known = NOTHING) -> RowState:
-        return RowState(threshold(s, self._beside(s, known)))
+    def state(self, s: Tensor, context: RowContext = NO_CONTEXT) -> RowState:
+        return RowState(threshold(s, self._beside(s, context)))
 
-    def weights(self, s: Tensor, state: RowState, known: Known = NOTHING) -> Tensor:
-        return _power(s - state.tau[..., None], self._beside(s, known))
+    def weights(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
+        return _power(s - state.tau[..., None], self._beside(s, context))
 
-    def vjp(self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, known: Known = NOTHING) -> Tensor:
-        alpha = self._beside(s, known)
-        if known.alpha is not None:
-            grads.of(known.alpha)[known.slab] += alpha_gradient(w, dw, alpha).flatten(1).sum(1)
+    def weights_of_rows(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
+        if not is_rounded_away(state.tau):
+            return self.weights(s, state, context)
+        alpha = self._beside(s, context)
+        peak, tau = peak_and_threshold(s, alpha)
+        empty = state.tau[..., None] == float("inf")  # with a sink, rows without a key have a threshold too
+        return _power(s - peak - tau.masked_fill(empty, float("inf")), alpha)
+
+    def vjp(
+        self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, context: RowContext = NO_CONTEXT
+    ) -> Tensor:
+        alpha = self._beside(s, context)
+        if context.alpha is not None:
+            grads.of(context.alpha)[context.slab] += alpha_gradient(w, dw, alpha).flatten(1).sum(1)
         g = _support(w, alpha)
         return g * (dw - (g * dw).sum(-1, keepdim=True) / g.sum(-1, keepdim=True).clamp_min(torch.finfo(w.dtype).tiny))
 

@@ -6,7 +6,7 @@ This is the arithmetic that the chunked backend and every lazy map share; `block
 import torch
 from torch import Tensor
 
-from ..alignments import Known, RowState, open_pairs
+from ..alignments import RowContext, RowState, open_pairs
 from ..alignments.sparse import entmax
 from .blocks import Block, Problem
 from .score_kernels import Grads, Index, add_rows
@@ -56,48 +56,48 @@ def scores(problem: Problem, block: Block, trail: list[Tensor] | None = None, ma
     return s if keep is None else s.masked_fill(~keep, float("-inf"))
 
 
-def known_of(problem: Problem, block: Block) -> Known:
-    """What the alignment is told of a block."""
+def row_context(problem: Problem, block: Block) -> RowContext:
+    """What the alignment needs of a block besides its scores."""
     noise = None
     if problem.sample and problem.seed is not None and problem.align.samples:
         noise = block.tile.gumbel(problem.seed)
         noise = noise.unsqueeze(1) if problem.score.features is not None else noise
     key = block.tile.key[0, 0] if block.tile.edge is None else block.tile.edge[0]
-    return Known(noise, key, block.slab, problem.alpha)
+    return RowContext(noise, key, block.slab, problem.alpha)
 
 
 def with_sink(
-    problem: Problem, block: Block, s: Tensor, known: Known, peak: Tensor | None = None
-) -> tuple[Tensor, Known]:
+    problem: Problem, block: Block, s: Tensor, context: RowContext, peak: Tensor | None = None
+) -> tuple[Tensor, RowContext]:
     """The row with its sink as one more column, where there is one; `peak` (g, [F,] r) is what s is less already."""
     sink = problem.score.sink
     if sink is None:
-        return s, known
+        return s, context
     column = sink[block.slab].to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1)).expand(*s.shape[:-1], 1)
     column = column if peak is None else column - peak[..., None]
-    noise = known.noise
+    noise = context.noise
     if noise is not None:  # the sink is drawn like any other key
         assert problem.seed is not None
         own = block.tile.gumbel_of_sink(problem.seed)
         own = own if problem.score.features is None else own.unsqueeze(1)
         noise = torch.cat([noise, own.expand(*noise.shape[:-1], 1)], -1)
-    assert known.key is not None
-    key = torch.nn.functional.pad(known.key, (0, 1), value=-2)  # a key that no index names
-    return torch.cat([s, column], -1), known._replace(noise=noise, key=key)
+    assert context.key is not None
+    key = torch.nn.functional.pad(context.key, (0, 1), value=-2)  # a key that no index names
+    return torch.cat([s, column], -1), context._replace(noise=noise, key=key)
 
 
 def peak_of(problem: Problem, block: Block, s: Tensor) -> Tensor:
     """(g, [F,] r): the largest score of each whole row, its sink's too; 0 of an empty row."""
     if s.shape[-1] == 0:
         return s.new_zeros(s.shape[:-1])
-    peak = with_sink(problem, block, s, known_of(problem, block))[0].amax(-1)
+    peak = with_sink(problem, block, s, row_context(problem, block))[0].amax(-1)
     return peak.masked_fill(peak == float("-inf"), 0.0)
 
 
 def row_state(problem: Problem, block: Block, s: Tensor, peak: Tensor | None = None) -> RowState:
     """The state of whole rows; of scores less their peak where one is given."""
-    full, known = with_sink(problem, block, s, known_of(problem, block), peak)
-    state = problem.align.state(full, known)
+    full, context = with_sink(problem, block, s, row_context(problem, block), peak)
+    state = problem.align.state(full, context)
     if problem.score.sink is not None:  # a row without a key stays empty, whatever its sink
         empty, index = (s == float("-inf")).all(-1), state.index
         if index is not None:
@@ -124,13 +124,13 @@ def pick(state: RowState, slab: slice, rows: Index) -> RowState:
 
 def weights(problem: Problem, block: Block, s: Tensor, state: RowState) -> Tensor:
     """f(s - tau) of a block, before the factor and before dropout."""
-    return problem.align.weights(s, state, known_of(problem, block))
+    return problem.align.weights(s, state, row_context(problem, block))
 
 
-def whole_weights(problem: Problem, block: Block, s: Tensor, state: RowState) -> tuple[Tensor, Tensor, Known]:
-    """Weights of a block of whole rows with their sink as the last column, the scores like them, what is known."""
-    full, known = with_sink(problem, block, s, known_of(problem, block))
-    return problem.align.whole(problem.align.weights(full, state, known)), full, known
+def whole_weights(problem: Problem, block: Block, s: Tensor, state: RowState) -> tuple[Tensor, Tensor, RowContext]:
+    """Weights of a block of whole rows with their sink as the last column, the scores like them, what is context."""
+    full, context = with_sink(problem, block, s, row_context(problem, block))
+    return problem.align.weights_of_rows(full, state, context), full, context
 
 
 def put(total: Tensor, block: Block, value: Tensor, extra: int = 0) -> None:
@@ -232,7 +232,7 @@ def weights_with_gradient(problem: Problem, block: Block, dropout: bool = False)
     """Weights of whole rows of all heads by the definition, differentiable with respect to the plan's tensors."""
     s, keep = scores(problem, block, mask=False), allowed(problem, block)
     keep = open_pairs(s, keep) if problem.align.uses_scores else keep
-    full, known = with_sink(problem, block, s, known_of(problem, block))
+    full, context = with_sink(problem, block, s, row_context(problem, block))
     if problem.score.sink is not None:
         keep = (
             None if keep is None else torch.cat([keep.expand(s.shape), keep.expand(s.shape).any(-1, keepdim=True)], -1)
@@ -240,6 +240,6 @@ def weights_with_gradient(problem: Problem, block: Block, dropout: bool = False)
     if problem.alpha is not None:
         w = entmax(full, keep, problem.alpha.to(s.dtype).reshape((-1,) + (1,) * (s.ndim - 1)))
     else:
-        w = problem.align(full, keep, known.noise)
+        w = problem.align(full, keep, context.noise)
     w = w[..., : s.shape[-1]]
     return scaled(problem, block, w, dropout)

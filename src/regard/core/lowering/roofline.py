@@ -50,11 +50,11 @@ class Bound:
 
 
 def rates_of(device: torch.device) -> Rates | None:
-    """The rates of a device that is known; None of others, CPUs among them."""
+    """Peak rates of a device in the table; None of others, CPUs among them."""
     if device.type != "cuda":
         return None
     name = torch.cuda.get_device_name(device)
-    return next((rates for known, rates in RATES.items() if known in name), None)
+    return next((rates for model, rates in RATES.items() if model in name), None)
 
 
 def open_pairs(over: Structure, n: int, m: int) -> int:

@@ -239,6 +239,13 @@ class AttentionMap(Displayable):
         raise Refused("This map is not over edges: edges() needs over=Edges(...). weights() gives the matrix.")
 
     @property
+    def tau(self) -> Tensor:
+        raise Refused(
+            f"This {type(self).__name__} has no tau (log sum exp of a row, or its threshold): its weights do not come "
+            "from the scores of one call. The map that attend returned has one, unless its rows depend on earlier rows."
+        )
+
+    @property
     def loops(self) -> Tensor:
         raise Refused("This map is not over edges: loops needs over=Edges(..., self_loops=True).")
 

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from ..autocast import without_autocast
-from ..lowering import blocks
-from ..lowering import blockwise as evaluate
+from ..lowering import blocks, blockwise
 from ..structures.edges import Neighbours
 
 if TYPE_CHECKING:
@@ -84,10 +83,10 @@ def _blocks(amap: "LazyMap", grad: bool, dropout: bool) -> "Iterator[tuple[block
         with torch.set_grad_enabled(grad and torch.is_grad_enabled()), without_autocast(problem.device):
             if grad:
                 block = blocks.edge_block(problem, slice(0, problem.g), rows)
-                w = evaluate.weights_with_gradient(problem, block, dropout)[amap.slab]
+                w = blockwise.weights_with_gradient(problem, block, dropout)[amap.slab]
             else:
                 block = blocks.edge_block(problem, amap.slab, rows)
-                w = evaluate.scaled(problem, block, amap.block_weights(block), dropout)
+                w = blockwise.scaled(problem, block, amap.block_weights(block), dropout)
         yield block, w
 
 
@@ -97,7 +96,7 @@ def band(amap: "LazyMap", rows: "slice | Tensor", cols: "slice | Tensor", dropou
     problem = amap.problem
     line = line.to(problem.device)
     block = blocks.edge_block(problem, amap.slab, line)
-    w = evaluate.scaled(problem, block, amap.block_weights(block), dropout)
+    w = blockwise.scaled(problem, block, amap.block_weights(block), dropout)
     assert block.tile.edge is not None
     w = w.masked_fill(block.tile.edge[0] < 0, 0.0)
     dense = w.new_zeros((*w.shape[:-1], amap.m))

@@ -12,16 +12,16 @@ from torch import Tensor
 from torch.utils._pytree import register_pytree_node
 
 from ..alignments import RowState, TopK
+from ..alignments.alignment import is_rounded_away
 from ..autocast import without_autocast
-from ..autograd_fast import transformed
 from ..errors import Refused
-from ..lowering import blockwise as evaluate
+from ..lowering import blockwise
 from ..lowering.blocks import Block, Problem, blocks, dense_block
 from ..lowering.serialization import Parts, decode, encode, transform
 from ..mutation_guard import Watched, unchanged, watch
 from ..registry import MapReader, first
 from ..structures.edges import Neighbours, neighbours_of
-from . import edges as edge_maps
+from . import edges
 from .attention_map import AttentionMap, Strongest, _count, lead_of
 
 if TYPE_CHECKING:
@@ -106,18 +106,20 @@ class LazyMap(AttentionMap):
         """
         if self._apart is None:
             with torch.no_grad(), without_autocast(self.live.device):
-                lost = self.live.align.shift_invariant and _lost(self.state.tau)
+                lost = self.live.align.shift_invariant and is_rounded_away(self.state.tau)
                 self._apart = (apart_of(self.problem, self.state),) if lost else (None,)
         return self._apart[0]
 
     def block_weights(self, block: Block) -> Tensor:
         """The weights of a block before factor and dropout, (g, [F,] r, c)."""
         problem, apart = self.problem, self.apart
-        s = evaluate.scores(problem, block)
+        s = blockwise.scores(problem, block)
         if apart is None:
-            return evaluate.weights(problem, block, s, evaluate.pick(self.state, block.slab, block.rows))
-        peak = evaluate.pick(RowState(apart.peak), block.slab, block.rows).tau
-        return evaluate.weights(problem, block, s - peak[..., None], evaluate.pick(apart.state, block.slab, block.rows))
+            return blockwise.weights(problem, block, s, blockwise.pick(self.state, block.slab, block.rows))
+        peak = blockwise.pick(RowState(apart.peak), block.slab, block.rows).tau
+        return blockwise.weights(
+            problem, block, s - peak[..., None], blockwise.pick(apart.state, block.slab, block.rows)
+        )
 
     @property
     def tau(self) -> Tensor:
@@ -138,7 +140,7 @@ class LazyMap(AttentionMap):
     def band(self, rows: "slice | Tensor", cols: "slice | Tensor", dropout: bool = False) -> Tensor:
         with torch.no_grad(), without_autocast(self.live.device):  # no decorator: torch.compile traces none on a method
             if self.graph is not None:
-                return edge_maps.band(self, rows, cols, dropout)
+                return edges.band(self, rows, cols, dropout)
             if isinstance(rows, slice) and isinstance(cols, slice) and not (dropout and self.live.dropout):
                 unchanged(self._watched)
                 r, c = rows, cols
@@ -146,12 +148,12 @@ class LazyMap(AttentionMap):
                 if found is not None:
                     return found
             block = dense_block(self.problem, self.slab, rows, cols)
-            return evaluate.scaled(self.problem, block, self.block_weights(block), dropout)
+            return blockwise.scaled(self.problem, block, self.block_weights(block), dropout)
 
     @torch.no_grad()
     def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
         if self.graph is not None:
-            return edge_maps.counts(self, rows, cols)
+            return edges.counts(self, rows, cols)
         block = dense_block(self.problem, self.slab, rows, cols)
         keep = self.problem.structure.allowed(block.tile)
         if keep is None:
@@ -173,7 +175,7 @@ class LazyMap(AttentionMap):
             wide = self.live.in_full_precision()
             block = dense_block(wide, slice(0, wide.g), slice(0, self.n), slice(0, self.m))
             with without_autocast(wide.device):
-                return self._unflat(evaluate.weights_with_gradient(wide, block, dropout)[self.slab])
+                return self._unflat(blockwise.weights_with_gradient(wide, block, dropout)[self.slab])
         return self._unflat(self.band(slice(0, self.n), slice(0, self.m), dropout))
 
     def _first(self, ask: Callable[[MapReader], T | None]) -> T | None:
@@ -193,19 +195,19 @@ class LazyMap(AttentionMap):
             return super().edges()
         self._check_dropout(dropout)
         unchanged(self._watched)
-        return self._unflat(edge_maps.edge_weights(self, grad, dropout)[..., : self.graph.edges])
+        return self._unflat(edges.edge_weights(self, grad, dropout)[..., : self.graph.edges])
 
     def entropy(self) -> Tensor:
         """-sum w log w of each row in nats, (..., H, [F,] n), over its edges on a graph; 0 for an empty row."""
         if self.graph is not None:
-            return self._unflat(edge_maps.entropy(self))
+            return self._unflat(edges.entropy(self))
         unchanged(self._watched)
         found = self._first(lambda reader: reader.entropy(self))
         return super().entropy() if found is None else self._unflat(found)
 
     def mass(self) -> Tensor:
         if self.graph is not None:
-            return self._unflat(edge_maps.mass(self))
+            return self._unflat(edges.mass(self))
         unchanged(self._watched)
         found = self._first(lambda reader: reader.mass(self))
         return super().mass() if found is None else self._unflat(found)
@@ -221,14 +223,14 @@ class LazyMap(AttentionMap):
     def strongest(self, k: int = 1) -> Strongest:
         if self.graph is None:
             return super().strongest(k)
-        return Strongest(*(self._unflat(x) for x in edge_maps.strongest(self, _count(k))))
+        return Strongest(*(self._unflat(x) for x in edges.strongest(self, _count(k))))
 
     @property
     def loops(self) -> Tensor:
         """Weights of the self-loops that were added, (..., H, [F,] nodes); 0 where the caller had a loop edge."""
         if self.graph is None:
             return super().loops
-        return self._unflat(edge_maps.edge_weights(self, False, False)[..., self.graph.edges :])
+        return self._unflat(edges.edge_weights(self, False, False)[..., self.graph.edges :])
 
 
 class RowsApart(NamedTuple):
@@ -238,24 +240,14 @@ class RowsApart(NamedTuple):
     state: RowState
 
 
-LOST = 2.0**-17  # an error of tau above this is one of the weights: fp32 below 64 has less
-
-
-def _lost(tau: Tensor) -> bool:
-    """Whether rounding tau is seen in the weights; not asked while a graph is traced."""
-    if torch.compiler.is_compiling() or type(tau) is not Tensor or tau.is_meta or transformed() is not None:
-        return False
-    return bool(((tau.abs() * torch.finfo(tau.dtype).eps > LOST) & tau.isfinite()).any())
-
-
 def apart_of(problem: "Problem", state: RowState) -> RowsApart:
     """Peaks and states apart, block by block; keys that were chosen stay those of the state."""
     peak, tau = torch.zeros_like(state.tau), torch.full_like(state.tau, float("inf"))
     for block in blocks(problem):
-        s = evaluate.scores(problem, block)
-        high = evaluate.peak_of(problem, block, s)
-        evaluate.put(peak, block, high)
-        evaluate.put(tau, block, evaluate.row_state(problem, block, s - high[..., None], high).tau)
+        s = blockwise.scores(problem, block)
+        high = blockwise.peak_of(problem, block, s)
+        blockwise.put(peak, block, high)
+        blockwise.put(tau, block, blockwise.row_state(problem, block, s - high[..., None], high).tau)
     return RowsApart(peak, state._replace(tau=tau))
 
 
@@ -271,16 +263,16 @@ def state_of(problem: "Problem") -> RowState:
     if problem.align.scales:
         scale = torch.ones_like(tau)
     for block in blocks(problem):
-        part = evaluate.row_state(problem, block, evaluate.scores(problem, block))
-        evaluate.put(tau, block, part.tau)
+        part = blockwise.row_state(problem, block, blockwise.scores(problem, block))
+        blockwise.put(tau, block, part.tau)
         if part.index is not None:
             deep = part.index.shape[part.tau.ndim :]
             if index is None:
                 index = torch.full((*shape, *deep), -1, dtype=torch.int32, device=problem.device)
-            evaluate.put(index[..., : deep[0]] if deep else index, block, part.index, extra=len(deep))
+            blockwise.put(index[..., : deep[0]] if deep else index, block, part.index, extra=len(deep))
         if part.scale is not None:
             scale = torch.ones_like(tau) if scale is None else scale
-            evaluate.put(scale, block, part.scale)
+            blockwise.put(scale, block, part.scale)
     return RowState(tau, index, scale)
 
 

@@ -62,6 +62,8 @@ class StoredMap(AttentionMap):
 def grouped(amap: AttentionMap, rows: Sequence[tuple[int, int]], cols: Sequence[tuple[int, int]]) -> StoredMap:
     """Spans of columns summed, spans of rows averaged."""
     for name, spans, size in (("rows", rows, amap.n), ("cols", cols, amap.m)):
+        if not len(spans):
+            raise ValueError(f"group({name}=[]) has no span: expected at least one (start, stop), as (0, {size}).")
         for start, stop in spans:
             if not 0 <= start < stop <= size:
                 raise ValueError(f"group({name}) has the span ({start}, {stop}), expected 0 <= start < stop <= {size}.")

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.backends.chunked.backend import few
+from regard.backends.chunked.backend import too_small_for_kernel
 from regard.backends.custom_op import gradients, operator
 from regard.backends.segment_spans import moves, spannable, spans_of
 from regard.core.alignments import Entmax, Hard, Local, LocalPredictive, RowState, Sigmoid, Softmax, Sparsemax, TopK
@@ -43,7 +43,7 @@ class OnCuda(ABC):
         return self.unfit(plan) if why is None else [why]
 
     def passes(self, plan: Plan) -> bool:
-        return few(plan)  # a kernel would be compiled for them
+        return too_small_for_kernel(plan)  # a kernel would be compiled for them
 
     @abstractmethod
     def unfit(self, plan: Plan) -> list[str]:
