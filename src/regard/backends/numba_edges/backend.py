@@ -18,9 +18,10 @@ from regard.core.alignments import Entmax, RowState, Sigmoid, Softmax, TopK, Uni
 from regard.core.errors import Refused
 from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.plan import Plan
-from regard.core.registry import BackendResult
+from regard.core.registry import Backend, BackendResult
 from regard.core.structures.edges import Neighbours, neighbours_of
 from regard.core.tensor_cache import remembered
+from regard.core.torch_private import any_transformed
 
 from ..custom_op import operator
 from .launch import ACTS, GradientInputs, NumbaCall, Settings, by_source
@@ -30,7 +31,7 @@ NO_NUMBA = "numba is not installed: pip install 'regard[cpu]'."
 MANY = 10_000  # edges, of which others take long
 
 
-class EdgesCpu:
+class EdgesCpu(Backend):
     name = "edges-cpu"
 
     def refusals(self, plan: Plan) -> list[str]:
@@ -49,7 +50,7 @@ class EdgesCpu:
                 f"{type(plan.align).__name__} is not among its alignments: "
                 "softmax, top-k, sparsemax, entmax 1.5, sigmoid, uniform."
             )
-        if not torch.compiler.is_compiling() and _transformed(plan):
+        if any_transformed((plan.q, plan.k, plan.v)):
             found.append(_NO_FUNC)
         if not found or found == [NO_NUMBA]:
             found += _score_refusals(plan)
@@ -57,7 +58,7 @@ class EdgesCpu:
             warnings.warn(f"So many edges take several times as long without a kernel: {NO_NUMBA}", stacklevel=4)
         return found
 
-    def passes(self, plan: Plan) -> bool:
+    def defers(self, plan: Plan) -> bool:
         return False
 
     def run(self, plan: Plan) -> BackendResult:
@@ -94,10 +95,6 @@ class EdgesCpu:
 
 
 _NO_FUNC = 'It does not run under vmap and the other transforms of torch.func: backend="reference" does.'
-
-
-def _transformed(plan: Plan) -> bool:
-    return any(torch._C._functorch.is_functorch_wrapped_tensor(x) for x in (plan.q, plan.k, plan.v))
 
 
 def _align_of(plan: Plan) -> tuple[str, float] | None:

@@ -5,15 +5,13 @@ them exactly, w_ij = g_ij f(s_ij - tau_i), without an n x m matrix.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import register_pytree_node
 
 from ..alignments import RowState, TopK
 from ..autocast import without_autocast
-from ..autograd_fast import transformed
 from ..errors import Refused
 from ..lowering import blockwise as evaluate
 from ..lowering.blocks import Block, Problem, blocks, dense_block
@@ -21,11 +19,13 @@ from ..lowering.serialization import Parts, decode, encode, transform
 from ..mutation_guard import Watched, unchanged, watch
 from ..registry import MapReader, first
 from ..structures.edges import Neighbours, neighbours_of
+from ..torch_private import interpreter_stack, register_pytree_node
 from . import edges as edge_maps
 from .attention_map import AttentionMap, Strongest, _count, lead_of
 
 if TYPE_CHECKING:
     from ..plan import Plan
+    from ..plan_cache import LazyPlan
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class LazyMap(AttentionMap):
 
     def __init__(
         self,
-        source: "Plan | Problem",
+        source: "Plan | LazyPlan | Problem",
         state: RowState | None,
         lead: tuple[int, ...],
         slab: slice,
@@ -44,7 +44,7 @@ class LazyMap(AttentionMap):
         watched: Watched | None = None,
     ):
         if watched is None:
-            source, watched = (source, ()) if torch.compiler.is_compiling() else watch(source)
+            source, watched = (source, ()) if torch.compiler.is_compiling() else watch(cast("Plan | Problem", source))
         self._source, self._state, self._index = source, state, index
         self._ready: Problem | None = None
         self.kept: tuple[Any, ...] | None = None  # what a reader made of this map
@@ -69,6 +69,15 @@ class LazyMap(AttentionMap):
     @property
     def features(self) -> int | None:  # type: ignore[override]
         return self.live.score.features
+
+    @property
+    def plan(self) -> "Plan | None":
+        """The plan of the call, made now where the call ran without one; None of a map whose plan was lowered."""
+        if isinstance(self._source, Problem):
+            return None
+        source: Any = self._source
+        plan: Plan = getattr(source, "plan", source)  # a LazyPlan has one
+        return plan
 
     @property
     def live(self) -> "Problem":
@@ -243,7 +252,7 @@ LOST = 2.0**-17  # an error of tau above this is one of the weights: fp32 below 
 
 def _lost(tau: Tensor) -> bool:
     """Whether rounding tau is seen in the weights; not asked while a graph is traced."""
-    if torch.compiler.is_compiling() or type(tau) is not Tensor or tau.is_meta or transformed() is not None:
+    if torch.compiler.is_compiling() or type(tau) is not Tensor or tau.is_meta or interpreter_stack() is not None:
         return False
     return bool(((tau.abs() * torch.finfo(tau.dtype).eps > LOST) & tau.isfinite()).any())
 

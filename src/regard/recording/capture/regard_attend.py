@@ -171,8 +171,8 @@ class _Kept:
 @Switch
 @contextmanager
 def _hearing() -> Iterator[None]:
-    core.hearers.append(hear)
+    core.call_hooks.append(hear)
     try:
         yield
     finally:
-        core.hearers.remove(hear)
+        core.call_hooks.remove(hear)
