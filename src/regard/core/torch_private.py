@@ -1,5 +1,6 @@
 """Private parts of torch, all of them: no other file of the package uses any (tests/test_house.py).
 
+Public enough elsewhere: TorchDispatchMode, and attributes of tensors and modules (_version, _parameters).
 Tested with torch 2.11 and 2.13. What needs which, and why there is no public way:
 
     interpreter_stack        transforms of torch.func stand above autograd; torch says nowhere else whether one runs
@@ -9,6 +10,8 @@ Tested with torch 2.11 and 2.13. What needs which, and why there is no public wa
     apply_function           Function.apply without its search for transforms
     without_modes            to read a value while a dispatch mode is on
     FakeTensor, OPERATORS    types of torch's own that stand in for tensors and operators
+    encoder_layer, ...       operators of torch's own modules that a recording reads
+    reparametrized           a module with other tensors while a block runs; functional_call runs its forward alone
     register_*               pytrees of our results with a serialized name; torch.export gives one to dataclasses alone
 """
 
@@ -20,7 +23,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.utils._python_dispatch import _disable_current_modes as without_modes
 from torch.utils._pytree import _register_namedtuple as register_namedtuple
-from torch.utils._pytree import register_dataclass, register_pytree_node
+from torch.utils._pytree import register_dataclass, register_pytree_node, tree_leaves, tree_map
 
 from . import fast_path
 
@@ -31,6 +34,9 @@ interpreter_stack = torch._C._functorch.peek_interpreter_stack
 is_transformed = torch._C._functorch.is_functorch_wrapped_tensor
 below_autograd = torch._C._AutoDispatchBelowAutograd
 disabled_torch_function = torch._C._disabled_torch_function_impl
+encoder_layer = torch._transformer_encoder_layer_fwd
+reparametrized = torch.nn.utils.stateless._reparametrize_module
+native_multi_head_attention = torch._native_multi_head_attention
 
 
 def any_transformed(tensors: Iterable[Tensor]) -> bool:
@@ -42,6 +48,13 @@ def unobserved(tensors: Iterable[Tensor]) -> bool:
     """Whether no dispatch mode, profiler or tensor subclass would see an operator called on these."""
     observed = torch._C._len_torch_dispatch_stack() or torch._C._autograd._profiler_enabled()
     return not observed and PLAIN.issuperset(map(type, tensors))
+
+
+def flex_operator() -> Any:
+    """What flex_attention calls in the end; imported when asked for, because it brings the compiler along."""
+    from torch._higher_order_ops.flex_attention import flex_attention
+
+    return flex_attention
 
 
 def apply_function(function: type[Function], *arguments: Any) -> Any:
@@ -63,11 +76,17 @@ __all__ = [
     "apply_function",
     "below_autograd",
     "disabled_torch_function",
+    "encoder_layer",
+    "flex_operator",
     "interpreter_stack",
     "is_transformed",
+    "native_multi_head_attention",
     "register_dataclass",
     "register_namedtuple",
     "register_pytree_node",
+    "reparametrized",
+    "tree_leaves",
+    "tree_map",
     "unobserved",
     "without_modes",
 ]

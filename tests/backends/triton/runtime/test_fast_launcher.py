@@ -120,7 +120,7 @@ def test_a_tensor_that_lies_elsewhere_is_left_to_triton_which_says_so(seen, monk
     assert seen.asked == 2 and len(seen.given) == 2
 
 
-def test_a_bare_launch_is_tritons_own_without_those_who_listen():
+def test_a_direct_launch_is_tritons_own_without_hooks():
     """Triton's way from a compiled kernel to the launcher, which may change with its version."""
     given = []
     compiled = object.__new__(CompiledKernel)

@@ -1,4 +1,4 @@
-"""Calls that are written down and done again give what the function gives, and nothing else is done again."""
+"""Replayed calls give what the function gives, and nothing else is replayed."""
 
 import ctypes
 import weakref
@@ -104,7 +104,7 @@ def test_every_call_gives_what_the_function_gives_with_its_own_tensors(kernel):
     for _ in range(5):
         x, y = drawn(64), drawn(64)
         close(run(x, y, 2.0, None), expected(x, y, 2.0))
-    assert len(seen) == 2  # met, and written down
+    assert len(seen) == 2  # seen once, and recorded
     results = [run(x, y, 2.0, None) for _ in range(2)]
     assert results[0][0].data_ptr() != results[1][0].data_ptr()
 
@@ -118,17 +118,17 @@ def test_what_kernels_alone_meet_shares_one_memory(kernel, monkeypatch):
         kernel[1,](one, two[4:], out, n, 1.0, ADDED=0)
         return [out]
 
-    again, made, empty = LaunchReplay(function), [], torch.empty
+    replayed, made, empty = LaunchReplay(function), [], torch.empty
     for _ in range(5):
         x, y = drawn(32), drawn(32)
         monkeypatch.setattr(torch, "empty", lambda *a, **k: made.append(a[0]) or empty(*a, **k))
-        found = again(x, y)
+        found = replayed(x, y)
         monkeypatch.setattr(torch, "empty", empty)
         close(found, [x + 3 * y])
     assert made[-2:] == [512 + 512, (32,)]
 
 
-def test_a_tensor_given_twice_is_written_down_as_two(kernel):
+def test_a_tensor_given_twice_is_recorded_as_two(kernel):
     seen = []
 
     def function(x, y):
@@ -164,7 +164,7 @@ def test_parts_of_one_memory_are_told_apart(kernel):
         lambda x, y: (x, y, 2.0, 0),
     ],
 )
-def test_another_kind_of_call_is_not_the_one_that_was_written_down(kernel, other):
+def test_a_call_with_another_key_is_not_the_one_that_was_recorded(kernel, other):
     seen = []
     run = chain(kernel, seen)
     x, y = drawn(64), drawn(64)
@@ -175,7 +175,7 @@ def test_another_kind_of_call_is_not_the_one_that_was_written_down(kernel, other
     assert len(seen) == 3
 
 
-def test_strides_are_part_of_the_kind(kernel):
+def test_strides_are_part_of_the_key(kernel):
     def function(x):
         out = alloc(x.shape, x.device)
         flat = x.contiguous()
@@ -203,7 +203,7 @@ def test_what_torch_computes_in_between_is_never_left_out(kernel):
         assert len(seen) == count
 
 
-def test_what_torch_computes_and_says_so_is_computed_again(kernel):
+def test_what_torch_computes_by_record_op_is_computed_again(kernel):
     """Before a launch, from what a launch wrote, and where it gives back what it was given."""
     seen = []
 
@@ -225,7 +225,7 @@ def test_what_torch_computes_and_says_so_is_computed_again(kernel):
 
 
 @pytest.mark.parametrize("hidden", [lambda x: record_op(torch.neg, x.square()), lambda x: record_op(torch.neg, x[:64])])
-def test_what_is_computed_from_what_nobody_told_of_is_never_left_out(kernel, hidden):
+def test_what_is_computed_from_unrecorded_tensors_is_never_left_out(kernel, hidden):
     seen = []
 
     def function(x):
@@ -254,7 +254,7 @@ def test_results_that_are_not_the_memory_itself_are_made_by_the_function(kernel,
         close(run(x), [made(x)])
 
 
-def test_a_call_without_a_launch_is_not_done_again():
+def test_a_call_without_a_launch_is_not_replayed():
     run = LaunchReplay(lambda x: [alloc(x.shape, x.device).copy_(x)])
     for _ in range(4):
         x = drawn(64)
@@ -272,7 +272,7 @@ def test_memory_that_starts_anywhere_is_left_to_the_function(kernel):
     assert len(seen) == 3
 
 
-def test_memory_that_always_starts_elsewhere_is_known_too(kernel):
+def test_memory_that_always_starts_elsewhere_is_replayed_too(kernel):
     seen = []
     run = chain(kernel, seen)
     for _ in range(4):
@@ -288,7 +288,7 @@ def test_memory_that_always_starts_elsewhere_is_known_too(kernel):
     assert len(seen) == 7
 
 
-def test_a_call_that_fails_while_it_is_written_down_is_not_done_again(kernel):
+def test_a_call_that_fails_while_it_is_recorded_is_not_replayed(kernel):
     fails = []
 
     def function(x):
@@ -310,7 +310,7 @@ def test_a_call_that_fails_while_it_is_written_down_is_not_done_again(kernel):
     assert current_tape() is None
 
 
-def test_nothing_that_was_given_or_made_is_kept(kernel):
+def test_a_tape_holds_no_tensor(kernel):
     run = chain(kernel, [])
     for _ in range(3):
         given = [drawn(64), drawn(64)]
@@ -329,7 +329,7 @@ def test_tapes_are_bounded(kernel, monkeypatch):
         assert len(run.tapes) <= 4
 
 
-def test_a_held_kernel_is_asked_for_once_and_writes_each_result(kernel):
+def test_a_bound_kernel_is_compiled_once_and_writes_each_result(kernel):
     x, y = drawn(32), drawn(32)
     held = BoundKernel(kernel, (x, y), {"ADDED": 1})
     for n, scale in ((32, 2.0), (16, 3.0), (5, 0.5)):
@@ -340,7 +340,7 @@ def test_a_held_kernel_is_asked_for_once_and_writes_each_result(kernel):
     assert kernel.kernel.asked == 1 and kernel.kernel.ran == 3
 
 
-def test_a_held_kernel_leaves_memory_that_starts_anywhere_to_the_launch(kernel):
+def test_a_bound_kernel_leaves_memory_that_starts_anywhere_to_the_launch(kernel):
     x, y, out = drawn(32), drawn(32), torch.zeros(33)[1:]
     held = BoundKernel(kernel, (x, y), {"ADDED": 0})
     for _ in range(2):
@@ -352,7 +352,7 @@ def test_a_held_kernel_leaves_memory_that_starts_anywhere_to_the_launch(kernel):
 
 
 class Scaled:
-    """The operator scale x + y, whose gradients are kernels too. bodies: calls of each that were not done again."""
+    """The operator scale x + y, whose gradients are kernels too. bodies: calls of each that were not replayed."""
 
     made = 0
 
@@ -408,7 +408,7 @@ def scaled(kernel):
     return Scaled(kernel)
 
 
-def test_the_gradient_of_a_call_that_is_done_again_is_done_again_unasked(scaled, monkeypatch):
+def test_the_gradient_of_a_replayed_call_is_replayed_without_a_look_up(scaled, monkeypatch):
     for _ in range(4):
         scaled.check()
     assert scaled.bodies == {"forward": 2, "backward": 2}
@@ -418,7 +418,7 @@ def test_the_gradient_of_a_call_that_is_done_again_is_done_again_unasked(scaled,
     assert scaled.bodies == {"forward": 2, "backward": 2}
 
 
-def test_a_gradient_of_other_strides_or_of_memory_that_starts_anywhere_is_asked_about(scaled):
+def test_a_gradient_of_other_strides_or_of_memory_that_starts_anywhere_is_looked_up(scaled):
     for _ in range(5):
         scaled.check()
     for dout, bodies in ((drawn(4, 8).mT, 4), (drawn(1, 1).expand(8, 4), 6), (drawn(33)[1:].view(8, 4), 8)):
