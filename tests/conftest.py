@@ -34,6 +34,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in gone]
 
 
+@pytest.fixture(params=[True, False], ids=["fast path", "plain path"])
+def either_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """The test runs twice: with cached plans and calls past the dispatcher, and without (REGARD_FAST_PATH=0)."""
+    from regard.core import fast_path
+
+    monkeypatch.setattr(fast_path, "enabled", request.param)
+    return bool(request.param)
+
+
 @pytest.fixture(autouse=True)
 def _same_numbers() -> None:
     """Each test draws the same numbers, whatever ran before it."""

@@ -243,3 +243,52 @@ def test_lazy_names_import_on_access_and_unknown_ones_raise():
 def test_how_it_fits_lists_every_room():
     house = (ROOT.parents[1] / "docs" / "how_it_fits.md").read_text(encoding="utf-8").split("## The house")[1]
     assert [one for one in BELOW if not re.search(rf"\b{one}\b", house)] == []
+
+
+def private_parts(tree, package):
+    """Dotted names of a package, used or imported in a file, with a part that is private."""
+
+    def dotted(node):
+        if isinstance(node, ast.Attribute):
+            return (*dotted(node.value), node.attr)
+        return (node.id,) if isinstance(node, ast.Name) else ("",)
+
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            names.add(dotted(node))
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names |= {(*node.module.split("."), one.name) for one in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {tuple(one.name.split(".")) for one in node.names}
+    hidden = {"runtime", "compiler", "backends", "knobs"} if package == "triton" else set()
+    ours = [name for name in names if name[0] == package]
+    return {
+        ".".join(name)
+        for name in ours
+        if any((part.startswith("_") and part[:2] != "__") or part in hidden for part in name)
+    }
+
+
+PRIVATE = {
+    "torch": ("core/torch_private.py", {"torch.utils._python_dispatch.TorchDispatchMode"}),
+    "triton": ("backends/triton/runtime/triton_private.py", {"triton.knobs"}),  # public since 3.4
+}
+
+
+@pytest.mark.parametrize("package", PRIVATE)
+def test_private_parts_of_torch_and_triton_are_used_in_one_file_each(package):
+    home, public_enough = PRIVATE[package]
+    users = {
+        str(path.relative_to(ROOT)): parts - public_enough
+        for path in ROOT.rglob("*.py")
+        if (parts := private_parts(ast.parse(path.read_text(encoding="utf-8")), package))
+    }
+    assert users.pop(home)
+    assert not {path: parts for path, parts in users.items() if parts}
+
+
+def test_what_triton_compiled_is_taken_apart_in_one_file():
+    members = r"\.(packed_metadata|is_constexpr|do_not_specialize|launch_(enter|exit)_hook)\b"
+    users = [path for path in ROOT.rglob("*.py") if re.search(members, path.read_text(encoding="utf-8"))]
+    assert [str(path.relative_to(ROOT)) for path in users] == [PRIVATE["triton"][0]]

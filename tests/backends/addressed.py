@@ -7,8 +7,10 @@ import torch
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
+from regard.backends.triton.runtime import fast_launcher
 from regard.backends.triton.runtime.fast_launcher import Launched
 from regard.backends.triton.runtime.launch_replay import LaunchReplay
+from regard.core import fast_path
 
 
 class Interpreted:
@@ -51,11 +53,13 @@ def at(address, dtype, numel):
 
 
 def addressed(monkeypatch, launches):
-    """Launches as on a GPU: its `run` and `run_back` are done again, and all kernels are known by their addresses.
+    """Launches as on a GPU: its `run` and `run_back` are replayed, and all kernels are launched with addresses.
 
     Returns both.
     """
     monkeypatch.setattr(torch.cuda, "current_device", lambda: -1)  # what tensors of a CPU say
+    monkeypatch.setattr(fast_path, "enabled", True)
+    monkeypatch.setattr(fast_launcher, "untested_triton", lambda: None)
     made = {}
     for name, module in list(sys.modules.items()):
         if not name.startswith("regard.backends.triton."):
@@ -66,7 +70,7 @@ def addressed(monkeypatch, launches):
                     made[kernel] = Launched(Interpreted(kernel))
                 monkeypatch.setattr(module, each, made[kernel])
     run, back = LaunchReplay(launches.run), LaunchReplay(launches.run_back)
-    run.gradient = back
+    run.backward = back
     monkeypatch.setattr(launches, "run", run)
     monkeypatch.setattr(launches, "run_back", back)
     return run, back

@@ -7,6 +7,8 @@ from tests.catalogue import OwnScore
 
 from regard import Additive, Gaussian, ScaledDot, TopK, attend
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 
 @pytest.mark.parametrize("backend", ["sdpa", "chunked", "reference"])
 def test_queries_keys_and_values_are_cast_as_torchs_attention_casts_them(backend):

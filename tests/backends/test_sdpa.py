@@ -30,6 +30,8 @@ from regard import (
     plan,
 )
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 
 def tensors(n=5, m=5, d=4, d_v=4, heads=2, kv_heads=2, dtype=torch.float32, batch=2):
     sizes = ((heads, n, d), (kv_heads, m, d), (kv_heads, m, d_v))

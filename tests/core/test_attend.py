@@ -8,6 +8,8 @@ from torch.testing import assert_close
 import regard
 from regard import Attended, Causal, Entmax, Padding, TopK, attend
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 
 def test_a_result_unpacks_into_output_and_map() -> None:
     q, k, v = inputs()

@@ -23,6 +23,8 @@ from regard import (
 from regard.core.scores import Score
 from regard.interventions import Uniform
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 INDEX = [[0, 1, 2, 3, 0], [1, 2, 0, 3, 2]]
 
 

@@ -90,8 +90,8 @@ def test_calls_that_are_done_again_give_the_bits_of_calls_that_are_not(align, la
     for each in (launches.run, launches.run_back):
         each.tapes.clear()
     found = [both(*made(seed, last=last), align) for seed in range(4)]
-    assert all(tape.after for tape in launches.run.tapes.values())  # its gradient is known
-    assert all(tape.whole for each in (launches.run, launches.run_back) for tape in each.tapes.values())
+    assert all(tape.backward_tape for tape in launches.run.tapes.values())  # its gradient is known
+    assert all(tape.complete for each in (launches.run, launches.run_back) for tape in each.tapes.values())
     for name in ("run", "run_back"):
         monkeypatch.setattr(launches, name, getattr(launches, name).function)
     for seed, results in enumerate(found):
@@ -115,7 +115,7 @@ def test_layers_over_edges_that_are_done_again_give_the_bits_of_those_that_are_n
     for each in (launches.run, launches.run_back):
         each.tapes.clear()
     found = [[step(layer, seed) for seed in range(4)] for layer in layers]
-    assert all(tape.whole for each in (launches.run, launches.run_back) for tape in each.tapes.values())
+    assert all(tape.complete for each in (launches.run, launches.run_back) for tape in each.tapes.values())
     for name in ("run", "run_back"):
         monkeypatch.setattr(launches, name, getattr(launches, name).function)
     for layer, results in zip(layers, found, strict=True):

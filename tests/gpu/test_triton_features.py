@@ -81,7 +81,7 @@ def test_calls_that_are_done_again_give_the_bits_of_calls_that_are_not(score, mo
     for each in (launches.run, launches.run_back):
         each.tapes.clear()
     found = [both(seed) for seed in range(4)]
-    assert all(tape.whole for each in (launches.run, launches.run_back) for tape in each.tapes.values())
+    assert all(tape.complete for each in (launches.run, launches.run_back) for tape in each.tapes.values())
     for name in ("run", "run_back"):
         monkeypatch.setattr(launches, name, getattr(launches, name).function)
     for seed, results in enumerate(found):

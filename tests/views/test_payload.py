@@ -52,7 +52,7 @@ def test_a_row_whose_tau_is_too_large_to_be_exact_is_not_carried_by_its_tau():
     q, k = (x[None] for x in pair(n=5, m=5))
     q[:, :, 1] *= 1e7  # not one of the rows on which the formula is tried
     amap = regard.attend(q, k, k).map[0]
-    assert amap.apart is not None and bundle.few(amap) is None
+    assert amap.apart is not None and payload.dot_product_form(amap) is None
     site, blobs = carried(amap)
     assert torch.equal(array(blobs.texts, site["weights"]), amap.weights())
 

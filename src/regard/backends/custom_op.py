@@ -12,16 +12,11 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.library import Library, infer_schema
 
-from ..core.autograd_fast import PLAIN, applied, transformed
+from ..core import fast_path
 from ..core.errors import Refused
+from ..core.torch_private import apply_function, below_autograd, interpreter_stack, unobserved
 
 _library = Library("regard", "FRAGMENT")
-
-
-def _plain(tensors: Sequence[Tensor]) -> bool:
-    """Whether nobody would see a call of these pass the dispatcher: no mode, no profiler, no kind of tensor."""
-    listens = torch._C._len_torch_dispatch_stack() or torch._C._autograd._profiler_enabled()
-    return not listens and PLAIN.issuperset(map(type, tensors))
 
 
 class Operator:
@@ -37,9 +32,11 @@ class Operator:
         self.entry: Callable[..., Any] | None = None  # what autograd runs
 
     def __call__(self, *arguments: Any) -> Any:
-        """The dispatcher would ask the entry first, which costs as much as all that it does: eager calls go there."""
-        if self.entry is None or torch.compiler.is_compiling() or transformed() is not None:
+        """Eager calls go to the entry at once: the dispatcher, which asks it first, costs as much as all it does."""
+        past_dispatcher = fast_path.enabled and self.entry is not None
+        if not past_dispatcher or torch.compiler.is_compiling() or interpreter_stack() is not None:
             return self.call(*arguments)
+        assert self.entry is not None
         return self.entry(*arguments)
 
     def register_fake(self, function: Callable[..., Any]) -> None:
@@ -58,7 +55,7 @@ class Operator:
             @staticmethod
             def forward(ctx: Any, run: Callable[..., Any], lengths: list[int | None] | None, *flat: Any) -> Any:
                 arguments = flat if lengths is None else _folded(lengths, flat)
-                with torch._C._AutoDispatchBelowAutograd():
+                with below_autograd():
                     out = run(*arguments)
                 if setup_context is not None:
                     setup_context(ctx, arguments, out)
@@ -68,19 +65,18 @@ class Operator:
             def backward(ctx: Any, *grads: Any) -> Any:
                 if not lists:
                     return None, None, *backward(ctx, *grads)
-                found: list[Any] = [None, None]
+                flat: list[Any] = [None, None]
                 for grad in backward(ctx, *grads):
-                    found += grad if isinstance(grad, list) else [grad]
-                return tuple(found)
+                    flat += grad if isinstance(grad, list) else [grad]
+                return tuple(flat)
 
         def entry(*arguments: Any) -> Any:
             lengths, flat = _unfolded(arguments) if lists else (None, arguments)
             tensors = [x for x in flat if isinstance(x, Tensor)]
-            # Nobody listens between the dispatcher and the function: it is called as it is.
-            run = function if _plain(tensors) else call
+            run = function if fast_path.enabled and unobserved(tensors) else call
             if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
-                return applied(Differentiable, run, lengths, *flat)
-            with torch._C._AutoDispatchBelowAutograd():
+                return apply_function(Differentiable, run, lengths, *flat)
+            with below_autograd():
                 return run(*arguments)
 
         self.entry = entry
@@ -92,20 +88,20 @@ class Operator:
 
 
 def gradients(ctx: Any, backward: Operator, count: int, dout: Tensor) -> tuple[tuple[Any, ...], Sequence[Tensor]]:
-    """What a forward kept, and backward(the first `count` of it, ctx.numbers, the rest of it, dout).
+    """The tensors that a forward saved, and backward(the first `count` of them, ctx.numbers, the rest of them, dout).
 
-    Where the forward was done again from a tape (triton_again), its gradient is done again without being asked about.
+    Where the forward was replayed from a tape (LaunchReplay), replays the backward too, skipping the key look-up.
     """
-    kept, tape = ctx.saved_tensors, ctx.tape
-    given = [x for x in (*kept, dout) if x is not None]
-    known = tape is not None and not torch.is_grad_enabled() and _plain(given)
-    found = tape.follow(given) if known else None
-    if found is None:
-        arguments = (*kept[:count], *ctx.numbers, *kept[count:], dout)
-        found = backward(*arguments)
-        if known:
-            tape.learn(arguments)
-    return kept, found
+    saved, tape = ctx.saved_tensors, ctx.tape
+    tensors = [x for x in (*saved, dout) if x is not None]
+    replays = fast_path.enabled and tape is not None and not torch.is_grad_enabled() and unobserved(tensors)
+    grads = tape.replay_backward(tensors) if replays else None
+    if grads is None:
+        arguments = (*saved[:count], *ctx.numbers, *saved[count:], dout)
+        grads = backward(*arguments)
+        if replays:
+            tape.link_backward(arguments)
+    return saved, grads
 
 
 def no_second_derivative(backend: str) -> Callable[..., Any]:

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from ..core.alignments import Softmax
 from ..core.plan import Plan
-from ..core.registry import BackendResult
+from ..core.registry import Backend, BackendResult
 from ..core.scores import LinearKernel
 from ..core.structures import Causal, Full, Padding
 
 STEP = 128  # queries that see one another directly in the causal form
 
 
-class LinearBackend:
+class LinearBackend(Backend):
     """Kernel scores that factorise, in O(n)."""
 
     name = "linear"
@@ -39,7 +39,7 @@ class LinearBackend:
             why.append("Weights are never formed, so they cannot be dropped.")
         return why
 
-    def passes(self, plan: Plan) -> bool:
+    def defers(self, plan: Plan) -> bool:
         return False
 
     def run(self, plan: Plan) -> BackendResult:

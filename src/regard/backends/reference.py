@@ -19,13 +19,13 @@ from ..core.lowering.blocks import Block, edge_block
 from ..core.lowering.score_kernels import EdgePart, Opaque
 from ..core.lowering.tiles import Tile
 from ..core.plan import Plan
-from ..core.registry import BackendResult
+from ..core.registry import Backend, BackendResult
 from ..core.scores import LocationAware, Modified
 from ..core.scores.score import Score, wide
 from ..core.structures.edges import Neighbours, neighbours_of
 
 
-class Reference:
+class Reference(Backend):
     """The definition: every score and weight materialised."""
 
     name = "reference"
@@ -42,7 +42,7 @@ class Reference:
             return ["A stepwise alignment goes from key to key, and a sink stands nowhere among them."]
         return []
 
-    def passes(self, plan: Plan) -> bool:
+    def defers(self, plan: Plan) -> bool:
         return False
 
     def run(self, plan: Plan) -> BackendResult:

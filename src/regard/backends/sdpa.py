@@ -5,8 +5,6 @@ three columns that hold the bias to 24 bits. Widths that differ between keys and
 torch's fused kernel takes one width and would otherwise write out all scores.
 """
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,7 +12,7 @@ from torch import Tensor
 from ..core.alignments import Softmax
 from ..core.lowering.score_kernels import DotCore
 from ..core.plan import Plan
-from ..core.registry import BackendResult
+from ..core.registry import Backend, BackendResult, CompiledRun
 from ..core.scores import Dot as DotScore
 from ..core.structures import Causal, Full, Mask, Padding
 from .chunked.backend import too_small_for_kernel
@@ -23,7 +21,7 @@ from .triton.dense.backend import TritonDense
 HALF = (torch.float16, torch.bfloat16)
 
 
-class Sdpa:
+class Sdpa(Backend):
     """PyTorch's scaled_dot_product_attention."""
 
     name = "sdpa"
@@ -55,7 +53,7 @@ class Sdpa:
                 why.append("SDPA has one weight a pair, not one a feature.")
         return why
 
-    def passes(self, plan: Plan) -> bool:
+    def defers(self, plan: Plan) -> bool:
         """A bias of keys in 16 bits makes heads so much wider that kernels which add it take half the time."""
         if plan.q.device.type != "cuda" or plan.q.dtype not in HALF or too_small_for_kernel(plan) or _plain(plan):
             return False
@@ -77,8 +75,8 @@ class Sdpa:
                 q, k = _with_bias(q, k, score.key_bias.unflatten(0, shape), scale)
         return _attended(q, k, v, keep, causal, scale, plan.dropout)
 
-    def known(self, plan: Plan) -> Callable[[Tensor, Tensor, Tensor], BackendResult] | None:
-        """How calls of this kind are run: dot products over all keys, or those before."""
+    def fast_path(self, plan: Plan) -> CompiledRun | None:
+        """Dot products over all keys, or those before."""
         keep, causal = _mask(plan)
         if keep is not None or not _plain(plan):
             return None

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from ..core.alignments import RowState, Softmax
 from ..core.lowering.tiles import Tile
 from ..core.plan import Plan
-from ..core.registry import BackendResult
+from ..core.registry import Backend, BackendResult
 from ..core.structures import Full
 from ..core.structures.edges import neighbours_of
 from .chunked.backend import Chunked
@@ -25,7 +25,7 @@ LEAST = {torch.float32: 1e-24, torch.float64: 1e-280}  # of a sum: far above wha
 BUDGET = 1 << 22  # weights of a block of rows
 
 
-class Separable:
+class Separable(Backend):
     """Feature-wise softmax whose score is a term of the key plus a term of the pair."""
 
     name = "separable"
@@ -46,7 +46,7 @@ class Separable:
             return ["Its modifiers add a number to each pair (PairBias, relative biases), and it has no sink."]
         return []
 
-    def passes(self, plan: Plan) -> bool:
+    def defers(self, plan: Plan) -> bool:
         return False
 
     def run(self, plan: Plan) -> BackendResult:

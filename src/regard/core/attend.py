@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import _register_namedtuple, register_dataclass
 
-from . import plan_cache as known
+from . import plan_cache
 from .alignments import Alignment, RowState
 from .maps.attention_map import AttentionMap
 from .maps.lazy import LazyMap
@@ -17,6 +15,7 @@ from .plan import Plan, make_plan
 from .registry import BackendResult, choose
 from .scores import Score
 from .structures import Structure
+from .torch_private import register_dataclass, register_namedtuple
 
 
 @dataclass(eq=False)
@@ -70,7 +69,7 @@ class Attended:
         return merged(self, other)
 
 
-hearers: list[Callable[..., Attended]] = []  # while attention is recorded: run(q, k, v, ...) is theirs to call
+call_hooks: list[Callable[..., Attended]] = []  # while attention is recorded: the last one calls run(q, k, ...)
 
 
 def attend(
@@ -102,23 +101,23 @@ def attend(
     state          what the step before handed on (stepwise mechanisms)
     seed           64 bits, -2**63 <= seed < 2**63, as an int or a 0-d integer tensor
     """
-    given = (q, k, v, score, align, over, dropout, sample, seed, backend, state)
-    if hearers:
-        return hearers[-1](_ran, *given)
-    plain = sample is False and type(dropout) in (float, int) and not dropout and seed is None and state is None
-    plain = plain and type(backend) is str and not torch.compiler.is_compiling()
-    kind = known.kind_of(q, k, v, score, align, over, backend) if plain else None
-    way = None if kind is None else known.kinds.get(kind)
-    if way is not None:
-        ran, late = way.run(q, k, v), known.LazyPlan(way, q, k, v, over)
-        return Attended(ran.out, LazyMap(cast(Plan, late), ran.state, way.lead, way.slab, watched=late.watched()))
-    made, attended = _ran(*given)
-    if kind is not None and kind not in known.kinds:
-        known.learn(kind, made)
+    arguments = (q, k, v, score, align, over, dropout, sample, seed, backend, state)
+    if call_hooks:
+        return call_hooks[-1](_plan_and_run, *arguments)
+    fixed = sample is False and type(dropout) in (float, int) and not dropout and seed is None and state is None
+    fixed = fixed and type(backend) is str and not torch.compiler.is_compiling()
+    key = plan_cache.key_of(q, k, v, score, align, over, backend) if fixed else None
+    call = None if key is None else plan_cache.calls.get(key)
+    if call:
+        result, plan = call.run(q, k, v), plan_cache.LazyPlan(call, q, k, v, over)
+        return Attended(result.out, LazyMap(plan, result.state, call.lead, call.slab, watched=plan.watched()))
+    made, attended = _plan_and_run(*arguments)
+    if key is not None:
+        plan_cache.learn(key, made)
     return attended
 
 
-def _ran(
+def _plan_and_run(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -178,4 +177,4 @@ def _sample(plan: Plan, ran: BackendResult) -> Sample | None:
 # Names of their own, so that an exported program whose result they are can be saved.
 register_dataclass(Sample, serialized_type_name="regard.Sample")
 register_dataclass(Attended, serialized_type_name="regard.Attended")
-_register_namedtuple(RowState, serialized_type_name="regard.RowState")
+register_namedtuple(RowState, serialized_type_name="regard.RowState")

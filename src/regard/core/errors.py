@@ -5,6 +5,8 @@ import os
 import torch
 from torch import Tensor
 
+from .torch_private import FakeTensor
+
 
 class Refused(RuntimeError):
     """A backend was asked for something that it does not do. The message lists every reason as a sentence."""
@@ -30,7 +32,7 @@ def values_are_checked(tensor: Tensor) -> bool:
 
     Reading a value on a GPU would wait for it; reading one while compiling would break the graph.
     """
-    if torch.compiler.is_compiling() or isinstance(tensor, torch._subclasses.FakeTensor):
+    if torch.compiler.is_compiling() or isinstance(tensor, FakeTensor):
         return False
     return tensor.device.type == "cpu" or os.environ.get("REGARD_CHECK") == "1"
 

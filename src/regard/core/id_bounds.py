@@ -13,9 +13,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.library import Library
-from torch.utils._python_dispatch import _disable_current_modes
 
 from .tensor_cache import remembered
+from .torch_private import FakeTensor, without_modes
 
 READ_AT_ONCE = {"cpu"}  # types of devices whose values are read without waiting
 
@@ -54,7 +54,7 @@ def ids_within(ids: Tensor, sizes: tuple[int, ...], names: IdNames) -> Tensor:
     """
     if torch.compiler.is_compiling():
         return _operator(ids, sizes, [names.argument, names.column, names.advice, *names.rows])
-    if isinstance(ids, torch._subclasses.FakeTensor) or ids.device.type == "meta":
+    if isinstance(ids, FakeTensor) or ids.device.type == "meta":
         return ids
     copy = remembered((ids,), ("ids within", sizes, names, raised()), lambda: _looked_at(ids, sizes, names))
     return ids if copy is None else copy
@@ -171,6 +171,6 @@ _operator = torch.ops.regard.ids_within.default
 @torch.library.register_fake("regard::ids_within", lib=_library)
 def _(ids: Tensor, sizes: list[int], names: list[str]) -> Tensor:
     if ids.device.type not in READ_AT_ONCE and (ids.device.type != "cuda" or torch.cuda.is_available()):
-        with _disable_current_modes():  # a flag made in a run might lie in the memory of a CUDA graph that torch keeps
+        with without_modes():  # a flag made in a run might lie in the memory of a CUDA graph that torch keeps
             _flag(ids.device, _capturing(ids.device))
     return torch.empty(ids.shape, dtype=_type(ids), device=ids.device)

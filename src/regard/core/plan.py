@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from . import fast_path
 from .alignments import Alignment, Bell, LocalPredictive, Reinforced, alignment_of
 from .alignments.local import Local
 from .alignments.sparse import Entmax
@@ -207,6 +208,12 @@ class Plan:
         return {backend.name: backend.refusals(self) for backend in backends()}
 
     @property
+    def plain_because(self) -> str | None:
+        """Why calls of this backend do not take the fast path (core/fast_path); None where they may."""
+        backend = next((backend for backend in backends() if backend.name == self.backend), None)
+        return fast_path.reason or (None if backend is None else backend.plain_because())
+
+    @property
     def cost(self) -> dict[str, float]:
         """Pairs, operations of the forward, bytes of the inputs and the output: the least there is."""
         pairs = float(self.batch * self.heads * self.n * self.m)
@@ -244,6 +251,8 @@ class Plan:
             f"structure  {self.over}",
             f"backend    {self.backend}",
         ]
+        if (slow := self.plain_because) is not None:
+            lines.append(f"  planned and launched the plain way: {slow}")
         for name, reasons in self.refusals.items():
             if reasons and name != self.backend:
                 lines.append(f"  not {name}: {' '.join(reasons)}")

@@ -1,38 +1,41 @@
-"""Calls of attend that are known: what their plan would say follows from shapes alone, so that it is made only when
-somebody looks at their map.
+"""Cache of call plans, keyed by shapes, score, alignment and structure.
 
-To check a call, to lower it and to choose its backend takes longer than a small problem does. A call is of a known kind
-where its score is a dot product or a Gaussian, alignment and structure hold no tensors and are equal to those of a call
-before, and q, k and v are shaped alike. The backend that ran that one says how the next is run (its `known`, where it
-has one).
+To check a call, lower it and choose its backend takes longer than a small problem does. Where score, alignment and
+structure each give a `plan_key` (their plan follows from shapes and constants alone), the backend that ran such a call
+says how to run the next one from q, k and v (`Backend.fast_path`), and its plan is made when somebody reads its map.
+
+The key holds all that the choice and the call follow from. What is not in it is read when the call runs: strides and
+addresses (Triton's launches have keys of their own), determinism flags and torch's choice of an SDPA kernel, and
+REGARD_CHECK, which concerns values in tensors of a structure: one that holds tensors has no plan_key. Under autocast,
+torch.func, tracing or a recording every call is planned.
 """
 
-from collections.abc import Callable
+from collections.abc import Hashable
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .alignments import Alignment
-from .autograd_fast import PLAIN, transformed
-from .lowering.serialization import Parts, Spec, encode
+from . import fast_path
+from .alignments import ALIGNMENTS, Alignment
+from .autocast import without_autocast
+from .lru_cache import LruCache
 from .maps.attention_map import lead_of
 from .mutation_guard import Watched
 from .plan import Plan, make_plan
-from .registry import BackendResult, backends
-from .scores import Dot, Gaussian, ScaledDot, Score
+from .registry import CompiledRun, backends
+from .scores import SCORES, Score
 from .structures import Structure
+from .torch_private import PLAIN, interpreter_stack
 
-MOST = 4096  # kinds that are kept
-NAMES = {"dot", "scaled_dot", "gaussian"}
-Kind = tuple[Any, ...]
+Key = tuple[Hashable, ...]
 
 
 class CompiledCall(NamedTuple):
     """How to run a call, from q, k and v (B, H, n, d) alone; the axes of its map, and what its plan is made of."""
 
-    run: Callable[[Tensor, Tensor, Tensor], BackendResult]
+    run: CompiledRun
     lead: tuple[int, ...]
     slab: slice
     backend: str
@@ -40,10 +43,11 @@ class CompiledCall(NamedTuple):
     align: Alignment
 
 
-kinds: dict[Kind, CompiledCall | None] = {}  # None: of a kind that has to be planned each time
+PLANNED: Literal[False] = False  # the entry of calls that no backend runs without a plan
+calls: "LruCache[Key, CompiledCall | Literal[False]]" = LruCache(1024)
 
 
-def kind_of(
+def key_of(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -51,80 +55,80 @@ def kind_of(
     align: "str | Alignment",
     over: Structure | None,
     backend: str,
-) -> Kind | None:
-    """What such a call without randomness does follows from this; None where it may follow from more."""
+) -> Key | None:
+    """What a call without randomness does follows from this; None where it may follow from more."""
     if type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN or q.ndim != 4:
         return None
-    if q.is_meta or transformed() is not None or torch.is_autocast_enabled(q.device.type):
+    device = q.device
+    if not fast_path.enabled or device.type == "meta" or interpreter_stack() is not None:
         return None
-    told = [_scored(score, q), _told(align), _told(over)]
-    if None in told:
+    if torch.is_autocast_enabled(device.type):
         return None
-    each = [(x.shape, x.dtype, x.device) for x in (q, k, v)]
-    return *told, backend, len(backends()), v is k, *each
-
-
-def _scored(score: Any, q: Tensor) -> Any:
-    """The scale of a dot product, the width of a Gaussian; None of every other score."""
-    if isinstance(score, str):
-        return score if score in NAMES else None
-    if type(score) is Gaussian:
-        width = score.fixed if score.raw is None and not score.by_feature else None
-        return (Gaussian, width) if type(width) is float else None
-    scale = score.scale(q) if type(score) in (Dot, ScaledDot) and not score.by_feature else None
-    return scale if type(scale) is float else None
-
-
-def _told(x: "str | Spec | None") -> Any:
-    """Something equal for what does the same; None where it holds a tensor, or says nothing about itself."""
-    if x is None or isinstance(x, str):
-        return () if x is None else x
-    if isinstance(x, nn.Module) and any(held is not None for held in (*x._parameters.values(), *x._buffers.values())):
+    scores = SCORES.shared(score) if type(score) is str else score
+    aligns = ALIGNMENTS.shared(align) if type(align) is str else align
+    if not isinstance(scores, Score) or not isinstance(aligns, Alignment):
+        return None  # the plan says what is wrong
+    if (score_key := scores.plan_key()) is None or (align_key := aligns.plan_key()) is None:
         return None
-    parts = Parts([], [], [])
-    try:
-        text = encode(x, parts)
-    except TypeError:
+    if over is None:
+        over_key: Hashable | None = ()
+    elif not isinstance(over, Structure) or (over_key := over.plan_key()) is None:
         return None
-    return None if parts.tensors else (type(x), text, *parts.ints, *parts.floats)
-
-
-def learn(kind: Kind, plan: Plan) -> None:
-    """The next call of this kind is run without a plan, where the backend of this one knows how."""
-    if len(kinds) >= MOST:
-        kinds.clear()
-    backend = next(backend for backend in backends() if backend.name == plan.backend)
-    run = getattr(backend, "known", lambda plan: None)(plan)
-    made_of = copy(plan.score), copy(plan.align)  # as they are now
-    kinds[kind] = (
-        None
-        if run is None
-        else CompiledCall(run, lead_of(plan), slice(0, plan.batch * plan.heads), plan.backend, *made_of)
+    trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+    return (
+        *(score_key, align_key, over_key, backend, len(backends()), v is k, trains),
+        *(q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, device, k.device, v.device),
     )
 
 
+def learn(key: Key, plan: Plan) -> None:
+    """Calls with this key are run without a plan from their third on, where the backend of this one can."""
+    if key in calls or not calls.admits(key):
+        return
+    backend = next(backend for backend in backends() if backend.name == plan.backend)
+    run = backend.fast_path(plan)
+    if run is None:
+        calls.put(key, PLANNED)
+        return
+    parts = copy(plan.score), copy(plan.align)  # as they are now
+    whole = slice(0, plan.batch * plan.heads)
+    calls.put(key, CompiledCall(run, lead_of(plan), whole, plan.backend, *parts))
+
+
+_OWN = frozenset(("n", "m", "_arguments", "_backend", "_plan"))
+
+
 class LazyPlan:
-    """The plan of a known call, made when something of it is asked."""
+    """The plan of a cached call, made when one of its attributes is first read."""
 
-    def __init__(self, way: CompiledCall, q: Tensor, k: Tensor, v: Tensor, over: Structure | None):
+    def __init__(self, call: CompiledCall, q: Tensor, k: Tensor, v: Tensor, over: Structure | None):
         self.n, self.m = q.shape[-2], k.shape[-2]
-        self._given = way, q, k, v, over
+        self._arguments = q, k, v, call.score, call.align, over
+        self._backend = call.backend
+        self._plan: Plan | None = None
 
-    def __getattr__(self, name: str) -> Any:  # of what is not there yet
-        if name.startswith("__") or "_given" not in self.__dict__:
+    @property
+    def plan(self) -> Plan:
+        if self._plan is None:
+            with without_autocast(self._arguments[0].device):  # off when the call was made
+                plan = make_plan(*self._arguments)
+            plan.backend = self._backend
+            self._plan = plan
+        return self._plan
+
+    def __getattr__(self, name: str) -> Any:  # what the plan alone has
+        if name.startswith("__") or name in _OWN:  # of a copy that is being put together
             raise AttributeError(name)
-        way, q, k, v, over = self._given
-        with torch.autocast(q.device.type, enabled=False):  # as it was
-            made = make_plan(q, k, v, way.score, way.align, over)
-        made.backend = way.backend
-        self.__dict__, self.__class__ = made.__dict__, Plan  # type: ignore[assignment]
-        return getattr(self, name)
+        return getattr(self.plan, name)
+
+    def __str__(self) -> str:
+        return str(self.plan)
 
     def watched(self) -> Watched:
         """q and k with their versions; of those that have none, made in inference mode, it takes copies."""
-        way, q, k, v, over = self._given
+        q, k, *rest = self._arguments
         if q.is_inference() or k.is_inference():
             q, k = (x.clone() if x.is_inference() else x for x in (q, k))
-            self._given = way, q, k, v, over
+            self._arguments = (q, k, *rest)  # type: ignore[assignment]
             return tuple([(name, x, x._version) for name, x in (("q", q), ("k", k)) if not x.is_inference()])
         return (("q", q, q._version), ("k", k, k._version))

@@ -31,18 +31,30 @@ class BackendResult:
     last: Tensor | None = None  # what a stepwise mechanism hands to the next step
 
 
+CompiledRun = Callable[[Tensor, Tensor, Tensor], BackendResult]  # a call from q, k, v (B, H, n, d) alone
+
+
 class Backend(Protocol):
-    """A way to run a plan. One that runs known kinds from q, k and v alone says how by `known(plan)` (core/known)."""
+    """How a plan runs. The two methods with a body are optional for those who inherit from this class."""
 
     name: str
 
     def refusals(self, plan: "Plan") -> list[str]:
         """Why this backend does not run this plan, as sentences; empty if it does."""
 
-    def passes(self, plan: "Plan") -> bool:
-        """Whether "auto" should rather go on to a later backend that runs this plan faster."""
+    def defers(self, plan: "Plan") -> bool:
+        """Whether "auto" defers to a later backend that runs this plan faster."""
 
     def run(self, plan: "Plan") -> BackendResult: ...
+
+    def fast_path(self, plan: "Plan") -> CompiledRun | None:
+        """How to run calls with the shapes, types and constants of this plan without planning them, or None: such a
+        call must give the same bits as `run`. Asked of plans whose parts all have a plan_key (core/plan_cache)."""
+        return None
+
+    def plain_because(self) -> str | None:
+        """Why this backend never takes its fast path here, as a sentence: an untested version, say."""
+        return None
 
 
 _backends: list[Backend] = []
@@ -94,9 +106,9 @@ def choose(plan: "Plan", name: str) -> Backend:
         raise TypeError(f'backend= got {shown(name)}, expected "auto" or the name of a backend.')
     if name == "auto":
         runs = None
-        for backend in _backends:  # a later backend is asked only where the earlier ones refuse or pass
+        for backend in _backends:  # a later backend is asked only where the earlier ones refuse or defer
             if not backend.refusals(plan):
-                if not backend.passes(plan):
+                if not backend.defers(plan):
                     return backend
                 runs = runs or backend
         if runs is not None:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from torch import Tensor
-from torch.utils._pytree import register_dataclass
 
 from ..core.attend import Attended, Sample
 from ..core.maps.attention_map import AttentionMap
+from ..core.torch_private import register_dataclass
 
 
 @dataclass(eq=False)

@@ -5,6 +5,8 @@ import torch
 
 from regard import Additive, Entmax, Mask, Refused, Sigmoid, attend
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 
 def keys_of_two_items():
     """The second item has no key at all."""

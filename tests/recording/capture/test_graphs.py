@@ -52,7 +52,7 @@ CODES = (pyg_utils.softmax.__code__, han_conv.group.__code__)
 def assert_nothing_left(model):
     assert (pyg_utils.softmax.__code__, han_conv.group.__code__) == CODES
     assert not {"__call__", "_call_impl"} & set(MessagePassing.__dict__)
-    assert not core.hearers
+    assert not core.call_hooks
     for module in model.modules():
         assert not module._forward_hooks and not module._forward_pre_hooks
         if isinstance(module, MessagePassing):

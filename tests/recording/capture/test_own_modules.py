@@ -33,7 +33,7 @@ def test_a_call_is_heard_once_on_every_backend(backend):
     amap = only(rec)
     assert list(rec.maps) == ["function"]
     assert torch.equal(amap.weights(), ran.map.weights())
-    assert not core.hearers
+    assert not core.call_hooks
 
 
 def test_linear_attention_and_edges_on_the_cpu_are_heard_once():
@@ -152,12 +152,12 @@ def test_an_error_leaves_nothing_behind_and_other_threads_run_on():
     q = torch.randn(2, 5, 4)
     with pytest.raises(ValueError), record():
         attend(q, q, q, align="no such")
-    assert not core.hearers
+    assert not core.call_hooks
     with record() as outer:
         with record() as inner:
             attend(q, q, q)
         attend(q, q, q)
-    assert len(inner.maps) == 1 and len(outer.maps) == 2 and not core.hearers
+    assert len(inner.maps) == 1 and len(outer.maps) == 2 and not core.call_hooks
 
 
 def lots_of_layers():

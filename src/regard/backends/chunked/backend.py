@@ -13,7 +13,8 @@ from regard.core.alignments import Hard, RowState
 from regard.core.errors import Refused
 from regard.core.lowering.serialization import Parts, decode, encode
 from regard.core.plan import Plan
-from regard.core.registry import BackendResult
+from regard.core.registry import Backend, BackendResult
+from regard.core.torch_private import any_transformed
 
 from ..custom_op import operator
 from .passes import Results, backward_pass, empty_results, forward_pass, full_precision
@@ -29,7 +30,7 @@ def too_small_for_kernel(plan: Plan) -> bool:
     return plan.batch * plan.heads * plan.n * plan.m * plan.q.shape[-1] <= SMALL
 
 
-class Chunked:
+class Chunked(Backend):
     """Any plan without a stepwise part, in O(n) memory, forward and backward."""
 
     name = "chunked"
@@ -40,7 +41,7 @@ class Chunked:
         if not plan.align.remembers:
             return ["This alignment defines forward alone and keeps no row state, which running in blocks needs."]
         compiling = torch.compiler.is_compiling()
-        if not compiling and any(torch._C._functorch.is_functorch_wrapped_tensor(x) for x in (plan.q, plan.k, plan.v)):
+        if any_transformed((plan.q, plan.k, plan.v)):
             return [_NO_FUNC]
         if not plan.problem.score.closed:
             if compiling:
@@ -51,7 +52,7 @@ class Chunked:
                 return ["This score depends on where a key stands and cannot be called on slices."]
         return []
 
-    def passes(self, plan: Plan) -> bool:
+    def defers(self, plan: Plan) -> bool:
         return too_small_for_kernel(plan)
 
     def run(self, plan: Plan) -> BackendResult:

@@ -11,6 +11,7 @@ from regard.core.alignments import RowState
 from regard.core.lowering.blocks import Problem
 from regard.core.lowering.score_kernels import Opaque
 from regard.core.lowering.serialization import transform
+from regard.core.torch_private import reparametrized
 
 from ..custom_op import no_second_derivative
 from .passes import Results, backward_pass, forward_pass, full_precision
@@ -44,7 +45,7 @@ def _with_forward_parameters(modules: list[tuple[nn.Module, dict[str, Tensor]]])
     with ExitStack() as stack:
         for module, parameters in modules:
             if any(p is not parameters[name] for name, p in module.named_parameters()):
-                stack.enter_context(torch.nn.utils.stateless._reparametrize_module(module, parameters))
+                stack.enter_context(reparametrized(module, parameters))
         yield
 
 

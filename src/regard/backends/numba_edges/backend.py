@@ -18,9 +18,10 @@ from regard.core.alignments import Entmax, RowState, Sigmoid, Softmax, TopK, Uni
 from regard.core.errors import Refused
 from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.plan import Plan
-from regard.core.registry import BackendResult
+from regard.core.registry import Backend, BackendResult
 from regard.core.structures.edges import Neighbours, neighbours_of
 from regard.core.tensor_cache import remembered
+from regard.core.torch_private import any_transformed
 
 from ..custom_op import operator
 from .call import ACTS, GradientInputs, Settings
@@ -30,7 +31,7 @@ NO_NUMBA = "numba is not installed: pip install 'regard[cpu]'."
 WARN_FROM = 10_000  # edges, of which the other backends take long
 
 
-class EdgesCpu:
+class EdgesCpu(Backend):
     """Attention over edges by numba kernels on a CPU."""
 
     name = "edges-cpu"
@@ -51,7 +52,7 @@ class EdgesCpu:
                 f"{type(plan.align).__name__} is not among its alignments: "
                 "softmax, top-k, sparsemax, entmax 1.5, sigmoid, uniform."
             )
-        if not torch.compiler.is_compiling() and _in_functorch(plan):
+        if any_transformed((plan.q, plan.k, plan.v)):
             found.append(_NO_FUNC)
         if not found or found == [NO_NUMBA]:
             found += _score_refusals(plan)
@@ -59,7 +60,7 @@ class EdgesCpu:
             warnings.warn(f"So many edges take several times as long without a kernel: {NO_NUMBA}", stacklevel=4)
         return found
 
-    def passes(self, plan: Plan) -> bool:
+    def defers(self, plan: Plan) -> bool:
         return False
 
     def run(self, plan: Plan) -> BackendResult:
@@ -98,10 +99,6 @@ class EdgesCpu:
 
 
 _NO_FUNC = 'It does not run under vmap and the other transforms of torch.func: backend="reference" does.'
-
-
-def _in_functorch(plan: Plan) -> bool:
-    return any(torch._C._functorch.is_functorch_wrapped_tensor(x) for x in (plan.q, plan.k, plan.v))
 
 
 def _align_of(plan: Plan) -> tuple[str, float] | None:

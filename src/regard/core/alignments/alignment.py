@@ -1,14 +1,15 @@
 """What an alignment is: scores into weights, w_ij = g_ij f(s_ij - tau_i), and the row state it leaves."""
 
+from collections.abc import Hashable
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
-from ..autograd_fast import transformed
 from ..lowering.score_kernels import Grads
 from ..lowering.serialization import Spec
 from ..name_registry import Names, built_for
+from ..torch_private import interpreter_stack
 
 
 class RowState(NamedTuple):
@@ -67,6 +68,8 @@ class Alignment(nn.Module, Spec):
         super().__init_subclass__(**options)
         if name:
             ALIGNMENTS.enlist(cls, name, free=free, page=page)
+        if "plan_key" not in cls.__dict__:
+            cls.plan_key = Alignment.plan_key  # type: ignore[method-assign]
         if "weights" in cls.__dict__:
             cls.remembers = True
         elif "forward" in cls.__dict__:
@@ -77,6 +80,11 @@ class Alignment(nn.Module, Spec):
         """The learned form for queries of width d_q and keys of width d_k: the constructor is given what it takes of
         d_q, d_k, d and heads."""
         return built_for(cls, d_q, d_k, heads)
+
+    def plan_key(self) -> Hashable | None:
+        """The constants that, beside the shapes, determine the plan of a call; None where it follows from more, tensors
+        say. A subclass says so for itself: what it inherits knows nothing of the state that it adds."""
+        return None
 
     def check(self, q: Tensor, k: Tensor) -> None:
         """Refuses queries (B, H, n, d_q) and keys (B, H_k, m, d_k) that its parameters were not built for."""
@@ -134,7 +142,7 @@ ROUNDED = 2.0**-17  # an error of tau above this is one of the weights: fp32 bel
 
 def is_rounded_away(tau: Tensor) -> bool:
     """Whether rounding tau is seen in the weights; False while a graph is traced or captured."""
-    if torch.compiler.is_compiling() or type(tau) is not Tensor or tau.is_meta or transformed() is not None:
+    if torch.compiler.is_compiling() or type(tau) is not Tensor or tau.is_meta or interpreter_stack() is not None:
         return False
     if tau.is_cuda and torch.cuda.is_current_stream_capturing():
         return False

@@ -1,6 +1,7 @@
 """Alignments that look at every key: softmax, sigmoid, ReLU, uniform."""
 
 import math
+from collections.abc import Hashable
 
 import torch
 from torch import Tensor
@@ -19,6 +20,9 @@ class Softmax(Alignment, name="softmax"):
     s (..., n, m) -> w (..., n, m), rows sum to one. Bahdanau et al. 2015; Xu et al. 2015. Adding a constant to a row
     changes nothing.
     """
+
+    def plan_key(self) -> Hashable | None:
+        return (Softmax,)
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         return zeroed(torch.softmax(masked(s, keep), -1), keep)
@@ -55,6 +59,9 @@ class Sigmoid(Alignment, name="sigmoid", page="elementwise"):
         super().__init__()
         self.bias = None if bias is None else number(bias, "Sigmoid", "bias")
 
+    def plan_key(self) -> Hashable | None:
+        return None if isinstance(self.bias, Tensor) else (Sigmoid, self.bias)
+
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         if self.bias is not None:
             return zeroed(torch.sigmoid(s + self.bias), keep)
@@ -90,6 +97,9 @@ class ReLU(Alignment, name="relu", page="elementwise"):
     simplex = False
     scales = True
 
+    def plan_key(self) -> Hashable | None:
+        return (ReLU,)
+
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         if keep is None:
             return torch.relu(s) / max(1, s.shape[-1])
@@ -122,6 +132,9 @@ class Uniform(Alignment, name="uniform"):
     """
 
     uses_scores = False
+
+    def plan_key(self) -> Hashable | None:
+        return (Uniform,)
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         if keep is None:

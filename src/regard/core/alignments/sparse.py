@@ -4,15 +4,16 @@ tau is the root of sum_j f(s_j - tau) = 1, a decreasing convex function for 1 < 
 left rise to it and never pass it. No sorting: a step is two sums over the row.
 """
 
+from collections.abc import Hashable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..arguments import flag, number, whole
-from ..autograd_fast import applied
 from ..errors import check_heads
 from ..lowering.score_kernels import Grads
+from ..torch_private import apply_function, is_transformed
 from .alignment import NO_CONTEXT, Alignment, RowContext, RowState, is_rounded_away, zeroed
 
 LEAST, MOST = 1.0001, 4.0  # of alpha: outside, tau in fp32 says too little for rows to sum to one within a hundredth
@@ -44,7 +45,7 @@ CACHED = 1 << 16  # scores whose rows are solved together on a CPU: a quarter of
 
 
 def _is_eager(x: Tensor) -> bool:
-    return not torch.compiler.is_compiling() and not torch._C._functorch.is_functorch_wrapped_tensor(x)
+    return not torch.compiler.is_compiling() and not is_transformed(x)
 
 
 def threshold(s: Tensor, alpha: float | Tensor) -> Tensor:
@@ -177,6 +178,9 @@ class Entmax(Alignment, name="entmax15", page="sparse"):
         if self.raw is not None:
             check_heads(self, self.raw.shape[0], q.shape[1])
 
+    def plan_key(self) -> Hashable | None:
+        return None if self.raw is not None or isinstance(self.fixed, Tensor) else (Entmax, self.fixed)
+
     @property
     def alpha(self) -> float | Tensor:
         """The constant, or 1 + sigmoid(raw), one a head."""
@@ -221,8 +225,8 @@ def entmax(s: Tensor, keep: Tensor | None, alpha: float | Tensor) -> Tensor:
     if keep is not None:
         s = s.masked_fill(~keep, float("-inf"))
     if isinstance(alpha, Tensor):
-        return zeroed(applied(_EntmaxFunction, s, alpha, None), keep)
-    return zeroed(applied(_EntmaxFunction, s, None, alpha), keep)
+        return zeroed(apply_function(_EntmaxFunction, s, alpha, None), keep)
+    return zeroed(apply_function(_EntmaxFunction, s, None, alpha), keep)
 
 
 class Sparsemax(Entmax, name="sparsemax", page="sparse"):
@@ -236,3 +240,6 @@ class Sparsemax(Entmax, name="sparsemax", page="sparse"):
 
     def __init__(self) -> None:
         super().__init__(2.0)
+
+    def plan_key(self) -> Hashable | None:
+        return Sparsemax, self.fixed

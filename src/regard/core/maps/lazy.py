@@ -5,11 +5,10 @@ them exactly, w_ij = g_ij f(s_ij - tau_i), without an n x m matrix.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import register_pytree_node
 
 from ..alignments import RowState, TopK
 from ..alignments.alignment import is_rounded_away
@@ -21,11 +20,13 @@ from ..lowering.serialization import Parts, decode, encode, transform
 from ..mutation_guard import Watched, unchanged, watch
 from ..registry import MapReader, first
 from ..structures.edges import Neighbours, neighbours_of
+from ..torch_private import register_pytree_node
 from . import edges
 from .attention_map import AttentionMap, Strongest, _count, lead_of
 
 if TYPE_CHECKING:
     from ..plan import Plan
+    from ..plan_cache import LazyPlan
 
 T = TypeVar("T")
 
@@ -35,7 +36,7 @@ class LazyMap(AttentionMap):
 
     def __init__(
         self,
-        source: "Plan | Problem",
+        source: "Plan | LazyPlan | Problem",
         state: RowState | None,
         lead: tuple[int, ...],
         slab: slice,
@@ -44,7 +45,7 @@ class LazyMap(AttentionMap):
         watched: Watched | None = None,
     ):
         if watched is None:
-            source, watched = (source, ()) if torch.compiler.is_compiling() else watch(source)
+            source, watched = (source, ()) if torch.compiler.is_compiling() else watch(cast("Plan | Problem", source))
         self._source, self._state, self._index = source, state, index
         self._ready: Problem | None = None
         self.kept: tuple[Any, ...] | None = None  # what a reader made of this map
@@ -69,6 +70,15 @@ class LazyMap(AttentionMap):
     @property
     def features(self) -> int | None:  # type: ignore[override]
         return self.live.score.features
+
+    @property
+    def plan(self) -> "Plan | None":
+        """The plan of the call, made now where the call ran without one; None of a map whose plan was lowered."""
+        if isinstance(self._source, Problem):
+            return None
+        source: Any = self._source
+        plan: Plan = getattr(source, "plan", source)  # a LazyPlan has one
+        return plan
 
     @property
     def live(self) -> "Problem":

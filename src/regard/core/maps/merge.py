@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import register_pytree_node
 
 from ..alignments import ReLU, Sigmoid, Softmax, Uniform
 from ..errors import Refused
-from ..lowering.blocks import Problem
 from ..registry import choose
+from ..torch_private import register_pytree_node
 from .attention_map import AttentionMap
 from .lazy import LazyMap
 
@@ -112,12 +111,12 @@ def _log_mass(amap: AttentionMap) -> Tensor:
 
 def _with_gradient(amap: LazyMap) -> Tensor:
     """tau whose gradient reaches queries and keys, for backends that do not hand it out (SDPA, the reference)."""
-    source = amap._source
-    if isinstance(source, Problem) or not torch.is_grad_enabled():
+    plan = amap.plan
+    if plan is None or not torch.is_grad_enabled():
         return amap.state.tau
-    if not (source.q.requires_grad or source.k.requires_grad):
+    if not (plan.q.requires_grad or plan.k.requires_grad):
         return amap.state.tau
-    state = choose(source, "chunked").run(source).state
+    state = choose(plan, "chunked").run(plan).state
     assert state is not None
     return state.tau
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import register_pytree_node
 
 from ..lowering.tiles import Tile
+from ..torch_private import register_pytree_node
 from .attention_map import AttentionMap, lead_of, operation
 
 if TYPE_CHECKING:

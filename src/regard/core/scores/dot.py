@@ -1,6 +1,7 @@
 """Multiplicative scores: dot and scaled dot."""
 
 import math
+from collections.abc import Hashable
 
 from torch import Tensor
 
@@ -26,6 +27,9 @@ class Dot(Score, name="dot"):
     def __init__(self, features: bool = False):
         super().__init__()
         self.by_feature = flag(features, type(self).__name__, "features")
+
+    def plan_key(self) -> Hashable | None:
+        return None if self.by_feature else (Dot,)
 
     def scale(self, q: Tensor) -> float:
         return 1.0
@@ -68,6 +72,9 @@ class ScaledDot(Dot, name="scaled_dot", page="dot"):
             if scale is None
             else number(scale, "ScaledDot", "scale", hint="; one that is learned multiplies q before the call")
         )
+
+    def plan_key(self) -> Hashable | None:
+        return None if self.by_feature or isinstance(self.fixed, Tensor) else (ScaledDot, self.fixed)
 
     def scale(self, q: Tensor) -> float:
         return 1.0 / math.sqrt(max(1, q.shape[-1])) if self.fixed is None else self.fixed

@@ -1,5 +1,6 @@
 """What a score is: a function of a query and a key, and its hand-over to the kernels."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -68,6 +69,8 @@ class Score(nn.Module):
             SCORES.enlist(cls, name, free=free, page=page)
         if "forward" in cls.__dict__ and "lower" not in cls.__dict__:
             cls.lower = Score.lower  # type: ignore[method-assign]
+        if "plan_key" not in cls.__dict__:
+            cls.plan_key = Score.plan_key  # type: ignore[method-assign]
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         raise TypeError(f"{type(self).__name__} has no forward(q, k): a score of your own defines it.")
@@ -77,6 +80,11 @@ class Score(nn.Module):
         """The learned form for queries of width d_q and keys of width d_k, with parameters for each head: the
         constructor is given what it takes of d_q, d_k, d and heads."""
         return built_for(cls, d_q, d_k, heads)
+
+    def plan_key(self) -> Hashable | None:
+        """The constants that, beside the shapes, determine the plan of a call; None where it follows from more, tensors
+        say. A subclass says so for itself: what it inherits knows nothing of the state that it adds."""
+        return None
 
     def check(self, q: Tensor, k: Tensor) -> None:
         """Refuses queries (B, H, n, d_q) and keys (B, H_k, m, d_k) of the wrong size before anything runs."""

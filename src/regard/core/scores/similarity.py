@@ -1,6 +1,7 @@
 """Scores from likeness: cosine, distances, content with sharpness, trilinear, and a kernel in linear time."""
 
 import math
+from collections.abc import Hashable
 from typing import Any, Self
 
 import torch
@@ -8,11 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..arguments import SMALLEST, flag, number, sizes, whole
-from ..autograd_fast import applied
 from ..errors import check_built, check_heads
 from ..lowering.score_kernels import DotCore as DotCore
 from ..lowering.score_kernels import PairCore
 from ..modifiers.pointwise import Activation
+from ..torch_private import apply_function
 from .score import Lowered, Score, flat, wide
 
 
@@ -51,7 +52,7 @@ def squared(x: Tensor, factor: float) -> Tensor:
     """factor |x|^2 of each vector, in fp32 or better."""
     if x.dtype.itemsize > 2 or torch.compiler.is_compiling():  # which joins these by itself, and knows no jvp
         return wide(x).square().sum(-1) * factor
-    found: Tensor = applied(_Squared, x, factor)
+    found: Tensor = apply_function(_Squared, x, factor)
     return found
 
 
@@ -151,6 +152,10 @@ class Gaussian(Score, name="gaussian", page="similarity"):
         self.by_feature = flag(features, "Gaussian", "features")
         self.fixed = width
         self.raw = nn.Parameter(torch.full((heads,), _before_softplus(width))) if learned else None
+
+    def plan_key(self) -> Hashable | None:
+        constant = self.raw is None and not self.by_feature and not isinstance(self.fixed, Tensor)
+        return (Gaussian, self.fixed) if constant else None
 
     @classmethod
     def built_for(cls, d_q: int, d_k: int, heads: int = 1) -> Self:

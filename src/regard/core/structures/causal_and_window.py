@@ -1,5 +1,6 @@
 """Structures of places: nobody looks ahead, everybody sees neighbours."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -41,6 +42,9 @@ class Causal(Structure):
 
     def __post_init__(self) -> None:
         check_align(self.align, "Causal")
+
+    def plan_key(self) -> Hashable | None:
+        return Causal, self.align
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
         shift_of(self.align, n, m, "Causal")
@@ -87,6 +91,10 @@ class Window(Structure):
                 "count neighbours (whole numbers; one may be negative where the other is as large, but "
                 "not on a grid) and dilation is 1 or more."
             )
+
+    def plan_key(self) -> Hashable | None:
+        grid = None if self.grid is None else tuple(self.grid)
+        return Window, self.left, self.right, self.dilation, grid, self.align
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
         if self.grid is not None:

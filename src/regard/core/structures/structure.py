@@ -1,5 +1,6 @@
 """What a structure is, the two that every other needs, and what `over=` takes."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,16 @@ class Structure(Spec):
     """The set of pairs (i, j) that may meet."""
 
     is_graph = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "plan_key" not in cls.__dict__:
+            cls.plan_key = Structure.plan_key  # type: ignore[method-assign]
+
+    def plan_key(self) -> Hashable | None:
+        """The constants that, beside the shapes, determine the plan of a call; None where it follows from more, tensors
+        say. A subclass says so for itself: what it inherits knows nothing of the state that it adds."""
+        return None
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> "Structure":
         """Checked against the sizes of one call, tensors brought to their canonical shape."""
@@ -77,12 +88,19 @@ class Full(Structure):
     What is meant where no structure is given.
     """
 
+    def plan_key(self) -> Hashable | None:
+        return ()
+
 
 @dataclass(frozen=True, eq=False)
 class And(Structure):
     """Pairs that every part allows; made by `a & b`."""
 
     members: tuple[Structure, ...]
+
+    def plan_key(self) -> Hashable | None:
+        keys = tuple([part.plan_key() for part in self.members])
+        return None if None in keys else keys
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
         if sum(part.is_graph for part in self.members) > 1:

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
+
+from regard.core.torch_private import tree_leaves, tree_map
 
 Function = Callable[..., Sequence[Tensor]]
 

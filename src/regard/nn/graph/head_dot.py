@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.core.autograd_fast import applied
+from regard.core.torch_private import apply_function
 
 
 def read_heads(x: Tensor, *vectors: Tensor) -> "tuple[Tensor, list[Tensor]]":
     """x (..., N, H C) and each a (H, C)  ->  x, and for each a (..., N, H)."""
     heads = vectors[0].shape[0]
     stacked = torch.stack(vectors).to(x.dtype)
-    x, read = applied(_Read, x, stacked, _blocks(stacked))
+    x, read = apply_function(_Read, x, stacked, _blocks(stacked))
     return x, list(read.split(heads, -1))
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._higher_order_ops.flex_attention import flex_attention
 
 from regard.core.autocast import as_autocast
 from regard.core.errors import Refused
 from regard.core.lowering.tiles import Tile
 from regard.core.scores import Modifier
 from regard.core.structures import Structure
+from regard.core.torch_private import flex_operator
 
 from .calls import ScoredCall
 from .function_mode import RecordingMode, readers
@@ -97,4 +97,4 @@ def _refuse(out: Tensor) -> Any:
     )
 
 
-readers[flex_attention] = read
+readers[flex_operator()] = read

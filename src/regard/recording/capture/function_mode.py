@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard.core.maps.attention_map import AttentionMap
+from regard.core.torch_private import OPERATORS, disabled_torch_function
 
 from .calls import Call
 from .module_stack import modules_followed, modules_running
@@ -133,7 +134,7 @@ class RecordingMode(TorchFunctionMode):
 
 def _reader_of(func: Any) -> Reader | None:
     found = readers.get(func)
-    if found is not None or not isinstance(func, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+    if found is not None or not isinstance(func, OPERATORS):
         return found
     name = str(getattr(func, "_qualified_op_name", None) or func.name()).removesuffix(".default")
     exact = named_readers.get(name)
@@ -211,7 +212,7 @@ class _FastPathsStay:
             return any(
                 type(x) not in (Tensor, torch.nn.Parameter)
                 and hasattr(type(x), "__torch_function__")
-                and type(x).__torch_function__ is not torch._C._disabled_torch_function_impl
+                and type(x).__torch_function__ is not disabled_torch_function
                 for x in tensors
                 if isinstance(x, Tensor)
             )

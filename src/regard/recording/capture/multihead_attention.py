@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.core.structures import Full, Padding
+from regard.core.torch_private import encoder_layer, native_multi_head_attention
 
 from .calls import ScoredCall, read_call
 from .function_mode import RecordingMode, readers
@@ -156,5 +157,5 @@ def _named(args: tuple[Any, ...], kwargs: dict[str, Any], names: tuple[str, ...]
 
 
 readers[F.multi_head_attention_forward] = read_python
-readers[torch._transformer_encoder_layer_fwd] = read_layer
-readers[torch._native_multi_head_attention] = read_native
+readers[encoder_layer] = read_layer
+readers[native_multi_head_attention] = read_native

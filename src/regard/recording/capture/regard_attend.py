@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.core.attend import Attended, attend, hearers
+from regard.core.attend import Attended, attend, call_hooks
 from regard.core.maps.attention_map import AttentionMap
 from regard.core.maps.edges import edge_weights
 from regard.core.maps.lazy import LazyMap
@@ -170,8 +170,8 @@ class _CapturedMap:
 @RefcountedContext
 @contextmanager
 def _attend_captured() -> Iterator[None]:
-    hearers.append(capture_attend)
+    call_hooks.append(capture_attend)
     try:
         yield
     finally:
-        hearers.remove(capture_attend)
+        call_hooks.remove(capture_attend)

@@ -21,7 +21,6 @@ from regard.core.alignments import Softmax
 from regard.core.maps.attention_map import AttentionMap
 from regard.core.maps.lazy import LazyMap
 from regard.core.maps.stored import StoredMap
-from regard.core.plan import Plan
 from regard.core.scores import Dot, Modified, PairBias, RelativeBias, ScaledDot, SoftCap
 
 from ..attribution.weight_gradients import StoredGradient
@@ -119,8 +118,8 @@ def map_form(
 
 def scored(amap: AttentionMap) -> ScoredCall | None:
     """The call that a lazy map was made from, where it is a softmax of scaled products with known modifiers."""
-    plan = amap._source if isinstance(amap, LazyMap) else None
-    if not isinstance(plan, Plan) or type(plan.align) is not Softmax or amap.slab != slice(0, plan.batch * plan.heads):
+    plan = amap.plan if isinstance(amap, LazyMap) else None
+    if plan is None or type(plan.align) is not Softmax or amap.slab != slice(0, plan.batch * plan.heads):
         return None
     score = plan.score.score if isinstance(plan.score, Modified) else plan.score
     if type(score) not in (Dot, ScaledDot) or score.features is not None or len(amap.lead) != 2:

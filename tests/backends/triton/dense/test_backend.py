@@ -435,7 +435,7 @@ def test_what_is_no_number_stays_none_in_a_sigmoid(bias):
 @pytest.mark.parametrize("heads", [2, 1], ids=["heads", "shared keys"])
 @pytest.mark.parametrize("align", ["softmax", "sigmoid", "entmax 1.5"])
 @pytest.mark.parametrize("score", ["dot", "gaussian"])
-def test_a_known_kind_is_run_from_its_vectors_to_the_same_bits(score, align, heads):
+def test_the_fast_path_runs_from_vectors_to_the_same_bits(score, align, heads):
     over = Causal("end") & Window(9, 3, align="end")
     first, second = (
         make_plan(
@@ -446,7 +446,7 @@ def test_a_known_kind_is_run_from_its_vectors_to_the_same_bits(score, align, hea
         )
         for _ in range(2)
     )
-    run = TritonDense().known(first)
+    run = TritonDense().fast_path(first)
     if score == "gaussian" and align == "sigmoid":  # which sees what rows add
         assert run is None
         return
@@ -471,9 +471,9 @@ def test_what_is_not_run_from_its_vectors_alone():
         {"align": LocalPredictive(2, 6)},
         {"align": TopK(3)},
     ):
-        assert TritonDense().known(make_plan(q, q, q, **options)) is None
+        assert TritonDense().fast_path(make_plan(q, q, q, **options)) is None
     half = q.half()
-    assert TritonDense().known(make_plan(half, half, half, Gaussian(3.0))) is None  # divided by the width first
+    assert TritonDense().fast_path(make_plan(half, half, half, Gaussian(3.0))) is None  # divided by the width first
 
 
 def test_what_it_leaves_to_others():

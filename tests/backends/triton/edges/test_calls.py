@@ -51,7 +51,7 @@ def test_calls_and_gradients_that_are_done_again_are_those_of_their_own_tensors_
         for x, y in zip(mine, true, strict=True):
             torch.testing.assert_close(x, y, rtol=2e-5, atol=2e-5)
     for each in (run, back):
-        assert [tape.whole for tape in each.tapes.values()] == [True]
+        assert [tape.complete for tape in each.tapes.values()] == [True]
 
 
 def test_noise_of_a_call_that_is_done_again_is_its_own(monkeypatch):

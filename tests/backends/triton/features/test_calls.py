@@ -151,7 +151,7 @@ def test_calls_that_are_done_again_give_what_their_own_tensors_give(numbers, mon
         wanted = plain[0](*given)
         wanted = [*wanted[:2], *plain[1](*given, wanted[0], wanted[2], dout)]
         assert all(torch.equal(x, y) for x, y in zip(results[-1], wanted, strict=True))
-    assert all(tape.whole for each in (run, run_back) for tape in each.tapes.values())
+    assert all(tape.complete for each in (run, run_back) for tape in each.tapes.values())
     assert not torch.equal(results[2][0], results[3][0])
 
 
@@ -170,4 +170,4 @@ def test_a_gradient_that_is_done_again_is_that_of_its_own_tensors(score, monkeyp
         pairs = zip(*(torch.autograd.grad(x, (q, k, v), pull) for x in (out, true)), strict=True)
         for mine, right in ((out, true), *pairs):
             torch.testing.assert_close(mine, right, rtol=1e-5, atol=1e-5)
-    assert all(tape.whole for tape in run.tapes.values())
+    assert all(tape.complete for tape in run.tapes.values())

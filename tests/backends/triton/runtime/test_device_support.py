@@ -3,19 +3,19 @@
 import pytest
 import torch
 
-from regard.backends.triton.runtime import device_support as triton_here
+from regard.backends.triton.runtime import device_support
 from regard.backends.triton.runtime.device_support import unable
 
 
 @pytest.fixture
 def card(monkeypatch):
     """A machine with one GPU, of this capability."""
-    triton_here.capability.cache_clear()
-    monkeypatch.setattr(triton_here, "HAS_TRITON", True)
+    device_support.capability.cache_clear()
+    monkeypatch.setattr(device_support, "HAS_TRITON", True)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     yield lambda *found: monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: found)
-    triton_here.capability.cache_clear()
+    device_support.capability.cache_clear()
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:0"])
@@ -35,5 +35,5 @@ def test_a_card_of_another_maker_a_cpu_and_a_machine_without_triton_are_told(car
     monkeypatch.setattr(torch.version, "cuda", None)
     assert "NVIDIA" in unable(torch.device("cuda"))
     assert unable(torch.device("cpu")) == "It runs on a CUDA device."
-    monkeypatch.setattr(triton_here, "HAS_TRITON", False)
+    monkeypatch.setattr(device_support, "HAS_TRITON", False)
     assert unable(torch.device("cuda")) == "Triton is not installed."

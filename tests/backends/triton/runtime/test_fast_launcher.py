@@ -14,7 +14,9 @@ from triton.compiler import make_backend
 from triton.compiler.compiler import CompiledKernel
 from triton.runtime.jit import JITFunction, create_function_from_signature
 
-from regard.backends.triton.runtime.fast_launcher import OPTIONS, DirectLauncher, Launched, heard
+from regard.backends.triton.runtime import fast_launcher
+from regard.backends.triton.runtime.fast_launcher import OPTIONS, Launched
+from regard.backends.triton.runtime.triton_private import DirectLauncher, has_launch_hooks
 
 
 def sample_kernel(X, n, step, Y, scale, SIDE: tl.constexpr, KEYS: tl.constexpr):
@@ -51,6 +53,7 @@ class Compiled:
 @pytest.fixture
 def seen(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_device", lambda: -1)  # what tensors of a CPU say
+    monkeypatch.setattr(fast_launcher, "enabled", lambda: True)
     return Seen()
 
 
@@ -117,17 +120,17 @@ def test_a_tensor_that_lies_elsewhere_is_left_to_triton_which_says_so(seen, monk
     assert seen.asked == 2 and len(seen.given) == 2
 
 
-def test_a_bare_launch_is_tritons_own_without_those_who_listen():
+def test_a_direct_launch_is_tritons_own_without_hooks():
     """Triton's way from a compiled kernel to the launcher, which may change with its version."""
     given = []
     compiled = object.__new__(CompiledKernel)
     compiled.module = compiled.function = compiled.src = object()
     compiled.name, compiled.packed_metadata, compiled._run = "sample", ("packed",), lambda *given_: given.append(given_)
     compiled[5, 6, 1](70, 0.5, stream=9)
-    DirectLauncher(compiled, (5, 6, 1)).launch(9, [70, 0.5], told=False)
+    DirectLauncher(compiled, (5, 6, 1)).launch(9, [70, 0.5], hooked=False)
     theirs, ours = given
     told = slice(6, 9)  # what is told of a launch, and to whom, before and after it
     assert ours[told] == (None, None, None) and len(theirs[told]) == 3
     assert ours[:6] + ours[9:] == theirs[:6] + theirs[9:]
-    assert not heard()
+    assert not has_launch_hooks()
     compiled.module = None  # nothing to unload

@@ -1,4 +1,4 @@
-"""Calls that are written down and done again give what the function gives, and nothing else is done again."""
+"""Replayed calls give what the function gives, and nothing else is replayed."""
 
 import ctypes
 import weakref
@@ -16,9 +16,10 @@ from triton.runtime.jit import JITFunction
 
 from regard import Refused
 from regard.backends.custom_op import gradients, operator
-from regard.backends.triton.runtime import launch_replay as triton_again
-from regard.backends.triton.runtime.fast_launcher import Held, Launched
-from regard.backends.triton.runtime.launch_replay import LaunchReplay, did, fresh
+from regard.backends.triton.runtime import fast_launcher, launch_replay
+from regard.backends.triton.runtime.fast_launcher import BoundKernel, Launched, current_tape
+from regard.backends.triton.runtime.launch_replay import LaunchReplay, alloc, record_op
+from regard.core import fast_path
 
 
 def sample_kernel(X, Y, OUT, n, scale, ADDED: tl.constexpr):
@@ -64,6 +65,8 @@ class Compiled:
 @pytest.fixture
 def kernel(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_device", lambda: -1)  # what tensors of a CPU say
+    monkeypatch.setattr(fast_path, "enabled", True)
+    monkeypatch.setattr(fast_launcher, "untested_triton", lambda: None)
     return Launched(OnCpu())
 
 
@@ -77,7 +80,7 @@ def chain(kernel, seen):
     def function(x, y, scale, missing):
         seen.append(1)
         n = x.numel()
-        middle, out, half = fresh(x.shape, x.device), fresh(x.shape, x.device, zero=True), fresh(n // 2, x.device)
+        middle, out, half = alloc(x.shape, x.device), alloc(x.shape, x.device, zero=True), alloc(n // 2, x.device)
         kernel[1,](x, y, middle, n, scale, ADDED=1)
         kernel[1,](middle, out, out, n, 3.0, ADDED=0)
         kernel[1,](y[n // 2 :], y[n // 2 :], half, n // 2, 1.0, ADDED=0)
@@ -101,7 +104,7 @@ def test_every_call_gives_what_the_function_gives_with_its_own_tensors(kernel):
     for _ in range(5):
         x, y = drawn(64), drawn(64)
         close(run(x, y, 2.0, None), expected(x, y, 2.0))
-    assert len(seen) == 2  # met, and written down
+    assert len(seen) == 2  # seen once, and recorded
     results = [run(x, y, 2.0, None) for _ in range(2)]
     assert results[0][0].data_ptr() != results[1][0].data_ptr()
 
@@ -109,28 +112,28 @@ def test_every_call_gives_what_the_function_gives_with_its_own_tensors(kernel):
 def test_what_kernels_alone_meet_shares_one_memory(kernel, monkeypatch):
     def function(x, y):
         n = x.numel()
-        one, two, out = (fresh(size, x.device) for size in (n, 2 * n + 1, n))
+        one, two, out = (alloc(size, x.device) for size in (n, 2 * n + 1, n))
         kernel[1,](x, y, one, n, 1.0, ADDED=0)
         kernel[1,](y, y, two[4:], n, 1.0, ADDED=0)
         kernel[1,](one, two[4:], out, n, 1.0, ADDED=0)
         return [out]
 
-    again, made, empty = LaunchReplay(function), [], torch.empty
+    replayed, made, empty = LaunchReplay(function), [], torch.empty
     for _ in range(5):
         x, y = drawn(32), drawn(32)
         monkeypatch.setattr(torch, "empty", lambda *a, **k: made.append(a[0]) or empty(*a, **k))
-        found = again(x, y)
+        found = replayed(x, y)
         monkeypatch.setattr(torch, "empty", empty)
         close(found, [x + 3 * y])
     assert made[-2:] == [512 + 512, (32,)]
 
 
-def test_a_tensor_given_twice_is_written_down_as_two(kernel):
+def test_a_tensor_given_twice_is_recorded_as_two(kernel):
     seen = []
 
     def function(x, y):
         seen.append(1)
-        out = fresh(x.shape, x.device)
+        out = alloc(x.shape, x.device)
         kernel[1,](x, y, out, x.numel(), 2.0, ADDED=0)
         return [out]
 
@@ -161,7 +164,7 @@ def test_parts_of_one_memory_are_told_apart(kernel):
         lambda x, y: (x, y, 2.0, 0),
     ],
 )
-def test_another_kind_of_call_is_not_the_one_that_was_written_down(kernel, other):
+def test_a_call_with_another_key_is_not_the_one_that_was_recorded(kernel, other):
     seen = []
     run = chain(kernel, seen)
     x, y = drawn(64), drawn(64)
@@ -172,9 +175,9 @@ def test_another_kind_of_call_is_not_the_one_that_was_written_down(kernel, other
     assert len(seen) == 3
 
 
-def test_strides_are_part_of_the_kind(kernel):
+def test_strides_are_part_of_the_key(kernel):
     def function(x):
-        out = fresh(x.shape, x.device)
+        out = alloc(x.shape, x.device)
         flat = x.contiguous()
         kernel[1,](flat, flat, out, x.numel(), 0.0, ADDED=0)
         return [out]
@@ -189,7 +192,7 @@ def test_what_torch_computes_in_between_is_never_left_out(kernel):
 
     def function(x):
         seen.append(1)
-        out = fresh(x.shape, x.device)
+        out = alloc(x.shape, x.device)
         kernel[1,](x.square(), x, out, x.numel(), 1.0, ADDED=0)
         return [out]
 
@@ -200,16 +203,16 @@ def test_what_torch_computes_in_between_is_never_left_out(kernel):
         assert len(seen) == count
 
 
-def test_what_torch_computes_and_says_so_is_computed_again(kernel):
+def test_what_torch_computes_by_record_op_is_computed_again(kernel):
     """Before a launch, from what a launch wrote, and where it gives back what it was given."""
     seen = []
 
     def function(x, power):
         seen.append(1)
-        out = fresh(x.shape, x.device)
-        same = did(torch.Tensor.contiguous, x)
-        kernel[1,](did(torch.pow, same, power), x, out, x.numel(), 1.0, ADDED=0)
-        return [did(torch.sum, out), out]
+        out = alloc(x.shape, x.device)
+        same = record_op(torch.Tensor.contiguous, x)
+        kernel[1,](record_op(torch.pow, same, power), x, out, x.numel(), 1.0, ADDED=0)
+        return [record_op(torch.sum, out), out]
 
     run = LaunchReplay(function)
     for _ in range(5):
@@ -221,13 +224,13 @@ def test_what_torch_computes_and_says_so_is_computed_again(kernel):
         close(run(x, 2), [(x.square() + x).sum(), x.square() + x])
 
 
-@pytest.mark.parametrize("hidden", [lambda x: did(torch.neg, x.square()), lambda x: did(torch.neg, x[:64])])
-def test_what_is_computed_from_what_nobody_told_of_is_never_left_out(kernel, hidden):
+@pytest.mark.parametrize("hidden", [lambda x: record_op(torch.neg, x.square()), lambda x: record_op(torch.neg, x[:64])])
+def test_what_is_computed_from_unrecorded_tensors_is_never_left_out(kernel, hidden):
     seen = []
 
     def function(x):
         seen.append(1)
-        out = fresh(64, x.device)
+        out = alloc(64, x.device)
         kernel[1,](hidden(x), x, out, 64, 1.0, ADDED=0)
         return [out]
 
@@ -241,7 +244,7 @@ def test_what_is_computed_from_what_nobody_told_of_is_never_left_out(kernel, hid
 @pytest.mark.parametrize("made", [lambda out: out[:32], lambda out: out * 2, lambda out: out.view(8, 8)])
 def test_results_that_are_not_the_memory_itself_are_made_by_the_function(kernel, made):
     def function(x):
-        out = fresh(x.shape, x.device)
+        out = alloc(x.shape, x.device)
         kernel[1,](x, x, out, x.numel(), 0.0, ADDED=0)
         return [made(out)]
 
@@ -251,8 +254,8 @@ def test_results_that_are_not_the_memory_itself_are_made_by_the_function(kernel,
         close(run(x), [made(x)])
 
 
-def test_a_call_without_a_launch_is_not_done_again():
-    run = LaunchReplay(lambda x: [fresh(x.shape, x.device).copy_(x)])
+def test_a_call_without_a_launch_is_not_replayed():
+    run = LaunchReplay(lambda x: [alloc(x.shape, x.device).copy_(x)])
     for _ in range(4):
         x = drawn(64)
         close(run(x), [x])
@@ -269,7 +272,7 @@ def test_memory_that_starts_anywhere_is_left_to_the_function(kernel):
     assert len(seen) == 3
 
 
-def test_memory_that_always_starts_elsewhere_is_known_too(kernel):
+def test_memory_that_always_starts_elsewhere_is_replayed_too(kernel):
     seen = []
     run = chain(kernel, seen)
     for _ in range(4):
@@ -285,11 +288,11 @@ def test_memory_that_always_starts_elsewhere_is_known_too(kernel):
     assert len(seen) == 7
 
 
-def test_a_call_that_fails_while_it_is_written_down_is_not_done_again(kernel):
+def test_a_call_that_fails_while_it_is_recorded_is_not_replayed(kernel):
     fails = []
 
     def function(x):
-        out = fresh(x.shape, x.device)
+        out = alloc(x.shape, x.device)
         kernel[1,](x, x, out, x.numel(), 0.0, ADDED=0)
         if fails:
             raise MemoryError
@@ -304,10 +307,10 @@ def test_a_call_that_fails_while_it_is_written_down_is_not_done_again(kernel):
     for _ in range(3):
         x = drawn(64)
         close(run(x), [x])
-    assert not getattr(triton_again.current, "tape", None)
+    assert current_tape() is None
 
 
-def test_nothing_that_was_given_or_made_is_kept(kernel):
+def test_a_tape_holds_no_tensor(kernel):
     run = chain(kernel, [])
     for _ in range(3):
         given = [drawn(64), drawn(64)]
@@ -317,18 +320,18 @@ def test_nothing_that_was_given_or_made_is_kept(kernel):
         assert [x() for x in kept] == [None] * 4
 
 
-def test_kinds_that_are_kept_are_bounded(kernel, monkeypatch):
-    monkeypatch.setattr(triton_again, "MOST", 4)
+def test_tapes_are_bounded(kernel, monkeypatch):
+    monkeypatch.setattr(launch_replay, "CAPACITY", 4)
     run = chain(kernel, [])
-    for n in (16, 32, 48, 64, 80, 96, 16, 16, 16):
+    for n in (16, 16, 32, 32, 48, 48, 64, 64, 80, 80, 96, 96, 16, 16, 16):
         x, y = drawn(n), drawn(n)
         close(run(x, y, 2.0, None), expected(x, y, 2.0))
         assert len(run.tapes) <= 4
 
 
-def test_a_held_kernel_is_asked_for_once_and_writes_each_result(kernel):
+def test_a_bound_kernel_is_compiled_once_and_writes_each_result(kernel):
     x, y = drawn(32), drawn(32)
-    held = Held(kernel, (x, y), {"ADDED": 1})
+    held = BoundKernel(kernel, (x, y), {"ADDED": 1})
     for n, scale in ((32, 2.0), (16, 3.0), (5, 0.5)):
         out = torch.zeros(32)
         held((1, 1, 1), out, (n, scale))
@@ -337,19 +340,19 @@ def test_a_held_kernel_is_asked_for_once_and_writes_each_result(kernel):
     assert kernel.kernel.asked == 1 and kernel.kernel.ran == 3
 
 
-def test_a_held_kernel_leaves_memory_that_starts_anywhere_to_the_launch(kernel):
+def test_a_bound_kernel_leaves_memory_that_starts_anywhere_to_the_launch(kernel):
     x, y, out = drawn(32), drawn(32), torch.zeros(33)[1:]
-    held = Held(kernel, (x, y), {"ADDED": 0})
+    held = BoundKernel(kernel, (x, y), {"ADDED": 0})
     for _ in range(2):
         held((1, 1, 1), out, (32, 1.0))
     torch.testing.assert_close(out, x + y)
-    assert held.found is None
+    assert held.compiled is None
     held((1, 1, 1), torch.zeros(32), (32, 1.0))
-    assert kernel.kernel.asked == 2 and held.found is not None
+    assert kernel.kernel.asked == 2 and held.compiled is not None
 
 
 class Scaled:
-    """The operator scale x + y, whose gradients are kernels too. bodies: calls of each that were not done again."""
+    """The operator scale x + y, whose gradients are kernels too. bodies: calls of each that were not replayed."""
 
     made = 0
 
@@ -359,19 +362,19 @@ class Scaled:
 
         def forward(x, y, scale):
             self.bodies["forward"] += 1
-            out = fresh(tuple(x.shape), x.device)
+            out = alloc(tuple(x.shape), x.device)
             kernel[1,](x, y, out, x.numel(), scale, ADDED=0)
             return (out,)
 
         def backward(x, y, scale, out, dout):
             self.bodies["backward"] += 1
-            dout, found = did(torch.Tensor.contiguous, dout), [fresh(tuple(x.shape), x.device) for _ in (x, y)]
+            dout, found = record_op(torch.Tensor.contiguous, dout), [alloc(tuple(x.shape), x.device) for _ in (x, y)]
             for dx, factor in zip(found, (scale, 1.0), strict=True):
                 kernel[1,](dout, dout, dx, x.numel(), factor - 1, ADDED=0)
             return found
 
         self.run = LaunchReplay(forward)
-        self.run.gradient = self.back = LaunchReplay(backward)
+        self.run.backward = self.back = LaunchReplay(backward)
         run, back = self.run, self.back
 
         @operator(f"test_scaled_{Scaled.made}")
@@ -405,7 +408,7 @@ def scaled(kernel):
     return Scaled(kernel)
 
 
-def test_the_gradient_of_a_call_that_is_done_again_is_done_again_unasked(scaled, monkeypatch):
+def test_the_gradient_of_a_replayed_call_is_replayed_without_a_look_up(scaled, monkeypatch):
     for _ in range(4):
         scaled.check()
     assert scaled.bodies == {"forward": 2, "backward": 2}
@@ -415,7 +418,7 @@ def test_the_gradient_of_a_call_that_is_done_again_is_done_again_unasked(scaled,
     assert scaled.bodies == {"forward": 2, "backward": 2}
 
 
-def test_a_gradient_of_other_strides_or_of_memory_that_starts_anywhere_is_asked_about(scaled):
+def test_a_gradient_of_other_strides_or_of_memory_that_starts_anywhere_is_looked_up(scaled):
     for _ in range(5):
         scaled.check()
     for dout, bodies in ((drawn(4, 8).mT, 4), (drawn(1, 1).expand(8, 4), 6), (drawn(33)[1:].view(8, 4), 8)):
@@ -489,3 +492,36 @@ def test_who_listens_to_launches_hears_those_that_are_done_again(scaled, monkeyp
     finally:
         hooks.remove(print)
     assert heard == [(1, 1, 1)] * 3
+
+
+def test_lengths_seen_once_are_not_recorded(kernel):
+    """Decoding with a growing cache."""
+    run = chain(kernel, [])
+    for n in (16, 16, *range(32, 96, 2)):
+        run(drawn(n), drawn(n), 2.0, None)
+    assert len(run.tapes) == 1
+
+
+def test_settings_that_compile_other_code_have_tapes_of_their_own(kernel, monkeypatch):
+    bodies = []
+    run = chain(kernel, bodies)
+    for debug in (False, True, False, True):
+        monkeypatch.setattr(knobs.runtime, "debug", debug)
+        for _ in range(3):
+            x, y = drawn(16), drawn(16)
+            close(run(x, y, 2.0, None), expected(x, y, 2.0))
+    assert len(run.tapes) == 2 and len(bodies) == 4
+
+
+@pytest.mark.parametrize("off", ["switched off", "an untested version"])
+def test_off_every_launch_is_triton_s_own(kernel, monkeypatch, off):
+    if off == "switched off":
+        monkeypatch.setattr(fast_path, "enabled", False)
+    else:
+        monkeypatch.setattr(fast_launcher, "untested_triton", lambda: "Launches were tested with others.")
+    bodies = []
+    run = chain(kernel, bodies)
+    for _ in range(4):
+        x, y = drawn(16), drawn(16)
+        close(run(x, y, 2.0, None), expected(x, y, 2.0))
+    assert len(bodies) == 4 and not len(run.tapes) and kernel.kernel.asked == 12 and not len(kernel.ready)

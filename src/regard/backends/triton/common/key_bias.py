@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..dense.primitives import product, rows_of
 from ..runtime.fast_launcher import launched
-from ..runtime.launch_replay import did, fresh
+from ..runtime.launch_replay import alloc, record_op
 
 SMALLEST = 2.0**-60  # scale that a bias is divided by: beyond it quotients may be endless
 LENGTHS = ("n", "m")  # for which nothing is compiled anew
@@ -31,9 +31,9 @@ def unit_kernel(X, OUT, n, group, unit, SOME: tl.constexpr):
 def in_unit(x: Tensor, unit: float, group: int) -> Tensor:
     """A bias (g / group, n) in the unit of scores, for each of the heads that share it: (g, n) fp32."""
     g, n = x.shape[0] * group, x.shape[1]
-    out = fresh((g, n), x.device)
+    out = alloc((g, n), x.device)
     if out.numel():
-        unit_kernel[triton.cdiv(n, 1024), g](did(Tensor.contiguous, x), out, n, group, float(unit), SOME=1024)
+        unit_kernel[triton.cdiv(n, 1024), g](record_op(Tensor.contiguous, x), out, n, group, float(unit), SOME=1024)
     return out
 
 
@@ -57,9 +57,9 @@ def columns_kernel(X, OUT, m, share, SOME: tl.constexpr):
 def in_columns(x: Tensor, share: float) -> Tensor:
     """A bias of keys (g, m), times share, as columns that a product adds to the scores: (g, m + 1, 16) bfloat16."""
     g, m = x.shape
-    out = fresh((g, m + 1, WIDE.value), x.device, torch.bfloat16)
+    out = alloc((g, m + 1, WIDE.value), x.device, torch.bfloat16)
     if g:
-        columns_kernel[triton.cdiv(m + 1, 128), g](did(Tensor.contiguous, x), out, m, float(share), SOME=128)
+        columns_kernel[triton.cdiv(m + 1, 128), g](record_op(Tensor.contiguous, x), out, m, float(share), SOME=128)
     return out
 
 

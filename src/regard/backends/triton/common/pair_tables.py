@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ..runtime.fast_launcher import launched
-from ..runtime.launch_replay import did, fresh
+from ..runtime.launch_replay import alloc, record_op
 from .key_bias import SMALLEST, in_columns, in_unit
 from .pair_scores import PAD
 
@@ -207,7 +207,7 @@ def parts_kernel(V, PARTS, size, SOME: tl.constexpr):
 
 def in_parts(v: Tensor) -> Tensor:
     """fp32 as three tables of bfloat16, of which tensor cores make products as exact as fp32."""
-    parts = fresh((3, *v.shape), v.device, torch.bfloat16)
+    parts = alloc((3, *v.shape), v.device, torch.bfloat16)
     if v.numel():
         parts_kernel[(triton.cdiv(v.numel(), 2048),)](v, parts, v.numel(), SOME=2048)
     return parts
@@ -276,7 +276,7 @@ class PairTables:
         (g, n, d), (shared, m, _) = a.shape, b.shape
 
         def made(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-            return fresh(shape, a.device, dtype)
+            return alloc(shape, a.device, dtype)
 
         x, y = self.strides = tuple(-(-places // PAD.value) * PAD.value for places in (n, m))
         self.across = made(g, self.width * x), made(shared, self.width * y)
@@ -291,7 +291,7 @@ class PairTables:
         if not g:
             return
         assert call.readout is not None
-        bounds = [None if z is None else did(Tensor.contiguous, z) for z in (call.row_bias, call.key_bias)]
+        bounds = [None if z is None else record_op(Tensor.contiguous, z) for z in (call.row_bias, call.key_bias)]
         marks = [a if z is None else z for z in bounds]
         tops = made(g + shared, PARTS) if call.core == TANH else a
         if call.core == TANH:
@@ -302,7 +302,7 @@ class PairTables:
         tables_kernel[((g + shared) * blocks,)](
             a,
             b,
-            did(Tensor.contiguous, call.readout),
+            record_op(Tensor.contiguous, call.readout),
             *marks,
             tops,
             self.modes,

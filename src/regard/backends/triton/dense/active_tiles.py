@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..common.range_masks import CHANGING, length_of, tiles_of
 from ..runtime.fast_launcher import launched
-from ..runtime.launch_replay import fresh
+from ..runtime.launch_replay import alloc
 from .tile_sizes import side_of
 
 
@@ -80,8 +80,8 @@ def listed(call: Any, live: Tensor, bounds: tuple[int, int], keys: bool) -> tupl
     (g, n, _), m, lengths = call.a.shape, call.b.shape[1], call.ranges.lengths
     side = side_of(call.a, call.v, call.core)
     blocks = -(-(m if keys else n) // side)
-    table = fresh(live.numel(), live.device, torch.int16)
-    counts = fresh((g, blocks, 2), live.device, torch.int32)
+    table = alloc(live.numel(), live.device, torch.int16)
+    counts = alloc((g, blocks, 2), live.device, torch.int32)
     list_kernel[(blocks, g)](
         live,
         table,

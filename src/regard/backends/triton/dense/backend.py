@@ -7,7 +7,6 @@ Operators are registered here without importing Triton; kernels and launches are
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,11 +18,12 @@ from regard.backends.segment_spans import moves, spannable, spans_of
 from regard.core.alignments import Entmax, Hard, Local, LocalPredictive, RowState, Sigmoid, Softmax, Sparsemax, TopK
 from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.plan import Plan
-from regard.core.registry import BackendResult
+from regard.core.registry import Backend, BackendResult, CompiledRun
 from regard.core.scores.score import Lowered
 from regard.core.scores.similarity import squared
+from regard.core.torch_private import any_transformed
 
-from ..runtime.device_support import unable
+from ..runtime.device_support import unable, untested_triton
 from .sampling import choose
 from .tile_sizes import side_of
 from .topk import MOST, keep_best
@@ -35,15 +35,18 @@ MOST_HEADS = 65535  # of a batch: the second axis of a grid
 BENT = {"relu": (0.5, 0.5, 2), "identity": (1.0, 0.0, 2), "abs": (0.0, 1.0, 3), "negative_abs": (0.0, -1.0, 3)}
 
 
-class OnCuda(ABC):
+class OnCuda(Backend, ABC):
     """Kernels of a CUDA device."""
 
     def refusals(self, plan: Plan) -> list[str]:
         why = unable(plan.q.device)
         return self.unfit(plan) if why is None else [why]
 
-    def passes(self, plan: Plan) -> bool:
+    def defers(self, plan: Plan) -> bool:
         return too_small_for_kernel(plan)  # a kernel would be compiled for them
+
+    def plain_because(self) -> str | None:
+        return untested_triton()
 
     @abstractmethod
     def unfit(self, plan: Plan) -> list[str]:
@@ -105,9 +108,9 @@ class TritonDense(OnCuda):
         out, tau = spans.back(out), spans.back(tau)
         return BackendResult(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau))
 
-    def known(self, plan: Plan) -> Callable[[Tensor, Tensor, Tensor], BackendResult] | None:
-        """How calls of this kind are run: products of q and k as they are, a Gaussian's with the squares of keys, over
-        ranges, of alignments that hold all that they need."""
+    def fast_path(self, plan: Plan) -> CompiledRun | None:
+        """Products of q and k as they are, a Gaussian's with the squares of keys, over ranges, of alignments that hold
+        all that they need."""
         spans, score, shape = spans_of(plan), plan.shared, (plan.batch, plan.heads, plan.n, plan.v.shape[-1])
         core, ranges, simple = score.core, spans.ranges, type(plan.align) in (Softmax, Sigmoid, Sparsemax, Entmax)
         bound = (spans.low, spans.rows, spans.keys, ranges.lengths, ranges.keep, plan.factor, score.row_bias)
@@ -167,8 +170,7 @@ def unfit(plan: Plan) -> list[str]:
 def unfit_call(plan: Plan) -> list[str]:
     """What no kernel over ranges knows: where and how a plan is called, whatever its score and alignment."""
     why = []
-    tensors = (plan.q, plan.k, plan.v)
-    if not torch.compiler.is_compiling() and any(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
+    if any_transformed((plan.q, plan.k, plan.v)):
         why.append('It does not run under vmap and the other transforms of torch.func: backend="reference" does.')
     if plan.q.dtype == torch.float64:
         why.append("Its sums are in fp32.")

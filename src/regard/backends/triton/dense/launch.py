@@ -11,7 +11,7 @@ from regard.backends.segment_spans import keys_spans
 
 from ..common.pair_scores import HELD
 from ..common.pair_tables import DOT, LOG2E, TANH, PairTables, in_parts
-from ..runtime.launch_replay import again, did, fresh, gradient_of
+from ..runtime.launch_replay import alloc, gradient_of, record_op, replayed
 from .active_tiles import listed
 from .backward import pull_kernel
 from .forward import known_kernel, softmax_kernel
@@ -60,7 +60,7 @@ def _call(
     dropout: float,
     trains: bool,
 ) -> DenseCall:
-    a, b, v = (did(Tensor.contiguous, x) for x in (a, b, v))
+    a, b, v = (record_op(Tensor.contiguous, x) for x in (a, b, v))
     ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
     return DenseCall(
         a,
@@ -88,7 +88,7 @@ def _call(
     )
 
 
-@again
+@replayed
 def run(*given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What `dense_op` says, of its arguments."""
     return forward(_call(*given))
@@ -98,7 +98,7 @@ def run(*given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def run_back(*given: Any) -> list[Tensor]:
     """What `dense_triton_backward` says, of its arguments."""
     found = zip(given[:7], backward(_call(*given[:-5]), *given[-5:]), strict=True)
-    return [did(_as, y, x.dtype) for x, y in found if x is not None and y is not None]
+    return [record_op(_as, y, x.dtype) for x, y in found if x is not None and y is not None]
 
 
 def forward(call: DenseCall) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -109,9 +109,9 @@ def forward(call: DenseCall) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     values weighted by slopes.
     """
     a, align, (g, n, _) = call.a, call.align, call.a.shape
-    out = fresh((g, n, call.v.shape[2]), a.device, call.v.dtype)
-    tau = fresh((g, n), a.device)
-    live, rows = fresh(tiles_count(call), a.device, torch.int8), fresh(rows_shape(call), a.device)
+    out = alloc((g, n, call.v.shape[2]), a.device, call.v.dtype)
+    tau = alloc((g, n), a.device)
+    live, rows = alloc(tiles_count(call), a.device, torch.int8), alloc(rows_shape(call), a.device)
     if not (out.numel() and call.b.shape[1]):
         return out.zero_(), tau.fill_(float("inf")), live, rows.zero_()
     tables = PairTables(call, False, align == SOFTMAX and call.v.dtype != torch.float32, call.v.shape[2])
@@ -188,7 +188,7 @@ def backward(
 
     chosen (g, n): of a drawn key, what its row takes out of -log p times dout, the gradient of the entropy.
     """
-    a, b, v, dout = call.a, call.b, call.v, did(Tensor.contiguous, dout)
+    a, b, v, dout = call.a, call.b, call.v, record_op(Tensor.contiguous, dout)
     (g, n, d), m = a.shape, b.shape[1]
     if not (out.numel() and m):
         given = (a, b, v, call.readout, call.key_bias, call.row_bias, call.centre)
@@ -200,22 +200,22 @@ def backward(
     together = call.core != DOT and call.group > 1  # summed in memory, head by head
     summed = call.core != DOT or call.key_bias is not None or call.row_bias is not None
     many = parts * b.shape[0]
-    da = fresh(a.shape, a.device, a.dtype)
-    db = fresh((many, *b.shape[1:]), a.device, torch.float32 if together or parts > 1 else b.dtype)
-    dv = fresh((many, *v.shape[1:]), a.device, torch.float32 if parts > 1 else v.dtype)
+    da = alloc(a.shape, a.device, a.dtype)
+    db = alloc((many, *b.shape[1:]), a.device, torch.float32 if together or parts > 1 else b.dtype)
+    dv = alloc((many, *v.shape[1:]), a.device, torch.float32 if parts > 1 else v.dtype)
     # A normalised row's ds sum to 0, and are not summed: what fp32 leaves of the sum is error alone.
     zero = call.align != SIGMOID and chosen is None
     by_row = by_key = moved = reads = scratch = tau  # kernels want a pointer even where they write nothing
     delta, read = chosen, call.core != DOT
     if summed:
-        by_row, by_key = fresh((g, n), a.device, zero=zero), fresh((parts * g, m), a.device)
+        by_row, by_key = alloc((g, n), a.device, zero=zero), alloc((parts * g, m), a.device)
     if call.centre is not None:
-        moved = fresh((g, n), a.device)
+        moved = alloc((g, n), a.device)
     if delta is None:
-        delta = fresh((g, n), a.device)
+        delta = alloc((g, n), a.device)
     if read:
-        reads = fresh((parts, g, -(-(m if programs else n) // sizes["BM"]), tables.dp), a.device)
-    readout = did(_as, call.readout, torch.float32) if read and call.readout is not None else a
+        reads = alloc((parts, g, -(-(m if programs else n) // sizes["BM"]), tables.dp), a.device)
+    readout = record_op(_as, call.readout, torch.float32) if read and call.readout is not None else a
     normed = call.align == SOFTMAX and chosen is None and rows.shape[0] == 2
     t, norm = (rows[0], rows[-1]) if call.align == SOFTMAX and chosen is None else (tau, tau)
     mean = rows if call.align > SIGMOID else out
@@ -223,15 +223,15 @@ def backward(
         mean = forward(replace(call, trains=True))[3]
     totals = others = tau
     if programs:
-        totals = fresh((programs, parts, g, reach, tables.dp), a.device, zero=True)
-        others = fresh((programs, parts, b.shape[0], sizes["BM"] // HELD.value, sizes["BN"], tables.dp), a.device)
+        totals = alloc((programs, parts, g, reach, tables.dp), a.device, zero=True)
+        others = alloc((programs, parts, b.shape[0], sizes["BM"] // HELD.value, sizes["BN"], tables.dp), a.device)
         if call.align != SIGMOID:
-            delta = did(_products, dout, mean)
+            delta = record_op(_products, dout, mean)
     (left, right), scale, strides = where(call)
     bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
     own, keys, seed = tables.own, tables.keys, noise_of(call)
     if read:
-        scratch = fresh((g, programs or -(-max(n, m) // sizes["BM"]), parts, sizes["BM"], sizes["BN"]), a.device)
+        scratch = alloc((g, programs or -(-max(n, m) // sizes["BM"]), parts, sizes["BM"], sizes["BN"]), a.device)
     lengths, keep = or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a)
     spans = ((call.low, call.high),) * 2
     if call.low is not None and call.high is not None:
@@ -306,19 +306,19 @@ def backward(
                 **sizes,
             )
     if programs:
-        da = did(_received, totals, readout, n, bend, a.dtype)
+        da = record_op(_received, totals, readout, n, bend, a.dtype)
     if parts > 1:
-        db, dv, by_key = did(_added, db, parts), did(_added, dv, parts), did(_added, by_key, parts)
+        db, dv, by_key = record_op(_added, db, parts), record_op(_added, dv, parts), record_op(_added, by_key, parts)
     dreadout = dkeys = dcentre = None
     if call.core == TANH:
-        dreadout = did(_read, reads, d, 2.0)
+        dreadout = record_op(_read, reads, d, 2.0)
     elif read:
-        sums = did(_summed, a, b, by_row, by_key, not (zero or programs))
-        dreadout = did(_read, reads, d, call.bent, call.linear, sums)
+        sums = record_op(_summed, a, b, by_row, by_key, not (zero or programs))
+        dreadout = record_op(_read, reads, d, call.bent, call.linear, sums)
     if call.key_bias is not None:
-        dkeys = by_key if call.group == 1 else did(_shared, by_key, call.group)
+        dkeys = by_key if call.group == 1 else record_op(_shared, by_key, call.group)
     if call.centre is not None:
-        dcentre = did(torch.mul, moved, 2 * call.narrow)
+        dcentre = record_op(torch.mul, moved, 2 * call.narrow)
     return [da, db, dv, dreadout, dkeys, None if call.row_bias is None else by_row, dcentre]
 
 

@@ -12,8 +12,8 @@ from regard.backends.range_masks import Ranges
 from ..common.pair_scores import HELD
 from ..common.pair_tables import DOT, LOG2E, PairTables, least_width, padded
 from ..runtime.device_support import MUCH, SOME, room
-from ..runtime.fast_launcher import INTERPRETED
-from ..runtime.launch_replay import did
+from ..runtime.launch_replay import record_op
+from ..runtime.triton_private import INTERPRETED
 from .tile_sizes import side_of
 
 SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
@@ -205,7 +205,7 @@ def rows_shape(call: DenseCall) -> tuple[int, ...]:
 
 def noise_of(call: DenseCall) -> Tensor:
     """The seed of dropout's stream, where there is one."""
-    return call.a if call.seed is None else did(torch.add, call.seed, 1)
+    return call.a if call.seed is None else record_op(torch.add, call.seed, 1)
 
 
 def given(call: DenseCall, tables: PairTables, sizes: dict[str, Any]) -> tuple[Any, ...]:

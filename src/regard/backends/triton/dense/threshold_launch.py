@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..common.pair_tables import DOT
-from ..runtime.launch_replay import fresh
+from ..runtime.launch_replay import alloc
 from .active_tiles import listed
 from .threshold_dot import slots_kernel
 from .threshold_pairs import threshold_kernel
@@ -41,8 +41,8 @@ def find_tau(
             **sizes,
         )
         return listed(call, live, numbers[2:4], False)
-    table = fresh(live.numel(), live.device, torch.int16)
-    counts = fresh((grid[1], grid[0], 2), live.device, torch.int32)
+    table = alloc(live.numel(), live.device, torch.int16)
+    counts = alloc((grid[1], grid[0], 2), live.device, torch.int32)
     plain = not (sizes["OWNED"] or sizes["BIASED"]) and call.scale > 0
     if call.v.dtype != torch.float32:
         sizes |= {"maxnreg": REGISTERS}
@@ -66,4 +66,4 @@ def find_tau(
 
 def rooms_of(g: int, rows: int, room: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Room for scores of each row, how many it holds, and a bound."""
-    return fresh((g, rows, room), device), fresh((g, rows), device, torch.int32), fresh((g, rows), device)
+    return alloc((g, rows, room), device), alloc((g, rows), device, torch.int32), alloc((g, rows), device)

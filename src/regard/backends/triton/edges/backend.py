@@ -17,19 +17,20 @@ from regard.backends.custom_op import operator
 from regard.core.alignments import Entmax, ReLU, Sigmoid, Softmax, Sparsemax, TopK, Uniform
 from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.plan import Plan
-from regard.core.registry import BackendResult
+from regard.core.registry import Backend, BackendResult
 from regard.core.scores import Dot as DotScore
 from regard.core.scores import GATv2, ScaledDot
 from regard.core.structures.edges import Neighbours
 from regard.core.tensor_cache import remembered
+from regard.core.torch_private import any_transformed
 
-from ..runtime.device_support import unable
+from ..runtime.device_support import unable, untested_triton
 
 WIDEST = 1024  # heads x width that one program holds in registers
 SLOPES = {"relu": 0.0, "identity": 1.0}  # leaky ReLUs by another name
 
 
-class TritonEdges:
+class TritonEdges(Backend):
     """Fused attention over edges on a GPU."""
 
     name = "triton-edges"
@@ -40,8 +41,7 @@ class TritonEdges:
         if (cannot := unable(plan.q.device)) is not None:
             return [cannot]
         why = []
-        tensors = (plan.q, plan.k, plan.v)
-        if not torch.compiler.is_compiling() and any(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
+        if any_transformed((plan.q, plan.k, plan.v)):
             why.append('It does not run under vmap and the other transforms of torch.func: backend="reference" does.')
         if _align_of(plan) is None or plan.factor is not None:
             why.append(
@@ -61,7 +61,10 @@ class TritonEdges:
             why.append(f"A program holds all heads of a row, up to {WIDEST} numbers.")
         return why
 
-    def passes(self, plan: Plan) -> bool:
+    def plain_because(self) -> str | None:
+        return untested_triton()
+
+    def defers(self, plan: Plan) -> bool:
         return False
 
     def run(self, plan: Plan) -> BackendResult:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..runtime.launch_replay import again
+from ..runtime.launch_replay import replayed
 from . import edge_weights_launch as aligned
 from . import launch as softmax
 from .csr_schedule import CSRSchedule, WorkList
@@ -36,14 +36,14 @@ def _call(
     return EdgeCall(CSRSchedule(source, target, place, *both), *rest)
 
 
-@again
+@replayed
 def run(align: str, bias: float | None, top: int, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
     """What `edges_op` says. bias: of a sigmoid, None for -log of the number of neighbours; given: of_graph, Call."""
     call = _call(*given)
     return softmax.forward(call) if align == "softmax" else aligned.forward(call, align, bias, top)
 
 
-@again
+@replayed
 def run_back(align: str, *given: Any) -> list[Tensor]:
     """What `edges_triton_backward` says. given: of_graph, Call, then out, state and dout."""
     call, (out, state, dout) = _call(*given[:-3]), given[-3:]

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..runtime.launch_replay import did
+from ..runtime.launch_replay import record_op
 from . import edge_weights as kernels
 from . import row_weights as by_row
 from .launch import EdgeCall, add_parts, strided, target_pass
@@ -17,9 +17,9 @@ def forward(call: EdgeCall, align: str, bias: float | None, top: int) -> tuple[T
     """out (n, H, DV), the weights (E, H) in target order, before dropout, and the ids (n, H, k) that top-k chose."""
     v, n, size, graph = call.values, call.a.shape[0], call.sizes, call.graph
     work, room = graph.by_target, min(top, call.edges)
-    out = call.fresh(n, size["H"], size["DV"], dtype=v.dtype)
-    weights = call.fresh(call.edges, size["H"])
-    index = did(_no_ids, v, n, size["H"], room)
+    out = call.alloc(n, size["H"], size["DV"], dtype=v.dtype)
+    weights = call.alloc(call.edges, size["H"])
+    index = record_op(_no_ids, v, n, size["H"], room)
     if n == 0:
         return out, weights, index
     if align != "uniform":
@@ -47,7 +47,7 @@ def forward(call: EdgeCall, align: str, bias: float | None, top: int) -> tuple[T
         room,
         COUNTED=bias is None,
     )
-    part = call.fresh(work.slots * size["HP"] * size["DVP"])
+    part = call.alloc(work.slots * size["HP"] * size["DVP"])
     kernels.aggregate_kernel[(work.items.shape[0],)](
         work.items,
         graph.source,
@@ -70,9 +70,9 @@ def backward(call: EdgeCall, align: str, weights: Tensor, dout: Tensor) -> list[
     size, graph, scores = call.sizes, call.graph, align != "uniform" and not call.empty
     work = graph.by_source
     dv, dvalue = call.like(call.values), call.like(call.value)
-    ds = call.fresh(call.edges if scores else 0, size["H"])
+    ds = call.alloc(call.edges if scores else 0, size["H"])
     if not call.empty:
-        part = call.fresh(work.slots * size["HP"] * size["DVP"])
+        part = call.alloc(work.slots * size["HP"] * size["DVP"])
         kernels.value_source_kernel[(work.items.shape[0],)](
             work.items,
             graph.target,
@@ -99,7 +99,7 @@ def backward(call: EdgeCall, align: str, weights: Tensor, dout: Tensor) -> list[
         return [da, db, dv, dr, dkey, dvalue]
     by_rows(by_row.row_gradient_kernel, call, align, weights, ds)
     db, dkey = call.like(call.b), call.like(call.key)
-    part = call.fresh(work.slots * size["HP"] * size["DP"])
+    part = call.alloc(work.slots * size["HP"] * size["DP"])
     kernels.key_source_kernel[(work.items.shape[0],)](
         work.items,
         graph.target,

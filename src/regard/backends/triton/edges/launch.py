@@ -8,7 +8,7 @@ import torch
 import triton
 from torch import Tensor
 
-from ..runtime.launch_replay import did, fresh
+from ..runtime.launch_replay import alloc, record_op
 from .backward import delta_kernel, source_kernel, source_merge_kernel, sum_kernel, target_kernel
 from .csr_schedule import CSRSchedule
 from .forward import forward_kernel, merge_kernel
@@ -89,19 +89,19 @@ class EdgeCall:
     def chance(self) -> tuple[Any, ...]:
         return self.dropout, self.a if self.seed is None else self.seed, self.item
 
-    def fresh(self, *shape: int, dtype: torch.dtype = torch.float32, zero: bool = False) -> Tensor:
-        return fresh(shape, self.a.device, dtype, zero)
+    def alloc(self, *shape: int, dtype: torch.dtype = torch.float32, zero: bool = False) -> Tensor:
+        return alloc(shape, self.a.device, dtype, zero)
 
     def like(self, x: Tensor | None) -> Tensor:
         """A contiguous gradient: nothing for no tensor, zeros where no kernel will write every row."""
         if x is None:
-            return self.fresh(0)
+            return self.alloc(0)
         whole = not self.empty and (x.shape[0] == self.edges or (x is not self.key and x is not self.value))
-        return self.fresh(*x.shape, dtype=x.dtype, zero=not whole)
+        return self.alloc(*x.shape, dtype=x.dtype, zero=not whole)
 
     def zeros(self, x: Tensor | None) -> Tensor:
         """The gradient of what receives none."""
-        return self.fresh(0) if x is None else self.fresh(*x.shape, dtype=x.dtype, zero=True)
+        return self.alloc(0) if x is None else self.alloc(*x.shape, dtype=x.dtype, zero=True)
 
     def config(self, edges: int, warps: int) -> dict[str, int]:
         """Edges a step and warps, measured on an H200 at rows of 128 and 256 numbers; narrow rows take more edges."""
@@ -129,11 +129,11 @@ def strided(x: Tensor) -> tuple[Tensor, int, int]:
 def forward(call: EdgeCall) -> tuple[Tensor, Tensor, Tensor]:
     """out (n, H, DV), tau (n, H), and no ids (n, H, 0)."""
     v, n, size, work = call.values, call.a.shape[0], call.sizes, call.graph.by_target
-    out = call.fresh(n, size["H"], size["DV"], dtype=v.dtype)  # every row has an item to write it
-    tau, none = call.fresh(n, size["H"]), call.fresh(n, size["H"], 0, dtype=torch.int32)
+    out = call.alloc(n, size["H"], size["DV"], dtype=v.dtype)  # every row has an item to write it
+    tau, none = call.alloc(n, size["H"]), call.alloc(n, size["H"], 0, dtype=torch.int32)
     if n == 0:
         return out, tau, none
-    part = call.fresh(work.slots * size["HP"] * (size["DVP"] + 2))
+    part = call.alloc(work.slots * size["HP"] * (size["DVP"] + 2))
     forward_kernel[(work.items.shape[0],)](
         work.items,
         call.graph.source,
@@ -163,10 +163,10 @@ def backward(call: EdgeCall, out: Tensor, tau: Tensor, dout: Tensor) -> list[Ten
     db, dv, dkey, dvalue = (call.like(x) for x in (None if shared else call.b, call.values, call.key, call.value))
     if call.empty:
         return _ordered(call, *target_pass(call, None), db, dv, dkey, dvalue)
-    ds, pack = call.fresh(call.edges, size["H"]), call.fresh(n, size["H"], 4)
+    ds, pack = call.alloc(call.edges, size["H"]), call.alloc(n, size["H"], 4)
     pulled = *strided(dout), dout.stride(2)
     delta_kernel[(n,)](out, *pulled, tau, *strided(call.a), pack, KIND=call.kind, **call.widths("DV"), num_warps=1)
-    part = call.fresh(work.slots * size["HP"] * (size["DVP"] + size["DP"]))
+    part = call.alloc(work.slots * size["HP"] * (size["DVP"] + size["DP"]))
     source_kernel[(work.items.shape[0],)](
         work.items,
         call.graph.target,
@@ -199,7 +199,7 @@ def backward(call: EdgeCall, out: Tensor, tau: Tensor, dout: Tensor) -> list[Ten
 def _ordered(
     call: EdgeCall, da: Tensor, dr: Tensor, db: Tensor, dv: Tensor, dkey: Tensor, dvalue: Tensor
 ) -> list[Tensor]:
-    return [da, dv if call.v is None else db, call.fresh(0) if call.v is None else dv, dr, dkey, dvalue]
+    return [da, dv if call.v is None else db, call.alloc(0) if call.v is None else dv, dr, dkey, dvalue]
 
 
 def target_pass(call: EdgeCall, ds: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -210,8 +210,8 @@ def target_pass(call: EdgeCall, ds: Tensor | None) -> tuple[Tensor, Tensor]:
     da = call.like(call.a)
     items = work.items.shape[0]
     programs = min(items, PROGRAMS) if reads else items
-    dr = call.fresh(programs if reads else 0, size["H"], size["D"])
-    part = call.fresh(work.slots * size["HP"] * size["DP"])
+    dr = call.alloc(programs if reads else 0, size["H"], size["D"])
+    part = call.alloc(work.slots * size["HP"] * size["DP"])
     target_kernel[(programs,)](
         work.items,
         items,
@@ -229,7 +229,7 @@ def target_pass(call: EdgeCall, ds: Tensor | None) -> tuple[Tensor, Tensor]:
         **({"BE": 64, "num_warps": 1} if call.kind == 0 else call.backward_config),
     )
     add_parts(call, work.hubs, da, part)
-    return da, did(torch.sum, dr, 0) if call.r is not None else call.fresh(0)
+    return da, record_op(torch.sum, dr, 0) if call.r is not None else call.alloc(0)
 
 
 def add_parts(call: EdgeCall, hubs: Tensor, out: Tensor, part: Tensor) -> None:

@@ -10,8 +10,8 @@ from torch import Tensor
 from regard.backends.range_masks import NO_BOUND, Ranges
 
 from ..dense.launch_config import LOG2E, or_other
-from ..runtime.fast_launcher import INTERPRETED
-from ..runtime.launch_replay import again, did, fresh, gradient_of
+from ..runtime.launch_replay import alloc, gradient_of, record_op, replayed
+from ..runtime.triton_private import INTERPRETED
 from .kernels import features_kernel, features_pull_kernel
 from .shapes import bounded, rows_shape
 
@@ -100,17 +100,17 @@ def _call(
     heads: int,
     *numbers: Any,
 ) -> FeatureCall:
-    a, b, v = (did(Tensor.contiguous, x) for x in (a, b, v))
+    a, b, v = (record_op(Tensor.contiguous, x) for x in (a, b, v))
     return FeatureCall(a, b, v, bias, Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep), heads, *numbers)
 
 
-@again
+@replayed
 def run(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
     """What `features_op` says, of its arguments."""
     call = _call(*given)
     a, v = call.a, call.v
-    out, tau = fresh(tuple(a.shape), a.device, v.dtype), fresh(tuple(a.shape), a.device)
-    rows = fresh(rows_shape(a, call.kind, call.factor, call.bias), a.device)
+    out, tau = alloc(tuple(a.shape), a.device, v.dtype), alloc(tuple(a.shape), a.device)
+    rows = alloc(rows_shape(a, call.kind, call.factor, call.bias), a.device)
     if out.numel():
         grid, numbers, constants = call.arguments(a.shape[1])
         features_kernel[grid](a, call.b, v, or_other(call.bias, a), *call.marks, out, tau, rows, *numbers, **constants)
@@ -122,8 +122,8 @@ def run_back(*given: Any) -> list[Tensor]:
     """What `features_triton_backward` says, of its arguments."""
     call, (out, rows, dout) = _call(*given[:-3]), given[-3:]
     a, b, v, bias = call.a, call.b, call.v, call.bias
-    out, dout = did(Tensor.contiguous, out), did(Tensor.contiguous, dout)
-    found = [fresh(tuple(x.shape), a.device, x.dtype) for x in (a, b, v, bias) if x is not None]
+    out, dout = record_op(Tensor.contiguous, out), record_op(Tensor.contiguous, dout)
+    found = [alloc(tuple(x.shape), a.device, x.dtype) for x in (a, b, v, bias) if x is not None]
     for keys in (False, True):
         x, y, own, other = (b, a, v, dout) if keys else (a, b, dout, v)
         if x.numel():

@@ -13,7 +13,8 @@ from regard.backends.range_masks import Ranges
 from ..common.pair_tables import DOT, LOG2E, PairTables
 from ..dense.launch_config import or_other
 from ..runtime.device_support import MUCH, SOME, room
-from ..runtime.fast_launcher import INTERPRETED, Held
+from ..runtime.fast_launcher import BoundKernel
+from ..runtime.triton_private import INTERPRETED
 from .kernels import CELLS, ENTROPY, NOTHING, keys_kernel, rows_kernel, tile_kernel
 
 STAGES = 3
@@ -168,9 +169,9 @@ class MapTensors:
         }
 
     @cached_property
-    def tile(self) -> Held:
+    def tile(self) -> BoundKernel:
         """What writes weights of a tile: held, since a small one takes a GPU less than the processor."""
-        return Held(tile_kernel, (*self.tensors, self.a), {"C": 0, **self.tiles(SMALL, False), **self.sizes})
+        return BoundKernel(tile_kernel, (*self.tensors, self.a), {"C": 0, **self.tiles(SMALL, False), **self.sizes})
 
     @property
     def plain(self) -> bool:

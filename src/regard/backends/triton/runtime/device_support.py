@@ -1,13 +1,17 @@
 """Whether a device runs the kernels that are written in Triton."""
 
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
 import torch
 
+from regard.core import fast_path
+
 HAS_TRITON = find_spec("triton") is not None
 SOME, MUCH = 160, 200  # KiB of shared memory that tiles are made for
+TESTED_TRITON = ((3, 6), (3, 7))  # with their private parts (triton_private)
 LEAST = (8, 0)  # compute capability: older ones have no bfloat16, and Triton has no code for them
 
 
@@ -39,6 +43,15 @@ def _room(index: int | None) -> int:
         return MUCH
     properties: Any = torch.cuda.get_device_properties(index)  # its stub does not name all of them
     return int(properties.shared_memory_per_block_optin) >> 10
+
+
+@cache
+def untested_triton() -> str | None:
+    """Why kernels are launched the plain way, by Triton itself; None where its private parts are those tested."""
+    found = version("triton") if HAS_TRITON else ""
+    if not HAS_TRITON or fast_path.release(found) in TESTED_TRITON:
+        return None
+    return f"Launches were tested with triton {fast_path.listed(TESTED_TRITON)}; this is {found}."
 
 
 @cache
