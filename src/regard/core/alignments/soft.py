@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..arguments import number
+from ..lowering.kernel_forms import EXPONENTIAL, POSITIVE_PART, SIGMOID, AlignmentForm
 from ..lowering.score_kernels import Grads
 from .alignment import NOTHING, Alignment, Known, RowState, counted, log_sum_exp, masked, summing_to_one, zeroed
 
@@ -19,6 +20,9 @@ class Softmax(Alignment, name="softmax"):
     s (..., n, m) -> w (..., n, m), rows sum to one. Bahdanau et al. 2015; Xu et al. 2015. Adding a constant to a row
     changes nothing.
     """
+
+    def kernel_form(self) -> AlignmentForm:
+        return AlignmentForm("softmax", EXPONENTIAL)
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         return zeroed(torch.softmax(masked(s, keep), -1), keep)
@@ -53,6 +57,9 @@ class Sigmoid(Alignment, name="sigmoid", page="elementwise"):
         super().__init__()
         self.bias = None if bias is None else number(bias, "Sigmoid", "bias")
 
+    def kernel_form(self) -> AlignmentForm:
+        return AlignmentForm("sigmoid", SIGMOID, bias=self.bias)
+
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         if self.bias is not None:
             return zeroed(torch.sigmoid(s + self.bias), keep)
@@ -86,6 +93,9 @@ class ReLU(Alignment, name="relu", page="elementwise"):
     simplex = False
     scales = True
 
+    def kernel_form(self) -> AlignmentForm:
+        return AlignmentForm("ReLU", POSITIVE_PART, 2.0)
+
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         if keep is None:
             return torch.relu(s) / max(1, s.shape[-1])
@@ -116,6 +126,9 @@ class Uniform(Alignment, name="uniform"):
     """
 
     uses_scores = False
+
+    def kernel_form(self) -> AlignmentForm:
+        return AlignmentForm("uniform", EXPONENTIAL)
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         if keep is None:
