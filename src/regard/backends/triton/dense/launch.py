@@ -13,6 +13,7 @@ from ..common.pair_scores import HELD
 from ..common.pair_tables import DOT, LOG2E, TANH, PairTables, in_parts
 from ..runtime.launch_replay import again, did, fresh, gradient_of
 from .active_tiles import listed
+from .arguments import DIFFERENTIABLE, DenseArguments
 from .backward import pull_kernel
 from .forward import known_kernel, softmax_kernel
 from .launch_config import (
@@ -33,71 +34,24 @@ from .sampling_kernel import choose_kernel
 from .threshold_launch import find_tau
 
 
-def _call(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    readout: Tensor | None,
-    key_bias: Tensor | None,
-    row_bias: Tensor | None,
-    centre: Tensor | None,
-    lengths: Tensor | None,
-    keep: Tensor | None,
-    low: Tensor | None,
-    high: Tensor | None,
-    seed: Tensor | None,
-    left: int,
-    right: int,
-    heads: int,
-    core: int,
-    scale: float,
-    linear: float,
-    bent: float,
-    align: int,
-    alpha: float,
-    bias: float | None,
-    narrow: float,
-    dropout: float,
-    trains: bool,
-) -> DenseCall:
-    a, b, v = (did(Tensor.contiguous, x) for x in (a, b, v))
-    ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
-    return DenseCall(
-        a,
-        b,
-        v,
-        readout,
-        key_bias,
-        row_bias,
-        ranges,
-        heads,
-        core,
-        scale,
-        linear,
-        bent,
-        align,
-        alpha,
-        bias,
-        low,
-        high,
-        centre,
-        narrow,
-        seed,
-        dropout,
-        trains,
-    )
+def _call(given: DenseArguments) -> DenseCall:
+    a, b, v = (did(Tensor.contiguous, x) for x in given[:3])
+    ranges = Ranges(min(given.left, NO_BOUND), min(given.right, NO_BOUND), given.lengths, given.keep)
+    same = {name: getattr(given, name) for name in DenseCall.GIVEN}
+    return DenseCall(a=a, b=b, v=v, ranges=ranges, **same)
 
 
 @again
 def run(*given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What `dense_op` says, of its arguments."""
-    return forward(_call(*given))
+    return forward(_call(DenseArguments(*given)))
 
 
 @gradient_of(run)
 def run_back(*given: Any) -> list[Tensor]:
     """What `dense_triton_backward` says, of its arguments."""
-    found = zip(given[:7], backward(_call(*given[:-5]), *given[-5:]), strict=True)
+    call = _call(DenseArguments(*given[:-5]))
+    found = zip(given[:DIFFERENTIABLE], backward(call, *given[-5:]), strict=True)
     return [did(_as, y, x.dtype) for x, y in found if x is not None and y is not None]
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import log
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from ..common.pair_tables import DOT, LOG2E, PairTables, least_width, padded
 from ..runtime.device_support import MUCH, SOME, room
 from ..runtime.fast_launcher import INTERPRETED
 from ..runtime.launch_replay import did
+from .arguments import DenseArguments
 from .tile_sizes import side_of
 
 SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
@@ -52,6 +53,10 @@ class DenseCall:
     seed: Tensor | None = None  # of dropout
     dropout: float = 0.0
     trains: bool = True  # whether a gradient will be asked for
+
+    GIVEN: ClassVar[tuple[str, ...]] = tuple(
+        name for name in DenseArguments._fields if name not in ("a", "b", "v", "lengths", "keep", "left", "right")
+    )
 
     @property
     def group(self) -> int:
