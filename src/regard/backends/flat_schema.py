@@ -12,9 +12,9 @@ from typing import Any, get_type_hints
 from torch import Tensor
 
 
-def takes(fields: type[tuple[Any, ...]], **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """@takes(Fields, out=Tensor) over a function of *arguments: its signature is the fields', then what more says."""
-    named = get_type_hints(fields) | more
+def takes(fields: type[tuple[Any, ...]], *but: str, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """@takes(Fields, out=Tensor) over a function of *arguments: its signature is the fields', `but` some, then more."""
+    named = {name: kind for name, kind in get_type_hints(fields).items() if name not in but} | more
 
     def described(function: Callable[..., Any]) -> Callable[..., Any]:
         one = inspect.Parameter.POSITIONAL_OR_KEYWORD

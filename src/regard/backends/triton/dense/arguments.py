@@ -39,3 +39,49 @@ class DenseArguments(NamedTuple):
 
 
 DIFFERENTIABLE = 7  # a to centre
+
+
+class TopkArguments(NamedTuple):
+    """Of `regard::topk_triton`, in the order of its schema; as in `DenseArguments`."""
+
+    a: Tensor
+    b: Tensor
+    v: Tensor
+    readout: Tensor | None
+    key_bias: Tensor | None  # the last that receives a gradient
+    lengths: Tensor | None
+    keep: Tensor | None
+    low: Tensor | None
+    high: Tensor | None
+    seed: Tensor | None
+    left: int
+    right: int
+    heads: int
+    core: int
+    scale: float
+    linear: float
+    bent: float
+    k: int
+    dropout: float
+
+
+class ChoiceArguments(NamedTuple):
+    """Of `regard::choose_triton`, in the order of its schema; as in `DenseArguments`, but for the seed."""
+
+    a: Tensor
+    b: Tensor
+    readout: Tensor | None
+    key_bias: Tensor | None
+    row_bias: Tensor | None  # the last that receives a gradient
+    lengths: Tensor | None
+    keep: Tensor | None
+    low: Tensor | None
+    high: Tensor | None
+    seed: Tensor | None  # of the draw; None takes the best key. The backward has none.
+    left: int
+    right: int
+    heads: int
+    core: int
+    scale: float
+    linear: float
+    bent: float

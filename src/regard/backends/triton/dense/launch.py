@@ -20,7 +20,7 @@ from .launch_config import (
     SIGMOID,
     SOFTMAX,
     DenseCall,
-    given,
+    forward_arguments,
     noise_of,
     once,
     or_other,
@@ -70,7 +70,7 @@ def forward(call: DenseCall) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return out.zero_(), tau.fill_(float("inf")), live, rows.zero_()
     tables = PairTables(call, False, align == SOFTMAX and call.v.dtype != torch.float32, call.v.shape[2])
     sizes = sizes_of(call, tables, "forward")
-    grid, vectors, marks, numbers = handed = given(call, tables, sizes)
+    grid, vectors, marks, numbers = handed = forward_arguments(call, tables, sizes)
     seed, dropped = noise_of(call), call.seed is not None
     if align == SOFTMAX:
         v = in_parts(call.v) if call.core != DOT and call.v.dtype == torch.float32 else call.v
@@ -128,7 +128,7 @@ def choose(call: DenseCall, seed: Tensor | None) -> tuple[Tensor, Tensor, Tensor
     if index.numel():
         sizes = sizes_of(call, tables, "forward")
         sizes = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
-        grid, vectors, marks, numbers = given(call, tables, sizes)
+        grid, vectors, marks, numbers = forward_arguments(call, tables, sizes)
         choose_kernel[grid](
             *vectors, *marks, or_other(seed, call.a), index, tau, entropy, *numbers, SAMPLED=seed is not None, **sizes
         )

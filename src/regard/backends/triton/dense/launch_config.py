@@ -213,7 +213,7 @@ def noise_of(call: DenseCall) -> Tensor:
     return call.a if call.seed is None else did(torch.add, call.seed, 1)
 
 
-def given(call: DenseCall, tables: PairTables, sizes: dict[str, Any]) -> tuple[Any, ...]:
+def forward_arguments(call: DenseCall, tables: PairTables, sizes: dict[str, Any]) -> tuple[Any, ...]:
     """Grid, vectors, marks and numbers of a forward kernel."""
     a, (g, n, _), m = call.a, call.a.shape, call.b.shape[1]
     (left, right), scale, strides = where(call)

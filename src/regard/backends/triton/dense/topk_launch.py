@@ -7,64 +7,46 @@ from torch import Tensor
 from regard.backends.range_masks import NO_BOUND, Ranges
 
 from ..common.pair_tables import DOT, PairTables, padded
-from .launch_config import SPARSEMAX, DenseCall, given, sizes_of
+from .arguments import TopkArguments
+from .launch_config import SPARSEMAX, DenseCall, forward_arguments, sizes_of
 from .threshold_launch import rooms_of
 from .topk_kernels import average_kernel, key_kernel, row_kernel, select_kernel
 
 ROWS, ENTRIES = 16, 32  # of a program that gathers
 
 
-def best(
-    a: Tensor,
-    b: Tensor,
-    readout: Tensor | None,
-    key_bias: Tensor | None,
-    lengths: Tensor | None,
-    keep: Tensor | None,
-    low: Tensor | None,
-    high: Tensor | None,
-    left: int,
-    right: int,
-    heads: int,
-    core: int,
-    scale: float,
-    linear: float,
-    bent: float,
-    k: int,
-) -> tuple[Tensor, Tensor]:
+def best(given: TopkArguments) -> tuple[Tensor, Tensor]:
     """A row's k largest scores (g, n, k) fp32, -inf where it has fewer keys, and the keys, -1 there."""
+    a, b, k = given.a.contiguous(), given.b.contiguous(), given.k
     g, n, _ = a.shape
     values = torch.full((g, n, k), -float("inf"), device=a.device)
     if not values.numel():
         return values, values.int()
-    ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
-    a, b = a.contiguous(), b.contiguous()
-    # scores as a sparse alignment has them, in their own unit; there are no values yet
     call = DenseCall(
-        a,
-        b,
-        b.new_empty((b.shape[0], b.shape[1], 1)),
-        readout,
-        key_bias,
-        None,
-        ranges,
-        heads,
-        core,
-        scale,
-        linear,
-        bent,
-        SPARSEMAX,
-        2.0,
-        None,
-        low,
-        high,
-        None,
-        0.0,
+        a=a,
+        b=b,
+        v=b.new_empty((b.shape[0], b.shape[1], 1)),  # there are no values yet
+        readout=given.readout,
+        key_bias=given.key_bias,
+        row_bias=None,
+        ranges=Ranges(min(given.left, NO_BOUND), min(given.right, NO_BOUND), given.lengths, given.keep),
+        heads=given.heads,
+        core=given.core,
+        scale=given.scale,
+        linear=given.linear,
+        bent=given.bent,
+        align=SPARSEMAX,  # whose scores are in their own unit
+        alpha=2.0,
+        bias=None,
+        low=given.low,
+        high=given.high,
+        centre=None,
+        narrow=0.0,
     )
     tables = PairTables(call, False)
     sizes = {name: size for name, size in sizes_of(call, tables, "forward").items() if name not in ("DV", "DVP")}
     sizes["num_warps"] = 8  # rooms take registers beside the scores
-    grid, vectors, marks, numbers = given(call, tables, sizes)
+    grid, vectors, marks, numbers = forward_arguments(call, tables, sizes)
     room = triton.next_power_of_2(k + sizes["BN"])
     rows = grid[0] * sizes["BM"]
     rooms, counts, bounds = rooms_of(g, rows, room, a.device)
