@@ -1,5 +1,6 @@
-"""Four turns that the site's build takes: a notebook becomes a page, the list of mechanisms becomes a tree of tables,
-public names become a list, and a tutorial is walked, so that no build says what does not happen."""
+"""Five turns that the site's build takes: a notebook becomes a page, the list of mechanisms becomes a tree of tables,
+public names become a list, so do alignments that kernels run, and a tutorial is walked, so that no build says what does
+not happen."""
 
 import importlib.util
 import json
@@ -12,6 +13,7 @@ from typing import Any
 NOTEBOOK = re.compile(r"<!-- notebook: (\S+) -->")
 TREE = "<!-- taxonomy -->"
 NAMES = "<!-- names -->"
+BACKENDS = "<!-- alignments of kernels -->"
 
 
 class State:
@@ -26,13 +28,15 @@ def on_startup(command: str, **_: Any) -> None:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """`<!-- notebook: name.ipynb -->` becomes the cells of that notebook, `<!-- taxonomy -->` the tree,
-    `<!-- names -->` the public names."""
+    `<!-- names -->` the public names, `<!-- alignments of kernels -->` what each backend's kernels run."""
     if State.walks and Path(page.file.abs_src_path).parent.name == "tutorials":
         walked(Path(page.file.abs_src_path))
     if TREE in markdown:
         markdown = markdown.replace(TREE, tree())
     if NAMES in markdown:
         markdown = markdown.replace(NAMES, beside("names").tables())
+    if BACKENDS in markdown:
+        markdown = markdown.replace(BACKENDS, beside("backend_tables").tables())
     folder = Path(page.file.abs_src_path).parent
     return NOTEBOOK.sub(lambda found: cells(folder / found[1]), markdown)
 
