@@ -17,7 +17,7 @@ from ..core.plan import Plan
 from ..core.registry import BackendResult
 from ..core.scores import Dot as DotScore
 from ..core.structures import Causal, Full, Mask, Padding
-from .chunked.backend import few
+from .chunked.backend import too_small_for_kernel
 from .triton.dense.backend import TritonDense
 
 HALF = (torch.float16, torch.bfloat16)
@@ -55,7 +55,7 @@ class Sdpa:
 
     def passes(self, plan: Plan) -> bool:
         """A bias of keys in 16 bits makes heads so much wider that kernels which add it take half the time."""
-        if plan.q.device.type != "cuda" or plan.q.dtype not in HALF or few(plan) or _plain(plan):
+        if plan.q.device.type != "cuda" or plan.q.dtype not in HALF or too_small_for_kernel(plan) or _plain(plan):
             return False
         return plan.problem.score.key_bias is not None and not TritonDense().refusals(plan)
 

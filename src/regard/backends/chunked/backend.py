@@ -22,7 +22,7 @@ from .user_score import OwnScore, leaves_of
 SMALL = 1 << 19  # pairs times width under which the reference is faster: it starts in half the time
 
 
-def few(plan: Plan) -> bool:
+def too_small_for_kernel(plan: Plan) -> bool:
     """Few pairs: the reference is one pass of a few operators. While compiling, sizes must not decide."""
     if torch.compiler.is_compiling():
         return False
@@ -50,7 +50,7 @@ class Chunked:
         return []
 
     def passes(self, plan: Plan) -> bool:
-        return few(plan)
+        return too_small_for_kernel(plan)
 
     def run(self, plan: Plan) -> BackendResult:
         problem, v = plan.problem, plan.v_by_head.flatten(0, 1)

@@ -8,7 +8,7 @@ pytest.importorskip("triton")
 from tests.backends.addressed import addressed
 
 from regard import Mask, Padding, SoftCap, Window, attend
-from regard.backends.triton.features import launch as launch
+from regard.backends.triton.features import launch
 from regard.backends.triton.features.backend import TritonFeatures, features_op
 from regard.core.plan import make_plan
 from regard.core.scores import Additive, Dot

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.backends.chunked.backend import few
+from regard.backends.chunked.backend import too_small_for_kernel
 from regard.backends.custom_op import gradients, operator
 from regard.backends.flat_schema import leading_tensors, takes
 from regard.backends.segment_spans import moves, spannable, spans_of
@@ -40,11 +40,11 @@ from ..runtime.device_support import unable
 from .arguments import DIFFERENTIABLE, DenseArguments
 from .sampling import choose
 from .tile_sizes import side_of
-from .topk import MOST, keep_best
+from .topk import MAX_KEYS, keep_best
 
-WIDEST = 256
-MOST_TILES = 1 << 15  # of a row: they are counted in 16 bits
-MOST_HEADS = 65535  # of a batch: the second axis of a grid
+MAX_WIDTH = 256
+MAX_TILES = 1 << 15  # of a row: they are counted in 16 bits
+MAX_HEADS = 65535  # of a batch: the second axis of a grid
 # Families of alignments that the kernels run, as their refusal and docs/backends.md say them.
 ALIGNMENTS = (
     "softmax",
@@ -67,7 +67,7 @@ class OnCuda(ABC):
         return self.unfit(plan) if why is None else [why]
 
     def passes(self, plan: Plan) -> bool:
-        return few(plan)  # a kernel would be compiled for them
+        return too_small_for_kernel(plan)  # a kernel would be compiled for them
 
     @abstractmethod
     def unfit(self, plan: Plan) -> list[str]:
@@ -160,8 +160,8 @@ def unfit(plan: Plan) -> list[str]:
     why, form = unfit_call(plan), plan.align.kernel_form()
     if form is None or form.family not in ALIGNMENTS or plan.draw is not None:
         why.append(f"Its alignments are {listed(ALIGNMENTS)}; this is {called(plan)}.")
-    elif form.keys == BEST_KEYS and form.top > MOST and plan.m > MOST:
-        why.append(f"It keeps up to {MOST} keys a row; this is TopK({form.top}).")
+    elif form.keys == BEST_KEYS and form.top > MAX_KEYS and plan.m > MAX_KEYS:
+        why.append(f"It keeps up to {MAX_KEYS} keys a row; this is TopK({form.top}).")
     if not spannable(plan):
         why.append(
             "Its structures are causal, windows, padding, key masks, segments and predicted windows, not all of "
@@ -176,7 +176,7 @@ def unfit(plan: Plan) -> list[str]:
     why = why or _unfit_score(plan.shared, plan.v.shape[-1])
     if not why and form.function >= POSITIVE_PART and not torch.compiler.is_compiling():
         core = plan.shared.core
-        most = MOST_TILES * side_of(core.a, plan.v, not isinstance(core, DotCore))
+        most = MAX_TILES * side_of(core.a, plan.v, not isinstance(core, DotCore))
         if max(plan.n, plan.m) > most:
             why.append(
                 f"It lists the tiles that hold weights, of up to {most:,} places; these are {max(plan.n, plan.m):,}."
@@ -198,8 +198,8 @@ def unfit_call(plan: Plan) -> list[str]:
         why.append('It does not run under vmap and the other transforms of torch.func: backend="reference" does.')
     if plan.q.dtype == torch.float64:
         why.append("Its sums are in fp32.")
-    if plan.batch * plan.heads > MOST_HEADS:
-        why.append(f"It runs up to {MOST_HEADS:,} heads of a batch; these are {plan.batch * plan.heads:,}.")
+    if plan.batch * plan.heads > MAX_HEADS:
+        why.append(f"It runs up to {MAX_HEADS:,} heads of a batch; these are {plan.batch * plan.heads:,}.")
     if plan.score.stepwise or plan.align.stepwise:
         why.append("It scores all pairs at once; this mechanism goes step by step.")
     return why
@@ -213,8 +213,8 @@ def _unfit_score(score: Lowered, d_v: int) -> list[str]:
         return [f"It scores by a dot product or a pair with tanh, leaky ReLU or |x|; this is {core}."]
     if score.modifiers or score.sink is not None:
         why.append("It has no modifiers and no sink.")
-    if max(core.a.shape[-1], d_v) > WIDEST:
-        why.append(f"Its heads are up to {WIDEST} wide.")
+    if max(core.a.shape[-1], d_v) > MAX_WIDTH:
+        why.append(f"Its heads are up to {MAX_WIDTH} wide.")
     return why
 
 

@@ -91,7 +91,7 @@ def forward(call: DenseCall) -> tuple[Tensor, Tensor, Tensor, Tensor]:
             DROPPED=dropped,
             PLAIN=call.core == DOT and not sizes["OWNED"] and sizes["BIASED"] != 1 and call.scale > 0,
             NORMED=rows.shape[0] == 2,
-            T=8 if sizes["BM"] * sizes["BN"] >= 1024 * sizes["num_warps"] else 4,
+            T=8 if sizes["BLOCK_M"] * sizes["BLOCK_N"] >= 1024 * sizes["num_warps"] else 4,
             **sizes,
         )
         return out, tau, live, rows
@@ -168,7 +168,7 @@ def backward(
     if delta is None:
         delta = fresh((g, n), a.device)
     if read:
-        reads = fresh((parts, g, -(-(m if programs else n) // sizes["BM"]), tables.dp), a.device)
+        reads = fresh((parts, g, -(-(m if programs else n) // sizes["BLOCK_M"]), tables.dp), a.device)
     readout = did(_as, call.readout, torch.float32) if read and call.readout is not None else a
     normed = call.align == SOFTMAX and chosen is None and rows.shape[0] == 2
     t, norm = (rows[0], rows[-1]) if call.align == SOFTMAX and chosen is None else (tau, tau)
@@ -178,14 +178,18 @@ def backward(
     totals = others = tau
     if programs:
         totals = fresh((programs, parts, g, reach, tables.dp), a.device, zero=True)
-        others = fresh((programs, parts, b.shape[0], sizes["BM"] // HELD.value, sizes["BN"], tables.dp), a.device)
+        others = fresh(
+            (programs, parts, b.shape[0], sizes["BLOCK_M"] // HELD.value, sizes["BLOCK_N"], tables.dp), a.device
+        )
         if call.align != SIGMOID:
             delta = did(_products, dout, mean)
     (left, right), scale, strides = where(call)
     bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
     own, keys, seed = tables.own, tables.keys, noise_of(call)
     if read:
-        scratch = fresh((g, programs or -(-max(n, m) // sizes["BM"]), parts, sizes["BM"], sizes["BN"]), a.device)
+        scratch = fresh(
+            (g, programs or -(-max(n, m) // sizes["BLOCK_M"]), parts, sizes["BLOCK_M"], sizes["BLOCK_N"]), a.device
+        )
     lengths, keep = or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a)
     spans = ((call.low, call.high),) * 2
     if call.low is not None and call.high is not None:
@@ -201,7 +205,7 @@ def backward(
         lines = tables.strides if side == 0 else tables.strides[::-1]
         sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": tables.biased if side == 0 else own is not None}
         lists = listed(call, live, (left, right), side == 1)
-        blocks = -(-x.shape[1] // sizes["BM"])
+        blocks = -(-x.shape[1] // sizes["BLOCK_M"])
         for first in range(0, blocks, programs or blocks):
             pull_kernel[min(programs or blocks, blocks - first) * parts, x.shape[0]](
                 x,

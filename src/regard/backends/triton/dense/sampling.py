@@ -172,7 +172,7 @@ def _(*given: Any) -> list[Tensor]:
 
 
 def _without_seed(arguments: tuple[Any, ...]) -> ChoiceArguments:
-    return ChoiceArguments(*arguments[:SEED], None, *arguments[SEED:])
+    return ChoiceArguments._make((*arguments[:SEED], None, *arguments[SEED:]))
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:

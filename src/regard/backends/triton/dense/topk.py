@@ -23,7 +23,7 @@ from regard.core.scores.score import Lowered
 
 from .arguments import TopkArguments
 
-MOST = 256  # keys a row: rooms of 512 scores
+MAX_KEYS = 256  # of a row: its buffer has 512 scores
 
 
 def keep_best(plan: Plan, score: Lowered, v: Tensor, spans: Spans, parts: tuple[Any, ...]) -> BackendResult:

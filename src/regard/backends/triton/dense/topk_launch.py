@@ -9,7 +9,7 @@ from regard.backends.range_masks import NO_BOUND, Ranges
 from ..common.pair_tables import DOT, PairTables, padded
 from .arguments import TopkArguments
 from .launch_config import SPARSEMAX, DenseCall, forward_arguments, sizes_of
-from .threshold_launch import rooms_of
+from .threshold_launch import row_buffers
 from .topk_kernels import average_kernel, key_kernel, row_kernel, select_kernel
 
 ROWS, ENTRIES = 16, 32  # of a program that gathers
@@ -45,17 +45,17 @@ def best(given: TopkArguments) -> tuple[Tensor, Tensor]:
     )
     tables = PairTables(call, False)
     sizes = {name: size for name, size in sizes_of(call, tables, "forward").items() if name not in ("DV", "DVP")}
-    sizes["num_warps"] = 8  # rooms take registers beside the scores
+    sizes["num_warps"] = 8  # buffers take registers beside the scores
     grid, vectors, marks, numbers = forward_arguments(call, tables, sizes)
-    room = triton.next_power_of_2(k + sizes["BN"])
-    rows = grid[0] * sizes["BM"]
-    rooms, counts, bounds = rooms_of(g, rows, room, a.device)
-    places = torch.empty_like(rooms, dtype=torch.int32)
+    size = triton.next_power_of_2(k + sizes["BLOCK_N"])
+    rows = grid[0] * sizes["BLOCK_M"]
+    buffers, counts, bounds = row_buffers(g, rows, size, a.device)
+    places = torch.empty_like(buffers, dtype=torch.int32)
     select_kernel[grid](
-        *vectors, *marks, rooms, places, counts, bounds, *numbers, k, ROOM=room, FEW=512 // room, **sizes
+        *vectors, *marks, buffers, places, counts, bounds, *numbers, k, BUFFER=size, FEW=512 // size, **sizes
     )
     there = torch.arange(k, device=a.device) < counts[:, :n, None]
-    return torch.where(there, rooms[:, :n, :k], values), torch.where(there, places[:, :n, :k], -1)
+    return torch.where(there, buffers[:, :n, :k], values), torch.where(there, places[:, :n, :k], -1)
 
 
 def averaged(w: Tensor, index: Tensor, v: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ def averaged(w: Tensor, index: Tensor, v: Tensor) -> Tensor:
             g // v.shape[0],
             DV=v.shape[2],
             DVP=padded(v.shape[2]),
-            BM=ROWS,
+            BLOCK_M=ROWS,
         )
     return out
 
@@ -104,7 +104,7 @@ def pulled(
         widths = {"CORE": core, "D": d, "DP": padded(d), "DV": d_v, "DVP": padded(d_v)}
         numbers = (n, m, k, g // shared, scale, linear, bent)
         row_kernel[(triton.cdiv(n, ROWS), g)](
-            a, b, v, r, dout, index, p, w, parts, ds, da, reads, *numbers, **widths, BM=ROWS
+            a, b, v, r, dout, index, p, w, parts, ds, da, reads, *numbers, **widths, BLOCK_M=ROWS
         )
         by_key, order = index.where(index >= 0, m).view(shared, -1).sort(dim=1, stable=True)
         ends = torch.arange(m + 1, dtype=by_key.dtype, device=a.device).expand(shared, -1).contiguous()

@@ -26,7 +26,7 @@ from regard.core.tensor_cache import remembered
 
 from ..runtime.device_support import unable
 
-WIDEST = 1024  # heads x width that one program holds in registers
+MAX_WIDTH = 1024  # heads x width that one program holds in registers
 # Families of alignments that the kernels run, and what their operator calls them.
 ALIGNMENTS = {
     "softmax": "softmax",
@@ -63,8 +63,8 @@ class TritonEdges:
             why.append(f"It scores by a dot product or a pair with leaky ReLU or tanh; this is {score.core}.")
         if score.modifiers or score.sink is not None or score.key_bias is not None or score.row_bias is not None:
             why.append("It has no modifiers, sinks or biases.")
-        if plan.heads * max(plan.v.shape[-1], score.core.a.shape[-1]) > WIDEST:
-            why.append(f"A program holds all heads of a row, up to {WIDEST} numbers.")
+        if plan.heads * max(plan.v.shape[-1], score.core.a.shape[-1]) > MAX_WIDTH:
+            why.append(f"A program holds all heads of a row, up to {MAX_WIDTH} numbers.")
         return why
 
     def passes(self, plan: Plan) -> bool:
@@ -158,7 +158,7 @@ def _twins(plan: Plan) -> bool:
 
 
 def _graph(graph: list[Tensor], m: int) -> tuple[Any, ...]:
-    """A graph both ways, and the ids of its edges, as `triton_edges_run` wants them."""
+    """A graph both ways, and the ids of its edges, as `call.run` takes them."""
     from .call import of_graph
     from .csr_schedule import CSRSchedule
 

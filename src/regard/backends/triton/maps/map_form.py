@@ -13,20 +13,20 @@ from regard.core.lowering.kernel_forms import ABSOLUTE, DOT, POWER, SQUARE
 from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.scores import SoftCap
 
-from ..dense.backend import MOST_HEADS, WIDEST
+from ..dense.backend import MAX_HEADS, MAX_WIDTH
 
 if TYPE_CHECKING:
     from regard.core.lowering.blocks import Problem
 
-ROOMY = 1 << 29  # numbers of vectors that are repeated for each feature
+MAX_REPEATED = 1 << 29  # numbers of vectors that are repeated for each feature
 
 
 @functools.cache
 def launches() -> Any:
     """Its module, which imports Triton."""
-    from . import launch as triton_map_launch
+    from . import launch
 
-    return triton_map_launch
+    return launch
 
 
 def read_of(problem: "Problem", slab: slice, state: RowState | None = None) -> Any:
@@ -38,7 +38,7 @@ def read_of(problem: "Problem", slab: slice, state: RowState | None = None) -> A
     batch, n, m = problem.g // max(1, problem.heads), problem.n, problem.m
     found = stretches_of(problem.structure, batch, problem.heads, n, m)
     heads, features = slab.stop - slab.start, score.features or 1
-    if found is None or heads * features > MOST_HEADS or not n or not m or not heads:
+    if found is None or heads * features > MAX_HEADS or not n or not m or not heads:
         return None
     ranges, low, high = found
     cap = score.modifiers[0].cap if score.modifiers and align.uses_scores else None
@@ -115,7 +115,7 @@ def _scored(problem: "Problem", slab: slice) -> tuple[Any, ...] | None:
     if not isinstance(core, (DotCore, PairCore)) or core.edge is not None or not capped:
         return None
     found = _vectors(core, slab, features)
-    if found is None or not 0 < found[0].shape[2] <= WIDEST:
+    if found is None or not 0 < found[0].shape[2] <= MAX_WIDTH:
         return None
     key_bias, row_bias = score.key_bias, score.row_bias
     if key_bias is not None:
@@ -144,7 +144,11 @@ def _vectors(
         ones = torch.ones_like(a[:, 0], dtype=torch.float32)
         return None if form is None else (a, b, ones, form.code, 1.0, form.linear, form.bend)
     repeated = features * (core.a[slab].numel() + core.b[slab].numel())
-    if form is None or (features > 1 and repeated > ROOMY) or (isinstance(core, PairCore) and core.join == "mul"):
+    if (
+        form is None
+        or (features > 1 and repeated > MAX_REPEATED)
+        or (isinstance(core, PairCore) and core.join == "mul")
+    ):
         return None
     a, b = (_each(x, slab, features).contiguous() for x in (core.a, core.b))
     if isinstance(core, PairCore):
