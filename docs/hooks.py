@@ -13,6 +13,7 @@ NOTEBOOK = re.compile(r"<!-- notebook: (\S+) -->")
 TREE = "<!-- taxonomy -->"
 NAMES = "<!-- names -->"
 MUTANTS = "<!-- mutants -->"
+BACKENDS = "<!-- alignments of kernels -->"
 
 
 class State:
@@ -27,7 +28,8 @@ def on_startup(command: str, **_: Any) -> None:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """`<!-- notebook: name.ipynb -->` becomes the cells of that notebook, `<!-- taxonomy -->` the tree,
-    `<!-- names -->` the public names, `<!-- mutants -->` the list of mutants."""
+    `<!-- names -->` the public names, `<!-- mutants -->` the list of mutants,
+    `<!-- alignments of kernels -->` what each backend's kernels run."""
     if State.walks and Path(page.file.abs_src_path).parent.name == "tutorials":
         walked(Path(page.file.abs_src_path))
     if TREE in markdown:
@@ -36,6 +38,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = markdown.replace(NAMES, beside("names").tables())
     if MUTANTS in markdown:
         markdown = markdown.replace(MUTANTS, mutants())
+    if BACKENDS in markdown:
+        markdown = markdown.replace(BACKENDS, beside("backend_tables").tables())
     folder = Path(page.file.abs_src_path).parent
     return NOTEBOOK.sub(lambda found: cells(folder / found[1]), markdown)
 

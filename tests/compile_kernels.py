@@ -94,18 +94,17 @@ def stand_in(arch, shared):
     driver.set_active(made)
     torch.cuda.current_device = lambda: -1  # what tensors of a processor say
     import regard  # noqa: F401
-    from regard.backends.triton.dense import backend as triton_dense
-    from regard.backends.triton.dense import launch_config as triton_dense_call
-    from regard.backends.triton.dense import tile_sizes
-    from regard.backends.triton.edges import backend as triton_edges
-    from regard.backends.triton.maps import launch as triton_map_launch
-    from regard.backends.triton.maps import reader as triton_map
-    from regard.backends.triton.runtime import device_support as triton_here
+    from regard.backends.triton.dense import backend as dense
+    from regard.backends.triton.dense import launch_config, tile_sizes
+    from regard.backends.triton.edges import backend as edges
+    from regard.backends.triton.maps import launch as maps_launch
+    from regard.backends.triton.maps import reader
+    from regard.backends.triton.runtime import device_support
 
-    for module in (triton_here, triton_dense, triton_edges, triton_map):
+    for module in (device_support, dense, edges, reader):
         module.unable = lambda device: None
-    for module in (triton_here, tile_sizes, triton_dense_call, triton_map_launch):
-        module.room = lambda device: shared
+    for module in (device_support, tile_sizes, launch_config, maps_launch):
+        module.shared_memory_kib = lambda device: shared
     return made
 
 
@@ -258,7 +257,7 @@ def compiled(chosen):
         made = card.utils.kernels[before:]
         narrow = [columns_of(code) for code in card.utils.codes[before:]] if BESIDE in name else []
         narrow = sorted(set().union(*(columns for columns in narrow if columns and min(columns) < 64)))
-        if narrow:  # assemblers have lost addresses there: triton_tables.least_width
+        if narrow:  # assemblers have lost addresses there: pair_tables.least_width
             failed.append(name)
             print(f"{name}: FAILED  products of fp32 of {narrow} columns beside each other", flush=True)
             continue

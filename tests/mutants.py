@@ -313,7 +313,7 @@ MUTANTS = [
     Mutant(
         "triton-dense: earlier tiles are not rescaled to the new row maximum",
         "backends/triton/dense/forward.py",
-        "acc = times(acc, row_of_places(fade, BM) if DEEP else fade, CORE)",
+        "acc = times(acc, row_of_places(rescale, BLOCK_M) if DEEP else rescale, CORE)",
         "acc = acc * 1.0",
         "tests/backends/triton/dense/test_backend.py -k many_tiles",
     ),
@@ -362,16 +362,16 @@ MUTANTS = [
     Mutant(
         "triton: unmasked tiles extend one column too far",
         "backends/triton/common/range_masks.py",
-        "outer = tl.minimum(m, i0 + right + 1) // BN * BN",
-        "outer = tl.minimum(m, i0 + right + BN) // BN * BN",
+        "outer = tl.minimum(m, i0 + right + 1) // BLOCK_N * BLOCK_N",
+        "outer = tl.minimum(m, i0 + right + BLOCK_N) // BLOCK_N * BLOCK_N",
         "tests/backends/triton/maps/test_reader.py tests/backends/triton/dense/test_backend.py "
         "-k 'cells or every_structure or tiles'",
     ),
     Mutant(
         "triton-dense: query partitions overlap",
         "backends/triton/common/range_masks.py",
-        "outer = tl.multiple_of(tl.minimum(tl.maximum(outer, first), last), BN)",
-        "outer = tl.multiple_of(tl.maximum(outer, first), BN)",
+        "outer = tl.multiple_of(tl.minimum(tl.maximum(outer, first), last), BLOCK_N)",
+        "outer = tl.multiple_of(tl.maximum(outer, first), BLOCK_N)",
         "tests/backends/triton/dense/test_backend.py -k one_walk_or_in_two",
     ),
     Mutant(
@@ -496,15 +496,15 @@ MUTANTS = [
     Mutant(
         "triton-features: partial sums are not rescaled to the new maximum",
         "backends/triton/features/kernels.py",
-        "sums, acc, top = sums * fade, acc * fade, higher",
-        "sums, acc, top = sums, acc * fade, higher",
+        "sums, acc, top = sums * rescale, acc * rescale, higher",
+        "sums, acc, top = sums, acc * rescale, higher",
         "tests/backends/triton/features/test_backend.py -k 'reference or overflow'",
     ),
     Mutant(
         "triton-edges: pieces of a hub row are merged without rescaling",
         "backends/triton/edges/forward.py",
-        "acc = acc * fade[:, None] + part * share[:, None]",
-        "acc = acc * fade[:, None] + part",
+        "acc = acc * rescale[:, None] + part * share[:, None]",
+        "acc = acc * rescale[:, None] + part",
         "tests/backends/triton/edges/test_backend.py -k references_output",
     ),
     Mutant(
@@ -574,8 +574,8 @@ MUTANTS = [
     Mutant(
         "launch replay: heads-last memory is never replayed",
         "backends/triton/dense/launch.py",
-        "(record_op(Tensor.contiguous, x) for x in (a, b, v))",
-        "(x.contiguous() for x in (a, b, v))",
+        "(record_op(Tensor.contiguous, x) for x in given[:3])",
+        "(x.contiguous() for x in given[:3])",
         "tests/backends/triton/dense/test_calls.py",
     ),
     Mutant(

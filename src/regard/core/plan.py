@@ -16,28 +16,11 @@ from .lowering.roofline import Bound, backward_bound, bound, rates_of
 from .lowering.score_kernels import EdgePart, Opaque
 from .lowering.tiles import Tile
 from .registry import backends, choose
-from .scores import GAT, Additive, Dot, GATv2, Gaussian, General, Modified, Modifier, ScaledDot, Score, score_of
-from .scores.general import BiasedGeneral
+from .scores import Modified, Modifier, Score, score_of
 from .scores.score import Lowered, flat
-from .scores.similarity import Content, Cosine, Laplace
 from .structures import Full, Structure, structure_of
 from .structures.edges import edge_parts
 from .validation import canonical, check_call, check_devices, check_features
-
-# Scores, and what they make keys with: one of it for all heads, and heads of queries can share what a key becomes.
-KEYS_BY: dict[type[Score], str] = {
-    Dot: "",
-    ScaledDot: "",
-    General: "",
-    BiasedGeneral: "",
-    Cosine: "",
-    Content: "",
-    Laplace: "",
-    GATv2: "",
-    Gaussian: "raw",
-    Additive: "key",
-    GAT: "source",
-}
 
 
 class Plan:
@@ -166,9 +149,7 @@ class Plan:
         """The score with keys as they were given, b (B H_k, m, w), where it makes the same of a key for every head of
         queries; else that of the problem, b (B H, m, w)."""
         if self._shared is None:
-            made_by = getattr(self.score, KEYS_BY.get(type(self.score), "") or "nothing", None)
-            alike = type(self.score) in KEYS_BY and (made_by is None or made_by.shape[0] == 1)
-            if self.k.shape[1] == self.heads or self.edge_key is not None or not alike:
+            if self.k.shape[1] == self.heads or self.edge_key is not None or not self.score.shares_keys():
                 return self.problem.score
             self._shared = self._lowered(self.k)
         return self._shared

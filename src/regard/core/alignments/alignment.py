@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
+from ..lowering.kernel_forms import AlignmentForm
 from ..lowering.score_kernels import Grads
 from ..lowering.serialization import Spec
 from ..name_registry import Names, built_for
@@ -70,6 +71,8 @@ class Alignment(nn.Module, Spec):
             ALIGNMENTS.enlist(cls, name, free=free, page=page)
         if "plan_key" not in cls.__dict__:
             cls.plan_key = Alignment.plan_key  # type: ignore[method-assign]
+        if "kernel_form" not in cls.__dict__:  # a subclass may do what no kernel knows
+            cls.kernel_form = Alignment.kernel_form  # type: ignore[method-assign]
         if "weights" in cls.__dict__:
             cls.remembers = True
         elif "forward" in cls.__dict__:
@@ -88,6 +91,10 @@ class Alignment(nn.Module, Spec):
 
     def check(self, q: Tensor, k: Tensor) -> None:
         """Refuses queries (B, H, n, d_q) and keys (B, H_k, m, d_k) that its parameters were not built for."""
+
+    def kernel_form(self) -> AlignmentForm | None:
+        """The alignment as kernels know it; None where they do not. Not inherited: each class says its own."""
+        return None
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         raise TypeError(f"{type(self).__name__} has no forward(s, keep): an alignment of your own defines it.")

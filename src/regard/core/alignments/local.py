@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from ..arguments import sizes, whole
 from ..errors import check_built
+from ..lowering.kernel_forms import EXPONENTIAL, AlignmentForm
 from ..lowering.serialization import Spec
 from ..lowering.tiles import Tile
 from ..structures import Around, Structure, Window
@@ -48,6 +49,9 @@ class Local(Softmax, name="local"):
         super().__init__()
         self.window = whole(window, "Local", "window", 0)
 
+    def kernel_form(self) -> AlignmentForm:
+        return AlignmentForm("local", EXPONENTIAL)
+
     def focus(self, q: Tensor, over: Structure, m: int) -> tuple[Structure, Bell | None]:
         """The structure narrowed, and the factor if there is one."""
         return over & Window(self.window, self.window, align="start"), None
@@ -81,6 +85,9 @@ class LocalPredictive(Softmax, name="local_predictive", page="local"):
     def check(self, q: Tensor, k: Tensor) -> None:
         if self.matrix is not None:
             check_built(self, "q", q, self.matrix.shape[-1], self.matrix.shape[0])
+
+    def kernel_form(self) -> AlignmentForm:
+        return AlignmentForm("predicted windows", EXPONENTIAL)
 
     def centre(self, q: Tensor, lengths: Tensor) -> Tensor:
         """p (B, H, n) in fp32 or better, for q (B, H, n, d_q) and the valid keys of each item, (B,)."""

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from ..arguments import sizes, whole
 from ..errors import check_built
+from ..lowering.kernel_forms import EXPONENTIAL, AlignmentForm
 from ..structures import Chosen, Structure
 from .soft import Softmax
 
@@ -32,6 +33,9 @@ class Reinforced(Softmax, name="reinforced", free=False):
 
     def check(self, q: Tensor, k: Tensor) -> None:
         check_built(self, "k", k, self.hidden.in_features // 3)
+
+    def kernel_form(self) -> AlignmentForm:
+        return AlignmentForm("reinforced", EXPONENTIAL)
 
     def logits(self, k: Tensor, valid: Tensor | None) -> Tensor:
         """(B, H, m), for k (B, H, m, d) and valid keys, bool (B, H or 1, m)."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..arguments import SMALLEST, flag, number, whole
+from ..lowering.kernel_forms import ALL_KEYS, BEST_KEYS, EXPONENTIAL, ONE_KEY, AlignmentForm
 from ..lowering.score_kernels import Grads
 from .alignment import NO_CONTEXT, Alignment, RowContext, RowState, log_sum_exp, masked, summing_to_one, zeroed
 from .soft import Softmax
@@ -38,6 +39,9 @@ class TopK(Softmax):
     def __init__(self, k: int):
         super().__init__()
         self.k = whole(k, "TopK", "k")
+
+    def kernel_form(self) -> AlignmentForm:
+        return AlignmentForm("top-k", EXPONENTIAL, keys=BEST_KEYS, top=self.k)
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         s = masked(s, keep)
@@ -77,6 +81,9 @@ class Hard(Alignment, name="hard"):
 
     samples = True
     chooses = True
+
+    def kernel_form(self) -> AlignmentForm:
+        return AlignmentForm("hard", EXPONENTIAL, keys=ONE_KEY)
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         if s.shape[-1] == 0:
@@ -127,6 +134,11 @@ class Gumbel(Alignment, name="gumbel", page="hard"):
 
     def _noisy(self, s: Tensor, noise: Tensor | None) -> Tensor:
         return (s if noise is None else s + noise) / self.temperature
+
+    def kernel_form(self) -> AlignmentForm:
+        return AlignmentForm(
+            "Gumbel", EXPONENTIAL, keys=ONE_KEY if self.straight_through else ALL_KEYS, temperature=self.temperature
+        )
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         z = masked(self._noisy(s, noise), keep)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..arguments import number
+from ..lowering.kernel_forms import EXPONENTIAL, POSITIVE_PART, SIGMOID, AlignmentForm
 from ..lowering.score_kernels import Grads
 from .alignment import NO_CONTEXT, Alignment, RowContext, RowState, counted, log_sum_exp, masked, summing_to_one, zeroed
 
@@ -23,6 +24,9 @@ class Softmax(Alignment, name="softmax"):
 
     def plan_key(self) -> Hashable | None:
         return (Softmax,)
+
+    def kernel_form(self) -> AlignmentForm:
+        return AlignmentForm("softmax", EXPONENTIAL)
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         return zeroed(torch.softmax(masked(s, keep), -1), keep)
@@ -62,6 +66,9 @@ class Sigmoid(Alignment, name="sigmoid", page="elementwise"):
     def plan_key(self) -> Hashable | None:
         return None if isinstance(self.bias, Tensor) else (Sigmoid, self.bias)
 
+    def kernel_form(self) -> AlignmentForm:
+        return AlignmentForm("sigmoid", SIGMOID, bias=self.bias)
+
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         if self.bias is not None:
             return zeroed(torch.sigmoid(s + self.bias), keep)
@@ -100,6 +107,9 @@ class ReLU(Alignment, name="relu", page="elementwise"):
     def plan_key(self) -> Hashable | None:
         return (ReLU,)
 
+    def kernel_form(self) -> AlignmentForm:
+        return AlignmentForm("ReLU", POSITIVE_PART, 2.0)
+
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         if keep is None:
             return torch.relu(s) / max(1, s.shape[-1])
@@ -135,6 +145,9 @@ class Uniform(Alignment, name="uniform"):
 
     def plan_key(self) -> Hashable | None:
         return (Uniform,)
+
+    def kernel_form(self) -> AlignmentForm:
+        return AlignmentForm("uniform", EXPONENTIAL)
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         if keep is None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..arguments import flag, number, whole
 from ..errors import check_heads
+from ..lowering.kernel_forms import POSITIVE_PART, POWER, SQUARE, AlignmentForm
 from ..lowering.score_kernels import Grads
 from ..torch_private import apply_function, is_transformed
 from .alignment import NO_CONTEXT, Alignment, RowContext, RowState, is_rounded_away, zeroed
@@ -186,6 +187,17 @@ class Entmax(Alignment, name="entmax15", page="sparse"):
         """The constant, or 1 + sigmoid(raw), one a head."""
         return self.fixed if self.raw is None else 1 + torch.sigmoid(self.raw)
 
+    def kernel_form(self) -> AlignmentForm:
+        if getattr(self, "raw", None) is not None:
+            return AlignmentForm("learned entmax", POWER, self.fixed)
+        if self.fixed in (1.5, 2.0):
+            return AlignmentForm(
+                *(("sparsemax", POSITIVE_PART) if self.fixed == 2.0 else ("entmax 1.5", SQUARE)), self.fixed
+            )
+        return AlignmentForm(
+            "entmax of alpha up to 2" if self.fixed <= 2 else "entmax of alpha over 2", POWER, self.fixed
+        )
+
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         alpha = self.alpha
         return entmax(s, keep, alpha.to(s.dtype)[:, None, None] if isinstance(alpha, Tensor) else alpha)
@@ -237,6 +249,8 @@ class Sparsemax(Entmax, name="sparsemax", page="sparse"):
     Also known as: sparse softmax.
     Martins & Astudillo 2016. The identity on rows that already are distributions.
     """
+
+    kernel_form = Entmax.kernel_form
 
     def __init__(self) -> None:
         super().__init__(2.0)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ..activations import activation, derivative, derivative_from_output_, output_suffices
 from ..errors import check_scores
+from .kernel_forms import DOT, CoreForm, activation_form
 from .serialization import Spec
 
 Index = slice | Tensor
@@ -107,6 +108,9 @@ class DotCore(Spec):
 
     most_rows = 1 << 30
 
+    def kernel_form(self) -> CoreForm:
+        return CoreForm(DOT)
+
     def scores(self, slab: slice, rows: Index, cols: Index, ids: Tensor | None = None) -> Tensor:
         a = self.a[slab, rows]
         a = a * self.scale if self.scale != 1.0 else a
@@ -153,6 +157,17 @@ class PairCore(Spec):
         if isinstance(self.readout, float):
             return None
         return self.readout.shape[-1] if self.readout.ndim == 3 else None
+
+    def kernel_form(self) -> CoreForm | None:
+        """Of the activation; None where kernels have no code for it."""
+        return activation_form(self.act, self.slope)
+
+    def readout_vectors(self) -> Tensor:
+        """(g, w), of scores that are one number a pair: a number, or each head's vector."""
+        assert self.readout is not None
+        if isinstance(self.readout, Tensor):
+            return self.readout
+        return torch.full((self.a.shape[0], self.a.shape[2]), self.readout, device=self.a.device)
 
     @property
     def most_rows(self) -> int:

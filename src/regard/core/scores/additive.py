@@ -128,6 +128,9 @@ class Additive(Score, name=("additive", "concat")):
             return key
         return key @ self.key.to(key.dtype).transpose(-1, -2) if join == "add" else None
 
+    def shares_keys(self) -> bool:
+        return not self.sized or self.key.shape[0] == 1
+
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         a, b = self.project(q, k)
         v = self.readout(a)
@@ -158,6 +161,9 @@ class GATv2(Additive, name="gatv2", page="graph_scores"):
         check_alike(self, q, k)
         if self.v is not None:
             check_built(self, "q", q, self.v.shape[-1], self.v.shape[0])
+
+    def shares_keys(self) -> bool:
+        return True
 
     def readout(self, q: Tensor) -> Tensor | None:
         return super().readout(q) if self.v is None else self.v.to(q.dtype)
@@ -205,6 +211,9 @@ class GAT(Score, name="gat", page="graph_scores"):
         if join == "mul" and (self.source is not None or key.shape[-1] != 1):
             return None
         return self.parts(key, key)[1]
+
+    def shares_keys(self) -> bool:
+        return self.source is None or self.source.shape[0] == 1
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         a, b = self.parts(q, k)

@@ -43,6 +43,9 @@ class Dot(Score, name="dot"):
             return q.transpose(-1, -2).unsqueeze(-1) * scale * k.transpose(-1, -2).unsqueeze(-2)
         return (q * scale if scale != 1.0 else q) @ k.transpose(-1, -2)
 
+    def shares_keys(self) -> bool:
+        return True
+
     def edge_part(self, key: Tensor, join: str) -> Tensor | None:
         return key
 
@@ -75,6 +78,9 @@ class ScaledDot(Dot, name="scaled_dot", page="dot"):
 
     def plan_key(self) -> Hashable | None:
         return None if self.by_feature or isinstance(self.fixed, Tensor) else (ScaledDot, self.fixed)
+
+    def shares_keys(self) -> bool:
+        return True
 
     def scale(self, q: Tensor) -> float:
         return 1.0 / math.sqrt(max(1, q.shape[-1])) if self.fixed is None else self.fixed

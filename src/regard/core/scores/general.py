@@ -54,6 +54,9 @@ class General(Score, name="general"):
         k = k if self.features is None else k.unsqueeze(-3)
         return self.map_query(q) @ k.transpose(-1, -2)
 
+    def shares_keys(self) -> bool:
+        return True
+
     def lower(self, q: Tensor, k: Tensor) -> Lowered | None:
         if self.features is not None:
             return None
@@ -73,6 +76,9 @@ class BiasedGeneral(General, name="biased_general", page="general"):
     def __init__(self, d_q: int | None = None, d_k: int | None = None, heads: int = 1):
         super().__init__(d_q, d_k, heads)
         self.bias = nn.Parameter(torch.zeros(heads, d_k or d_q)) if d_q is not None else None
+
+    def shares_keys(self) -> bool:
+        return True
 
     def map_query(self, q: Tensor) -> Tensor:
         mapped = super().map_query(q)

@@ -67,6 +67,8 @@ class Score(nn.Module):
         super().__init_subclass__(**options)
         if name:
             SCORES.enlist(cls, name, free=free, page=page)
+        if "shares_keys" not in cls.__dict__:  # a subclass may make other keys
+            cls.shares_keys = Score.shares_keys  # type: ignore[method-assign]
         if "forward" in cls.__dict__ and "lower" not in cls.__dict__:
             cls.lower = Score.lower  # type: ignore[method-assign]
         if "plan_key" not in cls.__dict__:
@@ -98,6 +100,11 @@ class Score(nn.Module):
     def lower(self, q: Tensor, k: Tensor) -> Lowered | None:
         """q (B, H, n, d_q), k (B, H, m, d_k), heads already equal."""
         return None
+
+    def shares_keys(self) -> bool:
+        """Grouped-query attention: whether `lower` makes the same of a key for every head of queries, so that heads
+        can share it. Not inherited: each class says its own."""
+        return False
 
     def row_bias(self, q: Tensor) -> Tensor | None:
         """(B, H, n): what a query adds to all its scores beside `lower`. Asked for only where the alignment sees it."""

@@ -81,6 +81,9 @@ class Cosine(Score, name="cosine", page="similarity"):
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return self.sharpness * (_unit(q, self.eps) @ _unit(k, self.eps).transpose(-1, -2))
 
+    def shares_keys(self) -> bool:
+        return True
+
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         return Lowered(DotCore(flat(_unit(q, self.eps)), flat(_unit(k, self.eps)), self.sharpness))
 
@@ -125,6 +128,9 @@ class Content(Score, name="content", page="similarity"):
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return self._sharp(q) @ _unit(k, self.eps).transpose(-1, -2)
+
+    def shares_keys(self) -> bool:
+        return True
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         return Lowered(DotCore(flat(self._sharp(q)), flat(_unit(k, self.eps))))
@@ -181,6 +187,9 @@ class Gaussian(Score, name="gaussian", page="similarity"):
         half = -0.5 * difference.square()
         return half.movedim(-1, -3) if self.by_feature else half.sum(-1)
 
+    def shares_keys(self) -> bool:
+        return self.raw is None or self.raw.shape[0] == 1
+
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         scale = self._scale(q)
         a, b = (q, k) if scale != 1.0 else (self._scaled(q), self._scaled(k))
@@ -232,6 +241,9 @@ class Laplace(Score, name="laplace", page="similarity"):
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         far = -((q / self.width).unsqueeze(-2) - (k / self.width).unsqueeze(-3)).abs()
         return far.movedim(-1, -3) if self.by_feature else far.sum(-1)
+
+    def shares_keys(self) -> bool:
+        return True
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
         a, b = flat(q) / self.width, -flat(k) / self.width

@@ -105,7 +105,7 @@ def test_many_tiles(small_tiles):
 
 
 @pytest.mark.parametrize(
-    ("score", "align", "room", "way"),
+    ("score", "align", "table_bytes", "walk"),
     [
         ("tanh", "softmax", 1 << 18, (2, 3, 96)),
         ("tanh", "softmax", 1 << 16, (1, 8, 32)),
@@ -116,7 +116,7 @@ def test_many_tiles(small_tiles):
     ],
 )
 def test_pairs_hand_their_gradient_to_both_sides_in_one_walk_or_in_two(
-    score, align, room, way, small_tiles, monkeypatch
+    score, align, table_bytes, walk, small_tiles, monkeypatch
 ):
     """One program after the other adds to the same table of what queries receive: three blocks, two programs of a
     head. Where tables would be large, queries are in parts; where they would be too large, each side walks by itself.
@@ -124,9 +124,9 @@ def test_pairs_hand_their_gradient_to_both_sides_in_one_walk_or_in_two(
     asked, found = launches.once, []
     monkeypatch.setattr(launches, "once", lambda *call: found.append(asked(*call)) or found[-1])
     monkeypatch.setattr(call, "AT_ONCE", 16)
-    monkeypatch.setattr(call, "ROOMY", room)
+    monkeypatch.setattr(call, "TABLE_BYTES", table_bytes)
     close(*pair(score, align, Causal("end"), 140, 70))
-    assert found == [way]
+    assert found == [walk]
 
 
 @pytest.mark.parametrize("align", ["sparsemax", "entmax15"])

@@ -7,11 +7,10 @@ pytest.importorskip("triton")
 
 from regard import Causal, attend
 from regard.backends.triton.dense import backend as triton_dense
-from regard.backends.triton.dense import launch_config as triton_dense_call
-from regard.backends.triton.dense import tile_sizes
+from regard.backends.triton.dense import launch_config, tile_sizes
 from regard.backends.triton.dense.backend import TritonDense, unfit
 from regard.backends.triton.dense.tile_sizes import side_of
-from regard.backends.triton.maps import launch as triton_map_launch
+from regard.backends.triton.maps import launch
 from regard.backends.triton.maps.map_form import read_of
 from regard.core.plan import make_plan
 
@@ -19,8 +18,8 @@ fp32, bf16 = torch.float32, torch.bfloat16
 
 
 def card(monkeypatch, kib):
-    for module in (tile_sizes, triton_dense_call, triton_map_launch):
-        monkeypatch.setattr(module, "room", lambda device: kib)
+    for module in (tile_sizes, launch_config, launch):
+        monkeypatch.setattr(module, "shared_memory_kib", lambda device: kib)
 
 
 @pytest.fixture
@@ -58,12 +57,12 @@ def test_tiles_of_maps_fit_and_read_the_same(small_card):
     amap = attend(q, k, k, over=Causal("end")).map
     read = read_of(amap.live, amap.slab, amap.state)
     assert read.side == 64 and read.stages(128) == 1 and not read.stages(512)
-    torch.testing.assert_close(triton_map_launch.entropy_of(read)[0], amap.entropy()[0, 0], rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(triton_map_launch.mass_of(read)[0], amap.mass()[0, 0], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(launch.entropy_of(read)[0], amap.entropy()[0, 0], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(launch.mass_of(read)[0], amap.mass()[0, 0], rtol=1e-5, atol=1e-5)
 
 
 def test_more_tiles_than_a_list_can_name_are_refused(monkeypatch):
-    monkeypatch.setattr(triton_dense, "MOST_TILES", 2)
+    monkeypatch.setattr(triton_dense, "MAX_TILES", 2)
     q, k = torch.randn(1, 1, 3, 8), torch.randn(1, 1, 129, 8)
     (why,) = unfit(make_plan(q, k, k, "scaled_dot", "sparsemax", None))
     assert "128 places; these are 129" in why

@@ -6,7 +6,7 @@ from tests.backends.triton.dense.test_backend import close
 
 from regard import Causal, Padding, Segments, TopK, attend
 from regard.backends.triton.dense import backend as triton_dense
-from regard.backends.triton.dense import topk as triton_topk
+from regard.backends.triton.dense import topk
 from regard.backends.triton.dense.backend import TritonDense, unfit
 from regard.core.plan import make_plan
 from regard.core.scores import Additive, GATv2, Gaussian, ScaledDot
@@ -88,7 +88,7 @@ def test_it_leaves_many_keys_and_moved_ones_to_others():
 def test_operators_hold_their_schema(align, monkeypatch):
     """opcheck: the schema holds, and fake kernels have the shapes and types of the real ones."""
     seen = []
-    for home, name in ((triton_dense, "dense_op"), (triton_topk, "topk_op")):
+    for home, name in ((triton_dense, "dense_op"), (topk, "topk_op")):
         op = getattr(home, name)
         monkeypatch.setattr(home, name, lambda *given, op=op: seen.append((op, given)) or op(*given))
     q, k, v = drawn(2, 3)

@@ -15,8 +15,7 @@ pytest.importorskip("triton", reason="the interpreter comes with the package tri
 from regard import GAT, Additive, Edges, Entmax, GATv2, ReLU, ScaledDot, Sigmoid, Softmax, Sparsemax, TopK, Uniform
 from regard import attend as attend_by
 from regard.backends.triton.edges import backend as triton_edges
-from regard.backends.triton.edges import csr_schedule as triton_edges_work
-from regard.backends.triton.edges import launch as triton_edges_launch
+from regard.backends.triton.edges import csr_schedule, launch
 from regard.core.maps.lazy import LazyMap
 from regard.core.plan import make_plan
 
@@ -72,8 +71,8 @@ def exists(score, align, features, graph, size, dropout):
 @pytest.fixture(autouse=True)
 def short_pieces(monkeypatch):
     """Rows of more than four edges are cut, so that merging is exercised."""
-    monkeypatch.setattr(triton_edges_work, "PIECE", 4)
-    monkeypatch.setattr(triton_edges_launch, "PROGRAMS", 3)
+    monkeypatch.setattr(csr_schedule, "PIECE", 4)
+    monkeypatch.setattr(launch, "PROGRAMS", 3)
 
 
 def attend(backend, q, k, v, score, align="softmax", over=None, **options):
@@ -228,7 +227,7 @@ def test_the_work_list_covers_every_edge_once_and_cuts_rows_in_order(edges):
     torch.manual_seed(edges)
     degree = torch.bincount(torch.randint(0, 6, (edges,)).square() // 6, minlength=6)
     start = torch.cat([torch.zeros(1, dtype=torch.long), degree.cumsum(0)])
-    work = triton_edges_work.WorkList.of(start, edges)
+    work = csr_schedule.WorkList.of(start, edges)
     seen = []
     for row, first, last, slot, pieces in work.items.tolist():
         if row >= 0:

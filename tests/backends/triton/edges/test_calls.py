@@ -8,8 +8,7 @@ pytest.importorskip("triton")
 from tests.backends.addressed import addressed
 
 from regard import GAT, Edges, GATv2, ScaledDot, Sigmoid, TopK, attend
-from regard.backends.triton.edges import call as triton_edges_run
-from regard.backends.triton.edges import csr_schedule as triton_edges_work
+from regard.backends.triton.edges import call, csr_schedule
 from regard.backends.triton.edges.backend import TritonEdges
 from regard.core.plan import make_plan
 
@@ -41,8 +40,8 @@ CASES = ["gat softmax", "gatv2 softmax", "dot softmax", "dot entmax", "gatv2 sig
 def test_calls_and_gradients_that_are_done_again_are_those_of_their_own_tensors_and_graph(case, monkeypatch):
     name, align = case.split()
     if align == "softmax":
-        monkeypatch.setattr(triton_edges_work, "PIECE", 3)
-    run, back = addressed(monkeypatch, triton_edges_run)
+        monkeypatch.setattr(csr_schedule, "PIECE", 3)
+    run, back = addressed(monkeypatch, call)
     graphs, score = [graph(0), graph(1)], SCORES[name]()
     for turn in range(4):
         parts = [torch.randn(HEADS, NODES, WIDTH).requires_grad_() for _ in range(3)]
@@ -55,7 +54,7 @@ def test_calls_and_gradients_that_are_done_again_are_those_of_their_own_tensors_
 
 
 def test_noise_of_a_call_that_is_done_again_is_its_own(monkeypatch):
-    addressed(monkeypatch, triton_edges_run)
+    addressed(monkeypatch, call)
     over, score = graph(0), ScaledDot()
     parts = [torch.randn(HEADS, NODES, WIDTH) for _ in range(3)]
     for seed in (3, 3, 3, 4, 5):

@@ -14,7 +14,7 @@ from regard.nn.query.directional import one_sided
 
 pytest.importorskip("triton")
 
-from regard.backends.triton.features import launch as launch
+from regard.backends.triton.features import launch
 
 HEADS, WIDTH, KEYS = 1, 5, 21  # small: the interpreter takes a millisecond for each line of a kernel
 

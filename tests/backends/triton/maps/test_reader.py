@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from regard import Causal, Entmax, Mask, Padding, Segments, Sigmoid, SoftCap, TopK, Window, attend, scores
-from regard.backends.triton.maps import reader as triton_map
+from regard.backends.triton.maps import reader
 from regard.backends.triton.maps.map_form import read_of
 from regard.backends.triton.maps.reader import TritonMap
 from regard.core import registry
@@ -14,7 +14,7 @@ from regard.core.maps import lazy as lazy_maps
 
 pytest.importorskip("triton")
 
-from regard.backends.triton.maps import launch as launch
+from regard.backends.triton.maps import launch
 
 HEADS, M, D = 2, 37, 3
 STRUCTURES = {
@@ -91,7 +91,7 @@ def compare(monkeypatch):
         expected, sums = seen(true, cell), true.tau
         if not tau:
             assert mine.state is not None
-        monkeypatch.setattr(triton_map, "unable", lambda device: None)
+        monkeypatch.setattr(reader, "unable", lambda device: None)
         monkeypatch.setattr(registry, "readers", [TritonMap()])
         monkeypatch.setattr(lazy_maps, "dense_block", None)  # no band is computed
         if tau:

@@ -21,9 +21,9 @@ WIDE = tl.constexpr(16)  # columns that a tensor core takes at once
 
 @launched
 @triton.jit(do_not_specialize=LENGTHS)
-def unit_kernel(X, OUT, n, group, unit, SOME: tl.constexpr):
+def unit_kernel(X, OUT, n, group, unit, BLOCK: tl.constexpr):
     """OUT (g, n) = unit X (g / group, n)"""
-    at, g = tl.program_id(0) * SOME + tl.arange(0, SOME), tl.program_id(1).to(tl.int64)
+    at, g = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(1).to(tl.int64)
     x = tl.load(X + g // group * n + at, mask=at < n, other=0.0).to(tl.float32)
     tl.store(OUT + g * n + at, x * unit, mask=at < n)
 
@@ -33,15 +33,15 @@ def in_unit(x: Tensor, unit: float, group: int) -> Tensor:
     g, n = x.shape[0] * group, x.shape[1]
     out = alloc((g, n), x.device)
     if out.numel():
-        unit_kernel[triton.cdiv(n, 1024), g](record_op(Tensor.contiguous, x), out, n, group, float(unit), SOME=1024)
+        unit_kernel[triton.cdiv(n, 1024), g](record_op(Tensor.contiguous, x), out, n, group, float(unit), BLOCK=1024)
     return out
 
 
 @launched
 @triton.jit(do_not_specialize=LENGTHS)
-def columns_kernel(X, OUT, m, share, SOME: tl.constexpr):
+def columns_kernel(X, OUT, m, share, BLOCK: tl.constexpr):
     """OUT (g, m + 1, WIDE) = three parts of share X (g, m), then zeros; what they are multiplied with in the last."""
-    j, g = tl.program_id(0) * SOME + tl.arange(0, SOME), tl.program_id(1).to(tl.int64)
+    j, g = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(1).to(tl.int64)
     x = tl.load(X + g * m + j, mask=j < m, other=0.0).to(tl.float32) * share
     x1 = x.to(tl.bfloat16)
     endless = tl.abs(x1.to(tl.float32)) == float("inf")
@@ -59,7 +59,7 @@ def in_columns(x: Tensor, share: float) -> Tensor:
     g, m = x.shape
     out = alloc((g, m + 1, WIDE.value), x.device, torch.bfloat16)
     if g:
-        columns_kernel[triton.cdiv(m + 1, 128), g](record_op(Tensor.contiguous, x), out, m, float(share), SOME=128)
+        columns_kernel[triton.cdiv(m + 1, 128), g](record_op(Tensor.contiguous, x), out, m, float(share), BLOCK=128)
     return out
 
 
@@ -73,20 +73,20 @@ def bias_of(BIAS, g, shared, m, BIASED: tl.constexpr):
 
 
 @triton.jit
-def ones_for(BIAS, m, BM: tl.constexpr, BIASED: tl.constexpr):
+def ones_for(BIAS, m, BLOCK_M: tl.constexpr, BIASED: tl.constexpr):
     """What the columns of keys are multiplied with. It is read from memory: made in registers, it would keep tensor
     cores waiting, since those of a product may not be written to while it runs."""
     if BIASED == 2:
-        return tl.load(BIAS + m * WIDE + tl.zeros([BM, 1], tl.int32) + tl.arange(0, WIDE)[None, :])
+        return tl.load(BIAS + m * WIDE + tl.zeros([BLOCK_M, 1], tl.int32) + tl.arange(0, WIDE)[None, :])
     else:
         return 0.0
 
 
 @triton.jit
-def with_columns(s, ones, COLUMNS, first, total, BN: tl.constexpr, WHOLE: tl.constexpr, INTERPRETED: tl.constexpr):
+def with_columns(s, ones, COLUMNS, first, total, BLOCK_N: tl.constexpr, WHOLE: tl.constexpr, INTERPRETED: tl.constexpr):
     """Products with a bias of each key, which tensor cores add: a number a pair would be read, and added, by each
     thread."""
-    columns = tl.trans(rows_of(COLUMNS, first + tl.arange(0, BN), total, WIDE, WIDE, WHOLE))
+    columns = tl.trans(rows_of(COLUMNS, first + tl.arange(0, BLOCK_N), total, WIDE, WIDE, WHOLE))
     if INTERPRETED:
         return s + product(ones, columns, "ieee", INTERPRETED)
     else:

@@ -5,7 +5,7 @@ CORE   1 = tanh by reciprocals: sum_d r_d / (1 + exp(2 (x_d + y_d))); four fract
 MODE   of tanh, one a head: 0 = exp(2x) exp(2y) as it is, for |x| + |y| < 14; 1 = bounded, for |x|, |y| < 43;
        2 = exp(2 (x + y)), for any; tables then hold exponents instead of exponentials
 
-What is read is made in `triton_tables`; R (width + 1) ends with a factor of the score. A pair and feature of tanh takes
+Tables are made in `pair_tables`; R (width + 1) ends with a factor of the score. A pair and feature of tanh takes
 3 FP32 instructions and a quarter of a reciprocal in scores, 7 and a half in what is handed back to both sides.
 """
 
@@ -14,7 +14,7 @@ import triton.language as tl
 
 PAD = tl.constexpr(128)  # places of a block of a table
 HELD = tl.constexpr(16)  # places of the own side that a thread holds of one feature, where gradients are summed
-SCORED, MOST = tl.constexpr(40.0), tl.constexpr(60.0)  # largest exponents: products of four and of two are finite
+MAX_EXPONENT_OF_FOUR, MAX_EXPONENT_OF_TWO = tl.constexpr(40.0), tl.constexpr(60.0)  # their products are finite
 
 
 @triton.jit
@@ -27,7 +27,7 @@ def reciprocal(x, INTERPRETED: tl.constexpr):
 
 @triton.jit
 def beside(x, DEEP: tl.constexpr):
-    """What belongs to rows, beside scores: (BM,) beside (BM, BN), or (T, BM / T) beside patches (`flat`)."""
+    """Numbers of rows, broadcast over scores: (BLOCK_M,) over (BLOCK_M, BLOCK_N), or (T, BLOCK_M / T) over patches."""
     if DEEP:
         return x[:, None, None, :]
     else:
@@ -36,7 +36,7 @@ def beside(x, DEEP: tl.constexpr):
 
 @triton.jit
 def above(x, DEEP: tl.constexpr):
-    """What belongs to columns, above scores: (BN,), or (4, BN / 4)."""
+    """Numbers of columns, broadcast over scores: (BLOCK_N,), or (4, BLOCK_N / 4)."""
     if DEEP:
         return x[None, :, :, None]
     else:
@@ -56,15 +56,15 @@ def row_of_places(x, B: tl.constexpr):
 
 
 @triton.jit
-def flat(s, BM: tl.constexpr, BN: tl.constexpr):
-    """(T, 4, BN / 4, BM / T), a patch of T rows and 4 columns in each thread, as (BM, BN)"""
-    return tl.reshape(tl.permute(s, (3, 0, 2, 1)), [BM, BN])
+def flat(s, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """(T, 4, BLOCK_N / 4, BLOCK_M / T), a patch of T rows and 4 columns in each thread, as (BLOCK_M, BLOCK_N)"""
+    return tl.reshape(tl.permute(s, (3, 0, 2, 1)), [BLOCK_M, BLOCK_N])
 
 
 @triton.jit
-def deep(x, T: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
-    """(BM, BN) as (T, 4, BN / 4, BM / T)"""
-    return tl.permute(tl.reshape(x, [BM // T, T, BN // 4, 4]), (1, 3, 2, 0))
+def deep(x, T: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """(BLOCK_M, BLOCK_N) as (T, 4, BLOCK_N / 4, BLOCK_M / T)"""
+    return tl.permute(tl.reshape(x, [BLOCK_M // T, T, BLOCK_N // 4, 4]), (1, 3, 2, 0))
 
 
 @triton.jit
@@ -81,7 +81,7 @@ def exponential(u, w, MODE: tl.constexpr, LIMIT: tl.constexpr):
 @triton.jit
 def one_plus(u, w, MODE: tl.constexpr):
     """1 + exp(2 (x + y))"""
-    return exponential(u, w, MODE, MOST) + 1.0
+    return exponential(u, w, MODE, MAX_EXPONENT_OF_TWO) + 1.0
 
 
 @triton.jit
@@ -90,7 +90,7 @@ def _parted(u, w, share, MODE: tl.constexpr):
     if MODE == 0:
         return u * w + share
     else:
-        return exponential(u, w, MODE, SCORED) * share + share
+        return exponential(u, w, MODE, MAX_EXPONENT_OF_FOUR) * share + share
 
 
 @triton.jit
@@ -111,13 +111,13 @@ def _pairs(
     CORE: tl.constexpr,
     MODE: tl.constexpr,
     T: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
-    X += x // PAD * ((WIDTH - 1) * PAD) + x + beside(places_in(BM, T), True)
-    Y += y // PAD * ((WIDTH - 1) * PAD) + y + above(places_in(BN, 4), True)
-    s = tl.zeros([T, 4, BN // 4, BM // T], tl.float32)
+    X += x // PAD * ((WIDTH - 1) * PAD) + x + beside(places_in(BLOCK_M, T), True)
+    Y += y // PAD * ((WIDTH - 1) * PAD) + y + above(places_in(BLOCK_N, 4), True)
+    s = tl.zeros([T, 4, BLOCK_N // 4, BLOCK_M // T], tl.float32)
     for d in range(0, WIDTH, 4):
         x1, x2, x3, x4 = tl.load(X), tl.load(X + PAD), tl.load(X + 2 * PAD), tl.load(X + 3 * PAD)
         y1, y2, y3, y4 = tl.load(Y), tl.load(Y + PAD), tl.load(Y + 2 * PAD), tl.load(Y + 3 * PAD)
@@ -151,28 +151,28 @@ def pair_scores(
     WIDTH: tl.constexpr,
     CORE: tl.constexpr,
     T: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
-    """(T, 4, BN / 4, BM / T) of the places from x and y on, from tables that lie across."""
-    s = tl.zeros([T, 4, BN // 4, BM // T], tl.float32)
+    """(T, 4, BLOCK_N / 4, BLOCK_M / T) of the places from x and y on, from tables that lie across."""
+    s = tl.zeros([T, 4, BLOCK_N // 4, BLOCK_M // T], tl.float32)
     turn = 0
     while turn < 1:  # one turn, through which no layout travels: what weights are read in stays out of this
         if CORE > 1 or mode == 0:
-            s = _pairs(X, Y, R, x, y, WIDTH, CORE, 0, T, BM, BN, INTERPRETED)
+            s = _pairs(X, Y, R, x, y, WIDTH, CORE, 0, T, BLOCK_M, BLOCK_N, INTERPRETED)
         elif mode == 1:
-            s = _pairs(X, Y, R, x, y, WIDTH, CORE, 1, T, BM, BN, INTERPRETED)
+            s = _pairs(X, Y, R, x, y, WIDTH, CORE, 1, T, BLOCK_M, BLOCK_N, INTERPRETED)
         else:
-            s = _pairs(X, Y, R, x, y, WIDTH, CORE, 2, T, BM, BN, INTERPRETED)
+            s = _pairs(X, Y, R, x, y, WIDTH, CORE, 2, T, BLOCK_M, BLOCK_N, INTERPRETED)
         turn += 1
     return s
 
 
 @triton.jit
-def through(DS, x, BM: tl.constexpr, BN: tl.constexpr):
-    """A tile (BM, BN) written to a program's own memory and read again, in whatever layout its next use likes."""
-    at = DS + tl.arange(0, BN)[None, :] * BM + tl.arange(0, BM)[:, None]
+def through(DS, x, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """A tile (BLOCK_M, BLOCK_N) through a program's own memory, into whatever layout its next use likes."""
+    at = DS + tl.arange(0, BLOCK_N)[None, :] * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     tl.store(at, x)
     tl.debug_barrier()
     return tl.load(at)
@@ -201,12 +201,12 @@ def fractions(p, INTERPRETED: tl.constexpr):
 
 
 @triton.jit
-def own_places(BM: tl.constexpr):
-    """0 to BM - 1 as (1, BM / HELD, HELD).
+def own_places(BLOCK_M: tl.constexpr):
+    """0 to BLOCK_M - 1 as (1, BLOCK_M / HELD, HELD).
 
     A thread reads HELD neighbours of one feature: sums over its places are sums of its registers.
     """
-    return tl.reshape(tl.arange(0, BM), [1, BM // HELD, HELD])
+    return tl.reshape(tl.arange(0, BLOCK_M), [1, BLOCK_M // HELD, HELD])
 
 
 @triton.jit
@@ -259,25 +259,25 @@ def _pull_pairs(
     CORE: tl.constexpr,
     MODE: tl.constexpr,
     DP: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     READ: tl.constexpr,
     BOTH: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
-    GROUPS: tl.constexpr = BM // HELD
+    GROUPS: tl.constexpr = BLOCK_M // HELD
     DS += tl.arange(0, GROUPS)[None, :, None] * HELD + tl.arange(0, HELD)[None, None, :]
     Y += first * DP + own_features(DP)  # within a head
     OTHERS += tl.reshape(tl.arange(0, GROUPS), [1, GROUPS]) * DP + tl.reshape(tl.arange(0, DP), [DP, 1])
     d1, y1, y2 = tl.load(DS), tl.load(Y), tl.load(Y + DP)
-    for j in range(0, BN, 2):  # what is read is used a place later: nobody waits for it
-        ahead = tl.where(j < BN - 2, 2, 0)
+    for j in range(0, BLOCK_N, 2):  # what is read is used a place later: nobody waits for it
+        ahead = tl.where(j < BLOCK_N - 2, 2, 0)
         Y += ahead * DP
-        d2, y3, y4 = tl.load(DS + BM), tl.load(Y), tl.load(Y + DP)
+        d2, y3, y4 = tl.load(DS + BLOCK_M), tl.load(Y), tl.load(Y + DP)
         acc, read, other = _pull_one(acc, read, x, d1, y1, CORE, MODE, READ, BOTH, INTERPRETED)
         if BOTH:
             tl.store(OTHERS, other)
-        DS += ahead * BM
+        DS += ahead * BLOCK_M
         d1 = tl.load(DS)
         acc, read, other = _pull_one(acc, read, x, d2, y2, CORE, MODE, READ, BOTH, INTERPRETED)
         if BOTH:
@@ -301,38 +301,44 @@ def pull_pairs(
     read,
     CORE: tl.constexpr,
     DP: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     READ: tl.constexpr,
     BOTH: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
-    """acc (DP, BM / HELD, HELD) += sum_j ds_j h(x + y_j); read (DP, BM / HELD) += sum_j ds_j k(x + y_j), and of places.
+    """acc (DP, BLOCK_M / HELD, HELD) += sum_j ds_j h(x + y_j); read (DP, BLOCK_M / HELD) += sum_j ds_j k(x + y_j).
 
     Of tanh, h is r - r^2 with r = 1 / (1 + exp(2 (x + y))) and k is 1/2 - r; of |x + y|, h is the sign and k itself.
 
     Each thread holds some numbers of acc and walks along the keys, so nothing is summed across threads. The scores'
-    gradient, which other threads hold, goes through DS (BN, BM), memory of this program alone. BOTH: OTHERS
-    (BN, BM / HELD, DP) is what the other side receives, in parts.
+    gradient, which other threads hold, goes through DS (BLOCK_N, BLOCK_M), memory of this program alone. BOTH: OTHERS
+    (BLOCK_N, BLOCK_M / HELD, DP) is what the other side receives, in parts.
     """
     tl.debug_barrier()  # what stood there has been read
-    through(DS, ds, BM, BN)
-    x = tl.load(X + (i0 + own_places(BM)) * DP + own_features(DP))  # anew for each tile: scores want the registers
+    through(DS, ds, BLOCK_M, BLOCK_N)
+    x = tl.load(X + (i0 + own_places(BLOCK_M)) * DP + own_features(DP))  # anew for each tile: scores want the registers
     if CORE > 1 or mode == 0:
-        acc, read = _pull_pairs(DS, Y, OTHERS, x, first, acc, read, CORE, 0, DP, BM, BN, READ, BOTH, INTERPRETED)
+        acc, read = _pull_pairs(
+            DS, Y, OTHERS, x, first, acc, read, CORE, 0, DP, BLOCK_M, BLOCK_N, READ, BOTH, INTERPRETED
+        )
     elif mode == 1:
-        acc, read = _pull_pairs(DS, Y, OTHERS, x, first, acc, read, CORE, 1, DP, BM, BN, READ, BOTH, INTERPRETED)
+        acc, read = _pull_pairs(
+            DS, Y, OTHERS, x, first, acc, read, CORE, 1, DP, BLOCK_M, BLOCK_N, READ, BOTH, INTERPRETED
+        )
     else:
-        acc, read = _pull_pairs(DS, Y, OTHERS, x, first, acc, read, CORE, 2, DP, BM, BN, READ, BOTH, INTERPRETED)
+        acc, read = _pull_pairs(
+            DS, Y, OTHERS, x, first, acc, read, CORE, 2, DP, BLOCK_M, BLOCK_N, READ, BOTH, INTERPRETED
+        )
     return acc, read
 
 
 @triton.jit
-def add_others(OTHERS, TOTAL, BM: tl.constexpr, BN: tl.constexpr, DP: tl.constexpr):
-    """TOTAL (BN, DP), which this program alone adds to, += OTHERS (BN, BM / HELD, DP) over its parts."""
-    GROUPS: tl.constexpr = BM // HELD
+def add_others(OTHERS, TOTAL, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DP: tl.constexpr):
+    """TOTAL (BLOCK_N, DP), which this program alone adds to, += OTHERS (BLOCK_N, BLOCK_M / HELD, DP) over its parts."""
+    GROUPS: tl.constexpr = BLOCK_M // HELD
     tl.debug_barrier()  # all of it is written
-    j, d = tl.arange(0, BN)[:, None], tl.arange(0, DP)[None, :]
+    j, d = tl.arange(0, BLOCK_N)[:, None], tl.arange(0, DP)[None, :]
     total = tl.load(TOTAL + j * DP + d)
     for part in tl.static_range(GROUPS):
         total += tl.load(OTHERS + (j * GROUPS + part) * DP + d)

@@ -1,7 +1,7 @@
 """Tables of pairs: what kernels read instead of the vectors of an additive score, made by two launches.
 
 The first finds the largest |x| of each head, from which the second reads, on the device, how tanh is computed there
-(MODE in `triton_pairs`). Tables are fp32 and padded to whole blocks of PAD places, so that reading them needs no
+(MODE in `pair_scores`). Tables are fp32 and padded to whole blocks of PAD places, so that reading them needs no
 mask. `across` (blocks, width, PAD) serves scores, `along` (places, dp) serves gradients.
 
 Of tanh, sum_d r_d tanh(z_d) = sum_d r_d - 2 sum_d r_d / (1 + exp(2 z_d)), z = x + y. A fraction is the reciprocal of
@@ -33,23 +33,23 @@ FOLLOWING = ("n", "m", "stride_x", "stride_y", "blocks", "heads", "size", "size_
 
 
 @triton.jit
-def _largest(base, size, part, PARTS: tl.constexpr, SOME: tl.constexpr):
-    top = tl.zeros([SOME], tl.float32)
-    for start in range(part * SOME, size, PARTS * SOME):
-        at = start + tl.arange(0, SOME)
+def _largest(base, size, part, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    top = tl.zeros([BLOCK], tl.float32)
+    for start in range(part * BLOCK, size, PARTS * BLOCK):
+        at = start + tl.arange(0, BLOCK)
         top = tl.maximum(top, tl.abs(tl.load(base + at, mask=at < size, other=0.0).to(tl.float32)))
     return tl.max(top, 0)
 
 
 @launched
 @triton.jit(do_not_specialize=FOLLOWING)
-def largest_kernel(A, B, TOPS, size_a, size_b, heads, PARTS: tl.constexpr, SOME: tl.constexpr):
+def largest_kernel(A, B, TOPS, size_a, size_b, heads, PARTS: tl.constexpr, BLOCK: tl.constexpr):
     """TOPS (heads of queries, then of keys; PARTS): the largest |x| of each part of a head."""
     head, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if head < heads:
-        top = _largest(A + head * size_a, size_a, part, PARTS, SOME)
+        top = _largest(A + head * size_a, size_a, part, PARTS, BLOCK)
     else:
-        top = _largest(B + (head - heads) * size_b, size_b, part, PARTS, SOME)
+        top = _largest(B + (head - heads) * size_b, size_b, part, PARTS, BLOCK)
     tl.store(TOPS + head * PARTS + part, top)
 
 
@@ -193,9 +193,9 @@ def tables_kernel(
 
 @launched
 @triton.jit(do_not_specialize=FOLLOWING)
-def parts_kernel(V, PARTS, size, SOME: tl.constexpr):
+def parts_kernel(V, PARTS, size, BLOCK: tl.constexpr):
     """PARTS (3, size): bfloat16 numbers whose sum is V."""
-    at = tl.program_id(0).to(tl.int64) * SOME + tl.arange(0, SOME)
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     real = at < size
     rest = tl.load(V + at, mask=real, other=0.0)
     for _ in range(3):
@@ -209,7 +209,7 @@ def in_parts(v: Tensor) -> Tensor:
     """fp32 as three tables of bfloat16, of which tensor cores make products as exact as fp32."""
     parts = alloc((3, *v.shape), v.device, torch.bfloat16)
     if v.numel():
-        parts_kernel[(triton.cdiv(v.numel(), 2048),)](v, parts, v.numel(), SOME=2048)
+        parts_kernel[(triton.cdiv(v.numel(), 2048),)](v, parts, v.numel(), BLOCK=2048)
     return parts
 
 
@@ -295,7 +295,7 @@ class PairTables:
         marks = [a if z is None else z for z in bounds]
         tops = made(g + shared, PARTS) if call.core == TANH else a
         if call.core == TANH:
-            largest_kernel[g + shared, PARTS](a, b, tops, n * d, m * d, g, PARTS=PARTS, SOME=2048)
+            largest_kernel[g + shared, PARTS](a, b, tops, n * d, m * d, g, PARTS=PARTS, BLOCK=2048)
         places = max(16, min(PAD.value, 4096 // self.dp))
         sizes: dict[str, Any] = {"CORE": call.core, "D": d, "DP": self.dp, "WIDTH": self.width, "PLACES": places}
         blocks = max(1, max(x, y) // places)

@@ -14,22 +14,22 @@ def to_unit(word):
 
 
 @triton.jit
-def uniform(seed, queries, first_key, head, batch, BM: tl.constexpr, BN: tl.constexpr, KEYS: tl.constexpr):
-    """(BM, BN) of a tile of queries and keys; KEYS: its rows are keys, its columns queries."""
+def uniform(seed, queries, first_key, head, batch, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, KEYS: tl.constexpr):
+    """(BLOCK_M, BLOCK_N) of a tile of queries and keys; KEYS: its rows are keys, its columns queries."""
     if KEYS:
-        quads = (first_key // 4 + tl.arange(0, BM // 4))[:, None]
+        quads = (first_key // 4 + tl.arange(0, BLOCK_M // 4))[:, None]
         query = queries[None, :]
     else:
-        quads = (first_key // 4 + tl.arange(0, BN // 4))[None, :]
+        quads = (first_key // 4 + tl.arange(0, BLOCK_N // 4))[None, :]
         query = queries[:, None]
     zero = (query * 0 + quads * 0).to(tl.uint32)
     c0, c1 = quads.to(tl.uint32) + zero, query.to(tl.uint32) + zero
     w0, w1, w2, w3 = tl.philox(seed, c0, c1, zero + head.to(tl.uint32), zero + batch.to(tl.uint32))
     word = tl.join(tl.join(w0, w1), tl.join(w2, w3))  # the last axis is the higher one of the two
     if KEYS:
-        word = tl.reshape(tl.permute(word, (0, 3, 2, 1)), [BM, BN])
+        word = tl.reshape(tl.permute(word, (0, 3, 2, 1)), [BLOCK_M, BLOCK_N])
     else:
-        word = tl.reshape(tl.permute(word, (0, 1, 3, 2)), [BM, BN])
+        word = tl.reshape(tl.permute(word, (0, 1, 3, 2)), [BLOCK_M, BLOCK_N])
     return to_unit(word)
 
 

@@ -27,13 +27,13 @@ CHANGING = (
 
 
 @triton.jit
-def tiles_of(i0, n, m, left, right, BM: tl.constexpr, BN: tl.constexpr, KEPT: tl.constexpr):
+def tiles_of(i0, n, m, left, right, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, KEPT: tl.constexpr):
     """Where a block of n rows looks among m columns: tiles from start to stop; inner to outer are allowed whole."""
-    start = tl.maximum(0, i0 - left) // BN * BN
-    stop = tl.maximum(start, tl.minimum(m, i0 + BM + right))
-    inner = (tl.maximum(0, i0 + BM - 1 - left) + BN - 1) // BN * BN
-    outer = tl.minimum(m, i0 + right + 1) // BN * BN
-    if KEPT or i0 + BM > n or outer <= inner:
+    start = tl.maximum(0, i0 - left) // BLOCK_N * BLOCK_N
+    stop = tl.maximum(start, tl.minimum(m, i0 + BLOCK_M + right))
+    inner = (tl.maximum(0, i0 + BLOCK_M - 1 - left) + BLOCK_N - 1) // BLOCK_N * BLOCK_N
+    outer = tl.minimum(m, i0 + right + 1) // BLOCK_N * BLOCK_N
+    if KEPT or i0 + BLOCK_M > n or outer <= inner:
         inner, outer = start, start
     return start, inner, outer, stop
 
@@ -49,25 +49,25 @@ def span_of(LOW, HIGH, i, count, SPANNED: tl.constexpr):
 
 
 @triton.jit
-def narrowed(start, inner, outer, stop, low, high, real, m, BN: tl.constexpr, SPANNED: tl.constexpr):
+def narrowed(start, inner, outer, stop, low, high, real, m, BLOCK_N: tl.constexpr, SPANNED: tl.constexpr):
     """The tiles of a block whose rows see stretches."""
     if SPANNED:
-        start = tl.maximum(start, tl.min(tl.where(real, low, m), 0) // BN * BN)
+        start = tl.maximum(start, tl.min(tl.where(real, low, m), 0) // BLOCK_N * BLOCK_N)
         stop = tl.maximum(start, tl.minimum(stop, tl.max(tl.where(real, high, 0), 0)))
-        inner = tl.maximum(inner, (tl.max(tl.where(real, low, 0), 0) + BN - 1) // BN * BN)
-        outer = tl.minimum(outer, tl.min(tl.where(real, high, m), 0) // BN * BN)
+        inner = tl.maximum(inner, (tl.max(tl.where(real, low, 0), 0) + BLOCK_N - 1) // BLOCK_N * BLOCK_N)
+        outer = tl.minimum(outer, tl.min(tl.where(real, high, m), 0) // BLOCK_N * BLOCK_N)
         if outer <= inner:
             inner, outer = start, start
     return start, inner, outer, stop
 
 
 @triton.jit
-def within(start, inner, outer, stop, first, last, BN: tl.constexpr):
+def within(start, inner, outer, stop, first, last, BLOCK_N: tl.constexpr):
     """Those of a block's tiles that lie from first to last, both at the start of a tile: said again, since loads in
     fours are made where it is known."""
-    start = tl.multiple_of(tl.minimum(tl.maximum(start, first), last), BN)
-    inner = tl.multiple_of(tl.minimum(tl.maximum(inner, first), last), BN)
-    outer = tl.multiple_of(tl.minimum(tl.maximum(outer, first), last), BN)
+    start = tl.multiple_of(tl.minimum(tl.maximum(start, first), last), BLOCK_N)
+    inner = tl.multiple_of(tl.minimum(tl.maximum(inner, first), last), BLOCK_N)
+    outer = tl.multiple_of(tl.minimum(tl.maximum(outer, first), last), BLOCK_N)
     return start, inner, outer, tl.minimum(tl.maximum(stop, first), last)
 
 
@@ -82,8 +82,8 @@ def seen_by(
     KEEP,
     start,
     stop,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     KEPT: tl.constexpr,
     SPANNED: tl.constexpr,
 ):
@@ -93,9 +93,9 @@ def seen_by(
         first, last = tl.maximum(first, low), tl.minimum(last, high)
     seen = tl.maximum(last - first, 0)
     if KEPT:
-        seen = tl.zeros([BM], tl.int32)
-        for tile in range(start, stop, BN):
-            j = tile + tl.arange(0, BN)
+        seen = tl.zeros([BLOCK_M], tl.int32)
+        for tile in range(start, stop, BLOCK_N):
+            j = tile + tl.arange(0, BLOCK_N)
             kept = tl.load(KEEP + j, mask=j < m, other=0) > 0
             may = kept[None, :] & (j[None, :] >= first[:, None]) & (j[None, :] < last[:, None])
             seen += tl.sum(may.to(tl.int32), 1)
@@ -103,37 +103,37 @@ def seen_by(
 
 
 @triton.jit
-def partial_tiles(start, inner, outer, stop, BN: tl.constexpr):
+def partial_tiles(start, inner, outer, stop, BLOCK_N: tl.constexpr):
     """How many tiles are not allowed whole."""
-    return (inner - start) // BN + tl.cdiv(stop - outer, BN)
+    return (inner - start) // BLOCK_N + tl.cdiv(stop - outer, BLOCK_N)
 
 
 @triton.jit
-def partial_tile(turn, start, inner, outer, BN: tl.constexpr):
+def partial_tile(turn, start, inner, outer, BLOCK_N: tl.constexpr):
     """The first column of the turn-th of them."""
-    before = (inner - start) // BN
-    return tl.where(turn < before, start + turn * BN, outer + (turn - before) * BN)
+    before = (inner - start) // BLOCK_N
+    return tl.where(turn < before, start + turn * BLOCK_N, outer + (turn - before) * BLOCK_N)
 
 
 @triton.jit
-def turns_of(start, inner, outer, stop, COUNTS, BN: tl.constexpr, LISTED: tl.constexpr):
-    """How many tiles a block meets whole, and in all. LISTED: those of a list (triton_live), counted there."""
-    whole = (outer - inner) // BN
-    total = whole + partial_tiles(start, inner, outer, stop, BN)
+def turns_of(start, inner, outer, stop, COUNTS, BLOCK_N: tl.constexpr, LISTED: tl.constexpr):
+    """How many tiles a block meets whole, and in all. LISTED: those of a list (dense/active_tiles), counted there."""
+    whole = (outer - inner) // BLOCK_N
+    total = whole + partial_tiles(start, inner, outer, stop, BLOCK_N)
     if LISTED:
         whole, total = tl.load(COUNTS), tl.load(COUNTS + 1)
     return whole, total
 
 
 @triton.jit
-def turn_of(turn, whole, start, inner, outer, LIST, BN: tl.constexpr, LISTED: tl.constexpr, WHOLE: tl.constexpr):
+def turn_of(turn, whole, start, inner, outer, LIST, BLOCK_N: tl.constexpr, LISTED: tl.constexpr, WHOLE: tl.constexpr):
     """The first column of the turn-th tile of a block."""
     if LISTED:
-        return tl.load(LIST + turn).to(tl.int32) * BN
+        return tl.load(LIST + turn).to(tl.int32) * BLOCK_N
     elif WHOLE:
-        return inner + turn * BN
+        return inner + turn * BLOCK_N
     else:
-        return partial_tile(turn - whole, start, inner, outer, BN)
+        return partial_tile(turn - whole, start, inner, outer, BLOCK_N)
 
 
 @triton.jit

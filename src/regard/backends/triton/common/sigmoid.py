@@ -5,7 +5,7 @@ weights are small, as those of many keys are, most take none.
 import triton
 import triton.language as tl
 
-from .pair_scores import MOST
+from .pair_scores import MAX_EXPONENT_OF_TWO
 
 
 @triton.jit
@@ -16,7 +16,7 @@ def logistic(x, INTERPRETED: tl.constexpr, FOUR: tl.constexpr):
     normal number. The hardware's tanh would be one a weight, but weights of about 1 / n are what its error leaves of
     1 + tanh.
     """
-    e = tl.exp2(tl.minimum(x, MOST, propagate_nan=tl.PropagateNan.ALL))
+    e = tl.exp2(tl.minimum(x, MAX_EXPONENT_OF_TWO, propagate_nan=tl.PropagateNan.ALL))
     if INTERPRETED:
         return 1.0 / (1.0 + e)
     elif FOUR:

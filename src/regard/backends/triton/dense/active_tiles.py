@@ -18,12 +18,12 @@ from .tile_sizes import side_of
 
 
 @triton.jit
-def list_tiles(LIVE, stride, LIST, COUNTS, inner, outer, tiles, SIDE: tl.constexpr, SOME: tl.constexpr):
+def list_tiles(LIVE, stride, LIST, COUNTS, inner, outer, tiles, SIDE: tl.constexpr, BLOCK: tl.constexpr):
     """The live ones of a block's tiles in LIST, first those from inner to outer. How many those are, and in all."""
     whole, count = 0, 0
     for turn in tl.static_range(2):
-        for some in range(0, tiles, SOME):
-            at = some + tl.arange(0, SOME)
+        for some in range(0, tiles, BLOCK):
+            at = some + tl.arange(0, BLOCK)
             live = tl.load(LIVE + at.to(tl.int64) * stride, mask=at < tiles, other=0).to(tl.int32)
             inside = ((at * SIDE >= inner) & (at * SIDE < outer)).to(tl.int32)
             mine = live * (inside if turn == 0 else 1 - inside)
@@ -52,7 +52,7 @@ def list_kernel(
     PADDED: tl.constexpr,
     SPLIT: tl.constexpr,
     KEYS: tl.constexpr,
-    SOME: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     """LIVE (g, blocks of queries, blocks of keys); LIST (g, own blocks, other blocks) int16; COUNTS (g, own blocks, 2):
     how many are whole (none, unless SPLIT), and in all. KEYS: the own side is that of the keys."""
@@ -70,7 +70,7 @@ def list_kernel(
         _, inner, outer, _ = tiles_of(at * SIDE, n, length, left, right, SIDE, SIDE, not SPLIT)
     own = g * tl.num_programs(0) + at
     LIST, COUNTS = LIST + own * others, COUNTS + own * 2
-    list_tiles(LIVE, stride, LIST, COUNTS, inner, outer, others, SIDE, SOME)
+    list_tiles(LIVE, stride, LIST, COUNTS, inner, outer, others, SIDE, BLOCK)
 
 
 def listed(call: Any, live: Tensor, bounds: tuple[int, int], keys: bool) -> tuple[Tensor, Tensor]:
@@ -95,6 +95,6 @@ def listed(call: Any, live: Tensor, bounds: tuple[int, int], keys: bool) -> tupl
         PADDED=lengths is not None,
         SPLIT=call.ranges.keep is None and call.low is None,
         KEYS=keys,
-        SOME=128,
+        BLOCK=128,
     )
     return table, counts

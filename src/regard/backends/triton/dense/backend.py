@@ -14,8 +14,21 @@ from torch import Tensor
 
 from regard.backends.chunked.backend import too_small_for_kernel
 from regard.backends.custom_op import gradients, operator
+from regard.backends.flat_schema import leading_tensors, takes
 from regard.backends.segment_spans import moves, spannable, spans_of
-from regard.core.alignments import Entmax, Hard, Local, LocalPredictive, RowState, Sigmoid, Softmax, Sparsemax, TopK
+from regard.core.alignments import RowState
+from regard.core.lowering.kernel_forms import (
+    ABSOLUTE,
+    ALL_KEYS,
+    BEST_KEYS,
+    DOT,
+    EXPONENTIAL,
+    ONE_KEY,
+    POSITIVE_PART,
+    SIGMOID,
+    AlignmentForm,
+    listed,
+)
 from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.plan import Plan
 from regard.core.registry import Backend, BackendResult, CompiledRun
@@ -24,15 +37,26 @@ from regard.core.scores.similarity import squared
 from regard.core.torch_private import any_transformed
 
 from ..runtime.device_support import unable, untested_triton
+from .arguments import DIFFERENTIABLE, DenseArguments
 from .sampling import choose
 from .tile_sizes import side_of
-from .topk import MOST, keep_best
+from .topk import MAX_KEYS, keep_best
 
-WIDEST = 256
-MOST_TILES = 1 << 15  # of a row: they are counted in 16 bits
-MOST_HEADS = 65535  # of a batch: the second axis of a grid
-# act(x) = linear x + bent |x|, and the number of the core in the kernels
-BENT = {"relu": (0.5, 0.5, 2), "identity": (1.0, 0.0, 2), "abs": (0.0, 1.0, 3), "negative_abs": (0.0, -1.0, 3)}
+MAX_WIDTH = 256
+MAX_TILES = 1 << 15  # of a row: they are counted in 16 bits
+MAX_HEADS = 65535  # of a batch: the second axis of a grid
+# Families of alignments that the kernels run, as their refusal and docs/backends.md say them.
+ALIGNMENTS = (
+    "softmax",
+    "top-k",
+    "hard",
+    "local",
+    "predicted windows",
+    "sigmoid",
+    "sparsemax",
+    "entmax 1.5",
+    "entmax of alpha up to 2",
+)
 
 
 class OnCuda(Backend, ABC):
@@ -63,22 +87,19 @@ class TritonDense(OnCuda):
 
     def run(self, plan: Plan) -> BackendResult:
         spans = spans_of(plan)
-        score, v = _shared(plan, type(plan.align) is Hard or spans.keys is not None)
+        form = plan.align.kernel_form()
+        assert form is not None
+        score, v = _shared(plan, form.keys == ONE_KEY or spans.keys is not None)
         core = score.core
         assert isinstance(core, (DotCore, PairCore))
-        linear, bent, number = bend_of(core)
-        readout = None
-        if isinstance(core, PairCore):
-            assert core.readout is not None
-            readout = (
-                core.readout
-                if isinstance(core.readout, Tensor)
-                else torch.full((core.a.shape[0], core.a.shape[2]), core.readout, device=core.a.device)
-            )
-        parts = (number, core.scale if isinstance(core, DotCore) else 1.0, linear, bent, readout)
-        if type(plan.align) is Hard:
+        scored = core.kernel_form()
+        assert scored is not None
+        readout = core.readout_vectors() if isinstance(core, PairCore) else None
+        scale = core.scale if isinstance(core, DotCore) else 1.0
+        parts = (scored.code, scale, scored.linear, scored.bend, readout)
+        if form.keys == ONE_KEY:
             return choose(plan, spans, parts)
-        if type(plan.align) is TopK:
+        if form.keys == BEST_KEYS:
             return keep_best(plan, score, v, spans, parts)
         bell, ranges = plan.factor, spans.ranges
         tensors = (core.a, core.b, v, readout, score.key_bias, score.row_bias, None if bell is None else bell.centre)
@@ -100,7 +121,7 @@ class TritonDense(OnCuda):
             ranges.right,
             plan.heads,
             *parts[:4],
-            *_aligned(plan),
+            *_weights(form),
             0.0 if bell is None else 0.5 / bell.width**2,
             plan.dropout,
             trains,
@@ -112,14 +133,16 @@ class TritonDense(OnCuda):
         """Products of q and k as they are, a Gaussian's with the squares of keys, over ranges, of alignments that hold
         all that they need."""
         spans, score, shape = spans_of(plan), plan.shared, (plan.batch, plan.heads, plan.n, plan.v.shape[-1])
-        core, ranges, simple = score.core, spans.ranges, type(plan.align) in (Softmax, Sigmoid, Sparsemax, Entmax)
+        core, ranges, form = score.core, spans.ranges, plan.align.kernel_form()
+        simple = form is None or (form.keys == ALL_KEYS and not hasattr(plan.align, "focus"))
         bound = (spans.low, spans.rows, spans.keys, ranges.lengths, ranges.keep, plan.factor, score.row_bias)
-        if not simple or not isinstance(core, DotCore) or any(x is not None for x in bound):
+        if form is None or not simple or not isinstance(core, DotCore) or any(x is not None for x in bound):
             return None
         if (core.a.data_ptr(), core.b.data_ptr()) != (plan.q.data_ptr(), plan.k.data_ptr()):  # divided by the width
             return None
         share = None if score.key_bias is None else -0.5 * core.scale
-        rest = (*[None] * 7, ranges.left, ranges.right, plan.heads, 0, core.scale, 0.0, 0.0, *_aligned(plan), 0.0, 0.0)
+        numbers = (ranges.left, ranges.right, plan.heads, DOT, core.scale, 0.0, 0.0, *_weights(form), 0.0, 0.0)
+        rest = (*[None] * 7, *numbers)
 
         def run(q: Tensor, k: Tensor, v: Tensor) -> BackendResult:
             trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
@@ -139,32 +162,37 @@ def _shared(plan: Plan, apart: bool) -> tuple[Lowered, Tensor]:
 
 def unfit(plan: Plan) -> list[str]:
     """What the kernels do not know of a plan, whatever the device."""
-    why = unfit_call(plan)
-    if _aligned(plan)[0] < 0 or plan.draw is not None:
-        why.append(
-            "Its alignments are softmax, top-k, hard, local, sigmoid, sparsemax and entmax with a fixed alpha "
-            f"up to 2; this is {type(plan.align).__name__}."
-        )
-    if type(plan.align) is TopK and plan.align.k > MOST and plan.m > MOST:
-        why.append(f"It keeps up to {MOST} keys a row; this is TopK({plan.align.k}).")
+    why, form = unfit_call(plan), plan.align.kernel_form()
+    if form is None or form.family not in ALIGNMENTS or plan.draw is not None:
+        why.append(f"Its alignments are {listed(ALIGNMENTS)}; this is {called(plan)}.")
+    elif form.keys == BEST_KEYS and form.top > MAX_KEYS and plan.m > MAX_KEYS:
+        why.append(f"It keeps up to {MAX_KEYS} keys a row; this is TopK({form.top}).")
     if not spannable(plan):
         why.append(
             "Its structures are causal, windows, padding, key masks, segments and predicted windows, not all of "
             f"them at once; this is {plan.over}."
         )
-    if not why and type(plan.align) in (Hard, TopK) and moves(plan):
+    if why or form is None:
+        return why
+    if form.keys != ALL_KEYS and moves(plan):
         why.append("Keys of segments out of order are chosen elsewhere: noise and choices belong to places.")
-    if not why and plan.dropout and (type(plan.align) is Hard or moves(plan)):
+    elif plan.dropout and (form.keys == ONE_KEY or moves(plan)):
         why.append("It drops no hard choice, and nothing where rows or keys change places, to which noise belongs.")
     why = why or _unfit_score(plan.shared, plan.v.shape[-1])
-    if not why and isinstance(plan.align, Entmax) and not torch.compiler.is_compiling():
+    if not why and form.function >= POSITIVE_PART and not torch.compiler.is_compiling():
         core = plan.shared.core
-        most = MOST_TILES * side_of(core.a, plan.v, bend_of(core)[2])
+        most = MAX_TILES * side_of(core.a, plan.v, not isinstance(core, DotCore))
         if max(plan.n, plan.m) > most:
             why.append(
                 f"It lists the tiles that hold weights, of up to {most:,} places; these are {max(plan.n, plan.m):,}."
             )
     return why
+
+
+def called(plan: Plan) -> str:
+    """The alignment of a plan as a refusal names it, with the family where its class has several."""
+    form, name = plan.align.kernel_form(), type(plan.align).__name__
+    return name if form is None or form.family.replace("-", "").lower() == name.lower() else f"{name} ({form.family})"
 
 
 def unfit_call(plan: Plan) -> list[str]:
@@ -174,8 +202,8 @@ def unfit_call(plan: Plan) -> list[str]:
         why.append('It does not run under vmap and the other transforms of torch.func: backend="reference" does.')
     if plan.q.dtype == torch.float64:
         why.append("Its sums are in fp32.")
-    if plan.batch * plan.heads > MOST_HEADS:
-        why.append(f"It runs up to {MOST_HEADS:,} heads of a batch; these are {plan.batch * plan.heads:,}.")
+    if plan.batch * plan.heads > MAX_HEADS:
+        why.append(f"It runs up to {MAX_HEADS:,} heads of a batch; these are {plan.batch * plan.heads:,}.")
     if plan.score.stepwise or plan.align.stepwise:
         why.append("It scores all pairs at once; this mechanism goes step by step.")
     return why
@@ -183,231 +211,75 @@ def unfit_call(plan: Plan) -> list[str]:
 
 def _unfit_score(score: Lowered, d_v: int) -> list[str]:
     core, why = score.core, []
-    plain = isinstance(core, DotCore) or (
-        isinstance(core, PairCore) and core.features is None and core.join == "add" and bend_of(core)[2] >= 0
-    )
-    if not plain or score.features is not None:
+    form = core.kernel_form() if isinstance(core, (DotCore, PairCore)) else None
+    summed = isinstance(core, DotCore) or (isinstance(core, PairCore) and core.features is None and core.join == "add")
+    if form is None or form.code > ABSOLUTE or not summed or score.features is not None:
         return [f"It scores by a dot product or a pair with tanh, leaky ReLU or |x|; this is {core}."]
     if score.modifiers or score.sink is not None:
         why.append("It has no modifiers and no sink.")
-    if max(core.a.shape[-1], d_v) > WIDEST:
-        why.append(f"Its heads are up to {WIDEST} wide.")
+    if max(core.a.shape[-1], d_v) > MAX_WIDTH:
+        why.append(f"Its heads are up to {MAX_WIDTH} wide.")
     return why
 
 
-def bend_of(core: Any) -> tuple[float, float, int]:
-    if isinstance(core, DotCore):
-        return 0.0, 0.0, 0
-    if core.act == "tanh":
-        return 0.0, 0.0, 1
-    if core.act == "leaky_relu":
-        return (1 + core.slope) / 2, (1 - core.slope) / 2, 2
-    return BENT.get(core.act, (0.0, 0.0, -1))
+def _weights(form: AlignmentForm) -> tuple[int, float, float | None]:
+    """align, alpha and bias of `DenseArguments`."""
+    return form.function, form.alpha, form.bias
 
 
-def _aligned(plan: Plan) -> tuple[int, float, float | None]:
-    """The alignment's number in the kernels (-1: unknown to them), alpha, and a sigmoid's bias."""
-    align = plan.align
-    if type(align) in (Softmax, Local, LocalPredictive, Hard, TopK):
-        return 0, 1.0, None
-    if type(align) is Sigmoid:
-        return 1, 1.0, align.bias
-    if type(align) in (Entmax, Sparsemax) and isinstance(align, Entmax) and align.raw is None and align.fixed <= 2:
-        return {2.0: 2, 1.5: 3}.get(align.fixed, 4), align.fixed, None
-    return -1, 1.0, None
+TENSORS = leading_tensors(DenseArguments)
 
 
 @operator("dense_triton")
-def dense_op(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    readout: Tensor | None,
-    key_bias: Tensor | None,
-    row_bias: Tensor | None,
-    centre: Tensor | None,
-    lengths: Tensor | None,
-    keep: Tensor | None,
-    low: Tensor | None,
-    high: Tensor | None,
-    seed: Tensor | None,
-    left: int,
-    right: int,
-    heads: int,
-    core: int,
-    scale: float,
-    linear: float,
-    bent: float,
-    align: int,
-    alpha: float,
-    bias: float | None,
-    narrow: float,
-    dropout: float,
-    trains: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """out (g, n, d_v), tau (g, n), which tiles hold weights, what the backward asks of rows (triton_dense_launch).
-
-    b and v have as many heads as a, or a divisor of their number.
-    """
+@takes(DenseArguments)
+def dense_op(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """out (g, n, d_v), tau (g, n), which tiles hold weights, what the backward asks of rows (`launch.forward`)."""
     from .launch import run
 
-    found: tuple[Tensor, Tensor, Tensor, Tensor] = run(
-        a,
-        b,
-        v,
-        readout,
-        key_bias,
-        row_bias,
-        centre,
-        lengths,
-        keep,
-        low,
-        high,
-        seed,
-        left,
-        right,
-        heads,
-        core,
-        scale,
-        linear,
-        bent,
-        align,
-        alpha,
-        bias,
-        narrow,
-        dropout,
-        trains,
-    )
+    found: tuple[Tensor, Tensor, Tensor, Tensor] = run(*arguments)
     return found
 
 
 @dense_op.register_fake
-def _(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    readout: Tensor | None,
-    key_bias: Tensor | None,
-    row_bias: Tensor | None,
-    centre: Tensor | None,
-    lengths: Tensor | None,
-    keep: Tensor | None,
-    low: Tensor | None,
-    high: Tensor | None,
-    seed: Tensor | None,
-    left: int,
-    right: int,
-    heads: int,
-    core: int,
-    scale: float,
-    linear: float,
-    bent: float,
-    align: int,
-    alpha: float,
-    bias: float | None,
-    narrow: float,
-    dropout: float,
-    trains: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    given = DenseArguments(*arguments)
+    a, b, v, align = given.a, given.b, given.v, given.align
     g, n = a.shape[0], a.shape[1]
-    side = side_of(a, v, core)
-    live = g * ((n + side - 1) // side) * ((b.shape[1] + side - 1) // side) if align > 1 else 0
+    side = side_of(a, v, given.core)
+    live = g * ((n + side - 1) // side) * ((b.shape[1] + side - 1) // side) if align > SIGMOID else 0
     tau = v.new_empty((g, n), dtype=torch.float32)
     exact = 2 if v.dtype == torch.float32 else 1
-    rows = (exact, g, n) if align == 0 else (g, n, v.shape[2]) if align > 1 and trains else (0,)
+    rows = (exact, g, n) if align == EXPONENTIAL else (g, n, v.shape[2]) if align > SIGMOID and given.trains else (0,)
     return v.new_empty((g, n, v.shape[2])), tau, v.new_empty(live, dtype=torch.int8), tau.new_empty(rows)
 
 
 @operator("dense_triton_backward")
-def backward_op(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    readout: Tensor | None,
-    key_bias: Tensor | None,
-    row_bias: Tensor | None,
-    centre: Tensor | None,
-    lengths: Tensor | None,
-    keep: Tensor | None,
-    low: Tensor | None,
-    high: Tensor | None,
-    seed: Tensor | None,
-    left: int,
-    right: int,
-    heads: int,
-    core: int,
-    scale: float,
-    linear: float,
-    bent: float,
-    align: int,
-    alpha: float,
-    bias: float | None,
-    narrow: float,
-    dropout: float,
-    trains: bool,
-    out: Tensor,
-    tau: Tensor,
-    live: Tensor,
-    rows: Tensor,
-    dout: Tensor,
-) -> list[Tensor]:
+@takes(DenseArguments, out=Tensor, tau=Tensor, live=Tensor, rows=Tensor, dout=Tensor)
+def backward_op(*arguments: Any) -> list[Tensor]:
     """Gradients of those of a, b, v, readout, key_bias, row_bias and centre that there are."""
     from .launch import run_back
 
-    return list(
-        run_back(
-            a,
-            b,
-            v,
-            readout,
-            key_bias,
-            row_bias,
-            centre,
-            lengths,
-            keep,
-            low,
-            high,
-            seed,
-            left,
-            right,
-            heads,
-            core,
-            scale,
-            linear,
-            bent,
-            align,
-            alpha,
-            bias,
-            narrow,
-            dropout,
-            trains,
-            out,
-            tau,
-            live,
-            rows,
-            dout,
-        )
-    )
+    return list(run_back(*arguments))
 
 
 @backward_op.register_fake
-def _(*given: Any) -> list[Tensor]:
-    return [x.new_empty(x.shape) for x in given[:7] if x is not None]
+def _(*arguments: Any) -> list[Tensor]:
+    return [x.new_empty(x.shape) for x in arguments[:DIFFERENTIABLE] if x is not None]
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    tensors, ctx.numbers = inputs[:12], inputs[12:]
-    ctx.save_for_backward(*tensors, *output)
+    ctx.numbers = inputs[TENSORS:]
+    ctx.save_for_backward(*inputs[:TENSORS], *output)
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
-    ctx.tape = getattr(output, "tape", None)  # of a call that was done again
+    ctx.tape = getattr(output, "tape", None)  # of a replayed call
 
 
 def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
-    tensors, pulled = gradients(ctx, backward_op, 12, dout)
+    tensors, pulled = gradients(ctx, backward_op, TENSORS, dout)
     found = iter(pulled)
-    grads = [None if x is None else next(found) for x in tensors[:7]]
-    return *grads, *[None] * (5 + len(ctx.numbers))
+    grads = [None if x is None else next(found) for x in tensors[:DIFFERENTIABLE]]
+    return *grads, *[None] * (TENSORS - DIFFERENTIABLE + len(ctx.numbers))
 
 
 dense_op.register_autograd(_autograd, setup_context=_setup)

@@ -92,8 +92,8 @@ def _tile_pull(
     WIDTH: tl.constexpr,
     DVW: tl.constexpr,
     DVP: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     OWNED: tl.constexpr,
     BIASED: tl.constexpr,
     KEPT: tl.constexpr,
@@ -112,7 +112,7 @@ def _tile_pull(
     INTERPRETED: tl.constexpr,
 ):
     """What one tile adds to the own side: vectors, readout, values, sums of ds."""
-    i, j = i0 + tl.arange(0, BM), first + tl.arange(0, BN)
+    i, j = i0 + tl.arange(0, BLOCK_M), first + tl.arange(0, BLOCK_N)
     s = tile(
         x,
         XT,
@@ -139,8 +139,8 @@ def _tile_pull(
         D,
         DP,
         WIDTH,
-        BM,
-        BN,
+        BLOCK_M,
+        BLOCK_N,
         OWNED or (KEPT and KEYS),
         BIASED,
         KEPT and not KEYS,
@@ -167,7 +167,7 @@ def _tile_pull(
         dw = product(xo, tl.trans(yo), PRECISION, INTERPRETED)
     if CORE > 0:
         tl.debug_barrier()  # the tile before has been read
-        dw = through(DS, dw, BM, BN)
+        dw = through(DS, dw, BLOCK_M, BLOCK_N)
     if NORMED:
         w *= numbers_of(NORM, j, n, 1.0, WHOLE)[None, :] if KEYS else norm[:, None]
     if CHOSEN:  # no values: dw is the entropy's gradient, and so is the pull of -log p
@@ -175,9 +175,9 @@ def _tile_pull(
     factor = 1.0
     if DROPPED:
         if KEYS:
-            factor = or_dropped(uniform(seed, j, i0, head, batch, BM, BN, True), dropout)
+            factor = or_dropped(uniform(seed, j, i0, head, batch, BLOCK_M, BLOCK_N, True), dropout)
         else:
-            factor = or_dropped(uniform(seed, i, first, head, batch, BM, BN, False), dropout)
+            factor = or_dropped(uniform(seed, i, first, head, batch, BLOCK_M, BLOCK_N, False), dropout)
     if BELL:
         if KEYS:
             away = i[:, None].to(tl.float32) - tl.load(CENTRE + j, mask=j < n, other=0.0)[None, :]
@@ -201,10 +201,10 @@ def _tile_pull(
         dx += product(ds.to(y.dtype), y, PRECISION, INTERPRETED)
     else:
         dx, read = pull_pairs(
-            ds, DS, XL, YL, OTHERS, mode, i0, first, dx, read, CORE, DP, BM, BN, READ, BOTH, INTERPRETED
+            ds, DS, XL, YL, OTHERS, mode, i0, first, dx, read, CORE, DP, BLOCK_M, BLOCK_N, READ, BOTH, INTERPRETED
         )
         if BOTH:
-            add_others(OTHERS, TOTALS + first * DP, BM, BN, DP)
+            add_others(OTHERS, TOTALS + first * DP, BLOCK_M, BLOCK_N, DP)
     return dx, read, dv, sums, moved
 
 
@@ -278,8 +278,8 @@ def _pull_head(
     WIDTH: tl.constexpr,
     DVW: tl.constexpr,
     DVP: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     OWNED: tl.constexpr,
     BIASED: tl.constexpr,
     PADDED: tl.constexpr,
@@ -306,7 +306,7 @@ def _pull_head(
     else:
         rows, columns, own_total, other_total, other = n, length, n, m, g // group
         before, after = left, right
-    i = i0 + tl.arange(0, BM)
+    i = i0 + tl.arange(0, BLOCK_M)
     real = i < own_total
     heads_own = tl.num_programs(1).to(tl.int64)
     own_parts = heads_own * own_total * DVW  # from one part of XO to the next, and of YO
@@ -314,18 +314,18 @@ def _pull_head(
     YT, YL, R = YT + other * WIDTH * stride_y, YL + other * stride_y * DP, R + g * (WIDTH + 1)
     Y, YO = Y + other * other_total * D, YO + other * other_total * DVW
     BIAS = bias_of(BIAS, g, other, other_total, BIASED)
-    ones = ones_for(BIAS, other_total, BM, BIASED)
+    ones = ones_for(BIAS, other_total, BLOCK_M, BIASED)
     KEEP += batch * keep_b + head * keep_h
     TAU, DELTA, NORM, CENTRE = TAU + g * n, DELTA + g * n, NORM + g * n, CENTRE + g * n
-    block = g * tl.cdiv(own_total, BM) + i0 // BM
+    block = g * tl.cdiv(own_total, BLOCK_M) + i0 // BLOCK_M
     TOTALS += (((tl.program_id(0) * heads_own * group + g) - part) * reach if BOTH else 0) * DP
-    LIST, COUNTS = LIST + block * tl.cdiv(other_total, BN), COUNTS + block * 2
-    own = tl.zeros([BM], tl.float32)
+    LIST, COUNTS = LIST + block * tl.cdiv(other_total, BLOCK_N), COUNTS + block * 2
+    own = tl.zeros([BLOCK_M], tl.float32)
     if OWNED:
         own = tl.load(OWN + g * own_total + i, mask=real, other=0.0)
     if KEPT and KEYS:
         own = tl.where(tl.load(KEEP + i, mask=real, other=0) > 0, own, -float("inf"))
-    tau, delta = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
+    tau, delta = tl.zeros([BLOCK_M], tl.float32), tl.zeros([BLOCK_M], tl.float32)
     if not KEYS:
         if ALIGN != 1 and not CHOSEN:  # the mean of dw that a row takes out, for the side of the keys too
             mean, pull = rows_of(MEAN + g * n * DVW, i, n, DVW, DVP, False), xo
@@ -339,15 +339,19 @@ def _pull_head(
     norm = delta
     if NORMED and not KEYS:
         norm = tl.load(NORM + i, mask=real, other=1.0)
-    start, inner, outer, stop = tiles_of(i0, rows, columns, before, after, BM, BN, KEPT)
+    start, inner, outer, stop = tiles_of(i0, rows, columns, before, after, BLOCK_M, BLOCK_N, KEPT)
     low, high = span_of(LOW + g * own_total, HIGH + g * own_total, i, own_total, SPANNED)
-    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, real, columns, BN, SPANNED)
+    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, real, columns, BLOCK_N, SPANNED)
     if BOTH:
-        start, inner, outer, stop = within(start, inner, outer, stop, part * reach, (part + 1) * reach, BN)
-    sums, moved, read = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32), tl.zeros([DP, BM // HELD], tl.float32)
-    whole, total = turns_of(start, inner, outer, stop, COUNTS, BN, ALIGN > 1)
+        start, inner, outer, stop = within(start, inner, outer, stop, part * reach, (part + 1) * reach, BLOCK_N)
+    sums, moved, read = (
+        tl.zeros([BLOCK_M], tl.float32),
+        tl.zeros([BLOCK_M], tl.float32),
+        tl.zeros([DP, BLOCK_M // HELD], tl.float32),
+    )
+    whole, total = turns_of(start, inner, outer, stop, COUNTS, BLOCK_N, ALIGN > 1)
     for turn in range(whole):
-        first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, True)
+        first = turn_of(turn, whole, start, inner, outer, LIST, BLOCK_N, ALIGN > 1, True)
         dx, read, dv, sums, moved = _tile_pull(
             x,
             XT,
@@ -406,8 +410,8 @@ def _pull_head(
             WIDTH,
             DVW,
             DVP,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -426,7 +430,7 @@ def _pull_head(
             INTERPRETED,
         )
     for turn in range(whole, total):
-        first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, False)
+        first = turn_of(turn, whole, start, inner, outer, LIST, BLOCK_N, ALIGN > 1, False)
         dx, read, dv, sums, moved = _tile_pull(
             x,
             XT,
@@ -485,8 +489,8 @@ def _pull_head(
             WIDTH,
             DVW,
             DVP,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -509,7 +513,7 @@ def _pull_head(
     if BELL and not KEYS:
         tl.store(MOVED + g * n + i, moved, mask=real)
     if READ:
-        block += part * heads_own * group * tl.cdiv(own_total, BM)
+        block += part * heads_own * group * tl.cdiv(own_total, BLOCK_M)
         tl.store(READS + block * DP + tl.arange(0, DP), tl.sum(read, 1))
     return dx, dv, sums
 
@@ -575,8 +579,8 @@ def pull_kernel(
     WIDTH: tl.constexpr,
     DVW: tl.constexpr,
     DVP: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     OWNED: tl.constexpr,
     BIASED: tl.constexpr,
     PADDED: tl.constexpr,
@@ -612,8 +616,8 @@ def pull_kernel(
     part, turn, turns = 0, tl.program_id(0), tl.num_programs(0)
     if BOTH:
         part, turn, turns = turn % parts, turn // parts, turns // parts
-    i0 = (first + turns - 1 - turn) * BM
-    i = i0 + tl.arange(0, BM)
+    i0 = (first + turns - 1 - turn) * BLOCK_M
+    i = i0 + tl.arange(0, BLOCK_M)
     mode = 0
     x = 0.0
     if CORE == 0:
@@ -622,12 +626,12 @@ def pull_kernel(
         mode = tl.load(MODES + (at if KEYS else at // group))
     XT, XL = XT + at * WIDTH * stride_x, XL + at * stride_x * DP
     own = at * tl.num_programs(0) + tl.program_id(0)  # memory of this program alone
-    DS += own * BM * BN
-    OTHERS += own * (BM // HELD) * BN * DP
+    DS += own * BLOCK_M * BLOCK_N
+    OTHERS += own * (BLOCK_M // HELD) * BLOCK_N * DP
     xo = XO + at * own_total * DVW
     if CORE == 0 or PRECISION != "bf16x6":  # else it is in parts, which stay in memory
         xo = rows_of(xo, i, own_total, DVW, DVP, False)
-    dx, dv = pulls(CORE, BM, DP), averages(CORE, BM, DVP)
+    dx, dv = pulls(CORE, BLOCK_M, DP), averages(CORE, BLOCK_M, DVP)
     lies = part * tl.num_programs(1) + at  # of all heads of one part after the other
     DX += lies * own_total * D
     if KEYS and GROUPED:
@@ -690,8 +694,8 @@ def pull_kernel(
                 WIDTH,
                 DVW,
                 DVP,
-                BM,
-                BN,
+                BLOCK_M,
+                BLOCK_N,
                 OWNED,
                 BIASED,
                 PADDED,
@@ -710,11 +714,11 @@ def pull_kernel(
                 INTERPRETED,
             )
             if CORE > 0:  # each head has a readout of its own: what it adds is added in memory, registers are full
-                dx = received(dx, sums, READOUT + g * D, bend, linear, D, DP, BM, CORE)
-                put_pulls(DX, i0, own_total, dx, D, DP, BM, CORE, member > 0)
-                dx = pulls(CORE, BM, DP)
+                dx = received(dx, sums, READOUT + g * D, bend, linear, D, DP, BLOCK_M, CORE)
+                put_pulls(DX, i0, own_total, dx, D, DP, BLOCK_M, CORE, member > 0)
+                dx = pulls(CORE, BLOCK_M, DP)
         if CORE == 0:
-            put_pulls(DX, i0, own_total, dx * bend, D, DP, BM, CORE, False)
+            put_pulls(DX, i0, own_total, dx * bend, D, DP, BLOCK_M, CORE, False)
     else:
         dx, dv, sums = _pull_head(
             at,
@@ -773,8 +777,8 @@ def pull_kernel(
             WIDTH,
             DVW,
             DVP,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             PADDED,
@@ -792,7 +796,7 @@ def pull_kernel(
             PRECISION,
             INTERPRETED,
         )
-        dx = received(dx, sums, READOUT + at * D, bend, linear, D, DP, BM, CORE)
-        put_pulls(DX, i0, own_total, dx, D, DP, BM, CORE, False)
+        dx = received(dx, sums, READOUT + at * D, bend, linear, D, DP, BLOCK_M, CORE)
+        put_pulls(DX, i0, own_total, dx, D, DP, BLOCK_M, CORE, False)
     if KEYS:
         put_averages(DV + lies * m * DVW, i, m, dv, DVW, DVP, CORE)

@@ -1,7 +1,7 @@
 """Dense attention forward: a program has a block of rows and walks over the tiles of keys that it may see.
 
 Softmax takes one walk, with the largest score so far. The others know tau before: sigmoid from the number of keys,
-sparse alignments from `triton_slots` and `triton_threshold`.
+sparse alignments from `threshold_dot` and `threshold_pairs`.
 """
 
 import triton
@@ -39,17 +39,17 @@ def factors(
     dropout,
     head,
     batch,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     BELL: tl.constexpr,
     DROPPED: tl.constexpr,
 ):
     """What multiplies the weights of a tile of queries and keys: a bell over the keys, dropout."""
     known = 1.0
     if BELL:
-        known = bell((first + tl.arange(0, BN))[None, :].to(tl.float32) - centre[:, None], narrow)
+        known = bell((first + tl.arange(0, BLOCK_N))[None, :].to(tl.float32) - centre[:, None], narrow)
     if DROPPED:
-        known *= or_dropped(uniform(seed, i, first, head, batch, BM, BN, False), dropout)
+        known *= or_dropped(uniform(seed, i, first, head, batch, BLOCK_M, BLOCK_N, False), dropout)
     return known
 
 
@@ -68,8 +68,8 @@ def _soften(
     CORE: tl.constexpr,
     DV: tl.constexpr,
     DVP: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     WHOLE: tl.constexpr,
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
@@ -81,19 +81,19 @@ def _soften(
     DEEP: tl.constexpr = CORE > 0
     higher = tl.maximum(top, tl.max(tl.max(s, 1), 1) if DEEP else tl.max(s, 1))
     safe = tl.where(higher == -float("inf"), 0.0, higher) * scale
-    fade = tl.exp2(top * scale - safe)
+    rescale = tl.exp2(top * scale - safe)
     p = tl.exp2(s * scale - beside(safe, DEEP))
-    sums = sums * fade + (tl.sum(tl.sum(p, 1), 1) if DEEP else tl.sum(p, 1))
-    acc = times(acc, row_of_places(fade, BM) if DEEP else fade, CORE)
+    sums = sums * rescale + (tl.sum(tl.sum(p, 1), 1) if DEEP else tl.sum(p, 1))
+    acc = times(acc, row_of_places(rescale, BLOCK_M) if DEEP else rescale, CORE)
     if CORE > 0 and PRECISION == "bf16x6":
         p1, p2, p3 = parted(p * factor)
-        p1, p2, p3 = flat(p1, BM, BN), flat(p2, BM, BN), flat(p3, BM, BN)
+        p1, p2, p3 = flat(p1, BLOCK_M, BLOCK_N), flat(p2, BLOCK_M, BLOCK_N), flat(p3, BLOCK_M, BLOCK_N)
         return higher, sums, averaged_parts(acc, p1, p2, p3, V, j, total, parts, DV, DVP, WHOLE, INTERPRETED)
     else:
         v = rows_of(V, j, total, DV, DVP, WHOLE)
         p = (p * factor).to(v.dtype)
         if CORE > 0:
-            p = flat(p, BM, BN)
+            p = flat(p, BLOCK_M, BLOCK_N)
         return higher, sums, acc + average(p, v, CORE, PRECISION, INTERPRETED)
 
 
@@ -139,8 +139,8 @@ def _soft_tile(
     DV: tl.constexpr,
     DVP: tl.constexpr,
     T: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     OWNED: tl.constexpr,
     BIASED: tl.constexpr,
     KEPT: tl.constexpr,
@@ -153,13 +153,13 @@ def _soft_tile(
 ):
     """One more tile of a softmax. Pairs stay in patches, as they are computed, until they are weights."""
     if CORE == 0:
-        y = rows_of(Y, first + tl.arange(0, BN), total, D, DP, WHOLE)
+        y = rows_of(Y, first + tl.arange(0, BLOCK_N), total, D, DP, WHOLE)
         s = product(x, tl.trans(y), PRECISION, INTERPRETED)
         if BIASED == 2:
-            s = with_columns(s, ones, BIAS, first, total, BN, WHOLE, INTERPRETED)
+            s = with_columns(s, ones, BIAS, first, total, BLOCK_N, WHOLE, INTERPRETED)
         s *= before
     else:
-        s = pair_scores(XT, YT, R, mode, i0, first, WIDTH, CORE, T, BM, BN, INTERPRETED)
+        s = pair_scores(XT, YT, R, mode, i0, first, WIDTH, CORE, T, BLOCK_M, BLOCK_N, INTERPRETED)
     s = opened(
         s,
         row,
@@ -175,19 +175,36 @@ def _soft_tile(
         left,
         right,
         CORE > 0,
-        BN,
+        BLOCK_N,
         OWNED,
         BIASED,
         KEPT,
         SPANNED,
         WHOLE,
     )
-    i, j = i0 + tl.arange(0, BM), first + tl.arange(0, BN)
-    factor = factors(i, first, centre, narrow, seed, dropout, head, batch, BM, BN, BELL, DROPPED)
+    i, j = i0 + tl.arange(0, BLOCK_M), first + tl.arange(0, BLOCK_N)
+    factor = factors(i, first, centre, narrow, seed, dropout, head, batch, BLOCK_M, BLOCK_N, BELL, DROPPED)
     if CORE > 0 and (BELL or DROPPED):
-        factor = deep(factor, T, BM, BN)
+        factor = deep(factor, T, BLOCK_M, BLOCK_N)
     return _soften(
-        top, sums, acc, s, V, j, total, parts, factor, after, CORE, DV, DVP, BM, BN, WHOLE, PRECISION, INTERPRETED
+        top,
+        sums,
+        acc,
+        s,
+        V,
+        j,
+        total,
+        parts,
+        factor,
+        after,
+        CORE,
+        DV,
+        DVP,
+        BLOCK_M,
+        BLOCK_N,
+        WHOLE,
+        PRECISION,
+        INTERPRETED,
     )
 
 
@@ -232,8 +249,8 @@ def softmax_kernel(
     DV: tl.constexpr,
     DVP: tl.constexpr,
     T: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     OWNED: tl.constexpr,
     BIASED: tl.constexpr,
     PADDED: tl.constexpr,
@@ -255,30 +272,30 @@ def softmax_kernel(
     before, after = scale, 1.0
     if PLAIN:
         before, after = 1.0, scale
-    g, batch, head, i0, i = block_of(n, heads, BM)
+    g, batch, head, i0, i = block_of(n, heads, BLOCK_M)
     seed = tl.load(SEED) if DROPPED else 0
     length = length_of(LENGTHS, batch, m, PADDED)
     shared = g // group  # the head of keys
     parts = (tl.num_programs(1) // group).to(tl.int64) * m * DV  # of V, where fp32 is in parts
     row = i
     if CORE > 0:
-        row = i0 + places_in(BM, T)
+        row = i0 + places_in(BLOCK_M, T)
     x, mode, own = row_side(A, MODES + shared, OWN, g, row, n, CORE, D, DP, OWNED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, V, KEEP = B + shared * m * D, V + shared * m * DV, KEEP + batch * keep_b + head * keep_h
     BIAS = bias_of(BIAS, g, shared, m, BIASED)
-    ones = ones_for(BIAS, m, BM, BIASED)
+    ones = ones_for(BIAS, m, BLOCK_M, BIASED)
     sums = row.to(tl.float32) * 0.0
     top = sums - float("inf")
-    centre = tl.zeros([BM], tl.float32)
+    centre = tl.zeros([BLOCK_M], tl.float32)
     if BELL:
         centre = tl.load(CENTRE + g * n + i, mask=i < n, other=0.0)
-    acc = averages(CORE, BM, DVP)
-    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    acc = averages(CORE, BLOCK_M, DVP)
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BLOCK_M, BLOCK_N, KEPT)
     low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
-    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
+    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BLOCK_N, SPANNED)
     low, high = span_of(LOW + g * n, HIGH + g * n, row, n, SPANNED)
-    for first in range(inner, outer, BN):
+    for first in range(inner, outer, BLOCK_N):
         top, sums, acc = _soft_tile(
             x,
             AT,
@@ -320,8 +337,8 @@ def softmax_kernel(
             DV,
             DVP,
             T,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -332,8 +349,8 @@ def softmax_kernel(
             PRECISION,
             INTERPRETED,
         )
-    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
-        first = partial_tile(turn, start, inner, outer, BN)
+    for turn in range(partial_tiles(start, inner, outer, stop, BLOCK_N)):
+        first = partial_tile(turn, start, inner, outer, BLOCK_N)
         top, sums, acc = _soft_tile(
             x,
             AT,
@@ -375,8 +392,8 @@ def softmax_kernel(
             DV,
             DVP,
             T,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -388,7 +405,7 @@ def softmax_kernel(
             INTERPRETED,
         )
     if CORE > 0:
-        top, sums = row_of_places(top, BM), row_of_places(sums, BM)
+        top, sums = row_of_places(top, BLOCK_M), row_of_places(sums, BLOCK_M)
     full = sums > 0
     sums, top = tl.where(full, sums, 1.0), tl.where(full, top * after, float("inf"))
     put_averages(OUT + g * n * DV, i, n, times(acc, 1.0 / sums, CORE), DV, DVP, CORE)
@@ -414,7 +431,7 @@ def _add(
     CORE: tl.constexpr,
     DV: tl.constexpr,
     DVP: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     ALIGN: tl.constexpr,
     SMALL: tl.constexpr,
     TRAINS: tl.constexpr,
@@ -423,7 +440,7 @@ def _add(
     INTERPRETED: tl.constexpr,
 ):
     """One more tile with known tau."""
-    v = rows_of(V, first + tl.arange(0, BN), m, DV, DVP, WHOLE)
+    v = rows_of(V, first + tl.arange(0, BLOCK_N), m, DV, DVP, WHOLE)
     if SMALL > 0:
         acc += average(small_logistic(s - tau, SMALL, INTERPRETED), v, CORE, PRECISION, INTERPRETED)
     else:
@@ -478,8 +495,8 @@ def known_kernel(
     WIDTH: tl.constexpr,
     DV: tl.constexpr,
     DVP: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     OWNED: tl.constexpr,
     BIASED: tl.constexpr,
     PADDED: tl.constexpr,
@@ -500,30 +517,30 @@ def known_kernel(
     MEAN (g, n, DV), where a sparse alignment TRAINS: sum_j f'(s - tau) v_j over the sum of f', which the gradient of a
     row takes out.
     """
-    g, batch, head, i0, i = block_of(n, heads, BM)
+    g, batch, head, i0, i = block_of(n, heads, BLOCK_M)
     seed = tl.load(SEED) if DROPPED else 0
     length = length_of(LENGTHS, batch, m, PADDED)
     shared = g // group  # the head of keys
     x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, OWNED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, V, BIAS, KEEP = B + shared * m * D, V + shared * m * DV, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
-    block = g * tl.num_programs(0) + i0 // BM
-    LIST, COUNTS = LIST + block * tl.cdiv(m, BN), COUNTS + block * 2
-    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    block = g * tl.num_programs(0) + i0 // BLOCK_M
+    LIST, COUNTS = LIST + block * tl.cdiv(m, BLOCK_N), COUNTS + block * 2
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BLOCK_M, BLOCK_N, KEPT)
     low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
-    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
+    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BLOCK_N, SPANNED)
     if ALIGN == 1:
-        seen = seen_by(i, length, left, right, low, high, KEEP, start, stop, BM, BN, KEPT, SPANNED)
-        tau = tl.log(tl.maximum(seen, 1).to(tl.float32)) if COUNTED else tl.zeros([BM], tl.float32) + offset
+        seen = seen_by(i, length, left, right, low, high, KEEP, start, stop, BLOCK_M, BLOCK_N, KEPT, SPANNED)
+        tau = tl.log(tl.maximum(seen, 1).to(tl.float32)) if COUNTED else tl.zeros([BLOCK_M], tl.float32) + offset
         tau = tl.where(seen > 0, tau, float("inf"))
         tl.store(TAU + g * n + i, tau, mask=i < n)
         tau = tau[:, None] * LOG2E
     else:
         tau = tl.load(TAU + g * n + i, mask=i < n, other=float("inf"))[:, None]
-    acc, mean, slope = averages(CORE, BM, DVP), averages(CORE, BM, DVP), tl.zeros([BM], tl.float32)
-    whole, total = turns_of(start, inner, outer, stop, COUNTS, BN, ALIGN > 1)
+    acc, mean, slope = averages(CORE, BLOCK_M, DVP), averages(CORE, BLOCK_M, DVP), tl.zeros([BLOCK_M], tl.float32)
+    whole, total = turns_of(start, inner, outer, stop, COUNTS, BLOCK_N, ALIGN > 1)
     for turn in range(whole):
-        first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, True)
+        first = turn_of(turn, whole, start, inner, outer, LIST, BLOCK_N, ALIGN > 1, True)
         s = tile(
             x,
             AT,
@@ -550,8 +567,8 @@ def known_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -560,7 +577,7 @@ def known_kernel(
             PRECISION,
             INTERPRETED,
         )
-        factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
+        factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BLOCK_M, BLOCK_N, False, DROPPED)
         acc, mean, slope = _add(
             acc,
             mean,
@@ -575,7 +592,7 @@ def known_kernel(
             CORE,
             DV,
             DVP,
-            BN,
+            BLOCK_N,
             ALIGN,
             SMALL,
             TRAINS,
@@ -584,7 +601,7 @@ def known_kernel(
             INTERPRETED,
         )
     for turn in range(whole, total):
-        first = turn_of(turn, whole, start, inner, outer, LIST, BN, ALIGN > 1, False)
+        first = turn_of(turn, whole, start, inner, outer, LIST, BLOCK_N, ALIGN > 1, False)
         s = tile(
             x,
             AT,
@@ -611,8 +628,8 @@ def known_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -621,7 +638,7 @@ def known_kernel(
             PRECISION,
             INTERPRETED,
         )
-        factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BM, BN, False, DROPPED)
+        factor = factors(i, first, tau, 0.0, seed, dropout, head, batch, BLOCK_M, BLOCK_N, False, DROPPED)
         acc, mean, slope = _add(
             acc,
             mean,
@@ -636,7 +653,7 @@ def known_kernel(
             CORE,
             DV,
             DVP,
-            BN,
+            BLOCK_N,
             ALIGN,
             SMALL,
             TRAINS,

@@ -13,13 +13,14 @@ from ..common.pair_scores import HELD
 from ..common.pair_tables import DOT, LOG2E, TANH, PairTables, in_parts
 from ..runtime.launch_replay import alloc, gradient_of, record_op, replayed
 from .active_tiles import listed
+from .arguments import DIFFERENTIABLE, DenseArguments
 from .backward import pull_kernel
 from .forward import known_kernel, softmax_kernel
 from .launch_config import (
     SIGMOID,
     SOFTMAX,
     DenseCall,
-    given,
+    forward_arguments,
     noise_of,
     once,
     or_other,
@@ -33,71 +34,24 @@ from .sampling_kernel import choose_kernel
 from .threshold_launch import find_tau
 
 
-def _call(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    readout: Tensor | None,
-    key_bias: Tensor | None,
-    row_bias: Tensor | None,
-    centre: Tensor | None,
-    lengths: Tensor | None,
-    keep: Tensor | None,
-    low: Tensor | None,
-    high: Tensor | None,
-    seed: Tensor | None,
-    left: int,
-    right: int,
-    heads: int,
-    core: int,
-    scale: float,
-    linear: float,
-    bent: float,
-    align: int,
-    alpha: float,
-    bias: float | None,
-    narrow: float,
-    dropout: float,
-    trains: bool,
-) -> DenseCall:
-    a, b, v = (record_op(Tensor.contiguous, x) for x in (a, b, v))
-    ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
-    return DenseCall(
-        a,
-        b,
-        v,
-        readout,
-        key_bias,
-        row_bias,
-        ranges,
-        heads,
-        core,
-        scale,
-        linear,
-        bent,
-        align,
-        alpha,
-        bias,
-        low,
-        high,
-        centre,
-        narrow,
-        seed,
-        dropout,
-        trains,
-    )
+def _call(given: DenseArguments) -> DenseCall:
+    a, b, v = (record_op(Tensor.contiguous, x) for x in given[:3])
+    ranges = Ranges(min(given.left, NO_BOUND), min(given.right, NO_BOUND), given.lengths, given.keep)
+    same = {name: getattr(given, name) for name in DenseCall.GIVEN}
+    return DenseCall(a=a, b=b, v=v, ranges=ranges, **same)
 
 
 @replayed
 def run(*given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What `dense_op` says, of its arguments."""
-    return forward(_call(*given))
+    return forward(_call(DenseArguments(*given)))
 
 
 @gradient_of(run)
 def run_back(*given: Any) -> list[Tensor]:
     """What `dense_triton_backward` says, of its arguments."""
-    found = zip(given[:7], backward(_call(*given[:-5]), *given[-5:]), strict=True)
+    call = _call(DenseArguments(*given[:-5]))
+    found = zip(given[:DIFFERENTIABLE], backward(call, *given[-5:]), strict=True)
     return [record_op(_as, y, x.dtype) for x, y in found if x is not None and y is not None]
 
 
@@ -116,7 +70,7 @@ def forward(call: DenseCall) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return out.zero_(), tau.fill_(float("inf")), live, rows.zero_()
     tables = PairTables(call, False, align == SOFTMAX and call.v.dtype != torch.float32, call.v.shape[2])
     sizes = sizes_of(call, tables, "forward")
-    grid, vectors, marks, numbers = handed = given(call, tables, sizes)
+    grid, vectors, marks, numbers = handed = forward_arguments(call, tables, sizes)
     seed, dropped = noise_of(call), call.seed is not None
     if align == SOFTMAX:
         v = in_parts(call.v) if call.core != DOT and call.v.dtype == torch.float32 else call.v
@@ -137,7 +91,7 @@ def forward(call: DenseCall) -> tuple[Tensor, Tensor, Tensor, Tensor]:
             DROPPED=dropped,
             PLAIN=call.core == DOT and not sizes["OWNED"] and sizes["BIASED"] != 1 and call.scale > 0,
             NORMED=rows.shape[0] == 2,
-            T=8 if sizes["BM"] * sizes["BN"] >= 1024 * sizes["num_warps"] else 4,
+            T=8 if sizes["BLOCK_M"] * sizes["BLOCK_N"] >= 1024 * sizes["num_warps"] else 4,
             **sizes,
         )
         return out, tau, live, rows
@@ -174,7 +128,7 @@ def choose(call: DenseCall, seed: Tensor | None) -> tuple[Tensor, Tensor, Tensor
     if index.numel():
         sizes = sizes_of(call, tables, "forward")
         sizes = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
-        grid, vectors, marks, numbers = given(call, tables, sizes)
+        grid, vectors, marks, numbers = forward_arguments(call, tables, sizes)
         choose_kernel[grid](
             *vectors, *marks, or_other(seed, call.a), index, tau, entropy, *numbers, SAMPLED=seed is not None, **sizes
         )
@@ -214,7 +168,7 @@ def backward(
     if delta is None:
         delta = alloc((g, n), a.device)
     if read:
-        reads = alloc((parts, g, -(-(m if programs else n) // sizes["BM"]), tables.dp), a.device)
+        reads = alloc((parts, g, -(-(m if programs else n) // sizes["BLOCK_M"]), tables.dp), a.device)
     readout = record_op(_as, call.readout, torch.float32) if read and call.readout is not None else a
     normed = call.align == SOFTMAX and chosen is None and rows.shape[0] == 2
     t, norm = (rows[0], rows[-1]) if call.align == SOFTMAX and chosen is None else (tau, tau)
@@ -224,14 +178,18 @@ def backward(
     totals = others = tau
     if programs:
         totals = alloc((programs, parts, g, reach, tables.dp), a.device, zero=True)
-        others = alloc((programs, parts, b.shape[0], sizes["BM"] // HELD.value, sizes["BN"], tables.dp), a.device)
+        others = alloc(
+            (programs, parts, b.shape[0], sizes["BLOCK_M"] // HELD.value, sizes["BLOCK_N"], tables.dp), a.device
+        )
         if call.align != SIGMOID:
             delta = record_op(_products, dout, mean)
     (left, right), scale, strides = where(call)
     bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
     own, keys, seed = tables.own, tables.keys, noise_of(call)
     if read:
-        scratch = alloc((g, programs or -(-max(n, m) // sizes["BM"]), parts, sizes["BM"], sizes["BN"]), a.device)
+        scratch = alloc(
+            (g, programs or -(-max(n, m) // sizes["BLOCK_M"]), parts, sizes["BLOCK_M"], sizes["BLOCK_N"]), a.device
+        )
     lengths, keep = or_other(call.ranges.lengths, a), or_other(call.ranges.keep, a)
     spans = ((call.low, call.high),) * 2
     if call.low is not None and call.high is not None:
@@ -247,7 +205,7 @@ def backward(
         lines = tables.strides if side == 0 else tables.strides[::-1]
         sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": tables.biased if side == 0 else own is not None}
         lists = listed(call, live, (left, right), side == 1)
-        blocks = -(-x.shape[1] // sizes["BM"])
+        blocks = -(-x.shape[1] // sizes["BLOCK_M"])
         for first in range(0, blocks, programs or blocks):
             pull_kernel[min(programs or blocks, blocks - first) * parts, x.shape[0]](
                 x,

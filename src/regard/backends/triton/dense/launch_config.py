@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import log
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -11,14 +11,15 @@ from regard.backends.range_masks import Ranges
 
 from ..common.pair_scores import HELD
 from ..common.pair_tables import DOT, LOG2E, PairTables, least_width, padded
-from ..runtime.device_support import MUCH, SOME, room
+from ..runtime.device_support import A100_TILES_KIB, H100_TILES_KIB, shared_memory_kib
 from ..runtime.launch_replay import record_op
 from ..runtime.triton_private import INTERPRETED
+from .arguments import DenseArguments
 from .tile_sizes import side_of
 
 SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
 AT_ONCE = 132 * 16  # warps that an H200 runs, where a thread has 128 registers
-ROOMY = 1 << 30
+TABLE_BYTES = 1 << 30
 SMALL = 8.0  # what a sigmoid takes from scores that weights are small: as of 3,000 keys
 NARROW = 2048  # tiles of fewer rows look at fewer keys that a window leaves out
 
@@ -52,6 +53,10 @@ class DenseCall:
     seed: Tensor | None = None  # of dropout
     dropout: float = 0.0
     trains: bool = True  # whether a gradient will be asked for
+
+    GIVEN: ClassVar[tuple[str, ...]] = tuple(
+        name for name in DenseArguments._fields if name not in ("a", "b", "v", "lengths", "keep", "left", "right")
+    )
 
     @property
     def group(self) -> int:
@@ -149,9 +154,9 @@ def _kind(call: DenseCall, turn: str) -> tuple[str, str]:
         return "wide dot" if width > 64 else "dot", turn
     beside = (call.key_bias, call.row_bias, call.seed, call.centre, call.low)  # which want shared memory too
     full = any(x is not None for x in beside) if turn == "backward" else turn == "keys" and call.group > 1
-    if width > 128 and room(call.a.device) >= MUCH and not full:
+    if width > 128 and shared_memory_kib(call.a.device) >= H100_TILES_KIB and not full:
         return "huge dot", turn
-    if width > 128 or (width > 64 and room(call.a.device) < SOME):
+    if width > 128 or (width > 64 and shared_memory_kib(call.a.device) < A100_TILES_KIB):
         return "widest dot", turn
     if call.align == SIGMOID:
         if width > 64:
@@ -174,7 +179,7 @@ def _small(call: DenseCall) -> bool:
 
 def small_ones(call: DenseCall, sizes: dict[str, Any]) -> int:
     """How many of a sigmoid's small weights a thread has at a time, 16 or 32; 0 where they are not, or fewer."""
-    each = sizes["BM"] * sizes["BN"] // (32 * sizes["num_warps"])
+    each = sizes["BLOCK_M"] * sizes["BLOCK_N"] // (32 * sizes["num_warps"])
     return min(32, each) if each >= 16 and _small(call) else 0
 
 
@@ -187,7 +192,7 @@ def _tiles(call: DenseCall, turn: str) -> dict[str, int]:
     held = rows * padded(call.a.shape[2]) // (32 * HELD.value)  # more warps would share what a thread sums for itself
     if call.core != DOT and turn != "forward" and held < warps:
         warps, registers = max(1, held), None
-    made = {"BM": rows, "BN": columns, "num_warps": warps, "num_stages": stages}
+    made = {"BLOCK_M": rows, "BLOCK_N": columns, "num_warps": warps, "num_stages": stages}
     return made if registers is None else made | {"maxnreg": registers}
 
 
@@ -208,14 +213,14 @@ def noise_of(call: DenseCall) -> Tensor:
     return call.a if call.seed is None else record_op(torch.add, call.seed, 1)
 
 
-def given(call: DenseCall, tables: PairTables, sizes: dict[str, Any]) -> tuple[Any, ...]:
+def forward_arguments(call: DenseCall, tables: PairTables, sizes: dict[str, Any]) -> tuple[Any, ...]:
     """Grid, vectors, marks and numbers of a forward kernel."""
     a, (g, n, _), m = call.a, call.a.shape, call.b.shape[1]
     (left, right), scale, strides = where(call)
     bounds = (tables.own, tables.bias, call.ranges.lengths, call.ranges.keep, call.low, call.high)
     marks = (tables.readout, tables.modes, *(or_other(x, a) for x in bounds))
     numbers = (n, m, left, right, scale, *strides, *tables.strides)
-    return (-(-n // sizes["BM"]), g), (a, call.b, *tables.across), marks, numbers
+    return (-(-n // sizes["BLOCK_M"]), g), (a, call.b, *tables.across), marks, numbers
 
 
 def tiles_count(call: DenseCall) -> int:
@@ -238,17 +243,17 @@ def once(call: DenseCall, tables: PairTables) -> tuple[int, int, int]:
     if call.core == DOT or (summed and call.align == SIGMOID) or call.centre is not None:
         return 0, 1, 0
     tiles, places = _tiles(call, "once"), tables.strides[0]
-    row, blocks = 4 * call.a.shape[0] * tables.dp, -(-call.b.shape[1] // tiles["BM"])
-    if blocks * row * places <= ROOMY // 16:
+    row, blocks = 4 * call.a.shape[0] * tables.dp, -(-call.b.shape[1] // tiles["BLOCK_M"])
+    if blocks * row * places <= TABLE_BYTES // 16:
         return blocks, 1, places
     at_once, parts = max(1, AT_ONCE // tiles["num_warps"] // call.b.shape[0]), 1
     if call.align <= SIGMOID:  # lists of the tiles that hold weights are of all queries
-        parts = min(-(-at_once * row * places // (3 * ROOMY // 8)), places // tiles["BN"])
-    reach = -(-places // (parts * tiles["BN"])) * tiles["BN"]
+        parts = min(-(-at_once * row * places // (3 * TABLE_BYTES // 8)), places // tiles["BLOCK_N"])
+    reach = -(-places // (parts * tiles["BLOCK_N"])) * tiles["BLOCK_N"]
     parts = -(-places // reach)
     launches = -(-blocks // max(1, at_once // parts))
     programs = -(-blocks // launches)
-    return (programs, parts, reach) if programs * parts * row * reach <= ROOMY else (0, 1, 0)
+    return (programs, parts, reach) if programs * parts * row * reach <= TABLE_BYTES else (0, 1, 0)
 
 
 def or_other(x: Tensor | None, other: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """What the dense kernels are made of: products of tiles, averages, what scores hand back to their vectors.
 
-CORE   0 = dot, scale x . y; others are pairs (`triton_pairs`)
+CORE   0 = dot, scale x . y; others are pairs (`common/pair_scores`)
 """
 
 import triton
@@ -89,11 +89,13 @@ def product_of_parts(
     INTERPRETED: tl.constexpr,
 ):
     """(x y^T)^T in fp32, of tables in three parts; a tensor core sums 64 columns at most, as in `averaged_parts`."""
-    SOME: tl.constexpr = min(DP, 64)
-    found = _product_of_some(X, i, own_total, own_parts, Y, j, other_total, other_parts, 0, D, SOME, WHOLE, INTERPRETED)
-    for first in tl.static_range(SOME, DP, SOME):
+    BLOCK_D: tl.constexpr = min(DP, 64)
+    found = _product_of_some(
+        X, i, own_total, own_parts, Y, j, other_total, other_parts, 0, D, BLOCK_D, WHOLE, INTERPRETED
+    )
+    for first in tl.static_range(BLOCK_D, DP, BLOCK_D):
         found += _product_of_some(
-            X, i, own_total, own_parts, Y, j, other_total, other_parts, first, D, SOME, WHOLE, INTERPRETED
+            X, i, own_total, own_parts, Y, j, other_total, other_parts, first, D, BLOCK_D, WHOLE, INTERPRETED
         )
     return found
 
@@ -110,19 +112,19 @@ def _product_of_some(
     other_parts,
     first: tl.constexpr,
     D: tl.constexpr,
-    SOME: tl.constexpr,
+    BLOCK_D: tl.constexpr,
     WHOLE: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
-    x1 = tl.trans(columns_of(X, i, own_total, first, D, SOME, False))
-    x2 = tl.trans(columns_of(X + own_parts, i, own_total, first, D, SOME, False))
-    x3 = tl.trans(columns_of(X + 2 * own_parts, i, own_total, first, D, SOME, False))
-    y = columns_of(Y + 2 * other_parts, j, other_total, first, D, SOME, WHOLE)
+    x1 = tl.trans(columns_of(X, i, own_total, first, D, BLOCK_D, False))
+    x2 = tl.trans(columns_of(X + own_parts, i, own_total, first, D, BLOCK_D, False))
+    x3 = tl.trans(columns_of(X + 2 * own_parts, i, own_total, first, D, BLOCK_D, False))
+    y = columns_of(Y + 2 * other_parts, j, other_total, first, D, BLOCK_D, WHOLE)
     found = product(y, x1, "ieee", INTERPRETED)
-    y = columns_of(Y + other_parts, j, other_total, first, D, SOME, WHOLE)
+    y = columns_of(Y + other_parts, j, other_total, first, D, BLOCK_D, WHOLE)
     found += product(y, x2, "ieee", INTERPRETED)
     found += product(y, x1, "ieee", INTERPRETED)
-    y = columns_of(Y, j, other_total, first, D, SOME, WHOLE)
+    y = columns_of(Y, j, other_total, first, D, BLOCK_D, WHOLE)
     found += product(y, x3, "ieee", INTERPRETED)
     found += product(y, x2, "ieee", INTERPRETED)
     found += product(y, x1, "ieee", INTERPRETED)
@@ -130,12 +132,12 @@ def _product_of_some(
 
 
 @triton.jit
-def averages(CORE: tl.constexpr, BM: tl.constexpr, DVP: tl.constexpr):
+def averages(CORE: tl.constexpr, BLOCK_M: tl.constexpr, DVP: tl.constexpr):
     """Zeros to add averages to."""
     if CORE == 0:
-        return tl.zeros([BM, DVP], tl.float32)
+        return tl.zeros([BLOCK_M, DVP], tl.float32)
     else:
-        return tl.zeros([DVP, BM], tl.float32)
+        return tl.zeros([DVP, BLOCK_M], tl.float32)
 
 
 @triton.jit
@@ -165,11 +167,11 @@ def rows_of(base, i, count, D: tl.constexpr, DP: tl.constexpr, WHOLE: tl.constex
 
 
 @triton.jit
-def columns_of(base, i, count, first: tl.constexpr, D: tl.constexpr, SOME: tl.constexpr, WHOLE: tl.constexpr):
-    """(rows, SOME) of it, from the first column on."""
-    d = first + tl.arange(0, SOME)
+def columns_of(base, i, count, first: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, WHOLE: tl.constexpr):
+    """(rows, BLOCK_D) of it, from the first column on."""
+    d = first + tl.arange(0, BLOCK_D)
     at = base + i.to(tl.int64)[:, None] * D + d[None, :]
-    if WHOLE and first + SOME <= D:
+    if WHOLE and first + BLOCK_D <= D:
         return tl.load(at)
     else:
         return tl.load(at, mask=(i < count)[:, None] & (d < D)[None, :], other=0.0)
@@ -185,35 +187,37 @@ def numbers_of(base, i, count, other, WHOLE: tl.constexpr):
 
 
 @triton.jit
-def pulls(CORE: tl.constexpr, BM: tl.constexpr, DP: tl.constexpr):
+def pulls(CORE: tl.constexpr, BLOCK_M: tl.constexpr, DP: tl.constexpr):
     """Zeros to add to what vectors receive."""
     if CORE == 0:
-        return tl.zeros([BM, DP], tl.float32)
+        return tl.zeros([BLOCK_M, DP], tl.float32)
     else:
-        return tl.zeros([DP, BM // HELD, HELD], tl.float32)
+        return tl.zeros([DP, BLOCK_M // HELD, HELD], tl.float32)
 
 
 @triton.jit
-def received(x, sums, READOUT, bend, linear, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, CORE: tl.constexpr):
+def received(
+    x, sums, READOUT, bend, linear, D: tl.constexpr, DP: tl.constexpr, BLOCK_M: tl.constexpr, CORE: tl.constexpr
+):
     """What vectors receive in all: x sum_j ds_j h(x + y_j), less the readout, and the sums of ds; of a dot, bend x."""
     if CORE == 0:
         return x * bend
     else:
         d = own_features(DP)
         r = tl.load(READOUT + d, mask=d < D, other=0.0)
-        return r * (bend * x + linear * tl.reshape(sums, [1, BM // HELD, HELD]))
+        return r * (bend * x + linear * tl.reshape(sums, [1, BLOCK_M // HELD, HELD]))
 
 
 @triton.jit
-def put_pulls(base, i0, count, x, D: tl.constexpr, DP: tl.constexpr, BM: tl.constexpr, CORE: tl.constexpr, more):
+def put_pulls(base, i0, count, x, D: tl.constexpr, DP: tl.constexpr, BLOCK_M: tl.constexpr, CORE: tl.constexpr, more):
     """What vectors receive, into a contiguous table (count, D), beside what stands there already where there is more.
 
     The thread that adds is the one that wrote.
     """
     if CORE == 0:
-        i, d = (i0 + tl.arange(0, BM))[:, None], tl.arange(0, DP)[None, :]
+        i, d = (i0 + tl.arange(0, BLOCK_M))[:, None], tl.arange(0, DP)[None, :]
     else:
-        i, d = i0 + own_places(BM), own_features(DP)
+        i, d = i0 + own_places(BLOCK_M), own_features(DP)
     at, real = base + i.to(tl.int64) * D + d, (i < count) & (d < D)
     if more:
         x += tl.load(at, mask=real, other=0.0)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.backends.custom_op import operator
+from regard.backends.flat_schema import takes
 from regard.backends.range_masks import NO_BOUND, Ranges
 from regard.backends.segment_spans import Spans
 from regard.core.activations import activation
@@ -20,6 +21,8 @@ from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.plan import Plan
 from regard.core.registry import BackendResult
 from regard.core.scores.score import Lowered
+
+from .arguments import ChoiceArguments
 
 
 def choose(plan: Plan, spans: Spans, parts: tuple[Any, ...]) -> BackendResult:
@@ -99,81 +102,45 @@ def taken(x: Tensor, place: Tensor) -> Tensor:
     return made
 
 
-def _call(
-    a: Tensor,
-    b: Tensor,
-    readout: Tensor | None,
-    key_bias: Tensor | None,
-    row_bias: Tensor | None,
-    lengths: Tensor | None,
-    keep: Tensor | None,
-    low: Tensor | None,
-    high: Tensor | None,
-    left: int,
-    right: int,
-    heads: int,
-    core: int,
-    scale: float,
-    linear: float,
-    bent: float,
-) -> Any:
+DIFFERENTIABLE = 5  # a to row_bias
+SEED = ChoiceArguments._fields.index("seed")
+
+
+def _call(given: ChoiceArguments) -> Any:
     from .launch_config import SOFTMAX, DenseCall
 
-    a, b = a.contiguous(), b.contiguous()
-    ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
-    ones = torch.ones((*b.shape[:2], 1), device=b.device)
+    a, b = given.a.contiguous(), given.b.contiguous()
     return DenseCall(
-        a,
-        b,
-        ones,
-        readout,
-        key_bias,
-        row_bias,
-        ranges,
-        heads,
-        core,
-        scale,
-        linear,
-        bent,
-        SOFTMAX,
-        1.0,
-        None,
-        low,
-        high,
-        None,
-        0.0,
+        a=a,
+        b=b,
+        v=torch.ones((*b.shape[:2], 1), device=b.device),
+        readout=given.readout,
+        key_bias=given.key_bias,
+        row_bias=given.row_bias,
+        ranges=Ranges(min(given.left, NO_BOUND), min(given.right, NO_BOUND), given.lengths, given.keep),
+        heads=given.heads,
+        core=given.core,
+        scale=given.scale,
+        linear=given.linear,
+        bent=given.bent,
+        align=SOFTMAX,
+        alpha=1.0,
+        bias=None,
+        low=given.low,
+        high=given.high,
+        centre=None,
+        narrow=0.0,
     )
 
 
 @operator("choose_triton")
-def choose_op(
-    a: Tensor,
-    b: Tensor,
-    readout: Tensor | None,
-    key_bias: Tensor | None,
-    row_bias: Tensor | None,
-    lengths: Tensor | None,
-    keep: Tensor | None,
-    low: Tensor | None,
-    high: Tensor | None,
-    seed: Tensor | None,
-    left: int,
-    right: int,
-    heads: int,
-    core: int,
-    scale: float,
-    linear: float,
-    bent: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+@takes(ChoiceArguments)
+def choose_op(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """The key of each row, tau and the entropy, (g, n) each."""
     from .launch import choose
 
-    return choose(
-        _call(
-            a, b, readout, key_bias, row_bias, lengths, keep, low, high, left, right, heads, core, scale, linear, bent
-        ),
-        seed,
-    )
+    given = ChoiceArguments(*arguments)
+    return choose(_call(given), given.seed)
 
 
 @choose_op.register_fake
@@ -183,57 +150,42 @@ def _(a: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @operator("choose_triton_backward")
-def backward_op(
-    a: Tensor,
-    b: Tensor,
-    readout: Tensor | None,
-    key_bias: Tensor | None,
-    row_bias: Tensor | None,
-    lengths: Tensor | None,
-    keep: Tensor | None,
-    low: Tensor | None,
-    high: Tensor | None,
-    left: int,
-    right: int,
-    heads: int,
-    core: int,
-    scale: float,
-    linear: float,
-    bent: float,
-    tau: Tensor,
-    entropy: Tensor,
-    dtau: Tensor,
-    dentropy: Tensor,
-) -> list[Tensor]:
+@takes(ChoiceArguments, "seed", tau=Tensor, entropy=Tensor, dtau=Tensor, dentropy=Tensor)
+def backward_op(*arguments: Any) -> list[Tensor]:
     """Gradients of a, b, readout, key_bias and row_bias; an empty tensor where there is none."""
     from .launch import backward
 
-    call = _call(
-        a, b, readout, key_bias, row_bias, lengths, keep, low, high, left, right, heads, core, scale, linear, bent
-    )
+    call, (tau, entropy, dtau, dentropy) = _call(_without_seed(arguments[:-4])), arguments[-4:]
     taken_out = dentropy * entropy - dtau
     none = tau.new_empty(0)  # of tiles
     found = backward(call, tau, tau, none, tau, dentropy[..., None], chosen=taken_out.contiguous())
-    given, made = (a, b, readout, key_bias, row_bias), (found[0], found[1], *found[3:6])
-    return [a.new_empty(0) if x is None or y is None else y.to(x.dtype) for x, y in zip(given, made, strict=True)]
+    made = (found[0], found[1], *found[3:6])
+    return [
+        tau.new_empty(0, dtype=call.a.dtype) if x is None or y is None else y.to(x.dtype)
+        for x, y in zip(arguments[:DIFFERENTIABLE], made, strict=True)
+    ]
 
 
 @backward_op.register_fake
 def _(*given: Any) -> list[Tensor]:
-    return [given[0].new_empty(0) if x is None else x.new_empty(x.shape) for x in given[:5]]
+    return [given[0].new_empty(0) if x is None else x.new_empty(x.shape) for x in given[:DIFFERENTIABLE]]
+
+
+def _without_seed(arguments: tuple[Any, ...]) -> ChoiceArguments:
+    return ChoiceArguments._make((*arguments[:SEED], None, *arguments[SEED:]))
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    ctx.numbers = inputs[10:]
-    ctx.save_for_backward(*inputs[:9], *output[1:])
+    ctx.numbers = inputs[SEED + 1 :]
+    ctx.save_for_backward(*inputs[:SEED], *output[1:])
     ctx.mark_non_differentiable(output[0])
 
 
 def _autograd(ctx: Any, _: Any, dtau: Tensor, dentropy: Tensor) -> tuple[Any, ...]:
     *tensors, tau, entropy = ctx.saved_tensors
     found = backward_op(*tensors, *ctx.numbers, tau, entropy, dtau, dentropy)
-    grads = [None if x is None else y for x, y in zip(tensors[:5], found, strict=True)]
-    return *grads, *[None] * (5 + len(ctx.numbers))
+    grads = [None if x is None else y for x, y in zip(tensors[:DIFFERENTIABLE], found, strict=True)]
+    return *grads, *[None] * (SEED + 1 - DIFFERENTIABLE + len(ctx.numbers))
 
 
 choose_op.register_autograd(_autograd, setup_context=_setup)

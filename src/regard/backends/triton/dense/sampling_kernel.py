@@ -26,20 +26,20 @@ def _more(
     first,
     head,
     batch,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     SAMPLED: tl.constexpr,
 ):
     """One more tile: sum of 2^s and of s 2^s relative to the largest so far, and the best key so far."""
     higher = tl.maximum(top, tl.max(s, 1))
     safe = tl.where(higher == -float("inf"), 0.0, higher)
-    fade = tl.exp2(top - safe)
+    rescale = tl.exp2(top - safe)
     p = tl.exp2(s - safe[:, None])
     apart = tl.where(top == -float("inf"), 0.0, top - safe)
-    terms = (terms + apart * sums) * fade + tl.sum(tl.where(p > 0, p * (s - safe[:, None]), 0.0), 1)
-    sums = sums * fade + tl.sum(p, 1)
+    terms = (terms + apart * sums) * rescale + tl.sum(tl.where(p > 0, p * (s - safe[:, None]), 0.0), 1)
+    sums = sums * rescale + tl.sum(p, 1)
     if SAMPLED:
-        s -= tl.log2(-tl.log(uniform(seed, i, first, head, batch, BM, BN, False)))  # Gumbel's, in base 2
+        s -= tl.log2(-tl.log(uniform(seed, i, first, head, batch, BLOCK_M, BLOCK_N, False)))  # Gumbel's, in base 2
     value, place = tl.max(s, 1, return_indices=True, return_indices_tie_break_left=True)
     index = tl.where(value > best, first + place, index)
     return higher, sums, terms, tl.maximum(best, value), index
@@ -79,8 +79,8 @@ def choose_kernel(
     D: tl.constexpr,
     DP: tl.constexpr,
     WIDTH: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     OWNED: tl.constexpr,
     BIASED: tl.constexpr,
     PADDED: tl.constexpr,
@@ -91,20 +91,20 @@ def choose_kernel(
     INTERPRETED: tl.constexpr,
 ):
     """INDEX, -1 for a row that sees nobody; TAU in base 2, +inf there; ENTROPY in base 2, 0 there."""
-    g, batch, head, i0, i = block_of(n, heads, BM)
+    g, batch, head, i0, i = block_of(n, heads, BLOCK_M)
     length = length_of(LENGTHS, batch, m, PADDED)
     shared = g // group  # the head of keys
     x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, OWNED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, BIAS, KEEP = B + shared * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
     seed = tl.load(SEED) if SAMPLED else 0
-    top, best = tl.full([BM], -float("inf"), tl.float32), tl.full([BM], -float("inf"), tl.float32)
-    sums, terms = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
-    index = tl.full([BM], -1, tl.int32)
-    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    top, best = tl.full([BLOCK_M], -float("inf"), tl.float32), tl.full([BLOCK_M], -float("inf"), tl.float32)
+    sums, terms = tl.zeros([BLOCK_M], tl.float32), tl.zeros([BLOCK_M], tl.float32)
+    index = tl.full([BLOCK_M], -1, tl.int32)
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BLOCK_M, BLOCK_N, KEPT)
     low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
-    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
-    for first in range(inner, outer, BN):
+    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BLOCK_N, SPANNED)
+    for first in range(inner, outer, BLOCK_N):
         s = tile(
             x,
             AT,
@@ -131,8 +131,8 @@ def choose_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -142,10 +142,10 @@ def choose_kernel(
             INTERPRETED,
         )
         top, sums, terms, best, index = _more(
-            top, sums, terms, best, index, s, seed, i, first, head, batch, BM, BN, SAMPLED
+            top, sums, terms, best, index, s, seed, i, first, head, batch, BLOCK_M, BLOCK_N, SAMPLED
         )
-    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
-        first = partial_tile(turn, start, inner, outer, BN)
+    for turn in range(partial_tiles(start, inner, outer, stop, BLOCK_N)):
+        first = partial_tile(turn, start, inner, outer, BLOCK_N)
         s = tile(
             x,
             AT,
@@ -172,8 +172,8 @@ def choose_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -183,7 +183,7 @@ def choose_kernel(
             INTERPRETED,
         )
         top, sums, terms, best, index = _more(
-            top, sums, terms, best, index, s, seed, i, first, head, batch, BM, BN, SAMPLED
+            top, sums, terms, best, index, s, seed, i, first, head, batch, BLOCK_M, BLOCK_N, SAMPLED
         )
     full = sums > 0
     sums = tl.where(full, sums, 1.0)

@@ -26,9 +26,9 @@ def _keep(s, one, two, three, HELD: tl.constexpr):
 
 
 @triton.jit
-def _folded(x, BM: tl.constexpr, BN: tl.constexpr):
-    """Sums (BM, 4) of what one thread holds of each row of a product (BM, BN): nothing passes between threads."""
-    return tl.sum(tl.sum(tl.reshape(x, [BM, BN // 8, 4, 2]), 1), 2)
+def _folded(x, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """Sums (BLOCK_M, 4) of a product (BLOCK_M, BLOCK_N), each of one thread's part of a row: no shuffles."""
+    return tl.sum(tl.sum(tl.reshape(x, [BLOCK_M, BLOCK_N // 8, 4, 2]), 1), 2)
 
 
 @triton.jit
@@ -48,15 +48,15 @@ def _parts(s, tau, power, ALIGN: tl.constexpr):
 
 
 @triton.jit
-def _sums(s, tau, power, BM: tl.constexpr, BN: tl.constexpr, ALIGN: tl.constexpr):
+def _sums(s, tau, power, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, ALIGN: tl.constexpr):
     """The same, summed over what a thread holds."""
     total, slope = _parts(s, tau, power, ALIGN)
-    return _folded(total, BM, BN), _folded(slope, BM, BN)
+    return _folded(total, BLOCK_M, BLOCK_N), _folded(slope, BLOCK_M, BLOCK_N)
 
 
 @triton.jit
 def _mark(LIVE, slope, INTERPRETED: tl.constexpr):
-    """A byte is set where some slope (BM, 4) is positive.
+    """A byte is set where some slope (BLOCK_M, 4) is positive.
 
     Each thread writes for itself: the layout of a store would take a turn through shared memory, and all would wait.
     """
@@ -93,7 +93,7 @@ def _stepped(tau, total, slope, power, ALIGN: tl.constexpr):
 
 @triton.jit
 def _bound(one, two, three, power, ALIGN: tl.constexpr, STEPS: tl.constexpr, HELD: tl.constexpr):
-    """tau of the largest scores (BM, BN) alone, and a little less: below the row's, whatever was rounded."""
+    """tau of the largest scores (BLOCK_M, BLOCK_N) alone, and a little less: below the row's, whatever was rounded."""
     largest = tl.max(one, 1)
     tau = tl.where(largest == -float("inf"), float("inf"), largest - power)
     step = 0
@@ -145,8 +145,8 @@ def slots_kernel(
     D: tl.constexpr,
     DP: tl.constexpr,
     WIDTH: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     OWNED: tl.constexpr,
     BIASED: tl.constexpr,
     PADDED: tl.constexpr,
@@ -160,22 +160,22 @@ def slots_kernel(
     INTERPRETED: tl.constexpr,
 ):
     """TAU (g, n), +inf for a row that sees nobody. LIVE (g, blocks, tiles): which tiles may hold weights; LIST and
-    COUNTS: the same as `triton_live` lists them for queries.
+    COUNTS: the same as `active_tiles` lists them for queries.
 
     HELD: how many scores a slot keeps, 2 or 3. PLAIN: scores are scale times a product, and scale > 0.
     """
-    g, batch, head, i0, i = block_of(n, heads, BM)
+    g, batch, head, i0, i = block_of(n, heads, BLOCK_M)
     length = length_of(LENGTHS, batch, m, PADDED)
     shared = g // group  # the head of keys
     x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, OWNED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, BIAS, KEEP = B + shared * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
-    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BLOCK_M, BLOCK_N, KEPT)
     low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
-    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
-    partial = partial_tiles(start, inner, outer, stop, BN)
-    tiles = tl.cdiv(m, BN)
-    block = g * tl.num_programs(0) + i0 // BM
+    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BLOCK_N, SPANNED)
+    partial = partial_tiles(start, inner, outer, stop, BLOCK_N)
+    tiles = tl.cdiv(m, BLOCK_N)
+    block = g * tl.num_programs(0) + i0 // BLOCK_M
     LIVE, LIST, COUNTS = LIVE + block * tiles, LIST + block * tiles, COUNTS + block * 2
     for some in range(0, tiles, 128):
         at = some + tl.arange(0, 128)
@@ -183,9 +183,9 @@ def slots_kernel(
     before, after = scale, 1.0
     if PLAIN:
         before, after = 1.0, scale
-    one = tl.full([BM, BN], -float("inf"), tl.float32)
+    one = tl.full([BLOCK_M, BLOCK_N], -float("inf"), tl.float32)
     two, three = one, one
-    for first in range(inner, outer, BN):
+    for first in range(inner, outer, BLOCK_N):
         s = tile(
             x,
             AT,
@@ -212,8 +212,8 @@ def slots_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -224,7 +224,7 @@ def slots_kernel(
         )
         one, two, three = _keep(s, one, two, three, HELD)
     for turn in range(partial):
-        first = partial_tile(turn, start, inner, outer, BN)
+        first = partial_tile(turn, start, inner, outer, BLOCK_N)
         s = tile(
             x,
             AT,
@@ -251,8 +251,8 @@ def slots_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -265,8 +265,8 @@ def slots_kernel(
     one, two, three = one * after, two * after, three * after
     tau = _bound(one, two, three, power, ALIGN, STEPS, HELD)
     tl.debug_barrier()  # LIVE is all zeros
-    total, slope = tl.zeros([BM, 4], tl.float32), tl.zeros([BM, 4], tl.float32)
-    for first in range(inner, outer, BN):
+    total, slope = tl.zeros([BLOCK_M, 4], tl.float32), tl.zeros([BLOCK_M, 4], tl.float32)
+    for first in range(inner, outer, BLOCK_N):
         s = tile(
             x,
             AT,
@@ -293,8 +293,8 @@ def slots_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -303,11 +303,11 @@ def slots_kernel(
             PRECISION,
             INTERPRETED,
         )
-        more = _sums(s, tau, power, BM, BN, ALIGN)
-        _mark(LIVE + first // BN, more[1], INTERPRETED)
+        more = _sums(s, tau, power, BLOCK_M, BLOCK_N, ALIGN)
+        _mark(LIVE + first // BLOCK_N, more[1], INTERPRETED)
         total, slope = total + more[0], slope + more[1]
     for turn in range(partial):
-        first = partial_tile(turn, start, inner, outer, BN)
+        first = partial_tile(turn, start, inner, outer, BLOCK_N)
         s = tile(
             x,
             AT,
@@ -334,8 +334,8 @@ def slots_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -344,19 +344,19 @@ def slots_kernel(
             PRECISION,
             INTERPRETED,
         )
-        more = _sums(s, tau, power, BM, BN, ALIGN)
-        _mark(LIVE + first // BN, more[1], INTERPRETED)
+        more = _sums(s, tau, power, BLOCK_M, BLOCK_N, ALIGN)
+        _mark(LIVE + first // BLOCK_N, more[1], INTERPRETED)
         total, slope = total + more[0], slope + more[1]
     total, slope = tl.sum(total, 1), tl.sum(slope, 1)
     tau, far = _stepped(tau, total, slope, power, ALIGN)
     tl.debug_barrier()  # every mark is there
-    whole, count = list_tiles(LIVE, 1, LIST, COUNTS, inner, outer, tiles, BN, 128)
+    whole, count = list_tiles(LIVE, 1, LIST, COUNTS, inner, outer, tiles, BLOCK_N, 128)
     tl.debug_barrier()  # and the list
     step = 1
     while (step < STEPS) & (far > 0):
-        total, slope = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
+        total, slope = tl.zeros([BLOCK_M], tl.float32), tl.zeros([BLOCK_M], tl.float32)
         for turn in range(whole):
-            first = turn_of(turn, whole, start, inner, outer, LIST, BN, True, True)
+            first = turn_of(turn, whole, start, inner, outer, LIST, BLOCK_N, True, True)
             s = tile(
                 x,
                 AT,
@@ -383,8 +383,8 @@ def slots_kernel(
                 D,
                 DP,
                 WIDTH,
-                BM,
-                BN,
+                BLOCK_M,
+                BLOCK_N,
                 OWNED,
                 BIASED,
                 KEPT,
@@ -396,7 +396,7 @@ def slots_kernel(
             more = _parts(s, tau, power, ALIGN)
             total, slope = total + tl.sum(more[0], 1), slope + tl.sum(more[1], 1)
         for turn in range(whole, count):
-            first = turn_of(turn, whole, start, inner, outer, LIST, BN, True, False)
+            first = turn_of(turn, whole, start, inner, outer, LIST, BLOCK_N, True, False)
             s = tile(
                 x,
                 AT,
@@ -423,8 +423,8 @@ def slots_kernel(
                 D,
                 DP,
                 WIDTH,
-                BM,
-                BN,
+                BLOCK_M,
+                BLOCK_N,
                 OWNED,
                 BIASED,
                 KEPT,

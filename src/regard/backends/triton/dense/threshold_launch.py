@@ -12,7 +12,7 @@ from .threshold_dot import slots_kernel
 from .threshold_pairs import threshold_kernel
 
 STEPS = 40  # of Newton's at most
-ROOM = 128  # scores that a row of a pair's gathers; a larger support takes several walks
+BUFFER = 128  # scores that a row of a pair's gathers; a larger support takes several walks
 SLOTTED: tuple[int, ...] = (DOT,)  # cores whose scores cost so little that some plain walks beat one that gathers
 HELD = 2  # scores that a slot keeps: with 3 the first walk costs more, and rows need another one less often
 REGISTERS = 128  # of a thread in 16 bits: four blocks run beside each other
@@ -24,19 +24,19 @@ def find_tau(
     """Fills tau (g, n) and live, of (g, blocks, tiles). Lists of live tiles of each block of queries, their counts."""
     grid, vectors, marks, numbers = given
     sizes = {name: size for name, size in sizes.items() if name not in ("DV", "DVP")}
-    if call.core not in SLOTTED or sizes["BM"] < 64:  # wide heads in fp32 have no registers left for slots
-        rooms = rooms_of(grid[1], grid[0] * sizes["BM"], ROOM, live.device)
+    if call.core not in SLOTTED or sizes["BLOCK_M"] < 64:  # wide heads in fp32 have no registers left for slots
+        buffers = row_buffers(grid[1], grid[0] * sizes["BLOCK_M"], BUFFER, live.device)
         threshold_kernel[grid](
             *vectors,
             *marks,
             tau,
             live,
-            *rooms,
+            *buffers,
             *numbers,
             call.power,
             ALIGN=call.align,
             STEPS=STEPS,
-            ROOM=ROOM,
+            BUFFER=BUFFER,
             FEW=16,
             **sizes,
         )
@@ -64,6 +64,6 @@ def find_tau(
     return table, counts
 
 
-def rooms_of(g: int, rows: int, room: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+def row_buffers(g: int, rows: int, size: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Room for scores of each row, how many it holds, and a bound."""
-    return alloc((g, rows, room), device), alloc((g, rows), device, torch.int32), alloc((g, rows), device)
+    return alloc((g, rows, size), device), alloc((g, rows), device, torch.int32), alloc((g, rows), device)

@@ -1,10 +1,10 @@
 """tau of a sparse alignment, sum_j f(s_j - tau) = 1: one walk gathers the scores that may count, and solves for them.
 
-For scores that cost much to make; dot products have `triton_slots`.
+For scores that cost much to make; dot products have `threshold_dot`.
 The sum falls and is convex in tau, so any part of a row bounds tau from below, and a score under a bound never counts.
-A row's room holds what lies above its bound; when it would overflow, the room's own tau is a better bound. At the end
-the room holds the whole support, and its tau is the row's. Rows whose support is larger than a room are solved by
-walking over all keys for each step instead.
+A row's buffer holds the scores above its bound; when it would overflow, the buffer's own tau is a better bound. At the
+end the buffer holds the whole support, and its tau is the row's. Rows whose support is larger than a buffer are solved
+by walking over all keys for each step instead.
 """
 
 import triton
@@ -35,22 +35,22 @@ def _pack(
     tau,
     count,
     power,
-    BM: tl.constexpr,
-    ROOM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BUFFER: tl.constexpr,
     FEW: tl.constexpr,
     ALIGN: tl.constexpr,
     STEPS: tl.constexpr,
 ):
-    """The tau of each room, and what lies above it to the room's front. FEW rows at once."""
-    i = tl.arange(0, BM)
+    """The tau of each buffer, and what lies above it to the buffer's front. FEW rows at once."""
+    i = tl.arange(0, BLOCK_M)
     tl.store(COUNTS + row + i, count)
     tl.store(BOUNDS + row + i, tau)
     tl.debug_barrier()
-    column = tl.arange(0, ROOM)[None, :]
-    for start in range(0, BM, FEW):
+    column = tl.arange(0, BUFFER)[None, :]
+    for start in range(0, BLOCK_M, FEW):
         some = (row + start + tl.arange(0, FEW)).to(tl.int64)
         full = tl.load(COUNTS + some)
-        at = some[:, None] * ROOM
+        at = some[:, None] * BUFFER
         value = tl.load(VALUES + at + column, mask=column < full[:, None], other=-float("inf"))
         low = tl.where(full > 0, tl.load(BOUNDS + some), float("inf"))
         step = 0
@@ -60,7 +60,7 @@ def _pack(
             low, far = stepped(low, total, slope, power, ALIGN)
             step += 1
         stays = (value > low[:, None]).to(tl.int32)
-        tl.debug_barrier()  # all of the room has been read
+        tl.debug_barrier()  # all of the buffer has been read
         tl.store(VALUES + at + tl.cumsum(stays, 1) - 1, value, mask=stays > 0)
         tl.store(COUNTS + some, tl.sum(stays, 1))
         tl.store(BOUNDS + some, tl.where(full > 0, low, -float("inf")))
@@ -79,15 +79,15 @@ def _gather(
     count,
     wide,
     power,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    ROOM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BUFFER: tl.constexpr,
     FEW: tl.constexpr,
     ALIGN: tl.constexpr,
     STEPS: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
-    """One more tile, and whether it may hold a weight. wide: some support was larger than its room."""
+    """One more tile, and whether it may hold a weight. wide: some support was larger than its buffer."""
     live = 1
     if wide > 0:
         tau = _bound(s, tau, power, ALIGN)
@@ -96,13 +96,15 @@ def _gather(
         more = tl.sum((s > tau[:, None]).to(tl.int32), 1)
         live = (tl.max(more, 0) > 0).to(tl.int32)
         if live > 0:
-            if tl.max(count + more, 0) > ROOM:
-                tau, count = _pack(VALUES, COUNTS, BOUNDS, row, tau, count, power, BM, ROOM, FEW, ALIGN, STEPS)
+            if tl.max(count + more, 0) > BUFFER:
+                tau, count = _pack(VALUES, COUNTS, BOUNDS, row, tau, count, power, BLOCK_M, BUFFER, FEW, ALIGN, STEPS)
                 more = tl.sum((s > tau[:, None]).to(tl.int32), 1)
-            if tl.max(count + more, 0) > ROOM:
+            if tl.max(count + more, 0) > BUFFER:
                 wide += 1
             else:
-                count = put_above(VALUES, VALUES, row, s, s > tau[:, None], count, 0, BM, BN, ROOM, False, INTERPRETED)
+                count = put_above(
+                    VALUES, VALUES, row, s, s > tau[:, None], count, 0, BLOCK_M, BLOCK_N, BUFFER, False, INTERPRETED
+                )
     return tau, count, wide, live
 
 
@@ -142,8 +144,8 @@ def threshold_kernel(
     D: tl.constexpr,
     DP: tl.constexpr,
     WIDTH: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     OWNED: tl.constexpr,
     BIASED: tl.constexpr,
     PADDED: tl.constexpr,
@@ -151,7 +153,7 @@ def threshold_kernel(
     SPANNED: tl.constexpr,
     ALIGN: tl.constexpr,
     STEPS: tl.constexpr,
-    ROOM: tl.constexpr,
+    BUFFER: tl.constexpr,
     FEW: tl.constexpr,
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
@@ -159,28 +161,28 @@ def threshold_kernel(
     """TAU (g, n), +inf for a row that sees nobody. LIVE: which tiles may hold weights, by what was known when they were
     met; near keys, which often hold the largest scores, come first.
 
-    VALUES (g, rows, ROOM), COUNTS and BOUNDS are rooms to work in.
+    VALUES (g, rows, BUFFER), COUNTS and BOUNDS are scratch memory.
     """
-    g, batch, head, i0, i = block_of(n, heads, BM)
+    g, batch, head, i0, i = block_of(n, heads, BLOCK_M)
     length = length_of(LENGTHS, batch, m, PADDED)
     shared = g // group  # the head of keys
     x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, OWNED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, BIAS, KEEP = B + shared * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
-    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BLOCK_M, BLOCK_N, KEPT)
     low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
-    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
-    tiles = tl.cdiv(m, BN)
-    LIVE += (g * tl.num_programs(0) + i0 // BM) * tiles
+    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BLOCK_N, SPANNED)
+    tiles = tl.cdiv(m, BLOCK_N)
+    LIVE += (g * tl.num_programs(0) + i0 // BLOCK_M) * tiles
     for some in range(0, tiles, 128):
         at = some + tl.arange(0, 128)
         tl.store(LIVE + at, tl.zeros([128], tl.int8), mask=at < tiles)
     tl.debug_barrier()
-    row = g * tl.num_programs(0) * BM + i0
-    tau, count = tl.full([BM], -float("inf"), tl.float32), tl.zeros([BM], tl.int32)
+    row = g * tl.num_programs(0) * BLOCK_M + i0
+    tau, count = tl.full([BLOCK_M], -float("inf"), tl.float32), tl.zeros([BLOCK_M], tl.int32)
     wide = 0
-    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
-        first = partial_tile(turn, start, inner, outer, BN)
+    for turn in range(partial_tiles(start, inner, outer, stop, BLOCK_N)):
+        first = partial_tile(turn, start, inner, outer, BLOCK_N)
         s = tile(
             x,
             AT,
@@ -207,8 +209,8 @@ def threshold_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -218,11 +220,26 @@ def threshold_kernel(
             INTERPRETED,
         )
         tau, count, wide, live = _gather(
-            s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM, BN, ROOM, FEW, ALIGN, STEPS, INTERPRETED
+            s,
+            VALUES,
+            COUNTS,
+            BOUNDS,
+            row,
+            tau,
+            count,
+            wide,
+            power,
+            BLOCK_M,
+            BLOCK_N,
+            BUFFER,
+            FEW,
+            ALIGN,
+            STEPS,
+            INTERPRETED,
         )
-        tl.store(LIVE + first // BN, live.to(tl.int8))
-    for back in range(inner, outer, BN):
-        first = outer - BN - (back - inner)
+        tl.store(LIVE + first // BLOCK_N, live.to(tl.int8))
+    for back in range(inner, outer, BLOCK_N):
+        first = outer - BLOCK_N - (back - inner)
         s = tile(
             x,
             AT,
@@ -249,8 +266,8 @@ def threshold_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -260,17 +277,32 @@ def threshold_kernel(
             INTERPRETED,
         )
         tau, count, wide, live = _gather(
-            s, VALUES, COUNTS, BOUNDS, row, tau, count, wide, power, BM, BN, ROOM, FEW, ALIGN, STEPS, INTERPRETED
+            s,
+            VALUES,
+            COUNTS,
+            BOUNDS,
+            row,
+            tau,
+            count,
+            wide,
+            power,
+            BLOCK_M,
+            BLOCK_N,
+            BUFFER,
+            FEW,
+            ALIGN,
+            STEPS,
+            INTERPRETED,
         )
-        tl.store(LIVE + first // BN, live.to(tl.int8))
+        tl.store(LIVE + first // BLOCK_N, live.to(tl.int8))
     if wide == 0:
-        tau, count = _pack(VALUES, COUNTS, BOUNDS, row, tau, count, power, BM, ROOM, FEW, ALIGN, STEPS)
+        tau, count = _pack(VALUES, COUNTS, BOUNDS, row, tau, count, power, BLOCK_M, BUFFER, FEW, ALIGN, STEPS)
     tau = tl.where(tau == -float("inf"), float("inf"), tau)
     step = 0
     far = tl.where(wide > 0, 1, 0)
     while (step < STEPS) & (far > 0):
-        total, slope = tl.zeros([BM], tl.float32), tl.zeros([BM], tl.float32)
-        for first in range(inner, outer, BN):
+        total, slope = tl.zeros([BLOCK_M], tl.float32), tl.zeros([BLOCK_M], tl.float32)
+        for first in range(inner, outer, BLOCK_N):
             s = tile(
                 x,
                 AT,
@@ -297,8 +329,8 @@ def threshold_kernel(
                 D,
                 DP,
                 WIDTH,
-                BM,
-                BN,
+                BLOCK_M,
+                BLOCK_N,
                 OWNED,
                 BIASED,
                 KEPT,
@@ -309,8 +341,8 @@ def threshold_kernel(
             )
             more = moments(s, tau[:, None], power, ALIGN)
             total, slope = total + more[0], slope + more[1]
-        for turn in range(partial_tiles(start, inner, outer, stop, BN)):
-            first = partial_tile(turn, start, inner, outer, BN)
+        for turn in range(partial_tiles(start, inner, outer, stop, BLOCK_N)):
+            first = partial_tile(turn, start, inner, outer, BLOCK_N)
             s = tile(
                 x,
                 AT,
@@ -337,8 +369,8 @@ def threshold_kernel(
                 D,
                 DP,
                 WIDTH,
-                BM,
-                BN,
+                BLOCK_M,
+                BLOCK_N,
                 OWNED,
                 BIASED,
                 KEPT,

@@ -13,11 +13,11 @@ LN2 = tl.constexpr(0.6931471805599453)
 
 
 @triton.jit
-def block_of(n, heads, BM: tl.constexpr):
+def block_of(n, heads, BLOCK_M: tl.constexpr):
     """The head's number, its batch and head, the first row, the rows. The last rows come first: causality's longest."""
     g = tl.program_id(1).to(tl.int64)
-    i0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM
-    return g, g // heads, g % heads, i0, i0 + tl.arange(0, BM)
+    i0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M
+    return g, g // heads, g % heads, i0, i0 + tl.arange(0, BLOCK_M)
 
 
 @triton.jit
@@ -36,23 +36,25 @@ def products(
     D: tl.constexpr,
     DP: tl.constexpr,
     WIDTH: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     BIASED: tl.constexpr,
     WHOLE: tl.constexpr,
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
     ones=0.0,
 ):
-    """What vectors x and those from `first` on say of each other, (BM, BN): a dot's without its scale."""
+    """What vectors x and those from `first` on say of each other, (BLOCK_M, BLOCK_N): a dot's without its scale."""
     if CORE == 0:
-        y = rows_of(Y, first + tl.arange(0, BN), total, D, DP, WHOLE)
+        y = rows_of(Y, first + tl.arange(0, BLOCK_N), total, D, DP, WHOLE)
         s = product(x, tl.trans(y), PRECISION, INTERPRETED)
         if BIASED == 2:
-            s = with_columns(s, ones, COLUMNS, first, total, BN, WHOLE, INTERPRETED)
+            s = with_columns(s, ones, COLUMNS, first, total, BLOCK_N, WHOLE, INTERPRETED)
         return s
     else:
-        return flat(pair_scores(XT, YT, R, mode, i0, first, WIDTH, CORE, 4, BM, BN, INTERPRETED), BM, BN)
+        return flat(
+            pair_scores(XT, YT, R, mode, i0, first, WIDTH, CORE, 4, BLOCK_M, BLOCK_N, INTERPRETED), BLOCK_M, BLOCK_N
+        )
 
 
 @triton.jit
@@ -82,8 +84,8 @@ def tile(
     D: tl.constexpr,
     DP: tl.constexpr,
     WIDTH: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     OWNED: tl.constexpr,
     BIASED: tl.constexpr,
     KEPT: tl.constexpr,
@@ -93,7 +95,7 @@ def tile(
     INTERPRETED: tl.constexpr,
     ones=0.0,
 ):
-    """Scores (BM, BN) of one tile, -inf where a pair is closed. `own` (BM,) is added to each row, BIAS to each column.
+    """Scores (BLOCK_M, BLOCK_N) of a tile, -inf where masked. `own` (BLOCK_M,) is added to rows, BIAS to columns.
 
     rows and columns bound what may be seen, total is the length of the table Y.
     """
@@ -112,8 +114,8 @@ def tile(
         D,
         DP,
         WIDTH,
-        BM,
-        BN,
+        BLOCK_M,
+        BLOCK_N,
         BIASED,
         WHOLE,
         PRECISION,
@@ -124,7 +126,7 @@ def tile(
         s *= scale
     return opened(
         s,
-        i0 + tl.arange(0, BM),
+        i0 + tl.arange(0, BLOCK_M),
         own,
         BIAS,
         KEEP,
@@ -137,7 +139,7 @@ def tile(
         left,
         right,
         False,
-        BN,
+        BLOCK_N,
         OWNED,
         BIASED,
         KEPT,
@@ -162,7 +164,7 @@ def opened(
     left,
     right,
     DEEP: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     OWNED: tl.constexpr,
     BIASED: tl.constexpr,
     KEPT: tl.constexpr,
@@ -170,8 +172,8 @@ def opened(
     WHOLE: tl.constexpr,
 ):
     """Scores with what belongs to rows and columns, -inf where a pair is closed. DEEP: s is in patches (`flat`), and i,
-    own, low and high are (T, BM / T)."""
-    j = first + (places_in(BN, 4) if DEEP else tl.arange(0, BN))
+    own, low and high are (T, BLOCK_M / T)."""
+    j = first + (places_in(BLOCK_N, 4) if DEEP else tl.arange(0, BLOCK_N))
     if OWNED:
         s += beside(own, DEEP)
     if BIASED == 1:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.backends.custom_op import operator
+from regard.backends.flat_schema import takes
 from regard.backends.segment_spans import Spans
 from regard.core.alignments import RowState, TopK
 from regard.core.alignments.alignment import log_sum_exp
@@ -20,7 +21,9 @@ from regard.core.plan import Plan
 from regard.core.registry import BackendResult
 from regard.core.scores.score import Lowered
 
-MOST = 256  # keys a row: rooms of 512 scores
+from .arguments import TopkArguments
+
+MAX_KEYS = 256  # of a row: its buffer has 512 scores
 
 
 def keep_best(plan: Plan, score: Lowered, v: Tensor, spans: Spans, parts: tuple[Any, ...]) -> BackendResult:
@@ -64,41 +67,23 @@ def _after_dropout(p: Tensor, index: Tensor, seed: Tensor | None, heads: int, dr
 
 
 @operator("topk_triton")
-def topk_op(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    readout: Tensor | None,
-    key_bias: Tensor | None,
-    lengths: Tensor | None,
-    keep: Tensor | None,
-    low: Tensor | None,
-    high: Tensor | None,
-    seed: Tensor | None,
-    left: int,
-    right: int,
-    heads: int,
-    core: int,
-    scale: float,
-    linear: float,
-    bent: float,
-    k: int,
-    dropout: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+@takes(TopkArguments)
+def topk_op(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """out (g, n, d_v), tau (g, n), the keys (g, n, k) and their weights before dropout."""
     from .topk_launch import averaged, best
 
-    values, index = best(
-        a, b, readout, key_bias, lengths, keep, low, high, left, right, heads, core, scale, linear, bent, k
-    )
+    given = TopkArguments(*arguments)
+    values, index = best(given)
     tau = log_sum_exp(values)
     p = torch.softmax(values, -1).masked_fill_(index < 0, 0.0)
-    return averaged(_after_dropout(p, index, seed, heads, dropout), index, v), tau, index, p
+    dropped = _after_dropout(p, index, given.seed, given.heads, given.dropout)
+    return averaged(dropped, index, given.v), tau, index, p
 
 
 @topk_op.register_fake
-def _(a: Tensor, b: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    g, n, k = a.shape[0], a.shape[1], rest[-2]
+def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    given = TopkArguments(*arguments)
+    v, g, n, k = given.v, given.a.shape[0], given.a.shape[1], given.k
     wide = v.new_empty((g, n, k), dtype=torch.float32)
     return v.new_empty((g, n, v.shape[2])), wide.new_empty((g, n)), wide.new_empty((g, n, k), dtype=torch.int32), wide
 
@@ -136,8 +121,9 @@ def _(*given: Any) -> list[Tensor]:
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.numbers = (*inputs[12:17], inputs[18])
-    ctx.save_for_backward(*inputs[:5], inputs[9], *output[2:])
+    given = TopkArguments(*inputs)
+    ctx.numbers = (given.heads, given.core, given.scale, given.linear, given.bent, given.dropout)
+    ctx.save_for_backward(*given[:5], given.seed, *output[2:])
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 

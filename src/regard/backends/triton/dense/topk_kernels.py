@@ -1,11 +1,11 @@
 """Softmax over the k best keys of each row on a GPU: one walk over all pairs finds them, the rest is O(n k).
 
-    select_kernel    a row's k largest scores and their keys (triton_collect)
+    select_kernel    a row's k largest scores and their keys (row_topk)
     average_kernel   out_i = sum_s w_is v_index
     row_kernel       the gradient of the kept scores, of queries and of the readout: loops over the k slots of a row
     key_kernel       the gradients of keys and values: each key walks over the rows that keep it, in their order
 
-No score is computed twice and nothing is added by two programs. CORE as in triton_dense_parts.
+No score is computed twice and nothing is added by two programs. CORE as in `primitives`.
 """
 
 import triton
@@ -30,9 +30,9 @@ def _keep(
     count,
     first,
     k,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    ROOM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BUFFER: tl.constexpr,
     FEW: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
@@ -40,10 +40,10 @@ def _keep(
     above = s > bound[:, None]
     more = tl.sum(above.to(tl.int32), 1)
     if tl.max(more, 0) > 0:
-        if tl.max(count + more, 0) > ROOM:
-            bound, count = pack_largest(VALUES, PLACES, COUNTS, BOUNDS, row, count, k, BM, ROOM, FEW)
+        if tl.max(count + more, 0) > BUFFER:
+            bound, count = pack_largest(VALUES, PLACES, COUNTS, BOUNDS, row, count, k, BLOCK_M, BUFFER, FEW)
             above = s > bound[:, None]
-        count = put_above(VALUES, PLACES, row, s, above, count, first, BM, BN, ROOM, True, INTERPRETED)
+        count = put_above(VALUES, PLACES, row, s, above, count, first, BLOCK_M, BLOCK_N, BUFFER, True, INTERPRETED)
     return bound, count
 
 
@@ -82,31 +82,31 @@ def select_kernel(
     D: tl.constexpr,
     DP: tl.constexpr,
     WIDTH: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     OWNED: tl.constexpr,
     BIASED: tl.constexpr,
     PADDED: tl.constexpr,
     KEPT: tl.constexpr,
     SPANNED: tl.constexpr,
-    ROOM: tl.constexpr,
+    BUFFER: tl.constexpr,
     FEW: tl.constexpr,
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
-    """The front of VALUES and PLACES (g, rows, ROOM): a row's k largest scores, in order, and their keys; COUNTS."""
-    g, batch, head, i0, i = block_of(n, heads, BM)
+    """The front of VALUES and PLACES (g, rows, BUFFER): a row's k largest scores, in order, and their keys; COUNTS."""
+    g, batch, head, i0, i = block_of(n, heads, BLOCK_M)
     length = length_of(LENGTHS, batch, m, PADDED)
     shared = g // group  # the head of keys
     x, mode, own = row_side(A, MODES + shared, OWN, g, i, n, CORE, D, DP, OWNED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + shared * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, BIAS, KEEP = B + shared * m * D, BIAS + g * m, KEEP + batch * keep_b + head * keep_h
-    row = g * tl.num_programs(0) * BM + i0
-    bound, count = tl.full([BM], -float("inf"), tl.float32), tl.zeros([BM], tl.int32)
-    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    row = g * tl.num_programs(0) * BLOCK_M + i0
+    bound, count = tl.full([BLOCK_M], -float("inf"), tl.float32), tl.zeros([BLOCK_M], tl.int32)
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BLOCK_M, BLOCK_N, KEPT)
     low, high = span_of(LOW + g * n, HIGH + g * n, i, n, SPANNED)
-    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BN, SPANNED)
-    for first in range(inner, outer, BN):
+    start, inner, outer, stop = narrowed(start, inner, outer, stop, low, high, i < n, length, BLOCK_N, SPANNED)
+    for first in range(inner, outer, BLOCK_N):
         s = tile(
             x,
             AT,
@@ -133,8 +133,8 @@ def select_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -144,10 +144,10 @@ def select_kernel(
             INTERPRETED,
         )
         bound, count = _keep(
-            s, VALUES, PLACES, COUNTS, BOUNDS, row, bound, count, first, k, BM, BN, ROOM, FEW, INTERPRETED
+            s, VALUES, PLACES, COUNTS, BOUNDS, row, bound, count, first, k, BLOCK_M, BLOCK_N, BUFFER, FEW, INTERPRETED
         )
-    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
-        first = partial_tile(turn, start, inner, outer, BN)
+    for turn in range(partial_tiles(start, inner, outer, stop, BLOCK_N)):
+        first = partial_tile(turn, start, inner, outer, BLOCK_N)
         s = tile(
             x,
             AT,
@@ -174,8 +174,8 @@ def select_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             KEPT,
@@ -185,16 +185,16 @@ def select_kernel(
             INTERPRETED,
         )
         bound, count = _keep(
-            s, VALUES, PLACES, COUNTS, BOUNDS, row, bound, count, first, k, BM, BN, ROOM, FEW, INTERPRETED
+            s, VALUES, PLACES, COUNTS, BOUNDS, row, bound, count, first, k, BLOCK_M, BLOCK_N, BUFFER, FEW, INTERPRETED
         )
-    bound, count = pack_largest(VALUES, PLACES, COUNTS, BOUNDS, row, count, k, BM, ROOM, FEW)
-    tl.store(COUNTS + row + tl.arange(0, BM), count)
+    bound, count = pack_largest(VALUES, PLACES, COUNTS, BOUNDS, row, count, k, BLOCK_M, BUFFER, FEW)
+    tl.store(COUNTS + row + tl.arange(0, BLOCK_M), count)
 
 
 @triton.jit
-def _block(n, BM: tl.constexpr):
+def _block(n, BLOCK_M: tl.constexpr):
     """A head of queries, its rows, and which of them are there."""
-    i = tl.program_id(0) * BM + tl.arange(0, BM)
+    i = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     return tl.program_id(1).to(tl.int64), i, i < n
 
 
@@ -208,11 +208,11 @@ def rows_at(base, index, real, D: tl.constexpr, DP: tl.constexpr):
 
 @launched
 @triton.jit(do_not_specialize=CHANGING)
-def average_kernel(W, INDEX, V, OUT, n, m, k, group, DV: tl.constexpr, DVP: tl.constexpr, BM: tl.constexpr):
+def average_kernel(W, INDEX, V, OUT, n, m, k, group, DV: tl.constexpr, DVP: tl.constexpr, BLOCK_M: tl.constexpr):
     """W (g, n, k): weights as they multiply values; 0 where INDEX is -1."""
-    g, i, real = _block(n, BM)
+    g, i, real = _block(n, BLOCK_M)
     V += g // group * m * DV
-    acc = tl.zeros([BM, DVP], tl.float32)
+    acc = tl.zeros([BLOCK_M, DVP], tl.float32)
     slot = (g * n + i) * k
     for s in range(k):
         j = tl.load(INDEX + slot + s, mask=real, other=-1)
@@ -261,21 +261,21 @@ def row_kernel(
     DP: tl.constexpr,
     DV: tl.constexpr,
     DVP: tl.constexpr,
-    BM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
 ):
     """DS (g, n, k) = W dw - P sum W dw, where P are weights before dropout and W after; DA; READS (g, blocks, DP)."""
-    g, i, real = _block(n, BM)
+    g, i, real = _block(n, BLOCK_M)
     B, V = B + g // group * m * D, V + g // group * m * DV
     slot = (g * n + i) * k
     dout = rows_at(DOUT + g * n * DV, i, real, DV, DVP)
-    mean = tl.zeros([BM], tl.float32)
+    mean = tl.zeros([BLOCK_M], tl.float32)
     for s in range(k):
         j = tl.load(INDEX + slot + s, mask=real, other=-1)
         part = tl.load(W + slot + s, mask=real, other=0.0) * tl.sum(dout * rows_at(V, j, j >= 0, DV, DVP), 1)
         mean += part
         tl.store(PARTS + slot + s, part, mask=real)
     a = rows_at(A + g * n * D, i, real, D, DP)
-    da, read = tl.zeros([BM, DP], tl.float32), tl.zeros([BM, DP], tl.float32)
+    da, read = tl.zeros([BLOCK_M, DP], tl.float32), tl.zeros([BLOCK_M, DP], tl.float32)
     d = tl.arange(0, DP)
     r = tl.zeros([1, DP], tl.float32)
     if CORE > 0:

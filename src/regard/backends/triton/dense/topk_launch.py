@@ -7,73 +7,55 @@ from torch import Tensor
 from regard.backends.range_masks import NO_BOUND, Ranges
 
 from ..common.pair_tables import DOT, PairTables, padded
-from .launch_config import SPARSEMAX, DenseCall, given, sizes_of
-from .threshold_launch import rooms_of
+from .arguments import TopkArguments
+from .launch_config import SPARSEMAX, DenseCall, forward_arguments, sizes_of
+from .threshold_launch import row_buffers
 from .topk_kernels import average_kernel, key_kernel, row_kernel, select_kernel
 
 ROWS, ENTRIES = 16, 32  # of a program that gathers
 
 
-def best(
-    a: Tensor,
-    b: Tensor,
-    readout: Tensor | None,
-    key_bias: Tensor | None,
-    lengths: Tensor | None,
-    keep: Tensor | None,
-    low: Tensor | None,
-    high: Tensor | None,
-    left: int,
-    right: int,
-    heads: int,
-    core: int,
-    scale: float,
-    linear: float,
-    bent: float,
-    k: int,
-) -> tuple[Tensor, Tensor]:
+def best(given: TopkArguments) -> tuple[Tensor, Tensor]:
     """A row's k largest scores (g, n, k) fp32, -inf where it has fewer keys, and the keys, -1 there."""
+    a, b, k = given.a.contiguous(), given.b.contiguous(), given.k
     g, n, _ = a.shape
     values = torch.full((g, n, k), -float("inf"), device=a.device)
     if not values.numel():
         return values, values.int()
-    ranges = Ranges(min(left, NO_BOUND), min(right, NO_BOUND), lengths, keep)
-    a, b = a.contiguous(), b.contiguous()
-    # scores as a sparse alignment has them, in their own unit; there are no values yet
     call = DenseCall(
-        a,
-        b,
-        b.new_empty((b.shape[0], b.shape[1], 1)),
-        readout,
-        key_bias,
-        None,
-        ranges,
-        heads,
-        core,
-        scale,
-        linear,
-        bent,
-        SPARSEMAX,
-        2.0,
-        None,
-        low,
-        high,
-        None,
-        0.0,
+        a=a,
+        b=b,
+        v=b.new_empty((b.shape[0], b.shape[1], 1)),  # there are no values yet
+        readout=given.readout,
+        key_bias=given.key_bias,
+        row_bias=None,
+        ranges=Ranges(min(given.left, NO_BOUND), min(given.right, NO_BOUND), given.lengths, given.keep),
+        heads=given.heads,
+        core=given.core,
+        scale=given.scale,
+        linear=given.linear,
+        bent=given.bent,
+        align=SPARSEMAX,  # whose scores are in their own unit
+        alpha=2.0,
+        bias=None,
+        low=given.low,
+        high=given.high,
+        centre=None,
+        narrow=0.0,
     )
     tables = PairTables(call, False)
     sizes = {name: size for name, size in sizes_of(call, tables, "forward").items() if name not in ("DV", "DVP")}
-    sizes["num_warps"] = 8  # rooms take registers beside the scores
-    grid, vectors, marks, numbers = given(call, tables, sizes)
-    room = triton.next_power_of_2(k + sizes["BN"])
-    rows = grid[0] * sizes["BM"]
-    rooms, counts, bounds = rooms_of(g, rows, room, a.device)
-    places = torch.empty_like(rooms, dtype=torch.int32)
+    sizes["num_warps"] = 8  # buffers take registers beside the scores
+    grid, vectors, marks, numbers = forward_arguments(call, tables, sizes)
+    size = triton.next_power_of_2(k + sizes["BLOCK_N"])
+    rows = grid[0] * sizes["BLOCK_M"]
+    buffers, counts, bounds = row_buffers(g, rows, size, a.device)
+    places = torch.empty_like(buffers, dtype=torch.int32)
     select_kernel[grid](
-        *vectors, *marks, rooms, places, counts, bounds, *numbers, k, ROOM=room, FEW=512 // room, **sizes
+        *vectors, *marks, buffers, places, counts, bounds, *numbers, k, BUFFER=size, FEW=512 // size, **sizes
     )
     there = torch.arange(k, device=a.device) < counts[:, :n, None]
-    return torch.where(there, rooms[:, :n, :k], values), torch.where(there, places[:, :n, :k], -1)
+    return torch.where(there, buffers[:, :n, :k], values), torch.where(there, places[:, :n, :k], -1)
 
 
 def averaged(w: Tensor, index: Tensor, v: Tensor) -> Tensor:
@@ -91,7 +73,7 @@ def averaged(w: Tensor, index: Tensor, v: Tensor) -> Tensor:
             g // v.shape[0],
             DV=v.shape[2],
             DVP=padded(v.shape[2]),
-            BM=ROWS,
+            BLOCK_M=ROWS,
         )
     return out
 
@@ -122,7 +104,7 @@ def pulled(
         widths = {"CORE": core, "D": d, "DP": padded(d), "DV": d_v, "DVP": padded(d_v)}
         numbers = (n, m, k, g // shared, scale, linear, bent)
         row_kernel[(triton.cdiv(n, ROWS), g)](
-            a, b, v, r, dout, index, p, w, parts, ds, da, reads, *numbers, **widths, BM=ROWS
+            a, b, v, r, dout, index, p, w, parts, ds, da, reads, *numbers, **widths, BLOCK_M=ROWS
         )
         by_key, order = index.where(index >= 0, m).view(shared, -1).sort(dim=1, stable=True)
         ends = torch.arange(m + 1, dtype=by_key.dtype, device=a.device).expand(shared, -1).contiguous()

@@ -8,7 +8,7 @@ Softmax and sigmoid take scores in base 2.
 import triton
 import triton.language as tl
 
-from ..common.pair_scores import MOST
+from ..common.pair_scores import MAX_EXPONENT_OF_TWO
 from ..common.sigmoid import logistic
 
 
@@ -27,7 +27,7 @@ def weights(
         return tl.exp2(s - tau)
     elif ALIGN == 1:
         w = logistic(tau - s, INTERPRETED, FOUR)  # nothing is subtracted: small weights keep their bits
-        return w if WHOLE else tl.where(tau - s >= MOST, 0.0, w)  # what is no number stays none
+        return w if WHOLE else tl.where(tau - s >= MAX_EXPONENT_OF_TWO, 0.0, w)  # what is no number stays none
     elif ALIGN == 2:
         return tl.maximum(s - tau, 0.0)
     elif ALIGN == 3:

@@ -8,13 +8,14 @@ lists of a graph are made once and remembered for as long as its tensors live.
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.backends.custom_op import operator
-from regard.core.alignments import Entmax, ReLU, Sigmoid, Softmax, Sparsemax, TopK, Uniform
+from regard.backends.flat_schema import leading_tensors, takes
+from regard.core.lowering.kernel_forms import KINKED, SIGMOID, TANH, listed
 from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.plan import Plan
 from regard.core.registry import Backend, BackendResult
@@ -26,8 +27,17 @@ from regard.core.torch_private import any_transformed
 
 from ..runtime.device_support import unable, untested_triton
 
-WIDEST = 1024  # heads x width that one program holds in registers
-SLOPES = {"relu": 0.0, "identity": 1.0}  # leaky ReLUs by another name
+MAX_WIDTH = 1024  # heads x width that one program holds in registers
+# Families of alignments that the kernels run, and what their operator calls them.
+ALIGNMENTS = {
+    "softmax": "softmax",
+    "sparsemax": "sparsemax",
+    "entmax 1.5": "entmax",
+    "top-k": "top_k",
+    "sigmoid": "sigmoid",
+    "ReLU": "relu",
+    "uniform": "uniform",
+}
 
 
 class TritonEdges(Backend):
@@ -43,11 +53,9 @@ class TritonEdges(Backend):
         why = []
         if any_transformed((plan.q, plan.k, plan.v)):
             why.append('It does not run under vmap and the other transforms of torch.func: backend="reference" does.')
-        if _align_of(plan) is None or plan.factor is not None:
-            why.append(
-                "Its alignments are softmax, sparsemax, entmax 1.5, top-k, sigmoid, ReLU and uniform; this is "
-                f"{type(plan.align).__name__}."
-            )
+        form = plan.align.kernel_form()
+        if form is None or form.family not in ALIGNMENTS or plan.factor is not None:
+            why.append(f"Its alignments are {listed(tuple(ALIGNMENTS))}; this is {type(plan.align).__name__}.")
         if plan.q.dtype == torch.float64:
             why.append("Its sums are in fp32.")
         if why:
@@ -57,8 +65,8 @@ class TritonEdges(Backend):
             why.append(f"It scores by a dot product or a pair with leaky ReLU or tanh; this is {score.core}.")
         if score.modifiers or score.sink is not None or score.key_bias is not None or score.row_bias is not None:
             why.append("It has no modifiers, sinks or biases.")
-        if plan.heads * max(plan.v.shape[-1], score.core.a.shape[-1]) > WIDEST:
-            why.append(f"A program holds all heads of a row, up to {WIDEST} numbers.")
+        if plan.heads * max(plan.v.shape[-1], score.core.a.shape[-1]) > MAX_WIDTH:
+            why.append(f"A program holds all heads of a row, up to {MAX_WIDTH} numbers.")
         return why
 
     def plain_because(self) -> str | None:
@@ -69,15 +77,13 @@ class TritonEdges(Backend):
 
     def run(self, plan: Plan) -> BackendResult:
         problem, graph = plan.problem, plan.over
-        core, kind, aligned = problem.score.core, _kind(problem.score.core), _align_of(plan)
+        core, kind, form = problem.score.core, _kind(problem.score.core), plan.align.kernel_form()
         assert isinstance(graph, Neighbours) and isinstance(core, (DotCore, PairCore))
-        assert kind is not None and aligned is not None
-        align = aligned[0]
-        scale, slope, act = 1.0, 0.0, 0
-        if isinstance(core, DotCore):
-            scale = core.scale
-        else:
-            slope, act = SLOPES.get(core.act, core.slope), int(core.act == "tanh")
+        scored = core.kernel_form()
+        assert kind is not None and form is not None and scored is not None
+        align = ALIGNMENTS[form.family]
+        bias = math.nan if form.function == SIGMOID and form.bias is None else form.bias or 0.0
+        scale = core.scale if isinstance(core, DotCore) else 1.0
         shared = align == "softmax" and isinstance(plan.score, GATv2) and plan.k is plan.v
         own, join = problem.edge_value, 0
         if core.edge is not None:
@@ -85,7 +91,7 @@ class TritonEdges(Backend):
         if align == "softmax" and join == 1 and _twins(plan):
             own, join = None, 3
         seed = problem.seed + 1 if problem.dropout and problem.seed is not None else None  # sampling draws from seed
-        numbers = (kind, act, join, scale, slope, problem.dropout)
+        numbers = (kind, int(scored.code == TANH), join, scale, scored.slope, problem.dropout)
         outs, chosen = [], []
         for item in range(plan.batch):  # one graph for the whole batch
 
@@ -104,25 +110,14 @@ class TritonEdges(Backend):
                 seed,
                 *numbers,
                 item,
-                *aligned,
+                align,
+                bias,
+                form.top,
             )
             outs.append(out.transpose(0, 1))
             chosen.append(index.transpose(0, 1))
         out = torch.stack(outs) if len(outs) > 1 else outs[0][None]
         return BackendResult(out, index=torch.cat(chosen) if align == "top_k" else None)
-
-
-def _align_of(plan: Plan) -> tuple[str, float, int] | None:
-    """The name of an alignment that runs here, the sigmoid's bias (NaN: -log of the number of neighbours), k."""
-    align = plan.align
-    plain = {Softmax: "softmax", ReLU: "relu", Uniform: "uniform"}.get(type(align))
-    if plain is not None:
-        return plain, 0.0, 0
-    if type(align) in (Entmax, Sparsemax) and align.raw is None and align.fixed in (1.5, 2.0):
-        return ("sparsemax" if align.fixed == 2.0 else "entmax"), 0.0, 0
-    if type(align) is Sigmoid:
-        return "sigmoid", float("nan") if align.bias is None else align.bias, 0
-    return ("top_k", 0.0, align.k) if type(align) is TopK else None
 
 
 def _kind(core: object) -> int | None:
@@ -131,9 +126,10 @@ def _kind(core: object) -> int | None:
         return 2
     if not isinstance(core, PairCore) or core.join != "add" or core.features is not None:
         return None
-    if core.act not in ("leaky_relu", "relu", "identity", "tanh"):
+    form = core.kernel_form()
+    if form is None or form.code not in (TANH, KINKED):
         return None
-    plain = isinstance(core.readout, float) and core.readout == 1.0 and core.act != "tanh"
+    plain = isinstance(core.readout, float) and core.readout == 1.0 and form.code != TANH
     return 0 if plain and core.a.shape[-1] == 1 else 1
 
 
@@ -167,7 +163,7 @@ def _twins(plan: Plan) -> bool:
 
 
 def _graph(graph: list[Tensor], m: int) -> tuple[Any, ...]:
-    """A graph both ways, and the ids of its edges, as `triton_edges_run` wants them."""
+    """A graph both ways, and the ids of its edges, as `call.run` takes them."""
     from .call import of_graph
     from .csr_schedule import CSRSchedule
 
@@ -176,80 +172,55 @@ def _graph(graph: list[Tensor], m: int) -> tuple[Any, ...]:
     return *made, edge
 
 
+class EdgeArguments(NamedTuple):
+    """What both operators over edges take, in the order of their schema."""
+
+    a: Tensor  # (n, H, d)
+    b: Tensor  # (m, H, d)
+    v: Tensor | None  # (m, H, d_v); None where the keys are the values
+    r: Tensor | None  # (H, d), the readout of a pair
+    key: Tensor | None  # (E, H, d), what an edge adds to its key or multiplies it with
+    value: Tensor | None  # (E, H, d_v), what an edge adds to its value
+    graph: list[Tensor]  # start, source, edge
+    seed: Tensor | None  # of dropout
+    kind: int  # 0 GAT, 1 a pair with a readout, 2 a dot
+    act: int  # of a pair: 0 leaky ReLU, 1 tanh
+    join: int  # of edge and key: 0 none, 1 sum, 2 product, 3 the same sum for the value
+    scale: float
+    slope: float
+    dropout: float
+    item: int  # of the batch
+    align: str
+
+
+TABLES = leading_tensors(EdgeArguments)  # those that receive a gradient
+
+
+def _launched(given: EdgeArguments) -> tuple[Any, ...]:
+    """As `call.run` takes them: the work lists of the graph first."""
+    return *_graph(given.graph, given.b.shape[0]), *given[:TABLES], given.seed, *given[TABLES + 2 : -1]
+
+
 @operator("edges_triton")
-def edges_op(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor | None,
-    r: Tensor | None,
-    key: Tensor | None,
-    value: Tensor | None,
-    graph: list[Tensor],
-    seed: Tensor | None,
-    kind: int,
-    act: int,
-    join: int,
-    scale: float,
-    slope: float,
-    dropout: float,
-    item: int,
-    align: str,
-    bias: float,
-    top: int,
-) -> tuple[Tensor, Tensor, Tensor]:
+@takes(EdgeArguments, bias=float, top=int)
+def edges_op(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """out (n, H, d_v); for the backward tau (n, H) of a softmax, else the weights (E, H); ids (n, H, k) of top-k.
 
-    v is None where the keys are the values. graph: start, source, edge.
+    bias: of a sigmoid, NaN for -log of the number of neighbours; top: k of top-k.
     """
     from .call import run
 
-    found: tuple[Tensor, Tensor, Tensor] = run(
-        align,
-        None if math.isnan(bias) else bias,
-        top,
-        *_graph(graph, b.shape[0]),
-        a,
-        b,
-        v,
-        r,
-        key,
-        value,
-        seed,
-        kind,
-        act,
-        join,
-        scale,
-        slope,
-        dropout,
-        item,
-    )
+    given, (bias, top) = EdgeArguments(*arguments[:-2]), arguments[-2:]
+    found: tuple[Tensor, Tensor, Tensor] = run(given.align, None if math.isnan(bias) else bias, top, *_launched(given))
     return found
 
 
 @edges_op.register_fake
-def _(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor | None,
-    r: Tensor | None,
-    key: Tensor | None,
-    value: Tensor | None,
-    graph: list[Tensor],
-    seed: Tensor | None,
-    kind: int,
-    act: int,
-    join: int,
-    scale: float,
-    slope: float,
-    dropout: float,
-    item: int,
-    align: str,
-    bias: float,
-    top: int,
-) -> tuple[Tensor, Tensor, Tensor]:
-    values, edges = b if v is None else v, graph[1].shape[0]
-    n, heads = a.shape[0], a.shape[1]
-    rows = n if align == "softmax" else edges
+def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    given, top = EdgeArguments(*arguments[:-2]), arguments[-1]
+    values, edges = given.b if given.v is None else given.v, given.graph[1].shape[0]
+    n, heads = given.a.shape[0], given.a.shape[1]
+    rows = n if given.align == "softmax" else edges
     return (
         values.new_empty((n, heads, values.shape[2])),
         values.new_empty((rows, heads), dtype=torch.float32),
@@ -258,63 +229,21 @@ def _(
 
 
 @operator("edges_triton_backward")
-def backward_op(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor | None,
-    r: Tensor | None,
-    key: Tensor | None,
-    value: Tensor | None,
-    graph: list[Tensor],
-    seed: Tensor | None,
-    kind: int,
-    act: int,
-    join: int,
-    scale: float,
-    slope: float,
-    dropout: float,
-    item: int,
-    align: str,
-    out: Tensor,
-    state: Tensor,
-    dout: Tensor,
-) -> list[Tensor]:
+@takes(EdgeArguments, out=Tensor, state=Tensor, dout=Tensor)
+def backward_op(*arguments: Any) -> list[Tensor]:
     """Gradients of a, b, v, r, key and value; an empty tensor where there is none (v shared with b, no readout)."""
     from .call import run_back
 
-    return list(
-        run_back(
-            align,
-            *_graph(graph, b.shape[0]),
-            a,
-            b,
-            v,
-            r,
-            key,
-            value,
-            seed,
-            kind,
-            act,
-            join,
-            scale,
-            slope,
-            dropout,
-            item,
-            out,
-            state,
-            dout,
-        )
-    )
+    given = EdgeArguments(*arguments[:-3])
+    return list(run_back(given.align, *_launched(given), *arguments[-3:]))
 
 
 @backward_op.register_fake
-def _(
-    a: Tensor, b: Tensor, v: Tensor | None, r: Tensor | None, key: Tensor | None, value: Tensor | None, *rest: Any
-) -> list[Tensor]:
+def _(*arguments: Any) -> list[Tensor]:
     def like(x: Tensor | None) -> Tensor:
-        return a.new_empty(0, dtype=torch.float32) if x is None else x.new_empty(x.shape)
+        return arguments[0].new_empty(0, dtype=torch.float32) if x is None else x.new_empty(x.shape)
 
-    return [like(x) for x in (a, b, v, r, key, value)]
+    return [like(x) for x in arguments[:TABLES]]
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:

@@ -1,7 +1,7 @@
 """Attention over edges on a GPU through the weights of each edge: for alignments that need a whole row before they know
 one of them.
 
-Bytes: those of softmax's passes and about 4 H E (8 + sweeps) forward, 4 H E 9 backward (see triton_edges_weights for
+Bytes: those of softmax's passes and about 4 H E (8 + sweeps) forward, 4 H E 9 backward (see row_weights for
 the sweeps); GATv2 gathers two rows an edge forward, where softmax gathers one.
 Design: scores (E, H) in target order become weights in place, which are kept and sum the values. Backward: by sources
 the gradients of weights and values, by rows that of scores, by sources that of keys, by targets that of queries (the

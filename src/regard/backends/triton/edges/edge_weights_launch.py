@@ -16,10 +16,10 @@ ALIGNS = {"sigmoid": 0, "relu": 1, "uniform": 2, "sparsemax": 3, "entmax": 4, "t
 def forward(call: EdgeCall, align: str, bias: float | None, top: int) -> tuple[Tensor, Tensor, Tensor]:
     """out (n, H, DV), the weights (E, H) in target order, before dropout, and the ids (n, H, k) that top-k chose."""
     v, n, size, graph = call.values, call.a.shape[0], call.sizes, call.graph
-    work, room = graph.by_target, min(top, call.edges)
+    work, chosen = graph.by_target, min(top, call.edges)
     out = call.alloc(n, size["H"], size["DV"], dtype=v.dtype)
     weights = call.alloc(call.edges, size["H"])
-    index = record_op(_no_ids, v, n, size["H"], room)
+    index = record_op(_no_ids, v, n, size["H"], chosen)
     if n == 0:
         return out, weights, index
     if align != "uniform":
@@ -44,7 +44,7 @@ def forward(call: EdgeCall, align: str, bias: float | None, top: int) -> tuple[T
         index,
         bias or 0.0,
         top,
-        room,
+        chosen,
         COUNTED=bias is None,
     )
     part = call.alloc(work.slots * size["HP"] * size["DVP"])
@@ -129,7 +129,7 @@ def by_rows(kernel: Any, call: EdgeCall, align: str, *arguments: Any, **options:
             kernel[(rows.shape[0],)](
                 rows,
                 *arguments,
-                MOST=1 if warps == 1 else 1 << 30,
+                MAX_PIECES=1 if warps == 1 else 1 << 30,
                 ALIGN=ALIGNS[align],
                 **options,
                 **call.widths(),
@@ -143,5 +143,5 @@ def _numbers_or(call: EdgeCall, config: dict[str, int]) -> dict[str, int]:
     return {"BE": max(8, 256 // call.sizes["HP"]), "num_warps": 1} if call.kind == 0 else config
 
 
-def _no_ids(v: Tensor, n: int, heads: int, room: int) -> Tensor:
-    return torch.full((n, heads, room), -1, dtype=torch.int32, device=v.device)
+def _no_ids(v: Tensor, n: int, heads: int, chosen: int) -> Tensor:
+    return torch.full((n, heads, chosen), -1, dtype=torch.int32, device=v.device)

@@ -100,13 +100,13 @@ def forward_kernel(
         elif VALUE == 2:
             x += k
         higher = tl.maximum(top, tl.max(s, 0))
-        fade = tl.exp2(top - higher)
+        rescale = tl.exp2(top - higher)
         p = tl.exp2(s - higher[None, :])
-        total = total * fade + tl.sum(p, 0)
+        total = total * rescale + tl.sum(p, 0)
         top = higher
         if DROP:
             p = p * kept(seed, ids, h, item_of_batch, dropout)
-        acc = acc * fade[:, None] + tl.sum(p[:, :, None] * x, 0)
+        acc = acc * rescale[:, None] + tl.sum(p[:, :, None] * x, 0)
     if slot >= 0:
         base = PART + slot * (HP * (DVP + 2))
         tl.store(base + h, top)
@@ -136,10 +136,10 @@ def merge_kernel(hubs, OUT, TAU, PART, H: tl.constexpr, DV: tl.constexpr, HP: tl
         base = PART + (slot + piece) * (HP * (DVP + 2))
         m = tl.load(base + h)
         higher = tl.maximum(top, m)
-        fade, share = tl.exp2(top - higher), tl.exp2(m - higher)
-        total = total * fade + tl.load(base + HP + h) * share
+        rescale, share = tl.exp2(top - higher), tl.exp2(m - higher)
+        total = total * rescale + tl.load(base + HP + h) * share
         part = tl.load(base + 2 * HP + h[:, None] * DVP + dv[None, :])
-        acc = acc * fade[:, None] + part * share[:, None]
+        acc = acc * rescale[:, None] + part * share[:, None]
         top = higher
     put(OUT, row, acc / total[:, None], h, dv, H, DV, head[:, None] & (dv < DV)[None, :])
     tl.store(TAU + row * H + h, top + tl.log2(total), mask=head)

@@ -22,7 +22,7 @@ class EdgeCall:
     """One call of attention over a graph: tables (nodes, H, width) and (edges, H, width) with a unit last stride.
 
     a (n, H, D), b (m, H, D), v (m, H, DV) or None where the keys are the values, r (H, D), key (rows, H, D) and value
-    (rows, H, DV) by edge id; edge (E,) the ids in target order. kind, act, join: KIND, ACT, KEY of triton_edges_parts.
+    (rows, H, DV) by edge id; edge (E,) the ids in target order. kind, act, join: KIND, ACT, KEY of `primitives`.
     """
 
     graph: CSRSchedule

@@ -113,20 +113,20 @@ def weights_kernel(
     INDEX,
     bias,
     TOP,
-    ROOM,
-    MOST: tl.constexpr,
+    CHOSEN,
+    MAX_PIECES: tl.constexpr,
     ALIGN: tl.constexpr,
     COUNTED: tl.constexpr,
     H: tl.constexpr,
     HP: tl.constexpr,
     BE: tl.constexpr,
 ):
-    """Scores of whole rows into weights, in place: rows of up to MOST pieces.
+    """Scores of whole rows into weights, in place: rows of up to MAX_PIECES pieces.
 
-    COUNTED: the sigmoid's bias is -log of the number of edges. INDEX (n, H, ROOM): the ids that top-k chose.
+    COUNTED: the sigmoid's bias is -log of the number of edges. INDEX (n, H, CHOSEN): the ids that top-k chose.
     """
     row, start, stop, _, pieces = work_item(work, tl.program_id(0))
-    if (row < 0) | (pieces > MOST):
+    if (row < 0) | (pieces > MAX_PIECES):
         return
     h = tl.arange(0, HP)
     size = tl.maximum(stop - start, 1).to(tl.float32)
@@ -157,7 +157,7 @@ def weights_kernel(
             place = first + tl.arange(0, BE)
             ids = tl.load(edge + place, mask=place < stop, other=0)
             rank = taken[None, :] + tl.cumsum(tl.where(mine, 1, 0), 0) - 1
-            where = row * (H * ROOM) + h[None, :] * ROOM + rank
+            where = row * (H * CHOSEN) + h[None, :] * CHOSEN + rank
             tl.store(INDEX + where, ids[:, None].to(tl.int32) + rank * 0, mask=mine)
             taken += tl.sum(tl.where(mine, 1, 0), 0)
         ties = tl.zeros([HP], tl.int32)
@@ -204,11 +204,11 @@ def rate(ALIGN: tl.constexpr, p, size):
 @launched
 @triton.jit
 def row_gradient_kernel(
-    work, P, DS, MOST: tl.constexpr, ALIGN: tl.constexpr, H: tl.constexpr, HP: tl.constexpr, BE: tl.constexpr
+    work, P, DS, MAX_PIECES: tl.constexpr, ALIGN: tl.constexpr, H: tl.constexpr, HP: tl.constexpr, BE: tl.constexpr
 ):
     """ds = g (dw - sum g dw / sum g) of whole rows, in the place of dw; without the mean where rows sum to anything."""
     row, start, stop, _, pieces = work_item(work, tl.program_id(0))
-    if (row < 0) | (pieces > MOST):
+    if (row < 0) | (pieces > MAX_PIECES):
         return
     size = tl.maximum(stop - start, 1).to(tl.float32)
     above = tl.zeros([HP], tl.float32)

@@ -5,14 +5,16 @@ bias of keys and a soft cap (DiSA's); softmax; over ranges (causal, window, padd
 registered here without importing Triton; kernels and launches are in the files beside it.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.backends.custom_op import gradients, operator
+from regard.backends.flat_schema import leading_tensors, takes
 from regard.backends.range_masks import ranges_of
-from regard.core.alignments import RowState, Softmax
+from regard.core.alignments import RowState
+from regard.core.lowering.kernel_forms import TANH, listed
 from regard.core.lowering.score_kernels import PairCore
 from regard.core.plan import Plan
 from regard.core.registry import BackendResult
@@ -22,9 +24,7 @@ from regard.core.scores.score import Lowered
 from ..dense.backend import OnCuda, unfit_call
 from .shapes import rows_shape
 
-# act(x) = linear x + bent |x|; kind 1 has the slope of the negative side at 0, kind 2 has 0 there
-KINDS = {"identity": (1, 1.0, 0.0), "relu": (1, 0.5, 0.5), "abs": (2, 0.0, 1.0), "negative_abs": (2, 0.0, -1.0),
-         "negative_half_square": (3, 0.0, 0.0)}  # fmt: skip
+ALIGNMENTS = ("softmax",)
 
 
 class TritonFeatures(OnCuda):
@@ -63,8 +63,9 @@ def unfit(plan: Plan) -> list[str]:
     why = unfit_call(plan)
     if plan.dropout:
         why.append("It has no dropout.")
-    if type(plan.align) is not Softmax or plan.factor is not None or plan.draw is not None:
-        why.append(f"Its alignment is softmax; this is {type(plan.align).__name__}.")
+    form = plan.align.kernel_form()
+    if form is None or form.family not in ALIGNMENTS or plan.factor is not None or plan.draw is not None:
+        why.append(f"Its alignment is {listed(ALIGNMENTS)}; this is {type(plan.align).__name__}.")
     if ranges_of(plan.over, plan.n, plan.m) is None:
         why.append(f"Its structures are causal, windows, padding and key masks; this is {plan.over}.")
     if why:
@@ -77,7 +78,7 @@ def unfit(plan: Plan) -> list[str]:
             f"It scores each feature by itself, as tanh, leaky ReLU, |x| or -x^2/2 of a sum or a product; this is "
             f"{core}."
         ]
-    if core.act not in ("tanh", "leaky_relu", *KINDS) or (core.join == "mul" and (core.act == "tanh" or capped)):
+    if core.kernel_form() is None or (core.join == "mul" and (core.act == "tanh" or capped)):
         return [f"Its scores are bent by tanh (of a sum), leaky ReLU, |x| or -x^2/2; this is {core}."]
     if (score.modifiers and not capped) or score.sink is not None or score.row_bias is not None:
         return ["It has no modifiers but SoftCap, no bias of rows and no sink."]
@@ -85,117 +86,89 @@ def unfit(plan: Plan) -> list[str]:
 
 
 def _bent(core: PairCore, score: Lowered) -> tuple[int, int, float, float, float, float]:
-    """Kind, join, and the numbers of s = factor h(steep z): h is tanh (kind 0), linear z + bent |z| or -z^2/2."""
+    """Kind, join, and the numbers of s = factor h(steep z): h is tanh (kind 0), linear z + bent |z| or -z^2/2.
+
+    Kinds are the codes of `kernel_forms` from TANH on.
+    """
     join = int(core.join == "mul")
     if score.modifiers:  # c tanh((a + b) / c)
         cap = score.modifiers[0].cap
         assert isinstance(cap, float)
         return 0, join, cap, 1 / cap, 0.0, 0.0
-    if core.act == "tanh":
-        return 0, join, 1.0, 1.0, 0.0, 0.0
-    if core.act == "leaky_relu":
-        return 1, join, 1.0, 1.0, (1 + core.slope) / 2, (1 - core.slope) / 2
-    kind, linear, bent = KINDS[core.act]
-    return kind, join, 1.0, 1.0, linear, bent
+    form = core.kernel_form()
+    assert form is not None
+    return form.code - TANH, join, 1.0, 1.0, form.linear, form.bend
+
+
+class FeatureArguments(NamedTuple):
+    """Of `regard::features_triton`, in the order of its schema."""
+
+    a: Tensor  # (g, n, F), g = batch x heads
+    b: Tensor  # (g, m, F)
+    v: Tensor  # (g, m, F)
+    bias: Tensor | None  # (g, m, F), of any strides; the last that receives a gradient
+    lengths: Tensor | None  # keys of each item
+    keep: Tensor | None  # mask of keys
+    left: int  # keys from i - left to i + right
+    right: int
+    heads: int
+    kind: int  # h: 0 tanh, 1 and 2 linear z + bent |z|, 3 -z^2/2
+    join: int  # of query and key: 0 their sum, 1 their product
+    factor: float  # s = factor h(steep z)
+    steep: float
+    linear: float
+    bent: float
+
+
+TENSORS, DIFFERENTIABLE = leading_tensors(FeatureArguments), 4
 
 
 @operator("features_triton")
-def features_op(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    lengths: Tensor | None,
-    keep: Tensor | None,
-    left: int,
-    right: int,
-    heads: int,
-    kind: int,
-    join: int,
-    factor: float,
-    steep: float,
-    linear: float,
-    bent: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """out and tau, (g, n, F); what the backward asks of rows (triton_features_kernels)."""
+@takes(FeatureArguments)
+def features_op(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """out and tau, (g, n, F); what the backward asks of rows (`kernels`)."""
     from .launch import run
 
-    found: tuple[Tensor, Tensor, Tensor] = run(
-        a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, steep, linear, bent
-    )
+    found: tuple[Tensor, Tensor, Tensor] = run(*arguments)
     return found
 
 
 @features_op.register_fake
-def _(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    lengths: Tensor | None,
-    keep: Tensor | None,
-    left: int,
-    right: int,
-    heads: int,
-    kind: int,
-    join: int,
-    factor: float,
-    *rest: Any,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    given = FeatureArguments(*arguments)
+    a, v = given.a, given.v
     tau = v.new_empty(a.shape, dtype=torch.float32)
-    return v.new_empty(a.shape), tau, tau.new_empty(rows_shape(a, kind, factor, bias))
+    return v.new_empty(a.shape), tau, tau.new_empty(rows_shape(a, given.kind, given.factor, given.bias))
 
 
 @operator("features_triton_backward")
-def backward_op(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    lengths: Tensor | None,
-    keep: Tensor | None,
-    left: int,
-    right: int,
-    heads: int,
-    kind: int,
-    join: int,
-    factor: float,
-    steep: float,
-    linear: float,
-    bent: float,
-    out: Tensor,
-    rows: Tensor,
-    dout: Tensor,
-) -> list[Tensor]:
+@takes(FeatureArguments, out=Tensor, rows=Tensor, dout=Tensor)
+def backward_op(*arguments: Any) -> list[Tensor]:
     """Gradients of those of a, b, v and bias that there are."""
     from .launch import run_back
 
-    return list(
-        run_back(
-            a, b, v, bias, lengths, keep, left, right, heads, kind, join, factor, steep, linear, bent, out, rows, dout
-        )
-    )
+    return list(run_back(*arguments))
 
 
 @backward_op.register_fake
-def _(*given: Any) -> list[Tensor]:
-    return [x.new_empty(x.shape) for x in given[:4] if x is not None]
+def _(*arguments: Any) -> list[Tensor]:
+    return [x.new_empty(x.shape) for x in arguments[:DIFFERENTIABLE] if x is not None]
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     out, _, rows = output
-    ctx.numbers = inputs[6:]
-    ctx.save_for_backward(*inputs[:6], out, rows)
+    ctx.numbers = inputs[TENSORS:]
+    ctx.save_for_backward(*inputs[:TENSORS], out, rows)
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
-    ctx.tape = getattr(output, "tape", None)  # of a call that was done again
+    ctx.tape = getattr(output, "tape", None)  # of a replayed call
 
 
 def _autograd(ctx: Any, dout: Tensor, *_: Any) -> tuple[Any, ...]:
-    tensors, pulled = gradients(ctx, backward_op, 6, dout)
+    tensors, pulled = gradients(ctx, backward_op, TENSORS, dout)
     found = iter(pulled)
-    grads = [None if x is None else next(found) for x in tensors[:4]]
-    return *grads, None, None, *[None] * len(ctx.numbers)
+    grads = [None if x is None else next(found) for x in tensors[:DIFFERENTIABLE]]
+    return *grads, *[None] * (TENSORS - DIFFERENTIABLE + len(ctx.numbers))
 
 
 features_op.register_autograd(_autograd, setup_context=_setup)

@@ -5,7 +5,7 @@
 A program has a block of rows and of features and walks over the keys, one after the other: there is no product of
 matrices to be had, so the time is that of the exponentials. The backward is the same walk twice, by blocks of rows and
 by blocks of keys, so every sum has one owner and one order. A thread has one feature of many rows: what it reads of a
-key, and makes of it, serves them all. `triton_features_parts` says what KIND, JOIN and WALK are.
+key, and makes of it, serves them all. `primitives` says what KIND, JOIN and WALK are.
 """
 
 import triton
@@ -88,10 +88,10 @@ def _weigh(
             # One of two exponents is 0: one exponential serves both.
             gap = power(tl.minimum(top, s) - safe, KIND)
             rises = s > top
-            fade, w = tl.where(rises, gap, 1.0), tl.where(rises, 1.0, gap)
-            sums, acc, top = sums * fade, acc * fade, higher
+            rescale, w = tl.where(rises, gap, 1.0), tl.where(rises, 1.0, gap)
+            sums, acc, top = sums * rescale, acc * rescale, higher
             if EXACT:
-                less, lost = less * fade, lost * fade
+                less, lost = less * rescale, lost * rescale
         sums, less = more(sums, less, w, EXACT)
         acc, lost = more(acc, lost, w * v, EXACT)
     return top, sums, less, acc, lost
@@ -124,7 +124,7 @@ def features_kernel(
     bias_j,
     bias_f,
     F: tl.constexpr,
-    BM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
     BF: tl.constexpr,
     KIND: tl.constexpr,
     JOIN: tl.constexpr,
@@ -138,8 +138,8 @@ def features_kernel(
     """out and TAU, (g, n, F): w = exp(s - tau). ROWS (2 or, BOUNDED, 1, g, n, F): w = exp(s - top) share, to the last
     bit; share, then top. A row that sees nobody has a tau and a top of +inf and a share of 0."""
     g = tl.program_id(2).to(tl.int64)
-    i0, f = tl.program_id(0) * BM, features_of(BF)
-    i = i0 + tl.arange(0, BM)[None, :]
+    i0, f = tl.program_id(0) * BLOCK_M, features_of(BF)
+    i = i0 + tl.arange(0, BLOCK_M)[None, :]
     length = length_of(LENGTHS, g // heads, m, PADDED)
     B, V, BIAS = B + g * m * F, V + g * m * F, BIAS + g * bias_g
     KEEP += g // heads * keep_b + g % heads * keep_h
@@ -148,10 +148,10 @@ def features_kernel(
     at = (i - i0) * F + f
     real = (i < n) & (f < F)
     x = tl.load(A + at, mask=real, other=0.0)
-    top = tl.full([BF, BM], 0.0 if BOUNDED else -float("inf"), tl.float32)
-    sums = tl.zeros([BF, BM], tl.float32)
+    top = tl.full([BF, BLOCK_M], 0.0 if BOUNDED else -float("inf"), tl.float32)
+    sums = tl.zeros([BF, BLOCK_M], tl.float32)
     less, acc, lost = sums, sums, sums
-    start, inner, outer, stop = tiles_of(i0, i0 + BM, length, left, right, BM, 1, KEPT)
+    start, inner, outer, stop = tiles_of(i0, i0 + BLOCK_M, length, left, right, BLOCK_M, 1, KEPT)
     near = is_near(x, twice, KIND)
     for walk in tl.static_range(3 if KIND == 0 else 2):
         top, sums, less, acc, lost = _weigh(
@@ -309,7 +309,7 @@ def features_pull_kernel(
     bias_f,
     gain,
     F: tl.constexpr,
-    BM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
     BF: tl.constexpr,
     KIND: tl.constexpr,
     JOIN: tl.constexpr,
@@ -326,8 +326,8 @@ def features_pull_kernel(
     gain: of s, by which a slope is multiplied.
     """
     g = tl.program_id(2).to(tl.int64)
-    i0, f = tl.program_id(0) * BM, features_of(BF)
-    i = i0 + tl.arange(0, BM)[None, :]
+    i0, f = tl.program_id(0) * BLOCK_M, features_of(BF)
+    i = i0 + tl.arange(0, BLOCK_M)[None, :]
     length = length_of(LENGTHS, g // heads, m, PADDED)
     count = m if KEYS else n
     total = n if KEYS else m
@@ -341,7 +341,7 @@ def features_pull_kernel(
     real = (i < count) & (f < F)
     x = tl.load(X + at, mask=real, other=0.0)
     TOP = ROWS + tl.num_programs(2).to(tl.int64) * n * F
-    dx = tl.zeros([BF, BM], tl.float32)
+    dx = tl.zeros([BF, BLOCK_M], tl.float32)
     dv, ds, less, lost, gone = dx, dx, dx, dx, dx
     own, bias, out, share, top = dx, dx, dx, dx, dx
     if KEYS:
@@ -349,7 +349,7 @@ def features_pull_kernel(
         out, share, top = tl.zeros([BF, 1], tl.float32), tl.zeros([BF, 1], tl.float32), tl.zeros([BF, 1], tl.float32)
         if BIASED:
             bias = bias_of(BIAS, i, f, bias_j, bias_f, real, KIND)
-        start, inner, outer, stop = tiles_of(i0, i0 + BM, n, right, left, BM, 1, False)
+        start, inner, outer, stop = tiles_of(i0, i0 + BLOCK_M, n, right, left, BLOCK_M, 1, False)
         left, right = right, left
         sees = i < length
         if KEPT:
@@ -358,7 +358,7 @@ def features_pull_kernel(
         out, share = tl.load(OUT + at, mask=real, other=0.0).to(tl.float32), tl.load(ROWS + at, mask=real, other=0.0)
         if not BOUNDED:
             top = tl.load(TOP + at, mask=real, other=float("inf"))
-        start, inner, outer, stop = tiles_of(i0, i0 + BM, length, left, right, BM, 1, KEPT)
+        start, inner, outer, stop = tiles_of(i0, i0 + BLOCK_M, length, left, right, BLOCK_M, 1, KEPT)
         sees = i < n
     near = is_near(x, twice, KIND)
     for walk in tl.static_range(3 if KIND == 0 else 2):

@@ -63,7 +63,7 @@ class FeatureCall:
             rows //= 4
         constants = {
             "F": features,
-            "BM": rows,
+            "BLOCK_M": rows,
             "BF": block,
             "KIND": self.kind,
             "JOIN": self.join,

@@ -161,7 +161,7 @@ def place_of(turn, start, inner, outer, WALK: tl.constexpr):
 
 @triton.jit
 def may_see(i, j, left, right, KEEP, KEPT: tl.constexpr):
-    """(1, BM): the rows that may see place j."""
+    """(1, BLOCK_M): the rows that may see place j."""
     may = (i <= j + left) & (i >= j - right)  # one number a row: sums of it with two would be kept
     if KEPT:
         may = may & (tl.load(KEEP + j) > 0)

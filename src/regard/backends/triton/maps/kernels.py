@@ -28,15 +28,17 @@ def _summed(top, total, s, scale):
 
 
 @triton.jit
-def _pooled(w, MASS, PEAK, at, real, BM: tl.constexpr, BN: tl.constexpr, C: tl.constexpr):
-    parts = tl.reshape(w, (BM // C, C, BN // C, C))
+def _pooled(w, MASS, PEAK, at, real, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, C: tl.constexpr):
+    parts = tl.reshape(w, (BLOCK_M // C, C, BLOCK_N // C, C))
     tl.store(MASS + at, tl.sum(tl.sum(parts, 3), 1), mask=real)
     tl.store(PEAK + at, tl.max(tl.max(parts, 3), 1), mask=real)
 
 
 @triton.jit
-def _counted(COUNT, at, real, may, BM: tl.constexpr, BN: tl.constexpr, C: tl.constexpr):
-    tl.store(COUNT + at, tl.sum(tl.sum(tl.reshape(may.to(tl.int32), (BM // C, C, BN // C, C)), 3), 1), mask=real)
+def _counted(COUNT, at, real, may, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, C: tl.constexpr):
+    tl.store(
+        COUNT + at, tl.sum(tl.sum(tl.reshape(may.to(tl.int32), (BLOCK_M // C, C, BLOCK_N // C, C)), 3), 1), mask=real
+    )
 
 
 @launched
@@ -84,8 +86,8 @@ def rows_kernel(
     D: tl.constexpr,
     DP: tl.constexpr,
     WIDTH: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     C: tl.constexpr,
     ALIGN: tl.constexpr,
     PICKED: tl.constexpr,
@@ -117,9 +119,9 @@ def rows_kernel(
     if PLAIN:
         before, after = 1.0, scale
     g = tl.program_id(1).to(tl.int64)
-    i0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * BM
+    i0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M
     own, batch, head, length, kept = head_of(g, first_head, heads, features, LENGTHS, m, keep_b, keep_h, PADDED)
-    i = i0 + tl.arange(0, BM)
+    i = i0 + tl.arange(0, BLOCK_M)
     x = 0.0
     if CORE == 0:
         x = rows_of(A + g * n * D, i, n, D, DP, False)
@@ -129,16 +131,25 @@ def rows_kernel(
     tau, added, share, centre, low, high = known_of(
         TAU, OWN, SHARE, CENTRE, LOW, HIGH, g * n, own * n, i[:, None], n, ALIGN, OWNED, SHARED, BELL, SPANNED
     )
-    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BM, BN, KEPT)
+    start, inner, outer, stop = tiles_of(i0, n, length, left, right, BLOCK_M, BLOCK_N, KEPT)
     if SPANNED:
         start, inner, outer, stop = narrowed(
-            start, inner, outer, stop, tl.reshape(low, [BM]), tl.reshape(high, [BM]), i < n, length, BN, SPANNED
+            start,
+            inner,
+            outer,
+            stop,
+            tl.reshape(low, [BLOCK_M]),
+            tl.reshape(high, [BLOCK_M]),
+            i < n,
+            length,
+            BLOCK_N,
+            SPANNED,
         )
-    total = tl.zeros([BM], tl.float32)
+    total = tl.zeros([BLOCK_M], tl.float32)
     top = total - float("inf")
-    line = (g * rows + (i0 // C + tl.arange(0, BM // C)).to(tl.int64)[:, None]) * columns
-    in_rows = (i0 // C + tl.arange(0, BM // C) < rows)[:, None]
-    for first in range(inner, outer, BN):
+    line = (g * rows + (i0 // C + tl.arange(0, BLOCK_M // C)).to(tl.int64)[:, None]) * columns
+    in_rows = (i0 // C + tl.arange(0, BLOCK_M // C) < rows)[:, None]
+    for first in range(inner, outer, BLOCK_N):
         s = scores_of(
             x,
             AT,
@@ -162,8 +173,8 @@ def rows_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             CAPPED,
@@ -176,7 +187,7 @@ def rows_kernel(
         if WHAT == NOTHING:
             top, total = _summed(top, total, s, after)
         else:
-            places, j = places_of(i0, first, BM, BN, False)
+            places, j = places_of(i0, first, BLOCK_M, BLOCK_N, False)
             z = s * after - tau
             w = weights_of(
                 z, places, j, share, centre, INDEX, power, narrow, n, ALIGN, SHARED, BELL, PICKED, PICKS, INTERPRETED
@@ -184,13 +195,13 @@ def rows_kernel(
             if WHAT == ENTROPY:
                 total += tl.sum(terms_of(z, w, ALIGN, BELL, PICKED), 1)
             else:
-                column = first // C + tl.arange(0, BN // C)
+                column = first // C + tl.arange(0, BLOCK_N // C)
                 at, real = line + column[None, :], in_rows & (column < columns)[None, :]
-                _pooled(w, OUT, PEAK, at, real, BM, BN, C)
-                tl.store(COUNT + at, tl.full([BM // C, BN // C], C * C, tl.int32), mask=real)
-    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
-        first = partial_tile(turn, start, inner, outer, BN)
-        places, j = places_of(i0, first, BM, BN, False)
+                _pooled(w, OUT, PEAK, at, real, BLOCK_M, BLOCK_N, C)
+                tl.store(COUNT + at, tl.full([BLOCK_M // C, BLOCK_N // C], C * C, tl.int32), mask=real)
+    for turn in range(partial_tiles(start, inner, outer, stop, BLOCK_N)):
+        first = partial_tile(turn, start, inner, outer, BLOCK_N)
+        places, j = places_of(i0, first, BLOCK_M, BLOCK_N, False)
         s = scores_of(
             x,
             AT,
@@ -214,8 +225,8 @@ def rows_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             CAPPED,
@@ -236,10 +247,10 @@ def rows_kernel(
             if WHAT == ENTROPY:
                 total += tl.sum(terms_of(z, w, ALIGN, BELL, PICKED), 1)
             else:
-                column = first // C + tl.arange(0, BN // C)
+                column = first // C + tl.arange(0, BLOCK_N // C)
                 at, real = line + column[None, :], in_rows & (column < columns)[None, :]
-                _pooled(w, OUT, PEAK, at, real, BM, BN, C)
-                _counted(COUNT, at, real, may, BM, BN, C)
+                _pooled(w, OUT, PEAK, at, real, BLOCK_M, BLOCK_N, C)
+                _counted(COUNT, at, real, may, BLOCK_M, BLOCK_N, C)
     if WHAT == NOTHING:
         tl.store(OUT + g * n + i, tl.where(total > 0, top + tl.log2(total), float("inf")) * LN2, mask=i < n)
     elif WHAT == ENTROPY:
@@ -287,8 +298,8 @@ def keys_kernel(
     D: tl.constexpr,
     DP: tl.constexpr,
     WIDTH: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     ALIGN: tl.constexpr,
     PICKED: tl.constexpr,
     PICKS: tl.constexpr,
@@ -304,20 +315,20 @@ def keys_kernel(
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
-    """sum_i w_ij of each key: a program has BM keys and walks over the rows that may see them."""
+    """sum_i w_ij of each key: a program has BLOCK_M keys and walks over the rows that may see them."""
     g = tl.program_id(1).to(tl.int64)
-    j0 = tl.program_id(0) * BM
+    j0 = tl.program_id(0) * BLOCK_M
     own, batch, head, length, kept = head_of(g, first_head, heads, features, LENGTHS, m, keep_b, keep_h, PADDED)
     x = 0.0
     if CORE == 0:
-        x = rows_of(B + g * m * D, j0 + tl.arange(0, BM), m, D, DP, False)
+        x = rows_of(B + g * m * D, j0 + tl.arange(0, BLOCK_M), m, D, DP, False)
     mode, seed, power = of_head(MODES, SEED, POWER, g, own, CORE, ALIGN, SAMPLED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * (WIDTH + 1)
     A, BIAS, KEEP, INDEX = A + g * n * D, BIAS + g * m, KEEP + kept, INDEX + g * n * PICKS
-    start, inner, outer, stop = tiles_of(j0, length, n, right, left, BM, BN, KEPT or SPANNED)
-    total = tl.zeros([BM], tl.float32)
-    for first in range(inner, outer, BN):
-        i, j = places_of(j0, first, BM, BN, True)
+    start, inner, outer, stop = tiles_of(j0, length, n, right, left, BLOCK_M, BLOCK_N, KEPT or SPANNED)
+    total = tl.zeros([BLOCK_M], tl.float32)
+    for first in range(inner, outer, BLOCK_N):
+        i, j = places_of(j0, first, BLOCK_M, BLOCK_N, True)
         tau, added, share, centre, low, high = known_of(
             TAU, OWN, SHARE, CENTRE, LOW, HIGH, g * n, own * n, i, n, ALIGN, OWNED, SHARED, BELL, SPANNED
         )
@@ -344,8 +355,8 @@ def keys_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             CAPPED,
@@ -361,9 +372,9 @@ def keys_kernel(
             ),
             1,
         )
-    for turn in range(partial_tiles(start, inner, outer, stop, BN)):
-        first = partial_tile(turn, start, inner, outer, BN)
-        i, j = places_of(j0, first, BM, BN, True)
+    for turn in range(partial_tiles(start, inner, outer, stop, BLOCK_N)):
+        first = partial_tile(turn, start, inner, outer, BLOCK_N)
+        i, j = places_of(j0, first, BLOCK_M, BLOCK_N, True)
         tau, added, share, centre, low, high = known_of(
             TAU, OWN, SHARE, CENTRE, LOW, HIGH, g * n, own * n, i, n, ALIGN, OWNED, SHARED, BELL, SPANNED
         )
@@ -390,8 +401,8 @@ def keys_kernel(
             D,
             DP,
             WIDTH,
-            BM,
-            BN,
+            BLOCK_M,
+            BLOCK_N,
             OWNED,
             BIASED,
             CAPPED,
@@ -408,7 +419,7 @@ def keys_kernel(
             ),
             1,
         )
-    j = j0 + tl.arange(0, BM)
+    j = j0 + tl.arange(0, BLOCK_M)
     tl.store(MASS + g * m + j, total, mask=j < m)
 
 
@@ -458,8 +469,8 @@ def tile_kernel(
     D: tl.constexpr,
     DP: tl.constexpr,
     WIDTH: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     C: tl.constexpr,
     ALIGN: tl.constexpr,
     PICKED: tl.constexpr,
@@ -485,22 +496,25 @@ def tile_kernel(
         p = tl.program_id(0).to(tl.int64)
         g = tl.load(PLACES + 3 * p)
         top, first = (tl.load(PLACES + 3 * p + 1) * C).to(tl.int32), (tl.load(PLACES + 3 * p + 2) * C).to(tl.int32)
-        i0, j0, high_end, wide_end = top // BM * BM, first // BN * BN, top + C, first + C
+        i0, j0, high_end, wide_end = top // BLOCK_M * BLOCK_M, first // BLOCK_N * BLOCK_N, top + C, first + C
         at, line = p * C * C, C
     else:
         g = tl.program_id(1).to(tl.int64)
-        across = tl.cdiv(first + columns, BN) - first // BN
-        i0, j0 = (top // BM + tl.program_id(0) // across) * BM, (first // BN + tl.program_id(0) % across) * BN
+        across = tl.cdiv(first + columns, BLOCK_N) - first // BLOCK_N
+        i0, j0 = (
+            (top // BLOCK_M + tl.program_id(0) // across) * BLOCK_M,
+            (first // BLOCK_N + tl.program_id(0) % across) * BLOCK_N,
+        )
         high_end, wide_end = top + rows, first + columns
         at, line = g * rows * columns, columns
     own, batch, head, length, kept = head_of(g, first_head, heads, features, LENGTHS, m, keep_b, keep_h, PADDED)
     x = 0.0
     if CORE == 0:
-        x = rows_of(A + g * n * D, i0 + tl.arange(0, BM), n, D, DP, False)
+        x = rows_of(A + g * n * D, i0 + tl.arange(0, BLOCK_M), n, D, DP, False)
     mode, seed, power = of_head(MODES, SEED, POWER, g, own, CORE, ALIGN, SAMPLED)
     AT, BT, R = AT + g * WIDTH * stride_x, BT + g * WIDTH * stride_y, R + g * (WIDTH + 1)
     B, BIAS, KEEP, INDEX = B + g * m * D, BIAS + g * m, KEEP + kept, INDEX + g * n * PICKS
-    i, j = places_of(i0, j0, BM, BN, False)
+    i, j = places_of(i0, j0, BLOCK_M, BLOCK_N, False)
     tau, added, share, centre, low, high = known_of(
         TAU, OWN, SHARE, CENTRE, LOW, HIGH, g * n, own * n, i, n, ALIGN, OWNED, SHARED, BELL, SPANNED
     )
@@ -527,8 +541,8 @@ def tile_kernel(
         D,
         DP,
         WIDTH,
-        BM,
-        BN,
+        BLOCK_M,
+        BLOCK_N,
         OWNED,
         BIASED,
         CAPPED,

@@ -12,13 +12,16 @@ from regard.backends.range_masks import Ranges
 
 from ..common.pair_tables import DOT, LOG2E, PairTables
 from ..dense.launch_config import or_other
-from ..runtime.device_support import MUCH, SOME, room
+from ..runtime.device_support import A100_TILES_KIB, H100_TILES_KIB, shared_memory_kib
 from ..runtime.fast_launcher import BoundKernel
 from ..runtime.triton_private import INTERPRETED
 from .kernels import CELLS, ENTROPY, NOTHING, keys_kernel, rows_kernel, tile_kernel
 
 STAGES = 3
-ROOMS = 92 * 1024, 160 * 1024  # bytes of shared memory that tiles of vectors may take: of a GPU with little, or much
+TILE_BYTES = (
+    92 * 1024,
+    160 * 1024,
+)  # bytes of shared memory that tiles of vectors may take: of a GPU with little, or much
 SMALL = 64  # rows and columns of a tile whose weights are written, or of pairs
 
 
@@ -31,7 +34,7 @@ class MapTensors:
     readout: Tensor | None  # (g, d), of a pair
     key_bias: Tensor | None  # (g, m)
     row_bias: Tensor | None  # (g, n)
-    core: int  # of `triton_tables`
+    core: int  # of `common/pair_tables`
     scale: float  # of a dot
     linear: float  # pairs: act(x) = linear x + bent |x|
     bent: float
@@ -72,8 +75,8 @@ class MapTensors:
         side = 128 * 256 // max(256, self.across)
         if self.core != DOT:
             return SMALL
-        few = any(x is not None for x in more) or (self.full and room(self.a.device) < SOME)
-        return min(side, SMALL) if few else side
+        small = any(x is not None for x in more) or (self.full and shared_memory_kib(self.a.device) < A100_TILES_KIB)
+        return min(side, SMALL) if small else side
 
     @property
     def full(self) -> bool:
@@ -86,16 +89,15 @@ class MapTensors:
 
     def stages(self, side: int) -> int:
         """Tiles that are read ahead, within the shared memory; 0 where not even one fits."""
-        return (
-            1
-            if self.core != DOT
-            else max(0, min(STAGES, ROOMS[room(self.a.device) >= SOME] // (side * self.across) - 1))
-        )
+        if self.core != DOT:
+            return 1
+        has = TILE_BYTES[shared_memory_kib(self.a.device) >= A100_TILES_KIB]
+        return max(0, min(STAGES, has // (side * self.across) - 1))
 
     def tiles(self, side: int, walks: bool = True) -> dict[str, int]:
         """How a kernel is cut; one that walks runs faster beside another of its kind, with half of the registers."""
-        made = {"BM": side, "BN": side, "num_warps": 4, "num_stages": self.stages(side)}
-        if self.core == DOT and self.full and room(self.a.device) < MUCH:
+        made = {"BLOCK_M": side, "BLOCK_N": side, "num_warps": 4, "num_stages": self.stages(side)}
+        if self.core == DOT and self.full and shared_memory_kib(self.a.device) < H100_TILES_KIB:
             return made | {"maxnreg": 255}  # said, since else the assembler may take 40 of them
         if self.core == DOT or side < SMALL:
             return made

@@ -8,38 +8,25 @@ import torch
 from torch import Tensor
 
 from regard.backends.segment_spans import stretches_of
-from regard.core.alignments import (
-    Entmax,
-    Gumbel,
-    Hard,
-    Local,
-    LocalPredictive,
-    Reinforced,
-    ReLU,
-    RowState,
-    Sigmoid,
-    Softmax,
-    Sparsemax,
-    TopK,
-    Uniform,
-)
+from regard.core.alignments import RowState
+from regard.core.lowering.kernel_forms import ABSOLUTE, DOT, POWER, SQUARE
 from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.scores import SoftCap
 
-from ..dense.backend import MOST_HEADS, WIDEST, bend_of
+from ..dense.backend import MAX_HEADS, MAX_WIDTH
 
 if TYPE_CHECKING:
     from regard.core.lowering.blocks import Problem
 
-ROOMY = 1 << 29  # numbers of vectors that are repeated for each feature
+MAX_REPEATED = 1 << 29  # numbers of vectors that are repeated for each feature
 
 
 @functools.cache
 def launches() -> Any:
     """Its module, which imports Triton."""
-    from . import launch as triton_map_launch
+    from . import launch
 
-    return triton_map_launch
+    return launch
 
 
 def read_of(problem: "Problem", slab: slice, state: RowState | None = None) -> Any:
@@ -51,7 +38,7 @@ def read_of(problem: "Problem", slab: slice, state: RowState | None = None) -> A
     batch, n, m = problem.g // max(1, problem.heads), problem.n, problem.m
     found = stretches_of(problem.structure, batch, problem.heads, n, m)
     heads, features = slab.stop - slab.start, score.features or 1
-    if found is None or heads * features > MOST_HEADS or not n or not m or not heads:
+    if found is None or heads * features > MAX_HEADS or not n or not m or not heads:
         return None
     ranges, low, high = found
     cap = score.modifiers[0].cap if score.modifiers and align.uses_scores else None
@@ -101,27 +88,18 @@ class Function(NamedTuple):
 
 
 def _function(problem: "Problem") -> Function | None:
-    align = problem.align
-    if type(align) in (Softmax, Local, LocalPredictive, Reinforced, Uniform):
-        return Function(0)
-    if type(align) is Sigmoid:
-        return Function(1)
-    if type(align) is ReLU:
-        return Function(2)
-    if type(align) in (Entmax, Sparsemax) and isinstance(align, Entmax):
-        alpha = problem.alpha
-        if alpha is None and align.fixed in (1.5, 2.0):
-            return Function(2 if align.fixed == 2.0 else 3)
-        alpha = torch.full((problem.g,), align.fixed, device=problem.device) if alpha is None else alpha.float()
-        return Function(4, 1 / (alpha - 1))
-    if type(align) is TopK:
-        return Function(0, picked=1)
-    if type(align) is Hard:
-        return Function(0, picked=2)
-    if isinstance(align, Gumbel) and type(align) is Gumbel:
-        drawn = problem.sample and problem.seed is not None
-        return Function(0, picked=2 if align.straight_through else 0, cool=1 / align.temperature, drawn=drawn)
-    return None
+    form = problem.align.kernel_form()
+    if form is None:
+        return None
+    drawn = form.temperature is not None and problem.sample and problem.seed is not None
+    cool = 1.0 if form.temperature is None else 1 / form.temperature
+    if form.function < SQUARE:
+        return Function(form.function, picked=form.keys, cool=cool, drawn=drawn)
+    alpha = problem.alpha
+    if form.function == SQUARE and alpha is None:
+        return Function(SQUARE)
+    alpha = torch.full((problem.g,), form.alpha, device=problem.device) if alpha is None else alpha.float()
+    return Function(POWER, 1 / (alpha - 1))
 
 
 def _scored(problem: "Problem", slab: slice) -> tuple[Any, ...] | None:
@@ -137,7 +115,7 @@ def _scored(problem: "Problem", slab: slice) -> tuple[Any, ...] | None:
     if not isinstance(core, (DotCore, PairCore)) or core.edge is not None or not capped:
         return None
     found = _vectors(core, slab, features)
-    if found is None or not 0 < found[0].shape[2] <= WIDEST:
+    if found is None or not 0 < found[0].shape[2] <= MAX_WIDTH:
         return None
     key_bias, row_bias = score.key_bias, score.row_bias
     if key_bias is not None:
@@ -156,14 +134,21 @@ def _vectors(
     core: DotCore | PairCore, slab: slice, features: int
 ) -> tuple[Tensor, Tensor, Tensor | None, int, float, float, float] | None:
     """a, b and readout of some heads and their features, number, scale, linear and bent."""
-    linear, bent, number = bend_of(core)
+    form = core.kernel_form()
+    if form is not None and form.code > ABSOLUTE:
+        form = None  # -x^2/2, which pairs of these kernels do not have
     if isinstance(core, PairCore) and core.readout is None:  # each hidden number is a feature: a vector of one
         a, b = (x.detach()[slab].mT.flatten(0, 1)[..., None].contiguous() for x in (core.a, core.b))
         if core.join == "mul":
-            return (a, b, None, 0, 1.0, 0.0, 0.0) if core.act == "identity" else None
-        return None if number < 0 else (a, b, torch.ones_like(a[:, 0], dtype=torch.float32), number, 1.0, linear, bent)
+            return (a, b, None, DOT, 1.0, 0.0, 0.0) if core.act == "identity" else None
+        ones = torch.ones_like(a[:, 0], dtype=torch.float32)
+        return None if form is None else (a, b, ones, form.code, 1.0, form.linear, form.bend)
     repeated = features * (core.a[slab].numel() + core.b[slab].numel())
-    if number < 0 or (features > 1 and repeated > ROOMY) or (isinstance(core, PairCore) and core.join == "mul"):
+    if (
+        form is None
+        or (features > 1 and repeated > MAX_REPEATED)
+        or (isinstance(core, PairCore) and core.join == "mul")
+    ):
         return None
     a, b = (_each(x, slab, features).contiguous() for x in (core.a, core.b))
     if isinstance(core, PairCore):
@@ -173,7 +158,7 @@ def _vectors(
         else:
             assert core.readout is not None
             readout = torch.full((a.shape[0], a.shape[2]), core.readout, device=a.device)
-        return a, b, readout, number, 1.0, linear, bent
+        return a, b, readout, form.code, 1.0, form.linear, form.bend
     if not core.scale or not a.shape[2]:  # biases alone
         return a.new_zeros((*a.shape[:2], 1)), b.new_zeros((*b.shape[:2], 1)), None, 0, 1.0, 0.0, 0.0
     if core.scale < 0:  # the kernels take the largest of the products before they scale them

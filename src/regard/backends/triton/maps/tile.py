@@ -1,7 +1,7 @@
 """A tile of a map inside kernels: scores as the dense kernels have them, and weights from what is known of each row.
 
 KEYS    a program has keys and walks over rows: the tile lies across, (keys, rows)
-ALIGN   of `triton_dense_weights`; softmax and sigmoid take scores in base 2
+ALIGN   of `dense/weights`; softmax and sigmoid take scores in base 2
 PICKED  only the PICKS keys of a row's INDEX weigh anything: 1 as they do, 2 one each
 """
 
@@ -33,12 +33,12 @@ def of_head(MODES, SEED, POWER, g, own, CORE: tl.constexpr, ALIGN: tl.constexpr,
 
 
 @triton.jit
-def places_of(own, other, BM: tl.constexpr, BN: tl.constexpr, KEYS: tl.constexpr):
+def places_of(own, other, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, KEYS: tl.constexpr):
     """Rows i and keys j of a tile, beside each other."""
     if KEYS:
-        return (other + tl.arange(0, BN))[None, :], (own + tl.arange(0, BM))[:, None]
+        return (other + tl.arange(0, BLOCK_N))[None, :], (own + tl.arange(0, BLOCK_M))[:, None]
     else:
-        return (own + tl.arange(0, BM))[:, None], (other + tl.arange(0, BN))[None, :]
+        return (own + tl.arange(0, BLOCK_M))[:, None], (other + tl.arange(0, BLOCK_N))[None, :]
 
 
 @triton.jit
@@ -110,8 +110,8 @@ def scores_of(
     D: tl.constexpr,
     DP: tl.constexpr,
     WIDTH: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     OWNED: tl.constexpr,
     BIASED: tl.constexpr,
     CAPPED: tl.constexpr,
@@ -121,27 +121,46 @@ def scores_of(
     PRECISION: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
-    """Scores (BM, BN) of vectors x from `own` on and the others from `other` on, whether or not a pair may meet.
+    """Scores (BLOCK_M, BLOCK_N) of vectors x from `own` on and the others from `other` on, before any mask.
 
     cap: scores are cap tanh(s / cap). cool: noise is drawn times it, in base 2 (a soft draw).
     """
     s = products(
-        x, XT, YT, Y, R, mode, BIAS, own, other, total, CORE, D, DP, WIDTH, BM, BN, 0, WHOLE, PRECISION, INTERPRETED
+        x,
+        XT,
+        YT,
+        Y,
+        R,
+        mode,
+        BIAS,
+        own,
+        other,
+        total,
+        CORE,
+        D,
+        DP,
+        WIDTH,
+        BLOCK_M,
+        BLOCK_N,
+        0,
+        WHOLE,
+        PRECISION,
+        INTERPRETED,
     )
     if CORE == 0:
         s *= scale
     if OWNED:
         s += added
     if BIASED:
-        _, j = places_of(own, other, BM, BN, KEYS)
+        _, j = places_of(own, other, BLOCK_M, BLOCK_N, KEYS)
         s += tl.load(BIAS + j, mask=j < m, other=0.0)
     if CAPPED:
         s = cap * _tanh(s / cap)
     if SAMPLED:
         if KEYS:
-            drawn = uniform(seed, other + tl.arange(0, BN), own, head, batch, BM, BN, True)
+            drawn = uniform(seed, other + tl.arange(0, BLOCK_N), own, head, batch, BLOCK_M, BLOCK_N, True)
         else:
-            drawn = uniform(seed, own + tl.arange(0, BM), other, head, batch, BM, BN, False)
+            drawn = uniform(seed, own + tl.arange(0, BLOCK_M), other, head, batch, BLOCK_M, BLOCK_N, False)
         s -= tl.log2(-tl.log(drawn)) * cool  # Gumbel's
     return s
 

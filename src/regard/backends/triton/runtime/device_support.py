@@ -10,7 +10,7 @@ import torch
 from regard.core import fast_path
 
 HAS_TRITON = find_spec("triton") is not None
-SOME, MUCH = 160, 200  # KiB of shared memory that tiles are made for
+A100_TILES_KIB, H100_TILES_KIB = 160, 200  # shared memory that tiles take, of the 163 and 227 KiB that there are
 TESTED_TRITON = ((3, 6), (3, 7))  # with their private parts (triton_private)
 LEAST = (8, 0)  # compute capability: older ones have no bfloat16, and Triton has no code for them
 
@@ -32,15 +32,15 @@ def unable(device: torch.device) -> str | None:
     return None
 
 
-def room(device: torch.device) -> int:
+def shared_memory_kib(device: torch.device) -> int:
     """KiB of shared memory that a block may have: 227 on an H200, 163 on an A100, 99 on most others."""
-    return MUCH if device.type != "cuda" else _room(device.index)
+    return H100_TILES_KIB if device.type != "cuda" else _shared_memory_kib(device.index)
 
 
 @cache
-def _room(index: int | None) -> int:
+def _shared_memory_kib(index: int | None) -> int:
     if not torch.cuda.is_available():  # traced here for a device elsewhere
-        return MUCH
+        return H100_TILES_KIB
     properties: Any = torch.cuda.get_device_properties(index)  # its stub does not name all of them
     return int(properties.shared_memory_per_block_optin) >> 10
 
