@@ -9,11 +9,11 @@ from torch import Tensor
 
 from regard.backends.range_masks import NO_BOUND, Ranges
 
-from ..dense.launch_config import LOG2E, or_other
+from ..dense.launch_config import or_other
 from ..runtime.launch_replay import alloc, gradient_of, record_op, replayed
 from ..runtime.triton_private import INTERPRETED
 from .kernels import features_kernel, features_pull_kernel
-from .shapes import bounded, rows_shape
+from .shapes import LOG2E, bounded, rows_shape
 
 TANH = 0
 BUSY = 512  # programs of four warps that leave no multiprocessor of an H200 without work
