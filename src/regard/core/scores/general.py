@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ..arguments import sizes, whole
 from ..errors import check_built
-from ..lowering.score_kernels import DotCore as DotCore
+from ..lowering.score_kernels import DotCore
 from ..modifiers.pointwise import Activation
 from .score import Lowered, Score, check_alike, flat
 

@@ -7,7 +7,7 @@ from ..activations import activation as apply
 from ..activations import check_activation
 from ..arguments import sizes, whole
 from ..errors import check_built, check_heads
-from ..lowering.score_kernels import DotCore as DotCore
+from ..lowering.score_kernels import DotCore
 from .score import Lowered, Score, flat, no_scores, per_head, wide
 
 
