@@ -6,8 +6,7 @@ from collections.abc import Hashable
 from torch import Tensor
 
 from ..arguments import flag, number
-from ..lowering.score_kernels import DotCore
-from ..lowering.score_kernels import PairCore
+from ..lowering.score_kernels import DotCore, PairCore
 from .score import Lowered, Score, flat
 
 

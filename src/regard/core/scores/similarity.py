@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from ..arguments import SMALLEST, flag, number, sizes, whole
 from ..errors import check_built, check_heads
-from ..lowering.score_kernels import DotCore
-from ..lowering.score_kernels import PairCore
+from ..lowering.score_kernels import DotCore, PairCore
 from ..modifiers.pointwise import Activation
 from ..torch_private import apply_function
 from .score import Lowered, Score, flat, wide
