@@ -636,19 +636,19 @@ MUTANTS = [
     ),
     Mutant(
         "store: a lost lease may still finish its trial",
-        "studies/store.py",
+        "studies/trial_store.py",
         "mine = trials.update().where(\n"
         '            trials.c.id == claim.trial, trials.c.token == claim.token, trials.c.status == "running"\n'
         "        )",
         'mine = trials.update().where(trials.c.id == claim.trial, trials.c.status == "running")',
-        "tests/studies/test_store.py -k silent",
+        "tests/studies/test_trial_store.py -k silent",
     ),
     Mutant(
         "store: a failed trial is retried for ever",
-        "studies/store.py",
+        "studies/trial_store.py",
         'status = "failed" if most is not None and counts[outcome] >= most else "waiting"',
         'status = "waiting"',
-        "tests/studies/test_store.py -k 'error_is_kept or takes_every'",
+        "tests/studies/test_trial_store.py -k 'error_is_kept or takes_every'",
     ),
     Mutant(
         "runner ends while a trial waits",

@@ -27,7 +27,7 @@ SMOKE = [
     "tests/recording/capture/test_capture.py",
     "tests/judging/test_finding.py",
     "tests/judging/statistics/test_intervals.py",
-    "tests/studies/test_store.py",
+    "tests/studies/test_trial_store.py",
     "tests/studies/test_specification.py",
     "tests/views/test_page.py",
     "tests/views/test_report.py",

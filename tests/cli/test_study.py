@@ -16,7 +16,7 @@ from regard.cli.study_progress import watched
 from regard.studies import Results, Study
 from regard.studies.run import store_of
 from regard.studies.runner import identity
-from regard.studies.store import Lease
+from regard.studies.trial_store import Lease
 
 TEXT = """
 name = "typed"

@@ -71,7 +71,7 @@ def on_server(server):
     """The URL of a server whose store is empty."""
     import sqlalchemy as sa
 
-    from regard.studies.store import Store
+    from regard.studies.trial_store import Store
 
     store = Store(server.url)
     with store.engine.begin() as connection:

@@ -19,7 +19,7 @@ from regard.studies.database import StoreAway
 from regard.studies.local_engine import LocalEngine
 from regard.studies.run import run, store_of
 from regard.studies.runner import DiskFull, Runner, RunnerCallbacks
-from regard.studies.store import Store
+from regard.studies.trial_store import Store
 
 VARIANTS = ("a", "b", "c")
 

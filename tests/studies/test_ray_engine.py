@@ -8,7 +8,7 @@ from regard.studies import Study
 from regard.studies.ray_engine import OnRay
 from regard.studies.run import run
 from regard.studies.runner import RunnerCallbacks
-from regard.studies.store import Store
+from regard.studies.trial_store import Store
 
 pytestmark = pytest.mark.ray
 

@@ -75,8 +75,7 @@ def reading(
     Example:  regard people reading
     """
     with requires_extra("demo"), user_errors():
-        from regard.lab.data.eye_tracking import geco
-
+        from ..lab.data.eye_tracking import geco
         from ..lab.human_agreement.reading import judge_reading
         from ..recording.pretrained import load_model
 
@@ -111,8 +110,7 @@ def scenes(
     """
     check_output_folder(out)
     with requires_extra("train"), user_errors(), resumable(saved=out is not None):
-        from regard.lab.data.eye_tracking import scenes as load
-
+        from ..lab.data.eye_tracking import scenes as load
         from ..lab.human_agreement.scene_model import Taught
         from ..lab.human_agreement.scenes import judge_scenes
 
@@ -153,8 +151,7 @@ def movies(
     """
     check_output_folder(out)
     with requires_extra("train"), user_errors(), resumable(saved=out is not None):
-        from regard.lab.data.movies import reviews
-
+        from ..lab.data.movies import reviews
         from ..lab.human_agreement.encoder import Encoder
         from ..lab.human_agreement.review_model import Judging
         from ..lab.human_agreement.reviews import judge_reviews
@@ -208,9 +205,8 @@ def sst(
     """
     check_output_folder(out)
     with requires_extra("train"), user_errors(), resumable(saved=out is not None):
-        from regard.lab.data.eye_tracking import geco
-        from regard.lab.data.sst import sst as load
-
+        from ..lab.data.eye_tracking import geco
+        from ..lab.data.sst import sst as load
         from ..lab.human_agreement.joint import Classifying, judge_joint
 
         task = load(phrases=False)

@@ -11,7 +11,7 @@ from .help import CommandList
 
 if TYPE_CHECKING:
     from ..studies import Results, Study
-    from ..studies.store import Store
+    from ..studies.trial_store import Store
 
 app = typer.Typer(
     cls=CommandList,

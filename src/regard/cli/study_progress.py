@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from ..studies.runner import RunnerCallbacks
-from ..studies.store import Lease
+from ..studies.trial_store import Lease
 
 OUTCOMES = {  # of a trial that did not end well
     "failed": "failed for the last time",

@@ -57,8 +57,7 @@ def gat(
     """
     check_output_folder(out)
     with user_errors():
-        from regard.lab.data.planetoid import planetoid
-
+        from ..lab.data.planetoid import planetoid
         from ..lab.tasks.node_accuracy import SAYS, accuracies
 
         try:
@@ -88,8 +87,7 @@ def acm_networks(
     Example:  regard train acm --seeds 5 --kind gat --kind hgt
     """
     with user_errors():
-        from regard.lab.data.acm import acm
-
+        from ..lab.data.acm import acm
         from ..lab.tasks.hetero_accuracy import typed_accuracies
         from ..models.hetero_gnn import TYPED
 

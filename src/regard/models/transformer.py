@@ -11,7 +11,7 @@ from ..core.attend import Attended
 from ..core.structures import Causal, Padding, Structure
 from ..data.batch import Batch
 from ..data.vocabulary import START
-from ..nn.cache import Cache
+from ..nn.kv_cache import Cache
 from .features.transformed import Transformed, TransformerBlock, placed
 from .features.words import Embedded
 from .model_output import Answer

@@ -3,12 +3,12 @@
 from .attend import Attend
 from .attention import Attention
 from .build import build_alignment, build_score
-from .cache import Cache
 from .composed import Composed
 from .feature import *  # noqa: F403
 from .feature import __all__ as _feature
 from .graph import *  # noqa: F403
 from .graph import __all__ as _graph
+from .kv_cache import Cache
 from .query import *  # noqa: F403
 from .query import __all__ as _query
 from .vision import *  # noqa: F403

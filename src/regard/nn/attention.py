@@ -12,7 +12,7 @@ from ..core.plan import Plan, plan
 from ..core.scores import Rotary, Score
 from ..core.structures import Structure
 from .build import build_alignment, build_score
-from .cache import Cache
+from .kv_cache import Cache
 from .torch_interop import check_torch, from_torch_names
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from ..models.training.experiment import Measure
 from .results import Missing, Results, Row
-from .store import Store, StoredTrial
 from .tasks import PLAIN
 from .trial import TRIVIAL
+from .trial_store import Store, StoredTrial
 
 if TYPE_CHECKING:
     from .specification import Study

@@ -9,7 +9,7 @@ from .engine import Engine
 from .local_engine import LocalEngine
 from .results import Results
 from .runner import BEAT, SILENT, Runner, RunnerCallbacks
-from .store import Store
+from .trial_store import Store
 
 if TYPE_CHECKING:
     from .specification import Study

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from .database import DamagedStore, StoreAway
 from .engine import Engine, Event
-from .store import Lease, Store
 from .tasks import folder_of, is_own
 from .trial import Job
+from .trial_store import Lease, Store
 
 BEAT = 2.0  # seconds between two signs of life
 SILENT = 60.0  # after so long without one, a trial is lost

@@ -11,11 +11,11 @@ from torch.nn import functional as F
 
 from regard.judging.attribution.edge_importance import by_rivals
 from regard.judging.progress import ProgressCallback, no_progress
-from regard.lab.data.lookup import Lookup, dictionary_lookup
-from regard.lab.data.planted import csbm
 from regard.models.deep_gnn import Stacked
 from regard.nn.graph import GATConv, GATv2Conv
 
+from ..data.lookup import Lookup, dictionary_lookup
+from ..data.planted import csbm
 from .claim import Claim, Curve, Panel, apart, over_seeds
 from .networks import RECIPE, SAYS, trained
 

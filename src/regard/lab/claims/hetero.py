@@ -7,14 +7,14 @@ import torch
 
 from regard.data import MissingData, NodeTask
 from regard.judging.progress import ProgressCallback, no_progress
-from regard.lab.data.acm import acm
-from regard.lab.data.heterophilous import heterophilous
-from regard.lab.data.planted import two_relations
 from regard.models.hetero_gnn import TYPED
 from regard.models.relational_gnn import KINDS as RELATED
 from regard.models.relational_gnn import Related
 from regard.models.training.node_training import Recipe, fit
 
+from ..data.acm import acm
+from ..data.heterophilous import heterophilous
+from ..data.planted import two_relations
 from ..tasks.hetero_accuracy import typed_accuracies
 from .claim import Claim, Curve, Panel, apart, over_seeds
 from .networks import SAYS, trained

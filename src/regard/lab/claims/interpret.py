@@ -11,12 +11,12 @@ from regard.judging.attribution.importance import Importance, chance
 from regard.judging.progress import ProgressCallback, no_progress
 from regard.judging.tests.fidelity import kept_and_gone
 from regard.judging.tests.ground_truth import areas, of_nodes, taus
-from regard.lab.data.molecules import molecules
-from regard.lab.data.planted import motifs
 from regard.models import Classification, Regression, TaskModel, Trainer, Training
 from regard.models.builders import graph_classifier
 from regard.nn.graph import GATConv
 
+from ..data.molecules import molecules
+from ..data.planted import motifs
 from ..tasks.graphs import MOLECULES
 from .claim import Claim, Curve, Panel, over_seeds
 

@@ -9,10 +9,10 @@ from torch import Tensor
 from regard.data import NodeTask
 from regard.judging.progress import ProgressCallback, no_progress
 from regard.judging.tests.oversmoothing import dirichlet, influence, mad, spread
-from regard.lab.data.planted import csbm, far
 from regard.models.deep_gnn import Stacked
 from regard.models.training.node_training import Recipe
 
+from ..data.planted import csbm, far
 from .claim import Claim, Curve, Panel, apart, over_seeds
 from .networks import SAYS, trained
 

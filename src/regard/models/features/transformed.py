@@ -10,7 +10,7 @@ from regard.core.maps.attention_map import AttentionMap
 from regard.core.structures import Structure
 from regard.data.batch import Batch
 from regard.nn.attention import Attention
-from regard.nn.cache import Cache
+from regard.nn.kv_cache import Cache
 
 from .encoded import Encoded
 

@@ -8,7 +8,7 @@ import pytest
 
 from regard.studies import Study
 from regard.studies.database import DamagedStore, StoreAway
-from regard.studies.store import CRASHES, LOSSES, Store
+from regard.studies.trial_store import CRASHES, LOSSES, Store
 
 OUTCOME = {
     "numbers": {"score": 0.1},
