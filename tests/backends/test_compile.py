@@ -65,13 +65,32 @@ CALLS = {
     "chunked, local predictive": lambda q, k, v: attend(q, k, v, align=PREDICTIVE, backend="chunked").out,
     "chunked, dropout": lambda q, k, v: attend(q, k, v, "gat", dropout=0.3, seed=3, backend="chunked").out,
     "reference, modifiers": lambda q, k, v: attend(q, k, v, MODIFIED, over=Causal(), backend="reference").out,
-    "auto": lambda q, k, v: attend(q, k, v, "laplace", "sparsemax").out,
 }
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_three_lengths_are_one_compilation(name):
     compiled_is_eager(CALLS[name])
+
+
+def test_auto_is_one_compilation_and_as_exact_as_eager_mode():
+    """While compiling "auto" takes chunked at every length, in eager mode the reference for small ones."""
+
+    def call(q, k, v):
+        return attend(q, k, v, "laplace", "sparsemax").out
+
+    compiled = torch.compile(call, backend="aot_eager", fullgraph=True, dynamic=True)
+    for n in (8, 13, 7):
+        inputs = [torch.randn(3, 2, n, 6, requires_grad=True) for _ in range(3)]
+        exact = [x.detach().double().requires_grad_() for x in inputs]
+        found = []
+        for run, given in ((compiled, inputs), (call, inputs), (call, exact)):
+            out = run(*given)
+            found.append((out, *torch.autograd.grad(out.square().sum(), given)))
+        for ours, eager, true in zip(*found, strict=True):
+            error, allowed = (ours - true).abs().max(), (eager - true).abs().max()
+            assert error <= 2 * allowed + 2 * torch.finfo(torch.float32).eps * true.abs().max()
+    assert counters["stats"]["unique_graphs"] == 1
 
 
 WITH_TENSORS = {

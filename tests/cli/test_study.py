@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from regard.cli.app import app
-from regard.cli.study_progress import watched
+from regard.cli.study_progress import progress_callbacks
 from regard.studies import Results, Study
 from regard.studies.run import store_of
 from regard.studies.runner import identity
@@ -214,7 +214,7 @@ def test_brackets_and_colons_of_a_name_are_text_wherever_it_is_printed(file, ter
 
 def test_a_bar_shows_the_name_of_a_variant_as_it_is():
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
-    with watched(console, "typed[/red]", 2, 1) as watch:
+    with progress_callbacks(console, "typed[/red]", 2, 1) as watch:
         for how in ("done", "failed"):
             watch.started(0, Lease(1, "t", "trivial", "x[/red]", 0, {}))
             watch.told(0, 0.5, "half [/red]")

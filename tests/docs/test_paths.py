@@ -22,11 +22,11 @@ NOT_PYTHON = {
     *(
         f"regard.{name}" for name in ("Composed", "JoinedMap", "LazyMap", "RowState", "StoredMap")
     ),  # types of torch.export
-    *("regard.ids_within", "regard.admitted"),  # torch.ops.regard, a key of an ASGI scope
+    *("regard.ids_within", "regard.authenticated"),  # torch.ops.regard, a key of an ASGI scope
     *("regard.js", "regard.render"),  # the front end
     *("regard.plugins", "regard.serve"),  # a group of entry points, a logger
 }
-EXAMPLES = {"canberra", "early", "bars", "taylor"}  # written by whoever follows CONTRIBUTING or the tutorial
+EXAMPLES = {"canberra", "early", "bars", "taylor", "mine"}  # written by whoever follows CONTRIBUTING or the tutorial
 
 
 @cache

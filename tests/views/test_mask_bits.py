@@ -46,7 +46,7 @@ def test_what_may_not_meet_is_hatched_and_told_in_every_form(opened, monkeypatch
     page = opened(amap)
     if form == "cells":
         until(page, "head?.pairs")
-    says(page.locator("regard-map .bar"), "may not meet")
+    says(page.locator("regard-map .bar"), "masked")
     page.mouse.move(*spot(page, 2, n - 2))
     says(page.locator("regard-map .readout"), "masked pair")
     page.mouse.move(*spot(page, n - 2, 2))

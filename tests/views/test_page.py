@@ -92,7 +92,7 @@ def test_nothing_is_fetched_from_elsewhere():
 
 
 def test_a_page_that_would_be_too_large_says_what_to_do(monkeypatch):
-    monkeypatch.setattr(page, "LIMIT", 100)
+    monkeypatch.setattr(page, "MAX_PAGE_BYTES", 100)
     with pytest.raises(ValueError, match="Show fewer sites or heads"):
         html_of(recorded())
 

@@ -112,7 +112,7 @@ def _structure(plan: Plan) -> list[str]:
         if isinstance(part, Causal):
             if len(plan.over.parts()) > 1:
                 why.append("SDPA takes causality alone or a mask, not both, without an n x m tensor.")
-            elif part.align == "end" and plan.n not in (plan.m, 1):
+            elif part.align == "end" and plan.n != plan.m and plan.n != 1:
                 why.append("SDPA's causality starts at the first key; end-aligned it would need an n x m tensor.")
         elif isinstance(part, (Mask, Padding)):
             if isinstance(part, Mask) and len(plan.over.parts()) > 1 and part.keep.shape[2] > 1:

@@ -48,7 +48,7 @@ def check_built(owner: object, name: str, x: Tensor, width: int, heads: int = 1)
 
 
 def check_heads(owner: object, built: int, heads: int) -> None:
-    if built not in (1, heads):
+    if built != 1 and built != heads:  # not `in`: heads may be symbolic while a graph is traced
         raise ValueError(
             f"{type(owner).__name__} was built with heads={built}, but q has {heads} heads: build it with "
             f"heads={heads}, or with heads=1 to share its parameters."

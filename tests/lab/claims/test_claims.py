@@ -92,7 +92,7 @@ def short(monkeypatch):
 @pytest.mark.parametrize("name", CLAIMS)
 def test_each_claim_prints_tables_and_leaves_a_figure_and_findings(name, short, tmp_path, monkeypatch):
     progress = ProgressRecorder()
-    monkeypatch.setattr("regard.cli.claims.telling", lambda: nullcontext(progress))
+    monkeypatch.setattr("regard.cli.claims.progress_bar", lambda: nullcontext(progress))
     ran = CliRunner().invoke(app, ["claims", name, "--small", "--seeds", "2", "--json", "-o", str(tmp_path / "out")])
     assert ran.exit_code == 0, ran.output
     (found,) = json.loads(ran.stdout)

@@ -200,7 +200,7 @@ def test_jupyterlab_shows_a_record_to_point_at_python_reads_the_choice_and_nbcon
             first.locator(".readout", has_text="“it” (8) attends to “keeper” (2):").wait_for()
             chosen = page.evaluate(CHOICE, 0)
             weight = list(rec.maps.values())[chosen["site"]].weights()[0, chosen["head"], 8, 2]
-            assert float(first.locator(".here b").inner_text().replace("−", "-")) == pytest.approx(
+            assert float(first.locator(".readout b").inner_text().replace("−", "-")) == pytest.approx(
                 float(weight), rel=6e-3
             )
             pointed_at(page, 1, 3, 5)
