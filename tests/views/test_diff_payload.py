@@ -193,7 +193,7 @@ def test_large_maps_are_compared_from_cells_down_to_single_weights(opened, monke
     this.rows = this.columns = words
     other.rows = other.columns = words[3:]
     page = opened(this, beside=other)
-    until(page, "both?.single")
+    until(page, "difference?.single")
     says(page.locator("regard-map .legend"), "largest-magnitude this − other per")
     whole = this.weights()[0, 0]
     d = whole.clone()

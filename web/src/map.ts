@@ -64,7 +64,7 @@ export class RegardMap extends Component {
   }
 
   static override styles = [theme, legendStyle, css`
-    :host { position: relative; }
+    :host { position: relative; } .bar > .legend:has(.ramp) { min-width: min(30rem, 100%); } /* fixed width: its text never reflows the map */
     .plot { position: relative; } canvas { touch-action: none; cursor: crosshair; border-radius: 0.4rem; }
     .readout { min-height: 1.5em; margin: 0 0 0.35rem; font-size: 0.95rem; overflow-wrap: anywhere; }
     .readout.two { min-height: 2.9em; } .readout b { color: var(--glow); font-variant-numeric: tabular-nums; font-size: 1.05rem; }

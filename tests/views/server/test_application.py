@@ -144,7 +144,7 @@ def test_double_clicking_a_token_shows_the_new_output_beside_the_old(show, state
     here = says(page.locator("regard-map .readout"), "attends to “cat” (2)")
     eventually(page, here.locator("b").inner_text, "none")
     assert "before 0." in here.inner_text()
-    page.get_by_role("button", name="Reset").click()
+    page.get_by_role("button", name="Reset", exact=True).click()
     page.locator("regard-live .changes").wait_for(state="detached")
     says(page.locator("regard-map .readout"), "attends to")
     eventually(page, page.locator("regard-page .sides").count, 0)
@@ -163,7 +163,7 @@ def test_double_clicking_a_head_makes_it_uniform_and_changes_stack(show):
     page.locator("regard-page select[aria-label=Head]").select_option("0")
     here = says(page.locator("regard-map .readout"), "attends to")
     says(page.locator("regard-map .readout b"), "0.1250")  # eight tokens
-    says(here, "changed 0.1250")
+    says(here, "after 0.1250")
     page.locator("regard-lines canvas").dblclick(position={"x": 40, "y": 26 + 3.5 * 21})
     says(page.locator("regard-live .changes"), "“sat” (3) masked")
     says(page.locator("regard-map .readout b"), "0.1429")  # seven are left

@@ -175,12 +175,12 @@ export class RegardApp extends LitElement {
 
   protected override render() {
     const { state, tabs, at, job } = this;
-    const tab = (where: number, title: unknown) => html`<button aria-pointerPressed=${at === where} @click=${() => (this.at = where)}>${title}</button>`;
+    const tab = (where: number, title: unknown) => html`<button aria-pressed=${at === where} @click=${() => (this.at = where)}>${title}</button>`;
     return html`
       <header><span class="name">Regard</span>
         <nav aria-label="Open views">${state?.model ? tab(MODEL, html`Live: ${state.model.result?.name ?? "…"}`) : nothing}
           ${tabs.map((one, x) => html`<span>${tab(x, one.title)}<button class="close" aria-label=${`Close ${one.title}`} @click=${() => this.close(x)}>×</button></span>`)}
-          <button aria-pointerPressed=${at === RECORDS} @click=${() => { this.at = RECORDS; void this.refresh(); }}>Open …</button></nav>
+          <button aria-pressed=${at === RECORDS} @click=${() => { this.at = RECORDS; void this.refresh(); }}>Open …</button></nav>
         ${at <= RECORDS ? nothing : html`<details @keydown=${(e: KeyboardEvent) => closedByKey(e.currentTarget as HTMLDetailsElement, e)} @focusout=${this.menuLeft}><summary>Export</summary><div>
           <button @click=${() => void this.export("page", false)}>HTML page, all sites</button>
           <button @click=${() => void this.export("page", true)}>HTML page, this site only</button>
