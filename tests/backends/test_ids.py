@@ -12,7 +12,8 @@ from regard.backends.numba_edges.backend import HAS_NUMBA
 from regard.core import id_bounds as ids
 
 OUTSIDE = (60, -1, 2**40, 10**7)  # the first three computed with foreign memory once, the last ended the process
-BACKENDS = ["reference", "chunked", pytest.param("edges-cpu", marks=pytest.mark.skipif(not HAS_NUMBA, reason="numba"))]
+NEEDS_NUMBA = pytest.mark.skipif(not HAS_NUMBA, reason="numba is not installed: pip install 'regard[graph]'.")
+BACKENDS = ["reference", "chunked", pytest.param("edges-cpu", marks=NEEDS_NUMBA)]
 
 
 def graph(seed, self_loops=False):
