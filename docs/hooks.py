@@ -13,7 +13,8 @@ NOTEBOOK = re.compile(r"<!-- notebook: (\S+) -->")
 TREE = "<!-- taxonomy -->"
 NAMES = "<!-- names -->"
 MUTANTS = "<!-- mutants -->"
-BACKENDS = "<!-- alignments of kernels -->"
+BACKENDS = "<!-- what backends run -->"
+SINCE = "<!-- parts and backends -->"
 
 
 class State:
@@ -29,7 +30,8 @@ def on_startup(command: str, **_: Any) -> None:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """`<!-- notebook: name.ipynb -->` becomes the cells of that notebook, `<!-- taxonomy -->` the tree,
     `<!-- names -->` the public names, `<!-- mutants -->` the list of mutants,
-    `<!-- alignments of kernels -->` what each backend's kernels run."""
+    `<!-- what backends run -->` what each backend lists of itself, `<!-- parts and backends -->` what mechanisms since
+    2017 are made of."""
     if State.walks and Path(page.file.abs_src_path).parent.name == "tutorials":
         walked(Path(page.file.abs_src_path))
     if TREE in markdown:
@@ -40,8 +42,17 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = markdown.replace(MUTANTS, mutants())
     if BACKENDS in markdown:
         markdown = markdown.replace(BACKENDS, beside("backend_tables").tables())
+    if SINCE in markdown:
+        markdown = markdown.replace(SINCE, parts())
     folder = Path(page.file.abs_src_path).parent
     return NOTEBOOK.sub(lambda found: cells(folder / found[1]), markdown)
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """A build fails where the search would not find a term of the field on its page."""
+    lost = beside("search_terms").missing(Path(config["site_dir"]))
+    if lost:
+        raise SystemExit(f"The search index lacks: {'; '.join(lost)}.")
 
 
 def walked(path: Path) -> None:
@@ -84,6 +95,23 @@ def tree() -> str:
             rows.append(f"| [{shown}]({page}) | `{kind}` | `{one.short}` | {papers} | {', '.join(one.aliases)} |")
         parts += [f"### {', '.join(place[1:])}", "\n".join(rows)]
     return "\n\n".join(parts)
+
+
+def parts() -> str:
+    """Every mechanism that has a composition: its parts, and a column for each backend that runs one of them."""
+    from regard.core.compositions import RECURRENT
+    from regard.core.registry import backends
+    from regard.taxonomy import mechanisms
+
+    found = [one for one in mechanisms() if one.parts]
+    columns = [one.name for one in backends() if any(one.name in each.backends for each in found)] + [*RECURRENT]
+    rows = [f"| mechanism | made of | {' | '.join(f'`{name}`' for name in columns)} |"]
+    rows.append("|---" * (len(columns) + 2) + "|")
+    for one in found:
+        cells = ["yes" if name in one.backends else "" for name in columns]
+        made = one.parts.replace("|", "\\|")
+        rows.append(f"| [{one.name.replace('_', ' ')}]({one.page}) | {made} | {' | '.join(cells)} |")
+    return "\n".join(rows)
 
 
 def cells(path: Path) -> str:

@@ -13,7 +13,7 @@ from matplotlib import pyplot as plt
 from regard.data.smiles import layout
 from regard.lab.tasks.drug_atoms import atoms, weights_on_atoms
 from regard.lab.tasks.drugs import Drugs
-from regard.models.training.run_variant import run
+from regard.models.training.run_variant import run_variant
 from regard.models.training.trainer import Trainer
 from regard.views.molecules import molecule_map
 from regard.views.plotting import save_figure
@@ -32,7 +32,7 @@ if __name__ == "__main__":
     shown = sorted(drugs, key=lambda drug: len(task.molecules[drug].symbols))[1 : 1 + DRUGS]
     figure, several = plt.subplots(len(SAYS), DRUGS, figsize=(3.1 * DRUGS, 3.0 * len(SAYS)), layout="constrained")
     for axes, (name, says) in zip(several, SAYS.items(), strict=True):
-        model = run(experiment, task, name, 0, Trainer(experiment.training)).model.eval()
+        model = run_variant(experiment, task, name, 0, Trainer(experiment.training)).model.eval()
         for finding in atoms(model, some):
             print(f"{name}: {finding}")
         for ax, drug in zip(axes, shown, strict=True):

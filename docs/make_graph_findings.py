@@ -24,10 +24,10 @@ from regard.judging.tests.faithfulness import faithfulness
 from regard.judging.tests.fidelity import fidelity
 from regard.judging.tests.ground_truth import agreement, ground_truth
 from regard.judging.tests.permutation import permutation
-from regard.lab.claims.interpret import trained
+from regard.lab.claims.interpretability import trained
 from regard.models.training.node_training import train
 from regard.views import graph_map
-from regard.views.graph_layout import layout_nodes
+from regard.views.payload.graph_layout import layout_nodes
 
 # the order of the first columns of the data
 ATOMS = [

@@ -17,7 +17,7 @@ from regard.data import planetoid
 from regard.lab.demo.digits import Digits, trained
 from regard.lab.demo.karate import Club, fitted
 from regard.models.training.node_training import Recipe, train
-from regard.views import Nodes, Picture
+from regard.views import GraphNodes, Picture
 
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "images" / "see")
 CORA = [
@@ -38,7 +38,7 @@ def karate(room: Path) -> Path:
     with torch.no_grad(), regard.record(model) as rec:
         model(torch.eye(34), club.edge_index)
     sides = ["the instructor's side" if side == 0 else "the administrator's side" for side in club.sides.tolist()]
-    nodes = Nodes(names=range(1, 35), classes=sides, places=club.places)
+    nodes = GraphNodes(names=range(1, 35), classes=sides, places=club.places)
     return rec.save_html(room / "karate.html", title="A karate club, as a GAT sees it", nodes=nodes)
 
 
@@ -49,7 +49,7 @@ def cora(room: Path) -> Path:
     model.eval()
     with torch.no_grad(), regard.record(model) as rec:
         model(task.x, task.edge_index)
-    nodes = Nodes(classes=[f"{CORA[y]}" for y in task.y.tolist()])
+    nodes = GraphNodes(classes=[f"{CORA[y]}" for y in task.y.tolist()])
     return rec.save_html(room / "cora.html", title="Cora: 2,708 papers and what they cite", nodes=nodes)
 
 

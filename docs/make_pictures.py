@@ -4,7 +4,7 @@
     python docs/make_pictures.py softmax local   some
 
 A page's Python blocks run in order, in one namespace; what a block prints stands in the text block right after it.
-The figure that the first block leaves becomes the picture of a mechanism (images/mechanisms/<page>.png), with a
+The figure that the first block leaves becomes the page's picture (images/mechanisms or graph/<page>.png), with a
 fingerprint of that block inside. Tests run the same code and compare both, so a page cannot drift from what it shows.
 
 A tutorial is walked as its reader walks it, in an empty folder: a block with title="name" is a file that is written, a
@@ -46,7 +46,7 @@ STEP = re.compile(  # of a tutorial: a file, Python with what it prints, or comm
     r"(?(python)(?:\n```text\n(?P<printed>.*?)^```\n)?)",
     re.DOTALL | re.MULTILINE,
 )
-FIGURE = re.compile(r"!\[[^\]]*\]\(\.\./images/mechanisms/(?P<name>[\w-]+\.png)\)")
+FIGURE = re.compile(r"!\[[^\]]*\]\(\.\./images/(?P<room>mechanisms|graph)/(?P<name>[\w-]+\.png)\)")
 KEPT = re.compile(r"\]\(\.\./images/tutorials/(?P<name>[\w-]+\.png)\)")
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 NOTHING = 1e-5  # what a page prints as a rounding error
@@ -57,6 +57,11 @@ WIDE, HOME = 110, "~/walk"  # columns of the terminal, and the folder that a tut
 
 def pages() -> list[Path]:
     return sorted([*(DOCS / "mechanisms").glob("*.md"), *(DOCS / "examples").glob("*.md")])
+
+
+def graph_layers() -> list[Path]:
+    """Pages of graph layers that have a picture; tests/nn/graph/test_pages.py runs the code of all of them."""
+    return [page for page in sorted((DOCS / "graph").glob("*.md")) if FIGURE.search(page.read_text(encoding="utf-8"))]
 
 
 def trained() -> list[Path]:
@@ -249,7 +254,8 @@ def make(page: Path) -> None:
     for place, block in enumerate(blocks(page)):
         printed = run(block["code"], page, names)
         if place == 0 and FIGURE.search(text):
-            target = PICTURES / f"{page.stem}.png"
+            target = DOCS / "images" / page.parent.name / f"{page.stem}.png"
+            target.parent.mkdir(exist_ok=True)
             save(target, fingerprint(block["code"]))
             print(f"{target.relative_to(DOCS)}  {target.stat().st_size / 1000:.0f} kB")
         if block["printed"] is not None:
@@ -260,6 +266,6 @@ def make(page: Path) -> None:
 if __name__ == "__main__":
     PICTURES.mkdir(parents=True, exist_ok=True)
     wanted = set(sys.argv[1:])
-    for page in (*pages(), *trained(), *tutorials()):
+    for page in (*pages(), *graph_layers(), *trained(), *tutorials()):
         if not wanted or page.stem in wanted:
             (remake if page in tutorials() else make)(page)

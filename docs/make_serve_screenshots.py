@@ -44,7 +44,7 @@ def shoot(page: Page, name: str, scheme: str, high: int | None = None) -> None:
 
 def minilm(page: Page, scheme: str) -> None:
     ready(page, "norm of the mean")
-    page.locator("regard-page select[aria-label=Site]").select_option("5")
+    page.locator("regard-page select[aria-label=Layer]").select_option("5")
     page.locator("regard-page select[aria-label=Head]").select_option("11")
     page.locator("regard-text span", has_text="it").first.click()
     page.mouse.move(5, 5)

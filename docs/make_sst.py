@@ -18,7 +18,7 @@ def row(one: Finding) -> str:
 
 
 def short(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.3f}".replace("0.", ".", 1)
+    return "undefined" if value is None else f"{round(value, 3) + 0.0:.3f}".replace("0.", ".", 1)
 
 
 def tables(found: list[Finding]) -> str:

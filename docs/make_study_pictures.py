@@ -9,10 +9,10 @@ from make_terminal_pictures import photograph
 from playwright.sync_api import sync_playwright
 from rich.console import Console
 
-from regard.cli.study_tables import result_tables
+from regard.cli.output.study_tables import result_tables
 from regard.studies import Study
 from regard.studies.aggregate import collect
-from regard.studies.run import store_of
+from regard.studies.run_study import store_of
 
 FOLDER = Path(sys.argv[2] if len(sys.argv) > 2 else Path(__file__).parent / "images" / "studies")
 

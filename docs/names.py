@@ -26,6 +26,8 @@ PUBLIC = (
     "regard.studies.statistics",
     "regard.studies.report",
     "regard.views",
+    "regard.integrations.distributed",
+    "regard.integrations.torch_geometric",
 )
 # What is neither a class, a function nor a module has no docstring of its own.
 CONSTANTS = {

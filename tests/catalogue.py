@@ -10,25 +10,31 @@ import torch
 from torch import Tensor, nn
 
 from regard import (
+    FIRE,
     GAT,
     ActivatedGeneral,
     Activation,
     Additive,
     ALiBi,
     Alignment,
+    Axial,
     BiasedGeneral,
     Causal,
     Content,
+    ConvolvedDot,
+    CoPE,
     Cosine,
     Dot,
     Edges,
     Entmax,
+    ForgettingGate,
     Full,
     GATv2,
     Gaussian,
     General,
     Gumbel,
     Hard,
+    Kerple,
     Laplace,
     LearnedQuery,
     LinearKernel,
@@ -37,7 +43,9 @@ from regard import (
     Location,
     Mask,
     Modifier,
+    Neighbourhood,
     Padding,
+    PastBlocks,
     QueryFree,
     Reinforced,
     RelativeBias,
@@ -45,12 +53,15 @@ from regard import (
     ScaledDot,
     Score,
     Segments,
+    Selected,
+    ShiftedWindows,
     Sigmoid,
     Sink,
     SoftCap,
     Softmax,
     Sparsemax,
     Structure,
+    T5Bias,
     TopK,
     Trilinear,
     Uniform,
@@ -99,6 +110,11 @@ class OwnModifier(Modifier):
         return s * gain + wave if s.ndim == 3 else s * gain[:, None] + wave[:, None]
 
 
+def forgetting(heads: int, m: int) -> ForgettingGate:
+    """Gates that differ by head and key: representable in bf16, sums included."""
+    return ForgettingGate(-torch.randint(0, 4, (heads, m), generator=torch.Generator().manual_seed(heads)) / 4, "end")
+
+
 class Part(NamedTuple):
     """A score: how to build it for some heads and keys, and the widths it takes."""
 
@@ -145,12 +161,21 @@ SCORES: dict[str, Part] = {
     "gat, no sizes": Part(lambda h, m: GAT()),
     "gatv2": Part(lambda h, m: GATv2(4, h)),
     "linear kernel": Part(lambda h, m: LinearKernel()),
+    "contextual": Part(lambda h, m: CoPE(4, h, 5)),
+    "convolved": Part(lambda h, m: ConvolvedDot(h, 2, 3)),
     "own": Part(lambda h, m: OwnScore(4, h)),
     "own by feature": Part(lambda h, m: OwnFeatures(4, h), d_v=4),
     "scaled dot | soft cap": Part(lambda h, m: ScaledDot() | SoftCap(1.5)),
     "scaled dot | alibi": Part(lambda h, m: ScaledDot() | ALiBi(h, align="end")),
     "dot | alibi, learned": Part(lambda h, m: Dot() | ALiBi(h, learned=True, align="start")),
     "scaled dot | relative bias": Part(lambda h, m: ScaledDot() | RelativeBias(h, 2, align="end")),
+    "scaled dot | t5 bias": Part(lambda h, m: ScaledDot() | T5Bias(h, 4, 5, align="end")),
+    "dot | t5 bias, one side": Part(lambda h, m: Dot() | T5Bias(1, 4, 9, both_sides=False, align="start")),
+    "scaled dot | kerple": Part(lambda h, m: ScaledDot() | Kerple(h, align="end")),
+    "scaled dot | kerple, power": Part(lambda h, m: ScaledDot() | Kerple(h, "power", align="start")),
+    "scaled dot | fire": Part(lambda h, m: ScaledDot() | FIRE(h, 3, start=2.0, align="end")),
+    "scaled dot | forgetting": Part(lambda h, m: ScaledDot() | forgetting(h, m)),
+    "scaled dot | forgetting | sink": Part(lambda h, m: ScaledDot() | forgetting(h, m) | Sink(h)),
     "dot | activation": Part(lambda h, m: Dot() | Activation("tanh", bias=h)),
     "dot | one bias for all": Part(lambda h, m: Dot() | Activation("sigmoid", bias=1)),
     "scaled dot | sink": Part(lambda h, m: ScaledDot() | Sink(h)),
@@ -203,6 +228,7 @@ ALIGNMENTS: dict[str, Way] = {
     "top-99": Way(lambda h, d_q, d_k: TopK(99)),
     "sigmoid": Way(lambda h, d_q, d_k: Sigmoid()),
     "sigmoid, fixed bias": Way(lambda h, d_q, d_k: Sigmoid(-0.5)),
+    "sigmoid, slow bias": Way(lambda h, d_q, d_k: Sigmoid(rate=0.5)),
     "relu": Way(lambda h, d_q, d_k: ReLU()),
     "uniform": Way(lambda h, d_q, d_k: Uniform()),
     "hard": Way(lambda h, d_q, d_k: Hard()),
@@ -262,6 +288,12 @@ def grid(room: Room) -> Window | None:
     return Window(1, 0, grid=(2, room.n // 2))
 
 
+def on_grid(room: Room, kind: type[Structure], *arguments: object) -> Structure | None:
+    if room.n != room.m or room.n % 2 or room.n == 0:
+        return None
+    return kind((2, room.n // 2), *arguments)
+
+
 def edges(room: Room, self_loops: bool = False) -> Edges:
     """A multigraph: duplicate edges, loops, and targets from the middle on that nobody points at."""
     if room.n == 0 or room.m == 0:
@@ -304,6 +336,13 @@ STRUCTURES: dict[str, Callable[[Room], Structure | None]] = {
     "edges with keys": lambda room: rich_edges(room, "add", room.heads),
     "edges with factors and loops": lambda room: rich_edges(room, "mul", 1, self_loops=True),
     "no edges": lambda room: Edges(torch.zeros(2, 0, dtype=torch.long)),
+    "shifted windows": lambda room: on_grid(room, ShiftedWindows, 2, 1),
+    "neighbourhood": lambda room: on_grid(room, Neighbourhood, 2),
+    "selected": lambda room: (
+        Selected(room.ids(-(-room.m // 2) + 1, room.batch, room.heads, room.n, 2) - 1, 2) if room.m else None
+    ),
+    "past blocks": lambda room: PastBlocks(2),
+    "axial": lambda room: on_grid(room, Axial, "column"),
     "causal & padding": lambda room: Causal(align="end") & lengths(room),
     "window & padding": lambda room: Window(2, 1, align="end") & lengths(room),
     "segments & causal": lambda room: packed(room) & Causal(align="start"),

@@ -102,7 +102,7 @@ def stand_in(arch, shared):
     from regard.backends.triton.runtime import device_support
 
     for module in (device_support, dense, edges, reader):
-        module.unable = lambda device: None
+        module.device_refusal = lambda device: None
     for module in (device_support, tile_sizes, launch_config, maps_launch):
         module.shared_memory_kib = lambda device: shared
     return made

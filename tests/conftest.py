@@ -1,6 +1,11 @@
 """What every test run starts from."""
 
 import os
+import signal
+
+# A shell that runs tests in the background has them ignore Ctrl-C, and so would every command that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Some virtual machines announce AMX and then refuse it, and a 16-bit matrix product of torch dies there by an illegal
 # instruction. It must be said before torch multiplies for the first time.
@@ -13,7 +18,9 @@ if not os.path.exists("/dev/nvidia0"):
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from tests.loadable_torchvision import declare_missing_operators
 
+declare_missing_operators()
 settings.register_profile(
     "regard", deadline=None, derandomize=True, print_blob=False, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -21,7 +28,7 @@ settings.load_profile("regard")
 torch.set_num_threads(1)  # tests run side by side, and one thread adds in one order
 
 
-ASKED = ("exhaustive", "ray")  # markers whose tests run only where -m names them
+ASKED = ("exhaustive", "ray", "integrations")  # markers whose tests run only where -m names them
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -79,7 +79,7 @@ MUTANTS = [
     Mutant(
         "sigmoid counts masked keys",
         "core/alignments/soft.py",
-        "torch.sigmoid(s - keep.sum(-1, keepdim=True).clamp_min(1).to(s.dtype).log())",
+        "torch.sigmoid(s - self.rate * keep.sum(-1, keepdim=True).clamp_min(1).to(s.dtype).log())",
         "torch.sigmoid(s - math.log(max(1, s.shape[-1])))",
         "tests/core/alignments/test_soft.py",
     ),
@@ -257,9 +257,30 @@ MUTANTS = [
     Mutant(
         "sdpa: causality is aligned at the wrong end",
         "backends/sdpa.py",
-        'return None, not (over.align == "end" and plan.n == 1)',
+        "return None, not (plan.n == 1 and forms[0].right == plan.m - 1)",
         "return None, True",
         "tests/backends/test_sdpa.py",
+    ),
+    Mutant(
+        "support: what a score holds beside its core is not asked",
+        "core/lowering/support.py",
+        "missing = [term for term in terms_of(score) if term not in self.terms]",
+        "missing: list[str] = []",
+        "tests/backends/test_sdpa.py",
+    ),
+    Mutant(
+        "support: a modifier without a form runs everywhere",
+        "core/lowering/support.py",
+        "any(modifier is None or modifier.family not in self.modifiers for modifier in modifiers)",
+        "any(modifier is not None and modifier.family not in self.modifiers for modifier in modifiers)",
+        "tests/backends/test_refusals.py",
+    ),
+    Mutant(
+        "structure: a subclass inherits the form of what it is not",
+        "core/structures/structure.py",
+        "cls.kernel_form = Structure.kernel_form  # type: ignore[method-assign]",
+        "pass",
+        "tests/backends/test_strangers.py -k inherited",
     ),
     Mutant(
         "linear counts a block's own keys twice",
@@ -281,6 +302,34 @@ MUTANTS = [
         'if bool(((total < LEAST[total.dtype]) & (high > float("-inf"))).any()):',
         "if False:",
         "tests/backends/test_separable.py",
+    ),
+    Mutant(
+        "flex: a sink adds weight where it takes some",
+        "backends/flex.py",
+        "torch.sigmoid(lse - sink)",
+        "torch.sigmoid(sink - lse)",
+        "tests/backends/test_flex.py -k sink",
+    ),
+    Mutant(
+        "flex: modifiers see the key's place as the query's",
+        "backends/flex.py",
+        "        tile = Tile(b, h, i, j, n, m)\n",
+        "        tile = Tile(b, h, j, i, n, m)\n",
+        "tests/backends/test_flex.py -k 'alibi and float32'",
+    ),
+    Mutant(
+        "edges-cpu: 16-bit gradients take the rounded output",
+        "backends/numba_edges/launch.py",
+        "            out = exact\n",
+        "",
+        "tests/backends/numba_edges/test_backend.py -k far_from_zero",
+    ),
+    Mutant(
+        "a kernel loses a tangent in silence",
+        "backends/custom_op.py",
+        "if any_tangent(tensors):",
+        "if False:",
+        "tests/backends/test_forward_mode.py -k parameter",
     ),
     Mutant(
         "edges-cpu: entmax weighs by its first power",
@@ -348,8 +397,8 @@ MUTANTS = [
     Mutant(
         "triton-dense: sparse gradients subtract a sum instead of a mean",
         "backends/triton/dense/forward.py",
-        "times(mean, 1.0 / tl.where(slope > 0, slope, 1.0), CORE)",
-        "times(mean, 1.0, CORE)",
+        "times(mean, known / tl.where(slope > 0, slope, 1.0), CORE)",
+        "times(mean, known, CORE)",
         "tests/backends/triton/dense/test_backend.py -k 'outputs_and_gradients and sparsemax'",
     ),
     Mutant(
@@ -553,7 +602,7 @@ MUTANTS = [
     Mutant(
         "unsorted segments are read as sorted",
         "backends/segment_spans.py",
-        "    if _order(keys) is not None:\n        return None\n",
+        "    if _sorting(keys) is not None:\n        return None\n",
         "",
         "tests/backends/triton/maps/test_reader.py -k leaves_to_others",
     ),
@@ -574,8 +623,8 @@ MUTANTS = [
     Mutant(
         "launch replay: heads-last memory is never replayed",
         "backends/triton/dense/launch.py",
-        "(record_op(Tensor.contiguous, x) for x in given[:3])",
-        "(x.contiguous() for x in given[:3])",
+        "(record_op(Tensor.contiguous, x) for x in call[:3])",
+        "(x.contiguous() for x in call[:3])",
         "tests/backends/triton/dense/test_calls.py",
     ),
     Mutant(
@@ -600,25 +649,67 @@ MUTANTS = [
         "tests/recording/attribution/test_derived.py -k rollout",
     ),
     Mutant(
-        "bootstrap resamples seeds and never instances",
-        "judging/statistics/intervals.py",
-        "columns = draw.integers(n, size=(n,))",
-        "columns = np.arange(n)",
+        "an interval over seeds forgets the instances",
+        "judging/statistics/bootstrap.py",
+        "return math.sqrt(seeds + instances), min(k, n) - 1",
+        "return math.sqrt(seeds), min(k, n) - 1",
         "tests/judging/statistics/test_intervals.py",
     ),
     Mutant(
+        "the interval of a mean is Student's alone",
+        "judging/statistics/means.py",
+        "    if n < SMALL:\n        drawn = np.quantile",
+        "    if n < 0:\n        drawn = np.quantile",
+        "tests/judging/statistics/test_intervals.py",
+    ),
+    Mutant(
+        "a bet calls every mean that lost something ruined",
+        "judging/statistics/means.py",
+        "< math.log(1 / (1 - level))]",
+        "< 0.0]",
+        "tests/judging/statistics/test_intervals.py",
+    ),
+    Mutant(
+        "exchange: the measure never changes places with a draw",
+        "judging/statistics/exchange.py",
+        "            rows = draw.integers(len(both), size=(min(size, ORDERS - at), n))\n",
+        "            rows = draw.integers(1, len(both), size=(min(size, ORDERS - at), n))\n",
+        "tests/judging/statistics/test_comparison.py",
+    ),
+    Mutant(
+        "few instances have a verdict",
+        "judging/statistics/comparison.py",
+        "    if n < fewest(scale) or n < 2:\n",
+        "    if n < 2:\n",
+        "tests/judging/statistics/test_comparison.py",
+    ),
+    Mutant(
+        "a headline stands alone",
+        "judging/verdict.py",
+        "correction=after / p if held else float(len(known))",
+        "correction=1.0",
+        "tests/judging/test_finding.py",
+    ),
+    Mutant(
+        "the easiest baseline decides",
+        "judging/finding.py",
+        "        name = max(names, key=p.__getitem__)\n",
+        "        name = min(names, key=p.__getitem__)\n",
+        "tests/judging/test_finding.py",
+    ),
+    Mutant(
         "the sign-flip test is one-sided",
-        "studies/statistics/sign_flip.py",
+        "judging/statistics/sign_flip.py",
         "return np.mean(np.abs(d @ _patterns(s)) >= observed[..., None], axis=-1)",
         "return np.mean(d @ _patterns(s) >= observed[..., None], axis=-1)",
-        "tests/studies/statistics/test_sign_flip.py",
+        "tests/judging/statistics/test_sign_flip.py",
     ),
     Mutant(
         "Holm's correction is not monotone",
-        "studies/statistics/holm.py",
+        "judging/statistics/holm.py",
         "np.maximum.accumulate(np.minimum(1.0, factors * np.take_along_axis(given, order, -1)), axis=-1)",
         "np.minimum(1.0, factors * np.take_along_axis(given, order, -1))",
-        "tests/studies/statistics/test_sign_flip.py",
+        "tests/judging/statistics/test_sign_flip.py",
     ),
     Mutant(
         "ranks are upside down",
@@ -635,12 +726,12 @@ MUTANTS = [
         "tests/studies/statistics/test_effects.py",
     ),
     Mutant(
-        "store: a lost lease may still finish its trial",
+        "store: an expired lease may still finish its trial",
         "studies/trial_store.py",
         "mine = trials.update().where(\n"
-        '            trials.c.id == claim.trial, trials.c.token == claim.token, trials.c.status == "running"\n'
+        '            trials.c.id == lease.trial, trials.c.token == lease.token, trials.c.status == "running"\n'
         "        )",
-        'mine = trials.update().where(trials.c.id == claim.trial, trials.c.status == "running")',
+        'mine = trials.update().where(trials.c.id == lease.trial, trials.c.status == "running")',
         "tests/studies/test_trial_store.py -k silent",
     ),
     Mutant(
@@ -652,7 +743,7 @@ MUTANTS = [
     ),
     Mutant(
         "runner ends while a trial waits",
-        "studies/runner.py",
+        "studies/trial_runner.py",
         'if not (counts["running"] or counts["waiting"]):',
         'if not counts["running"]:',
         "tests/studies/test_faults.py -k about_to_claim",

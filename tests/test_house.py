@@ -25,6 +25,7 @@ BELOW = {
     "derived": {"recording"},
     "detectors": {"recording"},
     "interventions": {"recording"},
+    "integrations": {"nn", "recording"},
     "models": {"data", "nn", "recording"},
     "judging": {"data", "derived", "models", "nn", "recording"},
     "studies": {"data", "judging", "models", "recording"},
@@ -33,6 +34,7 @@ BELOW = {
         "data",
         "derived",
         "detectors",
+        "integrations",
         "interventions",
         "judging",
         "models",
@@ -42,7 +44,7 @@ BELOW = {
         "views",
     },
 }
-ROOF = {"__main__", "cli", "__init__"}
+ROOF = {"__main__", "cli", "__init__", "eager_names"}
 HEAVY = {
     "triton",
     "transformers",
@@ -63,7 +65,7 @@ HEAVY = {
 }
 LARGE_ROOMS = {"nn/graph"}  # one file a layer
 # Public names of two rooms, always read with the room: regard.GAT scores, regard.models.GAT is the network of it.
-PUBLIC_TWICE = {"GAT", "GATv2", "Nodes", "Uniform"}
+PUBLIC_TWICE = {"GAT", "GATv2", "Uniform"}
 
 
 def files():
@@ -228,7 +230,19 @@ def test_import_regard_is_light():
     brought = {name.split(".")[0] for name in names}
     assert not brought & HEAVY, brought & HEAVY
     ours = {name.split(".")[1] for name in names if name.startswith("regard.")}
-    assert ours == {"core", "backends", "scores", "alignments"}
+    assert ours == {"core", "backends", "scores", "alignments", "eager_names"}
+
+
+@pytest.mark.parametrize("words", [["--version"], ["-h"], ["look", "--help"], ["train", "retrieval", "-h"]])
+def test_the_help_of_the_command_needs_no_torch(words):
+    code = f"""import sys
+sys.argv = ["regard", *{words}]
+from regard.cli.app import app
+try:
+    app()
+except SystemExit as ended:
+    assert not ended.code and "torch" not in sys.modules and "numpy" not in sys.modules"""
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
 
 
 def test_lazy_names_import_on_access_and_unknown_ones_raise():

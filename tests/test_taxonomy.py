@@ -11,13 +11,25 @@ import regard
 from regard import nn
 from regard.cli.app import app
 from regard.cli.taxonomy import _names
+from regard.core.compositions import COMPOSITIONS
 from regard.core.modifiers import Modifier
 from regard.nn import graph
 from regard.taxonomy import ALIASES, OPTIONS, find, mechanisms
 
 LISTED = {one.where for one in mechanisms()}
 BASES = {"Score", "Alignment", "Structure", "Modifier"}
-PARTS = {"Cache", "Composed", "DegreeEncoding", "PathEncoding", "GraphConv", "TypedMap"}  # of others, no mechanisms
+PARTS = {
+    "Cache",
+    "Composed",
+    "WalkEncoding",
+    "DegreeEncoding",
+    "PathEncoding",
+    "GraphConv",
+    "TypedMap",
+    "PagedCache",
+    "Replacement",
+    "MultiheadAttention",
+}  # of others, no mechanisms
 NO_PAPER = {"laplace", "edge_bias", "uniform", "full", "padding", "mask", "segments", "edges"}
 every = pytest.mark.parametrize("one", mechanisms(), ids=lambda one: one.name)
 
@@ -88,7 +100,7 @@ def test_a_mechanism_is_found_by_name_and_class_whatever_the_case(asked):
         ("gqa", "multi_head"),
         ("MQA", "multi_head"),
         ("sliding-window", "window"),
-        ("t5_bias", "relative_bias"),
+        ("t5_bias", "t5_bias"),
         ("relative position bias", "relative_bias"),
         ("attention sink", "sink"),
         ("soft capping", "soft_cap"),
@@ -183,3 +195,25 @@ def test_the_formula_of_an_entry_is_the_one_of_its_class():
     assert entry.formula.startswith("s_ij = q_i . k_j")
     q, k = torch.randn(2, 3, 4)
     assert torch.allclose(entry.kind()(q, k), q @ k.T)
+
+
+SINCE = [one for one in mechanisms() if one.parts]
+
+
+def test_what_came_since_2017_has_parts_and_backends():
+    assert len(SINCE) >= 35
+    assert set(COMPOSITIONS) == {one.name for one in SINCE}
+    assert all(one.year >= 2017 for one in SINCE)
+    shown = run("--since", "2017").stdout
+    for one in SINCE:
+        assert one.backends and one.parts in shown
+
+
+def test_the_backends_of_a_composition_are_those_that_take_its_call():
+    """A backend that is not listed refuses the call here, too; chunked and the reference run all calls of attend."""
+    for one in SINCE:
+        calls = COMPOSITIONS[one.name].calls
+        for made in (call() for call in calls):
+            runs = [name for name, why in made.refusals.items() if not why]
+            assert set(runs) <= set(one.backends) or len(calls) > 1
+        assert not calls or {"chunked", "reference"} - {"linear"} <= set(one.backends)

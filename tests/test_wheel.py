@@ -65,7 +65,8 @@ def test_the_wheel_is_the_package_and_nothing_else(built):
         changed = [name for name, path in ours.items() if wheel.read(name) != path.read_bytes()]
     assert not changed
     data = {Path(name).suffix for name in inside}
-    assert {".py", ".js", ".html", ".css", ".toml", ".typed"} == data  # bundles, templates, the quick study, types
+    # bundles, templates, the quick study, types, how well the tests of attention do on models of known truth
+    assert {".py", ".js", ".html", ".css", ".toml", ".typed", ".json"} == data
 
 
 def test_the_source_archive_can_be_worked_in(unpacked):

@@ -10,6 +10,7 @@ from .recording.interventions.interventions import (
     Patch,
     Permute,
     Replace,
+    Shift,
     Uniform,
     ZeroValue,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "Patch",
     "Permute",
     "Replace",
+    "Shift",
     "Uniform",
     "ZeroValue",
 ]

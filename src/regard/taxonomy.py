@@ -4,7 +4,8 @@ An entry says where a mechanism stands, what it is called, where its class is an
 formula and papers are read from the docstring of the class, so that they cannot drift from the code. A score or an
 alignment that has a name and no line here stands at the end of its kind, with the page that its class names.
 `ALIASES` has what else the field calls a mechanism: `find` answers to it, and pages and docstrings repeat it.
-The tree is that of Brauwers and Frasincar 2021 with what is ours (structures, graphs, vision) beside it.
+The tree is that of Brauwers and Frasincar 2021 with what is ours (structures, graphs, vision) beside it, and what came
+since in its place; `Mechanism.year` says when.
 """
 
 import inspect
@@ -16,6 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from .core.alignments import ALIGNMENTS
+from .core.compositions import COMPOSITIONS, runs_on
 from .core.name_registry import Names
 from .core.scores import SCORES
 
@@ -57,6 +59,9 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("query_free", "regard.QueryFree", "query_free"),
         ("learned_query", "regard.LearnedQuery", "query_free"),
         ("linear_kernel", "regard.LinearKernel", "linear_kernel"),
+        ("query_key_norm", "regard.Cosine", "similarity"),
+        ("cope", "regard.CoPE", "contextual"),
+        ("multi_token", "regard.ConvolvedDot", "multi_token"),
         ("gat", "regard.GAT", "graph_scores"),
         ("gatv2", "regard.GATv2", "graph_scores"),
     ),
@@ -65,11 +70,21 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("clamp", "regard.Clamp", "modifiers"),
         ("alibi", "regard.ALiBi", "modifiers"),
         ("relative_bias", "regard.RelativeBias", "modifiers"),
+        ("t5_bias", "regard.T5Bias", "distance_bias"),
+        ("kerple", "regard.Kerple", "distance_bias"),
+        ("fire", "regard.FIRE", "distance_bias"),
+        ("forgetting_gate", "regard.ForgettingGate", "forgetting"),
         ("pair_bias", "regard.PairBias", "modifiers"),
         ("edge_bias", "regard.EdgeBias", "modifiers"),
         ("sink", "regard.Sink", "modifiers"),
         ("activation", "regard.Activation", "modifiers"),
         ("rotary", "regard.Rotary", "rotary"),
+        ("position_interpolation", "regard.Rotary", "rotary"),
+        ("ntk_rotary", "regard.Rotary", "rotary"),
+        ("yarn", "regard.Rotary", "rotary"),
+        ("partial_rotary", "regard.Rotary", "rotary"),
+        ("no_positions", "regard.Causal", "rotary"),
+        ("grid_rotary", "regard.GridRotary", "rotary"),
     ),
     "General > Alignment": (
         ("softmax", "regard.Softmax", "softmax"),
@@ -84,6 +99,10 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("monotonic", "regard.Monotonic", "monotonic"),
         ("sigmoid", "regard.Sigmoid", "elementwise"),
         ("relu", "regard.ReLU", "elementwise"),
+        ("softpick", "regard.Softpick", "softpick"),
+        ("stick_breaking", "regard.StickBreaking", "stick_breaking"),
+        ("softmax1", "regard.SoftmaxOne", "softmax_one"),
+        ("sigmoid_schedule", "regard.Sigmoid", "elementwise"),
         ("uniform", "regard.Uniform", "uniform"),
     ),
     "General > Dimensionality": (
@@ -95,10 +114,25 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("full", "regard.Full", "structures"),
         ("causal", "regard.Causal", "structures"),
         ("window", "regard.Window", "structures"),
+        ("shifted_windows", "regard.ShiftedWindows", "grids"),
+        ("neighbourhood", "regard.Neighbourhood", "grids"),
+        ("axial", "regard.Axial", "grids"),
         ("padding", "regard.Padding", "structures"),
         ("mask", "regard.Mask", "structures"),
         ("segments", "regard.Segments", "structures"),
+        ("selected", "regard.Selected", "selected"),
+        ("past_blocks", "regard.PastBlocks", "native_sparse"),
         ("edges", "regard.Edges", "structures"),
+    ),
+    "General > Recurrence": (
+        ("causal_linear", "regard.nn.CausalLinearAttention", "recurrences"),
+        ("retention", "regard.nn.Retention", "recurrences"),
+        ("lightning", "regard.nn.LightningAttention", "recurrences"),
+        ("gated_linear", "regard.nn.GatedLinearAttention", "recurrences"),
+        ("mamba2", "regard.nn.Mamba2", "state_space"),
+        ("delta", "regard.nn.GatedDeltaNet", "recurrences"),
+        ("gated_delta", "regard.nn.GatedDeltaNet", "recurrences"),
+        ("kimi_delta", "regard.nn.KimiDeltaAttention", "recurrences"),
     ),
     "Query-related > Type": (
         ("basic", "regard.nn.Attend", "queries"),
@@ -110,6 +144,18 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "Query-related > Multiplicity": (
         ("multi_head", "regard.nn.Attention", "multi_head"),
+        ("grouped_queries", "regard.nn.Attention", "multi_head"),
+        ("differential", "regard.nn.DifferentialAttention", "differential"),
+        ("gated", "regard.nn.GatedAttention", "gated"),
+        ("talking_heads", "regard.nn.TalkingHeadsAttention", "talking_heads"),
+        ("latent", "regard.nn.LatentAttention", "latent"),
+        ("tensor_product", "regard.nn.TensorProductAttention", "tensor_product"),
+        ("cross_layer", "regard.nn.CrossLayerAttention", "cross_layer"),
+        ("multi_token_layer", "regard.nn.MultiTokenAttention", "multi_token"),
+        ("mixture_of_blocks", "regard.nn.MixtureOfBlockAttention", "selected"),
+        ("native_sparse", "regard.nn.NativeSparseAttention", "native_sparse"),
+        ("indexed", "regard.nn.IndexedAttention", "indexer"),
+        ("indexer", "regard.nn.LightningIndexer", "indexer"),
         ("multi_hop", "regard.nn.MultiHopAttention", "multi_hop"),
         ("capsule", "regard.nn.CapsuleAttention", "capsule"),
     ),
@@ -128,6 +174,11 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("channel", "regard.nn.ChannelAttention", "dual"),
         ("dual", "regard.nn.DualAttention", "dual"),
     ),
+    "Biology > Proteins": (
+        ("triangle", "regard.nn.TriangleAttention", "triangle"),
+        ("msa_row", "regard.nn.MSARowAttention", "triangle"),
+        ("msa_column", "regard.nn.MSAColumnAttention", "triangle"),
+    ),
     "Graphs > Layers": (
         ("gat_conv", "regard.nn.GATConv", "graph/gat_conv"),
         ("gatv2_conv", "regard.nn.GATv2Conv", "graph/gatv2_conv"),
@@ -138,6 +189,19 @@ TREE: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("graph_transformer_conv", "regard.nn.GraphTransformerConv", "graph/graph_transformer_conv"),
         ("graphormer", "regard.nn.GraphormerAttention", "graph/graphormer"),
         ("walk_attention", "regard.nn.WalkAttention", "graph/walk_attention"),
+    ),
+    "Graphs > Transformers": (
+        ("graph_self_attention", "regard.nn.GraphSelfAttention", "graph/graph_self_attention"),
+        ("gps_conv", "regard.nn.GPSConv", "graph/gps_conv"),
+        ("exphormer_conv", "regard.nn.ExphormerConv", "graph/exphormer_conv"),
+        ("sgformer_attention", "regard.nn.SGFormerAttention", "graph/sgformer_attention"),
+        ("nodeformer_conv", "regard.nn.NodeFormerConv", "graph/nodeformer_conv"),
+        ("polynormer_attention", "regard.nn.PolynormerAttention", "graph/polynormer_attention"),
+        ("grit_conv", "regard.nn.GRITConv", "graph/grit_conv"),
+        ("graphit_attention", "regard.nn.GraphiTAttention", "graph/graphit_attention"),
+        ("set_attention_block", "regard.nn.SetAttentionBlock", "graph/edge_set_attention"),
+        ("edge_set_attention", "regard.nn.EdgeSetAttention", "graph/edge_set_attention"),
+        ("node_set_attention", "regard.nn.NodeSetAttention", "graph/node_set_attention"),
     ),
     "Graphs > Typed edges": (
         ("rgat_conv", "regard.nn.RGATConv", "graph/rgat_conv"),
@@ -167,6 +231,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "general": ("Luong attention", "bilinear", "multiplicative"),
     "additive": ("Bahdanau attention", "Luong's concat", "MLP attention"),
     "cosine": ("QK-norm", "query-key normalisation", "cosine similarity"),
+    "cope": ("contextual position encoding",),
+    "multi_token": ("multi-token attention", "MTA", "key-query convolution", "convolved scores"),
     "gaussian": ("RBF kernel", "Nadaraya-Watson", "kernel regression"),
     "laplace": ("L1 distance", "Laplacian kernel"),
     "content": ("content-based addressing", "neural Turing machine"),
@@ -179,10 +245,49 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "soft_cap": ("soft capping", "logit soft-capping", "tanh clipping"),
     "clamp": ("logit clipping",),
     "alibi": ("attention with linear biases",),
-    "relative_bias": ("relative position bias", "T5 bias", "relative positional encoding"),
+    "relative_bias": ("relative position bias", "relative positional encoding"),
     "pair_bias": ("attention bias", "additive mask"),
-    "sink": ("attention sink", "learned sink logit", "off-by-one softmax"),
+    "sink": ("attention sink", "learned sink logit"),
+    "softmax1": ("softmax-off-by-one", "quiet softmax", "off-by-one softmax"),
+    "t5_bias": ("T5 bias", "T5 relative attention bias", "bucketed relative position bias"),
+    "kerple": ("kernelised relative positional embedding", "logarithmic distance bias"),
+    "fire": ("functional interpolation for relative positions",),
+    "forgetting_gate": ("forget gate", "FoX", "forgetting transformer", "data-dependent ALiBi"),
+    "softpick": ("rectified softmax",),
+    "stick_breaking": ("stick-breaking process",),
+    "shifted_windows": ("Swin", "shifted window attention", "window partition"),
+    "neighbourhood": ("NATTEN", "neighborhood attention"),
+    "selected": ("block-sparse attention", "block selection", "top-k blocks"),
+    "past_blocks": ("causal mask of compressed blocks",),
+    "mixture_of_blocks": ("MoBA", "mixture of block attention"),
+    "native_sparse": ("NSA", "natively sparse attention"),
+    "indexed": ("DeepSeek sparse attention", "DSA"),
+    "indexer": ("lightning indexer", "DeepSeek indexer", "DSA indexer"),
+    "tensor_product": ("TPA", "T6"),
+    "cross_layer": ("CLA", "cross-layer KV sharing", "YOCO"),
+    "multi_token_layer": ("MTA layer",),
+    "triangle": ("triangular self-attention", "AlphaFold triangle attention"),
+    "msa_row": ("MSA row-wise gated self-attention", "axial attention with pair bias"),
+    "msa_column": ("MSA column-wise gated self-attention",),
+    "lightning": ("lightning attention", "MiniMax-01", "TransNormer"),
+    "mamba2": ("SSD", "state space duality", "structured masked attention"),
+    "kimi_delta": ("KDA", "Kimi Linear"),
+    "delta": ("delta rule",),
+    "axial": ("row attention", "column attention", "criss-cross attention"),
+    "differential": ("DIFF transformer", "differential transformer"),
+    "gated": ("output gate", "gated attention (Qwen3-Next)"),
+    "talking_heads": ("head mixing", "DeepViT re-attention"),
+    "latent": ("MLA", "multi-head latent attention", "DeepSeek attention"),
+    "retention": ("RetNet", "retentive network", "multi-scale retention"),
+    "gated_linear": ("GLA",),
+    "gated_delta": ("DeltaNet", "gated delta rule", "GDN", "fast weight programmer"),
     "rotary": ("RoPE", "rotary position embedding"),
+    "position_interpolation": ("linear RoPE scaling",),
+    "ntk_rotary": ("NTK-aware RoPE", "NTK RoPE"),
+    "yarn": ("yet another RoPE extension",),
+    "partial_rotary": ("partial RoPE",),
+    "no_positions": ("NoPE",),
+    "grid_rotary": ("2-D RoPE", "axial RoPE"),
     "softmax": ("soft attention", "global attention"),
     "sparsemax": ("sparse softmax",),
     "entmax15": ("entmax", "alpha-entmax", "1.5-entmax"),
@@ -200,7 +305,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "directional": ("DiSA",),
     "full": ("dense attention", "bidirectional attention", "no mask"),
     "causal": ("causal mask", "autoregressive mask", "look-ahead mask"),
-    "window": ("sliding window attention", "SWA", "banded attention", "neighbourhood attention"),
+    "window": ("sliding window attention", "SWA", "banded attention"),
     "padding": ("padding mask", "key padding mask"),
     "mask": ("attention mask", "attn_mask", "boolean mask"),
     "segments": ("packed sequences", "varlen", "document mask", "block-diagonal mask"),
@@ -232,6 +337,17 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "attentional_aggregation": ("global attention pooling",),
     "sag_pooling": ("SAGPool", "self-attention graph pooling"),
     "global_node": ("virtual node", "master node", "supernode"),
+    "graph_self_attention": ("global graph attention", "fully connected attention"),
+    "gps_conv": ("GraphGPS", "GPS layer"),
+    "exphormer_conv": ("Exphormer", "expander attention"),
+    "sgformer_attention": ("SGFormer", "simple global attention"),
+    "nodeformer_conv": ("NodeFormer", "kernelised Gumbel-softmax"),
+    "polynormer_attention": ("Polynormer",),
+    "grit_conv": ("GRIT", "graph inductive bias transformer"),
+    "graphit_attention": ("GraphiT", "kernel attention", "positional kernel"),
+    "set_attention_block": ("SAB", "MAB", "masked self-attention block"),
+    "edge_set_attention": ("ESA", "edge-set attention"),
+    "node_set_attention": ("node-set attention",),
 }
 
 # What is an option of a class and so has no docstring of its own.
@@ -247,6 +363,64 @@ OPTIONS = {
         c = sum_j align_j(score(q', f_j)) f_j,   q' = mean of another input, or what another attention read
 
     Brauwers and Frasincar 2021.
+    """,
+    "query_key_norm": """Queries and keys are normalised before they meet, so that scores are bounded:
+    Cosine(sharpness).
+
+        s_ij = sharpness q_i . k_j / (|q_i| |k_j|)
+
+    Henry et al. 2020; Dehghani et al. 2023 (ViT-22B) with a layer norm in place of the length.
+    """,
+    "position_interpolation": """Positions divided by a factor, so that a longer text has those of training:
+    Rotary(d, stretch="linear").
+
+        the angle of pair c at position p is p / factor / base^(2c / d)
+
+    Chen et al. 2023.
+    """,
+    "ntk_rotary": """The base is raised, so that slow rotations are stretched and fast ones hardly:
+    Rotary(d, stretch="ntk").
+
+        the angle of pair c at position p is p / (base factor^(d / (d - 2)))^(2c / d)
+
+    Peng et al. 2024 give it as NTK-aware interpolation.
+    """,
+    "yarn": """Slow rotations are stretched, fast ones kept, and scores sharpened: Rotary(d, stretch="yarn", trained=).
+
+        the angle of pair c is p (kept_c + (1 - kept_c) / factor) / base^(2c / d); q and k times 0.1 log(factor) + 1
+
+    Peng et al. 2024.
+    """,
+    "partial_rotary": """A part of the coordinates turns, the rest says what stands where it may: Rotary(d, turned=).
+
+        (x_2c, x_2c+1) at position p is turned by p / base^(2c / turned) for 2c < turned, and kept otherwise
+
+    Black et al. 2022 (GPT-NeoX).
+    """,
+    "no_positions": """A causal model without any position: the mask alone lets a token know how many stand before it.
+
+        s_ij = q_i . k_j / sqrt(d), over Causal()
+
+    Haviv et al. 2022; Kazemnejad et al. 2023 (NoPE). Without the mask, exchanging keys exchanges their weights.
+    """,
+    "sigmoid_schedule": """The bias of sigmoid attention follows the number of keys at a rate: Sigmoid(rate=).
+
+        w_ij = 1 / (1 + exp(-s_ij) count_i^rate)
+
+    Ramapuram et al. 2024, where it is 1.
+    """,
+    "grouped_queries": """Fewer heads of keys and values, each of which serves several heads of queries:
+    Attention(kv_heads=).
+
+        head_c = attend(W_q^c x, W_k^g z, W_v^g z), g = floor(c kv_heads / heads); kv_heads = 1 is multi-query
+
+    Shazeer 2019 (multi-query); Ainslie et al. 2023 (grouped).
+    """,
+    "delta": """A state that is corrected, and forgets nothing else: GatedDeltaNet(gate=False).
+
+        S_t = (I - b_t k_t k_t^T) S_{t-1} + b_t k_t v_t^T,   y_t = S_t^T q_t
+
+    Schlag et al. 2021; Yang et al. 2024 (DeltaNet).
     """,
     "feature_wise": """One weight for each feature of the value instead of one for the whole: features= of a score.
 
@@ -297,8 +471,25 @@ class Mechanism:
         return ALIASES.get(self.name, ())
 
     @property
+    def parts(self) -> str:
+        """What it is made of, as a call is written; "" where no composition says."""
+        found = COMPOSITIONS.get(self.name)
+        return "" if found is None else found.parts
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """Which backends run its parts, whatever the machine; () where no composition says."""
+        return runs_on(self.name)
+
+    @property
     def papers(self) -> list[str]:
         return list(dict.fromkeys(PAPER.findall(" ".join(" ".join(self._paragraphs()).split()))))
+
+    @property
+    def year(self) -> int | None:
+        """Of the first paper that its class names; None where it names none."""
+        years = [int(paper[-4:]) for paper in self.papers]
+        return min(years) if years else None
 
     def _paragraphs(self) -> list[str]:
         return inspect.cleandoc(OPTIONS.get(self.name) or self.kind.__doc__ or "").split("\n\n")

@@ -4,6 +4,7 @@ import os
 from importlib.util import find_spec
 
 import pytest
+from tests.fuzz.interpreted import patched_once_a_launch
 
 
 @pytest.fixture
@@ -16,26 +17,8 @@ def small_tiles(monkeypatch):
 
 @pytest.fixture(autouse=True, scope="session")
 def _the_language_is_patched_once_a_launch():
-    """Triton's interpreter patches its language anew whenever a kernel calls a function: a third of its time.
-
-    Once a launch and module is enough, since nothing takes the patches back before the launch ends.
-    """
     if os.environ.get("TRITON_INTERPRET") != "1" or find_spec("triton") is None:
+        yield
         return
-    from triton.runtime import interpreter
-
-    patch, launch, patched = interpreter._patch_lang, interpreter.GridExecutor.__call__, set()
-
-    def patch_once(fn):
-        if id(fn.__globals__) in patched:
-            return interpreter._LangPatchScope()
-        patched.add(id(fn.__globals__))
-        return patch(fn)
-
-    def launch_and_forget(*args, **kwargs):
-        try:
-            return launch(*args, **kwargs)
-        finally:
-            patched.clear()
-
-    interpreter._patch_lang, interpreter.GridExecutor.__call__ = patch_once, launch_and_forget
+    with patched_once_a_launch():
+        yield

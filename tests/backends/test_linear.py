@@ -64,8 +64,8 @@ def test_bf16_sums_in_fp32():
     ("why", "options"),
     [
         ("other scores do not factorise", {"score": "dot"}),
-        ("Only softmax", {"align": "sparsemax"}),
-        ("Window does not factorise", {"over": Window(2, 2)}),
+        ("Its alignment is softmax; this is Sparsemax", {"align": "sparsemax"}),
+        ("all pairs, padding and causal; this is Window", {"over": Window(2, 2)}),
         ("cannot be dropped", {"dropout": 0.1}),
     ],
 )

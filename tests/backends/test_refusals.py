@@ -5,6 +5,8 @@ import torch
 
 from regard import Causal, Edges, LocationAware, Monotonic, Padding, Refused, attend, plan
 from regard.core import registry
+from regard.core.modifiers import Modifier
+from regard.core.scores import ScaledDot
 
 Q, K, V = (torch.randn(1, 2, 5, 4) for _ in range(3))
 
@@ -46,9 +48,19 @@ def _noted(run, ran):
     return noted
 
 
+def test_a_modifier_that_kernels_do_not_know_runs_on_no_kernel_of_ours():
+    class Doubled(Modifier):
+        def forward(self, s, tile):
+            return 2 * s
+
+    refusals = plan(Q, K, V, ScaledDot() | Doubled()).refusals
+    assert refusals["sdpa"] == ["It has no modifiers; this score has Doubled."]
+    assert [name for name, reasons in refusals.items() if not reasons] == ["flex", "chunked", "reference"]
+
+
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(ValueError, match="backend='cuda' is unknown") as error:
-        attend(Q, K, V, backend="cuda")
+    with pytest.raises(ValueError, match="backend='quick' is unknown") as error:
+        attend(Q, K, V, backend="quick")
     assert {"sdpa", "linear", "chunked", "reference"} <= {backend.name for backend in registry.backends()}
     for backend in registry.backends():
         assert repr(backend.name) in str(error.value)

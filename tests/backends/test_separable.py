@@ -17,6 +17,7 @@ STRUCTURES = [
     (9, 9, Segments(torch.tensor([0, 0, 1, 1, 1, 2, 0, 2, 2])) & Padding(torch.tensor([9, 3]))),
     (3, 9, Mask(keep=torch.arange(27).view(3, 9) % 4 > 0)),
     (5, 0, Full()),
+    (5, 0, Padding(torch.tensor([0, 0]))),
     (0, 5, Causal("end")),
 ]
 

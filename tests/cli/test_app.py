@@ -58,7 +58,7 @@ def folder(tmp_path_factory) -> Path:
 
 def test_record_writes_a_file_and_info_tells_what_is_in_it(folder, tmp_path):
     out = tmp_path / "run.regard"
-    result = call("record", str(folder), "A cats sat.", "-o", str(out), "--dtype", "bfloat16")
+    result = call("record", str(folder), "A cats sat.", "-o", str(out), "--store", "bfloat16")
     assert result.exit_code == 0, result.output
     rec = regard.load(out)
     assert rec.maps["*layer.1.*"].rows == ["[CLS]", "A", "cat", "s", "sat", ".", "[SEP]"]
@@ -80,7 +80,7 @@ def test_record_writes_a_file_and_info_tells_what_is_in_it(folder, tmp_path):
 def test_a_text_file_that_is_too_long_is_cut_and_said_so(folder, tmp_path):
     (tmp_path / "long.txt").write_text("a cat sat. " * 20, encoding="utf-8")
     result = call("record", str(folder), "--file", str(tmp_path / "long.txt"), "-o", str(tmp_path / "x.regard"))
-    assert result.exit_code == 0 and "cut at 12 tokens" in result.output
+    assert result.exit_code == 0 and "the first 12 of 82 tokens" in result.output
     (first, *_) = regard.load(tmp_path / "x.regard").maps.values()
     assert first.n == 12 and len(first.rows) == 12
 
@@ -107,13 +107,101 @@ def test_look_sets_another_text_beside(folder, tmp_path):
     assert '"names":["first","second"]' in text and re.search(r'"beside":\{"other":.*?"rows":"[=~+-]+"', text)
 
 
+def test_look_ends_with_what_stands_out_and_opens_the_page_when_asked(folder, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    out = tmp_path / "look.html"
+    said = " ".join(call("look", str(folder), "a cat sat . a cat sat", "-o", str(out)).output.split())
+    assert "4 heads at 2 sites, 9 tokens. What stands out is head " in said and "--open does it" in said and not opened
+    assert call("look", str(folder), "a cat", "-o", str(out), "--open").exit_code == 0
+    assert opened == [out.resolve().as_uri()]
+
+
+def test_what_stands_out_is_the_largest_weight_of_the_head_that_looks_farthest():
+    q, k = torch.zeros(1, 2, 7, 7), torch.eye(7).repeat(1, 2, 1, 1)
+    q[0, 1, 1, 5], q[0, 0, :, 0] = 30.0, 30.0  # head 1: token 1 to token 5; head 0: all to the first
+    with regard.record() as rec:
+        torch.nn.functional.scaled_dot_product_attention(q, k, k)
+    rec.label(tokens=list("abcdefg"))
+    from regard.views.terminal.what_stands_out import describe_record
+
+    said = describe_record(rec)
+    assert "head 0.1, where “b” attends to “f” with 1.00" in said, said
+    assert "1 head puts most of its weight on the first token" in said
+
+
+def test_a_pair_of_sentences_is_read_as_one_input(folder, tmp_path):
+    out = tmp_path / "pair.regard"
+    result = call("record", str(folder), "a cat", "--pair", "sat .", "-o", str(out))
+    assert result.exit_code == 0, result.output
+    names = list(next(iter(regard.load(out).maps.values())).rows)
+    assert [name.strip() for name in names] == ["[CLS]", "a", "cat", "[SEP]", "sat", ".", "[SEP]"]
+
+
+def test_what_the_decoder_reads_attends_to_the_source(tmp_path):
+    """--pair of an encoder-decoder: cross-attention from the second text to the first."""
+    transformers = pytest.importorskip("transformers")
+    from tests.small_models import WORDS, tokenizer
+
+    from regard.recording.pretrained import record_run
+
+    config = transformers.BartConfig(
+        vocab_size=len(WORDS), d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=16,
+        pad_token_id=0, bos_token_id=2, eos_token_id=3, decoder_start_token_id=3, forced_eos_token_id=3,
+    )  # fmt: skip
+    model = transformers.BartForConditionalGeneration(config).eval()
+    rec, _ = record_run(model, tokenizer(), "a cat sat .", "bart", pair="cat sat")
+    (cross,) = (amap for site, amap in rec.maps.items() if "encoder_attn" in site)
+    assert (cross.n, cross.m) == (4, 6)
+    assert [name.strip() for name in cross.rows] == ["[CLS]", "cat", "sat", "[SEP]"]
+    assert [name.strip() for name in cross.columns] == ["[CLS]", "a", "cat", "sat", ".", "[SEP]"]
+
+
+@pytest.fixture(scope="module")
+def vision(tmp_path_factory) -> Path:
+    """A small vision transformer with its image processor."""
+    transformers = pytest.importorskip("transformers")
+    place = tmp_path_factory.mktemp("model") / "small-vit"
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, image_size=32, patch_size=8
+    )
+    transformers.ViTModel(config).save_pretrained(place)
+    how = {"image_processor_type": "ViTImageProcessor", "size": {"height": 32, "width": 32}, "do_resize": True}
+    (place / "preprocessor_config.json").write_text(json.dumps(how))
+    return place
+
+
+def test_look_draws_the_attention_of_a_picture(vision, folder, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "page.png").write_text("<html>")
+    image.new("RGB", (40, 20), (200, 10, 10)).save(tmp_path / "red.png")
+    out = tmp_path / "look.html"
+    result = call("look", str(vision), str(tmp_path / "red.png"), "-o", str(out), "--dtype", "bfloat16")
+    assert result.exit_code == 0, result.output
+    page = json.loads(re.search(r'id="regard-data">(.*?)</script>', out.read_text(), re.DOTALL)[1])
+    assert page["image"]["grid"] == [4, 4] and page["image"]["skip"] == 1 and len(page["sites"]) == 2
+    for arguments, says in (
+        ((str(vision), str(tmp_path / "none.png")), "There is no picture"),
+        ((str(vision), str(tmp_path / "page.png")), "is no picture that can be read"),
+        ((str(vision), "some text"), "give it the name of a picture's file"),
+        ((str(folder), str(tmp_path / "red.png")), "reads no pictures: give it a text"),
+        ((str(vision), str(tmp_path / "red.png"), "--generate", "3"), "leave out --generate"),
+    ):
+        said = call("look", *arguments, "-o", str(out))
+        assert said.exit_code == 1 and says in " ".join(said.output.split()), said.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (("look", "{folder}", "a", "--device", "gpu"), "expected cpu, cuda"),
+        (("look", "{folder}", "a", "--device", "cuda:99"), "Leave --device out"),
+        (("look", "{folder}", "a", "--pair", "cat", "--generate", "2"), "leave out --generate, or --pair"),
         (("look", "./nowhere-at-all/model", "text"), "There is no folder"),
         (("look", "{folder}", ""), "The text is empty"),
-        (("look", "{folder}"), "give the text"),
-        (("look", "{folder}", "a", "--file", "x.txt"), "one of them"),
+        (("look", "{folder}"), "give either a text"),
+        (("look", "{folder}", "a", "--file", "x.txt"), "give either a text"),
         (("look", "{folder}", "a cat", "--sites", "nothing.*"), "No attention was recorded"),
         (("look", "{folder}", "a cat", "-o", "/nowhere-at-all/page.html"), "There is no folder"),
         (("look", "{folder}", "a cat", "--generate", "3"), "does not generate text"),

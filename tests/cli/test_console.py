@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 import regard
 from regard.cli.app import app
-from regard.cli.console import Printer
-from regard.cli.tables import paper
-from regard.recording.io.printable import printable
+from regard.cli.output.console import Printer
+from regard.cli.output.tables import table_console
+from regard.core.printable import printable
 
 CLIPBOARD = "\x1b]52;c;cm0gLXJmIH4=\x07"
 EVIL = [CLIPBOARD, "\x1b[2J", "\x9b31m", "\u202etxt.exe", "\u2066", "\r", "\x08", "\x7f", "\u2028", "\ud800"]
@@ -93,9 +93,9 @@ def test_a_sentence_about_a_file_is_not_obeyed(evil, tmp_path):
 
 
 def test_sheets_of_studies_are_not_obeyed(monkeypatch, capsys):
-    from regard.cli.tables import table_of
+    from regard.cli.output.tables import table_of
     from regard.studies.report import Sheet
 
-    paper().print(table_of(Sheet(CLIPBOARD, (CLIPBOARD, "mean"), ((CLIPBOARD, "0.5"),)), 80))
+    table_console().print(table_of(Sheet(CLIPBOARD, (CLIPBOARD, "mean"), ((CLIPBOARD, "0.5"),)), 80))
     said = capsys.readouterr().out
     assert "\\x1b]52" in said and not OBEYED & set(said)

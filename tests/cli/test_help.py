@@ -77,14 +77,29 @@ def test_nothing_of_a_help_is_cut_and_no_choice_is_broken_in_80_columns(path):
     assert not re.search(r"<\w+\|[^>\s]*\s", said), "A list of choices goes on in the next line."
 
 
+@pytest.mark.parametrize("path", TREE, ids=" ".join)
+def test_h_is_help_and_flags_have_no_type(path):
+    code, said = called(*path[1:], "-h")
+    assert code == 0 and "--help" in said and "<bool>" not in said
+
+
+@pytest.mark.parametrize("path", TREE, ids=" ".join)
+def test_every_output_option_has_a_short_form(path):
+    assert all("-o" in option.opts for option in TREE[path].params if "--out" in option.opts)
+
+
 QUICK = ("taxonomy", "record", "info", "show", "look")  # their examples are run, one after the other, in one folder
 LONG = {  # why those of the others are not
     "demo": "it trains models: tests/demo runs it with fewer seeds",
     "serve": "it goes on until it is stopped: tests/views/server asks it",
+    "why": "it wants a model whose parts add up: tests/recording/decomposition has tiny ones",
+    "heads": "it wants a model and a corpus: tests/recording/decomposition/ has compiled ones",
     "judge": "it wants a trained model: tests/cli/test_judge.py has a small one",
+    "validate": "minutes: tests/cli/test_validate.py runs it on a few reports",
     "study": "trials start processes of their own: tests/cli/test_study.py runs a smaller study",
     "train": "minutes: tests/cli/test_tasks.py trains on retrieval, tests/models on the rest",
     "bench": "minutes on a machine that nobody else uses",
+    "board": "it wants finished studies: tests/cli has small ones",
     "claims": "minutes: tests/lab/claims/test_claims.py runs them with next to no training",
     "people": "minutes, and data sets",
     "reproduce": "an hour, and a data set: tests/judging/retrained runs it on a few sentences",
@@ -132,7 +147,7 @@ def test_bash_completes_commands_options_and_their_values(typed):
 
 def test_zsh_is_told_what_each_command_does():
     said = called(_TYPER_COMPLETE_ARGS="regard study re", _REGARD_COMPLETE="complete_zsh")[1]
-    assert re.findall(r'"(\w+)":"(\w+)', said) == [("resume", "Run"), ("report", "What")]
+    assert re.findall(r'"(\w+)":"(\w+)', said) == [("resume", "Resume"), ("report", "Report")]
 
 
 def test_completion_can_be_shown_and_installed(monkeypatch):

@@ -57,7 +57,7 @@ def is_one_line(done) -> bool:
 @pytest.mark.parametrize("name", ["torch", "typer", "rich"])
 def test_ctrl_c_while_the_command_is_imported_is_one_line(name, command, tmp_path):
     module(tmp_path, name, INTERRUPT + "raise SystemExit('it went on')")
-    done = run(command, "--version", cwd=tmp_path)
+    done = run(command, "taxonomy", cwd=tmp_path)
     assert is_one_line(done) and done.stdout == "", done
 
 
@@ -130,7 +130,7 @@ def test_ctrl_c_while_workers_compute_gives_their_trials_back_and_leaves_no_work
     process.send_signal(signal.SIGINT)
     said = process.communicate()[1]
     assert process.returncode == 130 and "Traceback" not in said
-    assert said.splitlines()[-1] == "Stopped; the same command goes on from what is kept."
+    assert said.splitlines()[-1] == "Stopped; the same command resumes from what is saved."
     status = run(command, "study", "status", "long-study", cwd=tmp_path).stdout
     assert "0 done, 0 running, 4 waiting, 0 failed" in status
 

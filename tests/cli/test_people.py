@@ -12,7 +12,7 @@ pytest.importorskip("scipy")
 from tests.small_models import saved
 
 from regard.cli.app import app
-from regard.cli.findings import leave
+from regard.cli.output.findings import print_findings
 from regard.cli.people import _tables
 from regard.judging.finding import Finding, from_json
 
@@ -70,7 +70,7 @@ def test_a_baseline_stands_once_as_a_row_of_its_own_or_as_the_finding_that_it_is
         made("NSS: other photographs", 1.41, {"chance": 0.0}),
         made("gain", 0.25, {"chance": 0.0, "nothing": 0.125}),
     ]
-    leave(found, _tables(found, "scenes"), json=False, out=None)
+    print_findings(found, _tables(found, "scenes"), json=False, out=None)
     said = " ".join(capsys.readouterr().out.split())
     assert said.count("1.410") == 1 and said.count("chance") == 1 and "nothing 0.125" in said
     assert "scenes: NSS, higher is better" in said
@@ -86,7 +86,7 @@ def judged(monkeypatch):
     found = [of_unit("accuracy", n=200), of_unit("AUPRC", n=199), of_unit("comprehensiveness", n=100)]
     monkeypatch.setattr("regard.lab.data.movies.reviews", lambda: {"test": range(200)})
     monkeypatch.setattr("regard.recording.pretrained.load_model", lambda name: (torch.nn.Identity(), None))
-    monkeypatch.setattr("regard.lab.human_agreement.encoder.Encoder", lambda *_: None)
+    monkeypatch.setattr("regard.lab.human_agreement.word_encoder.Encoder", lambda *_: None)
     monkeypatch.setattr("regard.lab.human_agreement.reviews.judge_reviews", lambda *_, **__: found)
     return found
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from regard.cli import progress
+from regard.cli.output import progress
 
 
 def lines(capsys):

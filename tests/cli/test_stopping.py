@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from regard.cli.app import app
 
-SENTENCE = "Stopped; the same command goes on from what is kept."
+SENTENCE = "Stopped; the same command resumes from what is saved."
 LONG = {  # what takes long, by the commands that call it
     "reproduce sst --out {}": "regard.lab.reproductions.published.reproduce",
     "judge model -o {}": "regard.cli.inputs.judge_inputs.ready",
@@ -16,7 +16,7 @@ LONG = {  # what takes long, by the commands that call it
     "people sst": "regard.lab.data.sst.sst",
     "people scenes --out {}": "regard.lab.data.eye_tracking.scenes",
     "people movies --out {}": "regard.lab.data.movies.reviews",
-    "study run quick --out {}": "regard.studies.run.run",
+    "study run quick --out {}": "regard.studies.run_study.run",
     "train gat --data cora --out {}": "regard.lab.data.planetoid.planetoid",
 }
 BEGIN_ANEW = {"judge model -o {} --again", "train retrieval --small", "people sst", "train gat --data cora --out {}"}

@@ -12,10 +12,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from regard.cli.app import app
-from regard.cli.study_progress import progress_callbacks
+from regard.cli.output.study_progress import progress_callbacks
 from regard.studies import Results, Study
-from regard.studies.run import store_of
-from regard.studies.runner import identity
+from regard.studies.run_study import store_of
+from regard.studies.trial_runner import identity
 from regard.studies.trial_store import Lease
 
 TEXT = """
@@ -41,7 +41,7 @@ def file(tmp_path, monkeypatch):
 def test_a_study_is_run_looked_at_and_reported_by_its_folder_or_its_file(file):
     said = call("run", file, "--workers", 1)
     assert said.exit_code == 0, said.output
-    assert "12 of 12 trials" in said.output and "the smallest p after Holm's" in said.output
+    assert "12 of 12 trials" in said.output and "the smallest reachable p after Holm's" in said.output
     assert Path("typed-study/store.sqlite").is_file()
     for what in (file, "typed-study"):
         assert "typed: 12 done, 0 running, 0 waiting, 0 failed" in call("status", what).output
@@ -50,7 +50,7 @@ def test_a_study_is_run_looked_at_and_reported_by_its_folder_or_its_file(file):
     assert list(Path("told").glob("*.html"))
     assert json.loads(call("status", file, "--json").stdout)["trials"]["done"] == 12
     both = call("compare", file, "b", "a")
-    assert both.exit_code == 0 and "beside a" in both.output
+    assert both.exit_code == 0 and "differences to a" in both.output
     assert "name two variants" in call("compare", file, "dot", "a").output
     assert call("resume", "typed-study", "--json").exit_code == 0
 
@@ -60,10 +60,10 @@ def test_what_runs_is_told_with_who_runs_it(file):
     file.write_text(TEXT.replace("seeds = 6", "seeds = 7"))
     study, store = Study.read(file), store_of(Path("typed-study"), None, True)
     store.add(study.name, study.plain(), study.jobs())
-    claim = store.claim("typed", f"{identity()}/3")
+    lease = store.claim("typed", f"{identity()}/3")
     began = f"  trivial: a, seed 6: 0 % (0 s, worker 3 of process {os.getpid()} on {platform.node()})"
     assert call("status", "typed-study").output.splitlines()[1] == began
-    store.beat([claim], {claim.token: (0.25, "step 5 of 20")})
+    store.heartbeat([lease], {lease.token: (0.25, "step 5 of 20")})
     assert ": 25 %, step 5 of 20 (" in call("status", "typed-study").output
     store.close()
 
@@ -82,16 +82,16 @@ def test_what_is_missing_is_an_exit_status_and_a_sentence(file):
     file.write_text('name = "bad"\ntasks = ["math:sqrt"]\nvariants = ["a", "b"]\nseeds = 1\n')
     said = call("run", file, "--workers", 1)
     assert said.exit_code == 1
-    assert "math:sqrt: a, seed 0 failed for the last time: TypeError" in said.output
+    assert "math:sqrt: a, seed 0 failed, without retries left: TypeError" in said.output
     assert "Missing: math:sqrt, a, seed 0: TypeError" in said.output
-    assert "3 seeds" not in said.output and "Nothing that this study finds can be called significant" in said.output
+    assert "3 seeds" not in said.output and "cannot reach significance" in said.output
     assert "failed: TypeError" in call("status", file).output
 
 
 @pytest.mark.parametrize(
     "task, says",
     [
-        ('"no_such_module:task"', "No module named 'no_such_module' is installed, nor does one stand in"),
+        ('"no_such_module:task"', "No module named 'no_such_module' is installed, nor is one in"),
         ('{ task = "gat", options = { data = "cora" } }', "set REGARD_DATA"),
     ],
 )
@@ -176,7 +176,7 @@ def test_a_module_beside_the_study_does_not_take_the_place_of_one_that_is_instal
     (tmp_path / "colorsys.py").write_text(TASK)
     file.write_text('name = "taken"\ntasks = ["colorsys:task"]\nvariants = ["a"]\nseeds = 1\nretries = 0\n')
     said = call("run", file, "--workers", 1)
-    assert said.exit_code == 1 and "has the name of a module that is installed, so give it another" in said.output
+    assert said.exit_code == 1 and "has the name of an installed module: rename it" in said.output
 
 
 NAMES = ["x[/red]", "[bold]y", ":bomb:", "back\\", "[", "[/]", "[link=http://a]b"]
@@ -194,11 +194,11 @@ def test_brackets_and_colons_of_a_name_are_text_wherever_it_is_printed(file, ter
     )
     study, store = Study.read(file), store_of(Path("typed-study"), None, True)
     store.add(study.name, study.plain(), study.jobs())
-    while (claim := store.claim("typed", "w")) is not None:
-        if claim.variant in fails:
-            store.fail(claim, f"ValueError: {claim.variant}", 0)
+    while (lease := store.claim("typed", "w")) is not None:
+        if lease.variant in fails:
+            store.fail(lease, f"ValueError: {lease.variant}", 0)
         else:
-            store.finish(claim, {"numbers": {"score": 0.1 * claim.seed + 0.01 * NAMES.index(claim.variant)}})
+            store.finish(lease, {"numbers": {"score": 0.1 * lease.seed + 0.01 * NAMES.index(lease.variant)}})
     store.close()
     said = call("run", file, "--workers", 1)
     assert said.exit_code == 1 and said.exception.__class__ is SystemExit, said.exception
@@ -208,17 +208,17 @@ def test_brackets_and_colons_of_a_name_are_text_wherever_it_is_printed(file, ter
         assert f"{name} " in plain and f"Missing: trivial, fails {name}, seed 0: ValueError: fails {name}" in plain
         assert f"trivial: fails {name}, seed 0 failed: ValueError: fails {name}\n" in status
     both = call("compare", file, NAMES[0], NAMES[1])
-    assert both.exit_code == 0 and f"beside {NAMES[1]}" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", both.output)
+    assert both.exit_code == 0 and f"differences to {NAMES[1]}" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", both.output)
     assert "'none[/red]'" in call("compare", file, "none[/red]", NAMES[0]).output
 
 
 def test_a_bar_shows_the_name_of_a_variant_as_it_is():
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
-    with progress_callbacks(console, "typed[/red]", 2, 1) as watch:
+    with progress_callbacks(console, "typed[/red]", 2, 1) as callbacks:
         for how in ("done", "failed"):
-            watch.started(0, Lease(1, "t", "trivial", "x[/red]", 0, {}))
-            watch.told(0, 0.5, "half [/red]")
-            watch.ended(0, Lease(1, "t", "trivial", "x[/red]", 0, {}), how, 1.0, "ValueError: [/red]")
+            callbacks.started(0, Lease(1, "t", "trivial", "x[/red]", 0, {}))
+            callbacks.progress(0, 0.5, "half [/red]")
+            callbacks.ended(0, Lease(1, "t", "trivial", "x[/red]", 0, {}), how, 1.0, "ValueError: [/red]")
     said = console.file.getvalue()
     assert "typed[/red]" in said and "trivial: x[/red], seed 0" in said and "ValueError: [/red]" in said
 
@@ -251,12 +251,12 @@ def test_a_damaged_store_is_a_sentence_in_every_command(file):
 
 def test_a_store_without_a_study_says_what_to_type(file):
     store_of(Path("typed-study"), None, True).close()
-    assert "start one with `regard study run FILE`" in call("status", "typed-study").output
+    assert "run one with `regard study run FILE`" in call("status", "typed-study").output
 
 
 def test_what_has_failed_is_told_with_what_to_type(file):
     file.write_text('name = "typed"\ntasks = ["math:sqrt"]\nvariants = ["a"]\nseeds = 1\nretries = 0\n')
     call("run", file, "--workers", 1, "--quiet")
-    assert "`regard study resume typed-study --failed` tries again" in call("status", "typed-study").output
+    assert "`regard study resume typed-study --failed` retries" in call("status", "typed-study").output
     errors = json.loads(call("status", "typed-study", "--json").output)["failed"]
     assert errors[0]["ends"] == {"failed": 1, "crashed": 0, "lost": 0, "stopped": 0}

@@ -6,14 +6,14 @@ from rich.console import Console
 from tests.studies.made import drawn as values
 from tests.studies.made import made
 
-from regard.cli.study_tables import drawn
+from regard.cli.output.study_tables import fitted_tables
 from regard.studies.report import Sheet, comparison_sheet
 from regard.studies.statistics import analyse
 
 
 def printed(sheet: Sheet, width: int = 80) -> str:
     console = Console(width=width, file=io.StringIO())
-    for table in drawn(sheet, width):
+    for table in fitted_tables(sheet, width):
         console.print(table)
     return console.file.getvalue()
 
@@ -45,7 +45,7 @@ def test_long_names_of_what_is_trivial_are_folded_and_nothing_is_cut():
 
 
 def test_a_long_name_of_a_variant_takes_two_lines_before_a_column_is_cut():
-    cells = ("−10.0", "−21.3 to −0.4", "−1.17", "0.12", ".027", "no difference found")
+    cells = ("−10.0", "−21.3 to −0.4", "−1.17", "0.12", ".027", "no significant difference")
     columns = ("variant", "difference", "interval", "Hedges' g", "P(better)", "p, corrected", "verdict")
     text = printed(Sheet("texts", columns, (("scaled_dot+sparsemax", *cells),)))
     assert "…" not in text and "scaled_dot+" in text and max(map(len, text.splitlines())) <= 80

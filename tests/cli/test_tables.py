@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from regard.cli.tables import table_of, with_whole_cells
+from regard.cli.output.tables import table_of, with_whole_cells
 from regard.studies.report import Sheet
 
 CELL = "0.50 [0.006, 0.70]"

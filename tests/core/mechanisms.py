@@ -53,6 +53,9 @@ SCORES: dict[str, Callable[[], regard.Score]] = {
     "soft_cap": lambda: scores.Dot() | scores.SoftCap(2.0),
     "alibi": lambda: scores.ScaledDot() | scores.ALiBi(HEADS, align="start"),
     "relative_bias": lambda: scores.ScaledDot() | scores.RelativeBias(HEADS, 2, align="start"),
+    "t5_bias": lambda: scores.ScaledDot() | scores.T5Bias(HEADS, 4, 3, align="start"),
+    "kerple": lambda: scores.ScaledDot() | scores.Kerple(HEADS, align="start"),
+    "fire": lambda: scores.ScaledDot() | scores.FIRE(HEADS, 3, align="start"),
     "sink": lambda: scores.ScaledDot() | scores.Sink(HEADS),
     "own": Own,
     "own_modifier": lambda: scores.ScaledDot() | OwnModifier(),
@@ -108,14 +111,23 @@ PLACED = (
     "location",
     "alibi",
     "relative_bias",
+    "t5_bias",
+    "kerple",
+    "fire",
+    "stick_breaking",
     "location_aware",
     "own_modifier",
     "local",
     "local_predictive",
     "monotonic",
 )
+ORDERED = ("stick_breaking",)  # edges have no order of keys
 STEPWISE = ("location_aware", "monotonic")  # their maps are stored: no row state
-APART = {("location_aware", "monotonic"), ("sink", "monotonic")}  # refused: two kinds of steps, a sink off the path
+APART = {
+    ("location_aware", "monotonic"),
+    ("sink", "monotonic"),
+    ("sink", "stick_breaking"),
+}  # refused: two kinds of steps, a sink off the path
 
 
 def built(name: str, seed: int = 0) -> "regard.Score | regard.Alignment":

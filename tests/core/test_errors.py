@@ -67,7 +67,7 @@ attend(Q, K, V, sample=0)
 attend(Q, K, V, backend=["auto"])
     TypeError: backend= got ['auto'] … "auto" or the name
 attend(Q, K, V, over="")
-    TypeError: over= got str
+    ValueError: over='' is unknown
 attend(Q, K, V, state=torch.zeros(1))
     ValueError: state= … stepwise … ScaledDot with Softmax has none
 attend(Q, K, V, align="monotonic", state=torch.zeros(2, 2, 4))
@@ -103,7 +103,7 @@ attend(Q, K, V, 3)
 attend(Q, K, V, align=3)
     TypeError: align= got int … Entmax(1.5)
 attend(Q, K, V, over="causal")
-    TypeError: over= got str … Causal()
+    ValueError: Causal() needs align= when queries and keys differ in number
 
 # which way a mask points
 attend(Q, K, V, over=torch.ones(3, 5).bool())
@@ -193,7 +193,7 @@ attend(*SQUARE, over=Edges(torch.ones(5, 5)))
 attend(*SQUARE, over=Edges(torch.ones(2, 5).bool()))
     ValueError: torch.bool
 attend(*SQUARE, over=Edges([[0], [1]]))
-    ValueError: Edges(edge_index) is list
+    TypeError: Edges(edge_index) is a list … torch.tensor(edge_index)
 attend(Q, K, V, over=Edges(torch.tensor([[5], [0]])))
     ValueError: Edges(edge_index) names source 5 (edge 0) … there are 5 sources, 0 to 4 … row 0 … row 1
 attend(Q, K, V, over=Edges(torch.tensor([[4], [3]])))

@@ -168,16 +168,6 @@ def test_interventions_are_recorded_as_they_were():
         assert_close(next(iter(rec.maps.values())).weights(), torch.full((1, 2, 4, 4), 0.25))
 
 
-def test_a_mask_of_the_models_that_changes_after_it_was_recorded_is_an_error():
-    q, k, v = tensors()
-    mask = torch.randn(4, 4)
-    with record() as rec:
-        F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-    mask.mul_(2)
-    with pytest.raises(RuntimeError, match="the mask was changed in place"):
-        next(iter(rec.maps.values())).weights()
-
-
 def test_ordinary_tensors_are_watched_in_inference_mode_too():
     q, k, v = tensors()
     amap = attend(q, k, v).map

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.core.mechanisms import STEPWISE, built, inputs, product
+from tests.core.mechanisms import ORDERED, STEPWISE, built, inputs, product
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -92,7 +92,7 @@ EMPTY: dict[str, tuple[Structure, list[int]]] = {
 
 @pytest.mark.parametrize(
     ("score", "align", "where"),
-    [(s, a, w) for w in EMPTY for s, a in SCORES_ONCE if w != "an isolated node" or not {s, a} & {*STEPWISE}],
+    [(s, a, w) for w in EMPTY for s, a in SCORES_ONCE if w != "an isolated node" or not {s, a} & {*STEPWISE, *ORDERED}],
 )
 def test_an_empty_row_is_zero_with_zero_gradient_and_infinite_tau(score: str, align: str, where: str) -> None:
     over, rows = EMPTY[where]

@@ -19,8 +19,8 @@ def test_a_plan_prints_shape_score_alignment_structure_backend_refusals_and_cost
         "alignment  Sparsemax",
         "structure  Padding(lengths=(2,))",
         "backend    chunked",
-        "  not sdpa: SDPA has one alignment, softmax; this is Sparsemax.",
-        "  not linear: It runs the linear_kernel score alone: other scores do not factorise.",
+        "  not sdpa: Its alignment is softmax; this is Sparsemax.",
+        "  not linear: It runs scores with a feature map, such as linear_kernel: other scores do not factorise.",
         "cost       60 pairs, 960 operations",
     ):
         assert line in text

@@ -91,9 +91,9 @@ class Call(NamedTuple):
 
     def must_refuse(self, argument: str, value: str) -> bool:
         """By the annotation: what is no number where one is wanted, and what is no switch."""
-        kind = inspect.signature(self.function).parameters[argument].annotation
-        kind = str(getattr(kind, "__name__", kind))
-        optional = kind.endswith(" | None")
+        parameter = inspect.signature(self.function).parameters[argument]
+        kind = str(getattr(parameter.annotation, "__name__", parameter.annotation))
+        optional = kind.endswith(" | None") or parameter.default is None
         kind = kind.removesuffix(" | None")
         if optional and value == "None":
             return False

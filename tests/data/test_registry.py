@@ -68,9 +68,31 @@ def test_regard_train_lists_and_trains_a_task_of_another_package(mine):
     assert found["rows"][0]["runs"][0]["accuracy"] > 0.9
 
 
+def test_regard_judge_opens_the_run_of_a_task_of_another_package(mine):
+    pytest.importorskip("jinja2")
+    own = ("--small", "--seeds", "1", "--option", "keys=12", "--alone", "--out", "runs")
+    assert python(mine, "-m", "regard", "train", "mine", *own).returncode == 0
+    ran = python(mine, "-m", "regard", "judge", "runs", "--tests", "task,correlation", "--limit", "20", "--json")
+    assert ran.returncode == 0, ran.stderr
+    report = json.loads(ran.stdout)
+    assert report["about"]["model"] == "mine (additive, seed 0)" and report["about"]["classes"] == ["no", "yes"]
+    assert not any(test["left_out"] for test in report["tests"]) and len(report["rows"]) == 20
+
+
+def test_an_error_inside_a_task_is_not_taken_for_a_wrong_option(mine):
+    code = (mine / "my_package" / "task.py").read_text()
+    (mine / "my_package" / "task.py").write_text(code.replace("super().__init__(small, keys=keys)", "len(keys)"))
+    ran = python(mine, "-m", "regard", "train", "mine", "--small", "--option", "keys=3")
+    assert ran.returncode == 1 and "TypeError: object of type 'int' has no len()" in ran.stderr
+    assert "Its options: keys" not in ran.stderr
+
+
 def test_an_option_that_the_task_does_not_have_is_a_sentence(mine):
     ran = python(mine, "-m", "regard", "train", "mine", "--small", "--option", "colour=3")
-    assert ran.returncode == 1 and "colour" in ran.stderr and "Traceback" not in ran.stderr
+    assert ran.returncode == 1 and "Traceback" not in ran.stderr
+    assert "The task mine: got an unexpected keyword argument 'colour'. Its options: keys." in " ".join(
+        ran.stderr.split()
+    )
     ran = python(mine, "-m", "regard", "train", "mine", "--small", "--option", "colour")
     assert ran.returncode == 1 and "--option colour: expected name=value" in ran.stderr
 

@@ -33,7 +33,7 @@ TERMS = {
     "RoPE": "mechanisms/rotary.md",
     "rotary position embedding": "mechanisms/rotary.md",
     "ALiBi": "mechanisms/modifiers.md",
-    "T5 bias": "mechanisms/modifiers.md",
+    "T5 bias": "mechanisms/distance_bias.md",
     "relative position bias": "mechanisms/modifiers.md",
     "attention sink": "mechanisms/modifiers.md",
     "soft capping": "mechanisms/modifiers.md",

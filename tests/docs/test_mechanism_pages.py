@@ -50,11 +50,12 @@ def test_a_page_that_trains_a_model_comes_to_what_it_says(page):
         assert np.allclose(found, told, atol=0.2)  # another machine trains another model
 
 
-@pytest.mark.parametrize("page", MECHANISMS, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*MECHANISMS, *make_pictures.graph_layers()], ids=lambda page: page.stem)
 def test_the_picture_was_drawn_by_the_code_under_it(page):
     found = make_pictures.FIGURE.search(page.read_text(encoding="utf-8"))
     assert found, f"{page.name} has no picture"
-    picture = make_pictures.PICTURES / found["name"]
+    picture = DOCS / "images" / found["room"] / found["name"]
+    assert found["room"] == page.parent.name
     assert picture.stem == page.stem
     assert picture.stat().st_size < 60_000
     with Image.open(picture) as image:

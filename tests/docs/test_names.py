@@ -11,7 +11,16 @@ from tests.docs.test_mechanism_pages import loaded
 
 ROOT = Path(__file__).parents[2]
 names = loaded("names")
-INNER = ("regard.core.", "regard.nn.", "regard.data.", "regard.recording.", "regard.lab.", "regard.views.")
+INNER = (
+    "regard.core.",
+    "regard.nn.",
+    "regard.data.",
+    "regard.recording.",
+    "regard.judging.",
+    "regard.lab.",
+    "regard.views.",
+    "regard.eager_names",  # the names of `regard` itself
+)
 
 
 @pytest.mark.parametrize("package", names.PUBLIC)

@@ -20,7 +20,20 @@ FOLDERS = (ROOT, PACKAGE, ROOT / "docs", ROOT / "tests", ROOT / "web" / "src")
 
 NOT_PYTHON = {
     *(
-        f"regard.{name}" for name in ("Composed", "JoinedMap", "LazyMap", "RowState", "StoredMap")
+        f"regard.{name}"
+        for name in (
+            "BlocksMap",
+            "CombinedMap",
+            "Composed",
+            "FactoredMap",
+            "ImpliedMap",
+            "JoinedMap",
+            "LazyMap",
+            "LastRowsMap",
+            "MixedHeadsMap",
+            "RowState",
+            "StoredMap",
+        )
     ),  # types of torch.export
     *("regard.ids_within", "regard.authenticated"),  # torch.ops.regard, a key of an ASGI scope
     *("regard.js", "regard.render"),  # the front end
@@ -35,7 +48,9 @@ def resolves(path: str) -> bool:
     for length in range(len(parts), 0, -1):
         try:
             value = importlib.import_module(".".join(parts[:length]))
-        except ModuleNotFoundError:
+        except ModuleNotFoundError as missing:
+            if "is not installed" in str(missing):
+                return True  # an integration whose library is not here
             continue
         for name in parts[length:]:
             if not hasattr(value, name):

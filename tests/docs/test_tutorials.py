@@ -102,7 +102,7 @@ def test_every_command_of_a_tutorial_is_one_that_there_is(page):
     for line in typed:
         command, arguments = typer.main.get_command(app), shlex.split(line.replace("\\\n", " "), comments=True)[1:]
         context = typer.Context(command, info_name="regard")
-        while hasattr(command, "commands"):
+        while hasattr(command, "resolve_command"):
             name, command, arguments = command.resolve_command(context, arguments)
             context = typer.Context(command, parent=context, info_name=name)
         command.make_context(name, list(arguments), parent=context)  # parsed, not run

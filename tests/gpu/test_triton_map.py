@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import Causal, Entmax, Mask, Padding, Segments, SoftCap, TopK, Window, attend, scores
-from regard.backends.triton.maps.map_form import read_of
+from regard.backends.triton.maps.map_lowering import map_tensors_of
 from regard.core import registry
 from regard.core.alignments import Gumbel, Hard, LocalPredictive
 from regard.lab.bench.dense.harness import kernels_compiled
@@ -40,7 +40,7 @@ def test_cells_are_those_of_the_weights(where, n, m, d, dtype):
     over = structures(m)[where]
     for cell in (8, 32, 128):
         amap = attend(q, k, k, over=over).map
-        assert read_of(amap.live, amap.slab, amap.state) is not None
+        assert map_tensors_of(amap.live, amap.slab, amap.state) is not None
         mine, true = (x.pyramid(cell)[0] for x in (amap, exact(q, k, "softmax", over)))
         for name in ("mass", "peak", "count"):
             near(getattr(mine, name), getattr(true, name))
@@ -93,7 +93,7 @@ def test_every_score_and_alignment_is_read_as_its_bands(score, align, where, dty
     score = score.cuda() if isinstance(score, torch.nn.Module) else score
     align = align.cuda() if isinstance(align, torch.nn.Module) else align
     made = attend(q, k, k, score, align, over, sample=isinstance(align, (Hard, Gumbel)), seed=3).map
-    assert read_of(made.live, made.slab, made.state) is not None
+    assert map_tensors_of(made.live, made.slab, made.state) is not None
     mine = readings(made)
     monkeypatch.setattr(registry, "readers", [])
     made._pyramid = None

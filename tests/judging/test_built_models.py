@@ -70,7 +70,7 @@ def says(verdict: str, found: Finding) -> bool:
         case "chance":
             return high < 0.2
         case "found" | "missed":
-            return found.against("chance") == ("better" if verdict == "found" else "worse")
+            return found.against("random") == ("better" if verdict == "found" else "worse")
         case "better":
             return found.against("random") == "better"
         case "not better":

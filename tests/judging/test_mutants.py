@@ -16,7 +16,15 @@ from regard.judging.attribution.gradients import gradient_times_input
 from regard.judging.attribution.importance import uniform
 from regard.judging.plausibility.correctness import attention_correctness
 from regard.judging.plausibility.fixations import auc_judd, divergence, human_ceiling, nss, rank_correlation
-from regard.judging.plausibility.overlap import auprc, macro_f1, micro_f1, span_counts, spans, top_marks
+from regard.judging.plausibility.overlap import (
+    auprc,
+    average_precision,
+    macro_f1,
+    micro_f1,
+    span_counts,
+    spans,
+    top_marks,
+)
 from regard.judging.statistics.intervals import Estimate, estimate
 from regard.judging.task_metrics import extrinsic
 from regard.judging.tests.agreement import taus_of
@@ -68,6 +76,14 @@ def correctness_truths(correctness):
     assert correctness([0.25] * 4, [1, 0, 1, 0.5]) == approx(2.5 / 4)
     with pytest.raises(ValueError, match="sum"):
         correctness([1.0, 1.0], [1, 0])
+
+
+def precision_truths(precision):
+    assert precision([0.9, 0.8, 0.1], [1, 0, 1]) == approx((1 + 2 / 3) / 2)
+    assert precision([0.9, 0.8], [0, 1]) == 0.5  # the reason is ranked second
+    assert precision([1, 1, 1], [1, 0, 0]) == approx((1 + 1 / 2 + 1 / 3) / 3)  # in any order alike
+    assert precision([2, 1, 1, 0], [0, 1, 0, 1]) == approx((1 / 2 + 1 / 3) / 4 + 1 / 4)
+    assert math.isnan(precision([1, 2], [0, 0]))
 
 
 def auprc_truths(auprc):
@@ -140,7 +156,8 @@ def extrinsic_truths(judged):
 
 def estimate_truths(estimate):
     seeds = np.array([[0.0], [1.0], [2.0], [3.0]]) + np.zeros((4, 30))
-    assert np.ptp(estimate(seeds, seeds=True).interval) >= 1.5  # 30 instances that agree add nothing to four seeds
+    ends = estimate(seeds, seeds=True).interval or (0.0, 0.0)
+    assert ends[1] - ends[0] >= 1.5  # 30 instances that agree add nothing to four seeds
 
 
 def sigmoid(x):
@@ -174,7 +191,7 @@ def unforetold_truths(unforetold):
     )
     assert found["exact"] == approx(0, abs=1e-9) and found["twice"] == approx(0, abs=1e-9)
     assert found["wrong sign"] == approx(1)
-    assert all(0.2 < one < 1 for one in found["even"])
+    assert all(0.2 < one < 1 for one in found["even"][0])
 
 
 def unexplained_truths(unexplained):
@@ -203,6 +220,7 @@ TRUTHS = {
     "argmax_links": (argmax_links, argmax_truths),
     "grow_diagonal": (grow_diagonal, grown_truths),
     "correctness": (attention_correctness, correctness_truths),
+    "average precision": (average_precision, precision_truths),
     "auprc": (auprc, auprc_truths),
     "macro_f1": (macro_f1, f1_truths),
     "span_counts": (span_counts, span_truths),
@@ -303,6 +321,11 @@ MUTANTS = {
         "what was not marked": lambda a, g: attention_correctness(a, 1 - np.asarray(g)),
         "no check of the sum": lambda a, g: float(np.dot(a, g)),
         "mean of the marked": lambda a, g: attention_correctness(a, g) / max(1, np.sum(g)),
+    },
+    "average precision": {
+        "upside down": lambda w, g: average_precision(-np.asarray(w), g),
+        "equal weights in the order given": lambda w, g: average_precision(np.asarray(w) - 1e-9 * np.arange(len(w)), g),
+        "trapezoids": auprc,
     },
     "auprc": {
         "upside down": lambda w, g: auprc(-np.asarray(w), g),

@@ -18,8 +18,9 @@ from tests.judging.built_models import built
 from tests.judging.test_suite import marked
 
 import regard
-from regard.judging import Finding, Report
+from regard.judging import Finding, PairedDifference, Report
 from regard.judging.report import beside, compared, standing, verdicts
+from regard.judging.suite import Judged
 
 pytest.importorskip("scipy")
 pytest.importorskip("markupsafe")
@@ -30,8 +31,14 @@ from regard.views.report import row
 SOME = "task,correlation,rationales"
 
 
-def finding(value, interval, baselines, better="higher"):
-    return Finding("a", value, "It is so.", better, 5, interval=interval, baselines=baselines)
+def finding(value, differences, better="higher", **rest):
+    """A finding with its differences by name: (difference, p), or None where it is undefined."""
+    compared = {
+        name: PairedDifference(*((None,) if one is None else (one[0], None, one[1])))
+        for name, one in differences.items()
+    }
+    beside = {name: None if one is None or value is None else value - one[0] for name, one in differences.items()}
+    return Finding("a", value, "It is so.", better, 5, baselines=beside, differences=compared, **rest)
 
 
 def test_the_same_seed_gives_the_same_report_bit_for_bit_and_another_seed_another():
@@ -121,24 +128,36 @@ def test_what_was_kept_under_another_configuration_or_is_broken_is_judged_anew(t
     assert kept_files(tmp_path) == changed
 
 
-def test_the_first_baseline_decides_where_a_finding_stands_and_random_comes_before_others():
-    one = finding(0.5, (0.4, 0.6), {"gradient": 0.9, "random": 0.1})
+def test_random_decides_before_others_and_what_is_only_shown_does_not():
+    one = finding(0.5, {"gradient": (-0.4, 0.001), "random": (0.4, 0.001)})
     assert standing(one) == ("random", "better") and compared(one, "gradient") == "worse than gradient"
-    two = finding(0.5, (0.4, 0.6), {"no change": 0.45, "gradient": 0.1})
-    distance = replace(finding(0.5, (0.4, 0.6), {"no change": 0.0}), unit="total variation (max 1)")
-    assert standing(distance) == ("no change", "undefined")  # it cannot be below
-    assert standing(two) == ("no change", "not significantly different")
-    assert compared(two, "no change") == "not significantly different from no change"
-    assert standing(finding(0.5, None, {})) == (None, "undefined")
-    assert compared(finding(None, None, {"random": 0.1}), "random") == "random"
+    two = finding(0.5, {"no gain": (0.05, 0.4), "gradient": (0.4, 0.001)})
+    assert standing(two) == ("no gain", "not significantly different")
+    assert compared(two, "no gain") == "not significantly different from no gain"
+    distance = Finding("a", 0.5, "It moves.", "higher", 5, interval=(0.4, 0.6), baselines={"no change": 0.0})
+    assert standing(distance) == ("no change", "undefined") and beside(distance) == "beside no change"
+    assert standing(finding(0.5, {})) == (None, "undefined")
+    assert compared(finding(None, {"random": None}), "random") == "random"
 
 
-def test_a_finding_is_held_against_the_hardest_of_what_never_saw_the_model():
-    one = finding(0.65, (0.62, 0.67), {"random": 0.58, "degree": 0.66, "gradient": 0.9})
-    assert standing(one) == ("degree", "not significantly different")
-    low = replace(finding(0.3, (0.2, 0.4), {"random": 0.5, "last words": 0.1}), better="lower")
-    assert standing(low) == ("last words", "worse")
-    assert standing(finding(0.5, (0.4, 0.6), {"degree": None, "random": 0.1})) == ("random", "better")
+def test_the_headlines_of_a_report_are_one_family():
+    """Four tests with one headline each, p = .02: together none of them holds, and alone each would."""
+    alone = finding(0.5, {"random": (0.2, 0.02)})
+    tests = [Judged(f"test {place}", "Is it so?", [alone, alone]) for place in range(4)]
+    report = Report({"seed": 0}, tests)
+    assert [one.standing[1] for _, one in report.headlines()] == ["not significantly different"] * 4
+    assert {one.family for _, one in report.headlines()} == {4}
+    assert standing(report.tests[0].findings[1]) == ("random", "better")  # no headline: it stands alone
+    assert Report.from_json(report.json()) == report
+
+
+def test_a_report_saved_before_differences_were_tested_opens_without_verdicts():
+    old = {"name": "a", "value": 0.5, "says": "So.", "better": "higher", "n": 9, "test": "", "unit": ""}
+    old |= {"interval": [0.4, 0.6], "level": 0.95, "baselines": {"random": 0.1}, "undefined": 0}
+    test = {"name": "task", "asks": "How well?", "left_out": "", "first": 1, "findings": [old], "evidence": []}
+    report = Report.from_json(json.dumps({"version": 1, "about": {}, "tests": [test], "rows": []}))
+    (one,) = report.findings
+    assert one.standing == ("random", "undefined") and one.why == "what stands beside it is shown, not tested"
 
 
 def test_counts_are_of_the_headlines_alone():
@@ -174,22 +193,19 @@ NUMBERS = st.floats(allow_nan=False)  # infinity is a value: an interval may hav
 
 @st.composite
 def findings(draw):
-    """Overlapping intervals, one-sided ones, none; values and baselines that are undefined; distances."""
-    value = draw(st.none() | NUMBERS)
-    interval = None if value is None else draw(st.none() | st.tuples(NUMBERS, NUMBERS).map(sorted).map(tuple))
+    """Differences that are tested, without a p, undefined, and baselines that are only shown."""
     names = draw(
         st.lists(st.sampled_from(["no change", "random", "degree", "last words", "gradient", "chance"]), unique=True)
     )
-    near = NUMBERS if interval is None else NUMBERS | st.sampled_from(interval)
+    value = draw(st.none() | NUMBERS)
+    tested = {
+        name: PairedDifference(draw(st.none() | NUMBERS), None, draw(st.none() | st.floats(0, 1)), 5, "few")
+        for name in draw(st.lists(st.sampled_from(names), unique=True) if names else st.just([]))
+    }
+    better = draw(st.sampled_from(["higher", "lower", "neither"]))
+    baselines = {name: draw(st.none() | NUMBERS) for name in names}
     return Finding(
-        "a",
-        value,
-        "It is so.",
-        draw(st.sampled_from(["higher", "lower", "neither"])),
-        5,
-        unit=draw(st.sampled_from(["", "total variation (max 1)", "JSD (max 0.69)", "share"])),
-        interval=interval,
-        baselines={name: draw(st.none() | near) for name in names},
+        "a", value, "It is so.", better, 5, baselines=baselines, differences=tested, correction=draw(st.floats(1, 5))
     )
 
 
@@ -209,15 +225,14 @@ def test_the_first_page_the_table_and_the_terminal_say_the_same_of_a_finding(one
         assert next(x["says"] for x in shown["beside"] if x["name"] == main) == beside(one)
     # second computation, from the numbers alone
     if how in ("better", "worse"):
-        low, high = one.interval
-        above = (low > one.baselines[main]) == (one.better == "higher")
-        assert above == (how == "better") and (low > one.baselines[main] or high < one.baselines[main])
+        far = one.differences[main]
+        assert far.p * one.correction <= 0.05 and ((far.value > 0) == (one.better == "higher")) == (how == "better")
 
 
 def test_a_number_that_is_none_is_refused_where_it_is_found():
     for wrong in ({"value": float("nan")}, {"interval": (0.1, float("nan"))}, {"baselines": {"random": float("nan")}}):
         with pytest.raises(ValueError, match="an undefined number is None"):
-            finding(**{"value": 0.5, "interval": None, "baselines": {}} | wrong)
+            Finding(**{"name": "a", "value": 0.5, "says": "So.", "better": "higher", "n": 5} | wrong)
 
 
 def test_a_real_report_says_of_no_finding_one_thing_above_and_another_below():

@@ -9,7 +9,7 @@ from regard.data.batch import collate
 from regard.data.registry import TASKS
 from regard.models.attention_factory import build_attention
 from regard.models.attention_spec import AttentionSpec, parse_attention
-from regard.models.training.run_variant import built, run
+from regard.models.training.run_variant import build_model, run_variant
 from regard.models.training.trainer import Trainer, Training
 
 NAMES = (
@@ -104,9 +104,9 @@ def test_frozen_attention_stays_as_it_was_drawn_while_the_rest_learns():
     experiment = TASKS["retrieval"](small=True)
     task = experiment.load(0)
     task.train = task.train[:128]
-    first = built(experiment, task, "additive frozen", 3).state_dict()
+    first = build_model(experiment, task, "additive frozen", 3).state_dict()
     trainer = Trainer(Training(epochs=1, batch=64))
-    last = run(experiment, task, "additive frozen", 3, trainer).model.state_dict()
+    last = run_variant(experiment, task, "additive frozen", 3, trainer).model.state_dict()
     moved = {name.partition(".")[0] for name in first if not torch.equal(first[name], last[name])}
     assert moved == {"features", "query", "output"}  # the question is read from the input, and so it learns
 
@@ -116,22 +116,22 @@ def test_another_question_can_be_put_into_a_task(query):
     experiment = TASKS["retrieval"](small=True)
     task = experiment.load(0)
     batch = collate(task.test[:4])
-    answer = built(experiment, task, f"additive query={query}", 0)(batch)
-    other = built(experiment, task, "additive", 0)(batch)
+    answer = build_model(experiment, task, f"additive query={query}", 0)(batch)
+    other = build_model(experiment, task, "additive", 0)(batch)
     assert answer.out.shape == other.out.shape
     asked = batch.second.clone()
     batch.second = (batch.second + 1) % 16
-    again = built(experiment, task, f"additive query={query}", 0)(batch)
+    again = build_model(experiment, task, f"additive query={query}", 0)(batch)
     assert torch.equal(again.out, answer.out)  # what the task asks is not heard any more
     assert not torch.equal(asked, batch.second)
 
 
 def test_a_decoder_keeps_its_own_question_and_nothing_is_frozen_where_nothing_is_drawn():
     cipher, retrieval = (TASKS[name](small=True) for name in ("cipher", "retrieval"))
-    with pytest.raises(ValueError, match="leave query= out"):
-        built(cipher, cipher.load(0), "additive query=mean", 0)
+    with pytest.raises(ValueError, match="leave out query="):
+        build_model(cipher, cipher.load(0), "additive query=mean", 0)
     with pytest.raises(ValueError, match="nothing to freeze"):
-        built(retrieval, retrieval.load(0), "dot frozen", 0)
+        build_model(retrieval, retrieval.load(0), "dot frozen", 0)
 
 
 @pytest.mark.parametrize("name", ["retrieval", "motifs"])
@@ -139,7 +139,7 @@ def test_scores_of_instances_have_the_order_of_the_test_part_and_their_mean_is_t
     experiment = TASKS[name](small=True)
     task = experiment.load(0)
     task.test = task.test[:40]
-    model = built(experiment, task, "additive", 0)
+    model = build_model(experiment, task, "additive", 0)
     found = experiment.measure(model, task, "cpu")
     alone = []
     for one in task.test:
@@ -147,3 +147,9 @@ def test_scores_of_instances_have_the_order_of_the_test_part_and_their_mean_is_t
         alone.append(float(model(batch).out.argmax(-1) == batch.target))
     assert found.scores["accuracy"] == alone
     assert found.numbers["accuracy"] == pytest.approx(sum(alone) / len(alone))
+
+
+def test_other_names_of_the_field_are_the_same_specification():
+    assert parse_attention("bahdanau") == parse_attention("additive")
+    assert parse_attention("luong+gumbel_softmax heads=4") == parse_attention("general+gumbel heads=4")
+    assert str(parse_attention("multiplicative")) == "general"

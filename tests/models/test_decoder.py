@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from regard.data import Example, cipher, collate
 from regard.data.vocabulary import END, START
-from regard.models import builders as ready
+from regard.models import builders
 from regard.models.beam_search import say
 from regard.models.training.objectives import Sequences
 from regard.models.training.trainer import Trainer, Training
@@ -22,15 +22,15 @@ def batch_of(lengths=((3, 4), (5, 2), (2, 3))):
 
 
 def models():
-    yield "bahdanau", lambda: ready.translator(WORDS, WORDS, "additive", 8, 8, "bahdanau", 0.0)
-    yield "luong", lambda: ready.translator(WORDS, WORDS, "general", 8, 8, "luong", 0.0)
-    yield "luong local-p", lambda: ready.translator(WORDS, WORDS, "general+local_predictive", 8, 8, "luong", 0.0)
-    yield "parallel", lambda: ready.translator(WORDS, WORDS, "additive", 8, 8, "parallel", 0.0)
-    yield "parallel local-m", lambda: ready.translator(WORDS, WORDS, "local", 8, 8, "parallel", 0.0)
-    yield "hard", lambda: ready.translator(WORDS, WORDS, "hard", 8, 8, "bahdanau", 0.0)
-    yield "location-aware", lambda: ready.translator(WORDS, WORDS, "location_aware", 8, 8, "luong", 0.0)
-    yield "monotonic", lambda: ready.translator(WORDS, WORDS, "monotonic", 8, 8, "luong", 0.0)
-    yield "none", lambda: ready.translator(WORDS, WORDS, "none", 8, 8, "parallel", 0.0)
+    yield "bahdanau", lambda: builders.translator(WORDS, WORDS, "additive", 8, 8, "bahdanau", 0.0)
+    yield "luong", lambda: builders.translator(WORDS, WORDS, "general", 8, 8, "luong", 0.0)
+    yield "luong local-p", lambda: builders.translator(WORDS, WORDS, "general+local_predictive", 8, 8, "luong", 0.0)
+    yield "parallel", lambda: builders.translator(WORDS, WORDS, "additive", 8, 8, "parallel", 0.0)
+    yield "parallel local-m", lambda: builders.translator(WORDS, WORDS, "local", 8, 8, "parallel", 0.0)
+    yield "hard", lambda: builders.translator(WORDS, WORDS, "hard", 8, 8, "bahdanau", 0.0)
+    yield "location-aware", lambda: builders.translator(WORDS, WORDS, "location_aware", 8, 8, "luong", 0.0)
+    yield "monotonic", lambda: builders.translator(WORDS, WORDS, "monotonic", 8, 8, "luong", 0.0)
+    yield "none", lambda: builders.translator(WORDS, WORDS, "none", 8, 8, "parallel", 0.0)
     yield "transformer", lambda: Transformer(WORDS, WORDS, 8, 2, 2, 0.0)
 
 
@@ -60,7 +60,7 @@ def test_a_padded_pair_equals_itself_alone(kind):
 
 def test_the_decoder_of_bahdanau_is_its_formula():
     """Second computation: one pair, an explicit loop over words and annotations."""
-    model = ready.translator(WORDS, WORDS, "additive", 6, 5, "bahdanau", 0.0).double().eval()
+    model = builders.translator(WORDS, WORDS, "additive", 6, 5, "bahdanau", 0.0).double().eval()
     source, target = torch.tensor([4, 7, 9]), torch.tensor([5, 6, END])
     found = model(collate([Example(source, target)]))
     h, last = model.features.layers[0](model.features.before.table(source)[None])
@@ -154,7 +154,7 @@ def test_beams_of_a_real_model_are_never_less_likely_than_greed(kind):
 def test_a_decoder_with_attention_learns_a_cipher():
     task = cipher(words=8, shortest=2, longest=5, train=300, val=40, test=40, order="reversed", doubled=0.0)
     torch.manual_seed(0)
-    model = ready.translator(len(task.words), len(task.target_words), "additive", 24, 24, "parallel", 0.0)
+    model = builders.translator(len(task.words), len(task.target_words), "additive", 24, 24, "parallel", 0.0)
     Trainer(Training(epochs=12, batch=16, rate=1e-2, patience=12)).fit(model, Sequences(), task.train, task.val)
     batch = collate(task.test)
     said = say(model.eval(), batch, 10)
@@ -164,4 +164,4 @@ def test_a_decoder_with_attention_learns_a_cipher():
 
 def test_local_attention_that_must_know_its_row_is_refused_word_by_word():
     with pytest.raises(ValueError, match="order='parallel'"):
-        ready.translator(WORDS, WORDS, "local", 8, 8, "luong")
+        builders.translator(WORDS, WORDS, "local", 8, 8, "luong")

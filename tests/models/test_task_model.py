@@ -9,8 +9,7 @@ from torch.testing import assert_close
 
 import regard
 from regard.data import Example, collate, motifs, retrieval, two_relations
-from regard.models import TaskModel, features, outputs, queries
-from regard.models import builders as ready
+from regard.models import TaskModel, builders, features, output_heads, queries
 from regard.models.attention_factory import build_attention
 from regard.models.model_output import Answer
 from regard.models.training.objectives import Classification, Ranking
@@ -48,7 +47,7 @@ def test_a_padded_batch_equals_its_items_with_garbage_in_the_padding(kind):
             feature_models()[kind],
             queries.Learned(DIM),
             build_attention("additive", DIM, DIM),
-            outputs.Classes(DIM, CLASSES),
+            output_heads.Classes(DIM, CLASSES),
         )
         .double()
         .eval()
@@ -66,7 +65,7 @@ def test_a_padded_batch_equals_its_items_with_garbage_in_the_padding(kind):
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_any_attention_fits_any_classifier_and_learns(attention):
-    model = ready.text_classifier(WORDS, CLASSES, attention, DIM, DIM // 2, dropout=0.0)
+    model = builders.text_classifier(WORDS, CLASSES, attention, DIM, DIM // 2, dropout=0.0)
     batch = collate(texts())
     answer = model(batch)
     Classification()(answer, batch).backward()
@@ -77,7 +76,7 @@ def test_any_attention_fits_any_classifier_and_learns(attention):
 
 def test_the_classifier_is_its_formula():
     """Second computation: an explicit loop over the words of each text."""
-    model = ready.text_classifier(WORDS, CLASSES, "additive", DIM, DIM // 2, kind="gru", dropout=0.0).double().eval()
+    model = builders.text_classifier(WORDS, CLASSES, "additive", DIM, DIM // 2, kind="gru", dropout=0.0).double().eval()
     examples = texts()
     found = model(collate(examples))
     score, question = model.attention.score, model.query.question[0]
@@ -94,7 +93,7 @@ def test_the_classifier_is_its_formula():
 
 
 def test_without_attention_a_classifier_reads_the_last_states():
-    model = ready.text_classifier(WORDS, CLASSES, "none", DIM, DIM // 2, kind="gru", dropout=0.0).eval()
+    model = builders.text_classifier(WORDS, CLASSES, "none", DIM, DIM // 2, kind="gru", dropout=0.0).eval()
     example = texts((4,))[0]
     _, last = model.features.layers[0](model.features.before.table(example.inputs)[None])
     found = model(collate([example]))
@@ -104,7 +103,7 @@ def test_without_attention_a_classifier_reads_the_last_states():
 
 
 def test_attention_of_a_task_model_is_recorded():
-    model = ready.text_classifier(WORDS, CLASSES, "additive", DIM, DIM // 2).eval()
+    model = builders.text_classifier(WORDS, CLASSES, "additive", DIM, DIM // 2).eval()
     with regard.record(model) as rec:
         found = model(collate(texts()))
     assert_close(rec.maps["attention"].weights(), found.weights())
@@ -112,7 +111,7 @@ def test_attention_of_a_task_model_is_recorded():
 
 def test_a_graph_of_a_batch_is_classified_as_if_it_were_alone():
     task = motifs(nodes=6, train=3, val=1, test=1)
-    model = ready.graph_classifier(5, 2, dim=8, heads=2, dropout=0.0).double().eval()
+    model = builders.graph_classifier(5, 2, dim=8, heads=2, dropout=0.0).double().eval()
     batch = collate(task.train)
     together = model(replace(batch, inputs=batch.inputs.double()))
     for place, one in enumerate(task.train):
@@ -123,14 +122,14 @@ def test_a_graph_of_a_batch_is_classified_as_if_it_were_alone():
 def test_a_graph_without_attention_is_read_without_its_edges():
     one = motifs(nodes=6, train=1, val=1, test=1).train[0]
     other = replace(one, edges=one.edges[:, :2])
-    model = ready.graph_classifier(5, 2, "none", dim=8, heads=2).eval()
+    model = builders.graph_classifier(5, 2, "none", dim=8, heads=2).eval()
     assert_close(model(collate([one])).out, model(collate([other])).out)
 
 
 def test_nodes_ask_along_their_edges():
     task, _ = two_relations(nodes=40)
     batch = collate([Example(task.x, task.y, edges=task.edge_index)])
-    model = ready.node_classifier(3, 3, dim=8, heads=2).eval()
+    model = builders.node_classifier(3, 3, dim=8, heads=2).eval()
     found = model(batch)
     assert found.out.shape == (40, 3)
     weight = found.maps[0].edges()[0, 0]
@@ -139,7 +138,7 @@ def test_nodes_ask_along_their_edges():
 
 def test_a_restored_image_is_what_its_patches_say_each_in_its_place():
     """Second computation: every patch by itself, put where it came from."""
-    model = ready.image_restorer(8, patch=4, dim=8, heads=2).double().eval()
+    model = builders.image_restorer(8, patch=4, dim=8, heads=2).double().eval()
     image = torch.rand(1, 8, 8, dtype=torch.float64)
     found = model(collate([Example(image, image)]))
     values = model.features(collate([Example(image, image)])).values
@@ -160,7 +159,7 @@ def test_patches_joined_again_are_the_image():
 def test_only_attention_by_the_question_solves_retrieval(attention, solves):
     task = retrieval(pairs=4, keys=5, values=6, train=800, val=100, test=200)
     torch.manual_seed(1)
-    model = ready.retriever(5, 6, attention)
+    model = builders.retriever(5, 6, attention)
     Trainer(Training(epochs=8, batch=64, rate=1e-2, patience=8)).fit(model, Classification(), task.train, task.val)
     batch = collate(task.test)
     right = (model.eval()(batch).out.argmax(-1) == batch.target).float().mean()
@@ -170,7 +169,7 @@ def test_only_attention_by_the_question_solves_retrieval(attention, solves):
 @pytest.mark.parametrize("attention", ["bilinear", "trilinear"])
 def test_two_texts_are_read_together_as_if_no_padding_were_there(attention):
     examples = [replace(one, second=torch.randint(4, WORDS, (n,))) for one, n in zip(texts(), (4, 1, 2), strict=True)]
-    model = ready.pair_classifier(WORDS, CLASSES, attention, DIM, DIM // 2, dropout=0.0).double().eval()
+    model = builders.pair_classifier(WORDS, CLASSES, attention, DIM, DIM // 2, dropout=0.0).double().eval()
     together = model(collate(examples))
     for place, one in enumerate(examples):
         alone = model(collate([one]))
@@ -182,7 +181,7 @@ def test_two_texts_are_read_together_as_if_no_padding_were_there(attention):
 
 def test_documents_are_read_sentence_by_sentence():
     """Second computation: each sentence alone, then the sentences in their order."""
-    model = ready.document_classifier(WORDS, 2, dim=DIM, width=DIM // 2, dropout=0.0).double().eval()
+    model = builders.document_classifier(WORDS, 2, dim=DIM, width=DIM // 2, dropout=0.0).double().eval()
     first = Example(torch.tensor([[4, 5, 6], [7, 8, 0]]), torch.tensor(0), parts=torch.tensor([3, 2]))
     second = Example(torch.tensor([[9, 0, 0, 0]]), torch.tensor(1), parts=torch.tensor([1]))
     found = model(collate([first, second]))
@@ -205,12 +204,12 @@ def test_documents_are_read_sentence_by_sentence():
 
 def test_an_unknown_attention_is_refused_with_what_there_is():
     with pytest.raises(ValueError, match="general\\+local_predictive"):
-        ready.text_classifier(WORDS, CLASSES, "telepathy")
+        builders.text_classifier(WORDS, CLASSES, "telepathy")
 
 
 def test_a_second_input_that_is_missing_is_named():
     with pytest.raises(ValueError, match="this batch has none"):
-        ready.retriever(5, 4)(replace(collate(texts()), inputs=torch.zeros(3, 5, 2, dtype=torch.long)))
+        builders.retriever(5, 4)(replace(collate(texts()), inputs=torch.zeros(3, 5, 2, dtype=torch.long)))
 
 
 def test_marks_are_read_and_never_attended():

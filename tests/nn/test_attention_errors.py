@@ -20,7 +20,10 @@ X = torch.zeros(2, 5, 8)
         ({"dim": 8, "heads": 2, "d_k": 2.5}, r"d_k=2\.5.*whole number"),
         ({"dim": 8, "heads": 4, "kv_heads": 3}, r"heads=4, kv_heads=3.*divides"),
         ({"dim": 8, "heads": 2, "dropout": 1.0}, r"dropout=1\.0.*0 <= dropout < 1"),
-        ({"dim": 8, "heads": 2, "score": "scaled"}, r"score='scaled' is unknown; expected one of .*dot, scaled_dot"),
+        (
+            {"dim": 8, "heads": 2, "score": "scaled"},
+            r"score='scaled' is unknown: did you mean 'scaled_dot'",
+        ),
         ({"dim": 8, "heads": 2, "score": "location"}, r"Location\(4, length, heads=2\)"),
         ({"dim": 8, "heads": 2, "align": "top"}, r"align='top' is unknown"),
         ({"dim": 8, "heads": 2, "align": "topk"}, r"TopK\(k\)"),
@@ -86,7 +89,7 @@ def test_types_of_inputs():
 
 
 def test_a_name_that_no_backend_has():
-    with pytest.raises(ValueError, match=r"backend='flash' is unknown"):
+    with pytest.raises(ValueError, match=r"backend='flash': torch chooses among its kernels: backend=\"sdpa\""):
         Attention(8, 2)(X, backend="flash")
     with pytest.raises(regard.Refused, match="factorise"):
         Attention(8, 2)(X, backend="linear")

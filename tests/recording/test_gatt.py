@@ -6,7 +6,7 @@ import torch
 from regard.models import GAT
 from regard.recording import record
 from regard.recording.attribution.gatt import gatt
-from regard.recording.capture.edge_maps import CapturedEdges, EdgeMap
+from regard.recording.capture.edges.edge_maps import CapturedEdges, EdgeMap
 
 pyg = pytest.importorskip("torch_geometric.nn")
 EDGES = torch.tensor([[0, 1, 1, 2, 3, 4, 4, 2, 0, 1], [1, 2, 1, 3, 2, 4, 0, 0, 2, 2]])  # 1 -> 2 twice, two loops

@@ -63,7 +63,7 @@ def talkative(variant, seed, setting):
     """Prints, and tells how far it is: neither may disturb the answers."""
     print('{"outcome": {"numbers": {"score": 0}}}', flush=True)
     os.write(1, b"not JSON\n")
-    setting.tell(0.5, "half")
+    setting.report(0.5, "half")
     return steady(variant, seed, setting)
 
 
@@ -76,3 +76,13 @@ def drawing(variant, seed, setting):
 
 def nothing(variant, seed, setting):
     return {"score": float("nan") if variant == "undefined" else float("inf")}
+
+
+def tunable(variant, seed, setting):
+    """Best at x = 3 for the variant "three", at the default x = 1 for others; "broken" fails beside its default."""
+    x = setting.hyper.get("x", 1)
+    if variant == "broken" and x != 1:
+        raise ValueError("no such x")
+    best = 3 if variant == "three" else 1
+    score = -((x - best) ** 2) + 0.001 * seed
+    return {"numbers": {"score": score}, "validation": score, "curve": [0.0, score]}

@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from tests.studies.tasks_of_tests import value
 
 from regard.studies import Study
-from regard.studies.database import StoreAway
+from regard.studies.database import StoreUnavailable
 from regard.studies.local_engine import LocalEngine
-from regard.studies.run import run, store_of
-from regard.studies.runner import DiskFull, Runner, RunnerCallbacks
+from regard.studies.run_study import run, store_of
+from regard.studies.trial_runner import DiskFull, Runner, RunnerCallbacks
 from regard.studies.trial_store import Store
 
 VARIANTS = ("a", "b", "c")
@@ -35,7 +35,7 @@ def is_that_of_a_quiet_run(found, made):
     want = [
         (seed, name, value(name, seed), (value(name, seed), float(seed)))
         for seed in made.seeds
-        for name in made.ways().values()
+        for name in made.variant_names().values()
     ]
     return rows == want and not found.missing
 
@@ -70,8 +70,8 @@ def test_a_task_that_kills_its_worker_is_given_up_and_the_others_are_done(tmp_pa
     found = run(study("deadly", 1, ("bad", "good")), tmp_path, workers=1)
     (missing,) = found.missing
     assert missing.variant == "bad" and missing.why.startswith(
-        "the worker process ended by signal 9 (its worker ended under it 6 times, its runner was lost 0 times, it "
-        "failed itself 0 times). `regard study resume "
+        "the worker process ended by signal 9 (its worker crashed 6 times, its runner was lost 0 times, "
+        "it raised an error 0 times). `regard study resume "
     )
     assert [row.variant for row in found.rows] == ["good"]
 
@@ -82,7 +82,7 @@ def test_workers_killed_at_random_moments_cost_only_the_trials_they_had(tmp_path
     store.add(made.name, made.plain(), made.jobs())
     engine = LocalEngine(2)
 
-    def started(slot, claim):
+    def started(slot, lease):
         if len(killed) < 6 and draw.random() < 0.4:
             process = engine.workers[slot].process
             killed.append(threading.Timer(0.01 * draw.random(), process.kill))
@@ -90,7 +90,7 @@ def test_workers_killed_at_random_moments_cost_only_the_trials_they_had(tmp_path
 
     from regard.studies.aggregate import collect
 
-    assert Runner(store, "one", engine, tmp_path, watch=RunnerCallbacks(started=started)).run()
+    assert Runner(store, "one", engine, tmp_path, callbacks=RunnerCallbacks(started=started)).run()
     for one in killed:
         one.join()
     assert is_that_of_a_quiet_run(collect(store, made), made)
@@ -102,7 +102,7 @@ def test_workers_killed_at_random_moments_cost_only_the_trials_they_had(tmp_path
 RUNNER = """
     import sys
     from regard.studies import Study
-    from regard.studies.run import run
+    from regard.studies.run_study import run
     run(Study.model_validate_json(sys.argv[1]), sys.argv[2], store=sys.argv[3], workers=2)
 """
 
@@ -210,20 +210,20 @@ def test_a_runner_waits_for_a_trial_that_another_is_about_to_claim(on_server, tm
 def test_a_study_that_is_done_runs_nothing_and_one_that_grew_runs_only_what_is_new(tmp_path):
     run(study(seeds=2), tmp_path, workers=1)
     began = []
-    watch = RunnerCallbacks(started=lambda slot, claim: began.append((claim.variant, claim.seed)))
-    assert is_that_of_a_quiet_run(run(study(seeds=2), tmp_path, workers=1, watch=watch), study(seeds=2))
+    callbacks = RunnerCallbacks(started=lambda slot, lease: began.append((lease.variant, lease.seed)))
+    assert is_that_of_a_quiet_run(run(study(seeds=2), tmp_path, workers=1, callbacks=callbacks), study(seeds=2))
     assert began == []
-    run(study(seeds=2, variants=("a", "b", "c", "d")), tmp_path, workers=1, watch=watch)
+    run(study(seeds=2, variants=("a", "b", "c", "d")), tmp_path, workers=1, callbacks=callbacks)
     assert began == [("d", 0), ("d", 1)]
 
 
 def test_a_cancelled_study_stops_and_goes_on_when_it_is_resumed(tmp_path):
     made, other = study(seconds=0.05), store_of(tmp_path, create=True)
 
-    def ended_one(slot, claim, how, seconds, why):
+    def ended_one(slot, lease, how, seconds, why):
         other.cancel("one")
 
-    found = run(made, tmp_path, workers=1, watch=RunnerCallbacks(ended=ended_one), beat=0.05)
+    found = run(made, tmp_path, workers=1, callbacks=RunnerCallbacks(ended=ended_one), heartbeat=0.05)
     assert found.rows and found.missing
     assert {one.why for one in found.missing} == {"waiting"}
     assert is_that_of_a_quiet_run(run(made, tmp_path, workers=2), made)
@@ -235,7 +235,7 @@ def test_a_full_disk_stops_the_study_and_costs_no_attempt(tmp_path):
     full = tmp_path / "full"
     full.touch()
     made = study("limited", 3, full=str(full))
-    with pytest.raises(DiskFull, match="make room, then `regard study resume`"):
+    with pytest.raises(DiskFull, match="free some space, then `regard study resume`"):
         run(made, tmp_path, workers=2)
     assert "failed" not in attempts(tmp_path / "store.sqlite")
     full.unlink()
@@ -246,23 +246,23 @@ def test_a_full_disk_stops_the_study_and_costs_no_attempt(tmp_path):
 def test_a_disk_that_is_full_for_the_store_too_loses_nothing_that_was_done(small_disk):
     made, ended, filler = study("writing", 5), [], small_disk / "filler"
 
-    def fill(slot, claim, how, seconds, why):
+    def fill(slot, lease, how, seconds, why):
         ended.append(how)
         if len(ended) == 4:
             with pytest.raises(OSError, match="space"), filler.open("wb", buffering=0) as file:
                 while True:
                     file.write(b"x" * 4096)
 
-    with pytest.raises((DiskFull, StoreAway), match="regard study resume"):
-        run(made, small_disk, workers=2, patience=0.2, watch=RunnerCallbacks(ended=fill))
+    with pytest.raises((DiskFull, StoreUnavailable), match="regard study resume"):
+        run(made, small_disk, workers=2, patience=0.2, callbacks=RunnerCallbacks(ended=fill))
     filler.unlink()
     store = Store(small_disk / "store.sqlite")
     kept = {(one.variant, one.seed) for one in store.trials("one", ("done",))}
     store.close()
     assert ended.count("done") <= len(kept) < 15
     began = []
-    watch = RunnerCallbacks(started=lambda slot, claim: began.append((claim.variant, claim.seed)))
-    assert is_that_of_a_quiet_run(run(made, small_disk, workers=2, watch=watch), made)
+    callbacks = RunnerCallbacks(started=lambda slot, lease: began.append((lease.variant, lease.seed)))
+    assert is_that_of_a_quiet_run(run(made, small_disk, workers=2, callbacks=callbacks), made)
     assert not kept & set(began) and len(kept) + len(began) == 15
     assert every_trial_was_finished_once(small_disk / "store.sqlite")
 
@@ -273,8 +273,8 @@ def test_a_store_that_goes_away_for_a_while_is_waited_for(tmp_path):
     store.add(made.name, made.plain(), made.jobs())
     gone = []
 
-    def ended_one(slot, claim, how, seconds, why):
-        if len(gone) < 2 and claim.seed in (2, 5) and claim.variant == "a":
+    def ended_one(slot, lease, how, seconds, why):
+        if len(gone) < 2 and lease.seed in (2, 5) and lease.variant == "a":
             path.rename(tmp_path / "away")
             store.engine.dispose()  # who asks for it now finds nothing
             gone.append(threading.Timer(0.2, lambda: (tmp_path / "away").rename(path)))
@@ -282,7 +282,7 @@ def test_a_store_that_goes_away_for_a_while_is_waited_for(tmp_path):
 
     from regard.studies.aggregate import collect
 
-    Runner(store, "one", LocalEngine(2), tmp_path, watch=RunnerCallbacks(ended=ended_one)).run()
+    Runner(store, "one", LocalEngine(2), tmp_path, callbacks=RunnerCallbacks(ended=ended_one)).run()
     assert len(gone) == 2
     assert is_that_of_a_quiet_run(collect(store, made), made)
     store.close()
@@ -296,13 +296,13 @@ def test_a_server_that_is_killed_and_started_again_loses_nothing(server, tmp_pat
     store.close()
     restarted = []
 
-    def ended_one(slot, claim, how, seconds, why):
-        if not restarted and claim.seed == 3:
+    def ended_one(slot, lease, how, seconds, why):
+        if not restarted and lease.seed == 3:
             restarted.append(True)
             server.stop()
             threading.Timer(0.3, server.start).start()
 
-    found = run(fresh, tmp_path, store=server.url, workers=2, watch=RunnerCallbacks(ended=ended_one))
+    found = run(fresh, tmp_path, store=server.url, workers=2, callbacks=RunnerCallbacks(ended=ended_one))
     assert restarted and is_that_of_a_quiet_run(found, fresh)
 
 
@@ -310,7 +310,10 @@ def test_what_a_task_prints_does_not_disturb_its_answers(tmp_path):
     shares = []
     made = study("talkative", 2)
     found = run(
-        made, tmp_path, workers=1, watch=RunnerCallbacks(told=lambda slot, share, note: shares.append((share, note)))
+        made,
+        tmp_path,
+        workers=1,
+        callbacks=RunnerCallbacks(progress=lambda slot, share, note: shares.append((share, note))),
     )
     assert is_that_of_a_quiet_run(found, made)
     assert shares == [(0.5, "half")] * 6

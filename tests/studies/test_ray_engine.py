@@ -5,9 +5,9 @@ import pytest
 pytest.importorskip("ray", reason="ray is not installed: pip install 'regard[ray]'.")
 from regard.data.registry import TASKS
 from regard.studies import Study
-from regard.studies.ray_engine import OnRay
-from regard.studies.run import run
-from regard.studies.runner import RunnerCallbacks
+from regard.studies.ray_engine import RayEngine
+from regard.studies.run_study import run
+from regard.studies.trial_runner import RunnerCallbacks
 from regard.studies.trial_store import Store
 
 pytestmark = pytest.mark.ray
@@ -38,7 +38,7 @@ def test_a_node_that_is_killed_costs_its_trials_alone_and_the_table_is_that_of_t
     made, nodes = cluster
     done, killed = [], []
 
-    def ended(slot, claim, how, seconds, why):
+    def ended(slot, lease, how, seconds, why):
         done.append(how)
         if done.count("done") == 8 and not killed:
             killed.append(True)
@@ -50,7 +50,7 @@ def test_a_node_that_is_killed_costs_its_trials_alone_and_the_table_is_that_of_t
         engine="ray",
         address=made.address,
         workers=2,
-        watch=RunnerCallbacks(ended=ended),
+        callbacks=RunnerCallbacks(ended=ended),
     )
     quiet = run(study("one"), tmp_path / "local", workers=2)
     assert killed and not found.missing
@@ -73,4 +73,4 @@ def test_training_gives_the_same_bits_on_a_node_as_in_a_local_worker(cluster, tm
 
 def test_a_cluster_without_room_for_a_trial_is_told_in_a_sentence(cluster):
     with pytest.raises(ValueError, match="No node of this Ray cluster has 64 cores"):
-        OnRay(threads=64, address=cluster[0].address)
+        RayEngine(threads=64, address=cluster[0].address)

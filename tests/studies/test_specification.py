@@ -39,7 +39,7 @@ def read(tmp_path, text):
 
 def test_a_list_makes_a_grid_of_all_combinations(tmp_path):
     study = read(tmp_path, WHOLE)
-    assert list(study.ways().values()) == [
+    assert list(study.variant_names().values()) == [
         "uniform",
         "none",
         "additive",
@@ -77,7 +77,7 @@ def test_one_way_has_one_name_however_it_was_written():
         variants=["additive+entmax15", "additive frozen heads=2"],
         baseline="additive+entmax15",
     )
-    assert list(study.ways().values()) == ["entmax15", "additive heads=2 frozen"]
+    assert list(study.variant_names().values()) == ["entmax15", "additive heads=2 frozen"]
     assert study.baseline == "entmax15"
     assert len(study.seeds) == 10
 
@@ -87,7 +87,7 @@ def test_one_way_has_one_name_however_it_was_written():
     [
         (("seeds = 3", 'seeds = "three"'), 6, "seeds"),
         (("seeds = 3", "seeds = 0"), 6, "1 or more"),
-        (("seeds = 3", "seeds = [1, 1]"), 6, "different"),
+        (("seeds = 3", "seeds = [1, 1]"), 6, "distinct"),
         (("seeds = 3", "sedes = 3"), 6, "did you mean 'seeds'"),
         (('name = "whole"', ""), 1, "write name ="),
         (('"retrieval", {', '"retrievel", {'), 3, "there is no task 'retrievel'"),
@@ -98,10 +98,14 @@ def test_one_way_has_one_name_however_it_was_written():
         (('align = ["softmax", "entmax15"]', 'align = "sofmax"'), 15, "did you mean softmax"),
         (("heads = [2, 4]", 'heads = [2, "four"]'), 21, "heads"),
         (("heads = [2, 4]", "heads = 2\nhops = 2"), 19, "take one of them"),
-        (('score = "additive"\n', ""), 19, "give attention"),
-        (('score = ["additive", "dot"]', 'score = ["additive", "dot"]\nattention = "dot"'), 15, "one of the two ways"),
+        (('score = "additive"\n', ""), 19, "give either attention"),
+        (
+            ('score = ["additive", "dot"]', 'score = ["additive", "dot"]\nattention = "dot"'),
+            15,
+            "give either attention",
+        ),
         (('attention = ["uniform", "none"]', 'attention = ["uniform", "nothing"]'), 12, "expected none, mean"),
-        (('metrics = ["accuracy", "exact"]', 'metrics = ["acuracy"]'), 7, "measured by none"),
+        (('metrics = ["accuracy", "exact"]', 'metrics = ["acuracy"]'), 7, "metric of none"),
         (("seeds = 3", 'seeds = 3\njudges = ["oblation"]'), 7, "is no test"),
         (('"whole"', '"whole'), 2, "not TOML"),
     ],
@@ -124,9 +128,9 @@ def test_the_line_of_an_entry_in_a_list_of_lines_is_its_own():
     "tasks, variants, told",
     [
         (["retrieval"], ["additve"], "additve"),
-        (["retrieval"], ["dot", "dot+softmax"], "stands twice"),
+        (["retrieval"], ["dot", "dot+softmax"], "occurs twice"),
         (["gat"], ["dot"], "the task gat has no variant"),
-        (["retrieval", "retrieval"], ["dot"], "two tasks have one name"),
+        (["retrieval", "retrieval"], ["dot"], "two tasks have the same name"),
         (["retrieval", {"task": "module:"}], ["dot"], "module:function"),
     ],
 )
@@ -137,5 +141,5 @@ def test_what_does_not_fit_together_is_refused(tasks, variants, told):
 
 def test_a_function_takes_any_name_for_a_variant():
     study = Study(name="a", tasks=["trivial", {"task": "mine:run", "metrics": {"error": "lower"}}], variants=["x y"])
-    assert list(study.ways().values()) == ["x y"]
+    assert list(study.variant_names().values()) == ["x y"]
     assert not study.parts()["mine:run"].measures["error"].higher

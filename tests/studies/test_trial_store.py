@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from regard.studies import Study
-from regard.studies.database import DamagedStore, StoreAway
+from regard.studies.database import DamagedStore, StoreUnavailable
 from regard.studies.trial_store import CRASHES, LOSSES, Store
 
 OUTCOME = {
@@ -33,13 +33,13 @@ def filled(where, **options):
 
 def test_a_trial_goes_from_waiting_to_done_and_everything_about_it_is_kept(where):
     store = filled(where)
-    claim = store.claim("one", "w")
-    assert (claim.task, claim.variant, claim.seed) == ("trivial", "a", 0)
+    lease = store.claim("one", "w")
+    assert (lease.task, lease.variant, lease.seed) == ("trivial", "a", 0)
     assert store.counts("one") == {"done": 0, "running": 1, "waiting": 5, "failed": 0}
-    store.beat([claim], {claim.token: (0.5, "half")})
+    store.heartbeat([lease], {lease.token: (0.5, "half")})
     assert [(one.share, one.note) for one in store.trials("one", ("running",))] == [(0.5, "half")]
-    assert store.finish(claim, OUTCOME)
-    kept = store.about(claim.trial)
+    assert store.finish(lease, OUTCOME)
+    kept = store.about(lease.trial)
     assert kept["status"] == "done" and kept["seconds"] == 1.5 and kept["peak"] == {"process": 7}
     assert kept["versions"] == {"python": "3"} and kept["hardware"] == {"cores": 2}
     assert kept["configuration"] == study().jobs()[0]
@@ -54,9 +54,9 @@ def test_many_that_claim_at_once_never_get_the_same_trial(where):
 
     def claim_all(number):
         mine = Store(where)
-        while (claim := mine.claim("one", f"w{number}")) is not None:
+        while (lease := mine.claim("one", f"w{number}")) is not None:
             with lock:
-                taken.append(claim.trial)
+                taken.append(lease.trial)
         mine.close()
 
     threads = [threading.Thread(target=claim_all, args=(number,)) for number in range(4)]
@@ -71,10 +71,10 @@ def test_many_that_claim_at_once_never_get_the_same_trial(where):
 def test_an_error_is_kept_with_each_attempt_and_the_last_one_fails_the_trial(where):
     store = filled(where, variants=["a"], seeds=1)
     for attempt in range(3):
-        claim = store.claim("one", "w")
-        assert store.fail(claim, f"error {attempt}", retries=2) == ("failed" if attempt == 2 else "waiting")
+        lease = store.claim("one", "w")
+        assert store.fail(lease, f"error {attempt}", retries=2) == ("failed" if attempt == 2 else "waiting")
     assert store.claim("one", "w") is None
-    assert [one["error"] for one in store.about(claim.trial)["attempts"]] == ["error 0", "error 1", "error 2"]
+    assert [one["error"] for one in store.about(lease.trial)["attempts"]] == ["error 0", "error 1", "error 2"]
     assert store.reopen("one") == 1 and store.claim("one", "w") is not None
     store.close()
 
@@ -86,7 +86,7 @@ def test_who_was_silent_loses_its_claim_and_cannot_finish_it_any_more(where):
     assert store.reap("one", silent=-1.0) == 1
     new = store.claim("one", "v")
     assert new.trial == old.trial
-    assert store.beat([old, new]) == {new.token}
+    assert store.heartbeat([old, new]) == {new.token}
     assert not store.finish(old, OUTCOME | {"numbers": {"score": 9.0}})
     assert store.fail(old, "late", 0) and store.trials("one")[0].status == "running"
     assert store.finish(new, OUTCOME)
@@ -99,9 +99,9 @@ def test_who_was_silent_loses_its_claim_and_cannot_finish_it_any_more(where):
 
 def test_what_is_said_twice_because_the_answer_was_lost_counts_once(where):
     store = filled(where, variants=["a"], seeds=1)
-    claim = store.claim("one", "w")
-    assert store.finish(claim, OUTCOME) and store.finish(claim, OUTCOME)
-    assert len(store.about(claim.trial)["attempts"]) == 1
+    lease = store.claim("one", "w")
+    assert store.finish(lease, OUTCOME) and store.finish(lease, OUTCOME)
+    assert len(store.about(lease.trial)["attempts"]) == 1
     store.close()
 
 
@@ -125,20 +125,18 @@ def test_a_trial_whose_runners_are_lost_is_blamed_for_none_of_them_up_to_a_large
     store = filled(where, variants=["a"], seeds=1)
     assert LOSSES > 6 * CRASHES
     for loss in range(LOSSES + 1):
-        claim = store.claim("one", "machine|1/0")
+        lease = store.claim("one", "machine|1/0")
         if loss % 10 == 0 and loss < 20:  # its own errors are counted apart
-            assert store.fail(claim, "ValueError: not yet", retries=2) == "waiting"
-            claim = store.claim("one", "machine|1/0")
+            assert store.fail(lease, "ValueError: not yet", retries=2) == "waiting"
+            lease = store.claim("one", "machine|1/0")
         assert store.reap("one", silent=-1.0) == 1
         assert store.counts("one")["failed"] == (loss == LOSSES)
-    assert store.ends(claim.trial) == {"failed": 2, "crashed": 0, "lost": LOSSES + 1, "stopped": 0}
-    said = store.about(claim.trial)["attempts"][-1]["error"]
-    assert said.startswith("its runner on machine was not heard of any more (")
-    assert (
-        f"(its worker ended under it 0 times, its runner was lost {LOSSES + 1} times, it failed itself 2 times)" in said
-    )
+    assert store.attempt_counts(lease.trial) == {"failed": 2, "crashed": 0, "lost": LOSSES + 1, "stopped": 0}
+    said = store.about(lease.trial)["attempts"][-1]["error"]
+    assert said.startswith("its runner on machine sent no more heartbeats (")
+    assert f"(its worker crashed 0 times, its runner was lost {LOSSES + 1} times, it raised an error 2 times)" in said
     assert "`regard study resume " in said
-    assert said.endswith(" --failed` tries it again") and "\n" not in said
+    assert said.endswith(" --failed` retries it") and "\n" not in said
     store.close()
 
 
@@ -148,7 +146,7 @@ def test_a_trial_that_is_tried_anew_has_as_many_attempts_as_at_first(where):
         for attempt in range(3):
             assert store.fail(store.claim("one", "w"), "error", 2) == ("failed" if attempt == 2 else "waiting")
         assert store.reopen("one") == 1
-    assert store.ends(store.claim("one", "w").trial)["failed"] == 0
+    assert store.attempt_counts(store.claim("one", "w").trial)["failed"] == 0
     store.close()
 
 
@@ -190,7 +188,7 @@ def test_a_store_damaged_anywhere_is_a_sentence_and_never_waited_for(tmp_path):
         try:
             looked_at(path)
         except (OSError, ValueError) as problem:  # what commands tell in a sentence
-            assert not isinstance(problem, StoreAway) or "unable to open" in str(problem), problem
+            assert not isinstance(problem, StoreUnavailable) or "unable to open" in str(problem), problem
             refused += 1
     assert refused > 20
 
@@ -304,7 +302,7 @@ def test_a_store_that_is_locked_for_a_while_is_waited_for_and_not_for_ever(tmp_p
     timer.join()
     other.execute("BEGIN EXCLUSIVE")
     store.close()
-    with pytest.raises(StoreAway, match="regard study resume"):
+    with pytest.raises(StoreUnavailable, match="regard study resume"):
         Store(path, patience=0.1)
     other.execute("COMMIT")
 

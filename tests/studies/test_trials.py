@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from regard.data.registry import TASKS
-from regard.models.training.run_variant import run as run_once
+from regard.models.training.run_variant import run_variant as run_once
 from regard.models.training.trainer import Trainer
 from regard.studies import Study, tasks
 from regard.studies.training import epochs_for
@@ -25,9 +25,9 @@ def few_examples(monkeypatch):
         return task
 
     monkeypatch.setattr(TASKS["retrieval"], "load", less)
-    tasks._loaded.cache_clear()
+    tasks._load.cache_clear()
     yield
-    tasks._loaded.cache_clear()
+    tasks._load.cache_clear()
 
 
 def job(folder=None, variant="additive", epochs=2, seed=1, **options):
@@ -84,7 +84,7 @@ def test_every_variant_spends_the_same_steps_and_is_never_stopped_early(tmp_path
         run(job(tmp_path / variant, variant, epochs=3))
         rows = (tmp_path / variant / "history.csv").read_text().splitlines()
         assert len(rows) == 1 + 3
-    assert epochs_for({"steps": 9}, examples=200, batch=64, usual=5) == 3  # 4 steps an epoch
+    assert epochs_for({"steps": 9}, examples=200, batch=64, default=5) == 3  # 4 steps an epoch
     assert epochs_for({}, 200, 64, 5) == 5
 
 
@@ -130,12 +130,12 @@ def test_judges_find_on_a_trained_text_classifier_what_they_find_by_hand(tmp_pat
     from regard.models.training.experiment import Result
     from regard.models.training.run_variant import VariantRun
     from regard.models.training.trainer import Trained
-    from regard.studies.training import judged
+    from regard.studies.training import judge_trial
     from regard.studies.trial import Setting
 
     words = [Example(torch.randint(1, 9, (n,)), torch.tensor(n % 2)) for n in range(3, 9)]
     task, model = Task("made", words, words, words, classes=2), text_classifier(9, 2, dim=8, width=8).eval()
-    found = judged(VariantRun(model, Trained(), Result({})), task, Setting(judges=("ablation",)), 3)
+    found = judge_trial(VariantRun(model, Trained(), Result({})), task, Setting(judges=("ablation",)), 3)
     assert found[0]["findings"] == [one.as_dict() for one in ablation(Adapter(model, words), seed=3)]
 
 
@@ -150,7 +150,7 @@ def test_no_two_trials_share_a_folder_and_none_leaves_the_studys(tmp_path):
 def test_gpus_are_shared_out_so_that_no_two_workers_have_one(monkeypatch):
     from regard.studies import local_engine as local
 
-    monkeypatch.setattr(local, "gpus", lambda: 4)
+    monkeypatch.setattr(local, "gpu_count", lambda: 4)
     seen = []
     monkeypatch.setattr(local, "_Worker", lambda environment, log: seen.append(environment["CUDA_VISIBLE_DEVICES"]))
     for devices, visible, wanted in ((1, "", ["0", "1", "2", "3"]), (2, "7,5,3,1", ["7,5", "3,1"])):

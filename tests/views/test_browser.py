@@ -6,7 +6,7 @@ from tests.views.driving import MAP, choice, drawn, eventually, says, spot, told
 
 import regard
 from regard.core.maps.stored import StoredMap
-from regard.views import payload
+from regard.views.payload import site_payload
 
 WORDS = ["[CLS]", "the", "keeper", "lit", "the", "lamp", "</script><b>x</b>", "because", "it", "was", "dark", "[SEP]"]
 
@@ -44,7 +44,7 @@ def test_tokens_that_are_html_are_shown_as_text(opened):
 
 
 def test_a_large_map_zooms_to_one_exact_weight(opened, monkeypatch):
-    monkeypatch.setattr(payload, "MAX_DENSE", 1000)
+    monkeypatch.setattr(site_payload, "MAX_DENSE", 1000)
     torch.manual_seed(0)
     q, k = (2 * torch.randn(1, 1, 1500, 16) for _ in range(2))
     amap = regard.attend(q, k, k, over=regard.Causal()).map
@@ -88,6 +88,36 @@ def test_choosing_a_head_in_small_shows_it_everywhere(opened):
     _, head = eventually(page, chosen, lambda now: now != [before["site"], before["head"]])
     eventually(page, page.locator("regard-lines button[aria-pressed=true]").inner_text, str(head))
     eventually(page, page.locator("regard-page select[aria-label=Head]").input_value, str(head))
+
+
+def test_two_heads_are_compared_weight_by_weight_and_a_reload_keeps_it(opened):
+    rec = recorded()
+    page = opened(rec)
+    first, second = (amap.weights()[0] for amap in rec.maps.values())
+    page.get_by_label("Head", exact=True).select_option("0")
+    page.get_by_label("Layer", exact=True).select_option("0")
+    page.get_by_label("Compare with head").select_option("1.2")
+    page.mouse.click(*spot(page, 8, 2))
+    eventually(page, lambda: told(page), pytest.approx(float(first[0, 8, 2] - second[2, 8, 2]), abs=2e-4))
+    says(page.locator("regard-page .sides"), "head 0.0 − head 1.2")
+    page.reload()
+    eventually(page, page.get_by_label("Compare with head").input_value, "1.2")
+    eventually(page, lambda: told(page), pytest.approx(float(first[0, 8, 2] - second[2, 8, 2]), abs=2e-4))
+    page.get_by_role("button", name="head 1.2", exact=True).click()
+    eventually(page, lambda: told(page), pytest.approx(float(second[2, 8, 2]), rel=6e-3))
+    page.get_by_label("Compare with head").select_option("")
+    eventually(page, lambda: told(page), pytest.approx(float(first[0, 8, 2]), rel=6e-3))
+
+
+def test_a_whole_map_stays_whole_where_it_gets_less_room(opened):
+    page = opened(recorded())
+    drawn(page)
+    page.get_by_label("Compare with head").select_option("1.2")  # another line of controls above the map
+    says(page.locator("regard-page .sides"), "head 1.2")
+    drawn(page)
+    page.set_viewport_size({"width": 700, "height": 500})
+    drawn(page)
+    until(page, f"view.scale * {len(WORDS)} <= Math.min({MAP}.frameBox.width, {MAP}.frameBox.height) + 1")
 
 
 def test_light_and_dark_are_drawn_as_such(opened):

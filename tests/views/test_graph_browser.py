@@ -5,7 +5,7 @@ import torch
 from tests.views.driving import COPIED, choice, drawn, eventually, number, says, until
 
 import regard
-from regard.views import Nodes
+from regard.views import GraphNodes
 
 GRAPH = "document.querySelector('regard-page').shadowRoot.querySelector('regard-graph')"
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -23,7 +23,7 @@ def over(heads=2, self_loops=True):
 @pytest.fixture
 def graph(opened):
     def show(what=None, scheme="light", **how):
-        how = how or {"nodes": Nodes(NAMES, [0, 1, 1, 0, 0, 1], PLACES)}
+        how = how or {"nodes": GraphNodes(NAMES, [0, 1, 1, 0, 0, 1], PLACES)}
         page = opened(over() if what is None else what, scheme, **how)
         until(page, "ready", GRAPH)
         until(page, "drawing", GRAPH)
@@ -184,7 +184,7 @@ def test_a_node_is_found_by_its_name(graph):
 
 
 def test_names_that_are_html_are_text_and_classes_have_a_legend(graph):
-    page = graph(scheme="dark", nodes=Nodes(NAMES, ["<b>x</b>", "y", "y", "y", "y", "y"], PLACES))
+    page = graph(scheme="dark", nodes=GraphNodes(NAMES, ["<b>x</b>", "y", "y", "y", "y", "y"], PLACES))
     assert page.locator("regard-graph img").count() == 0 and page.locator("regard-graph .classes b").count() == 0
     assert page.locator("regard-graph .classes span").all_inner_texts() == ["<b>x</b>", "y"]
 
@@ -194,7 +194,7 @@ def test_targets_and_sources_that_are_other_nodes_are_both_asked(graph):
     q, k = torch.randn(1, 2, 4), torch.randn(1, 3, 4)
     amap = regard.attend(q, k, k, over=regard.Edges(torch.tensor([[0, 1, 2, 1], [0, 0, 1, 1]]))).map
     places = [(-1, 1), (-1, 0), (-1, -1), (1, 0.6), (1, -0.6)]
-    page = graph(amap, nodes=Nodes(["a", "b", "c", "A", "B"], places=places))
+    page = graph(amap, nodes=GraphNodes(["a", "b", "c", "A", "B"], places=places))
     page.mouse.click(*spot(page, 4))
     w = amap.weights()[0]
     eventually(page, lambda: listed(page), near(c=w[1, 2], b=w[1, 1]))
@@ -240,7 +240,7 @@ def test_two_clicks_or_taps_are_never_one_double_click_however_quick(graph):
 
 
 def test_without_webgl_a_sentence_stands_and_the_list_still_works(browser, tmp_path):
-    file = over().save_html(tmp_path / "page.html", nodes=Nodes(NAMES))
+    file = over().save_html(tmp_path / "page.html", nodes=GraphNodes(NAMES))
     page = browser.new_page()
     page.add_init_script("""const own = HTMLCanvasElement.prototype.getContext;
         HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {

@@ -12,8 +12,9 @@ import torch
 import regard
 from regard.core.maps.attention_map import _operations
 from regard.core.maps.stored import StoredMap
-from regard.views import page, payload
+from regard.views import page
 from regard.views.page import html_of, save_html
+from regard.views.payload import site_payload
 
 
 def recorded(layers: int = 2, heads: int = 2, n: int = 8, batch: int = 1, tokens=None) -> regard.Record:
@@ -98,7 +99,7 @@ def test_a_page_that_would_be_too_large_says_what_to_do(monkeypatch):
 
 
 def test_no_maps_is_an_error_and_a_failed_write_leaves_nothing(tmp_path):
-    with pytest.raises(ValueError, match="no maps to show"):
+    with pytest.raises(ValueError, match="No maps to show"):
         save_html(recorded(), tmp_path / "x.html", sites=lambda name: False)
     with pytest.raises(FileNotFoundError, match="There is no folder"):
         save_html(recorded(), tmp_path / "none" / "x.html")
@@ -109,7 +110,7 @@ def test_twelve_by_twelve_heads_at_256_tokens_are_at_most_10_megabytes(monkeypat
     torch.manual_seed(0)
     q, k = 1.2 * torch.randn(12, 256, 64), 1.2 * torch.randn(12, 256, 64)  # nothing to compress: the hard case
     amap = regard.attend(q, k, k).map
-    monkeypatch.setattr(payload, "EXACT_BYTES", 0)  # as a page of twelve sites would carry it
+    monkeypatch.setattr(site_payload, "EXACT_BYTES", 0)  # as a page of twelve sites would carry it
     text = html_of(amap)
     assert 12 * len(text) - 11 * len(page.script()) < 10_000_000
 
@@ -121,7 +122,7 @@ def test_the_script_is_one_that_a_page_can_hold():
 
 
 def test_cells_that_are_there_are_not_made_again(monkeypatch):
-    monkeypatch.setattr(payload, "MAX_DENSE", 10)
+    monkeypatch.setattr(site_payload, "MAX_DENSE", 10)
     q = torch.randn(1, 2, 40, 4)
     amap = regard.attend(q, q, q).map
     made = amap.pyramid()
@@ -136,9 +137,9 @@ def test_steps_of_a_generation_are_one_map():
         torch.nn.functional.scaled_dot_product_attention(k[:, :, :4], k[:, :, :4], k[:, :, :4], is_causal=True)
         for m in (5, 6, 7):
             torch.nn.functional.scaled_dot_product_attention(k[:, :, m - 1 : m], k[:, :, :m], k[:, :, :m])
-    (group,) = payload.join_steps({name: amap[0] for name, amap in rec.maps.items()}).values()
+    (group,) = site_payload.join_steps({name: amap[0] for name, amap in rec.maps.items()}).values()
     whole = torch.softmax((k @ k.transpose(-1, -2) / 2).masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf), -1)
-    torch.testing.assert_close(payload.all_weights(group), whole[0])
+    torch.testing.assert_close(site_payload.all_weights(group), whole[0])
     assert len(data_of(html_of(rec))["sites"]) == 1
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.judging.test_suite import EVIDENCE, marked
 
 import regard
-from regard.judging import Finding, Judged, Report
+from regard.judging import Finding, Judged, PairedDifference, Report
 from regard.judging.artifacts import Histogram, TextExample, TextExamples
 
 pytest.importorskip("jinja2")
@@ -20,9 +20,36 @@ ABOUT = {"model": HOSTILE, "model class": "Tiny", "data": "made", "instances": 3
 
 @cache
 def report():
-    better = Finding("one", 0.5, "It is so.", "higher", 3, interval=(0.4, 0.6), baselines={"random": 0.1, "limit": 0.9})
-    apart = Finding("two", 0.5, "It is not.", "lower", 3, interval=(0.0, 0.6), baselines={"random": 0.1})
-    worse = Finding("three", 0.5, f"It says {HOSTILE}.", "lower", 3, interval=(0.4, 0.6), baselines={"chance": 0.1})
+    better = Finding(
+        "one",
+        0.5,
+        "It is so.",
+        "higher",
+        3,
+        interval=(0.4, 0.6),
+        baselines={"random": 0.1, "limit": 0.9},
+        differences={"random": PairedDifference(0.4, (0.3, 0.5), 0.001, 3)},
+    )
+    apart = Finding(
+        "two",
+        0.5,
+        "It is not.",
+        "lower",
+        3,
+        interval=(0.0, 0.6),
+        baselines={"random": 0.1},
+        differences={"random": PairedDifference(0.4, (-0.1, 0.5), 0.4, 3)},
+    )
+    worse = Finding(
+        "three",
+        0.5,
+        f"It says {HOSTILE}.",
+        "lower",
+        3,
+        interval=(0.4, 0.6),
+        baselines={"chance": 0.1},
+        differences={"chance": PairedDifference(0.4, (0.3, 0.5), 0.001, 3)},
+    )
     nothing = Finding("four", None, "Undefined: it cannot be said.", "lower", 3, baselines={"random": None})
     endless = Finding("five", float("inf"), "Equal images.", "higher", 1, unit="dB", baselines={"random": 3.0})
     text = TextExamples(
@@ -76,7 +103,7 @@ def test_the_first_page_has_what_held_and_what_did_not_with_baseline_and_interva
     said = Read(report().html()).said
     first = said[: said.index("“Better” and “worse” are said only")]
     held, apart, failed, left = (
-        first.index(x) for x in ("What held", "Not significantly different", "What did not hold", "Left out")
+        first.index(x) for x in ("What held", "Not significantly different", "What did not hold", "What was not tested")
     )
     assert held < apart < failed < left
     assert re.search(r"0\.5 0\.4 to 0\.6 better than random 0\.1", first[held:apart])

@@ -10,7 +10,7 @@ from tests.views.driving import choice, drawn, eventually, says, spot, until
 
 import regard
 from regard.core.maps.stored import StoredMap
-from regard.views import payload
+from regard.views.payload import site_payload
 
 HOSTILE = ["=1+1", '"quoted", text', "</text><script>alert(1)</script>", "\u0001&amp;", "a", "b"]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -46,7 +46,7 @@ def test_a_table_has_every_weight_in_sight_and_no_pair_that_may_not_meet(opened)
 
 
 def test_a_table_of_a_part_has_that_part_alone_and_one_of_too_much_says_so(opened, monkeypatch):
-    monkeypatch.setattr(payload, "MAX_DENSE", 1000)
+    monkeypatch.setattr(site_payload, "MAX_DENSE", 1000)
     q = torch.randn(1, 1, 1200, 8)
     page = opened(regard.attend(q, q, q).map)
     until(page, "head?.pairs")

@@ -51,8 +51,8 @@ export abstract class Component extends LitElement {
 
   /** Whether the selection moved to another map. */
   protected mapChanged(before: Store["choice"]): boolean {
-    const { site, head, side } = this.store!.choice;
-    return site !== before.site || head !== before.head || side !== before.side;
+    const { site, head, side, against } = this.store!.choice;
+    return site !== before.site || head !== before.head || side !== before.side || against !== before.against;
   }
 
   scheduleDraw(): void {

@@ -86,7 +86,7 @@ export class RegardHeads extends Component {
 
   private async load(): Promise<void> {
     const { data, choice } = this.store!;
-    const { side } = choice;
+    const side = choice.against ? "this" : choice.side; // thumbnails are of single heads
     this.images.clear();
     this.inked = isDark();
     const colours = side === "difference" ? diverging(this.inked) : palette(this.inked ? RAMPS.dark : RAMPS.light);
@@ -95,7 +95,8 @@ export class RegardHeads extends Component {
       if (this.store?.data !== data) return;
       const thumbs = { this: site.thumbs, other: site.beside?.other.thumbs, difference: site.beside?.difference.thumbs }[side] ?? site.thumbs;
       const codes = await data.array(thumbs);
-      if (side !== this.store!.choice.side) return;
+      const now = this.store!.choice;
+      if (side !== (now.against ? "this" : now.side)) return;
       const [heads, rows, cols] = thumbs.shape;
       for (let h = 0; h < heads && rows * cols > 0; h++) {
         const canvas = document.createElement("canvas");
@@ -114,7 +115,8 @@ export class RegardHeads extends Component {
   }
 
   protected choiceChanged(before: Choice): void {
-    if (before.side !== this.store!.choice.side) this.loading = this.load();
+    const { side, against } = this.store!.choice;
+    if (before.side !== side || before.against !== against) this.loading = this.load();
     this.requestUpdate();
   }
 

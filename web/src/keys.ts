@@ -15,7 +15,7 @@ export function keys(store: Store, step: number, zoom: (factor: number) => void)
     ArrowRight: to({ column: column + step }), Home: to({ column: 0 }), End: to({ column: store.site.m - 1 }),
     PageUp: to({ row: 0 }), PageDown: to({ row: store.site.n - 1 }), Escape: to({ pinned: false }),
     h: to({ head: head + 1 }), H: to({ head: head - 1 }), l: to({ site: site + 1 }), L: to({ site: site - 1 }),
-    ...(store.data.about.beside ? { d: to({ side: SIDES[(SIDES.indexOf(side) + 1) % SIDES.length] }) } : {}),
+    ...(store.names ? { d: to({ side: SIDES[(SIDES.indexOf(side) + 1) % SIDES.length] }) } : {}),
     "+": () => zoom(1.5), "=": () => zoom(1.5), "-": () => zoom(1 / 1.5), "0": () => zoom(0), Enter: () => zoom(1e9),
   };
 }

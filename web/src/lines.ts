@@ -224,7 +224,7 @@ export class RegardLines extends Component {
         return html`<button aria-pressed=${on} aria-label=${`Head ${h}`} style=${on ? `background:${colour}` : `border-color:${colour};background:${dark}`} @click=${() => this.toggle(h)}>${h}</button>`;
       })}</span>
       <label title="Draw only the largest weights of each row that add up to this share of it (top-p)">Keep top % of each row <input type="range" min="0.3" max="1" step="0.05" .value=${String(this.mass)} aria-label="Share of each row's weight that is drawn"
-        @input=${(e: Event) => (this.mass = Number((e.target as HTMLInputElement).value))}> ${Math.round(100 * this.mass)} %</label>
+        @input=${(e: Event) => (this.mass = Number((e.target as HTMLInputElement).value))}> <span class="value">${Math.round(100 * this.mass)} %</span></label>
       ${this.saver({ PNG: () => savePicture(this.canvas(), dark, fileName(this.store!, "lines", "png")), SVG: this.saveDrawing }, "the lines")}</div>
       <div class="scroll" @scroll=${() => this.scheduleDraw()}><div style=${`height:${Math.max(site.n, site.m) * ROW_HEIGHT + 30}px`}>
         <canvas tabindex="0" role="application" aria-label="Lines from each query to the keys it attends to. Up and down select a row."

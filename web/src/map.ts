@@ -36,6 +36,7 @@ export class RegardMap extends Component {
   declare note: string; // why nothing was saved
 
   private head: Head | null = null;
+  private wholeScale = 0; // at which the whole map was drawn last
   private difference: DifferenceHead | null = null; // when two maps are compared
   private view: View = { x: 0, y: 0, scale: 0, tall: 1 };
   private frameBox: Frame = { left: 0, upper: 0, width: 1, height: 1, right: 0, lower: 0, tall: 1 };
@@ -92,9 +93,8 @@ export class RegardMap extends Component {
 
   private async load(whole: boolean): Promise<void> {
     const request = ++this.requestId;
-    const { site, head } = this.store!.choice;
     const found = await this.store!.head();
-    const difference = this.store!.site.beside ? ((await this.store!.data.head(site, head, "difference")) as DifferenceHead) : null;
+    const difference = await this.store!.difference();
     if (request !== this.requestId) return;
     this.head = found;
     this.difference = difference;
@@ -106,6 +106,12 @@ export class RegardMap extends Component {
       this.lines = null;
       this.redraw();
     }
+  }
+
+  /** The height at which the map ends at the lower edge of a window that is not scrolled, unless little is left there. */
+  private roomBelow(canvas: HTMLCanvasElement): number {
+    const room = innerHeight - (canvas.getBoundingClientRect().top + scrollY) - 24;
+    return Math.max(260, room > 0.4 * innerHeight ? Math.min(room, 0.85 * innerHeight) : 0.68 * innerHeight);
   }
 
   private redraw(): void {
@@ -125,17 +131,19 @@ export class RegardMap extends Component {
     if (head.n * head.m === 0) return void (this.ready = true);
     const canvas = this.canvas();
     const width = Math.floor(this.clientWidth);
-    const frame = margins(store.site, width, Math.max(260, innerHeight * 0.68));
+    const frame = margins(store.site, width, this.roomBelow(canvas));
     const box = { width: frame.width, height: frame.height };
     if (frame.width !== this.frameBox.width || frame.height !== this.frameBox.height) this.stale = true;
     this.frameBox = frame;
-    const whole = this.view.scale <= fit(head.n, head.m, box, frame.tall);
+    const fitting = fit(head.n, head.m, box, frame.tall);
+    const whole = this.view.scale <= fitting || this.view.scale === this.wholeScale; // also where less room is left than before
     this.view = clamped({ ...(whole ? { x: 0, y: 0, scale: 0 } : this.view), tall: frame.tall }, head.n, head.m, box);
+    this.wholeScale = whole ? this.view.scale : 0;
     const colours = inks(this);
     if (this.stale) this.repaint(head, frame);
     const context = sharpen(canvas, width, frame.upper + frame.height + frame.lower);
-    const { row, column, side } = store.choice;
-    const key = `${store.choice.site}.${store.choice.head}.${row}.${column}.${side}`;
+    const { row, column, side, against } = store.choice;
+    const key = [store.choice.site, store.choice.head, row, column, side, against?.site, against?.head].join(".");
     if (this.lines?.key !== key) this.lines = { key, row: head.row(row), column: head.column(column) };
     canvas.style.touchAction = whole ? "pan-y" : "none"; // unzoomed, one finger scrolls the page
     if (head.restricted) hatch(context, { frame, view: this.view, site: store.site, inks: colours });
@@ -249,7 +257,7 @@ export class RegardMap extends Component {
     const count = (range.i1 - range.i0) * (range.j1 - range.j0);
     this.note = count > MOST ? `${count.toLocaleString("en")} weights are visible, a CSV holds at most ${MOST.toLocaleString("en")}: zoom in.` : "";
     if (this.note) return;
-    const made = table(store.site, head, this.difference, store.data.about.beside?.names ?? [], range);
+    const made = table(store.site, head, this.difference, store.names ?? [], range);
     saveText(made, "text/csv", fileName(store, "map", "csv"));
   };
 
@@ -262,19 +270,19 @@ export class RegardMap extends Component {
     const said = readout(this.store, this.head, this.difference);
     const dense = this.head?.dense !== null;
     const { side } = this.store.choice;
-    const pair = this.store.data.about.beside?.names;
+    const pair = this.store.names;
     const differs = side === "difference";
     return html`
       <div class="bar">
         <label>Colour scale <select aria-label="Colour scale" @change=${(e: Event) => (this.scale = (e.target as HTMLSelectElement).value as Scale)}>
           ${SCALES.map((s) => html`<option value=${s.value} ?selected=${s.value === this.scale}>${s.label}</option>`)}</select></label>
-        <label title="A dominant column, often the first key (an attention sink), hides the rest of the map">Exclude from colour scale <select aria-label="Column excluded from the colour scale" @change=${(e: Event) => (this.sink = (e.target as HTMLSelectElement).value as Sink)}>
-          <option value="none">none</option><option value="first">first column</option><option value="chosen">selected column</option></select></label>
-        <label title="When a pixel covers several weights">Cell value <select aria-label="Value of a cell that covers several weights" @change=${(e: Event) => (this.cellValue = (e.target as HTMLSelectElement).value as CellValue)}>
+        <label title="A dominant column, often the first key (an attention sink), hides the rest of the map">Exclude from colours <select aria-label="Token excluded from the colours" @change=${(e: Event) => (this.sink = (e.target as HTMLSelectElement).value as Sink)}>
+          <option value="none">nothing</option><option value="first">first token</option><option value="chosen">selected key</option></select></label>
+        <label ?hidden=${this.size <= 1 && this.cellValue === "peak"} title="When a pixel covers several weights">Cell value <select aria-label="Value of a cell that covers several weights" @change=${(e: Event) => (this.cellValue = (e.target as HTMLSelectElement).value as CellValue)}>
           <option value="peak">maximum</option><option value="mean">mean</option></select></label>
         <label title=${dense ? "Draw only the largest weights of each row that add up to this share of it (top-p)" : "Only for maps of up to a million weights"}>Keep top % of each row
           <input type="range" min="0.5" max="1" step="0.01" .value=${String(this.mass)} ?disabled=${!dense} aria-label="Share of each row's weight that is drawn"
-            @input=${(e: Event) => (this.mass = Number((e.target as HTMLInputElement).value))}> ${Math.round(100 * this.mass)} %</label>
+            @input=${(e: Event) => (this.mass = Number((e.target as HTMLInputElement).value))}> <span class="value">${Math.round(100 * this.mass)} %</span></label>
         <label title="Normalise colours by the largest visible weight instead of the largest of the head"><input type="checkbox" .checked=${this.scaleToVisible}
           @change=${(e: Event) => (this.scaleToVisible = (e.target as HTMLInputElement).checked)}> scale to visible range</label>
         ${this.saver({ PNG: () => savePicture(this.canvas(), inks(this).raised, fileName(this.store!, "map", "png")), CSV: this.saveTable }, "the visible part")}
@@ -284,7 +292,7 @@ export class RegardMap extends Component {
         ${legend({ top: this.top, scale: this.scale, cellValue: this.cellValue, size: this.size, clipped: this.excludedColumn() >= 0,
           below: differs || (this.head?.levels.at(-1)!.peak.some((x) => x < 0) ?? false), restricted: this.head?.restricted ?? false,
           what: pair ? (differs ? `${pair[0]} − ${pair[1]}` : `weight in ${side === "this" ? pair[0] : pair[1]}`) : "weight",
-          masked: pair ? "masked, or token in one text only" : "masked" })}
+          masked: this.store.data.about.beside ? "masked, or token in one text only" : "masked" })}
       </div>
       <p class=${pair ? "readout two" : "readout"}>${said.before} <b>${said.value}</b> <small>${said.after}${this.store.choice.pinned ? " · pinned (Esc to unpin)" : ""}</small></p>
       <div class="plot"><canvas tabindex="0" role="application"

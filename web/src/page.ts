@@ -3,7 +3,7 @@
 import { css, html, LitElement, nothing, type PropertyValues } from "lit";
 import { EdgeHead } from "./edges";
 import { MapData, type PageAbout } from "./data";
-import { unmatchedSites, sides } from "./sides";
+import { secondHead, unmatchedSites, sides } from "./sides";
 import { Store } from "./store";
 import { theme } from "./theme";
 
@@ -16,16 +16,19 @@ export function embedded(root: Document = document): Store | null {
   return new Store(new MapData(about, blob));
 }
 
-/** An address ends in site, head, row, column: page.html#5,11,9,2 */
+/** An address ends in site, head, row, column, and the site and head that are compared: page.html#5,11,9,2,4,3 */
 export function addressed(hash: string): number[] | null {
-  return /^#\d+,\d+,\d+,\d+$/.test(hash) ? hash.slice(1).split(",").map(Number) : null;
+  return /^#\d+,\d+,\d+,\d+(,\d+,\d+)?$/.test(hash) ? hash.slice(1).split(",").map(Number) : null;
 }
 
 /** Initial selection: the head with the largest weight outside the first key, the last key and the diagonal band; of two
  * maps, the head and the weight that changed most; of a generation, a row that generated a token. A selection that the user made meanwhile is kept. */
 export async function start(store: Store, hash: string): Promise<void> {
   const asked = addressed(hash);
-  if (asked) return store.choose({ site: asked[0], head: asked[1], row: asked[2], column: asked[3], pinned: true });
+  if (asked) {
+    const against = asked.length === 6 ? { site: asked[4], head: asked[5] } : null;
+    return store.choose({ site: asked[0], head: asked[1], row: asked[2], column: asked[3], pinned: true, against, ...(against ? { side: "difference" } : {}) });
+  }
   let most = -1;
   let best = { site: 0, head: 0 };
   const taken = () => store.choice.pinned || store.choice.site !== best.site || store.choice.head !== best.head;
@@ -101,8 +104,9 @@ export class RegardPage extends LitElement {
   }
 
   private readonly follow = (): void => {
-    const { site, head, row, column, pinned } = this.store!.choice;
-    if (pinned && this.addressed) history.replaceState(null, "", `#${site},${head},${row},${column}`);
+    const { site, head, row, column, pinned, against } = this.store!.choice;
+    const second = against ? `,${against.site},${against.head}` : "";
+    if ((pinned || against) && this.addressed) history.replaceState(null, "", `#${site},${head},${row},${column}${second}`);
     this.requestUpdate();
   };
 
@@ -115,9 +119,9 @@ export class RegardPage extends LitElement {
     const pick = (name: "site" | "head") => (e: Event) => store.choose({ [name]: Number((e.target as HTMLSelectElement).value) });
     const first = site.form === "edges" ? "graph" : about.image ? "image" : "map"; // the component under the site and head selectors
     const bar = html`<div class="bar">
-      ${sites.length > 1 ? html`<label>Site <select aria-label="Site" @change=${pick("site")}>${sites.map((x, s) => html`<option value=${s} .selected=${s === choice.site}>${x.site}</option>`)}</select></label>` : nothing}
-      ${site.heads > 1 ? html`<label>Head <select aria-label="Head" @change=${pick("head")}>${Array.from({ length: site.heads }, (_, h) => html`<option value=${h} .selected=${h === choice.head}>${h}</option>`)}</select></label>` : nothing}
-      ${sides(store)}<label>${site.n.toLocaleString("en")} queries × ${site.m.toLocaleString("en")} keys</label></div>`;
+      ${sites.length > 1 ? html`<label title="Where attention runs in the model: the path of the module">Layer <select aria-label="Layer" @change=${pick("site")}>${sites.map((x, s) => html`<option value=${s} .selected=${s === choice.site}>${x.site}</option>`)}</select></label>` : nothing}
+      ${site.heads > 1 ? html`<label title="Each layer has several heads, each with weights of its own">Head <select aria-label="Head" @change=${pick("head")}>${Array.from({ length: site.heads }, (_, h) => html`<option value=${h} .selected=${h === choice.head}>${h}</option>`)}</select></label>` : nothing}
+      ${secondHead(store)}${sides(store)}<label>${site.n.toLocaleString("en")} queries × ${site.m.toLocaleString("en")} keys</label></div>`;
     return html`
       ${this.bare ? nothing : html`<header><h1><span class="name">Regard</span>${about.title}</h1>
         ${about.text ? html`<blockquote>${about.beside?.text ? html`<small>${about.beside.names[0]}:</small> ` : nothing}${about.text}</blockquote>` : nothing}
@@ -130,6 +134,7 @@ export class RegardPage extends LitElement {
           ${about.image ? html`<section>${first === "image" ? bar : nothing}<regard-image .store=${store}></regard-image></section>` : nothing}
           <section>${first === "map" ? bar : nothing}
             <regard-map .store=${store}></regard-map></section>
+          <slot name="under"></slot>
         </div>
         <div>
           ${sites.length > 1 || site.heads > 1 ? html`<section><h2>All heads</h2><regard-heads .store=${store}></regard-heads></section>` : nothing}
@@ -138,7 +143,7 @@ export class RegardPage extends LitElement {
         </div>
       </main>
       <footer>Rows are queries, columns are keys. On the map: wheel or <kbd>+</kbd> <kbd>−</kbd> to zoom, drag to pan, click or arrow keys to pin a weight,
-        <kbd>Enter</kbd> to zoom to it, <kbd>0</kbd> to reset the zoom, <kbd>h</kbd> <kbd>H</kbd> next and previous head, <kbd>l</kbd> <kbd>L</kbd> next and previous site${about.beside ? html`, <kbd>d</kbd> to switch between the two maps and their difference` : nothing}.
+        <kbd>Enter</kbd> to zoom to it, <kbd>0</kbd> to reset the zoom, <kbd>h</kbd> <kbd>H</kbd> next and previous head, <kbd>l</kbd> <kbd>L</kbd> next and previous site${store.names ? html`, <kbd>d</kbd> to switch between the two maps and their difference` : nothing}.
         ${coded ? "The four largest weights of each row are exact; the others (≈) are quantised to 8 bits, with an error of at most 0.4 % of the head's maximum. " : ""}Attention weights are what the model computed; whether they
         explain its output is a separate question. ${this.bare ? nothing : "This page works offline."}</footer>`;
   }

@@ -29,8 +29,8 @@ export function readout(store: Store, head: Head | null, both: DifferenceHead | 
 
 /** Both weights and their difference; the value is that of the map shown. */
 function compareWeights(store: Store, both: DifferenceHead, row: number, column: number, side: Side): Omit<Readout, "before"> {
-  const [here, there] = store.data.about.beside!.names;
-  const { rows, columns } = store.site.beside!;
+  const [here, there] = store.names!;
+  const { rows, columns } = store.site.beside ?? { rows: "=".repeat(both.n), columns: "=".repeat(both.m) };
   const onlyIn = (mark: string) => (mark === "+" ? here : there);
   const weightText = (head: Head, i: number, j: number) => (head.allowed(i, j) ? about(head.weight(i, j)) : "none");
   const numbers = {

@@ -14,7 +14,7 @@ export const theme = css`
       --paper: #14151a; --raised: #1c1e25; --ink: #ece9e2; --soft: #a9acb6; --line: #343843; --glow: #ffb648; --mark: #ffb648; --cold: #41a3c9;
     }
   }
-  :host([hidden]) { display: none; }
+  :host([hidden]) { display: none; } :host([plain]) .bar { display: none; } /* a component alone in a text, without its controls */
   *, *::before, *::after { box-sizing: border-box; }
   button, select, input { font: inherit; color: inherit; accent-color: var(--mark); }
   button, select { background: var(--raised); border: 1px solid var(--line); border-radius: 0.4rem; padding: 0.2rem 0.55rem; }
@@ -22,7 +22,8 @@ export const theme = css`
   button[aria-pressed="true"] { border-color: var(--mark); color: var(--glow); font-weight: 600; }
   :focus-visible { outline: 2px solid var(--mark); outline-offset: 2px; }
   .bar { display: flex; flex-wrap: wrap; gap: 0.4rem 0.9rem; align-items: center; margin: 0 0 0.5rem; }
-  .bar label { display: inline-flex; gap: 0.4rem; align-items: center; color: var(--soft); font-size: 0.85rem; }
+  [hidden] { display: none !important; }
+  .bar label { display: inline-flex; gap: 0.4rem; align-items: center; color: var(--soft); font-size: 0.85rem; max-width: 100%; } .bar select { min-width: 0; max-width: 100%; text-overflow: ellipsis; } .bar .value { white-space: nowrap; }
   .savers { margin-left: auto; display: inline-flex; gap: 0.2rem; } .savers button { font-size: 0.75rem; padding: 0.1rem 0.4rem; color: var(--soft); }
   canvas { display: block; }
   .quiet { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }

@@ -2,6 +2,7 @@
 
 from ..core.registry import enlist, readers
 from .chunked.backend import Chunked
+from .flex import Flex
 from .linear import LinearBackend
 from .numba_edges.backend import EdgesCpu
 from .reference import Reference
@@ -19,6 +20,7 @@ for _backend in (
     TritonEdges(),
     TritonDense(),
     TritonFeatures(),
+    Flex(),
     EdgesCpu(),
     Chunked(),
     Reference(),

@@ -14,7 +14,7 @@ from torch.library import Library, infer_schema
 
 from ..core import fast_path
 from ..core.errors import Refused
-from ..core.torch_private import apply_function, below_autograd, interpreter_stack, unobserved
+from ..core.torch_private import any_tangent, apply_function, below_autograd, interpreter_stack, unobserved
 
 _library = Library("regard", "FRAGMENT")
 
@@ -73,6 +73,8 @@ class Operator:
         def entry(*arguments: Any) -> Any:
             lengths, flat = _unfolded(arguments) if lists else (None, arguments)
             tensors = [x for x in flat if isinstance(x, Tensor)]
+            if any_tangent(tensors):  # of a score's parameters too: it would be lost
+                raise Refused(f'{self.name} has no forward-mode derivative: attend(..., backend="reference") has.')
             run = function if fast_path.enabled and unobserved(tensors) else call
             if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
                 return apply_function(Differentiable, run, lengths, *flat)

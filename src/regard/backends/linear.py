@@ -10,11 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core.alignments import Softmax
+from ..core.lowering.kernel_forms import ALL_PAIRS, CAUSAL, PADDING
+from ..core.lowering.support import Support
 from ..core.plan import Plan
 from ..core.registry import Backend, BackendResult
-from ..core.scores import LinearKernel
-from ..core.structures import Causal, Full, Padding
 
 STEP = 128  # queries that see one another directly in the causal form
 
@@ -23,18 +22,18 @@ class LinearBackend(Backend):
     """Kernel scores that factorise, in O(n)."""
 
     name = "linear"
+    support = Support(("softmax",), (ALL_PAIRS, PADDING, CAUSAL), cores=("products of feature maps",))
+
+    def part_refusals(self, plan: Plan) -> list[str]:
+        return self.refusals(plan)
 
     def refusals(self, plan: Plan) -> list[str]:
         why = []
-        if type(plan.score) is not LinearKernel:
-            why.append("It runs the linear_kernel score alone: other scores do not factorise.")
-        if type(plan.align) is not Softmax:
-            why.append("Only softmax of a logarithm gives the kernel back.")
-        for part in plan.over.parts():
-            if not isinstance(part, (Full, Padding, Causal)):
-                why.append(f"{type(part).__name__} does not factorise over keys.")
-            if isinstance(part, Causal) and plan.n != plan.m:
-                why.append("Its causal form needs as many queries as keys.")
+        if plan.score.feature_map is None:
+            why.append("It runs scores with a feature map, such as linear_kernel: other scores do not factorise.")
+        why += self.support.alignment_refusals(plan) + self.support.structure_refusals(plan)
+        if plan.n != plan.m and _is_causal(plan):
+            why.append("Its causal form needs as many queries as keys.")
         if plan.dropout:
             why.append("Weights are never formed, so they cannot be dropped.")
         return why
@@ -44,16 +43,20 @@ class LinearBackend(Backend):
 
     def run(self, plan: Plan) -> BackendResult:
         q, k, v = (_full(x) for x in (plan.q, plan.k_by_head, plan.v_by_head))
-        q, k = F.elu(q) + 1, F.elu(k) + 1
+        assert plan.score.feature_map is not None
+        q, k = plan.score.feature_map(q), plan.score.feature_map(k)
         keys = plan.over.keys(plan.m)
         if keys is not None:
             k = k * keys[..., None]
         v = torch.cat([v, torch.ones_like(v[..., :1])], -1)  # the last column counts: the normaliser
-        causal = any(isinstance(part, Causal) for part in plan.over.parts())
-        y = _causal(q, k, v) if causal else q @ (k.transpose(-1, -2) @ v)
+        y = _causal(q, k, v) if _is_causal(plan) else q @ (k.transpose(-1, -2) @ v)
         norm = y[..., -1:]
         out = torch.where(norm > 0, y[..., :-1] / norm.clamp_min(torch.finfo(y.dtype).tiny), 0.0)
         return BackendResult(out.to(plan.v.dtype))
+
+
+def _is_causal(plan: Plan) -> bool:
+    return any(form is not None and form.family == CAUSAL for form in plan.structure_forms)
 
 
 def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -5,9 +5,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..core.structures import Causal, Chosen, Full, Mask, Padding, Structure, Window, shift_of
+from ..core.lowering.kernel_forms import ALL_PAIRS, CAUSAL, KEY_MASK, NO_BOUND, PADDING, WINDOW, StructureForm
+from ..core.structures import Structure
 
-NO_BOUND = 1 << 30
+RANGES = (ALL_PAIRS, CAUSAL, WINDOW, PADDING, KEY_MASK)  # families of structures that are ranges
 
 
 class Ranges(NamedTuple):
@@ -31,21 +32,21 @@ class Ranges(NamedTuple):
 
 def ranges_of(structure: Structure, n: int, m: int) -> Ranges | None:
     """A structure as ranges; None where it cannot be written as ranges."""
-    found = Ranges()
-    for part in structure.parts():
-        if isinstance(part, Full):
-            continue
-        if isinstance(part, Causal):
-            found = found._replace(right=min(found.right, shift_of(part.align, n, m, "Causal")))
-        elif isinstance(part, Window) and part.grid is None and part.dilation == 1:
-            shift = shift_of(part.align, n, m, "Window")
-            found = found._replace(left=min(found.left, part.left - shift), right=min(found.right, part.right + shift))
-        elif isinstance(part, Padding) and found.lengths is None:
-            found = found._replace(lengths=part.lengths)
-        elif isinstance(part, Mask) and part.keep.shape[2] == 1 and found.keep is None:
-            found = found._replace(keep=part.keep[:, :, 0].expand(-1, -1, m).to(torch.uint8).contiguous())
-        elif isinstance(part, Chosen) and found.keep is None:
-            found = found._replace(keep=part.selected.view(-1, part.heads, m).to(torch.uint8).contiguous())
-        else:
+    return joined_ranges([part.kernel_form(n, m) for part in structure.parts()], m)
+
+
+def joined_ranges(forms: "list[StructureForm | None]", m: int) -> Ranges | None:
+    """The pairs that all of these leave, as ranges over m keys; None where they are more than ranges."""
+    joined = Ranges()
+    for form in forms:
+        if form is None or form.family not in RANGES:
             return None
-    return found
+        if (form.lengths is not None and joined.lengths is not None) or (
+            form.keep is not None and joined.keep is not None
+        ):
+            return None  # kernels read one of each
+        left, right = min(joined.left, form.left), min(joined.right, form.right)
+        lengths = joined.lengths if form.lengths is None else form.lengths
+        keep = joined.keep if form.keep is None else form.keep.expand(-1, -1, m).to(torch.uint8).contiguous()
+        joined = Ranges(left, right, lengths, keep)
+    return joined

@@ -11,16 +11,16 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
-from ..core.alignments import Alignment, Hard, Monotonic, RowContext, open_pairs
+from ..core.alignments import Alignment, RowContext, open_pairs
 from ..core.alignments.alignment import masked
 from ..core.errors import check_scores
 from ..core.lowering import blockwise
 from ..core.lowering.blocks import Block, edge_block
-from ..core.lowering.score_kernels import EdgePart, Opaque
+from ..core.lowering.score_kernels import EdgePart, OpaqueCore
 from ..core.lowering.tiles import Tile
 from ..core.plan import Plan
 from ..core.registry import Backend, BackendResult
-from ..core.scores import LocationAware, Modified
+from ..core.scores import Modified
 from ..core.scores.score import Score, wide
 from ..core.structures.edges import Neighbours, neighbours_of
 
@@ -36,11 +36,7 @@ class Reference(Backend):
         inner = plan.score.score if isinstance(plan.score, Modified) else plan.score
         if inner.positional and plan.edge_key is not None:
             return ["This score looks at where a key stands among all keys, and edges give each pair a key of its own."]
-        if plan.align.stepwise and neighbours_of(plan.over) is not None:
-            return ["A stepwise alignment has an order of keys, which edges do not."]
-        if plan.align.stepwise and isinstance(plan.score, Modified) and plan.score.sink is not None:
-            return ["A stepwise alignment goes from key to key, and a sink stands nowhere among them."]
-        return []
+        return plan.part_refusals
 
     def defers(self, plan: Plan) -> bool:
         return False
@@ -54,8 +50,8 @@ class Reference(Backend):
         keep = plan.over.allowed(tile)
         if keep is not None:
             keep = keep.expand(plan.batch * plan.heads, plan.n, plan.m).unflatten(0, (plan.batch, plan.heads))
-        if isinstance(plan.score, LocationAware):
-            return _step_by_step(plan, plan.score, k, v, keep)
+        if plan.score.stepwise:
+            return _step_by_step(plan, k, v, keep)
         s = _scores_of_half(plan)
         if s is None:
             s = plan.score(q, k)  # (B, H, [F,] n, m)
@@ -63,16 +59,17 @@ class Reference(Backend):
             s = wide(s)
         noise = None
         if plan.sample and plan.align.samples:
-            drawn = tile.normal(plan.seed) if isinstance(plan.align, Monotonic) else tile.gumbel(plan.seed)
-            noise = _by_head(plan, drawn)
+            noise = _by_head(plan, plan.align.draw_noise(tile, plan.seed))
         if s.ndim == 5:
             keep, noise = _with_features(keep), _with_features(noise)
         keep = open_pairs(s, keep) if plan.align.uses_scores else keep
         sink = plan.score.sink if isinstance(plan.score, Modified) else None
         s, keep, noise = _with_sink(s, keep, noise, sink, plan, tile)
-        if isinstance(plan.align, Monotonic):
-            w = plan.align(s, keep, noise, plan.before)
-            return BackendResult(_average(w, v, plan, tile), weights=w, last=w[..., -1, :] if plan.n else plan.before)
+        if plan.align.stepwise:
+            w = plan.align(s, keep, noise, plan.previous_weights)
+            return BackendResult(
+                _average(w, v, plan, tile), weights=w, last=w[..., -1, :] if plan.n else plan.previous_weights
+            )
         w = _aligned(plan.align, s, keep, noise)
         name = torch.arange(plan.m, device=s.device)
         name = name if sink is None else torch.nn.functional.pad(name, (0, 1), value=-2)
@@ -91,7 +88,7 @@ def _scores_of_half(plan: Plan, rows: Tensor | None = None) -> Tensor | None:
     """
     if plan.q.dtype not in (torch.float16, torch.bfloat16) or not plan.align.uses_scores:
         return None
-    if isinstance(plan.problem.score.core, Opaque) and plan.score.positional:
+    if isinstance(plan.problem.score.core, OpaqueCore) and plan.score.positional:
         return None
     problem = plan.problem.in_full_precision()
     heads = slice(0, plan.batch * plan.heads)
@@ -173,7 +170,7 @@ def _choice(
             allowed.flatten(0, 1), RowContext(None if noise is None else noise.flatten(0, 1), key)
         ).index
         assert index is not None
-    if not isinstance(align, Hard) or s.ndim == 5:
+    if not align.reports_draw or s.ndim == 5:
         return index, None, None
     if s.shape[-1] == 0:
         nothing = s.new_zeros(s.shape[:-1])
@@ -188,13 +185,14 @@ def _choice(
     return index, log_p.gather(-1, place).squeeze(-1).masked_fill(none, 0.0), entropy.masked_fill(none, 0.0)
 
 
-def _step_by_step(plan: Plan, score: LocationAware, k: Tensor, v: Tensor, keep: Tensor | None) -> BackendResult:
+def _step_by_step(plan: Plan, k: Tensor, v: Tensor, keep: Tensor | None) -> BackendResult:
     """Query by query: each step sees the weights of the one before."""
+    score = plan.score
     keys = score.project_keys(k)
     keep = (
         torch.ones(plan.batch, plan.heads, plan.n, plan.m, dtype=torch.bool, device=k.device) if keep is None else keep
     )
-    previous = plan.before
+    previous = plan.previous_weights
     rows = []
     for t in range(plan.n):
         if previous is None:
@@ -240,7 +238,7 @@ def _on_edges(plan: Plan, graph: Neighbours) -> BackendResult:
     keep = keep.unsqueeze(2) if s.ndim == 5 else keep
     noise = None
     if plan.sample and plan.align.samples:
-        noise = tile.gumbel(plan.seed).expand(-1, *source.shape).unflatten(0, (plan.batch, plan.heads))
+        noise = plan.align.draw_noise(tile, plan.seed).expand(-1, *source.shape).unflatten(0, (plan.batch, plan.heads))
         noise = noise if s.ndim == 4 else noise.unsqueeze(2)
     width = s.shape[-1]
     keep = open_pairs(s, keep) if plan.align.uses_scores else keep

@@ -9,12 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core.alignments import Softmax
+from ..core.lowering.kernel_forms import ALL_PAIRS, CAUSAL, DOT, KEY_MASK, PADDING, PAIR_MASK, CoreForm
 from ..core.lowering.score_kernels import DotCore
+from ..core.lowering.support import KEY_BIAS, Support
 from ..core.plan import Plan
 from ..core.registry import Backend, BackendResult, CompiledRun
-from ..core.scores import Dot as DotScore
-from ..core.structures import Causal, Full, Mask, Padding
+from ..core.structures import Full
+from ..core.torch_private import any_tangent
 from .chunked.backend import too_small_for_kernel
 from .triton.dense.backend import TritonDense
 
@@ -26,45 +27,41 @@ class Sdpa(Backend):
 
     name = "sdpa"
 
+    support = Support(
+        ("softmax",),
+        (ALL_PAIRS, CAUSAL, PADDING, KEY_MASK, PAIR_MASK),
+        (CoreForm(DOT).family,),
+        terms=(KEY_BIAS,),
+    )
+
     def refusals(self, plan: Plan) -> list[str]:
-        why = []
-        if type(plan.align) is not Softmax:
-            why.append(f"SDPA has one alignment, softmax; this is {type(plan.align).__name__}.")
+        why = self.support.alignment_refusals(plan)
         if plan.score.stepwise:
-            why.append("SDPA scores all pairs at once; this score goes step by step.")
-            return why
+            return [*why, "SDPA scores all pairs at once; this score goes step by step."]
         if type(plan.over) is not Full:
-            why += _structure(plan)
-        if plan.factor is not None:
-            why.append("SDPA cannot multiply the weights after the softmax.")
+            why += self.support.structure_refusals(plan) or _structure_refusals(plan)
+        if any_tangent((plan.q, plan.k, plan.v)):
+            why.append('SDPA has no forward-mode derivative: backend="reference" has.')
         if plan.dropout and plan.seeded:
             why.append("SDPA draws its own dropout and cannot take a seed.")
-        if why:
+        if why or plan.score.dot_scale(plan.q) is not None:
             return why
-        if not _plain(plan):
-            score = plan.problem.score
-            if not isinstance(score.core, DotCore):
-                why.append(f"SDPA scores by dot product; this is {score.core}.")
-            if score.modifiers:
-                why.append(f"SDPA has no pointwise edits ({', '.join(type(m).__name__ for m in score.modifiers)}).")
-            if score.sink is not None:
-                why.append("SDPA has no sink.")
-            if (score.key_bias is not None and score.key_bias.ndim == 3) or score.features is not None:
-                why.append("SDPA has one weight a pair, not one a feature.")
-        return why
+        return self.support.score_refusals(plan.problem.score)
 
     def defers(self, plan: Plan) -> bool:
         """A bias of keys in 16 bits makes heads so much wider that kernels which add it take half the time."""
-        if plan.q.device.type != "cuda" or plan.q.dtype not in HALF or too_small_for_kernel(plan) or _plain(plan):
+        if plan.q.device.type != "cuda" or plan.q.dtype not in HALF or too_small_for_kernel(plan):
+            return False
+        if plan.score.dot_scale(plan.q) is not None:
             return False
         return plan.problem.score.key_bias is not None and not TritonDense().refusals(plan)
 
     def run(self, plan: Plan) -> BackendResult:
         plan.replayable = not plan.dropout
         keep, causal = _mask(plan)
-        if _plain(plan):
-            assert isinstance(plan.score, DotScore)
-            q, k, v, scale = plan.q, plan.k, plan.v, plan.score.scale(plan.q)
+        plain = plan.score.dot_scale(plan.q)
+        if plain is not None:  # nothing to lower, and grouped queries stay grouped
+            q, k, v, scale = plan.q, plan.k, plan.v, plain
         else:
             score = plan.problem.score
             core = score.core
@@ -78,11 +75,17 @@ class Sdpa(Backend):
     def fast_path(self, plan: Plan) -> CompiledRun | None:
         """Dot products over all keys, or those before."""
         keep, causal = _mask(plan)
-        if keep is not None or not _plain(plan):
+        scale, grouped = plan.score.dot_scale(plan.q), plan.k.shape[1] != plan.heads
+        if keep is not None or scale is None:
             return None
-        assert isinstance(plan.score, DotScore)
-        scale = plan.score.scale(plan.q)
-        return lambda q, k, v: _attended(q, k, v, None, causal, scale)
+        if plan.q.shape[-1] != plan.v.shape[-1]:
+            return lambda q, k, v: _attended(q, k, v, None, causal, scale)
+
+        def run(q: Tensor, k: Tensor, v: Tensor) -> BackendResult:
+            out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, enable_gqa=grouped)
+            return BackendResult(out)
+
+        return run
 
 
 def _attended(
@@ -100,40 +103,35 @@ def _attended(
     return BackendResult(out if width <= d_v else out[..., :d_v])
 
 
-def _plain(plan: Plan) -> bool:
-    """A dot score by itself: nothing to lower, and grouped queries stay grouped."""
-    score = plan.score
-    return isinstance(score, DotScore) and type(score).lower is DotScore.lower and not score.by_feature
-
-
-def _structure(plan: Plan) -> list[str]:
-    why = []
-    for part in plan.over.parts():
-        if isinstance(part, Causal):
-            if len(plan.over.parts()) > 1:
-                why.append("SDPA takes causality alone or a mask, not both, without an n x m tensor.")
-            elif part.align == "end" and plan.n != plan.m and plan.n != 1:
-                why.append("SDPA's causality starts at the first key; end-aligned it would need an n x m tensor.")
-        elif isinstance(part, (Mask, Padding)):
-            if isinstance(part, Mask) and len(plan.over.parts()) > 1 and part.keep.shape[2] > 1:
-                why.append("SDPA takes one mask; joining these would make an n x m tensor.")
-        elif not isinstance(part, Full):
-            why.append(f"SDPA would need an n x m mask tensor for {type(part).__name__}.")
-    return why
+def _structure_refusals(plan: Plan) -> list[str]:
+    """SDPA takes causality that starts at the first key, or one mask that broadcasts: never n x m for what is less."""
+    forms = [form for form in plan.structure_forms if form is not None]
+    if len(forms) > 1 and any(form.family == CAUSAL for form in forms):
+        return ["SDPA takes causality alone or a mask, not both, without an n x m tensor."]
+    if len(forms) > 1 and any(form.family == PAIR_MASK for form in forms):
+        return ["SDPA takes one mask; joining these would make an n x m tensor."]
+    right = forms[0].right
+    if forms[0].family == CAUSAL and right != 0 and not (plan.n == 1 and right == plan.m - 1):
+        return ["SDPA's causality starts at the first key; end-aligned it would need an n x m tensor."]
+    return []
 
 
 def _mask(plan: Plan) -> tuple[Tensor | None, bool]:
     """A bool mask that broadcasts (never expanded to n x m), and the causal flag."""
-    over = plan.over
-    if type(over) is Full:
+    if type(plan.over) is Full:
         return None, False
-    if isinstance(over, Causal):
-        return None, not (over.align == "end" and plan.n == 1)
-    if isinstance(over, Mask):
-        return over.keep, False
-    keep = over.keys(plan.m)
-    assert keep is not None
-    return keep.unsqueeze(2), False
+    forms = [form for form in plan.structure_forms if form is not None]
+    if forms[0].family == CAUSAL:
+        return None, not (plan.n == 1 and forms[0].right == plan.m - 1)  # one query at the last key sees all
+    if forms[0].pairs is not None:
+        return forms[0].pairs, False
+    keep: Tensor | None = None
+    for form in forms:
+        more = form.keep
+        if form.lengths is not None:
+            more = (torch.arange(plan.m, device=plan.q.device) < form.lengths[:, None])[:, None]
+        keep = more if keep is None else keep if more is None else keep & more
+    return None if keep is None else keep.unsqueeze(2), False
 
 
 def _with_bias(q: Tensor, k: Tensor, bias: Tensor, scale: float) -> tuple[Tensor, Tensor]:

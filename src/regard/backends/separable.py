@@ -5,20 +5,21 @@
 Two products of matrices do what else takes an exponential for each pair and feature (Zhai et al. 2021, AFT). Without a
 bias and a structure the weights are the same for every row. E is made for some rows at a time, and again for gradients.
 
-The two maxima may lie at different keys. A sum so small that what was lost below it could count is noticed, and the
-whole is left to `chunked`.
+The two maxima may lie at different keys: where a sum underflows so far that the terms lost could matter, the call falls
+back to `chunked`, which computes the same.
 """
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ..core.alignments import RowState, Softmax
+from ..core.alignments import RowState
+from ..core.lowering.kernel_forms import DOT, PAIR_BIAS, CoreForm
+from ..core.lowering.support import EVERY_DENSE, FEATURE_KEY_BIAS, Support
 from ..core.lowering.tiles import Tile
 from ..core.plan import Plan
 from ..core.registry import Backend, BackendResult
 from ..core.structures import Full
-from ..core.structures.edges import neighbours_of
 from .chunked.backend import Chunked
 
 LEAST = {torch.float32: 1e-24, torch.float64: 1e-280}  # of a sum: far above what is lost to underflow
@@ -29,22 +30,22 @@ class Separable(Backend):
     """Feature-wise softmax whose score is a term of the key plus a term of the pair."""
 
     name = "separable"
+    support = Support(("softmax",), EVERY_DENSE, (CoreForm(DOT).family,), (PAIR_BIAS,), (FEATURE_KEY_BIAS,))
+
+    def part_refusals(self, plan: Plan) -> list[str]:
+        return self.refusals(plan)
 
     def refusals(self, plan: Plan) -> list[str]:
-        if type(plan.align) is not Softmax or plan.factor is not None or plan.draw is not None:
-            return ["Its two products are a softmax's."]
         if torch.compiler.is_compiling():
             return ["It looks at its sums, which a compiled graph cannot."]
         if plan.dropout:
             return ["Weights are never formed, so they cannot be dropped."]
-        if neighbours_of(plan.over) is not None:
-            return ["Edges have no rows of keys to multiply with."]
+        if why := self.support.alignment_refusals(plan) + self.support.structure_refusals(plan):
+            return why
         score = plan.problem.score
         if score.core.a.shape[-1] or score.key_bias is None or score.key_bias.ndim != 3:
             return ["It runs scores of a key's features alone (query_free with features), with biases of pairs."]
-        if score.sink is not None or not all(modifier.shifts for modifier in score.modifiers):
-            return ["Its modifiers add a number to each pair (PairBias, relative biases), and it has no sink."]
-        return []
+        return self.support.score_refusals(score)
 
     def defers(self, plan: Plan) -> bool:
         return False
@@ -56,7 +57,7 @@ class Separable(Backend):
         v = v.to(keys.dtype)
         seen = plan.over.keys(plan.m)
         if seen is not None:
-            seen = seen.expand(plan.batch, plan.heads, plan.m).reshape(-1, plan.m, 1)
+            seen = seen.expand(plan.batch, plan.heads, plan.m).flatten(0, 1).unsqueeze(-1)
             keys = keys.masked_fill(~seen, float("-inf"))
         top = (
             keys.detach().amax(1, keepdim=True).clamp_min(torch.finfo(keys.dtype).min) if plan.m else keys.sum(1, True)
@@ -64,7 +65,7 @@ class Separable(Backend):
         grown = torch.exp(keys - top)
         both = torch.cat([grown * v, grown], -1)
         alike = not score.modifiers and all(
-            isinstance(part, Full) or part.keys(plan.m) is not None for part in plan.over.parts()
+            type(part) is Full or part.keys(plan.m) is not None for part in plan.over.parts()
         )
         if alike:
             some = plan.m > 0 if seen is None else seen.any(1, keepdim=True)

@@ -1,4 +1,4 @@
-"""regard bench: Regard beside its peers and the limits of the machine."""
+"""regard bench: Regard compared with its peers and the limits of the machine."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from .cli_errors import requires_extra, user_errors
-from .help import CommandList
+from .output.help import CommandList
 
 app = typer.Typer(
     cls=CommandList,
-    help="Measure Regard beside its peers and the machine's limits.",
+    help="Benchmarks against peers and hardware limits.",
     epilog="Example:  regard bench graph --json > graph.json",
     no_args_is_help=True,
 )
@@ -20,33 +20,33 @@ app = typer.Typer(
 def core(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """The core beside SDPA and entmax, its memory, a pyramid.
+    """The core against SDPA and entmax; memory; a pyramid.
 
-    The backend sdpa beside bare SDPA, additive memory, sparse alignments
-    beside entmax, a pyramid of a long map.
+    The backend sdpa against bare SDPA, memory of additive attention, sparse
+    alignments against entmax, the pyramid of a long map.
 
     Example:  regard bench core --json > core.json
     """
     with requires_extra("test"):
-        from ..lab.bench import core as measure
+        from ..lab.bench.core import main
 
-        measure.main(json=json)
+        main(json=json)
 
 
 @app.command()
 def graph(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    peers: Annotated[bool, typer.Option(help="Measure torch_geometric too.")] = True,
+    peers: Annotated[bool, typer.Option(help="Also measure torch_geometric.")] = True,
 ) -> None:
-    """Graph layers beside torch_geometric and the gather bound.
+    """Graph layers against torch_geometric and the gather bound.
 
     GATConv, GATv2Conv and TransformerConv, forward and backward.
 
     Example:  regard bench graph --json > graph.json
     """
-    from ..lab.bench import graph as measure
+    from ..lab.bench.graph import main
 
-    measure.main(json=json, peers=peers)
+    main(json=json, peers=peers)
 
 
 @app.command()
@@ -57,57 +57,79 @@ def dense(
     ] = "all",
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Dense kernels of a GPU beside what peers run there.
+    """Dense GPU kernels against torch.compile, SDPA and others.
 
-    Additive beside torch.compile, entmax beside AdaSplash, windows beside
-    FlexAttention, others beside SDPA; each after it was seen to agree.
+    Additive against torch.compile, entmax against AdaSplash, windows against
+    FlexAttention, others against SDPA; each after a check that both agree.
 
     Example:  regard bench dense --parts additive,entmax --json > dense.json
     """
     with user_errors():
-        from ..lab.bench import dense as measure
+        from ..lab.bench.dense import main
 
-        measure.main(parts, json)
+        main(parts, json)
 
 
 @app.command("record")
 def bench_record(
+    parts: Annotated[str, typer.Option(help="overhead, forward; or all.")] = "all",
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Recording beside not recording, and beside writing weights out.
+    """The overhead of recording, against output_attentions=True.
 
-    Example:  regard bench record --json > record.json
+    Overhead: the first block of a process, layers without attention,
+    BERT, a generation. Forward: long inputs, and their memory.
+
+    Example:  regard bench record --parts overhead
     """
-    with requires_extra("models"):
-        from ..lab.bench import record as measure
+    with requires_extra("models"), user_errors():
+        from ..lab.bench import record
 
-        measure.main(json=json)
+        record.main(parts, json)
+
+
+@app.command("monitor")
+def bench_monitor(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """What a monitor adds to a training step.
+
+    Layers on SDPA and a BERT that writes out its weights, forward, backward
+    and update, beside plain steps.
+
+    Example:  regard bench monitor --json > monitor.json
+    """
+    with requires_extra("models"), user_errors():
+        from ..lab.bench import monitor
+
+        monitor.main(json)
 
 
 @app.command()
 def view(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     scripts: Annotated[
-        Path | None, typer.Option(help="A node_modules with d3, jquery and requirejs, which BertViz fetches elsewhere.")
+        Path | None,
+        typer.Option(help="A node_modules with d3, jquery and requirejs, which BertViz fetches from a CDN."),
     ] = None,
-    limit: Annotated[float, typer.Option(min=1, help="Seconds that a page may take.")] = 240,
+    limit: Annotated[float, typer.Option(min=1, help="Time limit of a page in seconds.")] = 240,
 ) -> None:
-    """Pages in a browser beside BertViz's and inspectus'.
+    """Pages in a browser against BertViz and inspectus.
 
-    A peer that is not installed is left out, and said so.
+    Peers that are not installed are skipped.
 
     Example:  regard bench view --json > view.json
     """
     with requires_extra("test"), user_errors():
-        from ..lab.bench import view as measure
+        from ..lab.bench.view import main
 
-        measure.main(json=json, scripts=scripts, limit=limit)
+        main(json=json, scripts=scripts, limit=limit)
 
 
 @app.command()
 def judge(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    sentences: Annotated[int | None, typer.Option(min=1, help="So many test sentences instead of all 1,821.")] = None,
+    sentences: Annotated[int | None, typer.Option(min=1, help="Number of test sentences instead of all 1,821.")] = None,
 ) -> None:
     """Judging: four tests of Jain & Wallace on SST.
 
@@ -116,22 +138,22 @@ def judge(
     Example:  regard bench judge --json > judge.json
     """
     with requires_extra("test"), user_errors():
-        from ..lab.bench import judge as measure
+        from ..lab.bench.judge import main
 
-        measure.main(json=json, sentences=sentences)
+        main(json=json, sentences=sentences)
 
 
 @app.command("study")
 def bench_study(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """What a study itself costs: trials that do nothing.
+    """The overhead of a study: no-op trials.
 
-    200 of them, and two workers beside one.
+    200 of them, and two workers against one.
 
     Example:  regard bench study --json > study.json
     """
     with requires_extra("studies"):
-        from ..lab.bench import study as measure
+        from ..lab.bench.study import main
 
-        measure.main(json=json)
+        main(json=json)

@@ -1,7 +1,8 @@
 """What all commands share: the console, errors and interrupts as one sentence, and checks of --device and --out."""
 
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from . import interrupts
-from .console import Printer
+from .output.console import Printer
 
 _reported: list[str] = []  # the answers to Ctrl-C so far
 
@@ -27,6 +28,7 @@ class Command(typer.Typer):
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         interrupts.raise_on_interrupt()
+        warnings.showwarning = show_warning(warnings.showwarning)
         try:
             return super().__call__(*args, **options)
         except BaseException as ended:  # any end, SystemExit included: the interpreter shuts down next
@@ -39,6 +41,19 @@ class Command(typer.Typer):
                     report_interrupt(interrupts.STOPPED)
                 raise SystemExit(interrupts.EXIT_STATUS) from None
             raise
+
+
+def show_warning(otherwise: Callable[..., None]) -> Callable[..., None]:
+    """Warnings of Regard are printed as sentences, without the line of code that they point at."""
+    package = str(Path(__file__).parents[1])
+
+    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *rest: Any) -> None:
+        if filename.startswith(package):
+            console(stderr=True).print(Text.assemble(("regard:", "yellow"), f" {message}"), soft_wrap=True)
+        else:
+            otherwise(message, category, filename, lineno, *rest)
+
+    return show
 
 
 def report_interrupt(sentence: str) -> None:
@@ -55,11 +70,12 @@ def fail(sentence: str) -> NoReturn:
 @contextmanager
 def user_errors() -> Iterator[None]:
     """Errors that the user can fix are printed as one sentence, without a traceback."""
+    from ..core.errors import Refused
     from ..recording.pretrained import NoModel
 
     try:
         yield
-    except (OSError, ValueError, NoModel) as problem:
+    except (OSError, ValueError, NoModel, Refused) as problem:
         fail(str(problem))
 
 
@@ -70,7 +86,7 @@ def resumable(saved: bool = True) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if saved:
-            report_interrupt("Stopped; the same command goes on from what is kept.")
+            report_interrupt("Stopped; the same command resumes from what is saved.")
         raise
 
 
@@ -117,14 +133,14 @@ def check_output_folder(out: Path | None) -> None:
 
 
 def check_output_file(out: Path) -> None:
-    """Fail before any work is done if --out is a folder or lies in none."""
+    """Fail before any work is done if --out is a folder, or its folder does not exist."""
     if out.is_dir():
         fail(f"--out {out} is a folder; name a file in it.")
     if not out.resolve().parent.is_dir():
-        fail(f"--out {out}: There is no folder {out.parent}; make it first.")
+        fail(f"--out {out}: There is no folder {out.parent}; create it first.")
 
 
 def text_or_file(text: str | None, file: Path | None) -> str:
     if (text is None) == (file is None):
-        fail("give the text to read, or --file with a text file: one of them.")
+        fail("give either a text or --file with a text file.")
     return text if file is None else file.read_text(encoding="utf-8")  # type: ignore[return-value]

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from .cli_errors import Device, check_output_folder, console, fail, requires_extra, resumable, user_errors
-from .progress import progress_bar
+from .output.progress import progress_bar
 
 if TYPE_CHECKING:
     from ..judging.report import Report
@@ -29,8 +29,8 @@ def judge(
     data: Annotated[
         str,
         typer.Option(
-            help="sst, movies, agnews, enfr, or a .csv or .jsonl file with text, label and, if any, rationale; a run "
-            "of regard train has its own."
+            help="sst, movies, agnews, enfr, or the path of your texts: a .csv, .tsv or .jsonl with text, label and, "
+            "if any, rationale, or a folder in ERASER's form. A run of regard train has its own data."
         ),
     ] = "",
     tests: Annotated[str, typer.Option(help="all, or names with commas between them.")] = "all",
@@ -52,9 +52,11 @@ def judge(
     """May its attention be used as a reason for what a model says?
 
     Tests beside their baselines, in one report: a page, JSON, rationales.
-    The model is one of `regard train TASK --out`, or a transformer.
+    The model is one of `regard train TASK --out`, or a transformer. Links
+    between words are judged by `regard judge align`.
 
     Example:  regard judge runs --data sst --limit 300 -o report
+              regard judge align --gold gold.txt --hypothesis mine.txt
     """
     check_output_folder(out)
     if out.suffix in (".html", ".json", ".jsonl") and not out.exists():
@@ -97,7 +99,7 @@ def judge(
             show_progress("drawing")
             report.save(out)
         if report.caution:
-            goes_on = f" `{adapter.remedy}` goes on with it; then judge again." if adapter.remedy else ""
+            goes_on = f" `{adapter.remedy}` resumes it; then judge again." if adapter.remedy else ""
             console(stderr=True).print(f"Half-trained. {report.caution}{goes_on}", style="yellow", soft_wrap=True)
         if json:
             typer.echo(report.json())
@@ -107,22 +109,48 @@ def judge(
 
 
 def _tell(report: "Report", shown: Console) -> None:
-    """The headlines as a table; what was left out under it."""
+    """The answer, what makes it mean less, the headlines by how they stand, what was not tested."""
     from rich.table import Table
+    from rich.text import Text
 
     from ..judging.report import beside, standing
-    from ..views.report import number
+    from ..judging.summary import QUESTION, TERMS
+    from ..judging.validity import weakness
+    from ..views.report import GROUPS, number
 
-    table = Table("test", "what", "value", "interval", "beside", box=None, header_style="bold")
-    for test, one in report.headlines():
-        interval = "" if one.interval is None else " to ".join(map(number, one.interval))
-        other = one.baselines.get(standing(one)[0] or "")
-        table.add_row(
-            test.name, one.name, number(one.value), interval, f"{beside(one)} {'' if other is None else number(other)}"
-        )
-    shown.print(table)
-    for name, why in report.left_out.items():
-        shown.print(f"{name} was left out: {why}")
+    summary = report.summary
+    shown.print(Text(f"{QUESTION} {summary.answer}", style="bold"))
+    for caution in summary.cautions:
+        if caution != f"Half-trained. {report.caution}":  # which stands on stderr, with what to type
+            shown.print(Text(caution, style="yellow"))
+    for kind, title, _ in GROUPS:
+        some = [one for one in summary.verdicts if one.how == kind]
+        if not some:
+            continue
+        table = Table("test", "what", "value", "interval", "beside", box=None, header_style="dim", title=title)
+        table.title_justify, table.title_style = "left", "bold"
+        for one in some:
+            found = one.finding
+            interval = "" if found.interval is None else " to ".join(map(number, found.interval))
+            other = found.baselines.get(standing(found)[0] or "")
+            name = found.name + (" (a weak measure)" if weakness(found.name) else "")
+            table.add_row(
+                one.test.name,
+                name,
+                number(found.value),
+                interval,
+                f"{beside(found)} {'' if other is None else number(other)}",
+            )
+        shown.print(table)
+    if summary.not_tested:
+        shown.print(Text("What was not tested, and why", style="bold"))
+    for name, why in summary.left_out.items():
+        shown.print(f" {name}: {why}")
+    if summary.not_asked:
+        shown.print(f" Not asked for: {', '.join(summary.not_asked)}.")
+    shown.print(Text("What the words mean", style="bold"))
+    for name, meaning in TERMS.items():
+        shown.print(Text.assemble((f" {name}", "italic"), f"  {meaning}"))
 
 
 def _number(given: str) -> int | str:

@@ -1,32 +1,38 @@
-"""regard record, info, show, look, serve: a model's attention, kept and seen."""
+"""regard record, info, show, look, serve: record and view the attention of a model."""
 
+import webbrowser
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import text as styled
 from rich.console import Console
+from rich.text import Text as StyledText
 
-from .cli_errors import check_output_file, console, fail, requires_extra, text_or_file, user_errors
-from .console import Printer
+from .cli_errors import Device, check_output_file, console, fail, requires_extra, text_or_file, user_errors
+from .output.console import Printer
 
 if TYPE_CHECKING:
+    import torch
+
     from .. import Record
 
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+
 Name = Annotated[str, typer.Argument(help="A folder, an installed package (minilm, smollm2) or a hub name.")]
-Text = Annotated[str | None, typer.Argument(help="What the model reads.")]
-TextFile = Annotated[Path | None, typer.Option(help="A text file that the model reads instead.")]
-Sites = Annotated[str, typer.Option(help="Only modules whose path fits, such as '*layer.0.*'.")]
-Generate = Annotated[int, typer.Option(min=0, help="Let the model write this many tokens, and record each step.")]
-Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with a model from the hub.")]
+Text = Annotated[str | None, typer.Argument(help="The input text.")]
+TextFile = Annotated[Path | None, typer.Option(help="A text file instead of the text.")]
+Sites = Annotated[str, typer.Option(help="Only sites that match a pattern, such as '*layer.0.*'.")]
+Generate = Annotated[int, typer.Option(min=0, help="Generate N tokens, and record each step.")]
+Trust = Annotated[bool, typer.Option("--trust-remote-code", help="Run code from the model's hub repository.")]
 
 
 class Keep(StrEnum):
-    """What a record keeps of each call."""
+    """What a record stores of each call."""
 
     qk = "qk"
     weights = "weights"
@@ -34,13 +40,32 @@ class Keep(StrEnum):
     stats = "stats"
 
 
-class KeepOption(StrEnum):
-    """The dtype in which a record keeps its tensors."""
+class Precision(StrEnum):
+    """A dtype: of the model's arithmetic, or of the tensors of a record."""
 
     model = "model"
     float32 = "float32"
     bfloat16 = "bfloat16"
     float16 = "float16"
+
+    @property
+    def torch(self) -> "torch.dtype | None":
+        """None for that of the model."""
+        import torch
+
+        return None if self is Precision.model else getattr(torch, self.value)
+
+
+ModelType = Annotated[
+    Precision,
+    typer.Option(
+        "--dtype", metavar="<type>", help="The model runs in it: model (its own), float32, bfloat16, float16."
+    ),
+]
+Pair = Annotated[
+    str | None,
+    typer.Option(help="A second text: what a decoder reads (cross-attention), or the other sentence of a pair."),
+]
 
 
 def record(
@@ -50,43 +75,42 @@ def record(
     out: Annotated[Path, typer.Option("-o", "--out", help="The record file.")] = Path("run.regard"),
     keep: Annotated[
         Keep,
-        typer.Option(
-            metavar="<what>", help="qk: queries and keys (exact); weights; topk: the largest of each row; stats."
-        ),
+        typer.Option(metavar="<what>", help="qk: queries and keys (exact); weights; topk of each row; stats."),
     ] = Keep.qk,
-    dtype: Annotated[
-        KeepOption,
-        typer.Option(
-            metavar="<type>", help="As the model has it; or float32, bfloat16, float16, and the error is measured."
-        ),
-    ] = KeepOption.model,
+    store: Annotated[
+        Precision,
+        typer.Option(metavar="<type>", help="What the file stores: model, or less, with the error measured."),
+    ] = Precision.model,
     sites: Sites = "*",
     generate: Generate = 0,
+    pair: Pair = None,
+    device: Device = "cpu",
+    dtype: ModelType = Precision.model,
     trust_remote_code: Trust = False,
 ) -> None:
-    """Run a model on a text, as it is; keep its attention in a file.
+    """Run a model on a text or a picture, its attention to a file.
 
-    Example:  regard record minilm "Attention, looked at." -o run.regard
+    Example:  regard record minilm "Attention, recorded." -o run.regard
     """
     shown = console(stderr=True)
     check_output_file(out)
     with requires_extra("models"), user_errors():
         from ..views.terminal.record_summary import print_summary, progress_bar
 
-        rec = _recorded(
-            shown, model, text_or_file(text, file), keep.value, dtype.value, sites, generate, trust_remote_code
-        )
+        run = CommandRun(model, sites, generate, pair, device, dtype.torch, trust_remote_code)
+        given = text_or_file(text, file)
+        rec, _ = run.record(shown, given, keep.value, store.torch)
         with progress_bar(shown, "Row states") as step:
             path = rec.save(out, step)
         print_summary(path, Printer())
 
 
 def info(file: Annotated[Path, typer.Argument(help="A record file.")]) -> None:
-    """What is in a record: sites, shapes, bytes, what was missed.
+    """Summarise a record: sites, shapes, bytes, missed calls.
 
     Example:  regard info run.regard
     """
-    with _of_a_record(file):
+    with _record_errors(file):
         from ..views.terminal.record_summary import print_summary
 
         print_summary(file, Printer())
@@ -95,15 +119,15 @@ def info(file: Annotated[Path, typer.Argument(help="A record file.")]) -> None:
 def show(
     file: Annotated[Path, typer.Argument(help="A record file.")],
     head: Annotated[str | None, typer.Option(help="One head: 3.5 is head 5 of layer 3.")] = None,
-    row: Annotated[int | None, typer.Option(help="One row of that head: what it attends to.")] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many of a row's weights to list.")] = 5,
-    item: Annotated[int, typer.Option(help="Which item of a batch.")] = 0,
+    row: Annotated[int | None, typer.Option(help="One row (query) of that head.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="Number of weights to list of a row.")] = 5,
+    item: Annotated[int, typer.Option(help="Batch item.")] = 0,
 ) -> None:
     """Draw a record in the terminal: all heads, one head, one row.
 
     Example:  regard show run.regard --head 3.5 --row 3
     """
-    with _of_a_record(file):
+    with _record_errors(file):
         from ..views.terminal.terminal_show import show_record
 
         show_record(file, Printer(), head, row, top, item)
@@ -113,65 +137,87 @@ def look(
     model: Name,
     text: Text = None,
     file: TextFile = None,
-    beside: Annotated[str | None, typer.Option(help="Another text: see both and the difference.")] = None,
-    out: Annotated[Path, typer.Option("-o", "--out", help="The page.")] = Path("look.html"),
+    beside: Annotated[str | None, typer.Option(help="A second text, to compare with.")] = None,
+    beside_model: Annotated[str | None, typer.Option(help="A second model on the same text, to compare with.")] = None,
+    out: Annotated[Path, typer.Option("-o", "--out", help="The page (HTML).")] = Path("look.html"),
     sites: Sites = "*",
     generate: Generate = 0,
+    pair: Pair = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    device: Device = "cpu",
+    dtype: ModelType = Precision.model,
     trust_remote_code: Trust = False,
 ) -> None:
-    """Run a model on a text; see every head on one offline page.
+    """Run a model on a text or a picture: every head on one page.
 
     Example:  regard look minilm "The cat sat on the mat because it was tired."
     Example:  regard look minilm "John loves Mary." --beside "Mary loves John."
+    A picture:  regard look google/vit-base-patch16-224 picture.png
     """
     shown = console(stderr=True)
     check_output_file(out)
     with requires_extra("models"), user_errors():
-        from ..views.page import html_of, write_file
+        from ..views.page import distinct_names, html_of, write_file
         from ..views.terminal.record_summary import progress_bar
+        from ..views.terminal.what_stands_out import describe_record
 
-        def read(what: str) -> "Record":
-            return _recorded(shown, model, what, "qk", "model", sites, generate, trust_remote_code)
-
-        rec = read(text_or_file(text, file))
-        other = None if beside is None else read(beside)
+        run = CommandRun(model, sites, generate, pair, device, dtype.torch, trust_remote_code)
+        given = text_or_file(text, file)
+        rec, pixels = run.record(shown, given)
+        if pixels is not None and (beside is not None or beside_model is not None):
+            fail("--beside and --beside-model compare texts; a picture has a page of its own.")
+        other, names = None, ("first", "second")
+        if beside is not None or beside_model is not None:
+            second = CommandRun(beside_model or model, sites, generate, pair, device, dtype.torch, trust_remote_code)
+            other = second.record(shown, given if beside is None else beside)[0]
+        if beside_model is not None:
+            names = distinct_names(model, beside_model)
         with progress_bar(shown, "Drawing") as step:
             title = str(rec.about.get("name", model))
-            made = html_of(rec, title=title, beside=other, names=("first", "second"), progress=step)
-        typer.echo(write_file(made, out).resolve())
+            made = html_of(rec, title=title, beside=other, names=names, image=pixels, progress=step)
+        path = write_file(made, out).resolve()
+        shown.print(describe_record(rec))
+        shown.print("Opened in the browser:" if open_page else "Open this page in a browser (--open does it):")
+        typer.echo(path)
+        if open_page:
+            webbrowser.open(path.as_uri())
 
 
 def serve(
     records: Annotated[list[Path] | None, typer.Argument(help="Record files to open.")] = None,
-    model: Annotated[str | None, typer.Option(help="A model to type texts for: as in regard look.")] = None,
-    folder: Annotated[Path, typer.Option(help="The folder whose records can be opened; nothing outside it.")] = Path(),
-    host: Annotated[str, typer.Option(help="Where to listen; unless told, this machine alone.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: one that is free.")] = 0,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    model: Annotated[str | None, typer.Option(help="A model to run texts on, as in regard look.")] = None,
+    folder: Annotated[Path, typer.Option(help="Folder of records to serve, subfolders included.")] = Path(),
+    host: Annotated[str, typer.Option(help="Address to listen on; by default this machine alone.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free port.")] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the URL only.")] = False,
+    device: Device = "cpu",
+    dtype: ModelType = Precision.model,
     trust_remote_code: Trust = False,
 ) -> None:
-    """Open records and a live model in the browser; change them.
+    """Web application: records, a live model, interventions.
 
-    Type a text, look, double-click a token or a head and see what changes.
+    Type a text; double-click a token or a head to see what changes.
 
     Example:  regard serve run.regard --model minilm
     """
     shown = console(stderr=True)
-    with requires_extra("views"), user_errors(), _without_bars() if model is not None else nullcontext():
-        from ..views.server.serve import serve as run
+    with requires_extra("views"), user_errors(), _without_tqdm() if model is not None else nullcontext():
+        from ..views.server.serve import serve as start_server
 
         def tell(sentence: str) -> None:
             if sentence.startswith("http"):
-                shown.print("Regard is here (Ctrl-C ends it):", style="bold")
+                shown.print("Serving at (Ctrl-C to stop):", style="bold")
                 typer.echo(sentence)
             else:
                 shown.print(sentence, style="yellow")
 
-        run(
+        start_server(
             records or [],
             folder,
             model,
             trust=trust_remote_code,
+            device=device,
+            dtype=dtype.torch,
             host=host,
             port=port,
             browser=not no_browser,
@@ -180,32 +226,32 @@ def serve(
 
 
 @contextmanager
-def _of_a_record(file: Path) -> Iterator[None]:
-    """A file that is no record is told with what it is, and with what to type."""
+def _record_errors(file: Path) -> Iterator[None]:
+    """Errors of a record file say what the file is instead, and what to type."""
     from ..recording.io.reading import BadRecord
 
     with user_errors():
         try:
             yield
         except BadRecord:
-            what = _kind_of(file)
-            if what is None:
+            kind = _kind_of(file)
+            if kind is None:
                 raise
             fail(
-                f"{file} is no record: it is {what}. This command reads what `regard record` or Record.save() wrote: "
+                f"{file} is no record: it is {kind}. This command reads what `regard record` or Record.save() wrote: "
                 "regard record minilm 'Some text.' -o run.regard"
             )
         except FileNotFoundError:
             fail(f"There is no file {file}: write one with regard record minilm 'Some text.' -o {file}.")
 
 
-OPENED_BY = {  # by its ending, what a file is and what opens it
+OPENED_BY = {  # by file extension: what a file is, and what opens it
     ".html": "a page: open it in a browser",
     ".htm": "a page: open it in a browser",
-    ".toml": "a text (a study is run by `regard study run`)",
+    ".toml": "a text (for a study: `regard study run`)",
     ".json": "a JSON text",
     ".jsonl": "a JSON text",
-    ".sqlite": "a database (a study is looked at by `regard study status FOLDER`)",
+    ".sqlite": "a database (for a study: `regard study status FOLDER`)",
     ".csv": "a table",
     ".txt": "a text",
     ".md": "a text",
@@ -214,7 +260,7 @@ OPENED_BY = {  # by its ending, what a file is and what opens it
 
 
 def _kind_of(file: Path) -> str | None:
-    """What a file that is no record is, by its first bytes and its name; None where it may be a damaged record."""
+    """The kind of a file that is no record, by magic bytes and name; None if it may be a damaged record."""
     if file.is_dir():
         run = (file / "run.json").is_file() or any(file.glob("*/run.json"))
         return "a folder of `regard train`, which `regard judge` reads" if run else "a folder"
@@ -236,40 +282,72 @@ def _kind_of(file: Path) -> str | None:
     if file.suffix == ".safetensors":
         return "a checkpoint or a model's weights (`regard judge` takes the folder it lies in)"
     try:
-        text_so_far = getincrementaldecoder("utf-8")().decode(first)  # the last letter may be cut
+        text_so_far = getincrementaldecoder("utf-8")().decode(first)  # the last character may be cut
     except UnicodeDecodeError:
         return None
     readable = bool(first) and not set(text_so_far) & {chr(code) for code in range(32) if chr(code) not in "\t\n\r\f"}
     return OPENED_BY.get(file.suffix.lower(), "a text") if readable else None
 
 
-def _recorded(
-    shown: Console, model: str, text: str, keep: str, dtype: str, sites: str, generate: int, trust: bool
-) -> "Record":
-    """A model run on a text; what takes long is said while it lasts."""
-    import torch
+@dataclass(frozen=True)
+class CommandRun:
+    """A model and how it is run: what `record` and `look` share."""
 
-    from ..recording.pretrained import record_text
+    model: str
+    sites: str
+    generate: int
+    pair: str | None
+    device: str
+    dtype: "torch.dtype | None"
+    trust: bool
 
-    with _without_bars(), shown.status("Loading ...") as status:
+    def record(
+        self, shown: Console, given: str, keep: str = "qk", stored: "torch.dtype | None" = None
+    ) -> "tuple[Record, Any]":
+        """The record of a text or of a picture's file, and the picture's pixels; with status messages."""
+        from ..recording.pretrained import record_image, record_text
 
-        def tell(sentence: str) -> None:
-            if sentence.endswith("..."):
-                status.update(styled.Text(sentence))
+        with _without_tqdm(), shown.status("Loading ...") as status:
+
+            def tell(sentence: str) -> None:
+                if sentence.endswith("..."):
+                    status.update(StyledText(sentence))
+                else:
+                    shown.print(sentence, style="yellow")
+
+            pixels = None
+            if _is_picture(given):
+                if self.pair is not None or self.generate:
+                    fail(f"{given} is a picture: leave out {'--pair' if self.pair is not None else '--generate'}.")
+                rec, pixels = record_image(
+                    self.model, given, keep, stored, self.sites, self.trust, tell, self.device, self.dtype
+                )
             else:
-                shown.print(sentence, style="yellow")
+                rec = record_text(
+                    self.model, given, keep, stored, self.sites, self.generate, self.trust, tell,
+                    self.pair, self.device, self.dtype,
+                )  # fmt: skip
+        from ..views.terminal.record_summary import told
 
-        kept = None if dtype == "model" else getattr(torch, dtype)
-        rec = record_text(model, text, keep, kept, sites, generate, trust, tell)
-    if rec.missed:
-        said = ", ".join(f"{name} ({count})" for name, count in rec.missed.items())
-        shown.print(f"Missed: {said}", style="yellow")
-    return rec
+        if rec.missed:
+            shown.print(f"Missed: {told(rec.missed)}", style="yellow")
+        if rec.other:
+            shown.print(f"Not attention: {told(rec.other)}", style="dim")
+        return rec, pixels
+
+
+def _is_picture(given: str) -> bool:
+    """Whether a text is the name of a picture's file; a name of a picture that is not there is an error."""
+    if "\n" in given or not given.lower().endswith(PICTURES) or (" " in given.strip() and not Path(given).is_file()):
+        return False
+    if not Path(given).is_file():
+        fail(f"There is no picture {given} here.")
+    return True
 
 
 @contextmanager
-def _without_bars() -> Iterator[None]:
-    """The bars of others are off: what takes long is said here."""
+def _without_tqdm() -> Iterator[None]:
+    """Disable the tqdm bars of other libraries; status messages replace them."""
     from functools import partialmethod
 
     from tqdm import tqdm  # type: ignore[import-untyped]

@@ -1,4 +1,4 @@
-"""regard study: run, look at, go on with, report, compare and cancel studies."""
+"""regard study: run, inspect, resume, report, compare and cancel studies."""
 
 from json import dumps
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .cli_errors import console, fail, requires_extra, resumable, user_errors
-from .help import CommandList
+from .output.help import CommandList
 
 if TYPE_CHECKING:
     from ..studies import Results, Study
@@ -15,33 +15,35 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=CommandList,
-    help="Studies: tasks x variants x seeds, run, kept and compared.",
+    help="Ablation studies: tasks x variants x seeds, run and compared.",
     epilog="Example:  regard study run quick",
     no_args_is_help=True,
 )
 
-What = Annotated[Path, typer.Argument(help="The study: its TOML file, or the folder it is kept in.")]
-Out = Annotated[Path | None, typer.Option(help="The folder it is kept in; <name>-study unless given.")]
-Kept = Annotated[str | None, typer.Option("--store", help="Another store: a file, or postgresql://user@host/name.")]
+What = Annotated[Path, typer.Argument(help="The study: its TOML file, or its folder.")]
+Out = Annotated[Path | None, typer.Option("-o", "--out", help="Folder of the study.  [default: <name>-study]")]
+StoreOption = Annotated[
+    str | None, typer.Option("--store", help="Another store: a file, or postgresql://user@host/name.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Trials at a time; as the cores or GPUs allow unless given.")]
-Machine = Annotated[str, typer.Option("--engine", help="local (processes of this machine) or ray (a cluster).")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Concurrent trials.  [default: as the cores or GPUs allow]")]
+EngineOption = Annotated[str, typer.Option("--engine", help="local (processes on this machine) or ray (a cluster).")]
 Address = Annotated[str | None, typer.Option(help="With --engine ray: the cluster, such as auto or host:6379.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Tell of trouble alone.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print failures only.")]
 
 
 @app.command()
 def run(
-    study: Annotated[Path, typer.Argument(help="The study's TOML file; or quick, which comes with Regard.")],
+    study: Annotated[Path, typer.Argument(help="The study's TOML file; or quick, the built-in study.")],
     out: Out = None,
-    store: Kept = None,
+    store: StoreOption = None,
     workers: Workers = None,
-    engine: Machine = "local",
+    engine: EngineOption = "local",
     address: Address = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run a study: every trial that is not done already.
+    """Run the trials of a study that are not done.
 
     Any number of runners may share a store.
 
@@ -57,23 +59,23 @@ def run(
 def resume(
     study: What,
     out: Out = None,
-    store: Kept = None,
+    store: StoreOption = None,
     workers: Workers = None,
-    engine: Machine = "local",
+    engine: EngineOption = "local",
     address: Address = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Also try trials anew that have failed.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Also retry failed trials.")] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Run what is missing of a study that was stopped.
+    """Resume a study that was stopped, killed or cancelled.
 
-    Stopped, killed or cancelled: it goes on as it was specified then.
+    It resumes as it was specified then.
 
     Example:  regard study resume quick-study
     """
     with requires_extra("studies"), user_errors():
-        found, kept, folder = _open(study, out, store)
-        kept.close()
+        found, trials, folder = _open(study, out, store)
+        trials.close()
         _run(found, folder, store, workers, engine, address, quiet, json, failed)
 
 
@@ -86,21 +88,28 @@ def _run(
     address: str | None,
     quiet: bool,
     json: bool,
-    again: bool = False,
+    retry_failed: bool = False,
 ) -> None:
-    from ..studies.local_engine import cores
-    from ..studies.run import folder_for
-    from ..studies.run import run as run_study
-    from .study_progress import progress_callbacks
+    from ..studies.local_engine import available_cores
+    from ..studies.run_study import folder_for
+    from ..studies.run_study import run as run_study
+    from .output.study_progress import progress_callbacks
 
     shown = console(stderr=True)
     folder = out or folder_for(study.name)
     if not quiet:
-        shown.print(_foretold(study), soft_wrap=True)
-    slots = workers or max(1, cores() // study.threads)
-    with resumable(), progress_callbacks(shown, study.name, len(study.jobs()), slots, quiet) as watch:
+        shown.print(_power_analysis(study), soft_wrap=True)
+    slots = workers or max(1, available_cores() // study.threads)
+    with resumable(), progress_callbacks(shown, study.name, study.trial_count(), slots, quiet) as callbacks:
         found = run_study(
-            study, folder, store=store, workers=workers, engine=engine, address=address, watch=watch, again=again
+            study,
+            folder,
+            store=store,
+            workers=workers,
+            engine=engine,
+            address=address,
+            callbacks=callbacks,
+            retry_failed=retry_failed,
         )
     _show(found, json)
     if found.missing:
@@ -108,21 +117,24 @@ def _run(
 
 
 @app.command()
-def status(study: What, out: Out = None, store: Kept = None, json: Json = False) -> None:
-    """What is done, running, waiting and failed, and why.
+def status(study: What, out: Out = None, store: StoreOption = None, json: Json = False) -> None:
+    """Count trials by status; show progress and errors.
 
     Example:  regard study status quick-study
     """
     with requires_extra("studies"), user_errors():
-        from ..studies.aggregate import why
-        from ..studies.runner import called
+        from ..studies.aggregate import missing_reason
+        from ..studies.trial_runner import worker_name
 
-        found, kept, _ = _open(study, out, store)
-        counts = kept.counts(found.name)
-        running = kept.trials(found.name, ("running",))
-        failed = [(one, why(kept, one), kept.ends(one.id)) for one in kept.trials(found.name, ("failed",))]
-        cancelled = kept.cancelled(found.name)
-        kept.close()
+        found, trials, _ = _open(study, out, store)
+        counts = trials.counts(found.name)
+        running = trials.trials(found.name, ("running",))
+        failed = [
+            (one, missing_reason(trials, one), trials.attempt_counts(one.id))
+            for one in trials.trials(found.name, ("failed",))
+        ]
+        cancelled = trials.cancelled(found.name)
+        trials.close()
     if json:
         rows = [
             {
@@ -153,26 +165,26 @@ def status(study: What, out: Out = None, store: Kept = None, json: Json = False)
         far = f"{100 * (one.share or 0):.0f} %" + (f", {one.note}" if one.note else "")
         shown.print(
             f"  {one.task}: {one.variant}, seed {one.seed}: {far} ({one.running or 0:.0f} s, "
-            f"{called(one.worker or '')})",
+            f"{worker_name(one.worker or '')})",
             soft_wrap=True,
         )
     for one, error, _ in failed:
         shown.print(f"  {one.task}: {one.variant}, seed {one.seed} failed: {error}", soft_wrap=True)
     if failed:
-        shown.print(f"`regard study resume {study} --failed` tries again what has failed.", soft_wrap=True)
+        shown.print(f"`regard study resume {study} --failed` retries failed trials.", soft_wrap=True)
 
 
 @app.command()
 def report(
     study: What,
     out: Out = None,
-    store: Kept = None,
+    store: StoreOption = None,
     to: Annotated[
-        Path | None, typer.Option(help="Write the page, tables, figures and every number into this folder.")
+        Path | None, typer.Option(help="Write the page, tables, figures and all numbers into this folder.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """What a study has found, each variant beside the baseline.
+    """Report a study: each variant against the baseline.
 
     Example:  regard study report quick-study --to quick-report
     """
@@ -194,14 +206,14 @@ def report(
 def compare(
     study: What,
     variant: Annotated[str, typer.Argument(help="A variant of the study.")],
-    beside: Annotated[str, typer.Argument(help="Another, which it is compared with.")],
+    beside: Annotated[str, typer.Argument(help="The variant to compare it with.")],
     out: Out = None,
-    store: Kept = None,
+    store: StoreOption = None,
     json: Json = False,
 ) -> None:
-    """Two variants of a study beside each other, seed by seed.
+    """Compare two variants of a study, paired by seed.
 
-    Corrected for nothing else that was asked.
+    p is corrected for this comparison alone.
 
     Example:  regard study compare quick-study scaled_dot additive
     """
@@ -221,24 +233,24 @@ def compare(
 
 
 @app.command()
-def cancel(study: What, out: Out = None, store: Kept = None) -> None:
-    """Stop a study wherever it runs; what is done is kept.
+def cancel(study: What, out: Out = None, store: StoreOption = None) -> None:
+    """Stop a study wherever it runs; what is done is trials.
 
     `regard study resume` goes on with it.
 
     Example:  regard study cancel quick-study
     """
     with requires_extra("studies"), user_errors():
-        found, kept, _ = _open(study, out, store)
-        kept.cancel(found.name)
-        kept.close()
-        console().print(f"{found.name} is cancelled; its runners stop within seconds.")
+        found, trials, _ = _open(study, out, store)
+        trials.cancel(found.name)
+        trials.close()
+        console().print(f"{found.name} is cancelled; its runners will stop within seconds.")
 
 
 def _open(what: Path, out: Path | None, store: str | None) -> "tuple[Study, Store, Path]":
-    """The study as its store has it: by its TOML file, its folder, or its name in a store that was named."""
+    """The study as stored: by its TOML file, its folder, or its name in the store of --store."""
     from ..studies import Study
-    from ..studies.run import folder_for, store_of
+    from ..studies.run_study import folder_for, store_of
 
     modules = ""
     if what.is_file():
@@ -248,43 +260,52 @@ def _open(what: Path, out: Path | None, store: str | None) -> "tuple[Study, Stor
         name, folder = "", out or what
     else:
         name, folder = what.name.removesuffix("-study"), out or folder_for(what.name.removesuffix("-study"))
-    kept = store_of(folder, store, patience=10.0)
-    names = kept.names()
+    trials = store_of(folder, store, patience=10.0)
+    names = trials.names()
     if not name:
         if not names:
-            raise ValueError(f"The store {kept.name} has no study yet: start one with `regard study run FILE`.")
+            raise ValueError(f"The store {trials.name} has no study yet: run one with `regard study run FILE`.")
         if len(names) != 1:
             raise ValueError(f"The store in {folder} has the studies {', '.join(names)}: give the TOML file of one.")
         name = names[0]
-    found = Study.model_validate(kept.specification(name))
-    return found if not modules else found.model_copy(update={"modules": modules}), kept, folder
+    found = Study.stored(trials.specification(name))
+    return found if not modules else found.model_copy(update={"modules": modules}), trials, folder
 
 
-def _foretold(study: "Study") -> str:
-    from ..studies.statistics import foretell
+def _power_analysis(study: "Study") -> str:
+    from ..studies.statistics import check_power
 
-    comparisons = (len(study.ways()) - 1) * len(study.tasks)
-    return foretell(len(study.seeds), comparisons).says if comparisons else ""
+    comparisons = (len(study.variant_names()) - 1) * len(study.tasks)
+    return check_power(len(study.seeds), comparisons).says if comparisons else ""
 
 
 def _collected(what: Path, out: Path | None, store: str | None) -> "Results":
     from ..studies.aggregate import collect
 
-    found, kept, _ = _open(what, out, store)
+    found, trials, _ = _open(what, out, store)
     try:
-        return collect(kept, found)
+        return collect(trials, found)
     finally:
-        kept.close()
+        trials.close()
+
+
+def results_in(place: Path) -> "Results":
+    """The results of a study, by its folder or by the results.json of its report."""
+    from ..studies.results import Results
+
+    if place.is_file() and place.suffix == ".json":
+        return Results.from_json(place.read_text(encoding="utf-8"))
+    return _collected(place, None, None)
 
 
 def _show(results: "Results", json: bool) -> None:
-    from .study_tables import result_tables
-    from .tables import paper
+    from .output.study_tables import result_tables
+    from .output.tables import table_console
 
     if json:
         typer.echo(results.to_json(1))
         return
-    shown = paper()
+    shown = table_console()
     for one in result_tables(results, shown.width):
         shown.print(one, soft_wrap=isinstance(one, str))
         if not isinstance(one, str):

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from .cli_errors import Device, check_output_folder, console, fail, requires_extra, resumable, user_errors
-from .progress import format_metrics, progress_bar
+from .output.progress import format_metrics, progress_bar
+from .output.train_tables import comparison_tables
 from .train import app
-from .train_tables import comparison_tables
 
 ATTENTION = (
     "A score (additive, dot, scaled_dot, general, cosine, ...), an alignment (hard, sparsemax, entmax15, "
@@ -40,7 +40,9 @@ def _run(
     device: Device = "cpu",
     devices: Annotated[int, typer.Option(min=1, help="How many processes share a batch (needs lightning).")] = 1,
     precision: Annotated[str, typer.Option(help="32-true, bf16-mixed or 16-mixed (these need lightning).")] = "32-true",
-    out: Annotated[Path | None, typer.Option(help="A folder for checkpoints and results; stopped runs go on.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Folder for checkpoints and results; interrupted runs resume.")
+    ] = None,
     board: Annotated[bool, typer.Option("--board", help="Write TensorBoard's files into --out too.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
@@ -84,13 +86,11 @@ def task(function: Callable[..., dict[str, Any]]) -> Callable[..., None]:
     def command(**given: Any) -> None:
         with requires_extra("train"):
             from ..data.registry import TASKS
+            from ..models.training.experiment import build_experiment
         options = function(**{name: given.pop(name) for name in own})
         with user_errors():
-            kind = TASKS[function.__name__]
-            try:
-                experiment = kind(given["small"], **options)
-            except TypeError as wrong:  # an argument that the experiment of a plugin does not have
-                fail(f"regard train {function.__name__}: {wrong}")
+            name = function.__name__
+            experiment = build_experiment(name, TASKS[name], given["small"], options)
         _run(experiment, **given)
 
     both = [one.replace(kind=one.KEYWORD_ONLY) for one in (*own.values(), *shared.values())]
@@ -139,6 +139,13 @@ def _argument(text: str) -> tuple[str, Any]:
         return name, value
 
 
+def _own_path(data: str) -> str:
+    """A path from the root, by which a run finds its data again; a name stays as it is."""
+    from ..data.readers.user_file import is_path
+
+    return str(Path(data).resolve()) if is_path(data) else data
+
+
 Supervise = Annotated[float, typer.Option(min=0.0, help="Weight of the loss that teaches attention where to look.")]
 Order = Annotated[str, typer.Option(help="How the decoder asks: bahdanau, luong, parallel (fast) or transformer.")]
 
@@ -153,6 +160,56 @@ def sst() -> dict[str, Any]:
               regard train sst --small --attention additive --attention sparsemax
     """
     return {}
+
+
+Split = Annotated[int, typer.Option(min=0, help="The seed that draws the parts, unless the file has a column split.")]
+
+
+@task
+def classification(
+    data: Annotated[
+        str,
+        typer.Option(
+            help="Your texts: a .csv, .tsv or .jsonl with text and label; if any, rationale and split. Or a folder in "
+            "ERASER's form: train.jsonl, val.jsonl, test.jsonl and docs/."
+        ),
+    ],
+    split: Split = 0,
+    longest: Annotated[int, typer.Option(min=0, help="Texts are cut after so many words; 0: never.")] = 0,
+    supervise: Supervise = 0.0,
+    reading: Annotated[
+        str, typer.Option(help="Reading times to measure attention by: a .csv with sentence, word and time.")
+    ] = "",
+) -> dict[str, Any]:
+    """Your own texts with classes.
+
+    A BiLSTM with attention beside a bag of words. The parts are drawn (70, 15,
+    15 %) unless the file has a column split.
+
+    Example:  regard train classification --data my.csv --small --out runs
+    """
+    where = str(Path(data).resolve())  # a run finds it again, whatever folder it is judged from
+    times = str(Path(reading).resolve()) if reading else ""
+    return {"data": where, "split": split, "longest": longest, "supervise": supervise, "reading": times}
+
+
+@task
+def translation(
+    data: Annotated[str, typer.Option(help="Your pairs, a line a pair: a source ||| a target, words apart.")],
+    gold: Annotated[str, typer.Option(help="Links between their words, in Pharaoh's format, line by line.")] = "",
+    first: Annotated[int, typer.Option(min=0, max=1, help="How words are counted in --gold: from 0 or 1.")] = 0,
+    order: Order = "parallel",
+    split: Split = 0,
+) -> dict[str, Any]:
+    """Your own sentence pairs: translate, and link words.
+
+    BLEU; with --gold also the error rate of the links that attention draws. The
+    parts are drawn (70, 15, 15 %).
+
+    Example:  regard train translation --data pairs.txt --gold gold.txt --small
+    """
+    where = {"data": str(Path(data).resolve()), "gold": str(Path(gold).resolve()) if gold else ""}
+    return {**where, "first": first, "order": order, "split": split}
 
 
 @task
@@ -218,21 +275,53 @@ def denoise() -> dict[str, Any]:
 
 
 @task
-def tu(
-    data: Annotated[str, typer.Option(help="MUTAG, PROTEINS or NCI1.")] = "MUTAG",
+def fixations(
+    data: Annotated[
+        str,
+        typer.Option(
+            help="The path of your folder: images and fixations.csv with image, x, y and, if known, "
+            "observer; or scenes."
+        ),
+    ] = "scenes",
 ) -> dict[str, Any]:
-    """Classes of molecules and proteins, each a graph.
+    """Photographs that people looked at: is attention there too?
+
+    Attention over patches, taught by the fixations on half of the photographs
+    and judged on others, beside centre bias and saliency. Needs Pillow.
+
+    Example:  regard train fixations --data photographs --seeds 3 --out runs
+    """
+    return {"data": data if data == "scenes" else str(Path(data).resolve())}
+
+
+@task
+def tu(
+    data: Annotated[
+        str,
+        typer.Option(
+            help="MUTAG, PROTEINS or NCI1; or the path of your graphs: a TU folder, or an .npz with x, ptr, edge_index "
+            "and y. regard.data.save_graph writes one of a list of PyG Data."
+        ),
+    ] = "MUTAG",
+    network: Annotated[
+        str,
+        typer.Option(help="Layers by name: gcn, sage, gat, gps, exphormer, sgformer, esa, ...; GATv2 unless given."),
+    ] = "",
+) -> dict[str, Any]:
+    """Classes of whole graphs: molecules, proteins, your own.
 
     Graph attention beside means, no edges and counts; seed i is fold i.
 
     Example:  regard train tu --data PROTEINS --seeds 10
+              regard train tu --network gps --seeds 10 --alone
     """
-    return {"data": data}
+    return {"data": _own_path(data)} | ({"network": network} if network else {})
 
 
 @task
 def molecules(
     data: Annotated[str, typer.Option(help="benzene (has it a ring?) or logic10 (a rule of three parts).")] = "benzene",
+    network: Annotated[str, typer.Option(help="Layers by name, as in train tu; GAT unless given.")] = "",
 ) -> dict[str, Any]:
     """Molecules whose label is a known rule.
 
@@ -241,7 +330,7 @@ def molecules(
 
     Example:  regard train molecules --small --seeds 1 --alone --out benzene
     """
-    return {"data": data}
+    return {"data": data} | ({"network": network} if network else {})
 
 
 @task

@@ -1,4 +1,4 @@
-"""`regard taxonomy`: every mechanism, its place, formula, paper and class."""
+"""`regard taxonomy`: every mechanism with its place, formula, paper and class."""
 
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
@@ -28,6 +28,9 @@ def taxonomy(
         str | None,
         typer.Argument(help="A mechanism, by any name: additive, bahdanau, gqa.", autocompletion=_names),
     ] = None,
+    since: Annotated[
+        int | None, typer.Option("--since", metavar="YEAR", help="Only what was first published in this year or later.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a tree.")] = False,
 ) -> None:
     """Every attention mechanism: its place, formula, paper, class.
@@ -40,13 +43,30 @@ def taxonomy(
         found = mechanisms() if name is None else (find(name),)
     except ValueError as problem:
         fail(str(problem))
+    if since is not None:
+        found = tuple(one for one in found if one.year is not None and one.year >= since)
+        if not found:
+            fail(f"no mechanism{'' if name is None else f' {name!r}'} was first published in {since} or later.")
     if json:
         _print_json(found)
-    elif name is not None:
+    elif name is not None and found:
         _print_one(found[0])
     else:
         _print_tree(found)
-        console(stderr=True).print(f"{len(found)} mechanisms; `regard taxonomy NAME` shows one.")
+        made = sum(bool(one.parts) for one in found)
+        console(stderr=True).print(
+            f"{len(found)} mechanisms, {made} of them with their parts and backends; `regard taxonomy NAME` shows one."
+        )
+
+
+def _add_parts(tree: Tree, found: "list[Mechanism]") -> None:
+    """The branch of what came since 2017, with what each is made of and which backends run that."""
+    if not found:
+        return
+    branch = tree.add(Text("Since 2017: parts and backends", "bold"))
+    for one in found:
+        line = Text.assemble((one.name, "green"), "  ", (one.parts, "cyan"), no_wrap=True, overflow="ellipsis")
+        branch.add(line.append(f"  on {', '.join(one.backends)}", "dim"))
 
 
 def _print_json(found: "tuple[Mechanism, ...]") -> None:
@@ -59,7 +79,10 @@ def _print_json(found: "tuple[Mechanism, ...]") -> None:
             "says": one.says,
             "formula": one.formula,
             "papers": one.papers,
+            "year": one.year,
             "aliases": list(one.aliases),
+            "parts": one.parts,
+            "backends": list(one.backends),
             "class": one.where,
             "page": one.page,
         }
@@ -75,7 +98,8 @@ def _print_one(one: "Mechanism") -> None:
     shown.print(Text(f"\n{one.says}\n"))
     shown.print(Text("\n".join(f"    {line}" for line in one.formula.splitlines()), "cyan"))
     also = f"aliases {', '.join(one.aliases)}\n" if one.aliases else ""
-    shown.print(Text(f"\n{also}paper   {'; '.join(one.papers) or '-'}\nclass   {one.where}"))
+    made = f"parts   {one.parts}\nruns on {', '.join(one.backends)}\n" if one.parts else ""
+    shown.print(Text(f"\n{also}{made}paper   {'; '.join(one.papers) or '-'}\nclass   {one.where}"))
 
 
 def _print_tree(found: "tuple[Mechanism, ...]") -> None:
@@ -89,5 +113,6 @@ def _print_tree(found: "tuple[Mechanism, ...]") -> None:
             line = Text.assemble((one.name, "green"), "  ", (one.where, "dim"), no_wrap=True, overflow="ellipsis")
             line.append(f"  {'; '.join(one.papers)}" if one.papers else "").append(f"  {one.short}", "cyan")
             branches[place].add(line)
+    _add_parts(tree, [one for one in found if one.parts])
     terminal = console()
     (terminal if terminal.is_terminal else console(width=400)).print(tree)  # a pipe gets whole lines

@@ -1,7 +1,6 @@
 """regard train by a recipe: graphs as papers trained them, a transformer that goes on learning."""
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from functools import partial
 from json import dumps
 from pathlib import Path
@@ -11,9 +10,9 @@ import typer
 
 from ..core.plural import count_of
 from .cli_errors import Device, check_output_folder, console, fail, requires_extra, user_errors
-from .help import CommandList
-from .progress import format_metrics, progress_bar, progress_bars
-from .train_tables import accuracy_table, beside_the_paper, on_validation
+from .output.help import CommandList
+from .output.progress import format_metrics, progress_bar, progress_bars
+from .output.train_tables import accuracy_table, beside_the_paper, on_validation
 
 if TYPE_CHECKING:
     from ..lab.tasks.node_accuracy import Accuracy
@@ -31,53 +30,142 @@ app = typer.Typer(
 )
 
 
-class Citations(StrEnum):
-    """The Planetoid citation graphs."""
-
-    cora = "cora"
-    citeseer = "citeseer"
-    pubmed = "pubmed"
-
-
 @app.command()
 def gat(
-    data: Annotated[Citations, typer.Option(help="The graph of papers, read from the folder REGARD_DATA.")],
+    data: Annotated[
+        str,
+        typer.Option(
+            help="cora, citeseer or pubmed, or the path of your graph: an .npz with x (N, F), edge_index (2, E), "
+            "y (N,) and, if there is a split, train_mask, val_mask, test_mask. regard.data.save_graph writes one of a "
+            "PyG Data."
+        ),
+    ],
+    split: Annotated[int, typer.Option(min=0, help="The seed that draws the parts of a graph without masks.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="How often each network is trained.")] = 20,
     alone: Annotated[bool, typer.Option("--alone", help="Only GAT: no mean of neighbours, no MLP.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     device: Device = "cpu",
-    out: Annotated[Path | None, typer.Option(help="A folder for the networks, for regard judge.")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder for the networks, for regard judge.")] = None,
 ) -> None:
-    """Graph attention on a citation graph, by the paper's recipe.
+    """Graph attention on the nodes of a graph, by the paper's recipe.
 
-    Mean and deviation over seeds beside the paper's, and beside what does
-    without attention and without edges.
+    A citation graph or your own. Mean and deviation over seeds beside the
+    paper's, and beside what does without attention and without edges.
 
     Example:  regard train gat --data cora --seeds 20
+              regard train gat --data my.npz --seeds 3 --out runs
     """
     check_output_folder(out)
     with user_errors():
-        from ..lab.data.planetoid import planetoid
+        from ..lab.data.planetoid import one_graph
         from ..lab.tasks.node_accuracy import SAYS, accuracies
 
         try:
-            task = planetoid(data.value).to(device)
+            task = one_graph(data, split).to(device)
             found = _counted(partial(accuracies, out=out), task, seeds, SAYS, ("gat",) if alone else tuple(SAYS))
         except RuntimeError as problem:  # a device that is not there
             fail(str(problem))
-        title = f"{task.name}: test accuracy in %, {count_of(seeds, 'seed')}, public split"
-        if not _as_json(json, data.value, seeds, found):
-            console().print(accuracy_table(title, found, SAYS, "the paper's", beside_the_paper))
+        title = f"{task.name}: test accuracy in %, {count_of(seeds, 'seed')}{'' if task.source else ', public split'}"
+        if not _as_json(json, task.name, seeds, found):
+            beside = ("validation", on_validation) if task.source else ("the paper's", beside_the_paper)
+            console().print(accuracy_table(title, found, SAYS, *beside))
+
+
+Kinds = Annotated[
+    list[str] | None, typer.Option(help="Only these: mlp, mean, gat, simple_hgn, hgt, han (repeat it for several).")
+]
+Kept = Annotated[Path | None, typer.Option("-o", "--out", help="Folder for the networks, for regard judge.")]
+
+
+@app.command("nodes")
+def node_networks(
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="cora, citeseer, pubmed; minesweeper, tolokers, actor, chameleon_filtered, squirrel_filtered, ..., of "
+            "which seed i takes split i of ten; or the path of your graph, as in train gat."
+        ),
+    ],
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="gcn, sage, gat, gatv2, transformer, gps, exphormer, sgformer, polynormer, nodeformer, esa, mean, mlp "
+            "(repeat it for several); gcn, gat and mlp unless given."
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How often each network is trained.")] = 5,
+    layers: Annotated[int, typer.Option(min=0, help="How deep each network is.")] = 2,
+    width: Annotated[int, typer.Option(min=1, help="Of each layer, a multiple of --heads.")] = 64,
+    heads: Annotated[int, typer.Option(min=1, help="Of each layer that attends.")] = 8,
+    dropout: Annotated[float, typer.Option(min=0.0, max=0.95, help="On the inputs and outputs of layers.")] = 0.5,
+    norm: Annotated[str, typer.Option(help="layer, batch or none.")] = "layer",
+    residual: Annotated[bool, typer.Option(help="Whether a layer adds to what went in.")] = True,
+    rate: Annotated[float, typer.Option(min=0.0, help="Learning rate of Adam.")] = 0.005,
+    decay: Annotated[float, typer.Option(min=0.0, help="Weight decay, not on biases.")] = 5e-4,
+    epochs: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1000,
+    patience: Annotated[int, typer.Option(min=1, help="Epochs without a better validation before it ends.")] = 100,
+    split: Annotated[int, typer.Option(min=0, help="The seed that draws the parts of a graph without masks.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    device: Device = "cpu",
+    out: Kept = None,
+) -> None:
+    """Graph networks by name on nodes, one recipe for all.
+
+    Classic ones and graph transformers with the same depth, width, norm,
+    residuals and dropout: what you tune for one you tune for all.
+
+    Example:  regard train nodes cora --model gps --model gcn --seeds 5
+              regard train nodes minesweeper --model esa --layers 5
+    """
+    check_output_folder(out)
+    with user_errors():
+        from ..lab.data.heterophilous import NAMES, heterophilous
+        from ..lab.data.planetoid import one_graph
+        from ..lab.tasks.node_accuracy import NETWORKS, accuracies
+        from ..models.training.node_training import Recipe
+
+        wanted = tuple(dict.fromkeys(model or ("gcn", "gat", "mlp")))
+        for unknown in (one for one in wanted if one not in NETWORKS):
+            fail(f"--model {unknown}: expected one of {', '.join(NETWORKS)}.")
+        if width % heads:
+            fail(f"--width {width} --heads {heads}: expected a width that is a multiple of the heads.")
+        if norm not in ("layer", "batch", "none"):
+            fail(f"--norm {norm}: expected layer, batch or none.")
+        recipe = Recipe(
+            width // heads,
+            heads,
+            1,
+            dropout,
+            rate,
+            decay,
+            patience,
+            epochs,
+            layers=layers,
+            norm=norm,
+            residual=residual,
+        )
+
+        def task_of(seed: int) -> Any:
+            return (heterophilous(data, seed % 10) if data in NAMES else one_graph(data, split)).to(device)
+
+        try:
+            first = task_of(0)
+            train = partial(accuracies, recipe=recipe, out=out, task_of=task_of if data in NAMES else None)
+            found = _counted(train, first, seeds, NETWORKS, wanted)
+        except RuntimeError as problem:  # a device that is not there
+            fail(str(problem))
+        title = f"{first.name}: test accuracy in %, {count_of(seeds, 'seed')}, one recipe for all"
+        if not _as_json(json, first.name, seeds, found):
+            console().print(accuracy_table(title, found, NETWORKS, "validation", on_validation))
 
 
 @app.command("acm")
 def acm_networks(
     labels: Annotated[int, typer.Option(help="Labelled papers a class: 20, 40 or 60.")] = 20,
     seeds: Annotated[int, typer.Option(min=1, help="How often each network is trained.")] = 5,
-    kind: Annotated[
-        list[str] | None, typer.Option(help="Only these: mlp, mean, gat, simple_hgn, hgt, han (repeat it for several).")
-    ] = None,
+    kind: Kinds = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    out: Kept = None,
 ) -> None:
     """Papers, authors and subjects: HAN, HGT and SimpleHGN.
 
@@ -86,20 +174,64 @@ def acm_networks(
 
     Example:  regard train acm --seeds 5 --kind gat --kind hgt
     """
+    _typed({"data": "acm", "labels": labels}, seeds, kind, json, out)
+    if not json:
+        console().print(NOT_COMPARABLE)
+
+
+@app.command("hetero")
+def hetero_networks(
+    data: Annotated[
+        str,
+        typer.Option(
+            help="The path of your graph of several types: an .npz with x/TYPE, edge_index/SOURCE/RELATION/TARGET and "
+            "y/TYPE. regard.data.save_graph writes one of a PyG HeteroData."
+        ),
+    ],
+    metapath: Annotated[
+        list[str] | None,
+        typer.Option(help="A meta-path for HAN, of any length, such as paper/by/author/wrote/paper (repeat it)."),
+    ] = None,
+    target: Annotated[str, typer.Option(help="The type whose classes are learned, where several have some.")] = "",
+    split: Annotated[int, typer.Option(min=0, help="The seed that draws the parts of a graph without masks.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="How often each network is trained.")] = 5,
+    kind: Kinds = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    out: Kept = None,
+) -> None:
+    """Your own graph of several types: HAN, HGT, SimpleHGN.
+
+    Beside a GAT that sees no types, the mean of neighbours and an MLP without
+    edges; one recipe for all, mean and deviation over seeds.
+
+    Example:  regard train hetero --data my.npz --seeds 3 --out runs
+    """
+    path = str(Path(data).resolve())
+    given = {"data": path, "target": target, "metapaths": metapath or [], "split": split}
+    _typed(given, seeds, kind, json, out)
+
+
+def _typed(options: dict[str, Any], seeds: int, kind: list[str] | None, json: bool, out: Path | None) -> None:
+    """Networks for a graph of several types, trained, told and kept."""
+    check_output_folder(out)
     with user_errors():
-        from ..lab.data.acm import acm
         from ..lab.tasks.hetero_accuracy import typed_accuracies
         from ..models.hetero_gnn import TYPED
+        from ..models.training.hetero_checkpoint import keep_typed, load_typed
 
         says = {name: one.says for name, one in TYPED.items()}
         for unknown in (one for one in kind or () if one not in says):
             fail(f"--kind {unknown}: expected one of {', '.join(says)}.")
-        task = acm(labels)
-        found = _counted(typed_accuracies, task, seeds, says, kind or tuple(says))
+        task = load_typed(options)
+
+        def keep(*network: Any) -> None:
+            if out is not None:
+                keep_typed(out, options, *network)
+
+        found = _counted(partial(typed_accuracies, keep=keep), task, seeds, says, kind or tuple(says))
         title = f"{task.name}: test accuracy in %, {count_of(seeds, 'seed')}, one recipe for all"
         if not _as_json(json, task.name, seeds, found):
             console().print(accuracy_table(title, found, says, "validation", on_validation))
-            console().print(NOT_COMPARABLE)
 
 
 def _counted(
@@ -154,7 +286,7 @@ def minilm(
         parts = [sentences(part) for part in ("train", "dev", "test")]
         with progress_bar() as report:
 
-            def hear(epoch: int, at: int, of: int, numbers: dict[str, float]) -> None:
+            def on_step(epoch: int, at: int, of: int, numbers: dict[str, float]) -> None:
                 report(f"epoch {epoch} of {epochs}", at, of, format_metrics(numbers))
 
             tuned = fine_tune(
@@ -164,7 +296,7 @@ def minilm(
                 freeze=freeze,
                 seed=seed,
                 device=device,
-                hear=hear,
+                on_step=on_step,
             )
             save(tuned, out)
             report("TF-IDF and logistic regression")

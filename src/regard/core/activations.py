@@ -1,6 +1,6 @@
 """Activations by name, with their derivatives: what a pair core or a pointwise modifier may apply.
 
-`activation` may overwrite its input (tiles are scratch memory); `derivative` is given the input and the output.
+`apply_activation` may overwrite its input (tiles are scratch memory); `derivative` is given the input and the output.
 """
 
 import torch
@@ -25,13 +25,15 @@ def check_activation(name: str, argument: str = "activation") -> None:
         raise _unknown(name, argument)
 
 
-def activation(x: Tensor, name: str, slope: float = 0.0) -> Tensor:
+def apply_activation(x: Tensor, name: str, slope: float = 0.0) -> Tensor:
     """act(x), in place where torch can. slope belongs to leaky_relu."""
     if name == "tanh":
         return x.tanh_()
     if name == "relu":
         return x.relu_()
     if name == "leaky_relu":
+        if slope < 0:  # in place torch has no gradient of it
+            return F.leaky_relu(x, slope)
         return F.leaky_relu_(x, slope)
     if name == "sigmoid":
         return x.sigmoid_()

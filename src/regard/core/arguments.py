@@ -1,4 +1,4 @@
-"""What a caller may give as a number, a size or a switch: checked where it is given, told in one sentence.
+"""Validation of arguments that are numbers, sizes or switches; each error is one sentence.
 
 A number is finite and of a size whose square still fits fp32: beyond it scores overflow, and a row of weights is NaN.
 """
@@ -16,16 +16,16 @@ from torch import Tensor
 P = ParamSpec("P")
 LARGEST, SMALLEST = 1e18, 1e-18
 SCORE = "str | Score"
-MADE = {
+NAME_OR_OBJECT = {
     SCORE: "a Score",
     f"{SCORE} | Callable[[int, int], Score]": "a Score",
     "str | Alignment": "an Alignment",
-}  # annotations of what is given by name, or made
+}  # annotations of arguments that are a name or an object
 MOST = 2**31 - 1  # of what is counted: kernels hold places in 32 bits
 
 
 def shown(value: Any) -> str:
-    """What was given, short enough for a sentence."""
+    """A value as an error shows it, short enough for a sentence."""
     if isinstance(value, Tensor):
         return f"a {value.dtype} tensor {tuple(value.shape)}"
     text = repr(value)
@@ -33,7 +33,7 @@ def shown(value: Any) -> str:
 
 
 def is_whole(value: Any) -> bool:
-    """numpy's whole numbers are welcome, True is none."""
+    """An integer of Python or numpy, or a traced size; a bool is not one."""
     return isinstance(value, (Integral, torch.SymInt)) and not isinstance(value, bool)
 
 
@@ -68,7 +68,7 @@ def number(value: Any, who: str, name: str, least: float = -LARGEST, most: float
 
 
 def flag(value: Any, who: str, name: str) -> bool:
-    """True or False, and nothing that only counts as one."""
+    """A bool, and nothing that is only truthy."""
     if value is not True and value is not False:
         raise TypeError(f"{who}({name}={shown(value)}): expected True or False.")
     return bool(value)
@@ -144,8 +144,8 @@ def _check(value: Any, who: str, name: str, kind: str, least: int | None) -> Non
         widths(value, who, name, pair=kind != "int")
     elif kind == "str" and not isinstance(value, str):
         raise TypeError(f"{who}({name}={shown(value)}): expected a name, a string.")
-    elif kind in MADE and not (isinstance(value, str) or callable(value)):
-        raise TypeError(f"{who}({name}=) got {type(value).__name__}, expected a name or {MADE[kind]} object.")
+    elif kind in NAME_OR_OBJECT and not (isinstance(value, str) or callable(value)):
+        raise TypeError(f"{who}({name}=) got {type(value).__name__}, expected a name or {NAME_OR_OBJECT[kind]} object.")
     elif kind == "int":
         whole(value, who, name, 1 if least is None else least)
 

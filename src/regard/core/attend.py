@@ -1,13 +1,15 @@
 """attend(): the one function, and what it returns."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from . import plan_cache
 from .alignments import Alignment, RowState
+from .maps import table as _table  # noqa: F401 enlists to_pandas
 from .maps.attention_map import AttentionMap
 from .maps.lazy import LazyMap
 from .maps.stored import StoredMap
@@ -15,6 +17,8 @@ from .plan import Plan, make_plan
 from .registry import BackendResult, choose
 from .scores import Score
 from .structures import Structure
+from .structures.packed import unpacked
+from .torch_arguments import translated
 from .torch_private import register_dataclass, register_namedtuple
 
 
@@ -58,6 +62,12 @@ class Attended:
     def __iter__(self) -> Iterator[object]:
         return iter((self.out, self.map))
 
+    def __repr__(self) -> str:
+        parts = [f"out={_short(self.out)}", f"map={self.map!r}"]
+        parts += ["sample"] * (self.sample is not None)
+        parts += [] if self.state is None else [f"state={_short(self.state)}"]
+        return f"Attended({', '.join(parts)})"
+
     def merge(self, other: "Attended") -> "Attended":
         """Exactly what attend gives over the keys of both, which must be disjoint: split keys, ring attention.
 
@@ -69,6 +79,11 @@ class Attended:
         return merged(self, other)
 
 
+def _short(x: Any) -> str:
+    """A tensor by its shape and type."""
+    return f"{tuple(x.shape)} {str(x.dtype).removeprefix('torch.')}" if isinstance(x, Tensor) else repr(x)
+
+
 call_hooks: list[Callable[..., Attended]] = []  # while attention is recorded: the last one calls run(q, k, ...)
 
 
@@ -78,13 +93,14 @@ def attend(
     v: Tensor,
     score: "str | Score" = "scaled_dot",
     align: "str | Alignment" = "softmax",
-    over: Structure | None = None,
+    over: "Structure | str | None" = None,
     *,
     dropout: float = 0.0,
     sample: bool = False,
     seed: "int | Tensor | None" = None,
     backend: str = "auto",
     state: Tensor | None = None,
+    **by_torch: Any,
 ) -> Attended:
     """Attention: who may meet whom, how well they match, weights from scores, the weighted values.
 
@@ -92,15 +108,38 @@ def attend(
 
     q (..., H, n, d), k (..., H_k, m, d), v (..., H_k, m, d_v), H_k divides H  ->  out (..., H, n, d_v)
 
-    score, align   a name or an object; a name means the parameter-free form
+    score, align   a name or an object; a name means the parameter-free form. A modifier alone, ALiBi(8), is one of the
+                   scaled dot product
     over           a structure: Full(), Causal(), Window(...), Padding(...), Mask(keep=...), Segments(...), Edges(...),
-                   joined with &
+                   joined with &; or "full", "causal"
     dropout        on the weights, 0 <= dropout < 1; with a seed the same mask on every backend
     sample         Hard, Gumbel, Reinforced and Monotonic draw; else they are deterministic
     backend        "auto" takes the first that does not refuse; a name never falls back
     state          what the step before handed on (stepwise mechanisms)
     seed           64 bits, -2**63 <= seed < 2**63, as an int or a 0-d integer tensor
+    by_torch       is_causal, scale, dropout_p and enable_gqa mean what they mean in scaled_dot_product_attention; its
+                   masks and other names are answered by the line to write
     """
+    if by_torch:
+        named: dict[str, Any] = {"q": q, "k": k, "score": score, "over": over, "dropout": dropout}
+        translated("attend", by_torch, named)
+        score, over, dropout = named["score"], named["over"], named["dropout"]
+    if isinstance(q, Tensor) and q.is_nested:
+        rows = unpacked(q, k, v, over)
+        found = attend(
+            rows.q,
+            rows.k,
+            rows.v,
+            score,
+            align,
+            rows.over,
+            dropout=dropout,
+            sample=sample,
+            seed=seed,
+            backend=backend,
+            state=state,
+        )
+        return replace(found, out=rows.like(found.out))
     arguments = (q, k, v, score, align, over, dropout, sample, seed, backend, state)
     if call_hooks:
         return call_hooks[-1](_plan_and_run, *arguments)
@@ -123,7 +162,7 @@ def _plan_and_run(
     v: Tensor,
     score: "str | Score",
     align: "str | Alignment",
-    over: Structure | None,
+    over: "Structure | str | None",
     dropout: float,
     sample: bool,
     seed: "int | Tensor | None",
@@ -134,7 +173,7 @@ def _plan_and_run(
     chosen = choose(made, backend)
     made.backend = chosen.name
     if state is not None:
-        made.before = _before(made, state)
+        made.previous_weights = _previous_weights(made, state)
     ran = chosen.run(made)
     amap: AttentionMap
     if ran.weights is not None:
@@ -145,14 +184,14 @@ def _plan_and_run(
     return made, Attended(made.output(ran.out), amap, _sample(made, ran), last)
 
 
-def _before(plan: Plan, state: Tensor) -> Tensor:
+def _previous_weights(plan: Plan, state: Tensor) -> Tensor:
     """The state of the step before, (..., H, m), in the plan's shape."""
     if not (plan.score.stepwise or plan.align.stepwise):
         raise ValueError(
             f"state= belongs to stepwise mechanisms (LocationAware, Monotonic); "
             f"{type(plan.score).__name__} with {type(plan.align).__name__} has none."
         )
-    shape = (plan.m,) if plan.given == 2 else (*plan.lead, plan.heads, plan.m)
+    shape = (plan.m,) if plan.q_ndim == 2 else (*plan.lead, plan.heads, plan.m)
     if not isinstance(state, Tensor) or tuple(state.shape) != shape:
         given = tuple(state.shape) if isinstance(state, Tensor) else type(state).__name__
         raise ValueError(

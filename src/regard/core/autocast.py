@@ -1,4 +1,4 @@
-"""Autocast runs products of matrices in 16 bits. What a map says must not depend on the context of whoever reads it."""
+"""Autocast: maps are read outside it, so that their weights do not depend on the context of the reader."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -8,16 +8,16 @@ from torch import Tensor
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[Any]:
-    """A block whose arithmetic is that of its tensors' own types."""
+    """A context in which operators run in the types of their tensors."""
     if device.type == "meta" or not torch.is_autocast_enabled(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
 
 
 def as_autocast(*tensors: Tensor | None) -> tuple[Any, ...]:
-    """Tensors as a function gets them that autocast runs in 16 bits; as they are outside autocast.
+    """The tensors as autocast casts the arguments of an operator that it runs in 16 bits; unchanged outside autocast.
 
-    fp64 and what is no floating point stay, as torch leaves them.
+    fp64 and integers stay, as torch leaves them.
     """
     kind = next((x.device.type for x in tensors if x is not None), "meta")
     if kind == "meta" or not torch.is_autocast_enabled(kind):

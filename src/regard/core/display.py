@@ -24,6 +24,11 @@ def view(name: str) -> Any:
 class Displayable:
     """Maps and records show themselves; `print` draws them in a terminal, the end of a cell in a notebook."""
 
+    internal: frozenset[str] = frozenset({"internal"})  # attributes for backends and views, which `dir` does not offer
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in self.internal]
+
     def save_html(self, path: "str | os.PathLike[str]", **how: Any) -> Path:
         """Write one page that needs no network: zoom from the whole to single weights.
 
@@ -44,10 +49,11 @@ class Displayable:
     def plot(self, kind: str | None = None, **how: Any) -> Any:
         """Draw a figure with matplotlib, on ax= or on axes of its own, and write it to save="figure.pdf" if asked.
 
-        kind  "heat", "lines", "text", "graph", "overlay" (one head), "heads" (all of them); by default "heat" where
-              there is one head and "heads" where there are several. The other arguments are those of
+        kind  "heat" (or "heatmap"), "lines", "text", "graph", "overlay" (one head), "heads" (all of them); by default
+              "heat" where there is one head and "heads" where there are several. The other arguments are those of
               regard.views.heat_map, line_map, text_map, graph_map, overlay and head_grid; a kind of your own is a
-              function under @regard.views.figure("name").
+              function under @regard.views.figure("name"). cmap= is colours=, labels= names queries and keys (a list
+              for both, or a pair of lists), title= stands above.
         """
         return view("plot")(self, kind, **how)
 

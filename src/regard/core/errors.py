@@ -1,6 +1,7 @@
 """The errors Regard raises: each names the argument, what was given, what was expected and the next step."""
 
 import os
+import sys
 
 import torch
 from torch import Tensor
@@ -21,10 +22,30 @@ def within(i: int, size: int, who: str, what: str) -> int:
 
 
 def lacking(what: str, package: str, extra: str) -> ModuleNotFoundError:
-    """To raise where a package is missing that an extra of ours brings."""
-    return ModuleNotFoundError(
-        f"{what} needs {package}, which is not installed: pip install 'regard[{extra}]'.", name=package
-    )
+    """To raise where a package is missing that an extra of ours brings, or does not import: from its ImportError."""
+    reason = sys.exc_info()[1]
+    while reason is not None and (reason.__cause__ or reason.__context__) is not None:
+        reason = reason.__cause__ or reason.__context__
+    absent = reason.name if isinstance(reason, ModuleNotFoundError) else None
+    if reason is None or (absent is not None and absent.partition(".")[0] == package.partition(" ")[0]):
+        text = f"which is not installed: pip install 'regard[{extra}]'."
+    elif absent is not None:
+        text = f"which needs {absent}, which is not installed: pip install 'regard[{extra}]'."
+    else:
+        text = f"which is installed but does not import: {type(reason).__name__}: {reason}"
+        if "torchvision::" in text:
+            text += ". torchvision was built for another torch: install both from the same index, in one command."
+    return ModuleNotFoundError(f"{what} needs {package}, {text}", name=package)
+
+
+def as_tensor_hint(name: str, given: object) -> str:
+    """'; write torch.from_numpy(x)' of an array, torch.tensor(x) of a list (pairs are turned); else nothing."""
+    if type(given).__module__ == "numpy":
+        return f"; write torch.from_numpy({name})"
+    if isinstance(given, (list, tuple)) and given:
+        pairs = len(given) != 2 and all(isinstance(one, (list, tuple)) and len(one) == 2 for one in given)
+        return f"; write torch.tensor({name}){'.T' if pairs else ''}"
+    return ""
 
 
 def values_are_checked(tensor: Tensor) -> bool:

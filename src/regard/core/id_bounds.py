@@ -1,10 +1,10 @@
-"""Ids that a caller gives (ends of edges, types, graphs of nodes), held to what there is before memory is read by them.
+"""Bounds checks of ids that a caller passes (ends of edges, types, graphs of nodes), before memory is indexed by them.
 
-On a CPU an id outside is an error at once. A compiled or exported graph has an operator for it, so that the values of
-that very run are looked at, and everything behind it reads what the operator returned.
-On a GPU reading a value would wait for the device: ids are clamped there, so that nothing outside is read, and a flag
-on the device remembers the first id that was outside. It is read where we wait for the device anyway (`raise_flagged`),
-or at once with REGARD_CHECK=1; never while a CUDA graph is captured.
+On a CPU an id out of bounds is an error at once. A compiled or exported graph has an operator for it, so that the
+values of each run are checked, and everything after it reads what the operator returned.
+On a GPU reading a value would synchronise: ids are clamped there, so that nothing out of bounds is read, and a flag on
+the device holds the first id that was out of bounds. It is read where the host waits for the device anyway
+(`raise_flagged`), or at once with REGARD_CHECK=1; never while a CUDA graph is captured.
 """
 
 import os
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.library import Library
 
-from .tensor_cache import remembered
+from .tensor_cache import cached_by_tensor
 from .torch_private import FakeTensor, without_modes
 
 READ_AT_ONCE = {"cpu"}  # types of devices whose values are read without waiting
@@ -37,31 +37,31 @@ EDGES = IdNames(
 )
 
 _flags: dict[torch.device, Tensor] = {}  # (5,) int64: which of the names, row, column, the id, the row's size
-_named: list[IdNames] = []  # those that flags speak of, the first as 1: a flag of 0 says nothing
+_names_by_code: list[IdNames] = []  # those that flags speak of, the first as 1: a flag of 0 says nothing
 _raised = [0]
 
 
 def raised() -> int:
-    """How many flags became errors. Part of the key of what is remembered: what was made of clamped ids is made again,
-    and so an error comes back as often as the call does."""
+    """How many flags became errors. Part of the keys of caches: what was made of clamped ids is made anew, so that the
+    error comes at every such call."""
     return _raised[0]
 
 
 def ids_within(ids: Tensor, sizes: tuple[int, ...], names: IdNames) -> Tensor:
     """The ids (rows, columns), or (columns,): 0 to sizes[r] - 1 in row r. An error where they are not.
 
-    A tensor that was looked at is not looked at again while it is unchanged.
+    A tensor is checked once for as long as it does not change.
     """
     if torch.compiler.is_compiling():
         return _operator(ids, sizes, [names.argument, names.column, names.advice, *names.rows])
     if isinstance(ids, FakeTensor) or ids.device.type == "meta":
         return ids
-    copy = remembered((ids,), ("ids within", sizes, names, raised()), lambda: _looked_at(ids, sizes, names))
+    copy = cached_by_tensor((ids,), ("ids within", sizes, names, raised()), lambda: _checked(ids, sizes, names))
     return ids if copy is None else copy
 
 
-def _looked_at(ids: Tensor, sizes: tuple[int, ...], names: IdNames) -> Tensor | None:
-    """None where the ids were looked at and may be read as they are; else a copy of them that may, clamped on a GPU."""
+def _checked(ids: Tensor, sizes: tuple[int, ...], names: IdNames) -> Tensor | None:
+    """None where the ids are within bounds as they are; else a copy that is, clamped on a GPU."""
     whole = ids if ids.dtype in (torch.int32, torch.int64) else ids.long()  # the others do not index
     copy = None if whole is ids else whole
     if ids.shape[-1] == 0:
@@ -98,7 +98,7 @@ def _sentence(names: IdNames, row: int, column: int | None, number: int | None, 
 
 
 def _clamped(ids: Tensor, sizes: tuple[int, ...], code: int, flag: Tensor | None) -> Tensor:
-    """The ids, (rows, E) or (E,), clamped. A flag that is still 0 gets the first that was outside. No host waits."""
+    """The ids, (rows, E) or (E,), clamped. A flag that is still 0 gets the first one out of bounds, without a sync."""
     rows = [line.clamp(0, size - 1) for line, size in zip(_lines(ids), sizes, strict=True)]
     made = torch.stack(rows) if ids.ndim == 2 else rows[0]
     if flag is not None:
@@ -115,9 +115,9 @@ def _clamped(ids: Tensor, sizes: tuple[int, ...], code: int, flag: Tensor | None
 
 
 def _code(names: IdNames) -> int:
-    if names not in _named:
-        _named.append(names)
-    return _named.index(names) + 1
+    if names not in _names_by_code:
+        _names_by_code.append(names)
+    return _names_by_code.index(names) + 1
 
 
 def _flag(device: torch.device, capturing: bool) -> Tensor | None:
@@ -133,9 +133,9 @@ def _capturing(device: torch.device) -> bool:
 
 
 def raise_flagged(device: torch.device) -> None:
-    """An error if ids on this device were outside, in this call or an earlier one.
+    """An error if ids on this device were out of bounds, in this call or an earlier one.
 
-    It waits for the device, so it is called where we wait anyway: before rows are grouped by degree or padded (maps,
+    It synchronises, so it is called where the host waits anyway: before rows are grouped by degree or padded (maps,
     chunked, the reference), where self-loops replace those of the caller, where graphs of a batch are counted.
     """
     if torch.compiler.is_compiling() or device not in _flags or _capturing(device):
@@ -144,7 +144,7 @@ def raise_flagged(device: torch.device) -> None:
     if code:
         _flags[device].zero_()
         _raised[0] += 1
-        raise ValueError(_sentence(_named[code - 1], row, column, number, size))
+        raise ValueError(_sentence(_names_by_code[code - 1], row, column, number, size))
 
 
 _library = Library("regard", "FRAGMENT")
@@ -153,7 +153,7 @@ _library.define("ids_within(Tensor ids, SymInt[] sizes, str[] names) -> Tensor")
 
 def _run(ids: Tensor, sizes: list[int], names: list[str]) -> Tensor:
     """What a compiled graph calls with the values of a run. An operator may not return what it was given: a copy."""
-    copy = _looked_at(ids, tuple(sizes), IdNames(names[0], names[1], names[2], tuple(names[3:])))
+    copy = _checked(ids, tuple(sizes), IdNames(names[0], names[1], names[2], tuple(names[3:])))
     if copy is None:
         copy = ids.to(_type(ids), copy=True)
     return copy.contiguous()

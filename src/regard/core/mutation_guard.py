@@ -1,6 +1,6 @@
-"""What a lazy map reads later: tensors that must not change in place between attend and the reading.
+"""Detects in-place changes of the tensors that a lazy map reads later: its weights would not be those that were used.
 
-torch counts the changes of a tensor, except of those made in inference mode: of these a map takes copies.
+torch counts the in-place changes of a tensor (`_version`), except of one made in inference mode: a map copies these.
 """
 
 from copy import copy, deepcopy
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from .lowering.blocks import Problem
-from .lowering.score_kernels import Opaque
+from .lowering.score_kernels import OpaqueCore
 from .lowering.serialization import Spec, transform
 from .scores import Modified
 from .structures.edges import Neighbours
@@ -18,11 +18,11 @@ from .structures.edges import Neighbours
 if TYPE_CHECKING:
     from .plan import Plan
 
-Watched = tuple[tuple[str, Tensor, int], ...]  # a name, the tensor, its version then
+WatchedTensors = tuple[tuple[str, Tensor, int], ...]  # a name, the tensor, its version then
 
 
-def unchanged(watched: Watched) -> None:
-    """An error if one of them was changed in place: its weights would no longer be those that were used."""
+def check_unchanged(watched: WatchedTensors) -> None:
+    """Raises if one of them was changed in place since."""
     for name, tensor, version in watched:
         if tensor._version != version:
             raise RuntimeError(
@@ -31,15 +31,15 @@ def unchanged(watched: Watched) -> None:
             )
 
 
-def watch(source: "Plan | Problem") -> "tuple[Plan | Problem, Watched]":
-    """What a map is to be read from, and the tensors in it that a later in-place change would make it lie about."""
-    named = _named(source)
+def watch(source: "Plan | Problem") -> "tuple[Plan | Problem, WatchedTensors]":
+    """The plan or problem that a map reads, with copies of tensors that have no version, and the tensors to watch."""
+    named = _named_tensors(source)
     if any(x.is_inference() for _, x in named):
-        source = _held(source, named)
+        source = _with_copies(source, named)
     return source, tuple([(name, x, x._version) for name, x in named if not x.is_inference()])
 
 
-def _named(source: "Plan | Problem") -> list[tuple[str, Tensor]]:
+def _named_tensors(source: "Plan | Problem") -> list[tuple[str, Tensor]]:
     named: list[tuple[str, Tensor]] = []
     if isinstance(source, Problem):
         _collect(source, "", named)
@@ -57,16 +57,20 @@ def _named(source: "Plan | Problem") -> list[tuple[str, Tensor]]:
     return named
 
 
-def _held(source: "Plan | Problem", named: list[tuple[str, Tensor]]) -> "Plan | Problem":
+def _with_copies(source: "Plan | Problem", named: list[tuple[str, Tensor]]) -> "Plan | Problem":
     """The same with copies of those of its tensors that have no version."""
-    counted = {id(x) for _, x in named if x.is_inference()}
+    without_version = {id(x) for _, x in named if x.is_inference()}
 
     def own(x: Tensor) -> Tensor:
-        return x.clone() if id(x) in counted else x
+        return x.clone() if id(x) in without_version else x
 
     if not isinstance(source, Problem):
-        apart = {id(source.q), id(source.k), *(id(x) for _, x in _parts(source.over) + _parts(source.edge_key))}
-        if not source.lowered and counted <= apart:
+        apart = {
+            id(source.q),
+            id(source.k),
+            *(id(x) for _, x in _tensors_in(source.over) + _tensors_in(source.edge_key)),
+        }
+        if not source.lowered and without_version <= apart:
             made = copy(source)
             made._shared = None
             made.q, made.k, made.over, made.edge_key = (
@@ -74,45 +78,45 @@ def _held(source: "Plan | Problem", named: list[tuple[str, Tensor]]) -> "Plan | 
             )
             return made
         source = source.problem
-        counted |= {id(x) for _, x in _parts(source) if x.is_inference()}
+        without_version |= {id(x) for _, x in _tensors_in(source) if x.is_inference()}
     made_of: Problem = transform(source, own)
     core = made_of.score.core
-    if isinstance(core, Opaque):
+    if isinstance(core, OpaqueCore):
         uncounted = any(x.is_inference() for _, x in _of_module(core.score, ""))
         score = deepcopy(core.score) if uncounted else core.score
-        core = Opaque(score, own(core.a), own(core.b), core.heads, core.features, transform(core.edge, own))
+        core = OpaqueCore(score, own(core.a), own(core.b), core.heads, core.features, transform(core.edge, own))
         made_of = replace(made_of, score=replace(made_of.score, core=core))
     return made_of
 
 
-def _parts(value: Any) -> list[tuple[str, Tensor]]:
+def _tensors_in(value: Any) -> list[tuple[str, Tensor]]:
     named: list[tuple[str, Tensor]] = []
     _collect(value, "", named)
     return named
 
 
 def _collect(value: Any, path: str, named: list[tuple[str, Tensor]]) -> None:
-    """The tensors of a plan's part, each with where it stands. This runs in every call: a list for each part, of which
-    most are constants, took longer than all the rest of it."""
+    """Appends the tensors of a part of a plan, each with its path. It runs in every planned call, so it appends to one
+    list: a list for each part took longer than all the rest."""
     if isinstance(value, Tensor):
-        named.append((_NAMED.get(path, path), value))
+        named.append((_SHORT_NAMES.get(path, path), value))
     elif isinstance(value, Neighbours):
         return  # made of the caller's edges, and nobody else's
     elif isinstance(value, Spec):
         for name in value.kept:
             part = getattr(value, name)
-            if type(part) not in _PLAIN:
+            if type(part) not in _CONSTANTS:
                 _collect(part, f"{path}.{name}" if path else name, named)
     elif isinstance(value, tuple):
         for part in value:
             _collect(part, path, named)
-    elif isinstance(value, Opaque):
+    elif isinstance(value, OpaqueCore):
         named += [("q", value.a), ("k", value.b), *_of_module(value.score, "score")]
         _collect(value.edge, "over.key", named)
 
 
-_PLAIN = frozenset((type(None), bool, int, float, str))  # most of what a plan is made of: not asked twice
-_NAMED = {"score.core.a": "q", "score.core.b": "k"}
+_CONSTANTS = frozenset((type(None), bool, int, float, str))  # most of what a plan is made of: skipped first
+_SHORT_NAMES = {"score.core.a": "q", "score.core.b": "k"}
 
 
 def _of_module(module: Any, path: str) -> list[tuple[str, Tensor]]:

@@ -6,10 +6,12 @@ From then on attend(score="canberra") runs it, nn.Attention builds it, studies a
 """
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
+
+from .spoken_names import spelled, unknown_name
 
 T = TypeVar("T")
 
@@ -20,10 +22,14 @@ class Names(Generic[T]):
     free    what a name means in `attend`: the class built without sizes, one shared object a name
     built   what a name means in `regard.nn`: the class built for the widths of queries and keys, a fresh object each
     pages   by class, the page of docs/mechanisms that is about it
+    also    other names that the field has for some of them
     """
 
-    def __init__(self, kind: str):
-        self.kind = kind
+    kinds: ClassVar["list[Names[Any]]"] = []
+
+    def __init__(self, kind: str, also: "Mapping[str, str] | None" = None):
+        Names.kinds.append(self)
+        self.kind, self.also = kind, {} if also is None else also
         self.free: dict[str, type[T]] = {}
         self.built: dict[str, type[T]] = {}
         self.pages: dict[type[T], str] = {}
@@ -48,16 +54,39 @@ class Names(Generic[T]):
     def shared(self, name: str) -> T | None:
         """The shared object that this name means in `attend`; None for an unknown name."""
         found = self._made.get(name)
-        if found is None and name in self.free:
-            found = self._made[name] = self.free[name]()
+        if found is None:
+            own = self.own_name(name)
+            if own in self.free:
+                if own not in self._made:
+                    self._made[own] = self.free[own]()
+                found = self._made[own]
         return found
 
+    def unknown(self, argument: str, name: str, known: Iterable[str], object_name: str) -> ValueError:
+        """What to say of argument=name, where it is none of the known names."""
+        others = [one for other in Names.kinds if other is not self for one in other.built]
+        return unknown_name(argument, name, known, others, object_name)
 
-def built_for(cls: type[T], d_q: int, d_k: int, heads: int) -> T:
-    """A class built with those of d_q, d_k, d (the width of keys) and heads that its constructor takes."""
-    given = {"d_q": d_q, "d_k": d_k, "d": d_k, "heads": heads}
+    def own_name(self, name: str) -> str:
+        """The name that another one stands for: bahdanau is additive, Scaled-Dot is scaled_dot."""
+        if name in self.built:
+            return name
+        plain = spelled(name)
+        return self.also.get(plain, plain)
+
+
+def built_for(cls: type[T], d_q: int, d_k: int, heads: int, **more: int) -> T:
+    """A class built with those of d_q, d_k, d (the width of keys), heads and more that its constructor takes."""
+    sizes = {"d_q": d_q, "d_k": d_k, "d": d_k, "heads": heads} | more
     takes = inspect.signature(cls).parameters
-    return cls(**{name: size for name, size in given.items() if name in takes})
+    return cls(**{name: size for name, size in sizes.items() if name in takes})
+
+
+def call_of(cls: type[T]) -> str:
+    """How a class is built with what it needs: "Location(d_q, length)"."""
+    parameters = inspect.signature(cls).parameters.values()
+    needed = [one.name for one in parameters if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
+    return f"{cls.__name__}({', '.join(needed)})"
 
 
 def read_folder(package: str, folders: Iterable[str]) -> None:

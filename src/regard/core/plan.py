@@ -7,19 +7,19 @@ import torch
 from torch import Tensor
 
 from . import fast_path
-from .alignments import Alignment, Bell, LocalPredictive, Reinforced, alignment_of
-from .alignments.local import Local
-from .alignments.sparse import Entmax
+from .alignments import Alignment, Bell, alignment_of
 from .lowering.blocks import Problem
+from .lowering.kernel_forms import StructureForm
 from .lowering.philox import as_seed
 from .lowering.roofline import Bound, backward_bound, bound, rates_of
-from .lowering.score_kernels import EdgePart, Opaque
+from .lowering.score_kernels import EdgePart, OpaqueCore
 from .lowering.tiles import Tile
 from .registry import backends, choose
 from .scores import Modified, Modifier, Score, score_of
 from .scores.score import Lowered, flat
 from .structures import Full, Structure, structure_of
-from .structures.edges import edge_parts
+from .structures.edges import edge_parts, neighbours_of
+from .torch_arguments import translated
 from .validation import canonical, check_call, check_devices, check_features
 
 
@@ -47,7 +47,7 @@ class Plan:
             low = torch.get_autocast_dtype(device_type)
             shared, q, k = v is k, q.to(low), k.to(low)
             v = k if shared else v.to(low)
-        self.given = q.ndim
+        self.q_ndim = q.ndim
         self.lead: tuple[int, ...] = tuple(q.shape[:-3])
         self.q, self.k = canonical(q), canonical(k)
         self.v = self.k if v is k else canonical(v)  # one tensor stays one: kernels read shared keys and values once
@@ -62,24 +62,24 @@ class Plan:
         if type(over) is not Full:
             check_devices(over, q.device)
             self.edge_key, self.edge_value = edge_parts(over, self)
-            over = over.fit(self.lead if self.given > 3 else (1,), self.heads, self.n, self.m)
+            over = over.fit(self.lead if self.q_ndim > 3 else (1,), self.heads, self.n, self.m)
             self._close_padding(over)
         self.seeded = seed is not None
         self._seed = seed
-        self.factor: Bell | None = None
+        self.factor: Bell | None
+        over, self.factor = align.focus(self.q, over, self.m)
         self.draw: tuple[Tensor, Tensor, Tensor] | None = None
-        if isinstance(align, (Local, LocalPredictive)):
-            over, self.factor = align.focus(self.q, over, self.m)
-        elif isinstance(align, Reinforced):
+        if align.selects:
             over, *drawn = align.select(self.k_by_head, over, self._uniform_of_keys())
             self.draw = (drawn[0], drawn[1], drawn[2])
         self.over = over
         self._problem: Problem | None = None
         self._shared: Lowered | None = None
+        self._structure_forms: list[StructureForm | None] | None = None
         self.backend = ""
-        self.before: Tensor | None = None
-        self.replayable = True  # whether dropout can be drawn again for a map
-        self.kept: dict[str, Any] = {}  # what a backend found out when it was asked whether it runs this
+        self.previous_weights: Tensor | None = None
+        self.replayable = True  # whether a map can draw the same dropout mask
+        self.backend_cache: dict[str, Any] = {}  # what a backend worked out for its refusals, for its run
 
     def _close_padding(self, over: Structure) -> None:
         """Keys that nobody may see become 0, so that not even NaN leaks from them."""
@@ -124,7 +124,7 @@ class Plan:
     @property
     def problem(self) -> Problem:
         if self._problem is None:
-            alpha = self.align.alpha if isinstance(self.align, Entmax) else None
+            alpha = self.align.alpha
             alpha = alpha.expand(self.batch, self.heads).reshape(-1) if isinstance(alpha, Tensor) else None
             self._problem = Problem(
                 self._lowered(self.k_by_head),
@@ -159,7 +159,7 @@ class Plan:
         found = self.score.lower(q, k)
         if found is not None and self.edge_key is not None:
             part = self.score.edge_part(self.edge_key.x, self.edge_key.join)
-            if part is None or isinstance(found.core, Opaque):
+            if part is None or isinstance(found.core, OpaqueCore):
                 found = None
             else:
                 found = replace(found, core=replace(found.core, edge=EdgePart(flat(part), self.edge_key.join)))
@@ -169,24 +169,69 @@ class Plan:
             if isinstance(self.score, Modified):
                 inner, modifiers = self.score.score, self.score.pointwise()
                 sink = None if self.score.sink is None else self.score.sink.expand(self.batch, self.heads).reshape(-1)
-            core = Opaque(inner, flat(q), flat(k), self.heads, inner.feature_count(q), _flat_part(self.edge_key))
+            core = OpaqueCore(inner, flat(q), flat(k), self.heads, inner.feature_count(q), _flat_part(self.edge_key))
             return Lowered(core, None, None, modifiers, sink)
         drops = self.align.shift_invariant and found.sink is None and all(m.shifts for m in found.modifiers)
+        if drops and found.features is None:
+            found = self._with_key_biases(found)
         row_bias = None if drops else self.score.row_bias(q)
         return found if row_bias is None else replace(found, row_bias=row_bias.flatten(0, 1))
 
+    def _with_key_biases(self, found: Lowered) -> Lowered:
+        """Modifiers that are a number of each key, where the rest of them is a shift of the row."""
+        if neighbours_of(self.over) is not None:
+            return found
+        bias, left = found.key_bias, []
+        for modifier in found.modifiers:
+            more = modifier.key_bias(self.batch, self.heads, self.m)
+            if more is None:
+                left.append(modifier)
+            else:
+                bias = more if bias is None else bias + more
+        return found if len(left) == len(found.modifiers) else replace(found, key_bias=bias, modifiers=tuple(left))
+
+    @property
+    def structure_forms(self) -> "list[StructureForm | None]":
+        """Of the parts of the structure, as kernels know them; None of a part that they do not know."""
+        if self._structure_forms is None:
+            self._structure_forms = [part.kernel_form(self.n, self.m) for part in self.over.parts()]
+        return self._structure_forms
+
     def output(self, out: Tensor) -> Tensor:
         """(B, H, n, d_v) back to the caller's leading axes."""
-        if self.given == 4:
+        if self.q_ndim == 4:
             return out
-        if self.given == 2:
+        if self.q_ndim == 2:
             return out.squeeze(0).squeeze(0)  # squeezed, not indexed: the gradient of an index is a copy
-        return out.squeeze(0) if self.given == 3 else out.reshape(*self.lead, *out.shape[1:])
+        return out.squeeze(0) if self.q_ndim == 3 else out.reshape(*self.lead, *out.shape[1:])
 
     @property
     def refusals(self) -> dict[str, list[str]]:
         """Why each backend does not run this plan; empty lists for those that do."""
         return {backend.name: backend.refusals(self) for backend in backends()}
+
+    @property
+    def part_refusals(self) -> list[str]:
+        """Why the parts do not go together, whatever the backend: keys in an order, and factors of exp(s)."""
+        modifiers = self.score.pointwise() if isinstance(self.score, Modified) else ()
+        factor = next((type(m).__name__ for m in modifiers if m.multiplies), None)
+        if factor is not None and not self.align.shift_invariant:
+            return [
+                f"{factor} multiplies exp(s) by the gates between key and query, and {type(self.align).__name__} has "
+                "no exp(s): a shift of a row changes its weights. softmax, entmax and top-k ignore one."
+            ]
+        inner = self.score.score if isinstance(self.score, Modified) else self.score
+        graph = neighbours_of(self.over) is not None
+        if inner.ordered and graph:
+            return [f"{type(inner).__name__} has an order of keys, which edges do not."]
+        if not (self.align.stepwise or self.align.ordered):
+            return []
+        name = type(self.align).__name__
+        if graph:
+            return [f"{name} has an order of keys, which edges do not."]
+        if isinstance(self.score, Modified) and self.score.sink is not None:
+            return [f"{name} goes from key to key, and a sink stands nowhere among them."]
+        return []
 
     @property
     def plain_because(self) -> str | None:
@@ -260,7 +305,7 @@ def make_plan(
     v: Tensor,
     score: "str | Score" = "scaled_dot",
     align: "str | Alignment" = "softmax",
-    over: Structure | None = None,
+    over: "Structure | str | None" = None,
     dropout: float = 0.0,
     sample: bool = False,
     seed: "int | Tensor | None" = None,
@@ -274,14 +319,19 @@ def plan(
     v: Tensor,
     score: "str | Score" = "scaled_dot",
     align: "str | Alignment" = "softmax",
-    over: Structure | None = None,
+    over: "Structure | str | None" = None,
     *,
     dropout: float = 0.0,
     sample: bool = False,
     seed: "int | Tensor | None" = None,
     backend: str = "auto",
+    **by_torch: Any,
 ) -> Plan:
     """What `attend` would do with the same arguments: print it to see core, backend, refusals, bytes and bound."""
+    if by_torch:
+        call: dict[str, Any] = {"q": q, "k": k, "score": score, "over": over, "dropout": dropout}
+        translated("plan", by_torch, call)
+        score, over, dropout = call["score"], call["over"], call["dropout"]
     made = make_plan(q, k, v, score, align, over, dropout, sample, seed)
     made.backend = choose(made, backend).name
     return made

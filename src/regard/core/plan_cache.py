@@ -22,12 +22,12 @@ from .alignments import ALIGNMENTS, Alignment
 from .autocast import without_autocast
 from .lru_cache import LruCache
 from .maps.attention_map import lead_of
-from .mutation_guard import Watched
+from .mutation_guard import WatchedTensors
 from .plan import Plan, make_plan
 from .registry import CompiledRun, backends
 from .scores import SCORES, Score
-from .structures import Structure
-from .torch_private import PLAIN, interpreter_stack
+from .structures import STRUCTURE_NAMES, Structure
+from .torch_private import PLAIN, any_tangent, interpreter_stack
 
 Key = tuple[Hashable, ...]
 
@@ -38,6 +38,8 @@ class CompiledCall(NamedTuple):
     run: CompiledRun
     lead: tuple[int, ...]
     slab: slice
+    n: int
+    m: int
     backend: str
     score: Score
     align: Alignment
@@ -53,16 +55,17 @@ def key_of(
     v: Tensor,
     score: "str | Score",
     align: "str | Alignment",
-    over: Structure | None,
+    over: "Structure | str | None",
     backend: str,
 ) -> Key | None:
     """What a call without randomness does follows from this; None where it may follow from more."""
-    if type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN or q.ndim != 4:
+    if type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN:
         return None
-    device = q.device
-    if not fast_path.enabled or device.type == "meta" or interpreter_stack() is not None:
+    shape, device = q.shape, q.device
+    kind = device.type
+    if len(shape) != 4 or not fast_path.enabled or kind == "meta" or interpreter_stack() is not None:
         return None
-    if torch.is_autocast_enabled(device.type):
+    if torch.is_autocast_enabled(kind) or any_tangent((q, k, v)):
         return None
     scores = SCORES.shared(score) if type(score) is str else score
     aligns = ALIGNMENTS.shared(align) if type(align) is str else align
@@ -72,13 +75,15 @@ def key_of(
         return None
     if over is None:
         over_key: Hashable | None = ()
+    elif type(over) is str:
+        if over not in STRUCTURE_NAMES:
+            return None  # the plan says what is wrong
+        over_key = over
     elif not isinstance(over, Structure) or (over_key := over.plan_key()) is None:
         return None
-    trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-    return (
-        *(score_key, align_key, over_key, backend, len(backends()), v is k, trains),
-        *(q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, device, k.device, v.device),
-    )
+    trains = (q.requires_grad or k.requires_grad or v.requires_grad) and torch.is_grad_enabled()
+    numbers = (score_key, align_key, over_key, backend, len(backends()), v is k, trains)
+    return numbers, shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, device, k.device, v.device
 
 
 def learn(key: Key, plan: Plan) -> None:
@@ -92,7 +97,7 @@ def learn(key: Key, plan: Plan) -> None:
         return
     parts = copy(plan.score), copy(plan.align)  # as they are now
     whole = slice(0, plan.batch * plan.heads)
-    calls.put(key, CompiledCall(run, lead_of(plan), whole, plan.backend, *parts))
+    calls.put(key, CompiledCall(run, lead_of(plan), whole, plan.n, plan.m, plan.backend, *parts))
 
 
 _OWN = frozenset(("n", "m", "_arguments", "_backend", "_plan"))
@@ -101,8 +106,8 @@ _OWN = frozenset(("n", "m", "_arguments", "_backend", "_plan"))
 class LazyPlan:
     """The plan of a cached call, made when one of its attributes is first read."""
 
-    def __init__(self, call: CompiledCall, q: Tensor, k: Tensor, v: Tensor, over: Structure | None):
-        self.n, self.m = q.shape[-2], k.shape[-2]
+    def __init__(self, call: CompiledCall, q: Tensor, k: Tensor, v: Tensor, over: "Structure | str | None"):
+        self.n, self.m = call.n, call.m
         self._arguments = q, k, v, call.score, call.align, over
         self._backend = call.backend
         self._plan: Plan | None = None
@@ -124,7 +129,7 @@ class LazyPlan:
     def __str__(self) -> str:
         return str(self.plan)
 
-    def watched(self) -> Watched:
+    def watched(self) -> WatchedTensors:
         """q and k with their versions; of those that have none, made in inference mode, it takes copies."""
         q, k, *rest = self._arguments
         if q.is_inference() or k.is_inference():

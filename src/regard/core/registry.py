@@ -1,4 +1,4 @@
-"""Where backends enlist. Core knows their shape and their order, never their code."""
+"""Registry of backends and of map readers, and dispatch: core knows their protocol and order, never their code."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,16 +9,18 @@ from torch import Tensor
 from .alignments import RowState
 from .arguments import shown
 from .errors import Refused
+from .spoken_names import BACKENDS_ELSEWHERE, near, spelled
 
 if TYPE_CHECKING:
     from .lowering.blocks import Problem
+    from .lowering.support import Support
     from .maps.lazy import LazyMap
     from .plan import Plan
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class BackendResult:
     """What a backend hands back: out (B, H, n, d_v); the row state if it has it; what sampling and steps add."""
 
@@ -38,9 +40,14 @@ class Backend(Protocol):
     """How a plan runs. The two methods with a body are optional for those who inherit from this class."""
 
     name: str
+    support: "Support | None" = None  # what its kernels run, where they read forms (core/lowering/support.py)
 
     def refusals(self, plan: "Plan") -> list[str]:
         """Why this backend does not run this plan, as sentences; empty if it does."""
+
+    def part_refusals(self, plan: "Plan") -> list[str]:
+        """Why it has no code for the parts of a plan, whatever the device, the precision and the sizes."""
+        return self.refusals(plan) if self.support is None else self.support.refusals(plan)
 
     def defers(self, plan: "Plan") -> bool:
         """Whether "auto" defers to a later backend that runs this plan faster."""
@@ -61,7 +68,7 @@ _backends: list[Backend] = []
 
 
 def enlist(backend: Backend) -> None:
-    """Backends are tried in the order in which they enlist."""
+    """Registers a backend; "auto" tries them in the order in which they register."""
     _backends.append(backend)
 
 
@@ -70,7 +77,7 @@ def backends() -> list[Backend]:
 
 
 class MapReader(Protocol):
-    """A faster way to read lazy maps than their bands; None for what it does not know. g counts a map's heads."""
+    """A faster way to read lazy maps than by bands of weights; None where it has no kernel. g counts a map's heads."""
 
     def tau(self, problem: "Problem") -> Tensor | None:
         """(g, [F,] n) of every head, where that is all of the row state."""
@@ -96,8 +103,8 @@ readers: list[MapReader] = []
 
 
 def first(ask: Callable[[MapReader], T | None]) -> T | None:
-    """What the first reader says that knows."""
-    return next((found for reader in readers if (found := ask(reader)) is not None), None)
+    """The result of the first reader that has a kernel for it."""
+    return next((result for reader in readers if (result := ask(reader)) is not None), None)
 
 
 def choose(plan: "Plan", name: str) -> Backend:
@@ -105,24 +112,29 @@ def choose(plan: "Plan", name: str) -> Backend:
     if not isinstance(name, str):
         raise TypeError(f'backend= got {shown(name)}, expected "auto" or the name of a backend.')
     if name == "auto":
-        runs = None
-        for backend in _backends:  # a later backend is asked only where the earlier ones refuse or defer
+        willing = None
+        for backend in () if plan.part_refusals else _backends:  # later ones are asked where earlier refuse or defer
             if not backend.refusals(plan):
                 if not backend.defers(plan):
                     return backend
-                runs = runs or backend
-        if runs is not None:
-            return runs
+                willing = willing or backend
+        if willing is not None:
+            return willing
         reasons = "\n".join(f"  {b.name}: {' '.join(b.refusals(plan))}" for b in _backends)
         raise Refused(f"No backend runs this attention:\n{reasons}")
     for backend in _backends:
         if backend.name == name:
-            reasons_list = backend.refusals(plan)
+            reasons_list = plan.part_refusals or backend.refusals(plan)
             if reasons_list:
                 raise Refused(
                     f"backend={name!r} does not run this attention: {' '.join(reasons_list)} "
                     'backend="auto" picks one that does.'
                 )
             return backend
-    known = ", ".join(repr(b.name) for b in _backends)
-    raise ValueError(f'backend={shown(name)} is unknown; expected "auto" or one of {known}.')
+    names = ", ".join(repr(b.name) for b in _backends)
+    hint = BACKENDS_ELSEWHERE.get(spelled(name)) if isinstance(name, str) else None
+    if hint is not None:
+        raise ValueError(f'backend={name!r}: {hint}. Backends here are "auto", {names}.')
+    hint = near(name, [b.name for b in _backends]) if isinstance(name, str) else ""
+    hint = f": {hint} Expected" if hint else "; expected"
+    raise ValueError(f'backend={shown(name)} is unknown{hint} "auto" or one of {names}.')

@@ -6,10 +6,17 @@ Tested with torch 2.11 and 2.13. What needs which, and why there is no public wa
     interpreter_stack        transforms of torch.func stand above autograd; torch says nowhere else whether one runs
     is_transformed           whether a tensor is one of theirs, which has no memory that a kernel could read
     unobserved               dispatch modes, the profiler and subclasses see calls that pass the dispatcher alone
+    forward_ad               whether forward-mode derivatives are taken at all, asked at each call
     below_autograd           what torch.library.custom_op enters around an operator's function
     apply_function           Function.apply without its search for transforms
     without_modes            to read a value while a dispatch mode is on
+    script_method            what calls the forward of a module in TorchScript
+    custom_operators         what torch.library.custom_op made, by name, with the Python that each runs
+    tracing                  export, jit.trace and make_fx each have a state of their own
+    dispatches_itself        the mark of classes of tensors that override nothing
     FakeTensor, OPERATORS    types of torch's own that stand in for tensors and operators
+    compilations_up_to       how often one function may be compiled, for functions that take others
+    aoti_compile, aoti_load  packages of AOTInductor, which torch documents under a private name
     encoder_layer, ...       operators of torch's own modules that a recording reads
     reparametrized           a module with other tensors while a block runs; functional_call runs its forward alone
     register_*               pytrees of our results with a serialized name; torch.export gives one to dataclasses alone
@@ -20,7 +27,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
+from torch.autograd import Function, forward_ad
 from torch.utils._python_dispatch import _disable_current_modes as without_modes
 from torch.utils._pytree import _register_namedtuple as register_namedtuple
 from torch.utils._pytree import register_dataclass, register_pytree_node, tree_leaves, tree_map
@@ -32,22 +39,55 @@ FakeTensor = torch._subclasses.FakeTensor
 OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 interpreter_stack = torch._C._functorch.peek_interpreter_stack
 is_transformed = torch._C._functorch.is_functorch_wrapped_tensor
+unwrapped = torch._C._functorch.get_unwrapped
 below_autograd = torch._C._AutoDispatchBelowAutograd
 disabled_torch_function = torch._C._disabled_torch_function_impl
 encoder_layer = torch._transformer_encoder_layer_fwd
 reparametrized = torch.nn.utils.stateless._reparametrize_module
 native_multi_head_attention = torch._native_multi_head_attention
+script_method = torch._C.ScriptMethod
+custom_operators = torch._library.custom_ops.OPDEFS
 
 
 def any_transformed(tensors: Iterable[Tensor]) -> bool:
-    """Whether a transform of torch.func holds one of these, in eager mode."""
-    return not torch.compiler.is_compiling() and any(map(is_transformed, tensors))
+    """Whether a transform of torch.func holds one of these, or a tangent is beside one, in eager mode."""
+    if torch.compiler.is_compiling():
+        return False
+    return any(is_transformed(x) or _has_tangent(x) for x in tensors)
+
+
+def any_tangent(tensors: Iterable[Tensor]) -> bool:
+    """Whether a forward-mode derivative is asked for, of one of these: by torch.func.jvp or by forward_ad."""
+    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
+        return False
+    return any(is_transformed(x) or _has_tangent(x) for x in tensors)
+
+
+def compilations_up_to(count: int) -> Any:
+    """A block in which one function may be compiled so often. It imports torch._dynamo, which takes seconds."""
+    return torch._dynamo.config.patch(recompile_limit=count)
+
+
+def _has_tangent(x: Tensor) -> bool:
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
 
 
 def unobserved(tensors: Iterable[Tensor]) -> bool:
     """Whether no dispatch mode, profiler or tensor subclass would see an operator called on these."""
     observed = torch._C._len_torch_dispatch_stack() or torch._C._autograd._profiler_enabled()
+    observed = observed or forward_ad._current_level >= 0  # tensors may have a tangent
     return not observed and PLAIN.issuperset(map(type, tensors))
+
+
+def tracing() -> bool:
+    """Whether torch writes what runs now into a graph: torch.export, torch.jit.trace, make_fx, torch.compile."""
+    proxy = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY)
+    return proxy is not None or torch._C._get_tracing_state() is not None or torch.compiler.is_compiling()
+
+
+def dispatches_itself(kind: type[Tensor]) -> bool:
+    """Whether a class of tensors has a __torch_dispatch__ of its own: DTensor, tensors of torchao, ..."""
+    return kind.__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
 
 
 def flex_operator() -> Any:
@@ -55,6 +95,20 @@ def flex_operator() -> Any:
     from torch._higher_order_ops.flex_attention import flex_attention
 
     return flex_attention
+
+
+def aoti_compile(exported: torch.export.ExportedProgram, path: str) -> str:
+    """The package (.pt2) of an exported program, compiled ahead of time; imports the compiler."""
+    from torch._inductor import aoti_compile_and_package
+
+    return str(aoti_compile_and_package(exported, package_path=path))
+
+
+def aoti_load(path: str) -> Any:
+    """What runs a package of aoti_compile."""
+    from torch._inductor import aoti_load_package
+
+    return aoti_load_package(path)
 
 
 def apply_function(function: type[Function], *arguments: Any) -> Any:
@@ -72,10 +126,16 @@ __all__ = [
     "OPERATORS",
     "PLAIN",
     "FakeTensor",
+    "any_tangent",
     "any_transformed",
+    "aoti_compile",
+    "aoti_load",
     "apply_function",
     "below_autograd",
+    "compilations_up_to",
+    "custom_operators",
     "disabled_torch_function",
+    "dispatches_itself",
     "encoder_layer",
     "flex_operator",
     "interpreter_stack",
@@ -85,8 +145,11 @@ __all__ = [
     "register_namedtuple",
     "register_pytree_node",
     "reparametrized",
+    "script_method",
+    "tracing",
     "tree_leaves",
     "tree_map",
     "unobserved",
+    "unwrapped",
     "without_modes",
 ]

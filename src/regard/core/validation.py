@@ -1,4 +1,4 @@
-"""What `attend` is given: q, k and v checked against one another, and brought to four axes."""
+"""Validation of the arguments of `attend`: q, k and v against one another, brought to four axes."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .arguments import flag, probability
+from .errors import as_tensor_hint
 from .lowering.philox import check_seed
 from .scores import Score
 from .structures import Structure
@@ -23,10 +24,11 @@ def canonical(x: Tensor) -> Tensor:
 
 
 def check_call(q: Any, k: Any, v: Any, dropout: Any, sample: Any, seed: Any) -> None:
-    """Everything that attend is given but its parts, which check themselves."""
+    """The arguments of attend but score, alignment and structure, which check themselves."""
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, Tensor):
-            raise TypeError(f"{name} is a {type(x).__name__}, expected a tensor (..., heads, length, width).")
+            hint = as_tensor_hint(name, x)
+            raise TypeError(f"{name} is a {type(x).__name__}, expected a tensor (..., heads, length, width){hint}.")
     if q.ndim < 2 or k.ndim != q.ndim or v.ndim != q.ndim:
         raise ValueError(
             f"q, k and v have {q.ndim}, {k.ndim} and {v.ndim} axes, expected the same number, 2 or more: "

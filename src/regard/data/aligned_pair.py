@@ -1,4 +1,4 @@
-"""A sentence, its translation, and the links between their words that people drew."""
+"""A sentence pair with human word alignment."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ Link = tuple[int, int]
 class AlignedPair:
     """A sentence and its translation, with links (place in source, place in target), both counted from 0.
 
-    sure: links that must be there; possible: links that may be there; every sure link is possible (Och & Ney 2003).
+    sure: sure links S, possible links P, S a subset of P (Och & Ney 2003).
     """
 
     source: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""One example and one batch, whatever the task: words, documents, pixels, sounds, nodes."""
+"""Example and batch of any task: words, documents, pixels, audio frames, nodes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -12,15 +12,15 @@ from ..core.structures import Padding, Segments, Structure
 
 @dataclass(eq=False)
 class Example:
-    """One thing to learn from.
+    """A training or test example.
 
     inputs   (n, ...): words (n,), a document (sentences, words), frames (n, bands), pixels (1, h, w), nodes (N, F)
     target   () a class or a number, (t,) words, (1, h, w) pixels, (N,) a class for each node
-    gold     where attention ought to be: (n,) a rationale or the patches of a box, (t, n) links of a translation, (N,)
-             nodes or (E,) edges that matter
-    parts    (n,) how much of each row of inputs is real, where inputs are documents
-    second   (m, ...) another input: a question
-    edges    (2, E) sources then targets: inputs are nodes then
+    gold     gold attention weights: (n,) a rationale or the patches of a box, (t, n) word alignment, (N,) nodes or (E,)
+             edges of an explanation
+    parts    (n,) the length of each row of inputs, for documents
+    second   (m, ...) a second input, such as a question
+    edges    (2, E) sources, then targets, for graphs
     """
 
     inputs: Tensor
@@ -38,11 +38,11 @@ class Example:
 
 @dataclass(eq=False)
 class Batch:
-    """Examples side by side, filled up with zeros to the longest; graphs are laid end to end instead.
+    """Examples padded with zeros to the longest; graphs are concatenated instead.
 
     inputs (B, n, ...), lengths (B,); target (B, ...), target_lengths (B,) where targets are sequences;
     gold, parts, second as in an example with a batch axis before them; ids (B,);
-    of graphs: inputs (N, F), edge_index (2, E), graph (N,) the graph of each node, edge_attr (E, D) what edges are.
+    graphs: inputs (N, F), edge_index (2, E), graph (N,) the graph of each node, edge_attr (E, D).
     """
 
     inputs: Tensor
@@ -63,7 +63,7 @@ class Batch:
 
     @property
     def over(self) -> Structure:
-        """Which positions of the inputs are real; of graphs: which nodes belong to which."""
+        """The structure of the inputs: padding, or for graphs segments of nodes."""
         if self.graph is not None:
             return Segments(self.graph, count=len(self))
         return Padding(self.lengths)
@@ -79,9 +79,9 @@ class Batch:
 
 
 def collate(examples: Sequence[Example]) -> Batch:
-    """A batch of some examples; all of them have the same fields."""
+    """A batch of examples with the same fields."""
     if not examples:
-        raise ValueError("collate(examples): there are none; a batch needs at least one.")
+        raise ValueError("collate(examples): expected at least one example.")
     ids = torch.tensor([one.id for one in examples])
     lengths = torch.tensor([one.length for one in examples])
     first = examples[0]
@@ -102,7 +102,7 @@ def collate(examples: Sequence[Example]) -> Batch:
 
 
 def stacked(parts: Sequence[Tensor]) -> Tensor:
-    """(B, ...): each axis filled up with zeros to the longest."""
+    """(B, ...): each axis padded with zeros to the longest."""
     if all(x.shape == parts[0].shape for x in parts):
         return torch.stack(list(parts))
     size = [max(sides) for sides in zip(*(x.shape for x in parts), strict=True)]
@@ -124,7 +124,7 @@ def _end_to_end(examples: Sequence[Example], lengths: Tensor, ids: Tensor) -> Ba
     by_node = examples[0].target.ndim == 1
     targets = [one.target for one in examples]
     found = [one.gold for one in examples if one.gold is not None]
-    if found and found[0].ndim == 2:  # one admissible explanation a column
+    if found and found[0].ndim == 2:  # one column for each admissible explanation
         found = [F.pad(x, (0, max(y.shape[1] for y in found) - x.shape[1])) for x in found]
     return Batch(
         torch.cat([one.inputs for one in examples]),

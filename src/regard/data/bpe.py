@@ -1,15 +1,15 @@
-"""Pieces of words: frequent words stay whole, rare ones are written as several pieces (byte-pair encoding)."""
+"""Tokenisation into words or into subwords (byte-pair encoding)."""
 
 import re
 from collections.abc import Iterable, Sequence
 
 from .vocabulary import SPECIAL, Vocabulary, tokens
 
-CLOSE = "</w>"  # ends the last piece of a word
+CLOSE = "</w>"  # end-of-word suffix
 
 
 class Words:
-    """No pieces: each word is one. `split` cuts a line, `join` writes it again."""
+    """Word tokenisation. `split` tokenises a line, `join` detokenises."""
 
     def __init__(self, lines: Iterable[str], least: int = 2):
         self.vocabulary = Vocabulary.of((self.split(line) for line in lines), least=least)
@@ -22,17 +22,17 @@ class Words:
 
 
 class Pieces(Words):
-    """At most `most` pieces, learned from the lines by `tokenizers`. Sennrich, Haddow and Birch 2016.
+    """A BPE vocabulary of at most `most` subwords, trained with `tokenizers`. Sennrich, Haddow and Birch 2016.
 
-    join(split(line)) has the words of the line again, whatever they were, unless they have a letter that no line had.
+    join(split(line)) restores the words of a line unless it has characters unseen in training.
     """
 
     def __init__(self, lines: Iterable[str], most: int = 8000):
         from tokenizers import Tokenizer, models, trainers
 
         words = [word for line in lines for word in tokens(line)]
-        # Letters that end a word are given in order. Left to itself the trainer numbers them as its hash table has
-        # them, in another order in each process, and breaks ties between merges by these numbers.
+        # Word-final characters are passed in order. Otherwise the trainer numbers them in hash order, which differs
+        # between processes, and breaks ties between merges by these numbers.
         last = sorted({word[-1] + CLOSE for word in words})
         self.model = Tokenizer(models.BPE(unk_token=SPECIAL[1], end_of_word_suffix=CLOSE))
         trainer = trainers.BpeTrainer(
@@ -42,20 +42,20 @@ class Pieces(Words):
         self.model.train_from_iterator(words, trainer)
         ranked = sorted(self.model.get_vocab().items(), key=lambda pair: pair[1])
         self.vocabulary = Vocabulary([piece for piece, _ in ranked if piece not in SPECIAL])
-        self._known: dict[str, list[str]] = {}
+        self._cache: dict[str, list[str]] = {}
 
     def split(self, line: str) -> list[str]:
         return [piece for word in tokens(line) for piece in self._cut(word)]
 
     def _cut(self, word: str) -> list[str]:
-        if word not in self._known:
-            self._known[word] = self.model.encode(word).tokens
-        return self._known[word]
+        if word not in self._cache:
+            self._cache[word] = self.model.encode(word).tokens
+        return self._cache[word]
 
     def join(self, words: Sequence[str]) -> str:
         return line_of("".join(words).replace(CLOSE, " ").strip())
 
 
 def line_of(words: str) -> str:
-    """Words with spaces between them as a line is written: marks that close stand at the word before."""
+    """Detokenised text: no space before closing punctuation."""
     return re.sub(r" ([.,!?;:%)\]])", r"\1", re.sub(r"([(\[]) ", r"\1", words))

@@ -1,25 +1,35 @@
-"""Where real data lie, and reading arrays from there without trusting them."""
+"""Locating data files, and reading arrays from untrusted files."""
 
 import gzip
 import math
 import os
 import struct
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
 
 import numpy as np
 
-LIMIT = 2**30  # bytes that one file may unpack to
-PIECE = 1 << 20  # bytes that are unpacked at a time
-UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, OSError)
+LIMIT = 2**30  # maximum decompressed bytes of a file
+PIECE = 1 << 20  # bytes decompressed at a time
+UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+    tokenize.TokenError,  # numpy parses the header of an array as Python
+)
 WHENCE = "Nothing is downloaded; 'Where the data lie' (docs/train/data.md) says where each file comes from."
 
 
 class MissingData(FileNotFoundError):
-    """A data set is not where it was looked for."""
+    """A data file is missing."""
 
-    wanting = True  # a study stops at it: no other attempt would find it
+    missing_requirement = True  # a study stops at it: retrying cannot help
 
 
 def data_file(name: str, folder: "str | Path | None" = None) -> Path:
@@ -38,15 +48,25 @@ def data_file(name: str, folder: "str | Path | None" = None) -> Path:
 
 
 def read_arrays(path: Path, names: tuple[str, ...], limit: int = LIMIT) -> dict[str, np.ndarray]:
-    """Named arrays of an npz file, as numpy writes it. No pickles.
+    """Named arrays of an npz file, without pickle.
 
-    Nothing is unpacked before its size is known to be within the limit, and of each array no byte more than it says.
+    Sizes are checked against the limit before decompression, and no more than the declared bytes are read.
     """
     with path.open("rb") as raw:
         try:
             return _arrays(path, zipfile.ZipFile(raw), names, limit)
         except UNREADABLE as problem:
             raise ValueError(f"{path} is not an npz file that can be read: {problem}.") from problem
+
+
+def array_names(path: Path) -> tuple[str, ...]:
+    """The names of the arrays in an npz file."""
+    try:
+        with zipfile.ZipFile(path) as packed:
+            found = packed.namelist()
+    except UNREADABLE as problem:
+        raise ValueError(f"{path} is not an npz file that can be read: {problem}.") from problem
+    return tuple(name.removesuffix(".npy") for name in found if name.endswith(".npy"))
 
 
 def _arrays(path: Path, packed: zipfile.ZipFile, names: tuple[str, ...], limit: int) -> dict[str, np.ndarray]:
@@ -63,7 +83,7 @@ def _arrays(path: Path, packed: zipfile.ZipFile, names: tuple[str, ...], limit: 
 
 
 def _array(path: Path, packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """One member of an npz file; its header must fit the bytes that follow before any of them is unpacked."""
+    """One member of an npz file; its header must match its size before anything is decompressed."""
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{path}: {member.filename} is compressed in a way that numpy does not write.")
     with packed.open(member) as file:
@@ -87,13 +107,13 @@ def _array(path: Path, packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.n
                 raise EOFError(f"{member.filename} ends {size - at} bytes early")
             raw[at : at + len(piece)] = piece
             at += len(piece)
-        file.read(1)  # its end, where the checksum is compared
+        file.read(1)  # reads to the end, which verifies the checksum
         whole = raw.view(dtype) if size else np.empty(shape, dtype)
         return whole.reshape(shape, order="F" if transposed else "C")
 
 
 def read_lines(path: Path, limit: int = LIMIT) -> list[str]:
-    """The lines of a text file, packed by gzip or not; nothing beyond the limit is unpacked."""
+    """The lines of a text file, optionally gzipped; at most `limit` bytes are decompressed."""
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
             found = file.read(limit + 1)

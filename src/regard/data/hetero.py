@@ -1,21 +1,23 @@
 """A task on the nodes of one type in a graph of several types."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
 EdgeType = tuple[str, str, str]
+MetaPath = tuple[EdgeType, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class TypedTask:
-    """Some nodes of the type `target` are labelled; say the class of the others.
+    """Node classification on one node type, `target`, of a heterogeneous graph.
 
     x {node type: (N, F)} torch.sparse or dense, edge_index {(source type, relation, target type): (2, E)},
-    y (N,) int64 and train, val, test (N,) bool: of the nodes of the type `target`.
+    y (N,) int64 and train, val, test (N,) bool: of the nodes of the type `target`;
+    paths {name: edge types, one after the other}: meta-paths from the target type to itself, of any length.
     """
 
     name: str
@@ -26,14 +28,23 @@ class TypedTask:
     train: Tensor
     val: Tensor
     test: Tensor
+    paths: Mapping[str, MetaPath] = field(default_factory=dict)
 
     @property
     def classes(self) -> int:
         return int(self.y.max()) + 1
 
     def path(self, there: EdgeType) -> Tensor:
-        """The meta-path there and back, (2, E): two nodes of the target type that share a neighbour, themselves too."""
+        """The meta-path there and back, (2, E): pairs of target nodes with a common neighbour, self-loops included."""
         return meta_path(self.edge_index[there], self.y.shape[0])
+
+    def along(self, path: Sequence[EdgeType]) -> Tensor:
+        """A meta-path of any length, (2, E): each pair of nodes that it joins, once; sources, then targets."""
+        nodes = self.y.shape[0]
+        pairs = self.edge_index[path[0]]
+        for kind in path[1:]:
+            pairs = joined(pairs, self.edge_index[kind], self.x[kind[0]].shape[0], nodes)
+        return pairs if len(path) > 1 else joined(pairs, torch.arange(nodes).expand(2, -1), nodes, nodes)
 
     def __repr__(self) -> str:
         nodes = ", ".join(f"{x.shape[0]} {kind}s" for kind, x in self.x.items())
@@ -47,13 +58,18 @@ class TypedTask:
 
 def meta_path(there: Tensor, nodes: int) -> Tensor:
     """there (2, E) from nodes to what they may share  ->  (2, E') each pair that shares some, once, by target."""
-    order = there[1].argsort(stable=True)
-    members, shared = there[0][order], there[1][order]
-    _, size = shared.unique_consecutive(return_counts=True)
-    first = size.cumsum(0) - size
-    group = torch.repeat_interleave(torch.arange(size.shape[0]), size**2)
-    place = torch.arange(group.shape[0]) - ((size**2).cumsum(0) - size**2)[group]
-    target = members[first[group] + place // size[group]]
-    source = members[first[group] + place % size[group]]
-    pairs = (target * nodes + source).unique()
-    return torch.stack([pairs % nodes, pairs // nodes])
+    shared = int(there[1].max()) + 1 if there.numel() else 0
+    return joined(there, there.flip(0), shared, nodes)
+
+
+def joined(pairs: Tensor, step: Tensor, middle: int, sources: int) -> Tensor:
+    """pairs (2, P) from `sources` nodes to `middle` ones, step (2, E) on from these  ->  (2, P') where both lead, once,
+    by target: the pattern of the product of the two adjacency matrices."""
+    count = torch.bincount(step[0], minlength=middle)
+    first = count.cumsum(0) - count
+    target = step[1][step[0].argsort(stable=True)]
+    ways = count[pairs[1]]
+    row = torch.repeat_interleave(torch.arange(pairs.shape[1]), ways)
+    place = torch.arange(row.shape[0]) - (ways.cumsum(0) - ways)[row]
+    found = (target[first[pairs[1]][row] + place] * sources + pairs[0][row]).unique()
+    return torch.stack([found % sources, found // sources])

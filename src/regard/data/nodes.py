@@ -1,6 +1,6 @@
 """A task on the nodes of one graph."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -9,10 +9,11 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class NodeTask:
-    """Some nodes are labelled; say the class of the others.
+    """Semi-supervised node classification.
 
     x (N, F) torch.sparse or dense, y (N,) int64, edge_index (2, E) sources then targets,
-    train, val, test (N,) bool: which nodes are learned from, chosen by, judged on.
+    train, val, test (N,) bool masks.
+    source, digest, split: of a file of your own, its path, the hash of its bytes and the seed of the split.
     """
 
     name: str
@@ -22,6 +23,10 @@ class NodeTask:
     train: Tensor
     val: Tensor
     test: Tensor
+    _: KW_ONLY
+    source: str = ""
+    digest: str = ""
+    split: int = 0
 
     @property
     def nodes(self) -> int:
@@ -32,7 +37,14 @@ class NodeTask:
         return int(self.y.max()) + 1
 
     def to(self, device: torch.device | str) -> "NodeTask":
-        return replace(self, **{f.name: getattr(self, f.name).to(device) for f in fields(self) if f.name != "name"})
+        return replace(
+            self,
+            **{
+                f.name: getattr(self, f.name).to(device)
+                for f in fields(self)
+                if isinstance(getattr(self, f.name), Tensor)
+            },
+        )
 
     def __repr__(self) -> str:
         parts = "/".join(str(int(part.sum())) for part in (self.train, self.val, self.test))
@@ -42,7 +54,7 @@ class NodeTask:
         )
 
 
-def parted(order: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-    """Masks by an order of the nodes: the first half to learn from, a quarter to choose by, a quarter to judge on."""
+def split_masks(order: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+    """Masks of a 50/25/25 split by an order of the nodes."""
     count, place = len(order), torch.from_numpy(np.argsort(order))
     return place < count // 2, (place >= count // 2) & (place < count * 3 // 4), place >= count * 3 // 4

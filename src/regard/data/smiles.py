@@ -1,4 +1,4 @@
-"""Molecules from SMILES, by RDKit: atoms, bonds and what they are."""
+"""Molecular graphs from SMILES, by RDKit: features of atoms and bonds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..core.errors import lacking
 
-ELEMENTS = ("C", "N", "O", "F", "S", "Cl", "Br", "I", "P", "B")  # all others share one place
+ELEMENTS = ("C", "N", "O", "F", "S", "Cl", "Br", "I", "P", "B")  # others share one feature
 BONDS = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 ATOM = len(ELEMENTS) + 1 + 6 + 5 + 5 + 3  # the width of an atom's features
 BOND = len(BONDS) + 2
@@ -33,11 +33,11 @@ class Molecule:
 
 
 def molecule(smiles: str) -> Molecule:
-    """The graph of a SMILES string. RDKit reads it; a string that it cannot read is refused."""
+    """The molecular graph of a SMILES string, parsed by RDKit; invalid strings raise ValueError."""
     chem = chemistry()
     found = chem.MolFromSmiles(smiles)
     if found is None or found.GetNumAtoms() == 0:
-        raise ValueError(f"molecule({smiles!r}): RDKit reads no molecule from it; expected a SMILES string, as CCO.")
+        raise ValueError(f"molecule({smiles!r}): RDKit cannot parse it; expected a SMILES string, such as CCO.")
     atoms = list(found.GetAtoms())
     links, bonds = [], []
     for bond in found.GetBonds():
@@ -54,7 +54,7 @@ def molecule(smiles: str) -> Molecule:
 
 
 def layout(smiles: str) -> np.ndarray:
-    """(n, 2): where a chemist would draw the atoms, one bond about 1.5 long."""
+    """(n, 2): 2-D coordinates for drawing, with bonds about 1.5 long."""
     chem = chemistry()
     from rdkit.Chem import rdDepictor
 
@@ -64,7 +64,7 @@ def layout(smiles: str) -> np.ndarray:
 
 
 def chemistry() -> Any:
-    """RDKit's module of molecules; without it, what to install."""
+    """The rdkit.Chem module; if missing, an error that says what to install."""
     try:
         from rdkit import Chem, RDLogger
     except ModuleNotFoundError as missing:

@@ -1,4 +1,4 @@
-"""A task: examples to learn from, to choose by and to judge on; and batches of them in an order that a seed decides."""
+"""A task: training, validation and test examples; and seeded batches of them."""
 
 import itertools
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ import numpy as np
 from .batch import Example
 from .vocabulary import Vocabulary
 
-POOL = 50  # batches whose examples are sorted by length together
+POOL = 50  # batches that are sorted by length together
 
 
 @dataclass(eq=False)
 class Task:
-    """Parts that share no example, and what their numbers stand for.
+    """Disjoint splits, with vocabularies and class names.
 
-    classes   how many classes a target may have; 0 where targets are no classes
-    words     of the inputs, target_words of the targets, where these are words
+    classes   number of classes; 0 if targets are not classes
+    words     vocabulary of the inputs; target_words: of the targets
     names     of the classes
     """
 
@@ -37,10 +37,10 @@ class Task:
 
 
 def batches(examples: Sequence[Example], size: int, seed: int | None = None, epoch: int = 0) -> list[list[int]]:
-    """Which examples go together: all of them once, in batches of `size` (the last may be smaller).
+    """Indices of batches of `size` (the last may be smaller).
 
-    With a seed: shuffled anew in each epoch, the same for the same (seed, epoch), and examples of similar length share
-    a batch. Without: by length, longest first, for judging.
+    With a seed: shuffled by (seed, epoch), with examples of similar length in a batch. Without: by length, longest
+    first, for evaluation.
     """
     if size < 1:
         raise ValueError(f"batches(size={size}): expected 1 or more examples a batch.")
@@ -57,6 +57,6 @@ def batches(examples: Sequence[Example], size: int, seed: int | None = None, epo
 
 
 def shares(indices: Sequence[int], count: int) -> list[list[int]]:
-    """A batch cut into `count` parts of nearly equal size, one after the other; a part may be empty."""
+    """A batch divided into `count` contiguous parts of nearly equal size; a part may be empty."""
     cuts = [len(indices) * part // count for part in range(count + 1)]
     return [list(indices[a:b]) for a, b in itertools.pairwise(cuts)]

@@ -1,4 +1,4 @@
-"""A translation task: sentence pairs, and how each side is cut into words or pieces."""
+"""A translation task: sentence pairs and the tokenisation of each side."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from .task import Task
 
 @dataclass(eq=False, repr=False)
 class TranslationTask(Task):
-    """A translation task. source, target: how lines are cut and joined; references: the test lines as they stand."""
+    """A translation task. source, target: tokenisers; sources, references: raw test lines."""
 
     source: Words | None = None
     target: Words | None = None

@@ -1,4 +1,4 @@
-"""Words and their numbers."""
+"""Vocabularies: words and their ids."""
 
 import re
 from collections import Counter
@@ -13,9 +13,9 @@ _TOKENS = re.compile(r"\w+(?:[-'’.,]\w+)*|[^\w\s]")
 
 
 class Vocabulary:
-    """Numbers for words; the first four are padding, unknown, start and end.
+    """Ids of words; the first four are padding, unknown, start and end.
 
-    encode(["a", "dog"]) -> (2,) int64; decode gives the words back, up to the end mark.
+    encode(["a", "dog"]) -> (2,) int64; decode returns words up to the end token.
     """
 
     def __init__(self, words: Sequence[str]):
@@ -23,11 +23,11 @@ class Vocabulary:
         self.number = {word: place for place, word in enumerate(self.words)}
         if len(self.number) != len(self.words):
             twice = next(word for word, count in Counter(self.words).items() if count > 1)
-            raise ValueError(f"Vocabulary(words): the word {twice!r} stands twice.")
+            raise ValueError(f"Vocabulary(words): the word {twice!r} occurs twice.")
 
     @classmethod
     def of(cls, texts: Iterable[Sequence[str]], most: int | None = None, least: int = 1) -> "Vocabulary":
-        """The words of some texts, most frequent first, ties by the alphabet; those that occur `least` times."""
+        """A vocabulary of texts by frequency, ties alphabetically; words that occur at least `least` times."""
         counts = Counter(word for text in texts for word in text)
         ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
         return cls([word for word, count in ranked if count >= least and word not in SPECIAL][:most])
@@ -50,5 +50,5 @@ class Vocabulary:
 
 
 def tokens(text: str) -> list[str]:
-    """Words and punctuation marks of a line; hyphens, apostrophes and points within a word stay in it."""
+    """Words and punctuation of a line; word-internal hyphens, apostrophes and periods are kept."""
     return _TOKENS.findall(text)

@@ -7,6 +7,7 @@ from .finding import Finding, from_json, to_json
 from .judge import judge
 from .registry import Judge, asks
 from .report import Report
+from .statistics.comparison import PairedDifference, compare
 from .statistics.intervals import Estimate, estimate, stream
 from .suite import Judged, all_tests
 
@@ -19,9 +20,11 @@ __all__ = [
     "Judge",
     "Judged",
     "NotApplicable",
+    "PairedDifference",
     "Report",
     "all_tests",
     "asks",
+    "compare",
     "estimate",
     "from_json",
     "judge",

@@ -80,7 +80,7 @@ class Plot(Artifact):
 
 @dataclass(frozen=True)
 class Grid(Artifact):
-    """Numbers in rows and columns: heads by layer, how far measures agree."""
+    """Numbers in rows and columns: heads by layer, how far measures agree. down and across name the two axes."""
 
     kind = "grid"
     title: str
@@ -89,6 +89,8 @@ class Grid(Artifact):
     values: Sequence[Numbers]
     unit: str = ""
     says: str = ""
+    down: str = ""
+    across: str = ""
 
     def __post_init__(self) -> None:
         for side in ("rows", "columns"):
@@ -131,7 +133,16 @@ class TextExamples(Artifact):
         object.__setattr__(self, "texts", tuple(self.texts))
 
 
-KINDS: dict[str, type[Any]] = {one.kind: one for one in (Histogram, Plot, Grid, TextExamples)}
+@dataclass(frozen=True)
+class Caution(Artifact):
+    """What is to be known before other findings are read; a report says it at its top, in one sentence."""
+
+    kind = "caution"
+    title: str
+    says: str
+
+
+KINDS: dict[str, type[Any]] = {one.kind: one for one in (Histogram, Plot, Grid, TextExamples, Caution)}
 
 
 def plain(values: Numbers) -> list[float | None]:

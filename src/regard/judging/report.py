@@ -1,9 +1,10 @@
 """A report: what was tested, what was found beside which baseline, what was left out and why."""
 
+import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ from ..core.display import view
 from ..recording.io.writing import write_whole
 from .finding import Finding
 from .suite import Judged
+from .summary import Headline, ReportSummary, summarise
+from .verdict import beside, compared, correct, standing, verdicts
+
+__all__ = ["Report", "beside", "compared", "standing", "verdicts"]
 
 VERSION = 1
 PAGE, FINDINGS, RATIONALES = "report.html", "report.json", "eraser.jsonl"  # the files in a report's folder
@@ -25,12 +30,24 @@ class Report:
     tests    by name what each test found, or why it was left out, in the order of the battery
     rows     of each instance what ERASER's benchmark reads: rationale, classes, scores without it and with it alone
 
-    The same model, data, seed and versions give the same report, bit for bit.
+    The same model, data, seed and versions give the same report, bit for bit. Verdicts of the headlines are corrected
+    for their number (`verdict.correct`).
     """
 
     about: Mapping[str, Any]
     tests: Sequence[Judged]
     rows: Sequence[Mapping[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        corrected = iter(correct([one for _, one in self.headlines()]))
+        tests = [
+            replace(
+                test,
+                findings=[*itertools.islice(corrected, len(test.findings[: test.first])), *test.findings[test.first :]],
+            )
+            for test in self.tests
+        ]
+        object.__setattr__(self, "tests", tests)
 
     @property
     def findings(self) -> list[Finding]:
@@ -63,10 +80,18 @@ class Report:
             made[standing(one)[1]] += 1
         return made
 
+    @property
+    def summary(self) -> ReportSummary:
+        """The first page in words: the answer, cautions, verdicts, what was not tested."""
+        return summarise(
+            self.about, self.tests, [Headline(test, one, *standing(one)) for test, one in self.headlines()]
+        )
+
     def json(self, indent: int | None = 1) -> str:
         plain = {
             "version": VERSION,
             "about": dict(self.about),
+            "summary": self.summary.as_dict(),
             "tests": [test.as_dict() for test in self.tests],
             "rows": list(self.rows),
         }
@@ -106,58 +131,9 @@ class Report:
         return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in self.rows)
 
     def __str__(self) -> str:
-        lines = [self.caution] if self.caution else []
+        summary = self.summary
+        lines = [summary.answer, *summary.cautions]
         for test in self.tests:
             lines.append(f"{test.name}: {test.left_out or test.asks}")
             lines += [f"  {one}" for one in test.findings[: test.first]]
         return "\n".join(lines)
-
-
-WORDS = {
-    "better": "better than",
-    "worse": "worse than",
-    "not significantly different": "not significantly different from",
-}
-
-
-def compared(finding: Finding, baseline: str) -> str:
-    """In words how a finding stands against a baseline: "better than random"; its mere name where that is undefined."""
-    how = verdicts(finding)[baseline]
-    return f"{WORDS[how]} {baseline}" if how in WORDS else baseline
-
-
-def beside(finding: Finding) -> str:
-    """How a finding stands, in words, against the baseline that it is held against first; "" where it has none."""
-    main, how = standing(finding)
-    if main is None:
-        return ""
-    return f"beside {main}" if how == "undefined" else compared(finding, main)
-
-
-KNOW_NOTHING = ("random", "degree", "first words", "last words")  # baselines that never saw the model
-
-
-def standing(finding: Finding) -> tuple[str | None, str]:
-    """The baseline that a finding is held against first, and how it stands: the hardest of those that know nothing of
-    the model (random, the degree of a node, the place in a text), else the first that is defined.
-
-    Without any baseline it is undefined.
-    """
-    if not finding.baselines:
-        return None, "undefined"
-    defined = {name: value for name, value in finding.baselines.items() if value is not None}
-    known = {name: defined[name] for name in KNOW_NOTHING if name in defined}
-    hardest = min if finding.better == "lower" else max
-    name = hardest(known, key=known.__getitem__) if known else next(iter(defined or finding.baselines))
-    return name, finding.against(name)
-
-
-def verdicts(finding: Finding) -> dict[str, str]:
-    """How a finding stands against each of its baselines: what every page and table says of it.
-
-    One that has no verdict against the first has none against the others: they stand beside it as numbers. Otherwise it
-    would be without a verdict at the top of a report, and better or worse below.
-    """
-    if standing(finding)[1] == "undefined":
-        return dict.fromkeys(finding.baselines, "undefined")
-    return {name: finding.against(name) for name in finding.baselines}

@@ -13,6 +13,7 @@ from ..recording.io.writing import bytes_of, write_whole
 from .adapters.adapter import Adapter
 
 FOLDER = "tests"
+STATISTICS = 4  # raised when the same model, data and seed are judged by other statistics: what was kept is judged anew
 LARGEST = 512_000_000  # bytes of a file that is read
 
 
@@ -28,6 +29,8 @@ def configuration(adapter: Adapter, seed: int, about: Mapping[str, Any]) -> dict
         **about,
         **({"caution": adapter.caution} if adapter.caution else {}),
         "instances": len(adapter),
+        "unit": adapter.called_instances,
+        **({"cut": cut} if (cut := sum(one.truncated for one in adapter.instances)) else {}),
         "seed": seed,
         "look": {"sites": selector.sites, "layer": selector.layer, "row": selector.row, "judged": adapter.judged},
         "removal": adapter.removal if selector.tokens else "delete",
@@ -41,6 +44,7 @@ def configuration(adapter: Adapter, seed: int, about: Mapping[str, Any]) -> dict
         "device": adapter.device.type,
         "versions": {
             "regard": __version__,
+            "statistics": STATISTICS,
             "torch": torch.__version__,
             "numpy": numpy.__version__,
             "scipy": scipy.__version__,

@@ -12,7 +12,7 @@ from .adapters.adapter import Adapter
 from .adapters.inputs import NotApplicable
 from .artifacts import Artifact, collect_artifacts, from_dict
 from .finding import Finding
-from .registry import ENLISTED, Judge
+from .registry import ENLISTED, Aspect, Judge
 
 # The order in which a report tells them; whoever is not named here comes after, in the order of names.
 ORDER = (
@@ -20,6 +20,8 @@ ORDER = (
     "translation",
     "alignment",
     "ablation",
+    "heads",
+    "places",
     "correlation",
     "permutation",
     "adversary",
@@ -31,6 +33,8 @@ ORDER = (
     "infidelity",
     "agreement",
     "rationales",
+    "reading",
+    "fixations",
     "fidelity",
     "reasons",
 )
@@ -59,6 +63,7 @@ class Judged:
     evidence: list[Artifact] = field(default_factory=list)
     left_out: str = ""
     first: int = 1
+    aspect: Aspect = "faithfulness"
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -66,6 +71,7 @@ class Judged:
             "asks": self.asks,
             "left_out": self.left_out,
             "first": self.first,
+            "aspect": self.aspect,
             "findings": [one.as_dict() for one in self.findings],
             "evidence": [one.as_dict() for one in self.evidence],
         }
@@ -80,6 +86,7 @@ class Judged:
                 [from_dict(one) for one in given["evidence"]],
                 given["left_out"],
                 int(given["first"]),
+                given.get("aspect", "faithfulness"),
             )
         except (KeyError, TypeError) as problem:
             raise ValueError(f"A judged test was read that is not whole: {problem!r}.") from problem
@@ -109,5 +116,5 @@ def run(test: Judge, adapter: Adapter, *, seed: int = 0) -> Judged:
                 raise NotApplicable("Units of this model are words: this test is about the edges of graphs.")
             found = test.run(adapter, seed=seed)
         except (NotApplicable, Refused) as why:
-            return Judged(test.name, test.asks, left_out=str(why), first=test.first)
-    return Judged(test.name, test.asks, found, evidence, first=test.first)
+            return Judged(test.name, test.asks, left_out=str(why), first=test.first, aspect=test.aspect)
+    return Judged(test.name, test.asks, found, evidence, first=test.first, aspect=test.aspect)

@@ -1,14 +1,19 @@
-"""Task models: feature model, query model, attention, output model; whole networks; and the trainer."""
+"""Task models: feature model, query model, attention, output head; whole networks; and the trainer."""
 
-from . import builders as ready
-from . import features, outputs, queries
+import warnings
+from typing import Any
+
+from . import builders, features, output_heads, queries
 from .beam_search import say
 from .decoder import Sequencer
 from .gat import GAT, GATv2
+from .graph_networks.network import GraphNetwork
+from .graph_networks.polynormer import Polynormer
+from .graph_networks.sgformer import SGFormer
 from .mlp import MLP
 from .model_output import Answer
 from .task_model import TaskModel
-from .training.losses import rewarded, supervised
+from .training.attention_losses import score_function_loss, supervised
 from .training.objectives import Classification, Objective, Regression, Restoration, Sequences
 from .training.run_checkpoint import Run, open_run
 from .training.trainer import Trained, Trainer, Training
@@ -21,10 +26,13 @@ __all__ = [
     "Answer",
     "Classification",
     "GATv2",
+    "GraphNetwork",
     "Objective",
+    "Polynormer",
     "Regression",
     "Restoration",
     "Run",
+    "SGFormer",
     "Sequencer",
     "Sequences",
     "TaskModel",
@@ -33,12 +41,26 @@ __all__ = [
     "Training",
     "Transformer",
     "TwoInputs",
+    "builders",
     "features",
     "open_run",
-    "outputs",
+    "output_heads",
     "queries",
-    "ready",
-    "rewarded",
     "say",
+    "score_function_loss",
     "supervised",
 ]
+
+RENAMED = {
+    "ready": "builders",
+    "outputs": "output_heads",
+    "rewarded": "score_function_loss",
+}  # until 0.3
+
+
+def __getattr__(name: str) -> Any:
+    if name not in RENAMED:
+        raise AttributeError(f"module 'regard.models' has no attribute {name!r}")
+    new = RENAMED[name]
+    warnings.warn(f"regard.models.{name} is now regard.models.{new}; 0.3 drops it.", DeprecationWarning, stacklevel=2)
+    return globals()[new]

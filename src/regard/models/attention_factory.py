@@ -1,6 +1,5 @@
 """The attention part of a task model by one name, its ablations included."""
 
-from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
@@ -8,12 +7,11 @@ from torch import Tensor, nn
 from ..core import scores
 from ..core.alignments import Local, Uniform
 from ..core.attend import Attended, attend
-from ..core.scores import Score
 from ..core.structures import Structure
 from ..nn.attend import Attend
 from ..nn.attention import Attention
 from ..nn.query import MultiHopAttention
-from .attention_spec import parse_attention
+from .attention_spec import SCORES, parse_attention
 from .features.encoded import Encoded
 
 
@@ -28,20 +26,8 @@ def build_attention(name: str, d_q: int, d_k: int) -> Any:
         return Hops(MultiHopAttention(d_q, d_k, spec.hops, score=spec.score, align=spec.alignment))
     if spec.heads > 1:
         return Attention(d_q, spec.heads, key_dim=d_k, out_dim=d_k, score=spec.score, align=spec.alignment)
-    score = by_feature(spec.score) if spec.features else spec.score
+    score = SCORES[spec.score].built_by_feature if spec.features else spec.score
     return Attend(d_q, d_k, score, spec.alignment)
-
-
-def by_feature(name: str) -> Callable[[int, int], Score]:
-    """A score of that name with one number for each of d_k features."""
-    if name in ("additive", "concat"):
-        return lambda d_q, d_k: scores.Additive(d_q, d_k, features=d_k)
-    if name == "general":
-        return lambda d_q, d_k: scores.General(d_q, d_k, features=d_k)
-    if name == "gaussian":
-        return lambda d_q, d_k: scores.Gaussian(learned=True, features=True)
-    kind = {"dot": scores.Dot, "scaled_dot": scores.ScaledDot, "laplace": scores.Laplace}[name]
-    return lambda d_q, d_k: kind(features=True)
 
 
 class MeanPooling(nn.Module):

@@ -7,10 +7,10 @@ from difflib import get_close_matches
 from ..core.alignments import ALIGNMENTS as _ALIGNMENTS
 from ..core.alignments import Alignment, Entmax, TopK
 from ..core.scores import SCORES as _SCORES
+from ..core.spoken_names import ALIGNMENTS_ALSO, SCORES_ALSO, spelled
 
 SCORES, ALIGNMENTS = _SCORES.built, _ALIGNMENTS.built  # by name, with parameters of their own
 WHOLE = ("none", "mean")  # without score and alignment
-BY_FEATURE = ("additive", "concat", "general", "dot", "scaled_dot", "gaussian", "laplace")
 QUERIES = ("learned", "summary", "mean")
 SIZED: dict[str, tuple[Callable[[str], Alignment], str]] = {  # a number makes them: top_k=8, entmax=1.3
     "top_k": (lambda number: TopK(int(number)), "a whole number of keys a row, such as top_k=8"),
@@ -60,10 +60,11 @@ class AttentionSpec:
             )
         if (self.heads > 1) + (self.hops > 1) + self.features > 1:
             raise ValueError("attention with two of heads, hops and features: each is built alone; take one of them.")
-        if self.features and self.score not in BY_FEATURE:
+        if self.features and not SCORES[self.score].takes_features():
+            by_feature = ", ".join(name for name, score in SCORES.items() if score.takes_features())
             raise ValueError(
                 f"features: the score {self.score!r} has one weight for all features; those that can have "
-                f"one for each are {', '.join(BY_FEATURE)}."
+                f"one for each are {by_feature}."
             )
 
     @property
@@ -101,6 +102,7 @@ def parse_attention(name: str) -> AttentionSpec:
     """
     first, *words = name.split() or [""]
     score, _, align = first.partition("+")
+    score, align = SCORES_ALSO.get(spelled(score), score), ALIGNMENTS_ALSO.get(spelled(align), align)
     if not align and (score in ALIGNMENTS or score.partition("=")[0] in SIZED):
         score, align = "additive", score
     known = (*ALIGNMENTS, *SIZED)

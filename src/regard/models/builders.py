@@ -1,4 +1,4 @@
-"""Ready models: the four parts assembled for a task, with any attention by name (`build_attention`)."""
+"""Builders: task models assembled from the four parts, with any attention by name (`build_attention`)."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from torch import nn
 from ..nn.attention import Attention
 from ..nn.feature import ParallelCoAttention
 from ..nn.graph import GATv2Conv
-from . import features, outputs, queries
+from . import features, output_heads, queries
 from .attention_factory import build_attention
 from .attention_spec import parse_attention
 from .decoder import Readout, Sequencer, Speaker
@@ -31,7 +31,7 @@ def text_classifier(
         encoder,
         query,
         build_attention(attention, encoder.dim, encoder.dim),
-        outputs.Classes(encoder.dim, classes, dropout=dropout),
+        output_heads.Classes(encoder.dim, classes, dropout=dropout),
     )
 
 
@@ -40,7 +40,7 @@ def document_classifier(
 ) -> TaskModel:
     """Words into sentences, sentences into a document, each by attention of its own (hierarchical attention)."""
     encoder = features.Documents(words, dim, width, attention, dropout)
-    output = outputs.Classes(encoder.dim, classes, dropout=dropout)
+    output = output_heads.Classes(encoder.dim, classes, dropout=dropout)
     return TaskModel(
         encoder, queries.Learned(encoder.dim), build_attention(attention, encoder.dim, encoder.dim), output
     )
@@ -49,7 +49,9 @@ def document_classifier(
 def retriever(keys: int, values: int, attention: str = "additive", dim: int = 32) -> TaskModel:
     """The question looks at a table of keys and values: the smallest model of all four parts with a second input."""
     encoder, query = features.Pairs((keys, values), dim), queries.Second(dim, words=keys)
-    return TaskModel(encoder, query, build_attention(attention, dim, dim), outputs.Classes(dim, values, hidden=2 * dim))
+    return TaskModel(
+        encoder, query, build_attention(attention, dim, dim), output_heads.Classes(dim, values, hidden=2 * dim)
+    )
 
 
 def pair_classifier(
@@ -67,7 +69,7 @@ def pair_classifier(
         for count in (words, second_words or words)
     )
     part = ParallelCoAttention(first.dim, second.dim, score=attention)
-    return TwoInputs(first, second, part, outputs.Classes(first.dim + second.dim, classes, dropout=dropout))
+    return TwoInputs(first, second, part, output_heads.Classes(first.dim + second.dim, classes, dropout=dropout))
 
 
 def translator(
@@ -126,7 +128,7 @@ def patch_classifier(classes: int, attention: str = "additive", dim: int = 64) -
     """Patches of an image by convolutions, and one learned question that finds the patch that matters."""
     encoder = features.Filtered(dim)
     attention = "uniform" if attention == "none" else attention
-    output = outputs.Classes(dim, classes, hidden=2 * dim, norm=True)
+    output = output_heads.Classes(dim, classes, hidden=2 * dim, norm=True)
     return TaskModel(encoder, queries.Learned(dim), build_attention(attention, dim, dim), output)
 
 
@@ -137,7 +139,7 @@ def image_restorer(
     spec = parse_attention("scaled_dot+uniform" if attention in ("uniform", "mean", "none") else attention)
     encoder = features.Patches(side, patch, dim, around=4, hidden=2 * dim)
     part = Attention(dim, spec.heads if spec.heads > 1 else heads, score=spec.score, align=spec.alignment)
-    return TaskModel(encoder, queries.Itself(), part, outputs.Pixels(dim, side, patch))
+    return TaskModel(encoder, queries.Itself(), part, output_heads.Pixels(dim, side, patch))
 
 
 def graph_classifier(
@@ -149,17 +151,28 @@ def graph_classifier(
     heads: int = 4,
     dropout: float = 0.1,
     layer: Any = GATv2Conv,
+    network: str = "",
 ) -> TaskModel:
     """Layers of graph attention, then one learned question over the nodes of each graph; classes=0: a number.
 
     "uniform", "mean": means of neighbours and of nodes. "none": no edges at all, and the mean of the nodes.
+    network: layers by name instead, "gps", "exphormer", "gcn", ...; then "uniform" is the mean of the nodes alone.
+    "esa" is edge-set attention, which pools by itself.
     """
     plain = attention in ("uniform", "mean", "none")
-    options: dict[str, Any] = {"align": "uniform"} if plain else {}
+    options: dict[str, Any] = {"align": "uniform"} if plain and not network else {}
     layers = 0 if attention == "none" else layers
-    encoder = features.Nodes(d, dim, layers, heads, dropout, layer=layer, **options)
+    encoder: Any
+    if network == "esa" and layers:
+        encoder = features.EdgeSets(d, dim, layers, heads, dropout)
+    else:
+        encoder = features.Nodes(d, dim, layers, heads, dropout, layer=layer, network=network, **options)
     part = build_attention("uniform" if plain else attention, dim, dim)
-    output = outputs.Classes(dim, classes, hidden=dim, dropout=dropout) if classes else outputs.Number(dim, hidden=dim)
+    output = (
+        output_heads.Classes(dim, classes, hidden=dim, dropout=dropout)
+        if classes
+        else output_heads.Number(dim, hidden=dim)
+    )
     return TaskModel(encoder, queries.Learned(dim), part, output)
 
 
@@ -175,5 +188,5 @@ def node_classifier(
     """Every node asks its neighbours: the queries are the nodes, and attention goes along the edges."""
     encoder = features.Nodes(d, dim, layers, heads, dropout, by_node=True)
     return TaskModel(
-        encoder, queries.Itself(), build_attention(attention, dim, dim), outputs.NodeClasses(dim, classes, dropout)
+        encoder, queries.Itself(), build_attention(attention, dim, dim), output_heads.NodeClasses(dim, classes, dropout)
     )

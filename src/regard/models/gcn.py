@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from ..core.attend import attend
 from ..core.structures.edges import Edges
-from ..core.tensor_cache import remembered
+from ..core.tensor_cache import cached_by_tensor
 from ..nn.graph.adjacency import read_graph
 from ..nn.graph.features import dropped
 from ..nn.graph.linear import linear
@@ -39,7 +39,7 @@ class GCNConv(nn.Module):
             others = edge_index[1][edge_index[0] != edge_index[1]]  # a loop of the caller's is the one that each has
             return (torch.bincount(others, minlength=nodes) + 1).to(torch.float32).sqrt()[:, None]
 
-        root = remembered((edge_index,), f"root of degree, {nodes} nodes", root_of_degree)
+        root = cached_by_tensor((edge_index,), f"root of degree, {nodes} nodes", root_of_degree)
         v = (self.lin(x) / root)[None]
         nobody = v.new_zeros(1, nodes, 1)
         ran = attend(nobody, nobody, v, "dot", "uniform", Edges(edge_index, (nodes, nodes), self_loops=True))

@@ -142,7 +142,11 @@ def together(task: TypedTask) -> TypedTask:
 
 
 def by_paths(task: TypedTask) -> TypedTask:
-    """The nodes of the target type, joined where they share a neighbour, by the relation that leads there."""
+    """The nodes of the target type, joined by the task's meta-paths; where it names none, where they share a neighbour,
+    by the relation that leads there."""
+    own = {(task.target, name, task.target): task.along(path) for name, path in task.paths.items()}
+    if own:
+        return replace(task, x={task.target: task.x[task.target]}, edge_index=own)
     there = [kind for kind in task.edge_index if kind[0] == task.target]
     paths = {(task.target, kind[1], task.target): task.path(kind) for kind in there}
     return replace(task, x={task.target: task.x[task.target]}, edge_index=paths)

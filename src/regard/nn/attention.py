@@ -1,5 +1,6 @@
 """Attention with its projections: the layer people stack."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,10 +10,14 @@ from ..core.alignments import Alignment
 from ..core.arguments import checked, number, shown
 from ..core.attend import Attended, attend
 from ..core.plan import Plan, plan
-from ..core.scores import Rotary, Score
+from ..core.scores import Modifier, Rotary, Score, score_of
 from ..core.structures import Structure
+from ..core.structures.packed import unpacked
+from ..core.structures.packing import Packing
+from ..core.torch_arguments import translated
 from .build import build_alignment, build_score
 from .kv_cache import Cache
+from .other_names import CALL_ANSWERS, CONSTRUCTOR_ANSWERS, also_named
 from .torch_interop import check_torch, from_torch_names
 
 
@@ -34,11 +39,37 @@ class Attention(nn.Module):
     dropout           on the weights, in training mode
     rotary            True, a base (10000.0) or a Rotary: turns queries and keys by their positions
 
+    A score may be a modifier alone, ALiBi(8), of the scaled dot product. Names of other libraries are understood:
+    embed_dim, num_heads, num_kv_heads, num_key_value_heads, kdim, vdim, head_dim.
+
     Also known as: MHA, grouped-query attention, GQA, multi-query attention, MQA.
     Vaswani et al. 2017. In training mode alignments that can draw do (Hard, Gumbel, Reinforced, Monotonic); in
     evaluation mode they are deterministic. Exchanging heads together with their columns of W_o changes nothing.
     """
 
+    @also_named(
+        "Attention",
+        CONSTRUCTOR_ANSWERS,
+        embed_dim="dim",
+        hidden_size="dim",
+        d_model="dim",
+        num_heads="heads",
+        num_attention_heads="heads",
+        n_heads="heads",
+        n_head="heads",
+        nhead="heads",
+        num_kv_heads="kv_heads",
+        num_key_value_heads="kv_heads",
+        n_kv_heads="kv_heads",
+        kdim="key_dim",
+        vdim="value_dim",
+        head_dim=("d_k", "d_v"),
+        dim_head=("d_k", "d_v"),
+        dropout_p="dropout",
+        attn_dropout="dropout",
+        attn_drop="dropout",
+        attention_dropout="dropout",
+    )
     @checked
     def __init__(
         self,
@@ -51,7 +82,7 @@ class Attention(nn.Module):
         key_dim: int | None = None,
         value_dim: int | None = None,
         out_dim: int | None = None,
-        score: "str | Score" = "scaled_dot",
+        score: "str | Score | Modifier" = "scaled_dot",
         align: "str | Alignment" = "softmax",
         dropout: float = 0.0,
         bias: bool = True,
@@ -126,23 +157,35 @@ class Attention(nn.Module):
         query: Tensor,
         key: Tensor | None = None,
         value: Tensor | None = None,
-        over: Structure | None = None,
+        over: "Structure | str | None" = None,
         *,
         cache: Cache | None = None,
+        positions: "Tensor | tuple[Tensor, Tensor] | None" = None,
         state: Tensor | None = None,
         seed: "int | Tensor | None" = None,
         backend: str = "auto",
+        **by_torch: Any,
     ) -> Attended:
         """Self-attention with a query alone, cross-attention with a key (and a value; the key unless given).
+
+        query (B, j, dim) may be a jagged NestedTensor: each sequence attends itself (or its own keys), and out is
+        jagged too.
 
         over       who may meet whom; every pair unless given. With a cache that grows it must be said:
                    Causal(align="end") for decoding
         cache      a Cache: the new keys and values are added to it and all of it is attended;
-                   or a memory made by `remember`, which is attended as it is
+                   or a memory made by `remember`, which is attended as it is; or sequences of a `PagedCache`
+        positions  where rows stand, (..., n), for rotary: of the queries, or (of the queries, of the keys); from the
+                   cache, or 0, 1, 2, ... unless given
         state      what a stepwise mechanism handed on (`Attended.state`)
         seed       makes dropout and draws repeatable
         backend    as in `attend`
+        by_torch   is_causal as in torch; masks and other names of torch are answered by the line to write
         """
+        if by_torch:
+            over = _over_of(by_torch, query, key, over)
+        if isinstance(query, Tensor) and query.is_nested:
+            return self._over_sequences(query, key, value, over, cache, state, seed, backend)
         if cache is not None and not isinstance(cache, Cache):
             raise TypeError(
                 f"cache= got {shown(cache)}, expected a Cache: cache = Cache() before the first step, then "
@@ -152,12 +195,18 @@ class Attention(nn.Module):
             raise TypeError(
                 f"state= got {shown(state)}, expected Attended.state of the step before, a tensor (..., heads, m)."
             )
+        if cache is not None and not cache.closed and getattr(self.score, "score", self.score).looks_back:
+            raise ValueError(
+                f"score={type(self.score).__name__} looks back at queries that this cache does not hold: "
+                "nn.MultiTokenAttention decodes, Attention runs the whole at once."
+            )
         before = 0 if cache is None else cache.length
-        q, k, v = self._project(query, key, value, over, cache)
+        q, k, v = self._project(query, key, value, over, cache, positions)
         training = self.training
         if state is not None and cache is not None:  # the step before gave nothing to keys that came after it
             state = nn.functional.pad(state, (0, k.shape[-2] - state.shape[-1]))
         try:
+            over = over if cache is None else cache.structure(over, q.shape[-2])
             found = attend(
                 q,
                 k,
@@ -175,8 +224,35 @@ class Attention(nn.Module):
             if cache is not None:  # a step that failed has not happened
                 cache.truncate(before)
             raise
-        joined = found.out.transpose(-3, -2).flatten(-2)  # (..., n, heads * d_v)
-        return Attended(self.out_proj(joined), found.map, found.sample, found.state)
+        return Attended(self.join_heads(found.out, query), found.map, found.sample, found.state)
+
+    def join_heads(self, out: Tensor, query: Tensor) -> Tensor:
+        """(..., heads, n, d_v) -> (..., n, out_dim)"""
+        joined: Tensor = self.out_proj(out.transpose(-3, -2).flatten(-2))
+        return joined
+
+    def _over_sequences(
+        self,
+        query: Tensor,
+        key: Tensor | None,
+        value: Tensor | None,
+        over: "Structure | str | None",
+        cache: Cache | None,
+        state: Tensor | None,
+        seed: "int | Tensor | None",
+        backend: str,
+    ) -> Attended:
+        """Of jagged inputs (B, j, dim): the packed rows, with positions that begin anew in each sequence."""
+        if cache is not None or state is not None:
+            raise ValueError("cache= and state= belong to padded batches: sequences that grow go to a PagedCache.")
+        jagged: Any = query  # torch's stubs do not know what a jagged tensor has
+        keys: Any = query if key is None else key
+        values = keys if value is None else value
+        rows = unpacked(query, keys, values, over)
+        given = (None, None) if key is None else (rows.k, None if value is None else rows.v)
+        places = tuple(Packing(x.offsets(), x.values().shape[-2]).places for x in (jagged, keys))
+        found = self(rows.q, *given, rows.over, positions=places, seed=seed, backend=backend)
+        return replace(found, out=rows.like(found.out))
 
     def remember(self, key: Tensor, value: Tensor | None = None) -> Cache:
         """Keys and values of a memory, projected once: attention(query, cache=memory) at every step of a decoder."""
@@ -194,17 +270,23 @@ class Attention(nn.Module):
         query: Tensor,
         key: Tensor | None = None,
         value: Tensor | None = None,
-        over: Structure | None = None,
+        over: "Structure | str | None" = None,
         *,
         backend: str = "auto",
     ) -> Plan:
         """What a call in the present mode would do: print it to see the core, the backend and every refusal."""
-        q, k, v = self._project(query, key, value, over, None)
+        q, k, v = self._project(query, key, value, over, None, None)
         dropout = self.dropout if self.training else 0.0
         return plan(q, k, v, self.score, self.align, over, dropout=dropout, sample=self.training, backend=backend)
 
     def _project(
-        self, query: Tensor, key: Tensor | None, value: Tensor | None, over: Structure | None, cache: Cache | None
+        self,
+        query: Tensor,
+        key: Tensor | None,
+        value: Tensor | None,
+        over: "Structure | str | None",
+        cache: Cache | None,
+        positions: "Tensor | tuple[Tensor, Tensor] | None",
     ) -> tuple[Tensor, Tensor, Tensor]:
         """q (..., heads, n, d_k), k (..., kv_heads, m, d_k), v (..., kv_heads, m, d_v)."""
         if key is None and value is not None:
@@ -224,8 +306,8 @@ class Attention(nn.Module):
         k = _split(self.k_proj(key), self.kv_heads)
         v = _split(self.v_proj(value), self.kv_heads)
         if self.rotary is not None:
-            start = 0 if cache is None else cache.length
-            q, k = self.rotary(q, start), self.rotary(k, start)
+            starts = _starts(positions, cache, query.shape[-2])
+            q, k = self.rotary(q, starts[0]), self.rotary(k, starts[1])
         if cache is not None:
             k, v = cache.append(k, v)
         return q, k, v
@@ -274,11 +356,13 @@ class Attention(nn.Module):
             f"Attention({argument}={width})."
         )
 
-    def _score(self, score: "str | Score") -> Score:
+    def _score(self, score: "str | Score | Modifier") -> Score:
         if isinstance(score, str):
             return build_score(score, self.d_k, self.d_k, self.heads)
         if isinstance(score, Score):
             return score
+        if isinstance(score, Modifier):
+            return score_of(score)
         raise TypeError(f"Attention(score=) got {type(score).__name__}, expected a name or a Score object.")
 
     def _alignment(self, align: "str | Alignment") -> Alignment:
@@ -318,6 +402,16 @@ class Attention(nn.Module):
         return ", ".join(parts)
 
 
+def _over_of(
+    by_torch: "dict[str, Any]", query: Tensor, key: Tensor | None, over: "Structure | str | None"
+) -> "Structure | str | None":
+    """The structure of a call that was written with torch's names."""
+    call = {"q": query, "k": query if key is None else key, "over": over}
+    own = ("query", "key", "value", "over", "cache", "positions", "state", "seed", "backend")
+    translated("Attention.forward", by_torch, call, own, CALL_ANSWERS)
+    return call["over"]  # type: ignore[return-value]
+
+
 def _check_kind(dtype: Any, device: Any) -> None:
     if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
         raise TypeError(f"Attention(dtype={shown(dtype)}): expected a floating-point type, for example torch.bfloat16.")
@@ -334,6 +428,20 @@ def _check_kind(dtype: Any, device: Any) -> None:
 def _split(x: Tensor, heads: int) -> Tensor:
     """(..., n, heads * d) -> (..., heads, n, d)."""
     return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
+
+
+def _starts(
+    positions: "Tensor | tuple[Tensor, Tensor] | None", cache: Cache | None, n: int
+) -> "tuple[int | Tensor, int | Tensor]":
+    """Where queries and keys stand: that of the first row, or of each, (..., 1, n) beside heads."""
+    if positions is None:
+        start = 0 if cache is None else cache.start_of(n)
+        return start, start
+    of_queries, of_keys = positions if isinstance(positions, (tuple, list)) else (positions, positions)
+    for each in (of_queries, of_keys):
+        if not isinstance(each, Tensor) or each.is_floating_point() or each.ndim < 1:
+            raise TypeError(f"positions={shown(each)}: expected integers (..., n), where each row stands.")
+    return of_queries.unsqueeze(-2), of_keys.unsqueeze(-2)
 
 
 def _rotary(rotary: "bool | float | Rotary | None", d_k: int) -> Rotary | None:

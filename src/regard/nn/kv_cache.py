@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from ..core.arguments import checked, is_whole, shown
+from ..core.structures import Structure
 
 
 class Cache:
@@ -28,6 +29,7 @@ class Cache:
         self.keys: Tensor | None = None
         self.values: Tensor | None = None
         self._buffers: tuple[Tensor, Tensor] | None = None  # what keys and values are the beginning of
+        self._evicted = 0
 
     @classmethod
     def holding(cls, keys: Tensor, values: Tensor) -> "Cache":
@@ -39,6 +41,19 @@ class Cache:
     @property
     def length(self) -> int:
         return 0 if self.keys is None else self.keys.shape[-2]
+
+    @property
+    def position(self) -> int:
+        """Where the next step stands: after all that were appended, those that `keep` let go included."""
+        return self.length + self._evicted
+
+    def start_of(self, n: int) -> "int | Tensor":
+        """Where the next n rows stand: the position of the first, or (..., 1, n) where sequences differ."""
+        return self.position
+
+    def structure(self, over: "Structure | str | None", n: int) -> "Structure | str | None":
+        """`over` of n queries and all keys, as it holds for what the cache gave."""
+        return over
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Adds steps at the end; returns all keys and all values."""
@@ -98,9 +113,33 @@ class Cache:
             self.keys, self.values = self.keys[..., :length, :], self.values[..., :length, :]
             self._buffers = None
 
+    def keep(self, index: Tensor) -> None:
+        """Forgets all keys but some: KV-cache eviction. Maps of earlier steps stay right.
+
+        index   which of the steps that are there, (kept,) for all items and heads, or (..., kv_heads, kept) for each of
+                them; rotary positions of later steps are what they would have been
+        """
+        whole = isinstance(index, Tensor) and not index.is_floating_point() and index.dtype != torch.bool
+        if self.keys is None or self.values is None or self.closed:
+            raise ValueError("keep(index) chooses among the keys of a cache that has some, and that grows.")
+        if not whole or (index.ndim != 1 and index.shape[:-1] != self.keys.shape[:-2]):
+            raise ValueError(
+                f"keep(index={shown(index)}): expected whole numbers (kept,) or {tuple(self.keys.shape[:-2])} + (kept,)"
+                ", for example received.topk(64, -1).indices.sort(-1).values."
+            )
+        if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < self.length:
+            raise ValueError(f"keep(index): the cache holds {self.length} steps, expected 0 to {self.length - 1}.")
+        line = index.expand(*self.keys.shape[:-2], -1)[..., None]
+        self._evicted += self.length - line.shape[-2]
+        self.keys, self.values = (
+            x.gather(-2, line.expand(*line.shape[:-1], x.shape[-1])) for x in (self.keys, self.values)
+        )
+        self._buffers = None
+
     def reset(self) -> None:
         """Forgets everything; the next append may have another batch size."""
         self.keys = self.values = self._buffers = None
+        self._evicted = 0
 
     def reorder(self, index: Tensor) -> None:
         """Item b of the batch becomes item index[b]: beams that survive, in their new order; repeats are welcome."""
@@ -117,6 +156,7 @@ class Cache:
         """A second cache with the same past; the two grow apart."""
         made = Cache(self.room)
         made.keys, made.values, made.closed = self.keys, self.values, self.closed
+        made._evicted = self._evicted
         return made
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Studies: tasks x variants x seeds, run by an engine, kept in a store, compared by statistics."""
+"""Studies: tasks x variants x seeds, run by an engine, stored in a database, compared by statistics."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ __all__ = ["Missing", "Results", "Row", "Study"]
 
 
 def __getattr__(name: str) -> object:
-    if name == "Study":  # a node that computes trials for others reads no specification and needs no pydantic
+    if name == "Study":  # a node of a cluster that only runs trials reads no specification and needs no pydantic
         from .specification import Study
 
         return Study

@@ -1,4 +1,4 @@
-"""Where a study is kept: a file or a server, waited for while it is away."""
+"""Connection to the database of a study: a SQLite file or a server, with retries while it is unavailable."""
 
 import json
 import shlex
@@ -15,8 +15,8 @@ from .schema import prepare
 
 T = TypeVar("T")
 FILE = "store.sqlite"  # in the folder of a study
-# Of SQLite: another has it, the file is away or the disk is full. All else stays as it is however long one waits.
-PASSES = (
+# SQLite errors that may pass: a lock, a missing file, a full disk. Retrying helps with no other.
+TRANSIENT = (
     "SQLITE_BUSY",
     "SQLITE_LOCKED",
     "SQLITE_CANTOPEN",
@@ -30,19 +30,19 @@ PASSES = (
 )
 
 
-class StoreAway(OSError):
-    """The store did not answer for longer than a runner waits."""
+class StoreUnavailable(OSError):
+    """The store did not respond within the patience of a runner."""
 
 
 class DamagedStore(OSError):
-    """The store answered with what no store of studies has; no other attempt would find more."""
+    """The contents of the store are invalid; retrying cannot help."""
 
 
 class Database:
     """A SQLite file by its path, or any database of SQLAlchemy by its URL (postgresql://user@host/name).
 
-    patience   seconds to go on trying when the store does not answer: a server that restarts, a file that is locked,
-               a disk that is full
+    patience   seconds to keep retrying while the store is unavailable: a server that restarts, a locked file, a full
+               disk
     """
 
     def __init__(self, where: "str | Path", patience: float = 120.0, create: bool = True):
@@ -62,7 +62,7 @@ class Database:
         else:
             self.engine = self._file(Path(where), create)
         self.name = self.engine.url.render_as_string(hide_password=True) if "://" in self.where else self.where
-        self._again(prepare)
+        self._transaction(prepare)
 
     def _file(self, path: Path, create: bool) -> sa.Engine:
         if not path.exists():
@@ -72,70 +72,70 @@ class Database:
             path.touch()
         if path.is_dir():
             raise IsADirectoryError(f"The store {path} is a folder: name a file, such as {path / FILE}.")
-        # mode=rw: a file that has gone away is an error that is waited for, not a new empty store
+        # mode=rw: a file that disappeared is a transient error, not a new empty store
         engine = sa.create_engine(
             f"sqlite:///file:{path.resolve()}?mode=rw&uri=true", connect_args={"timeout": min(self.patience, 5.0)}
         )
 
         @event.listens_for(engine, "connect")
         def opened(connection: Any, _: Any) -> None:
-            connection.isolation_level = None  # transactions begin where we say so
+            connection.isolation_level = None  # transactions are begun explicitly, below
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA foreign_keys=ON")
 
         @event.listens_for(engine, "begin")
         def begun(connection: Connection) -> None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")  # what is read here is still so when it is written
+            connection.exec_driver_sql("BEGIN IMMEDIATE")  # so that what it reads cannot change
 
         return engine
 
-    def _again(self, work: Callable[[Connection], T]) -> T:
-        """One transaction; tried again while the store is away. The work must be such that twice is once."""
+    def _transaction(self, work: Callable[[Connection], T]) -> T:
+        """Run work in one transaction, retried with backoff while the store is unavailable; work must be idempotent."""
         until, pause = time.monotonic() + self.patience, 0.02
         while True:
             try:
                 with self.engine.begin() as connection:
                     return work(connection)
             except NoResultFound as problem:
-                raise self._damaged("a row that every store has is missing") from problem
+                raise self._damaged("the version row is missing") from problem
             except DBAPIError as problem:
-                if not self._passes(problem):
+                if not self._is_transient(problem):
                     raise self._damaged(str(problem.orig)[:300]) from problem
                 if time.monotonic() > until:
-                    raise StoreAway(
+                    raise StoreUnavailable(
                         f"The store {self.name} has not answered for {self.patience:g} s: "
-                        f"{str(problem.orig)[:300]}. Trials that were done are kept; put it right and "
+                        f"{str(problem.orig)[:300]}. Finished trials are saved; make it available again, then "
                         "`regard study resume`."
                     ) from problem
                 self.engine.dispose()
                 time.sleep(pause)
                 pause = min(1.0, 2 * pause)
 
-    def _passes(self, problem: DBAPIError) -> bool:
-        """Whether it is worth waiting."""
+    def _is_transient(self, problem: DBAPIError) -> bool:
+        """Whether retrying may help."""
         if self.file is None:
             return isinstance(problem, OperationalError) or problem.connection_invalidated
-        return str(getattr(problem.orig, "sqlite_errorname", "")).startswith(PASSES)
+        return str(getattr(problem.orig, "sqlite_errorname", "")).startswith(TRANSIENT)
 
     def _damaged(self, why: str) -> DamagedStore:
         if self.file is None:
-            return DamagedStore(f"The store {self.name} refused: {why}. Put that right, then `regard study resume`.")
+            return DamagedStore(f"The store {self.name} refused: {why}. Fix that, then `regard study resume`.")
         aside = shlex.quote(f"{self.file}.damaged")
-        said = f"The store {self.file} is damaged, or is no store of studies: {why.rstrip('.')}."
+        problem = f"The store {self.file} is damaged, or is no store of studies: {why.rstrip('.')}."
         rescue = f"sqlite3 {aside} .recover | sqlite3 {shlex.quote(str(self.file))}"
         return DamagedStore(
-            f"{said} Put back a copy of it; or `mv {shlex.quote(str(self.file))} {aside}` and either "
-            f"`{rescue}` for what can be read of it, or `regard study run` with the study's file: its "
-            "trials then go on from their checkpoints."
+            f"{problem} Restore a backup of it; or `mv {shlex.quote(str(self.file))} {aside}` and either "
+            f"`{rescue}` to recover what is readable, or `regard study run` with the study's file: its "
+            "trials then resume from their checkpoints."
         )
 
     def _read(self, text: Any) -> Any:
-        """What was kept as JSON."""
+        """A stored JSON text, parsed."""
         try:
             return json.loads(text)
         except (TypeError, ValueError) as problem:
-            raise self._damaged(f"a text in it is not JSON ({problem})") from problem
+            raise self._damaged(f"a JSON column holds no JSON ({problem})") from problem
 
     def close(self) -> None:
         self.engine.dispose()

@@ -1,4 +1,4 @@
-"""The local engine: warm processes on this machine, each with its share of the cores or a GPU of its own."""
+"""The local engine: a pool of worker processes on this machine, each with its share of the cores or GPUs."""
 
 import contextlib
 import json
@@ -9,25 +9,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .engine import Engine, Event
+from .engine_interface import Engine, Event
 from .trial import Job
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
-def cores() -> int:
-    """Those that this process may use."""
+def available_cores() -> int:
+    """The cores that this process may use (its CPU affinity)."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def gpus() -> int:
+def gpu_count() -> int:
     import torch
 
     return torch.cuda.device_count()
 
 
 class _Worker:
-    """One process; lines of JSON go in and come out."""
+    """One worker process; jobs, progress and outcomes are lines of JSON on its pipes."""
 
     def __init__(self, environment: dict[str, str], log: Path | None):
         with open(log, "ab") if log is not None else contextlib.nullcontext(subprocess.DEVNULL) as errors:
@@ -37,32 +37,32 @@ class _Worker:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env=environment,
-                start_new_session=True,  # an interrupt is for the runner, which then ends its workers
+                start_new_session=True,  # Ctrl-C reaches the runner alone, which then terminates its workers
             )
         assert self.process.stdout is not None
         os.set_blocking(self.process.stdout.fileno(), False)
-        self.rest = b""
+        self.buffer = b""
 
-    def give(self, job: Job) -> None:
+    def send(self, job: Job) -> None:
         assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it is gone, and its output says so
+        with contextlib.suppress(BrokenPipeError):  # the process died: reading its output reports that
             self.process.stdin.write(json.dumps(job).encode() + b"\n")
             self.process.stdin.flush()
 
-    def take(self) -> list[dict[str, Any]] | None:
-        """What it has said since; None when it is gone."""
+    def receive(self) -> list[dict[str, Any]] | None:
+        """The messages since the last call; None if the process died."""
         assert self.process.stdout is not None
         try:
-            found = os.read(self.process.stdout.fileno(), 1 << 20)
+            data = os.read(self.process.stdout.fileno(), 1 << 20)
         except BlockingIOError:
             return []
-        if not found:
+        if not data:
             return None
-        *lines, self.rest = (self.rest + found).split(b"\n")
+        *lines, self.buffer = (self.buffer + data).split(b"\n")
         return [json.loads(line) for line in lines]
 
-    def end(self) -> int:
-        """Its exit status."""
+    def kill(self) -> int:
+        """Kill the process; returns its exit status."""
         self.process.kill()
         for pipe in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(OSError):
@@ -71,10 +71,11 @@ class _Worker:
 
 
 class LocalEngine(Engine):
-    """workers: how many trials at a time; the cores divided by the threads of a trial unless given, or the GPUs.
+    """A pool of worker processes; each runs many trials.
 
-    A worker takes many trials. On GPUs, worker i sees the GPU i modulo their number (with devices=2 two of them), and
-    no other.
+    workers   concurrent trials; by default the cores divided by the threads of a trial, or the number of GPUs
+
+    On GPUs, worker i sees GPU i modulo their number alone (with devices=2, two of them).
     """
 
     def __init__(
@@ -85,12 +86,12 @@ class LocalEngine(Engine):
         logs: Path | None = None,
         devices: int = 1,
     ):
-        self.cards = gpus() if device == "cuda" else 0
-        if device == "cuda" and not self.cards:
-            raise ValueError('device = "cuda": this machine has no GPU that torch can use; say device = "cpu".')
-        if self.cards and devices > self.cards:
-            raise ValueError(f"devices = {devices}: this machine has {self.cards} GPUs; say so many or fewer.")
-        self.slots = workers or self.cards // devices or max(1, cores() // (threads * devices))
+        self.gpus = gpu_count() if device == "cuda" else 0
+        if device == "cuda" and not self.gpus:
+            raise ValueError('device = "cuda": this machine has no GPU that torch can use; write device = "cpu".')
+        if self.gpus and devices > self.gpus:
+            raise ValueError(f"devices = {devices}: this machine has {self.gpus} GPUs; write a smaller number.")
+        self.slots = workers or self.gpus // devices or max(1, available_cores() // (threads * devices))
         self.threads, self.logs, self.devices = threads, logs, devices
         self.workers: dict[int, _Worker] = {}
         self.busy: set[int] = set()
@@ -100,16 +101,16 @@ class LocalEngine(Engine):
         if slot not in self.workers:
             self._start(slot)
         self.busy.add(slot)
-        self.workers[slot].give(job)
+        self.workers[slot].send(job)
 
     def _start(self, slot: int) -> None:
         environment = dict(os.environ) | dict.fromkeys(THREADS, str(self.threads))
         if "PYTHONPATH" in environment:  # an empty entry, as in "$PYTHONPATH:/more", would be the current folder
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, environment["PYTHONPATH"].split(os.pathsep)))
-        if self.cards:
+        if self.gpus:
             visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-            names = [name for name in visible.split(",") if name] or [str(card) for card in range(self.cards)]
-            first = slot % (self.cards // self.devices) * self.devices
+            names = [name for name in visible.split(",") if name] or [str(gpu) for gpu in range(self.gpus)]
+            first = slot % (self.gpus // self.devices) * self.devices
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(names[first : first + self.devices])
         log = None if self.logs is None else self.logs / f"worker-{slot}.log"
         worker = self.workers[slot] = _Worker(environment, log)
@@ -117,28 +118,28 @@ class LocalEngine(Engine):
         self.selector.register(worker.process.stdout, selectors.EVENT_READ, slot)
 
     def wait(self, seconds: float) -> list[Event]:
-        made: list[Event] = []
+        events: list[Event] = []
         for key, _ in self.selector.select(seconds):
             slot = key.data
-            said = self.workers[slot].take()
-            if said is None:
-                made += self._gone(slot)
+            messages = self.workers[slot].receive()
+            if messages is None:
+                events += self._lost(slot)
                 continue
-            for one in said:
+            for one in messages:
                 if "outcome" in one:
                     self.busy.discard(slot)
-                    made.append(Event(slot, "ended", one["outcome"]))
+                    events.append(Event(slot, "ended", one["outcome"]))
                 elif "share" in one:
-                    made.append(Event(slot, "told", one))
-        return made
+                    events.append(Event(slot, "progress", one))
+        return events
 
-    def _gone(self, slot: int) -> list[Event]:
+    def _lost(self, slot: int) -> list[Event]:
         worker = self.workers.pop(slot)
         assert worker.process.stdout is not None
         self.selector.unregister(worker.process.stdout)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            worker.process.wait(5)  # it closed its output: how it ended is about to be known
-        status = worker.end()
+            worker.process.wait(5)  # it closed its output: the exit status follows soon
+        status = worker.kill()
         how = f"by signal {-status}" if status < 0 else f"with status {status}"
         if slot not in self.busy:
             return []
@@ -150,6 +151,6 @@ class LocalEngine(Engine):
             worker = self.workers.pop(slot)
             assert worker.process.stdout is not None
             self.selector.unregister(worker.process.stdout)
-            worker.end()
+            worker.kill()
         self.busy.clear()
         self.selector.close()

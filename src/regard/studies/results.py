@@ -1,4 +1,4 @@
-"""What a study found, as a plain table: all that statistics, tables and figures are made from."""
+"""The results of a study as a plain table, from which statistics, tables and figures are computed."""
 
 import json
 import math
@@ -13,11 +13,11 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Row:
-    """One number of one trained model.
+    """One metric of one trained model.
 
-    value    None says that it is undefined there (no attention has no weight on the answer)
-    scores   of each test instance, in the order of the test part, where the metric has such: what is resampled. Their
-             mean is the value for an accuracy and need not be for others (BLEU)
+    value    None if undefined (a model without attention has no weight on the answer)
+    scores   by test instance, in the order of the test split, if the metric has them: these are resampled. Their mean
+             is the value for an accuracy, and need not be for others (BLEU)
     """
 
     task: str
@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Missing:
-    """A trial that has no result, and why: "waiting", "running", or the last error of its attempts."""
+    """A trial without a result, and why: "waiting", "running", or the error of its last attempt."""
 
     task: str
     variant: str
@@ -49,15 +49,20 @@ class Results:
     """The table of a study. Variants, tasks and seeds stand in the order of the specification.
 
     baseline     the variant that the others are compared with
-    measures     by task and metric: what a metric is called, which way is better; the first of a task is its main one
-    trivial      rows of what is reached without any of this; `variant` is what it is called. A task that is not drawn
-                 by seed has them for the first seed alone
-    drawn        tasks whose test instances are others for each seed: instances of two seeds are not the same there
-    parameters   by task and variant: how many numbers were trained
+    measures     by task and metric: its label and direction; the first of a task is its main metric
+    trivial      rows of the trivial baselines; `variant` is the name of the baseline. A task whose data do not depend
+                 on the seed has them for the first seed alone
+    drawn        tasks whose test instances depend on the seed: instances are not paired between seeds
+    splits       by task, where they are fewer than seeds may be: seed i has division i % splits of the data
+    overlap      by task, where seeds divide one set of data: test instances over training instances
+    parameters   by task and variant: the number of trained parameters
     seconds      by task and variant: the mean wall time of a trial
-    missing      trials without a result; a table that has such says so
-    judged       what judges found of each trained model: task, variant, seed, and findings by test as JSON
-    lengths      by task, variant and length of the input ("2-11"): the main metric of each seed, where it was asked
+    missing      trials without a result; tables list them
+    judged       findings of the judges on each trained model: task, variant, seed, and findings by test as JSON
+    tuned        by task and variant: the configuration that tuning chose, its validation measure, how many were tried
+    trials       what each trained model took: task, variant, seed, seconds, parameters, memory, and where the task says
+                 so its validation curve, hyperparameters and notes
+    lengths      by task, variant and bin of input length ("2-11"): the main metric of each seed, if the task has it
     """
 
     study: str
@@ -69,10 +74,14 @@ class Results:
     rows: list[Row] = field(default_factory=list)
     trivial: list[Row] = field(default_factory=list)
     drawn: frozenset[str] = frozenset()
+    splits: dict[str, int] = field(default_factory=dict)
+    overlap: dict[str, float] = field(default_factory=dict)
     parameters: dict[str, dict[str, int]] = field(default_factory=dict)
     seconds: dict[str, dict[str, float]] = field(default_factory=dict)
     missing: tuple[Missing, ...] = ()
     judged: list[dict[str, Any]] = field(default_factory=list)
+    tuned: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    trials: list[dict[str, Any]] = field(default_factory=list)
     lengths: dict[str, dict[str, dict[str, list[float]]]] = field(default_factory=dict)
 
     def main(self, task: str) -> str:
@@ -80,11 +89,11 @@ class Results:
         return next(iter(self.measures[task]))
 
     def values(self, task: str, variant: str, metric: str) -> dict[int, float]:
-        """By seed, in order; without those that are missing or undefined."""
+        """By seed, in order; missing and undefined values are left out."""
         return {row.seed: row.value for row in self._of(task, variant, metric) if row.value is not None}
 
     def scores(self, task: str, variant: str, metric: str) -> dict[int, tuple[float, ...]]:
-        """By seed, in order; without those that have no scores of instances."""
+        """By seed, in order; seeds without instance scores are left out."""
         return {row.seed: row.scores for row in self._of(task, variant, metric) if row.scores is not None}
 
     def _of(self, task: str, variant: str, metric: str) -> list[Row]:
@@ -92,7 +101,7 @@ class Results:
         return sorted(found, key=lambda row: row.seed)
 
     def to_json(self, indent: int | None = None) -> str:
-        """The same results give the same bytes; `from_json` gives equal results back."""
+        """Deterministic JSON; `from_json` restores equal results."""
         plain = asdict(self) | {"version": VERSION, "drawn": sorted(self.drawn)}
         return json.dumps(plain, indent=indent, ensure_ascii=False, allow_nan=False)
 
@@ -100,7 +109,7 @@ class Results:
     def from_json(cls, text: str) -> "Results":
         plain = json.loads(text)
         if not isinstance(plain, dict) or plain.pop("version", None) != VERSION:
-            raise ValueError(f"This text holds no results of version {VERSION}: expected what to_json() writes.")
+            raise ValueError(f"Not results of version {VERSION}: expected the output of Results.to_json().")
         plain["measures"] = {
             task: {name: Measure(**one) for name, one in found.items()} for task, found in plain["measures"].items()
         }

@@ -1,4 +1,4 @@
-"""The tables of a store, their version, and the steps from each version to the next."""
+"""The database schema of a store, its version, and the migrations from each version to the next."""
 
 from collections.abc import Callable
 
@@ -21,8 +21,8 @@ studies = Table(
     Column("cancelled", Integer, nullable=False, default=0),
 )
 
-# status: waiting, running, done, failed; dropped (it waited) or kept (it was done) where the study asks for it no
-# longer. `token` names one claim: whoever lost it can change nothing any more.
+# status: waiting, running, done, failed; or, for trials that the specification no longer has, dropped (was waiting) and
+# kept (was done). `token` identifies a lease: an expired one can change nothing.
 trials = Table(
     "regard_trials",
     tables,
@@ -36,20 +36,20 @@ trials = Table(
     Column("worker", String(200)),
     Column("token", String(40)),
     Column("began", Float),
-    Column("beat", Float),  # by the clock of the store
+    Column("beat", Float),  # last heartbeat, by the clock of the database
     Column("ended", Float),
     Column("seconds", Float),
     Column("peak", Text),  # JSON: bytes
     Column("versions", Text),
     Column("hardware", Text),
-    Column("result", Text),  # JSON: numbers, scores, ...
-    Column("share", Float),  # since version 2: how far a running trial is, and what it says
+    Column("result", Text),  # JSON: metrics, scores, ...
+    Column("share", Float),  # since version 2: progress of a running trial, 0 to 1, and its note
     Column("note", Text),
     UniqueConstraint("study", "task", "variant", "seed"),
 )
 
-# outcome: running, done; failed by an error of its own, crashed (its worker ended under it), lost (its runner is gone),
-# stopped (given back); reopened is no attempt: failures and losses before it count no longer
+# outcome: running, done; failed (raised an error), crashed (the worker process died), lost (the runner died), stopped
+# (released); reopened is no attempt but a mark: failures and losses before it no longer count
 attempts = Table(
     "regard_attempts",
     tables,
@@ -65,7 +65,7 @@ attempts = Table(
 
 
 def _to_2(connection: Connection) -> None:
-    """Running trials say how far they are."""
+    """Version 2: progress of running trials."""
     connection.execute(sa.text("ALTER TABLE regard_trials ADD COLUMN share FLOAT"))
     connection.execute(sa.text("ALTER TABLE regard_trials ADD COLUMN note TEXT"))
 
@@ -73,25 +73,25 @@ def _to_2(connection: Connection) -> None:
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {2: _to_2}
 
 
-def take_turns(connection: Connection) -> None:
-    """Two that begin at once do so one after the other; a SQLite file has one writer at a time anyway."""
+def serialise_writers(connection: Connection) -> None:
+    """An advisory lock for the rest of the transaction; a SQLite file has one writer at a time anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(727263)"))
 
 
 def prepare(connection: Connection) -> None:
-    """Make the tables, or bring those of an older version up to this one; inside the caller's transaction."""
-    take_turns(connection)
+    """Create the tables, or migrate those of an older version; within the caller's transaction."""
+    serialise_writers(connection)
     if not sa.inspect(connection).has_table("regard_version"):
         tables.create_all(connection)
         connection.execute(version.insert().values(version=VERSION))
         return
     found = connection.execute(sa.select(version.c.version)).scalar_one()
     if not isinstance(found, int) or found < 1:
-        raise ValueError(f"This store says that it has version {found!r}, which none has: it is damaged.")
+        raise ValueError(f"This store claims version {found!r}, which does not exist: it is damaged.")
     if found > VERSION:
         raise ValueError(
-            f"This store has version {found} and this Regard knows up to {VERSION}: pip install -U regard."
+            f"This store has version {found} and this Regard reads versions up to {VERSION}: pip install -U regard."
         )
     for step in range(found + 1, VERSION + 1):
         MIGRATIONS[step](connection)

@@ -1,28 +1,36 @@
-"""What a study is: tasks x variants x seeds, a budget, metrics and judges. A TOML file or a Python object."""
+"""The specification of a study: tasks x variants x seeds, budget, metrics and judges; TOML or Python."""
 
 import itertools
 import tomllib
+import warnings
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from ..data.readers.user_file import content_hash, is_path
 from ..judging.suite import chosen
 from ..models.attention_spec import AttentionSpec, parse_attention
 from .results import Results
-from .tasks import StudyTask, is_own, task_of
+from .tasks import StudyTask, is_custom, task_of
 from .toml_lines import line_of
 from .trial import TRIVIAL
+from .tuning import TunedConfiguration, Tuning, tuning_jobs
 
-QUICK = Path(__file__).with_name("quick.toml")  # the study that comes with Regard
+PATHS = ("data", "gold", "reading")  # options that may be the path of data of one's own
+QUICK = Path(__file__).with_name("quick.toml")  # the built-in study
+LARGEST = 1_000_000  # bytes of a study's file
+DEEPEST = 64  # dots of a name: tomllib takes memory with their square
+MOST_ERRORS = 20  # that are told of a study
 
 
-class Wrong(ValueError):
-    """What does not fit together, and which entry it is about."""
+class SpecError(ValueError):
+    """A contradiction in a specification, with the path of the entry it concerns."""
 
-    def __init__(self, said: str, *path: str | int):
-        super().__init__(said)
+    def __init__(self, message: str, *path: str | int):
+        super().__init__(message)
         self.path = path
 
 
@@ -33,14 +41,19 @@ class SpecModel(BaseModel):
 
 
 class TaskPart(SpecModel):
-    """A task: an experiment of `regard train` (retrieval, sst, ...), gat, trivial, or a function of one's own.
+    """A task: an experiment of `regard train` (retrieval, sst, ...), gat, trivial, or a custom function.
 
-    task      its kind, or "module:function"
-    name      what it is called in tables; its kind unless given
+    task      its name, or "module:function"
+    name      its label in tables; by default `task`
     small     the small setting of an experiment
-    options   of the experiment or the function: {data = "MUTAG"}
-    metrics   of a function: which way is better, {accuracy = "higher", error = "lower"}
-    drawn     of a function: whether a seed draws other test instances
+    options   keyword arguments of the experiment or the function: {data = "MUTAG"}, {data = "my.csv"}, whose path is
+              relative to the TOML file
+    metrics   of a custom function: the direction of each, {accuracy = "higher", error = "lower"}
+    drawn     of a custom function: whether the test instances depend on the seed
+    splits    of a function: how many divisions into training and test part there are, seed i having number i % splits
+    overlap   of a function: test instances over training instances where seeds divide one set of data
+    tunable   of a function: the hyperparameters that it reads from setting.hyper
+    digest    of the content of data of one's own; filled in, so that no trial runs on another content
     """
 
     task: str
@@ -49,29 +62,40 @@ class TaskPart(SpecModel):
     options: dict[str, Any] = Field(default_factory=dict)
     metrics: dict[str, Literal["higher", "lower"]] = Field(default_factory=dict)
     drawn: bool = True
+    digest: str = ""
+    splits: int = Field(default=0, ge=0)
+    overlap: float = Field(default=0.0, ge=0.0)
+    tunable: tuple[str, ...] = ()
 
     @model_validator(mode="after")
-    def _known(self) -> "TaskPart":
-        task_of(self.model_dump())  # refuses with a sentence
+    def _check_task(self) -> "TaskPart":
+        source = task_of(self.model_dump()).source  # refuses with a sentence
+        now = content_hash(source) if source else ""
+        if self.digest and self.digest != now:
+            raise ValueError(
+                f"{source} has changed since this study began, and its trials would not be comparable: put the old "
+                "file back, or give the study another name."
+            )
+        object.__setattr__(self, "digest", now)
         if not self.name:
             object.__setattr__(self, "name", self.task)
         return self
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     return value if isinstance(value, (list, tuple)) else [value]
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-Counts = Annotated[tuple[int, ...], BeforeValidator(_listed)]
-Switches = Annotated[tuple[bool, ...], BeforeValidator(_listed)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+Counts = Annotated[tuple[int, ...], BeforeValidator(_as_list)]
+Switches = Annotated[tuple[bool, ...], BeforeValidator(_as_list)]
 
 
 class VariantPart(SpecModel):
-    """A variant by the words of the taxonomy; a list anywhere makes a grid of all combinations.
+    """A variant of attention; where entries are lists, the grid of all combinations.
 
     attention   the short name, such as "dot+entmax15", "uniform", "mean", "none"; instead of score and align
-    given       a name as it stands in a list of names, for tasks that are functions too
+    given       a name taken literally, as in a list of names; custom tasks interpret it themselves
     """
 
     given: str = ""
@@ -85,41 +109,42 @@ class VariantPart(SpecModel):
     query: Names = ("",)
 
     @model_validator(mode="after")
-    def _possible(self) -> "VariantPart":
+    def _check_variant(self) -> "VariantPart":
         if not self.given and bool(self.attention) == bool(self.score or self.align):
-            raise ValueError("give attention = (a short name), or score and align: one of the two ways.")
-        self.ways()
+            raise ValueError("give either attention = (a short name), or score and align.")
+        self.short_names()
         return self
 
-    def ways(self) -> list[str]:
-        """The short names of all combinations, in their order."""
+    def short_names(self) -> list[str]:
+        """The short names of all combinations, in order."""
         if self.given:
             return [self.given]
         if self.attention:
-            bases = [(way.score, way.align) for way in map(parse_attention, self.attention)]
+            bases = [(spec.score, spec.align) for spec in map(parse_attention, self.attention)]
         else:
             bases = list(itertools.product(self.score or ("additive",), self.align or ("softmax",)))
-        rest = itertools.product(bases, self.heads, self.hops, self.features, self.frozen, self.query)
+        grid = itertools.product(bases, self.heads, self.hops, self.features, self.frozen, self.query)
         return [
-            str(AttentionSpec(*base, heads, hops, by, fixed, asked)) for base, heads, hops, by, fixed, asked in rest
+            str(AttentionSpec(*base, heads, hops, features, frozen, query))
+            for base, heads, hops, features, frozen, query in grid
         ]
 
 
-def _named(value: Any) -> Any:
+def _as_variant(value: Any) -> Any:
     return {"given": value} if isinstance(value, str) else value
 
 
 class Budget(SpecModel):
-    """What every variant may spend, the same for all: training steps (rounded up to whole epochs), or epochs.
+    """The training budget, the same for every variant: steps (rounded up to whole epochs), or epochs.
 
-    Without either it is what the task's own recipe says; training is never stopped early, and the best epoch is kept.
+    By default the epochs of the task's own recipe. There is no early stopping; the best epoch is kept.
     """
 
     steps: int | None = Field(None, ge=1)
     epochs: int | None = Field(None, ge=1)
 
     @model_validator(mode="after")
-    def _one(self) -> "Budget":
+    def _check_exclusive(self) -> "Budget":
         if self.steps is not None and self.epochs is not None:
             raise ValueError("give steps or epochs, not both.")
         return self
@@ -128,21 +153,23 @@ class Budget(SpecModel):
 class Study(SpecModel):
     """Tasks x variants x seeds, all else equal.
 
-    baseline   the variant that others are compared with; the first unless given
-    seeds      how many (0, 1, ...) or which
-    metrics    which numbers are reported; all of a task unless given
+    baseline   the variant that others are compared with; by default the first
+    seeds      their number (0, 1, ...) or a list
+    metrics    the metrics to report; by default all of a task
     judges     tests of `regard.judging` to run on each trained model
-    threads    of one trial; results depend on it and on nothing else of how a study is spread
-    devices    how many processes share the batches of one trial (Fabric's DDP), each with its GPU on "cuda"
-    retries    how often a trial that failed is tried again
+    threads    CPU threads of one trial; results depend on it, and on nothing else of how a study is distributed
+    devices    processes among which each batch of a trial is divided (Fabric's DDP), on "cuda" one GPU each
+    retries    how often a failed trial is retried
     records    how many test examples of each trained model are recorded beside its checkpoint
-    board      write TensorBoard's files beside it too
-    modules    the folder in which modules of functions of one's own stand; that of the file, without one the current
+    board      also write TensorBoard logs beside it
+    modules    the folder with the modules of custom tasks; by default that of the file, else the current one
+    tuning     how many configurations every variant tries before its seeds are run, and from which space
+    match      the hyperparameter, a width, that is set so that each variant has as many parameters as the baseline
     """
 
     name: str = Field(pattern=r"^[\w.-]{1,80}$")
     tasks: tuple[TaskPart, ...] = Field(min_length=1)
-    variants: tuple[Annotated[VariantPart, BeforeValidator(_named)], ...] = Field(min_length=1)
+    variants: tuple[Annotated[VariantPart, BeforeValidator(_as_variant)], ...] = Field(min_length=1)
     baseline: str = ""
     seeds: tuple[int, ...] = tuple(range(10))
     small: bool = False
@@ -157,11 +184,13 @@ class Study(SpecModel):
     records: int = Field(0, ge=0)
     board: bool = False
     modules: str = ""
+    tuning: Tuning | None = None
+    match: str = ""
 
     @model_validator(mode="before")
     @classmethod
-    def _spread_small(cls, given: Any) -> Any:
-        """`small` of the study is that of every task that does not say its own."""
+    def _inherit_small(cls, given: Any) -> Any:
+        """`small` of the study is the default of its tasks."""
         if not isinstance(given, dict) or not isinstance(given.get("tasks"), (list, tuple)):
             return given
         small = bool(given.get("small", False))
@@ -170,99 +199,152 @@ class Study(SpecModel):
 
     @field_validator("seeds", mode="before")
     @classmethod
-    def _counted(cls, given: Any) -> Any:
+    def _expand_seeds(cls, given: Any) -> Any:
         if isinstance(given, int) and not isinstance(given, bool):
             if given < 1:
                 raise ValueError(f"seeds = {given}: expected 1 or more, or a list such as [0, 1, 2].")
             return tuple(range(given))
         if isinstance(given, (list, tuple)) and (not given or len(set(given)) < len(given)):
-            raise ValueError(f"seeds = {list(given)}: expected different whole numbers, at least one.")
+            raise ValueError(f"seeds = {list(given)}: expected distinct integers, at least one.")
         return given
 
     @model_validator(mode="after")
-    def _fits(self) -> "Study":
+    def _check_study(self) -> "Study":
         names = [task.name for task in self.tasks]
         if len(set(names)) < len(names):
-            raise Wrong('two tasks have one name: give each its own, name = "...".', "tasks")
-        ways = self.ways()
-        baseline = self.baseline or next(iter(ways))
-        baseline = ways.get(baseline, baseline)
-        if baseline not in ways.values():
-            close = get_close_matches(baseline, ways.values(), n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"the variants are {', '.join(ways.values())}."
-            raise Wrong(f"{baseline!r} is no variant of this study: {hint}", "baseline")
+            raise SpecError('two tasks have the same name: give each its own, name = "...".', "tasks")
+        variants = self.variant_names()
+        baseline = self.baseline or next(iter(variants))
+        baseline = variants.get(baseline, baseline)
+        if baseline not in variants.values():
+            close = get_close_matches(baseline, variants.values(), n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"the variants are {', '.join(variants.values())}."
+            raise SpecError(f"{baseline!r} is no variant of this study: {hint}", "baseline")
         object.__setattr__(self, "baseline", baseline)
         if self.judges:
             try:
                 chosen(self.judges)
             except ValueError as problem:
-                raise Wrong(str(problem), "judges") from problem
-        known = {name for task in self.parts().values() for name in task.measures}
+                raise SpecError(str(problem), "judges") from problem
+        self._check_hyperparameters()
+        metrics = {name for task in self.parts().values() for name in task.measures}
         for place, metric in enumerate(self.metrics):
-            if known and metric not in known:
-                raise Wrong(
-                    f"{metric!r} is measured by none of these tasks; they have {', '.join(sorted(known))}.",
+            if metrics and metric not in metrics:
+                raise SpecError(
+                    f"{metric!r} is a metric of none of these tasks; they have {', '.join(sorted(metrics))}.",
                     "metrics",
                     place,
                 )
         return self
 
-    def ways(self) -> dict[str, str]:
-        """Every variant as it was given, and by the shortest name that all tasks take it by."""
-        made: dict[str, str] = {}
+    def _check_hyperparameters(self) -> None:
+        """What is tuned or matched is a hyperparameter of every task; there are seeds to tune on."""
+        wanted = [("tuning", "search", name) for name in (self.tuning.search if self.tuning else ())]
+        wanted += [("match", "", self.match)] if self.match else []
+        for task in self.parts().values():
+            for *path, name in wanted:
+                if name not in task.hyperparameters:
+                    some = ", ".join(task.hyperparameters) or "none"
+                    raise SpecError(
+                        f"{name!r} is no hyperparameter of the task {task.name}; it has {some}.",
+                        *(part for part in (*path, name) if part),
+                    )
+        if self.tuning and self.tuning.seeds > len(self.seeds):
+            raise SpecError(
+                f"tuning on {self.tuning.seeds} seeds, of {len(self.seeds)}: write fewer.", "tuning", "seeds"
+            )
+
+    def variant_names(self) -> dict[str, str]:
+        """By each variant as specified, its canonical name."""
+        canonical: dict[str, str] = {}
         tasks = self.parts().values()
         for place, part in enumerate(self.variants):
-            for way in part.ways():
+            for variant in part.short_names():
                 try:
-                    found = {task.checked(way) for task in tasks}
+                    names = {task.canonical(variant) for task in tasks}
                 except ValueError as problem:
-                    raise Wrong(str(problem), "variants", place) from problem
-                name = found.pop() if len(found) == 1 else way
-                if name in made.values():
-                    raise Wrong(f"the variant {name!r} stands twice; leave one of them out.", "variants", place)
-                made[way] = name
-        return made
+                    raise SpecError(str(problem), "variants", place) from problem
+                name = names.pop() if len(names) == 1 else variant
+                if name in canonical.values():
+                    raise SpecError(f"the variant {name!r} occurs twice; remove one of them.", "variants", place)
+                canonical[variant] = name
+        return canonical
+
+    def ways(self) -> dict[str, str]:
+        """The old name of `variant_names`, until 0.3."""
+        warnings.warn("Study.ways() is now Study.variant_names(); 0.3 drops it.", DeprecationWarning, stacklevel=2)
+        return self.variant_names()
 
     @classmethod
     def read(cls, path: "str | Path") -> "Study":
-        """From a TOML file; what is wrong with it is told with its line and what to write instead.
+        """From a TOML file; errors name the line and what to write instead.
 
-        `quick` names the study that comes with Regard.
+        `quick` names the built-in study.
         """
         path = QUICK if str(path) == QUICK.stem and not Path(path).exists() else Path(path)
         if not path.is_file():
             raise FileNotFoundError(
-                f"There is no study {path}: write one as a TOML file, or run quick, which comes with Regard."
+                f"There is no study {path}: write one as a TOML file, or run quick, the built-in study."
             )
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"{path} has more than {LARGEST:,} bytes: this is no study.")
         text = path.read_text(encoding="utf-8")
+        if any(line.partition("=")[0].count(".") > DEEPEST for line in text.splitlines()):
+            raise ValueError(f"{path} is not a study: a name in it has more than {DEEPEST} dots.")
         try:
             plain = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
             raise ValueError(f"{path} is not TOML: {problem}.") from problem
+        except RecursionError:
+            raise ValueError(f"{path} is not a study: its values are nested too deeply.") from None
         try:
-            return cls.model_validate(plain)._beside(path.parent)
+            return cls.model_validate(_with_paths(plain, path.parent))._with_modules(path.parent)
         except ValidationError as problem:
-            told = [f"{path}, line {line_of(text, _path(one))}: {_said(one)}" for one in problem.errors()]
-            raise ValueError("\n".join(dict.fromkeys(told))) from problem
+            errors = [
+                f"{path}, line {line_of(text, _path(one))}: {_sentence(one)}" for one in problem.errors()[:MOST_ERRORS]
+            ]
+            raise ValueError("\n".join(dict.fromkeys(errors))) from problem
 
-    def _beside(self, folder: Path) -> "Study":
-        """The same study, which knows where its functions stand, if it has any."""
-        if not any(is_own(task.call) for task in self.parts().values()):
+    @classmethod
+    def stored(cls, plain: dict[str, Any]) -> "Study":
+        """A specification from a store; raises if it is no longer valid."""
+        try:
+            return cls.model_validate(plain)
+        except ValidationError as problem:
+            raise ValueError("\n".join(dict.fromkeys(_sentence(one) for one in problem.errors()))) from problem
+
+    def _with_modules(self, folder: Path) -> "Study":
+        """The study with `modules` resolved relative to a folder, if it has custom tasks."""
+        if not any(is_custom(task.call) for task in self.parts().values()):
             return self
         return self.model_copy(update={"modules": str((folder / self.modules).resolve())})
 
     def run(self, out: "str | Path | None" = None, **options: Any) -> Results:
-        """Run what is missing and return the table; options as in `studies.running.run`."""
-        from .run import run
+        """Run what is missing and return the results; options as in `studies.run_study.run`."""
+        from .run_study import run
 
         return run(self, out, **options)
 
     def parts(self) -> dict[str, StudyTask]:
         return {task.name: task_of(task.model_dump()) for task in self.tasks}
 
-    def jobs(self) -> list[dict[str, Any]]:
-        """Every trial as JSON, task by task and seed by seed, so that loaded data serve all variants."""
-        made, variants = [], tuple(self.ways().values())
+    def jobs(self, chosen: "Mapping[tuple[str, str], TunedConfiguration] | None" = None) -> list[dict[str, Any]]:
+        """Every trial but those of tuning, as JSON; chosen: the configuration of each task and variant."""
+        jobs = self.plain_jobs()
+        for job in jobs if chosen else ():
+            if (choice := (chosen or {}).get((job["task"], job["variant"]))) is not None:
+                job["hyper"] = choice.configuration
+            if "match" in job and (base := (chosen or {}).get((job["task"], self.baseline))) is not None:
+                job["match"] = job["match"] | {"hyper": base.configuration}
+        return jobs
+
+    def trial_count(self) -> int:
+        """How many trials there are, those of tuning among them."""
+        return len(self.plain_jobs()) + (len(tuning_jobs(self)) if self.tuning is not None else 0)
+
+    def plain_jobs(self) -> list[dict[str, Any]]:
+        """Every trial as JSON, ordered by task and seed, so that loaded data serve all variants."""
+        jobs, variants = [], tuple(self.variant_names().values())
         shared = {
             "budget": self.budget.model_dump(exclude_none=True),
             "device": self.device,
@@ -273,37 +355,68 @@ class Study(SpecModel):
             "devices": self.devices,
             "board": self.board,
         }
+        if self.match:
+            shared["match"] = {"by": self.match, "baseline": self.baseline}
         for name, task in self.parts().items():
-            for place, seed in enumerate(self.seeds):
-                beside = [TRIVIAL] if task.trivial and (task.drawn or place == 0) else []
-                for variant in (*variants, *beside):
-                    made.append(
+            for position, seed in enumerate(self.seeds):
+                extra = [TRIVIAL] if task.trivial and (task.drawn or position == 0) else []
+                for variant in (*variants, *extra):
+                    jobs.append(
                         shared
                         | {"task": name, "variant": variant, "seed": seed, "call": task.call, "options": task.options}
                     )
-        return made
+        return jobs
 
     def plain(self) -> dict[str, Any]:
         """As JSON, for the store: variants by their names."""
-        return self.model_dump(mode="json") | {"variants": list(self.ways().values())}
+        made = self.model_dump(mode="json") | {"variants": list(self.variant_names().values())}
+        made = {key: value for key, value in made.items() if key not in ("tuning", "match") or value}
+        made["tasks"] = [{k: v for k, v in one.items() if k not in ("digest", "tunable") or v} for one in made["tasks"]]
+        return made
+
+
+def _with_paths(plain: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Options of tasks that are paths of data, relative to the folder of the study's file."""
+
+    def absolute(name: str, value: Any) -> Any:
+        own = name in PATHS and isinstance(value, str) and is_path(value)
+        return str((folder / value).resolve()) if own else value
+
+    tasks = plain.get("tasks")
+    if not isinstance(tasks, list):
+        return plain
+    return plain | {
+        "tasks": [
+            one | {"options": {name: absolute(name, value) for name, value in one["options"].items()}}
+            if isinstance(one, dict) and isinstance(one.get("options"), dict)
+            else one
+            for one in tasks
+        ]
+    }
 
 
 def _path(problem: Any) -> tuple[str | int, ...]:
     cause = problem.get("ctx", {}).get("error")
-    return cause.path if isinstance(cause, Wrong) else problem["loc"]
+    return cause.path if isinstance(cause, SpecError) else problem["loc"]
 
 
-def _said(problem: Any) -> str:
-    """A sentence of pydantic's, with the way to the value and what to write."""
+def _sentence(problem: Any) -> str:
+    """An error of pydantic as a sentence: the path of the value, and what to write."""
     where = ".".join(str(part) for part in _path(problem))
-    said = str(problem["msg"]).removeprefix("Value error, ")
+    message = str(problem["msg"]).removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
-        parts: dict[str, type[BaseModel]] = {"tasks": TaskPart, "variants": VariantPart, "budget": Budget}
-        known = list(parts.get(str(problem["loc"][0]), Study).model_fields)
-        close = get_close_matches(str(problem["loc"][-1]), known, n=1)
-        said = f"there is no such entry; {f'did you mean {close[0]!r}?' if close else 'there are ' + ', '.join(known)}"
+        parts: dict[str, type[BaseModel]] = {
+            "tasks": TaskPart,
+            "variants": VariantPart,
+            "budget": Budget,
+            "tuning": Tuning,
+        }
+        entries = list(parts.get(str(problem["loc"][0]), Study).model_fields)
+        close = get_close_matches(str(problem["loc"][-1]), entries, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "there are " + ", ".join(entries)
+        message = f"there is no such entry; {hint}"
     elif problem["type"] == "missing":
-        said = f"this entry is missing: write {problem['loc'][-1]} = ..."
-    elif not said.endswith((".", "?")):
-        said = f"{said}; {problem['input']!r} was given."
-    return f"{where}: {said}" if where else said
+        message = f"this entry is missing: write {problem['loc'][-1]} = ..."
+    elif not message.endswith((".", "?")):
+        message = f"{message}; given {problem['input']!r}."
+    return f"{where}: {message}" if where else message

@@ -1,4 +1,4 @@
-"""The tasks of a study: what each measures, which variants it takes, and the function that a trial calls."""
+"""The tasks of a study: what each measures, which variants it accepts, and the function that a trial calls."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,41 +9,56 @@ from typing import Any
 
 from ..data.registry import STUDY_TASKS, TASKS
 from ..models.attention_spec import parse_attention
-from ..models.training.experiment import Experiment, Measure
+from ..models.training.experiment import Experiment, Measure, build_experiment
 from .trial import TRIVIAL, Setting, find
 
 PLAIN = Measure("score", 1.0, 4)
 
 
 class StudyTask:
-    """call: the function of a trial; measures: what it gives, the first is the main one; trivial: whether it has what
-    is reached without any of this."""
+    """A task of a study.
 
+    call       the function that a trial runs, "module:function"
+    measures   its metrics; the first is the main one
+    trivial    whether it has trivial baselines
+    drawn      whether its test instances depend on the seed
+    hyperparameters   what a study may tune: the function reads them from `setting.hyper` and returns "validation", its
+                      first metric on the validation part
+    """
+
+    name = ""
     call = ""
+    source = ""  # the path of the user's own data
     trivial = False
     drawn = True
+    splits, overlap = 0, 0.0  # as of an Experiment
+    hyperparameters: tuple[str, ...] = ()
 
     def __init__(self, part: Mapping[str, Any]):
+        self.name = part.get("name") or part["task"]
         self.measures: dict[str, Measure] = {}
         self.options: dict[str, Any] = dict(part["options"])
 
-    def checked(self, variant: str) -> str:
-        """The variant by its shortest name; one that the task cannot have is refused."""
+    def canonical(self, variant: str) -> str:
+        """The canonical name of a variant; raises if the task does not support it."""
         return variant
 
 
-class FromExperiment(StudyTask):
-    """An experiment of `regard train`."""
+class ExperimentTask(StudyTask):
+    """An experiment of `regard train`; its training may be tuned."""
 
     call, trivial = "regard.studies.tasks:run_experiment", True
+    hyperparameters = ("rate", "decay", "batch", "clip", "warmup", "schedule")
 
     def __init__(self, part: Mapping[str, Any]):
         super().__init__(part)
-        experiment = TASKS[part["task"]](part["small"], **self.options)
+        experiment = build_experiment(part["task"], TASKS[part["task"]], part["small"], self.options)
         self.measures, self.drawn, self.own = dict(experiment.measures), experiment.drawn, experiment.own
+        self.splits, self.overlap = experiment.splits, experiment.overlap
+        self.source = experiment.source
         self.options = {"experiment": part["task"], "small": part["small"], "options": self.options}
 
-    def checked(self, variant: str) -> str:
+    def canonical(self, variant: str) -> str:
         if not self.own:
             return str(parse_attention(variant))
         if variant not in self.own:
@@ -53,12 +68,14 @@ class FromExperiment(StudyTask):
         return variant
 
 
-class FromFunction(StudyTask):
-    """A function of one's own, module:function(variant, seed, setting) -> numbers; a variant is any name it knows."""
+class FunctionTask(StudyTask):
+    """A custom function, module:function(variant, seed, setting) -> metrics; it interprets variants itself."""
 
     def __init__(self, part: Mapping[str, Any]):
         super().__init__(part)
         self.call, self.drawn = part["task"], part["drawn"]
+        self.splits, self.overlap = part["splits"], part["overlap"]
+        self.hyperparameters = tuple(part.get("tunable", ()))
         if part["task"] == "trivial":
             self.measures = {"score": PLAIN}
         for name, better in part["metrics"].items():
@@ -66,55 +83,55 @@ class FromFunction(StudyTask):
 
 
 def task_of(part: Mapping[str, Any]) -> StudyTask:
-    """The task that a part of the specification names."""
+    """The task of an entry of the specification."""
     kind = part["task"]
     if kind in TASKS:
-        return FromExperiment(part)
+        return ExperimentTask(part)
     if kind in STUDY_TASKS:
         task: StudyTask = STUDY_TASKS[kind](part)
         return task
     module, colon, name = kind.partition(":")
     if kind == "trivial" or (colon and module and name):
-        return FromFunction(part)
-    known = ", ".join((*TASKS, *STUDY_TASKS, "trivial"))
-    raise ValueError(f"there is no task {kind!r}: expected one of {known}, or a function of yours, 'module:function'.")
+        return FunctionTask(part)
+    names = ", ".join((*TASKS, *STUDY_TASKS, "trivial"))
+    raise ValueError(f"there is no task {kind!r}: expected one of {names}, or your own function, 'module:function'.")
 
 
 @lru_cache(maxsize=2)
-def _loaded(name: str, small: bool, options: tuple[tuple[str, Any], ...], seed: int) -> tuple[Experiment, Any]:
-    """Data that the next variant needs too."""
+def _load(name: str, small: bool, options: tuple[tuple[str, Any], ...], seed: int) -> tuple[Experiment, Any]:
+    """An experiment and its data, cached: the next variant uses the same."""
     experiment = TASKS[name](small, **dict(options))
     return experiment, experiment.load(seed)
 
 
 def run_experiment(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
-    """Train and judge; or, for the trivial baselines of a task, those."""
-    from .training import trained  # torch and its friends
+    """Train and judge a variant; or measure the trivial baselines."""
+    from .training import train_trial  # imports torch
 
     options = tuple(sorted(setting.options["options"].items()))
     drawn = TASKS[setting.options["experiment"]].drawn
-    experiment, task = _loaded(setting.options["experiment"], setting.options["small"], options, seed if drawn else 0)
+    experiment, task = _load(setting.options["experiment"], setting.options["small"], options, seed if drawn else 0)
     if variant == TRIVIAL:
         return {"numbers": {}, "trivial": experiment.baselines(task)}
-    return trained(experiment, task, variant, seed, setting)
+    return train_trial(experiment, task, variant, seed, setting)
 
 
 def run_graph(variant: str, seed: int, setting: Setting) -> dict[str, Any]:
-    """What stores of before name as the call of the task `gat`."""
+    """The task `gat`, under the name that older stores have for it."""
     found: dict[str, Any] = find(STUDY_TASKS["gat"].call)(variant, seed, setting)
     return found
 
 
-def is_own(call: str) -> bool:
-    """Whether the function of a trial is one of the user's."""
+def is_custom(call: str) -> bool:
+    """Whether the function of a trial is the user's."""
     return call != "trivial" and not call.startswith(f"{__name__}:")
 
 
 def folder_of(root: "str | Path", job: Mapping[str, Any]) -> Path:
-    """Where a trial keeps its files: names that any file system takes, and no two trials share."""
-    return Path(root) / "trials" / _plain(str(job["task"])) / _plain(f"{job['variant']}-{job['seed']}")
+    """The folder of a trial: portable names, unique to the trial."""
+    return Path(root) / "trials" / _file_name(str(job["task"])) / _file_name(f"{job['variant']}-{job['seed']}")
 
 
-def _plain(name: str) -> str:
-    made = "".join(c if c.isascii() and (c.isalnum() or c in "+=.-") else "_" for c in name)[:80]
-    return made if made == name else f"{made}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
+def _file_name(name: str) -> str:
+    safe = "".join(c if c.isascii() and (c.isalnum() or c in "+=.-") else "_" for c in name)[:80]
+    return safe if safe == name else f"{safe}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"

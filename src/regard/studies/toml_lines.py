@@ -1,4 +1,4 @@
-"""Where in a TOML file a value stands, so that an error can name its line."""
+"""Line numbers of values in a TOML file, for error messages."""
 
 import re
 from collections.abc import Sequence
@@ -8,10 +8,9 @@ KEY = re.compile(r"^\s*([\w.-]+|\"[^\"]*\")\s*=")
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int:
-    """The line, from 1, of the value at a path such as ("variants", 2, "score"): the nearest that can be told.
+    """The line, from 1, of the value at a path such as ("variants", 2, "score"): the nearest that can be found.
 
-    Tables and [[lists of tables]] are followed; inside a list written in brackets, its n-th entry is found where each
-    has a line of its own.
+    Follows tables and [[arrays of tables]]; entries of a bracketed list are found if each has a line of its own.
     """
     best = 1
     table: tuple[str | int, ...] = ()
@@ -27,9 +26,9 @@ def line_of(text: str, path: Sequence[str | int]) -> int:
             if table and tuple(path[: len(table)]) == table:
                 best = number
         elif key:
-            here = (*table, *key[1].strip('"').split("."))
-            if tuple(path[: len(here)]) == here:
-                best = _within(text, number, path[len(here) :])
+            position = (*table, *key[1].strip('"').split("."))
+            if tuple(path[: len(position)]) == position:
+                best = _within(text, number, path[len(position) :])
     return best
 
 

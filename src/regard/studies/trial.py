@@ -1,7 +1,7 @@
-"""One trial: a task, a variant and a seed become numbers. The same code for every engine.
+"""One trial: run the function of a task for a variant and a seed. The same code on every engine.
 
-This file imports nothing of Regard and nothing heavy, so that a worker of light tasks starts at once; a task brings
-what it needs with it. Job and outcome are plain JSON.
+This file imports nothing of Regard and nothing heavy, so that workers start fast; a task imports what it needs. Job and
+outcome are plain JSON.
 """
 
 import errno
@@ -20,9 +20,35 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, the quota, the limit of a file
-TRIVIAL = "trivial baselines"  # the trial that has what is reached without any of this
-TOLD = ("options", "budget", "folder", "device", "devices", "precision", "threads", "records", "board")  # to its task
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota exceeded, file too large
+TRIVIAL = "trivial baselines"  # the trial that measures these, named as a variant
+SETTING_KEYS = (
+    "options",
+    "budget",
+    "folder",
+    "device",
+    "devices",
+    "precision",
+    "threads",
+    "records",
+    "board",
+    "hyper",
+    "match",
+    "tunes",
+)
+ENTRIES = {
+    "numbers",
+    "scores",
+    "lengths",
+    "parameters",
+    "findings",
+    "notes",
+    "trivial",
+    "seconds",
+    "validation",
+    "curve",
+    "width",
+}
 PACKAGES = ("regard", "torch", "numpy", "lightning", "torch_geometric", "scikit-learn")
 
 Job = dict[str, Any]
@@ -31,12 +57,16 @@ Outcome = dict[str, Any]
 
 @dataclass
 class Setting:
-    """What a task is told beside the variant and the seed.
+    """What the function of a task gets beside the variant and the seed.
 
-    options   of the task, as the specification has them
+    options   of the task, from the specification
     budget    steps or epochs, the same for every variant
-    folder    where it may keep files: what a trial that is run again finds is what it left there
-    tell      tell(share, note): how far it is, 0 to 1, for those who watch
+    folder    for checkpoints and other files; a retried trial finds its own again
+    hyper     hyperparameters that tuning chose, or tries; what is not in it is the task's own
+    match     {"by": a width among the hyperparameters, "baseline": the variant whose parameter count is to be met,
+              "hyper": what tuning chose for it; where it has not, the configuration of this trial}
+    tunes     whether this is a trial of tuning: its validation measure alone will be used
+    report    report(share, note): progress, 0 to 1, for the progress bars
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -49,39 +79,42 @@ class Setting:
     judges: tuple[str, ...] = ()
     records: int = 0
     board: bool = False
-    tell: Callable[[float, str], None] = lambda share, note: None
+    hyper: Mapping[str, Any] = field(default_factory=dict)
+    match: Mapping[str, Any] = field(default_factory=dict)
+    tunes: bool = False
+    report: Callable[[float, str], None] = lambda share, note: None
 
 
-def run(job: Job, tell: Callable[[float, str], None] = lambda share, note: None) -> Outcome:
-    """The outcome of a job: numbers and what they were reached with, or {"error": ...}. It never raises."""
+def run(job: Job, report: Callable[[float, str], None] = lambda share, note: None) -> Outcome:
+    """The outcome of a job: metrics, time, memory, versions; or {"error": ...}. Never raises."""
     began = time.perf_counter()
     try:
-        forget_peak()
+        reset_peak_memory()
         with importable(job.get("modules")):
             function = find(job["call"], job.get("modules"))
             seed_all(job["seed"])
-            told = {name: job[name] for name in TOLD if name in job}
-            setting = Setting(**told, judges=tuple(job["judges"]), tell=tell)
-            found = tidy(function(job["variant"], job["seed"], setting))
+            entries = {name: job[name] for name in SETTING_KEYS if name in job}
+            setting = Setting(**entries, judges=tuple(job["judges"]), report=report)
+            result = normalised(function(job.get("of", job["variant"]), job["seed"], setting))
     except Exception as problem:
         full = isinstance(problem, OSError) and problem.errno in FULL
-        wanting = isinstance(problem, ModuleNotFoundError) or getattr(problem, "wanting", False)
+        missing = isinstance(problem, ModuleNotFoundError) or getattr(problem, "missing_requirement", False)
         return {
             "error": f"{type(problem).__name__}: {problem}",
             "trace": traceback.format_exc()[-8000:],
             "full": full,
-            "wanting": wanting,
+            "missing_requirement": missing,
         }
     return (
         {"seconds": time.perf_counter() - began}
-        | found
+        | result
         | {"peak": peak_memory(), "versions": versions(), "hardware": hardware(job["threads"])}
     )
 
 
 @contextmanager
 def importable(folder: str | None) -> Iterator[None]:
-    """Modules of a folder can be imported meanwhile, after all others: none of them takes the place of a package."""
+    """Append a folder to sys.path for the time of the context: its modules cannot shadow installed packages."""
     if folder is None:
         yield
         return
@@ -95,7 +128,7 @@ def importable(folder: str | None) -> Iterator[None]:
 
 
 def find(call: str, folder: str | None = None) -> Callable[..., Any]:
-    """The function that "module:function" names; "trivial" is here. folder: where its module may stand."""
+    """The function "module:function"; folder: where its module may be. "trivial" is defined here."""
     if call == "trivial":
         return trivial
     module, _, name = call.partition(":")
@@ -105,17 +138,17 @@ def find(call: str, folder: str | None = None) -> Callable[..., Any]:
         if folder is None or missing.name is None or missing.name.partition(".")[0] != module.partition(".")[0]:
             raise
         raise ModuleNotFoundError(
-            f"No module named {missing.name!r} is installed, nor does one stand in {folder}", name=missing.name
+            f"No module named {missing.name!r} is installed, nor is one in {folder}", name=missing.name
         ) from missing
     try:
         for part in name.split("."):
             found = getattr(found, part)
     except AttributeError:
         where = getattr(sys.modules[module], "__file__", None) or "Python itself"
-        mine = None if folder is None else os.path.join(folder, *module.split(".")) + ".py"
-        hint = "write that function there"
-        if mine is not None and os.path.isfile(mine) and not _same_file(mine, where):
-            hint = f"{mine} has the name of a module that is installed, so give it another"
+        own = None if folder is None else os.path.join(folder, *module.split(".")) + ".py"
+        hint = "define the function there"
+        if own is not None and os.path.isfile(own) and not _same_file(own, where):
+            hint = f"{own} has the name of an installed module: rename it"
         raise AttributeError(f"the task {call!r}: the module {module} ({where}) has no {name!r}; {hint}.") from None
     return found
 
@@ -125,9 +158,9 @@ def _same_file(one: str, other: str) -> bool:
 
 
 def trivial(variant: str, seed: int, setting: Setting) -> dict[str, float]:
-    """A task that costs nothing, for measuring what a study itself costs: numbers that follow from its arguments.
+    """A deterministic task that computes nothing, for measuring the overhead of a study.
 
-    options   milliseconds: how long it waits; work: how long it computes instead
+    options   milliseconds: how long it sleeps; work: how many milliseconds it computes
     """
     draw = random.Random(f"{variant} {seed}")
     time.sleep(float(setting.options.get("milliseconds", 0)) / 1000)
@@ -137,34 +170,39 @@ def trivial(variant: str, seed: int, setting: Setting) -> dict[str, float]:
     return {"score": random.Random(f"{variant} {seed}").random()}
 
 
-def tidy(found: Any) -> Outcome:
-    """A task may return numbers by name alone, or those with scores and more; None and NaN are undefined.
+def normalised(found: Any) -> Outcome:
+    """The result of a task in its full form: metrics by name, or {"numbers": metrics, "scores": ...}; NaN becomes None.
 
-    seconds   what it took without loading, where a task knows; the whole trial unless given
+    seconds      the time without loading data, if the task measures it; by default that of the whole trial
+    validation   the first metric on the validation part, by which tuning chooses
+    curve        that number by epoch, or by what is measured in turn
+    width        what a matched hyperparameter was set to
     """
     if not isinstance(found, Mapping):
-        raise TypeError(f"the task returned {type(found).__name__}, expected numbers by name: {{'accuracy': 0.9}}.")
+        raise TypeError(f"the task returned {type(found).__name__}, expected metrics by name: {{'accuracy': 0.9}}.")
     if "numbers" not in found:
         found = {"numbers": found}
-    strange = set(found) - {"numbers", "scores", "lengths", "parameters", "findings", "notes", "trivial", "seconds"}
-    if strange:
-        raise ValueError(f"the task returned {sorted(strange)[0]!r} beside its numbers, which no result has.")
-    made = dict(found)
-    made["numbers"] = {str(name): number(name, value) for name, value in found["numbers"].items()}
-    made["scores"] = {str(name): [float(x) for x in values] for name, values in found.get("scores", {}).items()}
-    return made
+    unknown = set(found) - ENTRIES
+    if unknown:
+        raise ValueError(f"the task returned the entry {sorted(unknown)[0]!r}, which a result cannot have.")
+    result = dict(found)
+    result["numbers"] = {str(name): number(name, value) for name, value in found["numbers"].items()}
+    if "validation" in found:
+        result["validation"] = number("validation", found["validation"])
+    result["scores"] = {str(name): [float(x) for x in values] for name, values in found.get("scores", {}).items()}
+    return result
 
 
 def number(name: str, value: Any) -> float | None:
     if value is None or math.isnan(value):
         return None
     if math.isinf(value):
-        raise ValueError(f"{name} is {value}: the model did not learn, or the measure divides by nothing.")
+        raise ValueError(f"{name} is {value}: training diverged, or the metric divides by zero.")
     return float(value)
 
 
 def seed_all(seed: int) -> None:
-    """Whatever draws globally, of what is loaded: a warm process must not hand on its draws to the next trial."""
+    """Seed the global generators of all loaded libraries: worker processes run many trials."""
     random.seed(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed % 2**32)
@@ -172,8 +210,8 @@ def seed_all(seed: int) -> None:
         sys.modules["torch"].manual_seed(seed)
 
 
-def forget_peak() -> None:
-    """Begin the peak of memory anew, where the system knows how (Linux)."""
+def reset_peak_memory() -> None:
+    """Reset the peak memory counters (of the process on Linux only)."""
     try:
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")
@@ -184,7 +222,7 @@ def forget_peak() -> None:
 
 
 def peak_memory() -> dict[str, int]:
-    """Bytes: of this process since the trial began (where that cannot be told, since it started), of the GPU."""
+    """Peak memory in bytes, of the process and the GPU, since the reset; without one, since the process started."""
     found = {"process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)}
     try:
         with open("/proc/self/status") as file:

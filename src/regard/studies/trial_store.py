@@ -15,16 +15,16 @@ from sqlalchemy import Connection, func, select
 
 from ..core.plural import count_of
 from .database import FILE, Database
-from .schema import attempts, studies, take_turns, trials
+from .schema import attempts, serialise_writers, studies, trials
 
 T = TypeVar("T")
-CRASHES = 5  # how often a worker may end under a trial while its runner goes on
-LOSSES = 50  # how often a trial may lose its runner: a machine that was stopped, a lease that ran out
+CRASHES = 5  # how often a trial may crash its worker before it has failed
+LOSSES = 50  # how often a trial may lose its runner (machine stopped, lease expired) before it has failed
 
 
 @dataclass(frozen=True)
 class Lease:
-    """A trial that is ours until its token is taken from it."""
+    """A leased trial; it may be finished as long as its token is valid."""
 
     trial: int
     token: str
@@ -36,7 +36,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class StoredTrial:
-    """A trial as it stands in the store."""
+    """A row of the trials table."""
 
     id: int
     task: str
@@ -50,27 +50,32 @@ class StoredTrial:
     running: float | None  # seconds since it began, of a running one
     silent: float | None  # seconds since the last heartbeat
     result: dict[str, Any] | None = None
+    peak: dict[str, int] | None = None  # memory of the process and of the GPU, in bytes
 
 
-ASIDE = {"waiting": "dropped", "failed": "dropped", "done": "kept"}  # of trials that a study asks for no longer
-BACK = {"dropped": "waiting", "kept": "done"}
+WHEN_REMOVED = {
+    "waiting": "dropped",
+    "failed": "dropped",
+    "done": "kept",
+}  # new status
+WHEN_RESTORED = {"dropped": "waiting", "kept": "done"}
 
 
 class Store(Database):
-    """Studies, their trials and every attempt at them; where and how long it is waited for: as a `Database`."""
+    """Studies, their trials and every attempt at them; arguments as for `Database`."""
 
     # studies
 
     def add(self, name: str, specification: Mapping[str, Any], jobs: Iterable[Mapping[str, Any]]) -> int:
-        """A study and its trials, those that are there already and new ones; how many are new.
+        """Add a study and its trials, or update an existing one; returns the number of new trials.
 
-        A trial that the specification has no longer is set aside: it is not run, its result is kept, and it comes back
-        with the specification that has it again.
+        A trial that the specification no longer has is archived: it is not run, its result is kept, and a later
+        specification that has it restores it.
         """
         listed = list(jobs)
 
         def work(connection: Connection) -> int:
-            take_turns(connection)
+            serialise_writers(connection)
             found = connection.execute(select(studies).where(studies.c.name == name)).mappings().one_or_none()
             text = json.dumps(specification)
             if found is None:
@@ -81,18 +86,18 @@ class Store(Database):
                 study = made.inserted_primary_key[0]
             else:
                 study = found["id"]
-                _same_ways(name, self._read(found["specification"]), specification)
+                _check_same_conditions(name, self._read(found["specification"]), specification)
                 connection.execute(studies.update().where(studies.c.id == study).values(specification=text))
-            asked = {(job["task"], job["variant"], job["seed"]) for job in listed}
+            wanted = {(job["task"], job["variant"], job["seed"]) for job in listed}
             columns = (trials.c.task, trials.c.variant, trials.c.seed, trials.c.status, trials.c.id)
             query = select(*columns).where(trials.c.study == study)
-            there = {tuple(row[:3]): row[3:] for row in connection.execute(query)}
-            for key, (status, trial) in there.items():
-                changed = (BACK if key in asked else ASIDE).get(status)
+            existing = {tuple(row[:3]): row[3:] for row in connection.execute(query)}
+            for key, (status, trial) in existing.items():
+                changed = (WHEN_RESTORED if key in wanted else WHEN_REMOVED).get(status)
                 if changed is not None:
                     connection.execute(trials.update().where(trials.c.id == trial).values(status=changed))
-            fresh = [job for job in listed if (job["task"], job["variant"], job["seed"]) not in there]
-            if fresh:
+            new = [job for job in listed if (job["task"], job["variant"], job["seed"]) not in existing]
+            if new:
                 connection.execute(
                     trials.insert(),
                     [
@@ -104,38 +109,40 @@ class Store(Database):
                             "status": "waiting",
                             "configuration": json.dumps(job),
                         }
-                        for job in fresh
+                        for job in new
                     ],
                 )
-            return len(fresh)
+            return len(new)
 
-        return self._again(work)
+        return self._transaction(work)
 
     def names(self) -> list[str]:
-        return self._again(lambda connection: list(connection.execute(select(studies.c.name).order_by("id")).scalars()))
+        return self._transaction(
+            lambda connection: list(connection.execute(select(studies.c.name).order_by("id")).scalars())
+        )
 
     def specification(self, study: str) -> dict[str, Any]:
         def work(connection: Connection) -> dict[str, Any]:
             query = select(studies.c.specification).where(studies.c.name == study)
             text = connection.execute(query).scalar_one_or_none()
             if text is None:
-                there = ", ".join(connection.execute(select(studies.c.name)).scalars()) or "none"
-                raise ValueError(f"The store {self.name} has no study {study!r}; it has {there}.")
+                names = ", ".join(connection.execute(select(studies.c.name)).scalars()) or "none"
+                raise ValueError(f"The store {self.name} has no study {study!r}; it has {names}.")
             return self._read(text)
 
-        return self._again(work)
+        return self._transaction(work)
 
     def cancel(self, study: str, wanted: bool = True) -> None:
         self.specification(study)
         query = studies.update().where(studies.c.name == study).values(cancelled=int(wanted))
-        self._again(lambda connection: connection.execute(query))
+        self._transaction(lambda connection: connection.execute(query))
 
     def cancelled(self, study: str) -> bool:
         query = select(studies.c.cancelled).where(studies.c.name == study)
-        return bool(self._again(lambda connection: connection.execute(query).scalar_one()))
+        return bool(self._transaction(lambda connection: connection.execute(query).scalar_one()))
 
     def reopen(self, study: str) -> int:
-        """Trials that failed may be tried anew, as often as at first; how many."""
+        """Requeue failed trials with fresh retries; returns their number."""
 
         def work(connection: Connection) -> int:
             query = select(trials.c.id).where(trials.c.study == _id(study), trials.c.status == "failed")
@@ -149,18 +156,18 @@ class Store(Database):
                 connection.execute(trials.update().where(trials.c.id == trial).values(status="waiting"))
             return len(found)
 
-        return self._again(work)
+        return self._transaction(work)
 
     # trials
 
     def claim(self, study: str, worker: str) -> Lease | None:
-        """The next trial that waits, from now on this worker's; None where none waits."""
+        """Lease the next waiting trial to a worker; None if none waits."""
         token = uuid.uuid4().hex
 
         def work(connection: Connection) -> Lease | None:
             columns = (trials.c.id, trials.c.task, trials.c.variant, trials.c.seed, trials.c.configuration)
             taken = connection.execute(select(*columns).where(trials.c.token == token)).one_or_none()
-            if taken is None:  # else the answer of a commit that held was lost on its way
+            if taken is None:  # otherwise an earlier try was committed, and its response was lost
                 waiting = select(trials.c.id).where(trials.c.study == _id(study), trials.c.status == "waiting")
                 waiting = waiting.order_by(trials.c.id).limit(1).with_for_update(skip_locked=True)
                 now = self._now()
@@ -177,30 +184,30 @@ class Store(Database):
             job = self._read(taken.configuration)
             return Lease(taken.id, token, taken.task, taken.variant, taken.seed, job)
 
-        return self._again(work)
+        return self._transaction(work)
 
-    def beat(self, claims: Iterable[Lease], shares: Mapping[str, tuple[float, str]] | None = None) -> set[str]:
-        """Say that these are still being worked on; the tokens that are still theirs."""
-        listed, told = list(claims), shares or {}
+    def heartbeat(self, leases: Iterable[Lease], progress: Mapping[str, tuple[float, str]] | None = None) -> set[str]:
+        """Renew leases, with their progress (share and note) by token; returns the tokens that are still valid."""
+        listed, latest = list(leases), progress or {}
 
         def work(connection: Connection) -> set[str]:
-            held = set()
+            valid = set()
             for one in listed:
-                share, note = told.get(one.token, (0.0, ""))
+                share, note = latest.get(one.token, (0.0, ""))
                 query = trials.update().where(
                     trials.c.id == one.trial, trials.c.token == one.token, trials.c.status == "running"
                 )
                 query = query.values(beat=self._now(), share=share, note=note[:200])
                 if connection.execute(query).rowcount:
-                    held.add(one.token)
-            return held
+                    valid.add(one.token)
+            return valid
 
-        return self._again(work) if listed else set()
+        return self._transaction(work) if listed else set()
 
-    def finish(self, claim: Lease, outcome: Mapping[str, Any]) -> bool:
-        """Keep a result; False where the trial is no longer this claim's: then it is another's to finish."""
-        apart = ("seconds", "peak", "versions", "hardware")
-        rest = {key: value for key, value in outcome.items() if key not in apart}
+    def finish(self, lease: Lease, outcome: Mapping[str, Any]) -> bool:
+        """Save a result; False if the lease is no longer valid."""
+        columns = ("seconds", "peak", "versions", "hardware")
+        rest = {key: value for key, value in outcome.items() if key not in columns}
         values = {
             "status": "done",
             "ended": self._now(),
@@ -208,55 +215,55 @@ class Store(Database):
             "share": 1.0,
             "result": json.dumps(rest, allow_nan=False),
         }
-        values |= {key: json.dumps(outcome.get(key)) for key in apart[1:]}
-        return self._again(lambda connection: self._end(connection, claim, "done", values, None))
+        values |= {key: json.dumps(outcome.get(key)) for key in columns[1:]}
+        return self._transaction(lambda connection: self._end(connection, lease, "done", values, None))
 
-    def fail(self, claim: Lease, error: str, retries: int) -> str:
-        """Keep the error; the trial waits again, or has failed where that was its last attempt. Its new status."""
-        return self._back(claim, "failed", error, retries)
+    def fail(self, lease: Lease, error: str, retries: int) -> str:
+        """Save the error; the trial is requeued, or has failed if no retry is left. Returns its new status."""
+        return self._requeue(lease, "failed", error, retries)
 
-    def crash(self, claim: Lease, why: str) -> str:
-        """The worker ended under it: the trial waits again, unless it has taken too many with it. Its new status."""
-        return self._back(claim, "crashed", why, CRASHES)
+    def crash(self, lease: Lease, why: str) -> str:
+        """The worker process died: requeue, unless the trial has crashed too many. Returns its new status."""
+        return self._requeue(lease, "crashed", why, CRASHES)
 
-    def lose(self, claim: Lease, why: str) -> str:
-        """The runner is gone, which is no fault of the trial: it waits again. Its new status.
+    def lose(self, lease: Lease, why: str) -> str:
+        """The runner died, which is not the trial's fault: requeue. Returns its new status.
 
-        But a trial that takes its whole machine with it looks the same: after LOSSES times it has failed.
+        A trial that crashes its whole machine looks the same, so after LOSSES losses it has failed.
         """
-        return self._back(claim, "lost", why, LOSSES)
+        return self._requeue(lease, "lost", why, LOSSES)
 
-    def release(self, claim: Lease, why: str) -> None:
-        """Given back unfinished for no fault of its own (a stop, a full disk): it waits again and nothing counts."""
-        self._back(claim, "stopped", why, None)
+    def release(self, lease: Lease, why: str) -> None:
+        """End a lease early (a stop, a full disk): requeue, without counting an attempt."""
+        self._requeue(lease, "stopped", why, None)
 
-    def _back(self, claim: Lease, outcome: str, why: str, most: int | None) -> str:
+    def _requeue(self, lease: Lease, outcome: str, why: str, most: int | None) -> str:
         def work(connection: Connection) -> str:
-            counts = self._attempts(connection, claim.trial)
+            counts = self._attempts(connection, lease.trial)
             status = "failed" if most is not None and counts[outcome] >= most else "waiting"
             counts[outcome] += 1
-            said = why
+            error = why
             if status == "failed" and outcome != "failed":
-                said = f"{why} ({_said(counts)}). `{self._again_by(connection, claim.trial)}` tries it again"
-            self._end(connection, claim, outcome, {"status": status, "worker": None}, said)
+                error = f"{why} ({_attempt_text(counts)}). `{self._retry_command(connection, lease.trial)}` retries it"
+            self._end(connection, lease, outcome, {"status": status, "worker": None}, error)
             return status
 
-        return self._again(work)
+        return self._transaction(work)
 
-    def ends(self, trial: int) -> dict[str, int]:
-        """How often a trial has failed by its own error, crashed its worker or lost its runner since it was opened."""
-        return self._again(lambda connection: self._attempts(connection, trial))
+    def attempt_counts(self, trial: int) -> dict[str, int]:
+        """How often a trial has raised an error, crashed its worker or lost its runner since it was last opened."""
+        return self._transaction(lambda connection: self._attempts(connection, trial))
 
     def _attempts(self, connection: Connection, trial: int) -> dict[str, int]:
-        opened = select(func.coalesce(func.max(attempts.c.id), 0))
-        opened = opened.where(attempts.c.trial == trial, attempts.c.outcome == "reopened")
+        last_opened = select(func.coalesce(func.max(attempts.c.id), 0))
+        last_opened = last_opened.where(attempts.c.trial == trial, attempts.c.outcome == "reopened")
         query = select(attempts.c.outcome, func.count()).group_by(attempts.c.outcome)
-        query = query.where(attempts.c.trial == trial, attempts.c.id > opened.scalar_subquery())
+        query = query.where(attempts.c.trial == trial, attempts.c.id > last_opened.scalar_subquery())
         found = {row[0]: row[1] for row in connection.execute(query)}
         return {outcome: found.get(outcome, 0) for outcome in ("failed", "crashed", "lost", "stopped")}
 
-    def _again_by(self, connection: Connection, trial: int) -> str:
-        """What to type for a trial that has failed."""
+    def _retry_command(self, connection: Connection, trial: int) -> str:
+        """The command that retries a failed trial."""
         if self.file is not None and self.file.name == FILE:
             return f"regard study resume {shlex.quote(str(self.file.parent))} --failed"
         query = select(studies.c.name).join_from(trials, studies).where(trials.c.id == trial)
@@ -264,34 +271,34 @@ class Store(Database):
         return f"regard study resume {name} --store {shlex.quote(self.name)} --failed"
 
     def _end(
-        self, connection: Connection, claim: Lease, outcome: str, values: Mapping[str, Any], error: str | None
+        self, connection: Connection, lease: Lease, outcome: str, values: Mapping[str, Any], error: str | None
     ) -> bool:
         mine = trials.update().where(
-            trials.c.id == claim.trial, trials.c.token == claim.token, trials.c.status == "running"
+            trials.c.id == lease.trial, trials.c.token == lease.token, trials.c.status == "running"
         )
-        held = bool(connection.execute(mine.values(**values)).rowcount)
-        if not held:  # ended already by this very claim (the answer was lost), or taken from it
-            query = select(attempts.c.outcome).where(attempts.c.token == claim.token)
+        valid = bool(connection.execute(mine.values(**values)).rowcount)
+        if not valid:  # ended already by this lease (the response was lost), or expired
+            query = select(attempts.c.outcome).where(attempts.c.token == lease.token)
             return connection.execute(query).scalar_one_or_none() == outcome
-        ended = attempts.update().where(attempts.c.token == claim.token)
+        ended = attempts.update().where(attempts.c.token == lease.token)
         connection.execute(ended.values(outcome=outcome, ended=self._now(), error=error))
         return True
 
-    def reap(self, study: str, silent: float, gone: Callable[[str], bool] = lambda worker: False) -> int:
-        """Trials whose runner has been silent for so long, or is known to be gone, wait again; how many."""
+    def reap(self, study: str, silent: float, is_dead: Callable[[str], bool] = lambda worker: False) -> int:
+        """Requeue trials without a heartbeat for `silent` seconds, or with a dead runner; returns their number."""
         lost = [
             one
             for one in self.trials(study, ("running",))
-            if (one.silent or 0.0) > silent or (one.worker is not None and gone(one.worker))
+            if (one.silent or 0.0) > silent or (one.worker is not None and is_dead(one.worker))
         ]
         count = 0
         for one in lost:
             query = select(trials.c.token, trials.c.beat).where(trials.c.id == one.id, trials.c.status == "running")
-            held = self._again(lambda connection, query=query: connection.execute(query).one_or_none())  # type: ignore[misc]
-            if held is not None:
-                claim = Lease(one.id, held.token, one.task, one.variant, one.seed, {})
+            row = self._transaction(lambda connection, query=query: connection.execute(query).one_or_none())  # type: ignore[misc]
+            if row is not None:
+                lease = Lease(one.id, row.token, one.task, one.variant, one.seed, {})
                 node = (one.worker or "").partition("|")[0]
-                self.lose(claim, f"its runner on {node} was not heard of any more")
+                self.lose(lease, f"its runner on {node} sent no more heartbeats")
                 count += 1
         return count
 
@@ -311,23 +318,26 @@ class Store(Database):
             (now - trials.c.began).label("running"),
             (now - trials.c.beat).label("silent"),
         ]
-        query = select(*columns, *([trials.c.result] if results else [])).where(trials.c.study == _id(study))
+        query = select(*columns, *([trials.c.result, trials.c.peak] if results else [])).where(
+            trials.c.study == _id(study)
+        )
         if status is not None:
             query = query.where(trials.c.status.in_(list(status)))
-        rows = self._again(lambda connection: connection.execute(query.order_by(trials.c.id)).mappings().all())
+        rows = self._transaction(lambda connection: connection.execute(query.order_by(trials.c.id)).mappings().all())
         made = []
         for row in rows:
-            text = row.get("result")
-            made.append(StoredTrial(**dict(row) | {"result": None if text is None else self._read(text)}))
+            texts = {name: row.get(name) for name in ("result", "peak")}
+            read = {name: None if text is None else self._read(text) for name, text in texts.items()}
+            made.append(StoredTrial(**dict(row) | read))
         return made
 
     def counts(self, study: str) -> dict[str, int]:
         query = select(trials.c.status, func.count()).where(trials.c.study == _id(study)).group_by(trials.c.status)
-        found = self._again(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
+        found = self._transaction(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
         return {status: found.get(status, 0) for status in ("done", "running", "waiting", "failed")}
 
     def about(self, trial: int) -> dict[str, Any]:
-        """Everything that is kept of a trial: configuration, versions, hardware, memory, and every attempt."""
+        """Everything stored of a trial: configuration, versions, hardware, memory, and every attempt."""
 
         def work(connection: Connection) -> dict[str, Any]:
             row = dict(connection.execute(select(trials).where(trials.c.id == trial)).mappings().one())
@@ -336,11 +346,11 @@ class Store(Database):
             query = select(attempts).where(attempts.c.trial == trial).order_by(attempts.c.id)
             return row | {"attempts": [dict(one) for one in connection.execute(query).mappings()]}
 
-        return self._again(work)
+        return self._transaction(work)
 
 
-def _said(counts: Mapping[str, int]) -> str:
-    words = (("crashed", "its worker ended under it"), ("lost", "its runner was lost"), ("failed", "it failed itself"))
+def _attempt_text(counts: Mapping[str, int]) -> str:
+    words = (("crashed", "its worker crashed"), ("lost", "its runner was lost"), ("failed", "it raised an error"))
     return ", ".join(f"{says} {count_of(counts[outcome], 'time')}" for outcome, says in words)
 
 
@@ -348,18 +358,33 @@ def _id(study: str) -> Any:
     return select(studies.c.id).where(studies.c.name == study).scalar_subquery()
 
 
-def _same_ways(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """A study may grow by tasks, variants and seeds; how a trial is run may not change under its results."""
-    for key in ("budget", "threads", "precision", "device", "devices", "judges"):
-        if key in old and old[key] != new.get(key):
+LATER_FIELDS: dict[str, Any] = {
+    "splits": 0,
+    "overlap": 0.0,
+}  # of a task: stores of earlier versions lack them, and meant this
+
+OPTIONAL_FIELDS = ("tuning", "match")  # of a study: left out where they say nothing
+
+
+def _check_same_conditions(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Tasks, variants and seeds may be added to a study; the conditions of its trials may not change."""
+    for key in ("budget", "threads", "precision", "device", "devices", "judges", *OPTIONAL_FIELDS):
+        if (key in old or key in OPTIONAL_FIELDS) and (old.get(key) or None) != (new.get(key) or None):
             raise ValueError(
                 f"The study {name!r} is in this store with {key} = {old.get(key)!r}, and now has "
                 f"{new.get(key)!r}: its trials would not be comparable. Give it another name, or another "
                 "folder with --out."
             )
-    before = {one["name"]: one for one in old.get("tasks", ())}
-    for task in new.get("tasks", ()):
-        if task["name"] in before and before[task["name"]] != task:
+    before = {one["name"]: LATER_FIELDS | one for one in old.get("tasks", ())}
+    for task in (LATER_FIELDS | one for one in new.get("tasks", ())):
+        if task["name"] in before and before[task["name"]] == task | {"digest": before[task["name"]].get("digest")}:
+            if before[task["name"]].get("digest") != task.get("digest"):
+                raise ValueError(
+                    f"The study {name!r} is in this store with another content of {task['options'].get('data')}: its "
+                    "trials would not be comparable. Put the old file back, give the study another name, or name "
+                    "another folder with --out."
+                )
+        elif task["name"] in before and before[task["name"]] != task:
             raise ValueError(
                 f"The study {name!r} is in this store with another task {task['name']!r}: "
                 f"{before[task['name']]} then, {task} now. Give it another name, or another folder with "

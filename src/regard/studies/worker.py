@@ -1,8 +1,8 @@
-"""A worker of the local engine: takes jobs from its input, line by line, and answers on its output.
+"""A worker process of the local engine: reads jobs from stdin, one JSON object a line, and writes outcomes to stdout.
 
-It is started as a file of its own (python -P worker.py), not as a part of Regard: a light task then needs no torch, and
-nothing is pickled. Neither its folder nor the current one is on the path of imports (-P): a lightning.py that lies
-there is no business of a study. It ends with its input, so that no worker outlives a runner, however that ended.
+It is started as a script (python -P worker.py) rather than as a module of Regard, so that light tasks need no torch and
+nothing is pickled. With -P neither its folder nor the current one is on sys.path: a lightning.py there cannot shadow
+the package. It exits at the end of stdin, so no worker outlives its runner.
 """
 
 import importlib.util
@@ -18,30 +18,30 @@ from typing import Any
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a task prints goes to the log
-    trial = _beside("trial")
+    trial = _load_sibling("trial")
     jobs: queue.Queue[dict[str, Any]] = queue.Queue()
-    threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
+    threading.Thread(target=_read_jobs, args=(jobs,), daemon=True).start()
     lock = threading.Lock()
 
-    def say(**what: Any) -> None:
+    def send(**message: Any) -> None:
         with lock:
-            answers.write(json.dumps(what, allow_nan=False) + "\n")
+            answers.write(json.dumps(message, allow_nan=False) + "\n")
             answers.flush()
 
-    say(ready=os.getpid())
+    send(ready=os.getpid())
     while True:
         job = jobs.get()
-        say(outcome=trial.run(job, lambda share, note: say(share=share, note=note)))
+        send(outcome=trial.run(job, lambda share, note: send(share=share, note=note)))
 
 
-def _listen(jobs: "queue.Queue[dict[str, Any]]") -> None:
+def _read_jobs(jobs: "queue.Queue[dict[str, Any]]") -> None:
     for line in sys.stdin:
         jobs.put(json.loads(line))
     os._exit(0)
 
 
-def _beside(name: str) -> Any:
-    """A file of this folder as a module of its own, without the package around it."""
+def _load_sibling(name: str) -> Any:
+    """A file of this folder as a module, without importing the package."""
     spec = importlib.util.spec_from_file_location(f"regard_{name}", Path(__file__).with_name(f"{name}.py"))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""What figures share: axes of their own, names as they are, colours that everybody can tell apart, a labelled bar."""
+"""Helpers of figures: axes, tick labels, accessible colours, colour bars."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,8 @@ from .token_text import display_names
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # how bright red, green and blue are to the eye
-# Fonts with letters that matplotlib's own has not, in the order in which they are looked for.
+LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # relative luminance of red, green and blue (Rec. 709)
+# Fonts for scripts that matplotlib's default lacks, in order of preference.
 WIDE = (
     "Noto Sans CJK SC",
     "Noto Sans CJK JP",
@@ -35,7 +35,7 @@ WIDE = (
 
 
 def own_axes(width: float, height: float) -> "Axes":
-    """A figure of pyplot's with one pair of axes, for a drawing that was given none."""
+    """A new pyplot figure with one pair of axes, for drawing without ax=."""
     import matplotlib.pyplot as plt
 
     axes: Axes = plt.subplots(figsize=(width, height), layout="constrained")[1]
@@ -43,20 +43,20 @@ def own_axes(width: float, height: float) -> "Axes":
 
 
 def letters(names: Sequence[str]) -> dict[str, Any]:
-    """How to write names: `$` and `_` are letters, not mathematics; other scripts have a font where there is one."""
+    """Text properties of labels: no mathtext, and fallback fonts for non-Latin scripts."""
     import matplotlib
     from matplotlib.font_manager import fontManager
 
     made: dict[str, Any] = {"parse_math": False}
     if any(ord(letter) > 0x7FF for name in names for letter in name):
         there = {font.name for font in fontManager.ttflist}
-        own = "DejaVu Sans"  # comes with matplotlib, and has the signs for a space and for a line's end
+        own = "DejaVu Sans"  # matplotlib's own, which has the symbols for space and line feed
         made["fontfamily"] = [*matplotlib.rcParams["font.family"], *(font for font in WIDE if font in there), own]
     return made
 
 
 def colours_for(grid: NDArray[Any], colours: str | None, root: bool = False) -> dict[str, Any]:
-    """From 0 to the largest weight, pale to dark, by the weight or its root; around 0 where some are below it."""
+    """Colour map and norm: from 0 to the largest weight, linear or by the square root; diverging around 0 if signed."""
     from matplotlib.colors import Normalize, PowerNorm
 
     top = float(np.nanmax(np.abs(grid), initial=0.0)) or 1.0
@@ -66,7 +66,7 @@ def colours_for(grid: NDArray[Any], colours: str | None, root: bool = False) -> 
 
 
 def bar_for(image: Any, ax: "Axes", label: str) -> None:
-    """The colours beside the picture, with numbers and what they are of."""
+    """A colour bar with its label."""
     from matplotlib.colors import PowerNorm
 
     label += " (root scale)" if isinstance(image.norm, PowerNorm) else ""
@@ -76,7 +76,7 @@ def bar_for(image: Any, ax: "Axes", label: str) -> None:
 
 
 def two_dimensional(weights: Any, drawer: str = "heat_map") -> NDArray[np.float64]:
-    """(n, m) of one head."""
+    """The weights (n, m) of one head."""
     if hasattr(weights, "weights"):
         weights = weights.weights()
     if hasattr(weights, "detach"):
@@ -92,7 +92,7 @@ def two_dimensional(weights: Any, drawer: str = "heat_map") -> NDArray[np.float6
 
 
 def one_row(amap: Any, row: int, drawer: str) -> NDArray[np.float64]:
-    """(m,): what one query of one head gives."""
+    """(m,): one row of one head."""
     found = amap.row(row).detach().double().cpu().numpy()
     while found.ndim > 1 and found.shape[0] == 1:
         found = found[0]
@@ -110,9 +110,9 @@ def given_names(
     drawer: str = "heat_map",
     broken: bool = False,
 ) -> tuple[list[str], list[str]]:
-    """The names that were given, else the map's own, else positions.
+    """Labels of rows and columns: as passed, else the map's own, else positions.
 
-    broken   names that were given may stand on several lines; those of a map are tokens, whose line ends are seen
+    broken   labels as passed may contain line breaks; those of a map are tokens, whose line feeds are shown
     """
     made = []
     for names, own, count, argument in ((queries, "rows", n, "queries"), (keys, "columns", m, "keys")):

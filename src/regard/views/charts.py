@@ -1,4 +1,4 @@
-"""Evidence of a report as figures: SVG whose colours are those of the page, for light and for dark alike."""
+"""Artifacts of a report as SVG figures in the CSS colours of the page, light and dark."""
 
 import io
 import re
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 4.6  # inches: letters stay readable where a phone shows the figure in full
-MOST = 2000  # points that are drawn of a series
+WIDTH = 4.6  # inches: text stays readable on a phone
+MOST = 2000  # points drawn of a series
 BINS = 24
-# Colours that stand for those of the page: each becomes a variable of its style.
+# Placeholder colours, replaced by CSS variables of the page.
 INK, SOFT, LINE, GOOD, BAD = "#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05"
 SERIES = ("#0a0c00", "#0a0c01", "#0a0c02", "#0a0c03", "#0a0c04")
 VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", GOOD: "--good", BAD: "--bad"}
@@ -41,7 +41,7 @@ STYLE: dict[str, Any] = {
 
 
 def chart(evidence: Histogram | Plot) -> Markup:
-    """The figure as SVG that stands in a page."""
+    """An artifact as inline SVG."""
     rows = len(evidence.values) if isinstance(evidence, Histogram) else 0
 
     def draw(figure: "Figure") -> None:
@@ -54,7 +54,7 @@ def chart(evidence: Histogram | Plot) -> Markup:
 
 
 def drawn(draw: "Callable[[Figure], None]", size: tuple[float, float], alt: str) -> Markup:
-    """What `draw` puts on a figure of that size (inches), as SVG in the colours of the page."""
+    """A figure of `size` inches, filled by `draw`, as SVG in the colours of the page."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -69,24 +69,26 @@ def drawn(draw: "Callable[[Figure], None]", size: tuple[float, float], alt: str)
 
 
 def _histogram(figure: Any, evidence: Histogram) -> None:
-    """One name under the other on one axis, so that they can be compared; a stroke at each mean."""
+    """Histograms stacked on a common axis, with a line at each mean."""
     found = {name: np.array([x for x in some if x is not None]) for name, some in evidence.values.items()}
     every = np.concatenate(list(found.values())) if found else np.zeros(0)
     low, high = (every.min(), every.max()) if every.size else (0.0, 1.0)
     edges = np.linspace(low, high, BINS + 1) if high > low else np.linspace(low - 0.5, low + 0.5, BINS + 1)
     if not found:
         return
+    from matplotlib.ticker import MaxNLocator
+
     several = figure.subplots(len(found), 1, sharex=True, squeeze=False)[:, 0]
     for place, (ax, (name, values)) in enumerate(zip(several, found.items(), strict=True)):
         colour = SERIES[place % len(SERIES)]
         ax.hist(values, edges, color=colour, alpha=0.8)
-        ax.set_yticks([])
-        ax.spines["left"].set_visible(False)
+        ax.yaxis.set_major_locator(MaxNLocator(nbins=2, integer=True))
         if values.size:
             ax.axvline(values.mean(), color=INK, linewidth=1.2)
         said = f"{name}: mean {values.mean():.2f}" if values.size else f"{name}: undefined everywhere"
         ax.set_title(said, loc="left", fontsize=8.5, pad=2)
     several[-1].set_xlabel(evidence.axis)
+    figure.supylabel("instances", fontsize=8.5, color=SOFT)
 
 
 def _plot(ax: "Axes", evidence: Plot) -> None:
@@ -107,7 +109,7 @@ def _plot(ax: "Axes", evidence: Plot) -> None:
     ax.grid(alpha=0.6, linewidth=0.6)
     ax.set_axisbelow(True)
     for ends, put in ((ax.get_xlim(), ax.set_xlim), (ax.get_ylim(), ax.set_ylim)):
-        if ends[0] > 0:  # a number is as far from 0 as it looks
+        if ends[0] > 0:  # start positive axes at 0
             put(0, ends[1])
     if len(evidence.series) > 1:
         ax.figure.legend(*ax.get_legend_handles_labels(), fontsize=8, loc="outside upper left")
@@ -118,12 +120,12 @@ def _numbers(some: Numbers) -> np.ndarray:
 
 
 def _inside(svg: str, alt: str) -> Markup:
-    """Only the drawing, without what names other places, and with the page's colours."""
+    """The <svg> element alone, without metadata and namespaces, in the page's colours."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href", "href")
     for colour, variable in VARIABLES.items():
         svg = svg.replace(colour, f"var({variable})")
     head = Markup('<svg role="img" aria-label="{}" class="figure" ').format(alt)
-    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)  # as wide as there is room
+    svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)  # the width of the container
     return Markup(svg.replace("<svg ", head, 1))

@@ -1,4 +1,4 @@
-"""The frame of all pages that need no server: head, colours for light and dark, what a browser may do, last lines."""
+"""The HTML shell of offline pages: head, light and dark theme, content security policy, footer."""
 
 import re
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ def html_page(
     how: str = "",
     scripts: bool = False,
 ) -> str:
-    """A whole page around a body of HTML.
+    """A complete page around a body of HTML.
 
-    style    CSS of this page, after that of the frame
-    facts    what its last lines tell, by name; `how` stands above them
-    scripts  the body has scripts: they run, and still nothing is fetched
+    style    CSS of the page, after that of the shell
+    facts    entries of the footer; `how` is its heading
+    scripts  allow inline scripts; fetching stays forbidden
     """
     rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(fact)}</dd></div>" for name, fact in (facts or {}).items())
     heading = f"<h2>{escape(how)}</h2>" if how else ""
@@ -37,5 +37,5 @@ def html_page(
 
 
 def template_text(name: str) -> str:
-    """A file of templates/ as it is."""
+    """A file of templates/, verbatim."""
     return files("regard.views").joinpath("templates", name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A molecule whose atoms have their weights as ground."""
+"""Molecules with atoms coloured by weight."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -22,11 +22,11 @@ def molecule_map(
     colours: str | None = None,
     bar: bool = True,
 ) -> "Axes":
-    """Bonds as lines, atoms as discs as dark as their weight; every atom but carbon is named.
+    """Bonds as lines, atoms as discs coloured by weight; atoms other than carbon are labelled.
 
     weights (n,), edges (2, E) either way, places (n, 2) (`regard.data.smiles.layout`), symbols n names
 
-    A disc's area says nothing: only its colour does, from 0 to the largest weight.
+    Only the colour of a disc has a meaning, from 0 to the largest weight; its area has none.
     """
     from matplotlib.cm import ScalarMappable
 

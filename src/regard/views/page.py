@@ -1,4 +1,4 @@
-"""One file that shows maps: offline, everything in it, safe to mail."""
+"""Offline HTML pages of maps: self-contained files without network access."""
 
 import json
 import os
@@ -12,16 +12,16 @@ from ..core.maps.difference import Aligned, Difference
 from ..core.maps.pyramid import Level, Pyramid
 from ..recording.io.writing import write_whole
 from ..recording.record import Record
-from .annotations import Rationale, add_importance, rationale_payload
-from .arrays import Blobs
-from .diff_payload import compared_sites
-from .graph_payload import GraphPayload, Nodes
 from .html_shell import html_page
-from .payload import join_steps, site_payloads
-from .pictures import picture_of
+from .payload.annotations import Rationale, add_importance, rationale_payload
+from .payload.arrays import Blobs
+from .payload.diff_payload import compared_sites
+from .payload.graph_payload import GraphNodes, GraphPayload
+from .payload.pictures import picture_of
+from .payload.site_payload import join_steps, site_payloads
 from .terminal.record_summary import record_facts, source_text
 
-MAX_PAGE_BYTES = 64_000_000  # bytes that a page may have
+MAX_PAGE_BYTES = 64_000_000  # maximum size of a page
 
 Shown = AttentionMap | Record | Mapping[str, AttentionMap]
 
@@ -37,25 +37,25 @@ def save_html(
     names: tuple[str, str] = ("this", "other"),
     rationale: Rationale | None = None,
     importance: "Mapping[str, Sequence[float]] | None" = None,
-    nodes: Nodes | None = None,
+    nodes: GraphNodes | None = None,
     image: Any = None,
     progress: "Callable[[int, int], None] | None" = None,
 ) -> Path:
-    """Write a page that shows a map, or all maps of a record, and needs nothing else: no network, no server.
+    """Write a self-contained HTML page of a map, or of all maps of a record: no network, no server.
 
         save_html(amap, "map.html")
         save_html(rec, "run.html", title="The cat sat on the mat")
         save_html(after, "difference.html", beside=before, names=("after", "before"))
 
-    title       what stands at its head
-    item        which item of a batch
-    sites       keep only the sites whose name it says yes to
-    beside      another map or record: the page shows both and this - other; texts that differ are aligned by tokens
-    names       what the two are called
-    rationale   the tokens that a person marked, 0 or 1 for each or spans [(start, stop), ...]: shown beside the weights
-    importance  how much each head matters, {site: [a number for each head]}: heads can be sorted by it
-    nodes       names, classes and places of a graph's nodes: Nodes(classes=y)
-    image       what was looked at: a Picture, or pixels (pixel_values of a batch) whose patches follow from the maps
+    title       heading of the page
+    item        batch item
+    sites       predicate on site names
+    beside      another map or record: the page shows both and this - other; different texts are aligned by token
+    names       names of the two
+    rationale   tokens that a human marked, 0 or 1 for each or spans [(start, stop), ...]: shown with the weights
+    importance  importance of heads, {site: [a number for each head]}: heads can be sorted by it
+    nodes       names, classes and positions of a graph's nodes: GraphNodes(classes=y)
+    image       the input image: a Picture, or pixels (pixel_values of a batch) with the patch grid inferred
     """
     made = html_of(
         what,
@@ -100,11 +100,11 @@ def page_data(
     names: tuple[str, str] = ("this", "other"),
     rationale: Rationale | None = None,
     importance: "Mapping[str, Sequence[float]] | None" = None,
-    nodes: Nodes | None = None,
+    nodes: GraphNodes | None = None,
     image: Any = None,
     progress: "Callable[[int, int], None] | None" = None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """What a page describes and the arrays that it carries, as text; an error where it would be larger than 64 MB."""
+    """The JSON description of a page and its arrays as text; raises if the page would be larger than 64 MB."""
     if isinstance(what, Difference) and beside is None:
         what, beside = (x.whole if isinstance(x, Aligned) else x for x in (what.this, what.other))
     about = what.about if isinstance(what, Record) else {}
@@ -121,9 +121,9 @@ def page_data(
         there = source_text(beside) if isinstance(beside, Record) else ""
         data["beside"] = {"names": [str(x) for x in names], "text": "" if there == text else there, "only": only}
         if nodes is not None:
-            raise ValueError("nodes= draws a graph, and beside= shows two maps as matrices: make a page of each.")
+            raise ValueError("nodes= draws a graph, but beside= compares matrices: make separate pages.")
     if rationale is not None and beside is not None:
-        raise ValueError("rationale= marks the tokens of one text, and beside= has two: make a page of each.")
+        raise ValueError("rationale= marks the tokens of one text, but beside= has two: make separate pages.")
     if rationale is not None:
         data["rationale"] = rationale_payload(rationale, data["sites"])
     if importance is not None:
@@ -145,9 +145,7 @@ def maps_of(what: Shown, item: int = 0, sites: "Callable[[str], bool] | None" = 
     """The maps of one item of a batch by site, each (heads, n, m)."""
     one = {name: select_item(amap, item) for name, amap in _by_site(what).items() if sites is None or sites(name)}
     if not one:
-        raise ValueError(
-            "There are no maps to show: record with keep='qk', 'weights' or 'topk', and name sites that are there."
-        )
+        raise ValueError("No maps to show: record with keep='qk', 'weights' or 'topk', and choose existing sites.")
     return one
 
 
@@ -157,8 +155,14 @@ def _by_site(what: Shown) -> Mapping[str, AttentionMap]:
     return what.maps if isinstance(what, Record) else what
 
 
+def distinct_names(one: str, other: str) -> tuple[str, str]:
+    """What two compared records or models are called: without folder and .regard, where that tells them apart."""
+    short = Path(one).name.removesuffix(".regard"), Path(other).name.removesuffix(".regard")
+    return short if short[0] != short[1] else (one, other) if one != other else ("first", "second")
+
+
 def write_file(made: str | bytes, path: "str | os.PathLike[str]") -> Path:
-    """Whole or not at all."""
+    """Write a file atomically."""
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {str(target.parent)!r} for {target.name}.")
@@ -166,13 +170,13 @@ def write_file(made: str | bytes, path: "str | os.PathLike[str]") -> Path:
 
 
 def script(name: str = "regard.js") -> str:
-    """The components, built from web/ and carried by the package; graph.js is what draws graphs."""
+    """A script of the components, built from web/; graph.js has the graph renderer."""
     text = files("regard.views").joinpath("static", name).read_text(encoding="utf-8")
     return text.replace("</script", "<\\/script")
 
 
 def select_item(amap: AttentionMap, item: int) -> AttentionMap:
-    """Heads of one item: the last axis of the lead; earlier ones are the batch."""
+    """The heads of one batch item: heads are the last leading axis, earlier ones are the batch."""
     while len(amap.lead) > 1:
         if not -amap.lead[0] <= item < amap.lead[0]:
             raise ValueError(f"item={item}: this batch has {amap.lead[0]} items.")

@@ -1,11 +1,13 @@
-"""`plot`: every kind of figure of a map or a record, on axes that were given or its own, written to a file if asked."""
+"""`plot`: every kind of figure of a map or a record; saving figures; static fallbacks of pages."""
 
+import inspect
 import io
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.maps.attention_map import AttentionMap
+from ..core.spoken_names import near, unknown_argument
 from .figures import FIGURES, head_grid, heat_map
 from .figures.heads import grid_size
 from .figures.heat import heat_size
@@ -15,8 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+KINDS_ALSO = {"heatmap": "heat", "matrix": "heat", "grid": "heads", "thumbnails": "heads", "line": "lines"}
+ARGUMENTS_ALSO = {"cmap": "colours", "colors": "colours", "colormap": "colours", "annot": "numbers", "axes": "ax"}
 FORMATS = ("pdf", "png", "svg")
-# Letters stay letters: text in an SVG, TrueType in a PDF, where a journal and a reader can search and copy them.
+# Text stays text: <text> in SVG, TrueType in PDF, so that it can be searched and copied.
 PAPER: Any = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "regard"}
 
 
@@ -24,29 +28,53 @@ def plot(what: Any, kind: str | None = None, *, save: "str | os.PathLike[str] | 
     """One figure of a map or record; see `AttentionMap.plot`."""
     if kind is None:
         kind = "heat" if _one(what) else "heads"
+    kind = KINDS_ALSO.get(kind, kind)
     if kind not in FIGURES:
-        raise ValueError(f"plot({kind!r}): expected one of {', '.join(map(repr, FIGURES))}.")
+        hint = near(kind, [*FIGURES, *KINDS_ALSO])
+        hint = f"{hint} Expected" if hint else "expected"
+        raise ValueError(f"plot({kind!r}): {hint} one of {', '.join(map(repr, FIGURES))}.")
     if not FIGURES[kind].records and not isinstance(what, AttentionMap):
         raise ValueError(
             f"plot({kind!r}) draws one head, this is a {type(what).__name__}: choose a site and a head, "
             "rec.maps[site][0, 3].plot(...)."
         )
     if save is not None:
-        _format(save)  # before anything is drawn
-    axes = FIGURES[kind].draw(what, **how)
+        _format(save)  # fail before drawing
+    title = how.pop("title", None)
+    axes = FIGURES[kind].draw(what, **_own_arguments(kind, how))
+    if title is not None:
+        axes.set_title(title)
     if save is not None:
         save_figure(axes.figure, save)
     return axes
 
 
+def _own_arguments(kind: str, how: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by the names that matplotlib and others have for them: cmap is colours, labels are queries and keys."""
+    parameters = list(inspect.signature(FIGURES[kind].draw).parameters.values())[1:]
+    takes = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    takes_more = len(takes) < len(parameters)  # and hands it on to another figure
+    made = {ARGUMENTS_ALSO.get(name, name): value for name, value in how.items() if name != "labels"}
+    if len(made) + ("labels" in how) < len(how):
+        raise TypeError(f"plot({kind!r}, {', '.join(f'{x}=' for x in how)}): two of these are one argument.")
+    if how.get("labels") is not None and {"queries", "keys"} <= set(takes):
+        labels = how["labels"]
+        pair = isinstance(labels, tuple) and len(labels) == 2 and not any(isinstance(x, str) for x in labels)
+        made["queries"], made["keys"] = labels if pair else (labels, labels)
+    elif how.get("labels") is not None:
+        raise TypeError(f"plot({kind!r}) has no argument labels: it takes {', '.join(takes)}.")
+    for name in made:
+        if name not in takes and not takes_more:
+            raise unknown_argument(f"plot[{kind}]", name, [*takes, "title", "save"], {})
+    return made
+
+
 def save_figure(figure: Any, path: "str | os.PathLike[str]", dots: int = 300) -> Path:
-    """PNG at so many dots an inch, SVG or PDF, whole or not at all; matplotlib's own settings stay as they are."""
+    """Save as PNG (dots per inch), SVG or PDF, atomically; matplotlib's global settings are restored."""
     import matplotlib
 
     ending = _format(path)
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[
-        ending
-    ]  # the same figure, the same file
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[ending]  # reproducible files
     file = io.BytesIO()
     with matplotlib.rc_context(PAPER):
         figure.savefig(file, format=ending, dpi=dots, bbox_inches="tight", metadata=undated)
@@ -54,7 +82,7 @@ def save_figure(figure: Any, path: "str | os.PathLike[str]", dots: int = 300) ->
 
 
 def static_figure(what: Any, item: int = 0) -> "Figure":
-    """The figure that stands for a page where none can be shown; pyplot does not hear of it."""
+    """The static fallback of a page; not registered with pyplot."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -71,7 +99,7 @@ def static_figure(what: Any, item: int = 0) -> "Figure":
 
 
 def _one(what: Any) -> bool:
-    """Whether there is one head to draw, and no more."""
+    """Whether it is a map of a single head."""
     return isinstance(what, AttentionMap) and all(size == 1 for size in what.lead)
 
 

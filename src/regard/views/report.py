@@ -8,10 +8,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ..judging.artifacts import Artifact, Grid, Histogram, Plot, TextExamples
+from ..judging.artifacts import Artifact, Caution, Grid, Histogram, Plot, TextExamples
 from ..judging.finding import Finding
 from ..judging.report import Report, beside, compared, standing, verdicts
 from ..judging.suite import Judged
+from ..judging.summary import TERMS, counted
+from ..judging.validity import weakness
 from .charts import chart
 from .html_shell import html_page
 from .templating import fill
@@ -23,6 +25,7 @@ GROUPS = (
     ("worse", "What did not hold", "worse than the baseline"),
     ("undefined", "Without a verdict", "without a verdict"),
 )
+ASPECTS = {"task": "task", "faithfulness": "faithfulness", "plausibility": "plausibility", "trap": "what to beware of"}
 
 
 def report_page(report: Report) -> str:
@@ -41,14 +44,18 @@ def report_page(report: Report) -> str:
     body = fill(
         "report.html",
         about=report.about,
-        caution=report.caution,
+        aspects=ASPECTS,
+        counted=counted(report.about),
+        family=max((one.family for _, one in report.headlines()), default=0),
         data=report.about.get("data"),
         model=model,
         groups=groups,
         counts=said,
-        left_out=report.left_out,
+        names={test.name for test in report.tests},
         ran=[test for test in report.tests if not test.left_out],
         sections=[section(test) for test in report.tests],
+        summary=report.summary,
+        terms=TERMS,
         tests=report.tests,
     )
     return html_page(f"Judged: {model}", body, style=fill("report.css"), facts=_facts(report), how="How it was judged")
@@ -81,6 +88,7 @@ def row(one: Finding) -> dict[str, Any]:
         "unit": one.unit,
         "interval": interval,
         "level": f"{one.level:.0%}",
+        "method": one.method,
         "better": one.better,
         "n": one.n,
         "undefined": one.undefined,
@@ -88,11 +96,13 @@ def row(one: Finding) -> dict[str, Any]:
         "main": shown,
         "how": verdict,
         "strip": strip(one),
+        "weak": weakness(one.name),
+        "why": one.why,
     }
 
 
 def strip(one: Finding) -> dict[str, Any] | None:
-    """Value, interval and baselines on a line from 0 to 100 %; None where there is nothing to set side by side."""
+    """Value, interval and baselines on a line from 0 to 100 %, with its ends; None where nothing is side by side."""
     ends = [] if one.interval is None else list(one.interval)
     points = [x for x in (one.value, *ends, *one.baselines.values()) if x is not None and math.isfinite(x)]
     if one.value is None or not math.isfinite(one.value) or len(points) < 2 or max(points) == min(points):
@@ -100,11 +110,14 @@ def strip(one: Finding) -> dict[str, Any] | None:
     low, high = min(points), max(points)
 
     def at(x: float) -> float:
-        return round(4 + 92 * (x - low) / (high - low), 2)
+        return round(100 * (x - low) / (high - low), 2)
 
     bar = None if one.interval is None or not all(map(math.isfinite, one.interval)) else [at(x) for x in one.interval]
     return {
         "value": at(one.value),
+        "low": number(low),
+        "high": number(high),
+        "axis": one.unit.partition(" (")[0] or one.name,
         "bar": bar,
         "beside": [(name, at(x)) for name, x in one.baselines.items() if x is not None and math.isfinite(x)],
     }
@@ -122,6 +135,8 @@ def figure(one: Artifact) -> Markup:
             for line in one.values
         ]
         return fill("grid.html", one=one, cells=cells)
+    if isinstance(one, Caution):
+        return Markup('<p class="caution"><b>{}.</b> {}</p>').format(one.title, one.says)
     if not isinstance(one, (Histogram, Plot)):
         raise TypeError(f"A {type(one).__name__} cannot be drawn: expected a Histogram, Plot, Grid or Texts.")
     made = Markup('<figure class="drawn"><figcaption><b>{}</b> {}</figcaption>{}</figure>')

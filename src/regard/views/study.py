@@ -1,12 +1,12 @@
-"""A study as one offline page, tables and figures: what was asked, what can be said, and the numbers behind it."""
+"""The report of a study: one offline page, tables and figures."""
 
 import io
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import __version__
 from ..recording.io.writing import write_whole
 from ..studies.report import (
     Sheet,
@@ -19,6 +19,7 @@ from ..studies.report import (
     means_rows,
     means_sheet,
     says,
+    tuning_sheet,
     unequal,
 )
 from ..studies.report.wording import number
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 GROUPS = (
-    ("better", "Better than the baseline", "better, told by the test"),
-    ("worse", "Worse than the baseline", "worse, told by the test"),
-    ("no difference found", "No difference found", "no difference found"),
-    ("cannot be told", "Cannot be told with these seeds", "cannot be told"),
+    ("better", "Better than the baseline", "significantly better"),
+    ("worse", "Worse than the baseline", "significantly worse"),
+    ("no significant difference", "No significant difference", "no significant difference"),
+    ("underpowered", "Underpowered: too few seeds", "underpowered"),
 )
-PAGE: dict[str, Any] = {  # colours that become those of the page
+PAGE: dict[str, Any] = {  # replaced by CSS variables in the page
     "ink": INK,
     "soft": SOFT,
     "line": LINE,
@@ -52,20 +53,22 @@ PAGE: dict[str, Any] = {  # colours that become those of the page
 def study_report(
     results: Results, folder: "str | Path", baseline: str | None = None, *, alpha: float = 0.05
 ) -> Analysis:
-    """Everything that is told of a study, written into a folder: the page, tables and figures.
+    """Write the report of a study into a folder: the page, tables and figures.
 
     report.html                     one page, offline
-    means.md .tex, comparisons.md .tex   tables for a text and a paper
-    means.csv, comparisons.csv      every number in full
-    differences, ranks, lengths .pdf .svg  figures for a paper; ranks where several tasks were run, lengths where
-                                    a task is told by the length of its inputs
+    means.md .tex, comparisons.md .tex   tables in Markdown and LaTeX
+    tuning.md .tex                  what tuning chose, if the study tunes
+    means.csv, comparisons.csv      all numbers, in full precision
+    differences, ranks, lengths .pdf .svg  figures; ranks if there are several tasks, lengths for tasks that
+                                    report their metric by input length
     """
     found = analyse(results, baseline, alpha=alpha)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     sheets = {
-        "means": [(means_sheet(found, task), _told(found, task)) for task in results.tasks],
+        "means": [(means_sheet(found, task), _caveats(found, task)) for task in results.tasks],
         "comparisons": [(comparison_sheet(found), "")],
+        **({"tuning": [(tuning_sheet(results), "")]} if results.tuned else {}),
     }
     files: dict[str, bytes] = {
         "report.html": study_page(found).encode(),
@@ -73,7 +76,7 @@ def study_report(
         "comparisons.csv": csv_text(comparison_rows(found)).encode(),
     }
     for name, some in sheets.items():
-        texts = (f"**{one.title}**\n\n{markdown(one)}" + f"\n{said}\n" * bool(said) for one, said in some)
+        texts = (f"**{one.title}**\n\n{markdown(one)}" + f"\n{caveats}\n" * bool(caveats) for one, caveats in some)
         files[f"{name}.md"] = "\n".join(texts).encode()
         files[f"{name}.tex"] = "\n".join(latex(one) for one, _ in some).encode()
     for name, (draw, size, _) in figures(found).items():
@@ -91,18 +94,19 @@ def study_page(found: Analysis) -> str:
     for kind, title, words in GROUPS:
         said = [says(one, results.measures[one.task][one.metric]) for one in found.comparisons if one.verdict == kind]
         groups.append((kind, title, words, said))
-    sections = [(task, _table(means_sheet(found, task)), _told(found, task)) for task in results.tasks]
+    sections = [(task, _table(means_sheet(found, task)), _caveats(found, task)) for task in results.tasks]
     body = fill(
         "study.html",
         study=results.study,
         baseline=found.baseline,
-        foretold=found.foretold.says,
+        power=found.power.says,
         seeds=len(results.seeds),
         tasks=results.tasks,
         variants=results.variants,
         groups=groups,
         sections=sections,
         table=_table(comparison_sheet(found)),
+        tuning=_table(tuning_sheet(results)) if results.tuned else None,
         missing=results.missing,
         lacking=found.lacking,
         figures=[
@@ -116,21 +120,24 @@ def study_page(found: Analysis) -> str:
 
 
 def figures(found: Analysis) -> "dict[str, tuple[Callable[..., None], tuple[float, float], str]]":
-    """By name: what draws it on a figure, its size in inches, and what it shows."""
+    """By name: the function that draws it, its size in inches, and its caption."""
     made: dict[str, tuple[Callable[..., None], tuple[float, float], str]] = {}
     if found.comparisons:
         shows = (
-            f"Each variant minus {found.baseline}. Filled: the test told a difference. The pale band holds the "
-            "differences that this study would have missed more often than one time in five."
+            f"Each variant minus {found.baseline}. Filled: significant. The pale band has the differences that this "
+            "study detects with a power below .8."
         )
         made["differences"] = (lambda figure, **how: forest(figure, found, **how), forest_size(found), shows)
     ranks = found.ranks
     if ranks is not None and ranks.tasks > 1:
-        shows = f"Average ranks over {ranks.tasks} tasks, 1 is best. Bars join variants not significantly different."
+        shows = (
+            f"Average ranks over {ranks.tasks} tasks, 1 is best. Bars join variants not significantly different. All "
+            f"variants alike: p = {ranks.p:.2g} by Friedman's test, {ranks.p_f:.2g} by Iman and Davenport's F."
+        )
         made["ranks"] = (lambda figure, **how: rank_plot(figure, ranks, **how), ranks_size(ranks), shows)
     for place, (task, lengths) in enumerate(found.results.lengths.items()):
         measure = found.results.measures[task][found.results.main(task)]
-        shows = f"{task} by the length of the input: the mean over seeds in bins of about equal count."
+        shows = f"{task} by input length: mean over seeds, in bins of about equal count."
         name = "lengths" if len(found.results.lengths) == 1 else f"lengths-{place + 1}"
         made[name] = (partial(by_length, lengths=lengths, measure=measure), (6.4, 3.0), shows)
     return made
@@ -141,7 +148,7 @@ def _facts(results: Results) -> dict[str, str]:
     return {
         "trials": f"{trials - len(results.missing)} of {trials}",
         "seeds": ", ".join(map(str, results.seeds)),
-        "regard": version("regard"),
+        "regard": __version__,
     }
 
 
@@ -155,17 +162,17 @@ def _table(sheet: Sheet) -> dict[str, Any]:
     }
 
 
-def _told(found: Analysis, task: str) -> str:
-    """What must be read with a table: is it above what is trivial, and was as much trained in all?"""
+def _caveats(found: Analysis, task: str) -> str:
+    """Sentences to read with a table: trivial baselines, and unequal parameter counts."""
     return " ".join(filter(None, (_trivial(found, task), unequal(found.results, task, found.baseline))))
 
 
 def _trivial(found: Analysis, task: str) -> str:
-    """DESIGN's question of every task: is it above what is trivial?"""
-    told = below_trivial(found.results, task)
-    if told is None:
+    """Whether the variants are above the best trivial baseline."""
+    compared = below_trivial(found.results, task)
+    if compared is None:
         return ""
-    name, best, below = told
+    name, best, below = compared
     measure = found.results.measures[task][found.results.main(task)]
     beside = f"the best trivial baseline, {name} ({measure.says} {number(best, measure)})"
     if not below:

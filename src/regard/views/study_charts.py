@@ -1,4 +1,4 @@
-"""Figures of a study: differences with their intervals, ranks across tasks, values by length of the input."""
+"""Figures of a study: differences with intervals, ranks across tasks, metrics by input length."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS: dict[str, Any] = {  # on paper; a page puts its own in
+    from ..studies.board import Board
+
+COLOURS: dict[str, Any] = {  # for paper; pages replace them
     "ink": "#1d1f25",
     "soft": "#5d606b",
     "line": "#d8d3c8",
@@ -28,9 +30,9 @@ def forest_size(found: Analysis) -> tuple[float, float]:
 
 
 def forest(figure: "Figure", found: Analysis, colours: Mapping[str, Any] = COLOURS) -> None:
-    """Each variant minus the baseline: a point, its interval, and the band of what could not have been seen.
+    """Each variant minus the baseline: a point, its interval, and the band of differences detected with power below .8.
 
-    One pair of axes a task, since metrics differ. A point is filled only where the test told a difference.
+    One pair of axes for each task, since metrics differ. Filled points are significant.
     """
     tasks = [task for task in found.results.tasks if found.of(task)]
     sizes = [0.75 + 0.27 * len(found.of(task)) for task in tasks]
@@ -51,14 +53,14 @@ def _task(ax: "Axes", several: Sequence[Comparison], measure: Measure, colours: 
         if one.difference.interval is not None:
             low, high = (scale * end for end in one.difference.interval)
             ax.plot([low, high], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
-        told = one.verdict in ("better", "worse")
+        significant = one.verdict in ("better", "worse")
         ax.plot(
             value,
             place,
             marker="o",
             markersize=6,
             color=colour,
-            markerfacecolor=colour if told else "none",
+            markerfacecolor=colour if significant else "none",
             linestyle="none",
         )
     ax.axvline(0, color=colours["ink"], linewidth=0.9)
@@ -111,6 +113,30 @@ def rank_plot(figure: "Figure", ranks: Ranks, colours: Mapping[str, Any] = COLOU
     ax.set_xlim(-0.9, count + 1.9)
     ax.set_ylim(depth + 0.42 * half, -1.25)
     ax.set_axis_off()
+
+
+def cost_plot(figure: "Figure", found: "Board", colours: Mapping[str, Any] = COLOURS) -> None:
+    """The mean rank of each variant beside what its trainings took, on a logarithmic axis."""
+    ax = figure.add_subplot()
+    assert found.ranks is not None
+    for variant, rank in zip(found.ranks.variants, found.ranks.average, strict=True):
+        ax.plot(max(found.cost[variant], 1e-6), rank, "o", markersize=6, color=colours["series"][1])
+        ax.annotate(
+            variant,
+            (max(found.cost[variant], 1e-6), rank),
+            xytext=(6, 4),
+            textcoords="offset points",
+            fontsize=8.5,
+            color=colours["ink"],
+            **letters([variant]),
+        )
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+    ax.xaxis.set_minor_formatter(lambda x, _: "")
+    ax.margins(x=0.15, y=0.15)
+    ax.set(xlabel="core-hours", ylabel="mean rank, 1 is best")
+    ax.grid(alpha=0.5, linewidth=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def by_length(

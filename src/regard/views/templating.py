@@ -1,4 +1,4 @@
-"""Templates filled with values: what is not marked as HTML is escaped, and a value that is not there is an error."""
+"""Jinja templates with autoescape; undefined values are errors."""
 
 from typing import Any
 
@@ -15,5 +15,5 @@ TEMPLATES = Environment(
 
 
 def fill(template: str, **values: Any) -> Markup:
-    """A template of views/templates as HTML."""
+    """Render a template of views/templates to HTML."""
     return Markup(TEMPLATES.get_template(template).render(**values))

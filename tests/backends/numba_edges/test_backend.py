@@ -190,14 +190,39 @@ def test_an_edge_keeps_its_mask_whatever_the_order_of_edges():
     assert_close(out, amap.weights(dropout=True).detach() @ heads_first(v))
 
 
+@pytest.mark.parametrize("limit", [edges_launch.LIMIT, 8], ids=["whole rows", "hubs in parts"])
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("align", ["softmax", "top-3", "sparsemax", "entmax 1.5"])
+def test_gradients_of_large_scores_are_exact_where_tau_is_rounded(align, heads, limit, monkeypatch):
+    """At a million tau is rounded to a sixteenth: weights follow from the largest score and the rest of tau apart."""
+    monkeypatch.setattr(edges_launch, "LIMIT", limit)
+    over = Edges(torch.cartesian_prod(torch.arange(40), torch.arange(12)).T, (12, 40))
+    named = {"top-3": regard.TopK(3), "entmax 1.5": regard.Entmax(1.5)}.get(align, align)
+    q, k = torch.zeros(1, heads, 12, 2), torch.randn(1, heads, 40, 2)
+    q[..., 0] = 1.0
+    k[..., 0] = 1e6 + torch.stack([torch.randperm(40) for _ in range(heads)]) / 8  # scores are whole eighths: exact
+    v = torch.randn(1, heads, 40, 3)
+    pull = torch.randn(1, heads, 12, 3, dtype=torch.float64)
+    found = {}
+    for backend, kind in (("truth", torch.float64), ("reference", torch.float32), ("edges-cpu", torch.float32)):
+        key, value = (x.to(kind).requires_grad_() for x in (k, v))
+        way = "reference" if backend == "truth" else backend
+        out = attend(q.to(kind), key, value, "dot", named, over, backend=way).out
+        found[backend] = torch.autograd.grad(out, (key, value), pull.to(kind))
+    for true, plain, mine in zip(*found.values(), strict=True):
+        slack = 4 * torch.finfo(torch.float32).eps * true.abs().max()
+        assert (mine - true).abs().max() <= 2 * (plain - true).abs().max() + slack
+
+
 def test_results_are_node_major_and_nothing_is_copied():
     """(1, H, n, d) whose memory is (n, H, d) goes in as it is and comes out as it is."""
     q, k, v, over = problem()
     out = attend(heads_first(q), heads_first(k), heads_first(v), "gatv2", over=over).out
     assert out[0].transpose(0, 1).is_contiguous()
-    inputs = edges_launch.GradientInputs(*(x.detach().transpose(0, 1) for x in (q, k, k)), None, None, None)
-    settings = edges_launch.Settings(3, 0, "dot softmax add", [0.0, 1.0, 0.0, 0.0])
-    (table,) = edges_launch.NumbaCall(inputs, [], None, settings).tables
+    inputs = [x.detach().transpose(0, 1) for x in (q, k, k)]
+    settings = (3, 0, "dot softmax add", [0.0, 1.0, 0.0, 0.0])
+    arguments = edges_launch.EdgeCpuArguments(*inputs, None, None, None, [], None, *settings)
+    (table,) = edges_launch.NumbaCall(arguments).tables
     assert [x.ctypes.data for x in (table.a, table.b, table.v)] == [x.data_ptr() for x in (q, k, k)]
     contiguous = attend(*(heads_first(x).contiguous() for x in (q, k, v)), "gatv2", over=over).out
     assert torch.equal(out, contiguous)
@@ -299,16 +324,16 @@ def test_auto_takes_it_and_the_plan_says_why_not():
     assert why() == ""
     assert "over=Edges" in why(over=None)
     assert "alone" in why(over=over & Causal(align="start"))
-    assert "Hard is not among its alignments" in why(align="hard")
+    assert "sigmoid and uniform; this is Hard" in why(align="hard")
     assert "Entmax" in why(align=regard.Entmax(1.25))
-    assert "key bias" in why(score="gaussian")
+    assert "biases of keys" in why(score="gaussian")
     assert "modifiers" in why(score=regard.ScaledDot() | regard.SoftCap(2.0))
     assert "sink" in why(score=regard.ScaledDot() | regard.Sink(3))
     assert "negative_abs" in why(score="laplace")
-    assert "Feature-wise" in why(score=regard.Dot(features=True))
+    assert "each w a feature" in why(score=regard.Dot(features=True))
     assert why(over=Edges(over.edge_index, value=torch.randn(3, 700, 5))) == ""
     assert why(align=regard.TopK(4)) == ""
-    with pytest.raises(Refused, match="Hard is not among"):
+    with pytest.raises(Refused, match="this is Hard"):
         attend(*x, align="hard", over=over, backend="edges-cpu")
 
 
@@ -358,3 +383,19 @@ def test_nan_nodes_propagate_to_their_neighbours_alone(align):
         if value != value:
             assert out[0, [1, 2]].isnan().all()
         torch.autograd.grad(out.sum(), (q, k, v))
+
+
+@pytest.mark.parametrize("align", ["softmax", regard.TopK(99)], ids=str)
+def test_values_far_from_zero_leave_16_bit_gradients_as_exact_as_the_reference(align):
+    """A constant added to all values changes no gradient of scores; an output of 16 bits has lost what is beside it."""
+    found = []
+    for dtype, backend in ((torch.float64, "reference"), (torch.bfloat16, "reference"), (torch.bfloat16, "edges-cpu")):
+        torch.manual_seed(0)
+        q, k, v = (torch.randn(1, 2, 20, 8).bfloat16().to(dtype) for _ in range(3))
+        q, k, v = q.requires_grad_(), k.requires_grad_(), (v + 64).requires_grad_()
+        over = Edges(torch.randint(20, (2, 200)), (20, 20))
+        out = attend(q, k, v, "scaled_dot", align, over, backend=backend).out
+        found.append(torch.autograd.grad(out, [q, k], torch.randn(1, 2, 20, 8).bfloat16().to(dtype)))
+    for true, own, mine in zip(*found, strict=True):
+        bound = 2 * (own.double() - true).abs().amax() + 2 * torch.finfo(torch.bfloat16).eps * true.abs().amax()
+        assert (mine.double() - true).abs().amax() <= bound

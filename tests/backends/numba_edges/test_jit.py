@@ -20,10 +20,10 @@ from copied.backward import row_dots
 
 real = np.float32
 zero, one = real(0), real(1)
-config = KernelConfig(1, 0, 0, zero, one, False, False, SOFTMAX, zero, 0, 0, False, False, 0, 0, 0, 0, one)
+config = KernelConfig(1, 0, 0, zero, one, False, False, SOFTMAX, zero, 0, 0, False, False, 0, 0, 0, False, 0, one)
 rows, none = np.full((1, 3), 3, real), np.empty((0, 0), real)
 stats = np.zeros((1, 2, 1), real)
-row_dots(0, 1, rows, rows, np.zeros((1, 1), real), none, config, stats)
+row_dots(0, 1, rows, rows, np.zeros((1, 1), real), none, none, config, stats)
 print(stats[0, 1, 0], sum(row_dots.stats.cache_hits.values()))
 """
 

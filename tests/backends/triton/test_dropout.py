@@ -5,7 +5,7 @@ import torch
 from tests.backends.triton.dense.test_backend import close
 
 from regard import Causal, Segments, TopK, attend
-from regard.backends.triton.dense.backend import TritonDense, unfit
+from regard.backends.triton.dense.backend import TritonDense, kernel_refusals
 from regard.core.alignments import Local
 from regard.core.plan import make_plan
 from regard.core.scores import Additive, ScaledDot
@@ -34,7 +34,7 @@ def test_what_is_dropped_and_its_gradients_are_the_references(case):
             out = attend(q, k, v, made, align, over, dropout=0.4, seed=11, backend="reference").out
         else:
             asked = make_plan(q, k, v, made, align, over, 0.4, False, 11)
-            assert not unfit(asked)
+            assert not kernel_refusals(asked)
             out = TritonDense().run(asked).out
         pull = torch.randn(out.shape, generator=torch.Generator().manual_seed(3)).to(kind)
         found.append([out, *torch.autograd.grad(out, [q, k, v, *made.parameters()], pull)])
@@ -44,4 +44,4 @@ def test_what_is_dropped_and_its_gradients_are_the_references(case):
 def test_nothing_is_dropped_where_places_change():
     q = torch.randn(1, 1, 6, 4)
     for options in ({"over": Segments(torch.arange(6) % 2)}, {"align": "hard"}):
-        assert "places" in unfit(make_plan(q, q, q, **options, dropout=0.1))[0]
+        assert "places" in kernel_refusals(make_plan(q, q, q, **options, dropout=0.1))[0]

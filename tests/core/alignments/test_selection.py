@@ -9,7 +9,7 @@ from tests.core.mechanisms import inputs
 from torch import Tensor
 from torch.testing import assert_close
 
-from regard import Edges, Gumbel, Hard, Padding, TopK, attend
+from regard import Edges, Gumbel, Hard, Mask, Padding, ScaledDot, Sink, TopK, attend
 
 
 def one_hot(index: Tensor, m: int) -> Tensor:
@@ -196,3 +196,11 @@ def test_straight_through_is_one_hot_forward_and_soft_backward() -> None:
 def test_without_sampling_straight_through_takes_the_key_that_hard_takes() -> None:
     q, k, v = inputs()
     assert_close(attend(q, k, v, align=Gumbel(straight_through=True)).out, attend(q, k, v, align=Hard()).out)
+
+
+@pytest.mark.parametrize("backend", ["reference", "chunked"])
+def test_a_row_without_keys_draws_nothing_though_it_has_a_sink(backend):
+    q, k = torch.randn(1, 2, 1, 4), torch.randn(1, 2, 3, 4)
+    closed = Mask(keep=torch.zeros(1, 3, dtype=torch.bool))
+    drawn = attend(q, k, k, ScaledDot() | Sink(2), "hard", closed, backend=backend, sample=True, seed=1).sample
+    assert (drawn.index == -1).all() and not drawn.log_prob.any() and not drawn.entropy.any()

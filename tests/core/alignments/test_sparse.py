@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from regard import Edges, Entmax, Mask, Softmax, Sparsemax, attend
-from regard.core.alignments.sparse import threshold
+from regard.core.alignments.sparse import peak_and_threshold, refined_threshold, threshold
 
 
 def rows(count: int = 50, size: int = 7, scale: float = 2.0) -> Tensor:
@@ -151,3 +151,17 @@ def test_rows_of_large_scores_sum_to_one_on_edges() -> None:
     for align in (Entmax(), Sparsemax()):
         out = attend(q, k, v, score="dot", align=align, over=over, backend="edges-cpu").out
         assert_close(out, torch.ones_like(out))
+
+
+@pytest.mark.parametrize("alpha", [1.1, 1.3, 1.5, 2.0, torch.tensor(1.7)], ids=str)
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6, 1e8])
+def test_a_rounded_threshold_is_refined_without_looking_at_its_numbers(alpha: float | Tensor, size: float) -> None:
+    """What a GPU does in a backward, where to ask whether tau is rounded would make the host wait."""
+    s = size + 8 * torch.randint(-2, 1, (4, 300)).float()  # exact in fp32 up to 1e8
+    s[:, ::7] = float("-inf")
+    s[3] = float("-inf")
+    exact, rest = peak_and_threshold(s.double(), alpha)
+    tau = (exact + rest).squeeze(-1).float()
+    peak, refined = refined_threshold(s, tau, alpha)
+    assert torch.equal(peak.double(), exact) and refined[3] == float("inf")
+    assert_close(refined.double(), rest, rtol=1e-6, atol=2e-6)

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from regard import GAT, Additive, Cosine, Edges, GATv2, ScaledDot, Score, attend
-from regard.core import tensor_cache as remember
+from regard.core import tensor_cache
 
 GRAPH = torch.tensor([[2, 0, 1, 4, 2, 3, 0, 4], [0, 1, 1, 1, 3, 3, 3, 4]])  # node 2 attends nobody
 
@@ -97,14 +97,14 @@ def test_a_raw_edge_index_is_sorted_once_and_forgotten_with_it() -> None:
     index[:, 0] = index[:, 1]  # another version
     assert attend(q, k, v, over=Edges(index)).map.graph is not first
     known = id(index)
-    assert any(known in dict(tensors) for _, tensors in remember._made)
+    assert any(known in dict(tensors) for _, tensors in tensor_cache._entries)
     del index
     gc.collect()
-    assert not any(known in dict(tensors) for _, tensors in remember._made)
+    assert not any(known in dict(tensors) for _, tensors in tensor_cache._entries)
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    kept = [torch.zeros(1) for _ in range(remember.LIMIT + 5)]
+    kept = [torch.zeros(1) for _ in range(tensor_cache.LIMIT + 5)]
     for x in kept:
-        remember.remembered((x,), "test", lambda: 0)
-    assert len(remember._made) == remember.LIMIT
+        tensor_cache.cached_by_tensor((x,), "test", lambda: 0)
+    assert len(tensor_cache._entries) == tensor_cache.LIMIT

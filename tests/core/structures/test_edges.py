@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from tests.core.mechanisms import STEPWISE, built, inputs, product
+from tests.core.mechanisms import ORDERED, STEPWISE, built, inputs, product
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -113,7 +113,7 @@ def test_renaming_the_nodes_renames_the_rows(align: str) -> None:
     assert_close(renamed.map.edges(), plain.map.edges())
 
 
-@pytest.mark.parametrize(("score", "align"), [(s, a) for s, a in product() if not {s, a} & {*STEPWISE}])
+@pytest.mark.parametrize(("score", "align"), [(s, a) for s, a in product() if not {s, a} & {*STEPWISE, *ORDERED}])
 def test_a_complete_graph_is_dense_attention(score: str, align: str) -> None:
     q, k, v = inputs()
     made = built(score), built(align)

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from regard import Causal, Full, Mask, Padding, Segments, Structure, Window, attend
 from regard.core.lowering.tiles import Tile
-from regard.core.structures import Around
+from regard.core.structures import PredictedWindow
 
 Predicate = Callable[[int, int, int, int], bool]  # batch, head, query, key
 
@@ -115,7 +115,7 @@ def test_a_span_never_leaves_an_allowed_column_out(structure: Structure, n: int,
 
 def test_a_window_that_the_query_places_has_spans_that_hold() -> None:
     centre = torch.tensor([[0.0, 3.7, 8.99], [2.5, 2.5, 2.5]])
-    around = Around(centre, 2, 1)
+    around = PredictedWindow(centre, 2, 1)
     keep = around.allowed(Tile.dense(1, 3, 10, torch.device("cpu"), slice(0, 2), slice(0, 3), slice(0, 10)))
     assert_close(keep, (torch.arange(10) - centre.floor()[..., None]).abs() <= 2)
     for g, first in itertools.product(range(2), range(3)):

@@ -136,7 +136,7 @@ def test_gradients_are_the_slope_of_the_log_odds_along_the_vector():
     found = gradient(adapter, inputs)[0]
     table, step = adapter.model.vectors.weight, 1e-6
     with torch.no_grad():  # no word stands twice in a text; what is looked at is fixed in both
-        weights = adapter.maps(inputs)["Leaky"].weights()[0, 0, 0]
+        weights = adapter.maps(inputs)["attention"].weights()[0, 0, 0]
         for place, word in enumerate(inputs.tokens[0].tolist()):
             told = float(table[word, 0])
             after = float(weights[place + 1]) if place + 1 < len(weights) else 0.0

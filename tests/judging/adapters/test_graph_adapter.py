@@ -170,3 +170,29 @@ def test_nodes_without_neighbours_cannot_be_judged():
 def test_the_node_itself_is_never_taken_away():
     inputs = Inputs.of([Instance(torch.tensor([-1, 2]), special=torch.tensor([True, False]))])
     assert inputs.without(torch.ones(1, 2, dtype=torch.bool), "mask").real.tolist() == [[True, False]]
+
+
+def test_a_pyg_data_object_is_judged_on_its_test_nodes_or_on_those_with_a_class():
+    Data = pytest.importorskip("torch_geometric.data").Data
+    model, x = GAT(4, 3, 2, nheads=2).eval(), torch.randn(6, 4)
+    y = torch.tensor([0, 1, -1, 1, 0, 1])
+    adapter = on_graph(model, Data(x=x, edge_index=EDGES, y=y))
+    assert adapter.labels == [0, 1, 1]  # node 2 has no class, 4 and 5 no edge from another
+    given = on_graph(model, x, EDGES, [0, 1, 3], y)
+    assert_close(adapter.attention(adapter.inputs([0, 1, 2])), given.attention(given.inputs([0, 1, 2])))
+    parts = {f"{part}_mask": torch.arange(6) == node for node, part in ((0, "train"), (1, "val"), (3, "test"))}
+    assert on_graph(model, Data(x=x, edge_index=EDGES, y=y, **parts)).instances[0].tokens.tolist() == [-1, 5, 6]
+    with pytest.raises(TypeError, match="needs both; or one object"):
+        on_graph(model, x)
+
+
+def test_a_list_of_pyg_data_objects_is_judged_as_the_examples_that_they_are():
+    Data = pytest.importorskip("torch_geometric.data").Data
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    xs = [torch.randn(3, 2) for _ in range(2)]
+    model = graph_classifier(2, 2, dim=8).eval()
+    examples = [Example(x, torch.tensor(i), edges=edges, id=i) for i, x in enumerate(xs)]
+    given = on_graphs(model, [Data(x=x, edge_index=edges, y=torch.tensor([i])) for i, x in enumerate(xs)])
+    one, two = (adapter.predict(adapter.inputs([0, 1])) for adapter in (given, on_graphs(model, examples)))
+    assert_close(one, two)
+    assert given.labels == [0, 1]

@@ -126,8 +126,10 @@ def test_one_class_has_no_area_and_a_class_never_said_has_no_precision():
     constant = judged("classification", ["a", "a", "a", "a"], ["a", "a", "b", "b"], scores=[1, 1, 1, 1])
     assert constant["AUC"].value == 0.5 and constant["precision, macro"].value == pytest.approx(0.25)
     assert constant["F1, macro"].value == pytest.approx((2 / 3 + 0) / 2)
-    assert judged("classification", [1], [1])["accuracy"].interval is None
-    assert judged("classification", [], [])["accuracy"].value is None
+    one = judged("classification", [1], [1])["accuracy"]
+    assert one.interval == pytest.approx((0.025, 1.0)) and one.standing[1] == "undefined"
+    for none in judged("classification", [], []).values():
+        assert none.value is None and none.says.endswith("there is no instance.")
 
 
 def test_numbers_are_judged_beside_their_mean():

@@ -10,7 +10,7 @@ from tests.judging.built_models import Bottleneck, built
 
 from regard.judging.adapters.adapter import Adapter
 from regard.judging.adapters.inputs import Instance
-from regard.judging.attribution.importance import IMPORTANCES, attention, chance
+from regard.judging.attribution.importance import IMPORTANCES, attention, chance, uniform
 from regard.judging.tests.faithfulness import (
     BINS,
     erased,
@@ -95,7 +95,9 @@ def test_random_and_gradient_stand_beside_and_a_seed_gives_the_same_bits():
     model, some, _ = built("decorative")
     one, two = (faithfulness(Adapter(model, some[:6]), seed=4) for _ in range(2))
     assert one == two
-    assert all(set(found.baselines) == {"gradient", "random"} and found.interval is not None for found in one)
+    assert all(
+        set(found.baselines) == {"gradient", "position", "random"} and found.interval is not None for found in one
+    )
     assert [found.better for found in one] == ["higher", "lower", "lower", "higher"]
 
 
@@ -109,10 +111,19 @@ def test_measures_that_share_their_runs_get_what_each_gets_alone():
         assert_allclose(together[name], erased(adapter, measure, seed=3), atol=1e-7)
     without = erased_by(adapter, measures, seed=3, flips=False)
     for name in together:
-        assert_allclose(without[name][:, :2], together[name][:, :2], atol=1e-7)
-        assert np.isnan(without[name][:, 2:]).all()
-    drawn = [erased(adapter, chance(4 + draw), seed=3) for draw in range(5)]
-    assert_allclose(together["random"], np.mean(drawn, 0), atol=1e-7)
+        assert_allclose(without[name][..., :2], together[name][..., :2], atol=1e-7)
+        assert np.isnan(without[name][..., 2:]).all()
+    drawn = [erased(adapter, chance(4 + draw), seed=3) for draw in range(10)]
+    assert_allclose(together["random"], drawn, atol=1e-7)
+
+
+def test_equal_weights_are_erased_in_every_order_alike():
+    model, some, _ = built("shortcut")
+    adapter = Adapter(model, some[:30])
+    even = np.mean([erased(adapter, uniform, seed=seed)[:, 0].mean() for seed in range(5)])
+    random = erased_by(adapter, {}, seed=9, draws=40, flips=False)["random"][..., 0]
+    spread = random.mean(1).std(ddof=1) / np.sqrt(25)  # 5 seeds of 5 orders
+    assert abs(even - random.mean()) < 4 * spread
 
 
 def test_what_is_asked_for_twice_is_run_once():

@@ -66,7 +66,7 @@ def test_correlations_have_baselines_and_a_seed_gives_the_same_bits():
     model, some, _ = built("leaky")
     one, two = (correlation(Adapter(model, some[:8]), seed=2) for _ in range(2))
     assert one == two
-    assert set(one[0].baselines) == {"random", "gradient and leave one out"}
+    assert set(one[0].baselines) == {"random", "position", "gradient and leave one out"}
 
 
 def test_permuted_weights_are_the_same_numbers_and_special_tokens_keep_theirs():

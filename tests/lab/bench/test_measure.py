@@ -6,7 +6,7 @@ import time
 import torch
 
 from regard.lab.bench import measure
-from regard.lab.bench.measure import BenchResult, by_turns, peak_memory, show
+from regard.lab.bench.measure import BenchResult, by_turns, measure_memory, memory_text, peak_memory, show
 
 
 def test_by_turns_calls_both_sides_equally_often_and_drops_the_warm_up():
@@ -39,3 +39,17 @@ def test_json_carries_the_ratio_and_the_machine(capsys):
     show("core", [BenchResult("x", "s", 1.0, 2.0, "peer", "faster", True)], as_json=True)
     printed = json.loads(capsys.readouterr().out)
     assert printed["results"][0]["ratio"] == 0.5 and printed["machine"]["torch"] == torch.__version__
+
+
+def test_a_table_has_the_memory_of_both_sides(capsys, monkeypatch):
+    monkeypatch.setattr(measure, "peak_memory", lambda run: (0.0, run()))
+    result = measure_memory(BenchResult("x", "s", 1.0, 2.0, "peer", ""), lambda: 12e6, lambda: 3.4e9)
+    show("core", [result, BenchResult("y", "s", 1.0, None, "", "")], as_json=False)
+    printed = capsys.readouterr().out
+    assert "memory" in printed and "12 MB; 3.4 GB" in printed
+
+
+def test_memory_is_told_in_one_unit_whatever_measured_it():
+    assert memory_text({"peak_gb": 1.5, "pyg_eager_peak_gb": 10.0}) == "1.5 GB; 10 GB"
+    assert memory_text({"extra_mib": 100}) == "105 MB"
+    assert memory_text({"peak_gb": None}) == memory_text({}) == "-"

@@ -21,7 +21,7 @@ def found(value, low=None, high=None):
 CURVES = (Curve("GAT", (found(0.5, 0.4, 0.7), found(0.25, 0.2, 0.3))), Curve("mean", (found(0.5), None)))
 NUMBERS = Panel("By depth", "layers", "accuracy", (1, 4), CURVES, log="x", limit=("chance", 0.5), note="Read it well.")
 NAMES = Panel("By graph", "graph", "accuracy", ("cora", "acm"), CURVES)
-CLAIM = Claim("range", "It sees far.", ("It does not.",), (NUMBERS, NAMES, NAMES), 5, {"width": 16}, ("acm: no file",))
+CLAIM = Claim("range", "It sees far.", ("It does not.",), (NUMBERS, NAMES, NAMES), 6, {"width": 16}, ("acm: no file",))
 
 
 def test_a_cell_has_its_interval_and_what_is_missing_is_a_dash():

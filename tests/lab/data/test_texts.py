@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from regard.lab.data.texts import spread, texts
+from regard.data.readers.labelled_text import spread
+from regard.lab.data.texts import texts
 
 
 def written(tmp_path, name, text):
@@ -40,16 +41,16 @@ def test_a_rationale_may_be_a_number_for_each_word(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("a.jsonl", "", "has 0 texts"),
+        ("a.jsonl", "", "this file is empty"),
         ("a.jsonl", "{", "line 1: this is no JSON"),
-        ("a.jsonl", '["text"]', "row 1: expected text"),
+        ("a.jsonl", '["text"]', "line 1: expected one object a line"),
         ("a.jsonl", '{"text": " "}', "at least one word"),
         ("a.jsonl", '{"text": "a b", "rationale": [[1, 3]]}', "leaves the text of 2 words"),
         ("a.jsonl", '{"text": "a b", "rationale": "all"}', "a rationale is"),
-        ("a.csv", "text,label,rationale\na,1,all\n", "a rationale is written as"),
-        ("a.csv", 'text,label\n"a,1\n', "is no CSV"),
-        ("a.csv", "words,label\na,1\n", "expected text"),
-        ("a.txt", "a", "ends in .csv or .jsonl"),
+        ("a.csv", "text,label,rationale\na,1,all\n", "line 2: a rationale is written as"),
+        ("a.csv", 'text,label\n"a,1\n', "line 2: this is no CSV"),
+        ("a.csv", "words,label\na,1\n", "line 1: there is no column 'text'"),
+        ("a.txt", "a", "ends in .csv, .tsv, .jsonl"),
     ],
     ids=range(10),
 )

@@ -6,8 +6,8 @@ from scipy.stats import ttest_rel
 from torch.testing import assert_close
 
 from regard import Mask
-from regard.lab.demo.digits import Digits, PatchReader, looks, trained
-from regard.lab.demo.digits_part import believed, beside
+from regard.lab.demo.digits import Digits, PatchReader, query_weights, trained
+from regard.lab.demo.digits_section import beside, interpretation
 from regard.lab.demo.spread import Spread, verdict
 
 
@@ -37,7 +37,7 @@ def test_equal_weights_without_a_perceptron_forget_where_a_patch_was(data):
 
 
 def test_equal_weights_light_every_patch_alike(data):
-    weights, _ = looks(PatchReader("uniform", perceptron=True), data, torch.arange(4))
+    weights, _ = query_weights(PatchReader("uniform", perceptron=True), data, torch.arange(4))
     assert_close(weights, torch.full((4, 16), 1 / 16))
 
 
@@ -53,7 +53,7 @@ def test_a_closed_patch_has_no_influence(data):
 
 def test_the_same_seed_trains_the_same_reader(data):
     train, test = data.split(0)
-    first, second = (looks(trained(data, train[:128], 0, "softmax", False, 1), data, test)[0] for _ in range(2))
+    first, second = (query_weights(trained(data, train[:128], 0, "softmax", False, 1), data, test)[0] for _ in range(2))
     assert_close(first, second)
 
 
@@ -67,8 +67,8 @@ def test_the_interval_is_that_of_the_paired_t_test():
     ("attention", "uniform", "says"),
     [
         ((0.9, 0.91), (0.2, 0.21), "Attention is worth +70.0 points"),
-        ((0.2, 0.21), (0.9, 0.91), "Equal weights are better"),
-        ((0.9, 0.8), (0.8, 0.9), "No difference could be measured"),
+        ((0.2, 0.21), (0.9, 0.91), "Uniform weights are better"),
+        ((0.9, 0.8), (0.8, 0.9), "No significant difference"),
         ((0.9,), (0.2,), "One seed"),
     ],
 )
@@ -85,10 +85,10 @@ def test_a_result_below_the_trivial_baseline_is_called_so():
     ("looked", "ink", "any_four", "says"),
     [
         ((0.2, 0.21), (0.4, 0.41), (0.7, 0.71), "beyond where the ink is"),
-        ((0.4, 0.41), (0.4, 0.41), (0.7, 0.71), "the ink alone may tell as much"),
-        ((0.7, 0.71), (0.4, 0.41), (0.7, 0.71), "do not show what it needs"),
+        ((0.4, 0.41), (0.4, 0.41), (0.7, 0.71), "may show no more than where the ink is"),
+        ((0.7, 0.71), (0.4, 0.41), (0.7, 0.71), "do not show what the prediction depends on"),
     ],
 )
 def test_the_pictures_are_believed_as_far_as_hiding_allows(looked, ink, any_four, says):
-    hidden = {"the four most regarded": looked, "the four with most ink": ink, "any four": any_four}
-    assert says in believed({way: Spread(values) for way, values in hidden.items()})
+    hidden = {"four of largest weight": looked, "four with most ink": ink, "four at random": any_four}
+    assert says in interpretation({way: Spread(values) for way, values in hidden.items()})

@@ -17,7 +17,7 @@ from regard.lab.demo.karate import (
     network,
     study,
 )
-from regard.lab.demo.karate_part import believed, beside, part
+from regard.lab.demo.karate_section import beside, interpretation, section
 from regard.lab.demo.spread import Spread
 
 
@@ -35,9 +35,9 @@ def results(club) -> KarateResults:
 
 def trained(club: Club, seed: int, weights: torch.Tensor, changed: int = 0) -> TrainedGAT:
     answers = club.sides.clone()
-    levelled = answers.clone()
-    levelled[club.hidden(seed).nonzero()[:changed, 0]] ^= 1
-    return TrainedGAT(seed, answers, weights, levelled)
+    uniform_answers = answers.clone()
+    uniform_answers[club.hidden(seed).nonzero()[:changed, 0]] ^= 1
+    return TrainedGAT(seed, answers, weights, uniform_answers)
 
 
 def test_the_club_is_the_one_of_1977(club):
@@ -58,8 +58,8 @@ def test_the_cut_of_1977_is_wrong_about_one_member_only(club):
 
 
 def test_nothing_is_known_of_the_others_without_ties_and_much_with_them(club, results):
-    assert results.runs["no ties"] == [0.5]
-    assert results.runs["attention"][0] > 0.75 and results.runs["equal weights"][0] > 0.75
+    assert results.runs["no edges"] == [0.5]
+    assert results.runs["attention"][0] > 0.75 and results.runs["uniform weights"][0] > 0.75
 
 
 def test_the_same_seed_trains_the_same_network_and_both_alignments_start_alike(club):
@@ -67,7 +67,7 @@ def test_the_same_seed_trains_the_same_network_and_both_alignments_start_alike(c
     for a, b in zip(one.parameters(), two.parameters(), strict=True):
         assert torch.equal(a, b)
     starts = []
-    for kind in ("attention", "equal weights"):
+    for kind in ("attention", "uniform weights"):
         torch.manual_seed(0)
         starts.append(network(kind).state_dict())
     assert_close(starts[0], starts[1])
@@ -92,12 +92,12 @@ def test_agreement_is_of_what_a_weight_is_beside_an_equal_share(club):
 @pytest.mark.parametrize(
     ("changed", "alike", "says"),
     [
-        (1, [0.9, 0.8], "1 of 60 answers change: hardly any answer rests"),
-        (14, [0.9, 0.8], "47% of the answers rest"),
-        (1, [0.9, 0.8], "stable, not reasons"),
-        (1, [0.9, -0.5], "the opposite way (rank correlation −0.50 to +0.90, +0.20 on average)"),
-        (1, [0.2, 0.3], "much of the arcs is chance"),
-        (1, [], "nothing is known about how much the arcs owe to chance"),
+        (1, [0.9, 0.8], "1 of 60 predictions change: hardly any prediction depends"),
+        (14, [0.9, 0.8], "47% of the predictions depend"),
+        (1, [0.9, 0.8], "stable weights, which need not be faithful"),
+        (1, [0.9, -0.5], "in opposite order (rank correlation −0.50 to +0.90, +0.20 on average)"),
+        (1, [0.2, 0.3], "much of the weights is noise"),
+        (1, [], "the variance of the weights is unknown"),
     ],
 )
 def test_the_arcs_are_believed_as_far_as_levelling_and_training_again_allow(club, changed, alike, says):
@@ -105,19 +105,18 @@ def test_the_arcs_are_believed_as_far_as_levelling_and_training_again_allow(club
         trained(club, 0, torch.ones(156), changed),
         trained(club, 1, torch.ones(156), changed if changed > 1 else 0),
     ]
-    assert says in believed(club, KarateResults(2, trained=both), alike)
+    assert says in interpretation(club, KarateResults(2, trained=both), alike)
 
 
 def test_a_result_below_what_needs_no_training_is_called_so():
     baselines = {"harmonic function": Spread((0.94,)), "Zachary's cut": Spread((0.97,))}
-    assert "are below what needs no training" in beside(Spread((0.92,)), baselines)
+    assert "are below a baseline without training" in beside(Spread((0.92,)), baselines)
     assert "below" not in beside(Spread((0.98,)), baselines)
 
 
 def test_the_part_takes_the_first_screen_and_names_who_was_wrong(club, results):
-    made = part(club, results)
-    assert made.hero is not None and "as broad as the weight" in made.hero
+    made = section(club, results)
     wrong = (results.trained[0].answers != club.sides).nonzero()[:, 0].tolist()
     for member in wrong:
-        assert str(member + 1) in made.html[made.html.index("wrong about") :][:60]
+        assert str(member + 1) in made.html[made.html.index("wrong on") :][:60]
     assert accuracy(club, 0, results.trained[0].answers) == results.runs["attention"][0]

@@ -12,10 +12,10 @@ from tests import small_models
 from tests.judging.progress_recorder import ProgressRecorder
 
 from regard.lab.data.movies import Review
-from regard.lab.human_agreement.encoder import Encoder, first_layers
-from regard.lab.human_agreement.encoder_cache import vectors_of
-from regard.lab.human_agreement.review_model import Judging, adapter_of, examples, reader
+from regard.lab.human_agreement.review_model import ReviewTraining, adapter_of, examples, reader
 from regard.lab.human_agreement.reviews import bag_accuracy, judge_reviews
+from regard.lab.human_agreement.vector_cache import vectors_of
+from regard.lab.human_agreement.word_encoder import Encoder, first_layers
 from regard.models.training.trainer import Training
 
 FILLER, GOOD, BAD = ("a", "sat", ".", "<", "/", ">"), "cat", "script"
@@ -72,7 +72,7 @@ def test_vectors_are_made_once_and_refused_for_other_texts(encoder, tmp_path):
     again = vectors_of(Unreadable(encoder.dim), texts, "train", tmp_path)
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert torch.allclose(first[0].float(), encoder(texts)[0], atol=1e-2)
-    with pytest.raises(ValueError, match="made from other texts"):
+    with pytest.raises(ValueError, match="computed from other texts"):
         vectors_of(encoder, [("a", "cat", "sat", ".")], "train", tmp_path)
 
 
@@ -104,7 +104,7 @@ def test_what_is_judged_is_the_reader_and_words_are_read_anew_when_some_are_gone
 def test_a_reader_taught_where_to_look_looks_there(tmp_path):
     encoder = Encoder(small_models.model(), small_models.tokenizer(), layer=0, window=8)  # words as they stand
     reviews = {"train": planted(60), "val": planted(20, 1), "test": planted(20, 2)}
-    how = Judging(training=Training(epochs=12, batch=10, rate=2e-2, patience=12))
+    how = ReviewTraining(training=Training(epochs=12, batch=10, rate=2e-2, patience=12))
     given = {"supervise": (0.0, 1.0), "seeds": 2, "how": how, "erase": 10, "resamples": 50, "out": tmp_path}
     found = judge_reviews(encoder, reviews, **given, on_progress=(progress := ProgressRecorder()))
     assert progress.fills_one_bar(of=60)  # reviews whose words become vectors
@@ -112,7 +112,7 @@ def test_a_reader_taught_where_to_look_looks_there(tmp_path):
     assert progress.fills_one_bar(of=20, about="erased")  # ten reviews, read by two
     by_name = {one.name: one for one in found}
     taught = by_name["AUPRC, taught where to look (weight 1)"]
-    assert taught.value > 0.95 and taught.against("random") == "better"
+    assert taught.value > 0.95 and taught.against("random") == "not significantly different"  # two seeds show nothing
     assert taught.value >= by_name["AUPRC, not taught where to look"].value
     assert taught.baselines["BERT, published"] == 0.417
     assert by_name["accuracy, taught where to look (weight 1)"].value > 0.9

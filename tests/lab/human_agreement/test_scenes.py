@@ -15,9 +15,9 @@ from PIL import Image
 from tests.judging.progress_recorder import ProgressRecorder
 
 from regard.data.batch import Example, collate
-from regard.lab.data.eye_tracking import Scene
-from regard.lab.human_agreement.photographs import channels, contrast, patches, spectral_residual
-from regard.lab.human_agreement.scene_model import Gaze, Taught, folds, foreseen
+from regard.data.readers.fixations import Scene
+from regard.lab.human_agreement.saliency_baselines import channels, contrast, patches, spectral_residual
+from regard.lab.human_agreement.scene_model import Gaze, GazeTraining, folds, foreseen
 from regard.lab.human_agreement.scenes import NAMES, Looks, finer, floored, judge_scenes
 from regard.models.training.trainer import Training
 
@@ -86,14 +86,14 @@ def test_every_photograph_is_held_out_once():
     found = folds(11, 3, seed=1)
     assert sorted(np.concatenate(found).tolist()) == list(range(11))
     assert max(map(len, found)) - min(map(len, found)) <= 1
-    with pytest.raises(ValueError, match="as many as there are"):
+    with pytest.raises(ValueError, match="at most `count`"):
         folds(2, 3, 0)
 
 
 def test_held_out_looks_are_never_learned_from():
     draw = np.random.default_rng(0)
     seen, looked = draw.random((16, 3, 4, 4)), draw.random((16, 4, 4))
-    how = Taught(training=Training(epochs=1, batch=8))
+    how = GazeTraining(training=Training(epochs=1, batch=8))
     held = [2, 5]
     other = looked.copy()
     other[held] = draw.random((2, 4, 4))
@@ -118,7 +118,7 @@ def test_a_floored_map_sums_to_one_and_has_no_zero():
 
 
 def test_taught_attention_foresees_planted_looks_that_position_does_not(tmp_path):
-    how = {"taught attention": Taught(training=Training(epochs=20, batch=8, rate=1e-2, patience=20))}
+    how = {"taught attention": GazeTraining(training=Training(epochs=20, batch=8, rate=1e-2, patience=20))}
     found = judge_scenes(
         planted(20), parts=2, seeds=1, how=how, out=tmp_path, resamples=50, on_progress=(progress := ProgressRecorder())
     )
@@ -133,4 +133,4 @@ def test_taught_attention_foresees_planted_looks_that_position_does_not(tmp_path
     again = judge_scenes(planted(20), parts=2, seeds=1, how=how, out=tmp_path, resamples=50)  # from what was kept
     assert [one.value for one in again] == pytest.approx([one.value for one in found], abs=1e-6)
     with pytest.raises(ValueError, match="another recipe"):
-        judge_scenes(planted(20), parts=2, seeds=1, how={"taught attention": Taught()}, out=tmp_path)
+        judge_scenes(planted(20), parts=2, seeds=1, how={"taught attention": GazeTraining()}, out=tmp_path)

@@ -64,7 +64,7 @@ def test_weights_that_are_all_alike_are_undefined_and_the_model_is_left_as_it_wa
     model = model_of("none").train()
     before = model.x.clone()
     first, second = atoms(model, PAIRS)
-    assert first.value is None and second.value is None and "all alike" in first.says
+    assert first.value is None and second.value is None and "not all alike" in first.says
     assert model.training and torch.equal(model.x, before)
     with pytest.raises(ValueError, match="expected \\(P, 2\\)"):
         atoms(model, torch.zeros(3))

@@ -7,12 +7,12 @@ from torch.testing import assert_close
 
 from regard.data.batch import Example, collate
 from regard.lab.data.drugs import DrugTask
-from regard.lab.tasks.drug_model import HEARING, DrugResponse
+from regard.lab.tasks.drug_model import MESSAGE_PASSING, DrugResponse
 from regard.lab.tasks.drugs import agreement, means
 from regard.models.gcn import GCNConv
 
 pytest.importorskip("rdkit", reason="molecules are read by RDKit (extra chem)")
-NAMES = [*HEARING, "global", "co"]
+NAMES = [*MESSAGE_PASSING, "global", "co"]
 
 
 def small_task(seed: int = 0) -> DrugTask:

@@ -6,13 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from regard.cli.train_tables import comparison_tables
+from regard.cli.output.train_tables import comparison_tables
 from regard.data.registry import TASKS
-from regard.lab.tasks import images, speech, translation
+from regard.lab.tasks import images, photographs, speech, translation
 from regard.lab.tasks.compare import compare
 from regard.models.training.experiment import by_length
 
 PLANTED = ("retrieval", "cipher", "clutter", "motifs")
+OWN = {  # the user's own files
+    "classification": "text,label\n" + "".join(f"some text {i},{'ab'[i % 2]}\n" for i in range(40)),
+    "translation": "".join(f"w{i} v{i % 3} ||| x{i} y{i % 3}\n" for i in range(40)),
+}
 PARTS = {"train": 24, "val": 8, "test": 8}
 FEW = {  # what is made or cut while loading is not made in full
     (speech, "spoken_strings"): PARTS,
@@ -23,7 +27,7 @@ FEW = {  # what is made or cut while loading is not made in full
 }
 
 
-def tiny(name):
+def tiny(name, **options):
     """The experiment with a handful of examples and one epoch."""
     kind = TASKS[name]
 
@@ -38,7 +42,7 @@ def tiny(name):
         def training(self):
             return replace(super().training, epochs=1, batch=6)
 
-    return Tiny(small=True)
+    return Tiny(small=True, **options)
 
 
 def few(load, sizes):
@@ -50,11 +54,16 @@ def test_an_experiment_runs_from_its_data_to_its_table(name, tmp_path, monkeypat
     pytest.importorskip("sklearn")
     for (module, load), sizes in FEW.items():
         monkeypatch.setattr(module, load, few(getattr(module, load), sizes))
-    if name not in PLANTED and not os.environ.get("REGARD_DATA"):
+    if name not in (*PLANTED, *OWN) and not os.environ.get("REGARD_DATA"):
         pytest.skip("REGARD_DATA names no folder of data sets.")
-    experiment = tiny(name)
+    if name == "fixations":
+        pytest.importorskip("PIL")
+        some = photographs.photographs_of("scenes")[:16]
+        monkeypatch.setattr(photographs, "photographs_of", lambda data: some)
+    (tmp_path / "own.csv").write_text(OWN.get(name, ""))
+    experiment = tiny(name, **({"data": str(tmp_path / "own.csv")} if name in OWN else {}))
     said = []
-    found = compare(experiment, out=tmp_path, hear=lambda what, *_: said.append(what))
+    found = compare(experiment, out=tmp_path / "out", on_step=lambda what, *_: said.append(what))
     assert said[0].endswith(f", seed 0, epoch 1 of {experiment.training.epochs}")
     assert len(found.rows) == 1 + len(experiment.beside)
     for row in [*found.rows, *found.baselines]:
@@ -63,7 +72,7 @@ def test_an_experiment_runs_from_its_data_to_its_table(name, tmp_path, monkeypat
     assert found.verdict()
     made = comparison_tables(found)
     assert made[0].row_count == len(found.rows) + len(found.baselines)
-    assert (tmp_path / "results.json").is_file()
+    assert (tmp_path / "out" / "results.json").is_file()
 
 
 def test_bins_of_lengths_hold_everything_once():

@@ -113,10 +113,10 @@ def test_a_mean_below_the_papers_spread_is_said_to_be_below() -> None:
 
 def test_a_kind_that_is_none_and_a_part_without_nodes_are_refused() -> None:
     with pytest.raises(ValueError, match="expected one of gat, gatv2, mean, gcn, mlp"):
-        train("sage", made())
+        train("gta", made())
     task = made()
     empty = NodeTask("made", task.x, task.y, task.edge_index, task.train, task.val & False, task.test)
-    with pytest.raises(ValueError, match="a part without nodes"):
+    with pytest.raises(ValueError, match="an empty split"):
         train("mlp", empty, recipe=SHORT)
 
 
@@ -125,7 +125,7 @@ def test_the_command_says_what_to_set_where_data_are_absent(monkeypatch: pytest.
     result = CliRunner().invoke(app, ["train", "gat", "--data", "cora"])
     assert result.exit_code == 1
     assert "set REGARD_DATA" in " ".join(result.output.split())
-    assert CliRunner().invoke(app, ["train", "gat", "--data", "reddit"]).exit_code == 2
+    assert CliRunner().invoke(app, ["train", "gat", "--data", "reddit"]).exit_code == 1
 
 
 @real

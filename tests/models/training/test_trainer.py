@@ -13,9 +13,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+import regard
 from regard.data import Example, cipher, retrieval
 from regard.data.batch import collate
-from regard.models import builders as ready
+from regard.models import builders
 from regard.models.training import checkpoint, devices
 from regard.models.training.objectives import Classification, Regression, Sequences
 from regard.models.training.trainer import Trainer, Training
@@ -26,7 +27,7 @@ SOURCE = Path(__file__).parents[3] / "src"
 def setting(attention="additive", dropout=0.2):
     task = cipher(words=10, shortest=2, longest=6, train=40, val=12, test=4)
     torch.manual_seed(0)
-    model = ready.translator(len(task.words), len(task.target_words), attention, 8, 8, "parallel", dropout)
+    model = builders.translator(len(task.words), len(task.target_words), attention, 8, 8, "parallel", dropout)
     return task, model
 
 
@@ -203,7 +204,7 @@ def test_a_checkpoint_with_one_changed_bit_is_refused(tmp_path):
     damaged = bytearray(file.read_bytes())
     damaged[-5] ^= 1
     file.write_bytes(damaged)
-    with pytest.raises(ValueError, match="was damaged"):
+    with pytest.raises(ValueError, match="is corrupted"):
         fitted(FOUR, folder=tmp_path)
 
 
@@ -231,7 +232,7 @@ def test_impossible_training_is_refused(wrong):
 
 def test_a_loss_that_is_no_number_is_told_and_not_learned_from():
     task = retrieval(pairs=2, keys=3, values=2, train=8, val=4, test=2)
-    model = ready.retriever(3, 2, dim=4)
+    model = builders.retriever(3, 2, dim=4)
     with torch.no_grad():
         model.output.layers[-1].bias.fill_(float("nan"))
     with pytest.raises(FloatingPointError, match="step 1"):
@@ -277,3 +278,17 @@ def test_an_optimiser_of_ones_own_takes_the_steps():
     (objective(by_hand(batch), batch) / objective.count(batch)).backward()
     for a, b in zip(trained.parameters(), by_hand.parameters(), strict=True):
         assert_close(a, b if b.grad is None else b - 0.1 * b.grad, atol=1e-6, rtol=1e-4)
+
+
+def test_a_monitored_run_is_bitwise_the_same_and_every_second_step_is_seen():
+    plain, at_once = fitted(replace(FOUR, epochs=2))
+    monitor = regard.Monitor(every=2, rows=4, table=False)
+    model, watched = fitted(replace(FOUR, epochs=2), monitor=monitor)
+    assert watched.losses == at_once.losses and same(model, plain)
+    assert [x.step for x in monitor.history] == list(range(0, 10, 2))
+    assert all(x.sites for x in monitor.history)
+
+
+def test_a_monitor_on_several_devices_is_refused():
+    with pytest.raises(ValueError, match="a monitor looks at the process that made it"):
+        fitted(FOUR, monitor=regard.Monitor(), devices=2)

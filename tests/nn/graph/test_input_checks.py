@@ -82,17 +82,19 @@ def test_an_error_says_what_was_given_and_what_to_type(answer: Answer) -> None:
     assert_answered(answer, NAMES)
 
 
-def test_a_float_adjacency_is_one_where_its_size_is_that_of_the_nodes() -> None:
+def test_a_dense_adjacency_may_hold_numbers_or_truths_and_with_two_rows_truths_alone() -> None:
     layer, index = layers.GATConv(16, 8, add_self_loops=False), NAMES["INDEX"]
     dense = torch.zeros(4, 4)
     dense[index[1], index[0]] = 1
     assert_close(layer(NAMES["X"], dense), layer(NAMES["X"], index))
     pair = layers.GATConv((16, 5), 8, add_self_loops=False)
-    x = (NAMES["X"], features(2, 5).float())  # two targets: the one float matrix with two rows that is an adjacency
+    x = (NAMES["X"], features(2, 5).float())
     both = torch.tensor([[0, 1, 3], [0, 1, 1]])
     dense = torch.zeros(2, 4)
     dense[both[1], both[0]] = 1
-    assert_close(pair(x, dense), pair(x, both))
+    assert_close(pair(x, dense.bool()), pair(x, both))
+    with pytest.raises(ValueError, match=r"adjacency\.bool"):  # it could be an edge_index of numbers
+        pair(x, dense)
 
 
 @pytest.mark.parametrize("loops", [False, True])

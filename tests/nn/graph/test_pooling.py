@@ -107,3 +107,11 @@ def test_keeping_every_node_gates_them_and_leaves_the_graph() -> None:
 def test_graph_conv(graph: str) -> None:
     torch.manual_seed(0)
     assert_same(GraphConv(5, 3), peer.GraphConv(5, 3), lambda layer, x: layer(x, GRAPHS[graph]), [features(NODES, 5)])
+
+
+def test_a_score_alone_may_say_which_nodes_stay() -> None:
+    x, index = torch.randn(4, 5), torch.tensor([[0, 1, 2], [1, 2, 3]])
+    layer = SAGPooling(5, ratio=None, min_score=0.1)
+    assert layer(x, index)[0].shape[1] == 5
+    with pytest.raises(ValueError, match="ratio=None"):
+        SAGPooling(5, ratio=None)

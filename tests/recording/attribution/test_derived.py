@@ -326,6 +326,12 @@ def test_uniform_attention_without_a_residual_forgets_where_it_started():
     assert_close(made, made[:1].expand(4, 4))
 
 
+def test_a_rollout_is_an_array_for_torch():
+    layers = [regard.attend(*torch.randn(3, 2, 3, 5, 4)).map for _ in range(2)]
+    rolled = derived.rollout(layers)
+    assert_close(torch.as_tensor(rolled), rolled.weights())
+
+
 def test_a_residual_of_one_is_the_identity():
     assert_close(derived.rollout(stored(*drawn(4, 3)), residual=1.0).weights()[0, 0], torch.eye(4))
 

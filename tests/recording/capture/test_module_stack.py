@@ -59,5 +59,5 @@ def test_a_text_that_is_cut_is_said_and_kept_in_the_file(tmp_path):
     said = []
     text = " ".join(["a cat sat."] * 6)
     rec, _ = record_run(small_models.model(), small_models.tokenizer(), text, "small", keep="stats", tell=said.append)
-    assert said == ["The text was cut at 12 tokens, the most that this model reads, of 26."]
+    assert said == ["The text was cut: the first 12 of 26 tokens, the model reads no more."]
     assert regard.load(rec.save(tmp_path / "run.regard")).about["read"] == "the first 12 of 26 tokens"

@@ -165,10 +165,10 @@ def test_a_scale_of_the_models_own_is_that_of_the_map(function):
     assert_close(only(rec).weights(), (0.9 * q @ k.mT).softmax(-1), atol=1e-6, rtol=0)
 
 
-class Unreadable(nn.Module):
+class Exponentials(nn.Module):
     def forward(self, q, k, v):
-        s = (q @ k.mT).exp()
-        return (s / s.sum(-1, keepdim=True)) @ v
+        e = (q @ k.mT).exp()
+        return (e / e.sum(-1, keepdim=True)) @ v
 
 
 class Gated(nn.Module):
@@ -176,14 +176,32 @@ class Gated(nn.Module):
         return torch.sigmoid(q @ k.mT) @ v
 
 
-@pytest.mark.parametrize("model, name", [(Unreadable(), "exp and a division"), (Gated(), "sigmoid")])
-def test_what_cannot_be_read_is_named(model, name):
+@pytest.mark.parametrize(
+    "model, truth", [(Exponentials(), lambda s: s.softmax(-1)), (Gated(), torch.sigmoid)], ids=["exp", "sigmoid"]
+)
+def test_weights_that_no_softmax_made_are_maps(model, truth):
     q, k, v = (torch.randn(2, 3, 5, 4) for _ in range(3))
     with record(model) as rec:
         model(q, k, v)
+    assert not rec.missed
+    assert_close(only(rec).weights(), truth(q @ k.mT), atol=1e-6, rtol=1e-5)
+
+
+class Running(nn.Module):
+    def forward(self, q, k, v):
+        w = (q @ k.mT).softmax(-1)
+        return (w.unsqueeze(-1) * v.unsqueeze(-3)).cumsum(-2)[..., -1, :]
+
+
+def test_what_cannot_be_read_is_named():
+    q, k, v = (torch.randn(2, 3, 5, 4) for _ in range(3))
+    model = Running()
+    with record(model) as rec:
+        model(q, k, v)
     assert not rec.maps
-    (said,) = rec.missed
-    assert said.startswith(type(model).__name__) and name in said
+    (missed,) = rec.missed
+    assert (missed.site, missed.operator) == ("Running", "Tensor.cumsum")
+    assert "running sum" in missed.reason and missed.file.endswith("test_torch_modules.py") and missed.line > 0
 
 
 def test_a_classifier_is_no_attention():

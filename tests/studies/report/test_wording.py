@@ -15,7 +15,7 @@ def said(values: np.ndarray, **how: bool) -> list[str]:
     return [says(one, found.results.measures[one.task][one.metric]) for one in found.comparisons]
 
 
-def test_a_difference_that_the_test_told_is_called_significant_with_its_size_interval_and_p():
+def test_a_difference_beyond_the_test_is_called_significant_with_its_size_interval_and_p():
     values = drawn(1, 2, 10)
     values[0, 1] = values[0, 0] + 0.05 + 0.001 * np.arange(10)
     (sentence,) = said(values)
@@ -25,11 +25,11 @@ def test_a_difference_that_the_test_told_is_called_significant_with_its_size_int
     assert turned.startswith("gat is worse than mean on task 0 by 5.5 (accuracy, %, interval 5.")
 
 
-def test_what_was_not_found_is_not_called_equal():
+def test_no_significant_difference_is_not_called_equality():
     (sentence,) = said(drawn(1, 2, 10))
-    assert sentence.startswith("No difference found between gat and mean on task 0")
-    assert "would have been found with a chance of .8" in sentence
-    assert "significant" not in sentence and "equal" not in sentence and "same" not in sentence
+    assert sentence.startswith("No significant difference between gat and mean on task 0")
+    assert "would have been detected with power .8" in sentence
+    assert "; significant" not in sentence and "equal" not in sentence and "same" not in sentence
 
 
 @pytest.mark.parametrize("seeds", [1, 3, 5])
@@ -37,7 +37,7 @@ def test_the_word_significant_is_refused_where_it_cannot_be_reached(seeds):
     values = drawn(1, 2, seeds)
     values[0, 1] += 0.5
     (sentence,) = said(values)
-    assert "cannot be distinguished by this study" in sentence and "it takes 6 seeds" in sentence
+    assert "this study is underpowered" in sentence and "it takes 6 seeds" in sentence
     assert "significant" not in sentence and "better" not in sentence and "interval" not in sentence
 
 
@@ -91,12 +91,12 @@ def test_parameters_that_are_not_equal_are_told_however_little_and_equal_ones_ar
     results = made(drawn(1, 3, 6))
     results.parameters = {"task 0": {"mean": 1000, "gat": 1000, "mlp": 1840}}
     assert unequal(results, "task 0", "mean") == (
-        "Parameters are not equal on task 0: beside mean with 1,000, mlp +84 %."
+        "Parameter counts differ on task 0: compared with mean (1,000), mlp +84 %."
     )
     results.parameters["task 0"]["gat"] = 999
     assert "gat −0.10 %, mlp +84 %" in unequal(results, "task 0", "mean")
     assert unequal(results, "task 0", "none") == ""  # a baseline that was not counted
     results.variants = ("mean", "gat")  # mlp is not asked about: regard study compare
-    assert "beside mean with 1,000, gat −0.10 %." in unequal(results, "task 0", "mean")
+    assert "compared with mean (1,000), gat −0.10 %." in unequal(results, "task 0", "mean")
     results.parameters["task 0"] = dict.fromkeys(("mean", "gat", "mlp"), 7)
     assert unequal(results, "task 0", "mean") == ""

@@ -89,7 +89,22 @@ def test_ranks_are_demsars():
     assert ranks(DEMSAR, PRUNED, alpha=0.1).critical == pytest.approx(1.12, abs=5e-3)
     statistic = 12 * 14 / 20 * (sum(rank**2 for rank in found.average) - 4 * 25 / 4)
     assert statistic == pytest.approx(9.28, abs=0.01)
-    assert found.p == pytest.approx(stats.chi2.sf(statistic, 3))
+    k, n, each = 4, 14, stats.rankdata(-DEMSAR, axis=0)
+    tied = sum(float((t**3 - t).sum()) for t in (np.unique(task, return_counts=True)[1] for task in each.T))
+    corrected = statistic / (1 - tied / (n * k * (k * k - 1)))
+    assert found.p == pytest.approx(stats.chi2.sf(corrected, 3))
+    f_f = 13 * corrected / (14 * 3 - corrected)
+    assert 13 * statistic / (14 * 3 - statistic) == pytest.approx(3.69, abs=0.01)  # his, which forgets the ties
+    assert found.p_f == pytest.approx(stats.f.sf(f_f, 3, 39)) and found.p_f < found.p
+
+
+def test_with_ties_friedmans_p_is_scipys_and_a_whole_tie_says_nothing():
+    table = np.random.default_rng(5).integers(3, size=(4, 9)).astype(float)
+    assert ranks(table, tuple("abcd")).p == pytest.approx(stats.friedmanchisquare(*table).pvalue)
+    tied = ranks(np.ones((3, 5)), tuple("abc"))
+    assert tied.p == tied.p_f == 1.0
+    certain = ranks(np.tile(np.arange(3.0)[:, None], (1, 6)), tuple("abc"))
+    assert certain.p_f == 0.0 < certain.p
 
 
 def test_without_ties_friedmans_p_is_scipys():

@@ -54,7 +54,7 @@ def test_a_map_of_one_head_is_drawn_by_its_weights_on_the_callers_edges():
 def test_several_heads_and_missing_places_are_refused_with_what_to_type():
     with pytest.raises(ValueError, match=r"draws one head.*amap\.edges\(\)\[head\]"):
         graph_map(torch.ones(2, 4), EDGES, PLACES)
-    with pytest.raises(ValueError, match="needs a place"):
+    with pytest.raises(ValueError, match="needs a position"):
         graph_map(torch.ones(4), EDGES, PLACES[:2])
 
 

@@ -235,12 +235,16 @@ def test_a_text_that_is_cut_is_said_so_in_the_terminal_the_answer_and_the_record
     one = live()  # reads 12 tokens
     long = " ".join(["a cat sat."] * 6)  # 6 * 4 and [CLS], [SEP]
     before, after = one.run(long, (Change(token=2),), job())
-    sentence = "The text was cut at 12 tokens, the most that this model reads, of 26."
+    sentence = "The text was cut: the first 12 of 26 tokens, the model reads no more."
     assert before.notes == (sentence,)
     assert [record.message for record in caplog.records] == [sentence], "once, though it ran twice"
     for reading in (before, after):
         assert reading.rec.about["read"] == "the first 12 of 26 tokens"
-        assert View(reading.rec, "small").about()["facts"].endswith("read the first 12 of 26 tokens")
+        assert (
+            View(reading.rec, "small")
+            .about()["facts"]
+            .endswith("read the first 12 of 26 tokens: the model reads no more")
+        )
 
 
 def test_a_text_that_fits_is_read_without_a_word(caplog):
@@ -258,6 +262,35 @@ def test_the_answer_of_the_server_has_the_sentence(tmp_path):
         made = state.run_model(" ".join(["a cat sat."] * 6), ())
         made._ended.result(30)
         assert made.state == "done" and made.result["notes"] == made.notes
-        assert "cut at 12 tokens, the most that this model reads, of 26" in made.notes[0]
+        assert "the first 12 of 26 tokens, the model reads no more" in made.notes[0]
     finally:
         state.close()
+
+
+def test_a_cell_says_why_and_a_cut_moves_its_weight_and_the_output():
+    one = live()
+    before, _ = one.run(TEXT, (), job())
+    site = "encoder.layer.1.attention.self"
+    told = one.why(before.rec, site, 1, 3, 5)
+    assert told["sentence"].startswith("head 1.1 looks from") and told["cell"] == [3, 5]
+    assert {share["name"] for share in told["key"]} >= {"embedding", "head 0.0"}
+    writer = told["key"][0]["name"]
+    foretold = regard.why(before.rec, site, 1, 3, 5).cut(writer, "key").weight
+    after = one.run(TEXT, (Change(site=site, head=1, cut=(3, 5, "key", writer)),), job())[1]
+    assert float(after.rec.maps[site].weights()[0, 1, 3, 5]) == pytest.approx(foretold, abs=1e-5)
+    assert not torch.equal(after.output.rows, before.output.rows)
+    torch.testing.assert_close(after.rec.maps[site].weights()[0, 0], before.rec.maps[site].weights()[0, 0])
+    with pytest.raises(ValueError, match="no writer"):
+        one.run(TEXT, (Change(site=site, head=1, cut=(3, 5, "key", "nobody")),), job())
+
+
+def test_a_run_is_taken_apart_before_the_first_question_and_one_at_a_time():
+    one = live()
+    first, _ = one.run(TEXT, (), job())
+    one.prepare(first.rec, job())
+    apart = first.rec.__dict__["_traced"]
+    one.why(first.rec, "encoder.layer.1.attention.self", 1, 3, 5)
+    assert first.rec.__dict__["_traced"] is apart
+    second, _ = one.run("a cat sat", (), job())
+    one.prepare(second.rec, job())
+    assert "_traced" not in first.rec.__dict__ and "_traced" in second.rec.__dict__

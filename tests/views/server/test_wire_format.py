@@ -10,7 +10,7 @@ import torch
 from tests.views.server.conftest import WORDS, recorded
 
 import regard
-from regard.views import payload
+from regard.views.payload import site_payload
 from regard.views.server.jobs import Job
 from regard.views.server.wire_format import View
 
@@ -64,7 +64,7 @@ def test_a_cut_has_every_weight_of_its_site():
 
 
 def test_a_large_site_is_cut_head_by_head(monkeypatch):
-    monkeypatch.setattr(payload, "MAX_DENSE", 1000)
+    monkeypatch.setattr(site_payload, "MAX_DENSE", 1000)
     rec = recorded(70, heads=3, layers=1)
     view = View(rec, "run")
     assert view.large == [True] and view.about()["sites"][0]["large"] is True
@@ -77,11 +77,11 @@ def test_a_large_site_is_cut_head_by_head(monkeypatch):
 
 @pytest.mark.parametrize("whole", [1 << 20, 1000])
 def test_a_glance_is_what_the_page_in_one_file_carries(monkeypatch, whole):
-    monkeypatch.setattr(payload, "MAX_DENSE", whole)
+    monkeypatch.setattr(site_payload, "MAX_DENSE", whole)
     rec = recorded(70, heads=3, layers=1)
     about, array = opened(View(rec, "run").overview(0, job()))
-    blobs = payload.Blobs()
-    (site,) = payload.site_payloads(payload.join_steps({"site": next(iter(rec.maps.values()))[0]}), blobs)
+    blobs = site_payload.Blobs()
+    (site,) = site_payload.site_payloads(site_payload.join_steps({"site": next(iter(rec.maps.values()))[0]}), blobs)
     own = np.frombuffer(gzip.decompress(blobs.packed[site["thumbs"]["blob"]]), np.uint8)
     np.testing.assert_array_equal(array(about["thumbs"]), own.reshape(site["thumbs"]["shape"]))
     for here, there in zip(about["numbers"], site["numbers"], strict=True):
@@ -89,7 +89,7 @@ def test_a_glance_is_what_the_page_in_one_file_carries(monkeypatch, whole):
 
 
 def test_looking_at_many_heads_can_be_stopped_between_two(monkeypatch):
-    monkeypatch.setattr(payload, "MAX_DENSE", 1000)
+    monkeypatch.setattr(site_payload, "MAX_DENSE", 1000)
     view = View(recorded(70, heads=3, layers=1), "run")
     stopped = Job("lane", ("x",), "Looking", lambda j: view.overview(0, j))
     stopped.step = lambda done, of: (stopped.stop() if done == 1 else None, stopped.check())
@@ -99,7 +99,7 @@ def test_looking_at_many_heads_can_be_stopped_between_two(monkeypatch):
 
 @pytest.mark.parametrize("whole", [1 << 20, 10])
 def test_two_records_are_cut_with_their_difference(monkeypatch, whole):
-    monkeypatch.setattr(payload, "MAX_DENSE", whole)
+    monkeypatch.setattr(site_payload, "MAX_DENSE", whole)
     before = recorded(words=WORDS)
     torch.manual_seed(9)
     with regard.record() as after:

@@ -129,7 +129,7 @@ def test_weights_below_zero_and_not_numbers_are_drawn():
 def test_a_print_never_computes_a_map_of_any_size(monkeypatch):
     monkeypatch.setattr(map_text, "MAX_WEIGHTS", 100)
     amap = head(torch.rand(20, 20))
-    assert str(amap).split("\n")[1].startswith("Too many weights to draw at a print: amap.pyramid() first")
+    assert str(amap).split("\n")[1].startswith("Too many weights for print(): call amap.pyramid() first")
     amap.pyramid()
     assert "root scale" in str(amap)
 

@@ -1,11 +1,13 @@
 /** <regard-app>: recorded runs and a live model in one application. */
 
-import { css, html, LitElement, nothing } from "lit";
+import { css, html, LitElement, nothing, type TemplateResult } from "lit";
 import { start } from "../page";
+import { unmatchedSites } from "../sides";
 import { Store } from "../store";
 import { theme } from "../theme";
 import { requestJson, follow, Refused, stop, Stopped, type Job } from "./api";
 import type { RegardLive } from "./live";
+import { chosen, read as addressed, sameRecord, sameView, selectionOf, written, type Address, type Origin } from "./address";
 import { closedByKey, closedByLeaving } from "./menu";
 import { dataOf, release, type Viewed } from "./remote";
 import type { RecordEntry } from "./record_list";
@@ -18,6 +20,7 @@ interface State {
 
 interface Tab {
   title: string;
+  origin: Origin;
   view: string;
   store: Store;
 }
@@ -53,6 +56,7 @@ export class RegardApp extends LitElement {
     .job { position: sticky; top: 0; z-index: 2; background: var(--raised); border: 1px solid var(--mark); border-radius: 0.5rem; max-width: 93rem; margin: 0 auto 0.7rem; padding: 0.35rem 0.8rem; display: flex; gap: 0.9rem; align-items: center; }
     progress { accent-color: var(--mark); flex: 1; max-width: 24rem; } .problem { max-width: 96rem; margin: 0 auto 0.7rem; padding: 0 1.5rem; color: #b3261e; } .problem button { margin-left: 0.6rem; }
     .about { max-width: 96rem; margin: 0 auto; padding: 0 1.5rem 0.7rem; } .about blockquote { margin: 0; font: 1.1rem/1.45 var(--serif); max-height: 4.4em; overflow: auto; } .about p { margin: 0.2rem 0 0; color: var(--soft); }
+    header label { display: inline-flex; gap: 0.4rem; align-items: center; color: var(--soft); } header select { max-width: 12rem; }
     .records { max-width: 60rem; margin: 0 auto; padding: 0 1.5rem; } details { position: relative; } summary { cursor: pointer; list-style: none; border: 1px solid var(--line); border-radius: 0.4rem; padding: 0.2rem 0.55rem; background: var(--raised); }
     details div { position: absolute; right: 0; z-index: 3; background: var(--raised); border: 1px solid var(--line); border-radius: 0.5rem; padding: 0.4rem; display: grid; gap: 0.3rem; width: max-content; box-shadow: 0 0.4rem 1.2rem #0003; }
     @media (prefers-color-scheme: dark) { .problem { color: #ff8a80; } }
@@ -63,14 +67,66 @@ export class RegardApp extends LitElement {
     history.replaceState(null, "", location.pathname + location.hash); // drop the token from the URL: the session cookie replaces it
     this.addEventListener("busy", (event) => (this.job = (event as CustomEvent<Job | null>).detail));
     this.addEventListener("open", (event) => void this.open((event as CustomEvent<RecordEntry>).detail));
+    this.addEventListener("moved", () => this.note());
     this.addEventListener("send", (event) => void this.send((event as CustomEvent<File>).detail));
     document.addEventListener("pointerdown", this.pointerPressed);
+    document.addEventListener("keydown", this.keyPressed);
+    addEventListener("popstate", this.back);
     void this.begin();
   }
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
     document.removeEventListener("pointerdown", this.pointerPressed);
+    document.removeEventListener("keydown", this.keyPressed);
+    removeEventListener("popstate", this.back);
+  }
+
+  /** Escape closes the menu wherever the focus is. */
+  private readonly keyPressed = (event: KeyboardEvent): void => {
+    const menu = this.renderRoot.querySelector("details");
+    if (menu) closedByKey(menu, event);
+  };
+
+  private readonly back = (): void => {
+    const address = addressed(location.hash);
+    if (address) void this.restore(address);
+  };
+
+  private restoring = false;
+
+  /** The address follows what is shown; another view is another entry of the history. */
+  private note(): void {
+    if (this.restoring || this.at === START) return;
+    const own = selectionOf(this.at >= 0 ? this.tabs[this.at]?.store.choice : null);
+    const live = this.live?.address ?? { text: "", second: "", changes: [], place: null };
+    const at = this.at >= 0 ? String(this.at) : this.at === MODEL ? "model" : "records";
+    const now = written({ ...live, at, records: this.tabs.map((one) => one.origin), place: this.at === MODEL ? live.place : own });
+    if (now === location.hash) return;
+    const first = !addressed(location.hash) || (this.at === MODEL && !addressed(location.hash)?.text);
+    if (first || sameView(now, location.hash)) history.replaceState(null, "", now);
+    else history.pushState(null, "", now);
+  }
+
+  private async restore(address: Address): Promise<void> {
+    this.restoring = true;
+    try {
+      for (const origin of address.records) if (!this.tabs.some((one) => sameRecord(one.origin, origin))) await this.open(origin);
+      const wanted = address.records[Number(address.at)];
+      const found = wanted ? this.tabs.findIndex((one) => sameRecord(one.origin, wanted)) : -1;
+      if (found >= 0) {
+        this.at = found;
+        if (address.place) this.tabs[found].store.choose(chosen(address.place));
+      } else this.at = address.at === "model" && this.state?.model ? MODEL : RECORDS;
+      await this.updateComplete;
+      if (this.at === MODEL) this.live?.restore(address);
+    } finally {
+      this.restoring = false;
+    }
+  }
+
+  protected override updated(changed: Map<PropertyKey, unknown>): void {
+    if (changed.has("at") || changed.has("tabs")) this.note();
   }
 
   private readonly pointerPressed = (event: Event): void => {
@@ -89,7 +145,9 @@ export class RegardApp extends LitElement {
     const { state } = this;
     if (this.at === START) this.at = state?.model ? MODEL : RECORDS;
     if (!state) return;
-    const requested = state.records.filter((one) => one.from === "argument");
+    const address = addressed(location.hash);
+    if (address) await this.restore(address);
+    const requested = address ? [] : state.records.filter((one) => one.from === "argument");
     for (const one of requested) await this.open(one);
     if (requested.length && this.tabs.length) this.at = 0;
     while (this.state?.model && ["waiting", "running"].includes(this.state.model.state)) {
@@ -123,21 +181,49 @@ export class RegardApp extends LitElement {
 
   private readonly onJob = (job: Job<unknown> | null): void => void (this.job = job);
 
-  private open(one: RecordEntry): Promise<void> {
-    return this.guarded(async () => this.show(one.name, await follow<Viewed>("/api/open", { from: one.from, name: one.name }, this.onJob)));
+  private open({ from, name, beside }: Origin): Promise<void> {
+    const origin: Origin = { from, name, ...(beside ? { beside: { from: beside.from, name: beside.name } } : {}) };
+    return this.guarded(async () => this.show(origin, await follow<Viewed>("/api/open", origin, this.onJob)));
+  }
+
+  /** Show the open record beside another one, as a tab of its own. */
+  private async compare(other: Origin): Promise<void> {
+    const { from, name } = this.tabs[this.at].origin;
+    const origin = { from, name, beside: other };
+    const open = this.tabs.findIndex((one) => sameRecord(one.origin, origin));
+    if (open >= 0) this.at = open;
+    else await this.open(origin);
+  }
+
+  /** Records that the open one can be compared with: the other tabs and what the folder holds. */
+  private comparison(): TemplateResult | typeof nothing {
+    const own = this.tabs[this.at]?.origin;
+    if (!own || own.beside) return nothing;
+    const named = [...this.tabs.map((one) => one.origin).filter((one) => !one.beside), ...(this.state?.records ?? [])];
+    const others = named.filter((one, at) => !sameRecord(one, own) && named.findIndex((x) => x.from === one.from && x.name === one.name) === at);
+    if (!others.length) return nothing;
+    const pick = (event: Event) => {
+      const list = event.target as HTMLSelectElement;
+      const other = others[Number(list.value)];
+      list.value = "";
+      if (other) void this.compare({ from: other.from, name: other.name });
+    };
+    return html`<label>Compare with <select aria-label="Compare with another record" @change=${pick}>
+      <option value="" selected>…</option>${others.map((one, at) => html`<option value=${at}>${one.name}</option>`)}</select></label>`;
   }
 
   private send(file: File): Promise<void> {
     return this.guarded(async () => {
       const sent = await follow<Viewed & { name: string }>(`/api/upload?name=${encodeURIComponent(file.name)}`, file, this.onJob);
-      await this.show(sent.name, sent);
+      await this.show({ from: "upload", name: sent.name }, sent);
       this.state = await requestJson<State>("/api/state");
     });
   }
 
-  private async show(title: string, viewed: Viewed): Promise<void> {
+  private async show(origin: Origin, viewed: Viewed): Promise<void> {
     const store = new Store(await dataOf(viewed, (problem) => (this.problem = problem)));
-    this.tabs = [...this.tabs, { title, store, view: viewed.view }];
+    store.addEventListener("choice", () => this.note());
+    this.tabs = [...this.tabs, { title: origin.beside ? `${origin.name} − ${origin.beside.name}` : origin.name, origin, store, view: viewed.view }];
     this.at = this.tabs.length - 1;
     if (!viewed.about.sites.some((site) => site.large))
       void Promise.all(viewed.about.sites.map((_, s) => store.data.overview(s))).then(() => start(store, ""));
@@ -181,6 +267,7 @@ export class RegardApp extends LitElement {
         <nav aria-label="Open views">${state?.model ? tab(MODEL, html`Live: ${state.model.result?.name ?? "…"}`) : nothing}
           ${tabs.map((one, x) => html`<span>${tab(x, one.title)}<button class="close" aria-label=${`Close ${one.title}`} @click=${() => this.close(x)}>×</button></span>`)}
           <button aria-pressed=${at === RECORDS} @click=${() => { this.at = RECORDS; void this.refresh(); }}>Open …</button></nav>
+        ${this.comparison()}
         ${at <= RECORDS ? nothing : html`<details @keydown=${(e: KeyboardEvent) => closedByKey(e.currentTarget as HTMLDetailsElement, e)} @focusout=${this.menuLeft}><summary>Export</summary><div>
           <button @click=${() => void this.export("page", false)}>HTML page, all sites</button>
           <button @click=${() => void this.export("page", true)}>HTML page, this site only</button>
@@ -195,8 +282,9 @@ export class RegardApp extends LitElement {
   }
 
   private record(store: Store) {
-    const { text, facts } = store.data.about;
-    return html`<div class="about">${text ? html`<blockquote>${text}</blockquote>` : nothing}${facts ? html`<p>${facts}</p>` : nothing}</div>
+    const { text, facts, beside } = store.data.about;
+    const called = (name: string | undefined) => (beside?.text ? html`<small>${name}:</small> ` : nothing);
+    return html`<div class="about">${text ? html`<blockquote>${called(beside?.names[0])}${text}</blockquote>` : nothing}${beside?.text ? html`<blockquote>${called(beside.names[1])}${beside.text}</blockquote>` : nothing}${unmatchedSites(store)}${facts ? html`<p>${facts}</p>` : nothing}</div>
       <regard-page bare .store=${store}></regard-page>`;
   }
 }

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.core.alignments import Hard, RowState
+from regard.core.alignments import RowState
 from regard.core.errors import Refused
 from regard.core.lowering.serialization import Parts, decode, encode
+from regard.core.lowering.support import NO_TRANSFORMS
 from regard.core.plan import Plan
 from regard.core.registry import Backend, BackendResult
 from regard.core.torch_private import any_transformed
@@ -38,11 +39,13 @@ class Chunked(Backend):
     def refusals(self, plan: Plan) -> list[str]:
         if plan.score.stepwise or plan.align.stepwise:
             return ["It runs blocks of rows in any order; this mechanism needs each row before the next."]
+        if plan.part_refusals:
+            return plan.part_refusals
         if not plan.align.remembers:
             return ["This alignment defines forward alone and keeps no row state, which running in blocks needs."]
         compiling = torch.compiler.is_compiling()
         if any_transformed((plan.q, plan.k, plan.v)):
-            return [_NO_FUNC]
+            return [NO_TRANSFORMS]
         if not plan.problem.score.closed:
             if compiling:
                 return [
@@ -66,13 +69,10 @@ class Chunked(Backend):
             out, tau, index, scale, log_prob, entropy = UserScore.apply(problem, v, *leaves_of(problem))
         shape = (plan.batch, plan.heads)
         state = RowState(tau, index if problem.align.chooses else None, scale if scale.ndim == tau.ndim else None)
-        if not isinstance(problem.align, Hard) or problem.score.features is not None:
+        if not problem.align.reports_draw or problem.score.features is not None:
             return BackendResult(out.unflatten(0, shape), state)
         drawn = {"log_prob": log_prob.unflatten(0, shape), "entropy": entropy.unflatten(0, shape)}
         return BackendResult(out.unflatten(0, shape), state, **drawn)
-
-
-_NO_FUNC = 'It does not run under vmap and the other transforms of torch.func: backend="reference" does.'
 
 
 @operator("chunked")
@@ -148,7 +148,7 @@ backward_op.once_differentiable("chunked")
 
 
 def _no_vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
-    raise Refused(f'backend "chunked" refuses: {_NO_FUNC}')
+    raise Refused(f'backend "chunked" refuses: {NO_TRANSFORMS}')
 
 
 forward_op.register_vmap(_no_vmap)

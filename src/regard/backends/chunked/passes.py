@@ -7,7 +7,7 @@ have their gradient here too.
 import torch
 from torch import Tensor
 
-from regard.core.alignments import Hard, RowState
+from regard.core.alignments import RowState
 from regard.core.lowering import blockwise
 from regard.core.lowering.blocks import Block, Problem, blocks
 from regard.core.lowering.score_kernels import Grads
@@ -24,8 +24,7 @@ def forward_pass(problem: Problem, v: Tensor) -> Results:
     draws = log_prob.numel() > 0
     for block in blocks(problem):
         s = blockwise.scores(problem, block)
-        state = blockwise.row_state(problem, block, s)
-        w, full, _ = blockwise.whole_weights(problem, block, s, state)
+        state, w, full = blockwise.state_and_weights(problem, block, s)
         blockwise.put(tau, block, state.tau)
         if state.index is not None:
             deep = state.index.shape[state.tau.ndim :]
@@ -48,13 +47,13 @@ def empty_results(problem: Problem, v: Tensor) -> Results:
     shape = (g, n) if features is None else (g, features, n)
     out = like.new_zeros((g, n, v.shape[-1]))
     tau = like.new_full(shape, float("inf"))
-    graph, k = neighbours_of(problem.structure), getattr(problem.align, "k", None)
+    graph, k = neighbours_of(problem.structure), problem.align.k
     columns = problem.m if graph is None else graph.source.shape[0]  # edges may repeat, so a row may have more than m
     columns += problem.score.sink is not None
     index = torch.full(
         shape if k is None else (*shape, torch.sym_min(k, columns)), -1, dtype=torch.int32, device=v.device
     )
-    draws = isinstance(problem.align, Hard) and features is None
+    draws = problem.align.reports_draw and features is None
     return (
         out,
         tau,

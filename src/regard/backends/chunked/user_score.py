@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.core.alignments import RowState
 from regard.core.lowering.blocks import Problem
-from regard.core.lowering.score_kernels import Opaque
+from regard.core.lowering.score_kernels import OpaqueCore
 from regard.core.lowering.serialization import transform
 from regard.core.torch_private import reparametrized
 
@@ -27,7 +27,7 @@ def leaves_of(problem: Problem) -> list[Tensor]:
 
     transform(problem, note)
     core = problem.score.core
-    if isinstance(core, Opaque):
+    if isinstance(core, OpaqueCore):
         found += [core.a, core.b, *([] if core.edge is None else [core.edge.x])]
     found += [p for module in _user_modules(problem) for p in module.parameters()]
     return list({id(x): x for x in found if x.is_floating_point()}.values())
@@ -36,7 +36,7 @@ def leaves_of(problem: Problem) -> list[Tensor]:
 def _user_modules(problem: Problem) -> list[nn.Module]:
     core = problem.score.core
     modifiers: list[nn.Module] = [m for m in problem.score.modifiers if not m.closed]
-    return [core.score, *modifiers] if isinstance(core, Opaque) and isinstance(core.score, nn.Module) else modifiers
+    return [core.score, *modifiers] if isinstance(core, OpaqueCore) and isinstance(core.score, nn.Module) else modifiers
 
 
 @contextmanager

@@ -8,7 +8,7 @@ loops even where rows are short, and nothing is allocated for a row. Rows are pr
 Tables are node-major, (nodes, heads x width). Kernels release the interpreter and start no threads of their own.
 
     backend      which plans run here, and the operators
-    call         what the operators are handed
+    arguments    what the operators take
     launch       tables, hubs, chunks and threads of one call
     forward, backward                        the kernels
     schedule, scores, alignments, dropout, row_sums, elementwise     their parts

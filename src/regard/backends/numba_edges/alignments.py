@@ -86,8 +86,11 @@ def _keep_top_k(buffer, lo, hi, names, i, index, best, config):
 
 
 @helper
-def shift_by_tau(plan, p, q, buffer, tau, names, index, best, config):
-    """Rows of scores into s - tau, or s - max for the softmax, in place; tau is filled, +inf where no score is open."""
+def shift_by_tau(plan, p, q, buffer, tau, below, names, index, best, config):
+    """Rows of scores into s - tau, or s - max for the softmax, in place; tau is filled, +inf where no score is open.
+
+    With config.apart tau is the largest score, and below (n, H) the rest of tau.
+    """
     row, first, last, heads, hi = plan.row, plan.first, plan.last, config.heads, 0
     for piece in range(p, q):
         lo, i = hi, row[piece]
@@ -123,10 +126,13 @@ def shift_by_tau(plan, p, q, buffer, tau, names, index, best, config):
             elif config.align == SPARSEMAX or config.align == ENTMAX:
                 for e in range(lo, hi):
                     buffer[e, h] -= top
-                below = _newton_threshold(buffer, lo, hi, h, config)
-                for e in range(lo, hi):  # of large scores, top + below is rounded
-                    buffer[e, h] -= below
-                tau[i, h] = top + below
+                rest = _newton_threshold(buffer, lo, hi, h, config)
+                for e in range(lo, hi):  # of large scores, top + rest is rounded
+                    buffer[e, h] -= rest
+                if config.apart:
+                    below[i, h] = rest
+                else:
+                    tau[i, h] = top + rest
         if config.align == SPARSEMAX or config.align == ENTMAX:
             continue
         for e in range(lo, hi):
@@ -134,8 +140,9 @@ def shift_by_tau(plan, p, q, buffer, tau, names, index, best, config):
 
 
 @helper
-def normalize_softmax(plan, p, q, buffer, tau, total, config):
-    """Softmax: exponentials of a row are divided by their sum, and tau goes from the largest score to log sum exp."""
+def normalize_softmax(plan, p, q, buffer, tau, below, total, config):
+    """Softmax: exponentials of a row are divided by their sum, and tau goes from the largest score to log sum exp; with
+    config.apart what is added goes to below."""
     if config.align != SOFTMAX and config.align != TOPK:
         return
     row, first, last, heads, hi = plan.row, plan.first, plan.last, config.heads, 0
@@ -147,7 +154,10 @@ def normalize_softmax(plan, p, q, buffer, tau, total, config):
             for e in range(lo, hi):
                 total[0, 0] += buffer[e, 0]
             x = total[0, 0]
-            tau[i, 0] = top + math.log(x) if top < np.inf or top != top else np.inf
+            if config.apart:
+                below[i, 0] = math.log(x) if top < np.inf or top != top else ZERO
+            else:
+                tau[i, 0] = top + math.log(x) if top < np.inf or top != top else np.inf
             total[0, 0] = ONE / x if x > ZERO or x != x else ZERO
             for e in range(lo, hi):
                 buffer[e, 0] *= total[0, 0]
@@ -157,7 +167,10 @@ def normalize_softmax(plan, p, q, buffer, tau, total, config):
             line_add(total, 0, buffer, e * heads, total, 0, heads, ZERO)
         for h in range(heads):
             x, top = total[0, h], tau[i, h]
-            tau[i, h] = top + math.log(x) if top < np.inf or top != top else np.inf
+            if config.apart:
+                below[i, h] = math.log(x) if top < np.inf or top != top else ZERO
+            else:
+                tau[i, h] = top + math.log(x) if top < np.inf or top != top else np.inf
             total[0, h] = ONE / x if x > ZERO or x != x else ZERO
         for e in range(lo, hi):
             line_multiply(buffer, e * heads, total, 0, total, 0, heads, ZERO)

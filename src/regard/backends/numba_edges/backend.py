@@ -7,6 +7,7 @@ and numba's threading layers are never used: they are not safe to call from seve
 starts threads of its own; numba itself asks for spawn.
 """
 
+import math
 import warnings
 from importlib.util import find_spec
 from typing import Any
@@ -14,51 +15,60 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.core.alignments import Entmax, RowState, Sigmoid, Softmax, TopK, Uniform
+from regard.core.alignments import RowState
 from regard.core.errors import Refused
+from regard.core.lowering.kernel_forms import BEST_KEYS, DOT, EDGE_LIST, KINKED, SIGMOID, TANH, core_families
 from regard.core.lowering.score_kernels import DotCore, PairCore
+from regard.core.lowering.support import NO_TRANSFORMS, Support
 from regard.core.plan import Plan
 from regard.core.registry import Backend, BackendResult
 from regard.core.structures.edges import Neighbours, neighbours_of
-from regard.core.tensor_cache import remembered
+from regard.core.tensor_cache import cached_by_tensor
 from regard.core.torch_private import any_transformed
 
 from ..custom_op import operator
-from .call import ACTS, GradientInputs, Settings
+from ..flat_schema import takes
+from .arguments import DIFFERENTIABLE, EdgeCpuArguments
 
 HAS_NUMBA = find_spec("numba") is not None  # looked for, not imported
 NO_NUMBA = "numba is not installed: pip install 'regard[cpu]'."
 WARN_FROM = 10_000  # edges, of which the other backends take long
+# Families of alignments, and codes of activations, by the word that the operator has for each.
+ALIGNMENTS = {
+    "softmax": "softmax",
+    "top-k": "topk",
+    "sparsemax": "sparsemax",
+    "entmax 1.5": "entmax",
+    "sigmoid": "sigmoid",
+    "uniform": "uniform",
+}
+ACTIVATIONS = {KINKED: "leaky_relu", TANH: "tanh"}
 
 
 class EdgesCpu(Backend):
     """Attention over edges by numba kernels on a CPU."""
 
     name = "edges-cpu"
+    support = Support(tuple(ALIGNMENTS), (EDGE_LIST,), core_families((DOT, KINKED, TANH)))
 
     def refusals(self, plan: Plan) -> list[str]:
         graph = neighbours_of(plan.over)
         if graph is None:
             return ["It runs along the edges of a graph: over=Edges(...)."]
-        found = []
-        if plan.q.device.type != "cpu":
-            found.append(f"It runs on a CPU, and q is on {plan.q.device}.")
-        elif not HAS_NUMBA:
-            found.append(NO_NUMBA)
+        on_cpu, why = plan.q.device.type == "cpu", []
+        if not on_cpu:
+            why.append(f"It runs on a CPU, and q is on {plan.q.device}.")
         if plan.over is not graph:
-            found.append("It runs a graph alone, not a graph & another structure.")
-        if _align_of(plan) is None:
-            found.append(
-                f"{type(plan.align).__name__} is not among its alignments: "
-                "softmax, top-k, sparsemax, entmax 1.5, sigmoid, uniform."
-            )
+            why.append("It runs a graph alone, not a graph & another structure.")
+        why += self.support.alignment_refusals(plan)
         if any_transformed((plan.q, plan.k, plan.v)):
-            found.append(_NO_FUNC)
-        if not found or found == [NO_NUMBA]:
-            found += _score_refusals(plan)
-        if found == [NO_NUMBA] and graph.source.numel() >= WARN_FROM and not torch.compiler.is_compiling():
+            why.append(NO_TRANSFORMS)
+        why = why or self.support.score_refusals(plan.problem.score)
+        if HAS_NUMBA or not on_cpu:
+            return why
+        if not why and graph.source.numel() >= WARN_FROM and not torch.compiler.is_compiling():
             warnings.warn(f"So many edges take several times as long without a kernel: {NO_NUMBA}", stacklevel=4)
-        return found
+        return [NO_NUMBA, *why]
 
     def defers(self, plan: Plan) -> bool:
         return False
@@ -66,18 +76,20 @@ class EdgesCpu(Backend):
     def run(self, plan: Plan) -> BackendResult:
         from .launch import by_source
 
-        problem, graph = plan.problem, neighbours_of(plan.over)
+        problem, graph, form = plan.problem, neighbours_of(plan.over), plan.align.kernel_form()
         core = problem.score.core
-        assert graph is not None and isinstance(core, (DotCore, PairCore))
-        act, slope, readout, number, join = "dot", 0.0, None, 1.0, "add"
+        assert graph is not None and form is not None and isinstance(core, (DotCore, PairCore))
+        act, slope, readout, number = "dot", 0.0, None, 1.0
         if isinstance(core, DotCore):
             number = core.scale
         else:
-            act, slope = core.act, {"relu": 0.0, "identity": 1.0}.get(core.act, core.slope)
+            scored = core.kernel_form()
+            assert scored is not None
+            act, slope = ACTIVATIONS[scored.code], scored.slope
             readout, number = (None, core.readout) if isinstance(core.readout, float) else (core.readout, 1.0)
         key, value = core.edge, problem.edge_value
         join = "add" if key is None else key.join
-        inputs = GradientInputs(
+        tensors = (
             core.a,
             core.b,
             plan.v_by_head.flatten(0, 1),
@@ -85,34 +97,17 @@ class EdgesCpu(Backend):
             None if key is None else key.x,
             None if value is None else value.x,
         )
-        trained = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
-        edges = [graph.start, graph.source, graph.edge, *(by_source(graph, plan.m) if trained else ())]
-        align, bias = _align_of(plan) or ("", 0.0)
-        top = _top(plan.align.k, graph) if isinstance(plan.align, TopK) else 0
-        settings = Settings(plan.heads, top, f"{act} {align} {join}", [slope, number, bias, plan.dropout])
+        trains = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+        edges = [graph.start, graph.source, graph.edge, *(by_source(graph, plan.m) if trains else ())]
+        bias = math.nan if form.function == SIGMOID and form.bias is None else form.bias or 0.0
+        top = _top(form.top, graph) if form.keys == BEST_KEYS else 0
         seed = problem.seed if plan.dropout else None
-        out, tau, index = forward_op(*inputs, edges, seed, *settings)
+        kinds, numbers = f"{act} {ALIGNMENTS[form.family]} {join}", [slope, number, bias, plan.dropout]
+        out, tau, index = forward_op(*tensors, edges, seed, plan.heads, top, kinds, numbers)
         chosen = index.transpose(1, 2).flatten(0, 1) if top else None
-        if top == 0 and isinstance(plan.align, TopK):  # a graph without edges: no row has chosen any
+        if top == 0 and form.keys == BEST_KEYS:  # a graph without edges: no row has chosen any
             chosen = index.new_empty((plan.batch * plan.heads, plan.n, 0))
         return BackendResult(out, RowState(tau.flatten(0, 1), chosen))
-
-
-_NO_FUNC = 'It does not run under vmap and the other transforms of torch.func: backend="reference" does.'
-
-
-def _align_of(plan: Plan) -> tuple[str, float] | None:
-    """The name of an alignment that runs here, and the sigmoid's bias (NaN: -log of the number of neighbours)."""
-    align = plan.align
-    if type(align) is Softmax:
-        return "softmax", 0.0
-    if type(align) is TopK:
-        return "topk", 0.0
-    if isinstance(align, Entmax) and align.raw is None and align.fixed in (1.5, 2.0):
-        return ("entmax" if align.fixed == 1.5 else "sparsemax"), 0.0
-    if isinstance(align, Sigmoid):
-        return "sigmoid", float("nan") if align.bias is None else align.bias
-    return ("uniform", 0.0) if isinstance(align, Uniform) else None
 
 
 def _top(k: int, graph: Neighbours) -> int:
@@ -120,140 +115,62 @@ def _top(k: int, graph: Neighbours) -> int:
     if torch.compiler.is_compiling():
         return k
     degree = graph.start.diff()
-    return min(k, remembered((graph.start,), "most", lambda: int(degree.max()) if degree.numel() else 0))
+    return min(k, cached_by_tensor((graph.start,), "most", lambda: int(degree.max()) if degree.numel() else 0))
 
-
-def _score_refusals(plan: Plan) -> list[str]:
-    """Asked last, because it lowers the score."""
-    score, found = plan.problem.score, []
-    core = score.core
-    if not isinstance(core, (DotCore, PairCore)):
-        found.append("A score of your own does not run here.")
-    elif isinstance(core, PairCore):
-        if core.features is not None or core.join != "add":
-            found.append("Feature-wise weights do not run here.")
-        elif core.act not in ACTS:
-            found.append(f"A pair score runs here with {', '.join(ACTS)}, not with {core.act}.")
-    for name, value in score.fields_of():
-        if name != "core" and value is not None and value != ():
-            found.append(f"A score with {name.replace('_', ' ')} does not run here.")
-    if plan.problem.factor is not None:
-        found.append("Weights times a bell do not run here.")
-    return found
-
-
-# ---- the operators ----
 
 _Forward = tuple[Tensor, Tensor, Tensor]
 _Backward = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 @operator("edges_cpu")
-def forward_op(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    readout: Tensor | None,
-    key: Tensor | None,
-    value: Tensor | None,
-    edges: list[Tensor],
-    seed: Tensor | None,
-    heads: int,
-    top: int,
-    way: str,
-    numbers: list[float],
-) -> _Forward:
-    """out (B, H, n, d_v) and tau (B, H, n), node-major in memory; index (B, n, H, k) of top-k.
-
-    See `call` for the arguments. `way` is Settings.kinds, under the name that exported programs hold.
-    """
+@takes(EdgeCpuArguments)
+def forward_op(*arguments: Any) -> _Forward:
+    """out (B, H, n, d_v) and tau (B, H, n), node-major in memory; index (B, n, H, k) of top-k."""
     from .launch import NumbaCall
 
-    call = NumbaCall(GradientInputs(a, b, v, readout, key, value), edges, seed, Settings(heads, top, way, numbers))
-    return call.forward()
+    return NumbaCall(EdgeCpuArguments(*arguments)).forward()
 
 
 @forward_op.register_fake
-def _(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    readout: Tensor | None,
-    key: Tensor | None,
-    value: Tensor | None,
-    edges: list[Tensor],
-    seed: Tensor | None,
-    heads: int,
-    top: int,
-    *rest: Any,
-) -> _Forward:
+def _(*arguments: Any) -> _Forward:
+    call = EdgeCpuArguments(*arguments)
+    a, v, heads, top = call.a, call.v, call.heads, call.top
     batch, n = a.shape[0] // heads, a.shape[1]
     tau = torch.float64 if torch.float64 in (a.dtype, v.dtype) else torch.float32
     out = v.new_empty((batch, n, heads, v.shape[2])).transpose(1, 2)
     chosen = (batch, n, heads, top) if top else (batch, 1, 1, 0)
-    return (
-        out,
-        a.new_empty((batch, n, heads), dtype=tau).transpose(1, 2),
-        a.new_empty(chosen, dtype=torch.int32),
-    )
+    return out, a.new_empty((batch, n, heads), dtype=tau).transpose(1, 2), a.new_empty(chosen, dtype=torch.int32)
 
 
 @operator("edges_cpu_backward")
-def backward_op(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    readout: Tensor | None,
-    key: Tensor | None,
-    value: Tensor | None,
-    edges: list[Tensor],
-    seed: Tensor | None,
-    heads: int,
-    top: int,
-    way: str,
-    numbers: list[float],
-    out: Tensor,
-    tau: Tensor,
-    index: Tensor,
-    dout: Tensor,
-    dtau: Tensor | None,
-) -> _Backward:
+@takes(EdgeCpuArguments, out=Tensor, tau=Tensor, index=Tensor, dout=Tensor, dtau=Tensor | None)
+def backward_op(*arguments: Any) -> _Backward:
     """Gradients of the inputs, empty where there is none."""
     from .launch import NumbaCall
 
-    call = NumbaCall(GradientInputs(a, b, v, readout, key, value), edges, seed, Settings(heads, top, way, numbers))
-    da, db, dv, *rest = (
-        a.new_empty(0) if grad is None else grad for grad in call.backward(out, tau, index, dout, dtau)
-    )
-    return da, db, dv, rest[0], rest[1], rest[2]
-
-
-@backward_op.register_fake
-def _(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    readout: Tensor | None,
-    key: Tensor | None,
-    value: Tensor | None,
-    edges: list[Tensor],
-    seed: Tensor | None,
-    heads: int,
-    *rest: Any,
-) -> _Backward:
-    da, db, dv, dkey, dvalue = (
-        a.new_empty(0)
-        if x is None
-        else x.new_empty((x.shape[0] // heads, x.shape[1], heads, x.shape[2])).transpose(1, 2).flatten(0, 1)
-        for x in (a, b, v, key, value)
-    )
-    dread = a.new_empty(0) if readout is None else torch.empty_like(readout, memory_format=torch.contiguous_format)
+    call = EdgeCpuArguments(*arguments[:-5])
+    grads = NumbaCall(call).backward(*arguments[-5:])
+    da, db, dv, dread, dkey, dvalue = (call.a.new_empty(0) if grad is None else grad for grad in grads)
     return da, db, dv, dread, dkey, dvalue
 
 
+@backward_op.register_fake
+def _(*arguments: Any) -> _Backward:
+    call = EdgeCpuArguments(*arguments[:-5])
+    da, db, dv, dkey, dvalue = (
+        call.a.new_empty(0)
+        if x is None
+        else x.new_empty((x.shape[0] // call.heads, x.shape[1], call.heads, x.shape[2])).transpose(1, 2).flatten(0, 1)
+        for x in (call.a, call.b, call.v, call.key, call.value)
+    )
+    if call.readout is None:
+        return da, db, dv, call.a.new_empty(0), dkey, dvalue
+    return da, db, dv, torch.empty_like(call.readout, memory_format=torch.contiguous_format), dkey, dvalue
+
+
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: _Forward) -> None:
-    *tensors, edges, seed, heads, top, way, numbers = inputs
-    ctx.settings, ctx.count = (heads, top, way, numbers), len(edges)
+    tensors, (edges, seed), ctx.settings = inputs[:DIFFERENTIABLE], inputs[DIFFERENTIABLE:8], inputs[8:]
+    ctx.count = len(edges)
     ctx.save_for_backward(*tensors, seed, *output, *edges)
     ctx.set_materialize_grads(False)
 
@@ -268,7 +185,7 @@ def _autograd(ctx: Any, dout: Tensor | None, dtau: Tensor | None, _: Tensor | No
 
 
 def _no_vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
-    raise Refused(f'backend "edges-cpu" refuses: {_NO_FUNC}')
+    raise Refused(f'backend "edges-cpu" refuses: {NO_TRANSFORMS}')
 
 
 forward_op.register_autograd(_autograd, setup_context=_setup)

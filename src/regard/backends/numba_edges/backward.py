@@ -66,8 +66,10 @@ def recompute_weights(ends, count, t, config, rows_are_sources, stats, index, ra
     for e in range(count):
         if e + PREFETCH_AHEAD < count:
             prefetch(stats, ends[0, e + PREFETCH_AHEAD])
-        at = ends[0, e] * 2 * heads
+        at = ends[0, e] * stats.shape[1] * heads
         line_subtract(buffer, e * heads, stats, at, stats, at, heads, ZERO)
+        if config.apart:
+            line_subtract(buffer, e * heads, stats, at + 2 * heads, stats, at, heads, ZERO)
     shifted_to_weights(buffer, count, config)
     if config.align == TOPK:
         for e in range(count):
@@ -130,8 +132,8 @@ def _times_alignment_slope(w, dw, size, config):
 
 
 @kernel
-def row_means(c, cuts, plan, graph, t, config, stats, dout, above, below):
-    """Sparse alignments: sum g dw and sum g of each row, which softmax has for free from its output."""
+def row_means(c, cuts, plan, graph, t, config, stats, dout, pulls, slopes):
+    """Sparse alignments: sum g dw and sum g of each row, pulls and slopes; softmax has these from its output."""
     b = t.b
     first, last, place = plan.first, plan.last, plan.place
     heads, capacity = config.heads, largest_batch(cuts, c, plan)
@@ -162,19 +164,31 @@ def row_means(c, cuts, plan, graph, t, config, stats, dout, above, below):
                     g = math.sqrt(w) if config.align == ENTMAX else (ONE if w > ZERO else ZERO)
                     up += g * dw[e, h]
                     down += g
-                above[at, h], below[at, h] = up, down
+                pulls[at, h], slopes[at, h] = up, down
             lo = hi
         p = q
 
 
 @kernel
-def row_dots(c, rows, dout, out, tau, dtau, config, stats):
-    """stats (n, 2, H) of rows c rows to (c + 1) rows: tau; and <dout, out> - dtau, the mean of a softmax's gradient."""
+def any_beyond(x, bound):
+    """Whether a finite number of a vector is beyond the bound, on either side of 0."""
+    beyond = 0
+    for k in range(x.size):
+        beyond += (abs(x[k]) > bound) & (x[k] < np.inf)
+    return beyond > 0
+
+
+@kernel
+def row_dots(c, rows, dout, out, tau, below, dtau, config, stats):
+    """stats (n, 2 or 3, H) of rows c rows to (c + 1) rows: tau; <dout, out> - dtau, the mean of a softmax's gradient;
+    below, where tau is kept apart."""
     heads, wide = config.heads, out.shape[1]
     width, soft = wide // heads, config.align == SOFTMAX or config.align == TOPK
     for i in range(c * rows, min((c + 1) * rows, out.shape[0])):
-        k, at = i * wide, 2 * i * heads
+        k, at = i * wide, stats.shape[1] * i * heads
         line_copy(stats, at, tau, i * heads, tau, i * heads, heads, ZERO)
+        if config.apart:
+            line_copy(stats, at + 2 * heads, below, i * heads, below, i * heads, heads, ZERO)
         line_fill(stats, at + heads, stats, at, stats, at, heads, ZERO)
         if soft:
             heads_dot(stats, at + heads, dout, k, out, k, out, k, out, k, heads, width, ZERO, ONE)
@@ -187,7 +201,8 @@ def source_gradients(c, cuts, plan, graph, t, config, stats, index, dout, db, dv
     """Along the sources: dv and db (m + parts, ...), dkey and dvalue by edge id, ds (E, H) in the order of the targets,
     dread (chunks, H w).
 
-    stats (n, 2, H): tau, and the mean that the gradient of a weight is compared with.
+    stats (n, 2 or 3, H): tau, the mean that the gradient of a weight is compared with, and what tau has below its row's
+    largest score, where these are kept apart.
     For a narrow pair ds is the gradient of a + b, otherwise that of the score.
     """
     b, v, value, place = t.b, t.v, t.value, plan.place
@@ -214,7 +229,7 @@ def source_gradients(c, cuts, plan, graph, t, config, stats, index, dout, db, dv
         if config.drops:
             multiply_in_place(dw, mask, count * heads)
         for e in range(count):
-            at = (ends[0, e] * 2 + 1) * heads
+            at = (ends[0, e] * stats.shape[1] + 1) * heads
             line_subtract(dw, e * heads, stats, at, stats, at, heads, ZERO)
         _times_alignment_slope(buffer, dw, count * heads, config)
         if config.narrow:

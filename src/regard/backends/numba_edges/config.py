@@ -42,6 +42,7 @@ class KernelConfig(NamedTuple):
     key0: int
     key1: int
     batch: int
+    apart: bool  # whether a row's largest score and the rest of its tau are kept apart: their sum is rounded
     least: int  # dropout keeps draws of at least this, of 2^23
     keep: Any  # what dropout multiplies a kept weight by
 

@@ -17,8 +17,8 @@ from .scores import edge_scores
 
 
 @kernel
-def forward_chunk(c, cuts, plan, graph, t, config, out, tau, index):
-    """out (n, W), tau (n, H) and index (n, H, k) of whole rows."""
+def forward_chunk(c, cuts, plan, graph, t, config, out, tau, index, below):
+    """out (n, W), tau (n, H) and index (n, H, k) of whole rows; below (n, H) where tau is kept apart."""
     row, v, value = plan.row, t.v, t.value
     heads, capacity = config.heads, largest_batch(cuts, c, plan)
     ends, words, best = (
@@ -34,9 +34,9 @@ def forward_chunk(c, cuts, plan, graph, t, config, out, tau, index):
         q, count = list_batch(plan, p, cuts[c + 1], graph, config, ends)
         if config.align != UNIFORM:
             edge_scores(ends, count, t, config, False, raw, buffer, line)
-        shift_by_tau(plan, p, q, buffer, tau, names, index, best, config)
+        shift_by_tau(plan, p, q, buffer, tau, below, names, index, best, config)
         shifted_to_weights(buffer, count, config)
-        normalize_softmax(plan, p, q, buffer, tau, total, config)
+        normalize_softmax(plan, p, q, buffer, tau, below, total, config)
         if config.drops:
             dropout_mask(names, count, config, words, mask)
             multiply_in_place(buffer, mask, count * heads)
@@ -61,13 +61,13 @@ def part_scores(c, cuts, plan, graph, t, config, base, scores):
 
 
 @kernel
-def part_align(plan, scores, names, tau, index, config):
+def part_align(plan, scores, names, tau, index, below, config):
     """The whole row at once, the one piece of the plan: scores into weights, and dropout."""
     count, heads = scores.shape
     best, total = np.empty(index.shape[2], np.int64), np.empty((1, heads), scores.dtype)
-    shift_by_tau(plan, 0, 1, scores, tau, names, index, best, config)
+    shift_by_tau(plan, 0, 1, scores, tau, below, names, index, best, config)
     shifted_to_weights(scores, count, config)
-    normalize_softmax(plan, 0, 1, scores, tau, total, config)
+    normalize_softmax(plan, 0, 1, scores, tau, below, total, config)
     if config.drops:
         mask, words = np.empty(scores.shape, scores.dtype), np.empty((4, count), np.int32)
         dropout_mask(names, count, config, words, mask)

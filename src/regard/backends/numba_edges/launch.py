@@ -12,19 +12,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.core.alignments.alignment import ROUNDED
 from regard.core.structures.edges import BySource, Neighbours
-from regard.core.tensor_cache import remembered
+from regard.core.tensor_cache import cached_by_tensor
 
-from .backward import row_dots, row_means, source_gradients, target_gradients
-from .call import ACTS, GradientInputs, Settings
+from .arguments import EdgeCpuArguments
+from .backward import any_beyond, row_dots, row_means, source_gradients, target_gradients
 from .config import (
     ADD,
     ALIGNMENTS,
     DOT,
     ENTMAX,
+    LEAKY,
     MUL,
     PAIR,
+    SOFTMAX,
     SPARSEMAX,
+    TANH,
+    TOPK,
     UNIFORM,
     EdgeLists,
     KernelConfig,
@@ -38,19 +43,22 @@ SERIAL = 300_000  # the least cost of a chunk; under twice that, threads cost mo
 LIMIT = 1 << 14  # edges of a piece; a row of more is cut
 EDGE = 32  # what an edge costs besides its values, in values
 CHUNKS = 256
+HALF = (torch.float16, torch.bfloat16)
+KEPT_APART = (SOFTMAX, TOPK, SPARSEMAX, ENTMAX)  # whose tau lies about a row's largest score
+
+
+def is_rounded(tau: np.ndarray) -> bool:
+    """Whether rounding tau is seen in the weights, as in core.alignments."""
+    return bool(any_beyond(tau.reshape(-1), ROUNDED / np.finfo(tau.dtype).eps))
 
 
 class NumbaCall:
-    """The tables of one call, node-major and in full precision, and the passes over them.
+    """The tables of one call, node-major and in full precision, and the passes over them."""
 
-    edges: start, source, edge and, for gradients, the same by source: start, target, slot.
-    """
-
-    def __init__(self, inputs: GradientInputs, edges: list[Tensor], seed: Tensor | None, settings: Settings):
-        a, b, v, readout, key, value = inputs
-        heads, top, kinds, (slope, number, bias, dropout) = settings
+    def __init__(self, arguments: EdgeCpuArguments):
+        a, b, v, readout, key, value, edges, seed, heads, top, kinds, (slope, number, bias, dropout) = arguments
         act, align, join = kinds.split()
-        self.inputs, self.edges = inputs, edges
+        self.inputs, self.edges = arguments, edges
         self.heads, self.batch = heads, a.shape[0] // heads
         double = a.dtype == torch.float64 or v.dtype == torch.float64
         self.dtype = torch.float64 if double else torch.float32
@@ -72,10 +80,10 @@ class NumbaCall:
         self.config = KernelConfig(
             heads,
             DOT if dot else PAIR,
-            ACTS.get(act, 0),
+            TANH if act == "tanh" else LEAKY,
             real(slope),
             real(number),
-            not dot and width == 1 and ACTS[act] == 0,
+            not dot and width == 1 and act != "tanh",
             readout is not None,
             self.align,
             real(bias),
@@ -86,6 +94,7 @@ class NumbaCall:
             drawn & 0xFFFFFFFF,
             drawn >> 32,
             0,
+            False,
             math.ceil(float(np.float32(dropout)) * 2**23 - 0.5),
             real(np.float32(1) / np.float32(1 - dropout)),  # fp32, as everywhere
         )
@@ -110,21 +119,29 @@ class NumbaCall:
         out, tau = self.empty(self.batch, n, heads * width), self.empty(self.batch, n, heads)
         index = np.empty((self.batch, n, heads, top) if top else (self.batch, 1, 1, 0), np.int32)
         for item in range(self.batch):
-            self._forward(item, out[item], tau[item], index[item])
+            config = self.config._replace(batch=item)
+            self._forward(item, config, out[item], tau[item], index[item], self.empty(0, heads))
         result = torch.from_numpy(out).view(self.batch, n, heads, width).transpose(1, 2)
         return result.to(self.inputs.v.dtype), torch.from_numpy(tau).transpose(1, 2), torch.from_numpy(index)
 
-    def _forward(self, item: int, out: np.ndarray, tau: np.ndarray, index: np.ndarray) -> None:
-        t, config = self.tables[item], self.config._replace(batch=item)
-        work, graph = self._by_target()
-        run(forward_chunk, work.whole_cuts, work.plan, graph, t, config, out, tau, index)
+    def _forward(
+        self,
+        item: int,
+        config: KernelConfig,
+        out: np.ndarray,
+        tau: np.ndarray,
+        index: np.ndarray,
+        below: np.ndarray,
+    ) -> None:
+        t, (work, graph) = self.tables[item], self._by_target()
+        run(forward_chunk, work.whole_cuts, work.plan, graph, t, config, out, tau, index, below)
         for row, begin, end in work.hub:
             plan, cuts = work.parts(begin, end)
             first, last = work.start[row], work.start[row + 1]
             scores = self.empty(last - first, self.heads)
             run(part_scores, cuts, plan, graph, t, config, first, scores)
             whole = WorkPlan(*(np.array([k]) for k in (row, first, last, row)))
-            part_align(whole, scores, graph.edge[first:last], tau, index, config)
+            part_align(whole, scores, graph.edge[first:last], tau, index, below, config)
             sums = self.empty(end - begin, out.shape[1])
             run(part_sums, cuts, plan, graph, t, config, first, scores, sums)
             out[row] = sums.sum(0)
@@ -139,7 +156,7 @@ class NumbaCall:
             self._backward(item, outs[item], taus[item], index.numpy()[item], pulls[item], more[item])
             for item in range(self.batch)
         ]
-        a, b, v, readout, key, value = self.inputs
+        a, b, v, readout, key, value, *_ = self.inputs
         grads: list[Tensor | None] = [
             self._heads_first([item[k] for item in items], x) for k, x in enumerate((a, b, v))
         ]
@@ -157,14 +174,23 @@ class NumbaCall:
         t, config = self.tables[item], self.config._replace(batch=item)
         n, m, slots = t.a.shape[0], t.b.shape[0], self.edges[1].shape[0]
         (rows, by_target), (columns, by_source) = self._by_target(), self._by_source()
-        stats = self.empty(n, 2, self.heads)
+        below = self.empty(0, self.heads)
+        if self.align in (SOFTMAX, TOPK) and self.inputs.v.dtype in HALF:
+            exact = self.empty(*out.shape)  # out was rounded to 16 bits: dw - <dout, out> would keep that error alone
+            self._forward(item, config, exact, np.empty_like(tau), np.empty_like(index), below)
+            out = exact
+        if self.align in KEPT_APART and is_rounded(tau):
+            config = config._replace(apart=True)
+            tau, below = self.empty(n, self.heads), self.empty(n, self.heads)
+            self._forward(item, config._replace(drops=False), np.empty_like(out), tau, np.empty_like(index), below)
+        stats = self.empty(n, 3 if config.apart else 2, self.heads)
         step = max(1, 2 * SERIAL // self.width)
-        run_chunks(row_dots, -(-n // step), step, dout, out, tau, dtau, config, stats)
+        run_chunks(row_dots, -(-n // step), step, dout, out, tau, below, dtau, config, stats)
         if self.align in (SPARSEMAX, ENTMAX):
-            above, below = rows.empty(self.real, self.heads), rows.empty(self.real, self.heads)
-            run(row_means, rows.cuts, rows.plan, by_target, t, config, stats, dout, above, below)
-            above, below = rows.merged(above), rows.merged(below)
-            stats[:, 1] = above / np.maximum(below, np.finfo(self.real).tiny)
+            pulls, slopes = rows.empty(self.real, self.heads), rows.empty(self.real, self.heads)
+            run(row_means, rows.cuts, rows.plan, by_target, t, config, stats, dout, pulls, slopes)
+            pulls, slopes = rows.merged(pulls), rows.merged(slopes)
+            stats[:, 1] = pulls / np.maximum(slopes, np.finfo(self.real).tiny)
         db, dv = columns.empty(self.real, t.b.shape[1]), columns.empty(self.real, t.v.shape[1])
         edge_grads = [
             (np.empty if x.shape[0] == slots else np.zeros)(x.shape, self.real) for x in (t.key, t.value)
@@ -226,16 +252,16 @@ class RowWork:
 
 def by_source(graph: Neighbours, m: int) -> BySource:
     """graph.by_source(m), which counting makes four times faster than sorting."""
-    if not graph._turned and not torch.compiler.is_compiling() and type(graph.source) is Tensor:
+    if not graph._by_source and not torch.compiler.is_compiling() and type(graph.source) is Tensor:
         counted = edges_by_source(graph.start.numpy(), graph.source.numpy(), m)
-        graph._turned.append(BySource(*(torch.from_numpy(x) for x in counted)))
+        graph._by_source.append(BySource(*(torch.from_numpy(x) for x in counted)))
     return graph.by_source(m)
 
 
 def work_of(start: Tensor, width: int) -> RowWork:
     """The schedule of a graph, cached for as long as the graph lives."""
     name = ("work", width, LIMIT, SERIAL)
-    return remembered((start,), name, lambda: RowWork(start.numpy(), width))
+    return cached_by_tensor((start,), name, lambda: RowWork(start.numpy(), width))
 
 
 def run(kernel: Callable[..., None], cuts: np.ndarray, *arguments: Any) -> None:

@@ -7,25 +7,33 @@ from typing import Any
 
 import torch
 
+from regard.data.batch import Example
+from regard.data.readers.labelled_text import LabelledText, LabelledTexts, spread
+from regard.data.readers.user_file import is_path, same_file
 from regard.data.task import Task
+from regard.data.text_task import TextTask
 from regard.judging.adapters.adapter import Adapter
 from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.inputs import Instance
 from regard.judging.alignment.subword_alignment import pieced
+from regard.judging.tests.fixations import Viewer
 from regard.judging.tests.translation import Translator
 from regard.lab.data.agnews import ag_news
 from regard.lab.data.movies import movies
 from regard.lab.data.multi30k import TranslationTask
 from regard.lab.data.sst import sst
-from regard.lab.data.texts import LabelledText, LabelledTexts, spread, texts
+from regard.lab.data.texts import texts
 from regard.lab.data.word_alignments import SETS, gold_alignments
+from regard.lab.tasks.photographs import PhotographTask
 from regard.lab.tasks.texts import bag_answers
+from regard.models.training.hetero_checkpoint import is_typed, open_typed
 from regard.models.training.node_checkpoint import is_of_nodes, open_nodes
 from regard.models.training.run_checkpoint import Run, open_run, run_in
 from regard.recording.pretrained import NoModel, load_model, longest
 
 from .graph_inputs import of_graphs as graphs
 from .graph_inputs import of_nodes as nodes
+from .graph_inputs import of_typed as typed
 
 CLASSIFIES = "ForSequenceClassification"
 # What a bag of words learns from: the same texts in the same order as `texts` has them by name.
@@ -45,21 +53,29 @@ def ready(
     """A model by name with the texts that it is judged on, and what it is called.
 
     name     a folder that `regard train --out` wrote, a folder of transformers, an installed package, a hub name
-    data     sst, movies, agnews, or a file.csv or file.jsonl with text, label and rationale; of a run that was trained
-             here, the test part of its own data unless told
+    data     sst, movies, agnews, or the path of texts (`read_texts`); of a run that was trained here, the test part of
+             its own data unless told. Where those were moved, their path now
     limit    at most so many texts, spread over all of them
     removal  delete, mask; without it units are masked in transformers, and deleted for models that know no holes
 
     No code that comes with a model is run.
     """
     folder = run_in(Path(name)) if Path(name).is_dir() else None
+    if folder is not None and is_typed(folder):
+        typed_run = open_typed(folder, data if is_path(data) else "")
+        _own(typed_run.task.name, "" if same_file(data, typed_run.source) else data, removal)
+        called = f"{typed_run.kind} on {typed_run.task.name}"
+        return typed(typed_run, limit, selector, device, size), called
     if folder is not None and is_of_nodes(folder):
-        of_graph = open_nodes(folder)
-        _own(of_graph.task.name, data, removal)
+        of_graph = open_nodes(folder, data if is_path(data) else "")
+        _own(of_graph.task.name, "" if same_file(data, of_graph.task.source) else data, removal)
         return nodes(of_graph, limit, selector, device, size), f"{of_graph.kind} on {of_graph.task.name}"
     if folder is not None:
-        run = open_run(folder, warn=False)
-        name = run.task.name if run.task.test[0].edges is not None else run.experiment.name
+        run = open_run(folder, warn=False, data=data if is_path(data) else "")
+        if run.experiment.source and same_file(data, run.experiment.source):
+            data = ""
+        of_graphs = run.task.test[0].edges is not None
+        name = run.task.name if of_graphs else Path(run.experiment.source).name or run.experiment.name
         called = f"{name} ({run.attention}, seed {run.seed})"
         adapter = _trained(run, data or run.experiment.name, limit, selector, removal, device, size)
         adapter.caution, adapter.remedy = run.unfinished, run.command
@@ -75,7 +91,7 @@ def ready(
     whole = texts(data)
     places = spread(len(whole.texts), limit)
     classes = _class_names(model.config)
-    given = _numbered(whole.at(places), classes, model.config.num_labels, name)
+    given = _numbered(whole.at(places), classes, model.config.num_labels, name, is_path(data))
     instances = [pieces(one, tokenizer, longest(model, tokenizer)) for one in given.texts]
     trivial = {}
     if data in LEARNED:
@@ -124,6 +140,7 @@ def pieces(one: LabelledText, tokenizer: Any, most: int) -> Instance:
         places,
         one.name,
         len(one.words),
+        _times(one),
     )
 
 
@@ -132,6 +149,12 @@ def _trained(
 ) -> Adapter:
     """A run's own test part with the numbers that its words have, or other texts with the same words."""
     known, first = run.task.words, run.task.test[0]
+    if isinstance(run.task, PhotographTask):
+        _own(run.experiment.name, data, removal, "The attention of photographs")
+        chosen = spread(len(run.task.test), limit)
+        seen = [run.task.test[place] for place in chosen]
+        looked = [run.task.fixations[place] for place in chosen]
+        return Viewer(run.model.to(device), seen, looked, size=size)
     if known is not None and run.task.target_words is not None and data == run.experiment.name:
         some = [run.task.test[place] for place in spread(len(run.task.test), limit)]
         return Translator(run.model.to(device), some, words=known, target_words=run.task.target_words, size=size)
@@ -143,33 +166,33 @@ def _trained(
     if known is None or first.inputs.ndim != 1 or first.target.ndim != 0:
         raise ValueError(
             f"A run of {run.experiment.name} on {data} is not judged this way: expected one that gives "
-            "classes to sentences (sst, agnews) or to graphs (tu, molecules, motifs, gat), or a "
+            "classes to sentences (sst, agnews) or to graphs (tu, molecules, motifs, gat), "
+            "attention to photographs (fixations), or a "
             "translator on its own data (cipher, multi30k; leave --data out) or, into French, on "
             "enfr."
         )
     trivial = {}
     if data == run.experiment.name:
         some = [run.task.test[place] for place in spread(len(run.task.test), limit)]
-        instances = [
-            Instance(
-                one.inputs,
-                int(one.target),
-                name=str(one.id),
-                words=tuple(known.words[number] for number in one.inputs.tolist()),
-            )
-            for one in some
-        ]
+        instances = [_own_instance(one, run.task) for one in some]
         trivial = {"bag of words": bag_answers(run.task.train, some)}
     else:
-        whole = texts(data)
+        others = texts(data)
         given = _numbered(
-            whole.at(spread(len(whole.texts), limit)), run.task.names, run.task.classes, run.experiment.name
+            others.at(spread(len(others.texts), limit)),
+            run.task.names,
+            run.task.classes,
+            run.experiment.name,
+            is_path(data),
         )
         instances = []
-        for one in given.texts:
+        for text in given.texts:
+            whole = (text, tuple(range(len(text.words))))
+            one, places = text.in_tokens() if isinstance(run.task, TextTask) else whole
             marks = None if one.marks is None else torch.tensor(one.marks)
             tokens = known.encode([word.lower() for word in one.words])
-            instances.append(Instance(tokens, one.label, None, marks, one.words, None, one.name))
+            where, times = torch.tensor(places), _times(one)
+            instances.append(Instance(tokens, one.label, None, marks, one.words, where, one.name, reading=times))
     return Adapter(
         run.model.to(device),
         instances,
@@ -181,10 +204,28 @@ def _trained(
     )
 
 
-def _own(name: str, data: str, removal: str) -> None:
+def _times(one: LabelledText) -> torch.Tensor | None:
+    return None if one.reading is None else torch.tensor(one.reading, dtype=torch.float64)
+
+
+def _own_instance(one: Example, task: Task) -> Instance:
+    """A text of the run's own test part, with the words and marks that people see where the task has them."""
+    if isinstance(task, TextTask):
+        text = task.texts[one.id]
+        marks = None if text.marks is None else torch.tensor(text.marks)
+        places = torch.tensor(task.places[one.id])
+        return Instance(one.inputs, int(one.target), None, marks, text.words, places, text.name)
+    assert task.words is not None
+    words = tuple(task.words.words[number] for number in one.inputs.tolist())
+    return Instance(one.inputs, int(one.target), name=str(one.id), words=words)
+
+
+def _own(name: str, data: str, removal: str, what: str = "A graph network") -> None:
     """Graphs are judged on the data that they were trained for, and an edge is gone when it is deleted."""
     if data not in ("", name):
-        raise ValueError(f"--data {data}: a graph network is judged on its own test part, {name}; leave --data out.")
+        raise ValueError(
+            f"--data {data}: {what[0].lower()}{what[1:]} is judged on its own test part, {name}; leave --data out."
+        )
     if removal not in ("", "delete"):
         raise ValueError(f"--removal {removal}: units of a graph are edges, and they are deleted.")
 
@@ -217,15 +258,18 @@ def _class_names(config: Any) -> tuple[str, ...]:
     return () if all(name == f"LABEL_{number}" for number, name in enumerate(names)) else names
 
 
-def _numbered(given: LabelledTexts, called: Sequence[str], classes: int, model: str) -> LabelledTexts:
-    """Labels by the model's numbers: by name where names are the same, in the data's order where it has as many."""
+def _numbered(given: LabelledTexts, called: Sequence[str], classes: int, model: str, own: bool) -> LabelledTexts:
+    """Labels by the model's numbers: by name where names are the same; in the data's order where the model has none, or
+    where a data set of ours has as many (negative, positive). In a user's own file another name is another class."""
     mine = {name.casefold(): number for number, name in enumerate(called)}
     if given.names and all(name.casefold() in mine for name in given.names):
         number = {place: mine[name.casefold()] for place, name in enumerate(given.names)}
-    elif not given.names or len(given.names) == classes:
+    elif not given.names and mine and {str(one.label) for one in given.texts if one.label is not None} <= mine.keys():
+        number = {label: mine[str(label)] for label in {one.label for one in given.texts} if label is not None}
+    elif not given.names or (len(given.names) == classes and not (own and called)):
         number = {place: place for place in range(classes)}
     else:
-        number = {}
+        number = {place: mine[name.casefold()] for place, name in enumerate(given.names) if name.casefold() in mine}
     for one in given.texts:
         if one.label is not None and one.label not in number:
             label = given.names[one.label] if given.names else one.label

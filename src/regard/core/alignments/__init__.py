@@ -4,18 +4,22 @@ A file in this folder with a class that says its name, class Powers(Alignment, n
 needs.
 """
 
-from ..name_registry import read_folder
+from ..name_registry import call_of, read_folder
+from ..spoken_names import function_name
 from .alignment import ALIGNMENTS, NO_CONTEXT, Alignment, RowContext, RowState, open_pairs
 from .local import Bell, Local, LocalPredictive
 from .monotonic import Monotonic
 from .reinforced import Reinforced
 from .selection import Gumbel, Hard, TopK
 from .soft import ReLU, Sigmoid, Softmax, Uniform
+from .softmax_one import SoftmaxOne
+from .softpick import Softpick
 from .sparse import Entmax, Sparsemax
+from .stick_breaking import StickBreaking
 
 read_folder(__name__, __path__)  # a file with an alignment in it is enlisted by lying here
 NAMES: dict[str, type[Alignment]] = ALIGNMENTS.free
-_NEED_SIZES = {"topk": "TopK(k)", "top_k": "TopK(k)", "entmax": "Entmax(alpha)", "reinforced": "Reinforced(d)"}
+_BUILT_BY_A_NUMBER = {"topk": "TopK(k)", "top_k": "TopK(k)", "entmax": "Entmax(alpha)"}
 
 
 def alignment_of(align: "str | Alignment") -> Alignment:
@@ -23,15 +27,21 @@ def alignment_of(align: "str | Alignment") -> Alignment:
     if isinstance(align, str):
         found = ALIGNMENTS.shared(align)
         if found is None:
-            if align in _NEED_SIZES:
-                raise ValueError(f"align={align!r} needs an argument: pass {_NEED_SIZES[align]}.")
-            raise ValueError(f"align={align!r} is unknown; expected one of {', '.join(NAMES)}, or an Alignment.")
+            own = ALIGNMENTS.own_name(align)
+            built = ALIGNMENTS.built.get(own)
+            needed = _BUILT_BY_A_NUMBER.get(own) if built is None else call_of(built)
+            if needed is not None:
+                raise ValueError(f"align={align!r} needs an argument: pass {needed}.")
+            raise ALIGNMENTS.unknown("align", align, NAMES, "an Alignment")
         return found
     if isinstance(align, Alignment):
         return align
     if isinstance(align, type):
         raise TypeError(f"align= got the class {align.__name__}: pass an object, {align.__name__}(...).")
-    raise TypeError(f"align= got {type(align).__name__}, expected a name or an Alignment such as Entmax(1.5).")
+    hint = function_name(align, ALIGNMENTS.built)
+    if align is None:
+        hint = "; leave it out for softmax"
+    raise TypeError(f"align= got {type(align).__name__}, expected a name or an Alignment such as Entmax(1.5){hint}.")
 
 
 __all__ = [
@@ -52,7 +62,10 @@ __all__ = [
     "RowState",
     "Sigmoid",
     "Softmax",
+    "SoftmaxOne",
+    "Softpick",
     "Sparsemax",
+    "StickBreaking",
     "TopK",
     "Uniform",
     "alignment_of",

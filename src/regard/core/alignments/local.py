@@ -8,7 +8,7 @@ from ..errors import check_built
 from ..lowering.kernel_forms import EXPONENTIAL, AlignmentForm
 from ..lowering.serialization import Spec
 from ..lowering.tiles import Tile
-from ..structures import Around, Structure, Window
+from ..structures import PredictedWindow, Structure, Window
 from .soft import Softmax
 
 
@@ -105,4 +105,4 @@ class LocalPredictive(Softmax, name="local_predictive", page="local"):
             lengths = torch.full((q.shape[0],), m, device=q.device)
         centre = self.centre(q, lengths).flatten(0, 1)
         heads = q.shape[1]
-        return over & Around(centre.detach(), self.window, heads), Bell(centre, self.window / 2, heads)
+        return over & PredictedWindow(centre.detach(), self.window, heads), Bell(centre, self.window / 2, heads)

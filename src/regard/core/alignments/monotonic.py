@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from ..arguments import number
+from ..lowering.tiles import Tile
 from .alignment import Alignment
 
 
@@ -26,6 +27,9 @@ class Monotonic(Alignment, name="monotonic"):
     def __init__(self, noise: float = 1.0, bias: float = 0.0):
         super().__init__()
         self.noise, self.bias = number(noise, "Monotonic", "noise"), number(bias, "Monotonic", "bias")
+
+    def draw_noise(self, tile: Tile, seed: Tensor) -> Tensor:
+        return tile.normal(seed)
 
     def forward(
         self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None, before: Tensor | None = None

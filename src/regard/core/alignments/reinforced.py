@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from ..arguments import sizes, whole
 from ..errors import check_built
 from ..lowering.kernel_forms import EXPONENTIAL, AlignmentForm
-from ..structures import Chosen, Structure
+from ..structures import DrawnKeys, Structure
 from .soft import Softmax
 
 
@@ -24,6 +24,7 @@ class Reinforced(Softmax, name="reinforced", free=False):
     """
 
     samples = True
+    selects = True
 
     def __init__(self, d: int, width: int | None = None):
         super().__init__()
@@ -59,7 +60,7 @@ class Reinforced(Softmax, name="reinforced", free=False):
         if valid is not None:
             z = z & valid
             each, entropy = each.masked_fill(~valid, 0.0), entropy.masked_fill(~valid, 0.0)
-        return over & Chosen(z.flatten(0, 1), k.shape[1]), z, each.sum(-1), entropy.sum(-1)
+        return over & DrawnKeys(z.flatten(0, 1), k.shape[1]), z, each.sum(-1), entropy.sum(-1)
 
 
 def _linear(layer: nn.Linear, x: Tensor) -> Tensor:

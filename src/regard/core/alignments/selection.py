@@ -1,6 +1,6 @@
-"""Alignments that choose: top-k, hard (sampled or the best), Gumbel-softmax. The chosen keys are kept as an index.
+"""Alignments that select keys: top-k, hard (sampled or argmax), Gumbel-softmax. The row state has their index.
 
-Membership is read from the index and never computed again, because scores computed in other tiles may flip a tie.
+Membership is read from the index and never recomputed, because scores computed in other tiles may flip a tie.
 """
 
 import torch
@@ -38,7 +38,7 @@ class TopK(Softmax):
 
     def __init__(self, k: int):
         super().__init__()
-        self.k = whole(k, "TopK", "k")
+        self.k: int = whole(k, "TopK", "k")
 
     def kernel_form(self) -> AlignmentForm:
         return AlignmentForm("top-k", EXPONENTIAL, keys=BEST_KEYS, top=self.k)
@@ -81,6 +81,7 @@ class Hard(Alignment, name="hard"):
 
     samples = True
     chooses = True
+    reports_draw = True
 
     def kernel_form(self) -> AlignmentForm:
         return AlignmentForm("hard", EXPONENTIAL, keys=ONE_KEY)

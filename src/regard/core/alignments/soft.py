@@ -49,36 +49,44 @@ class Softmax(Alignment, name="softmax"):
 class Sigmoid(Alignment, name="sigmoid", page="elementwise"):
     """Each key is judged by itself; rows need not sum to one.
 
-        w_ij = 1 / (1 + exp(-(s_ij + bias))),   bias = -log(number of keys of row i) unless given
+        w_ij = 1 / (1 + exp(-(s_ij + bias))),   bias = -rate log(number of keys of row i) unless given
 
     Also known as: sigmoid attention.
+    rate   of the bias's schedule: 1, where weights of scores near 0 sum to about one; 1/2, or 0 for no bias at all
+
     Ramapuram et al. 2024. With a fixed bias, adding a key does not change the other weights. tau_i = -bias.
     """
 
-    kept = ("bias",)
+    kept = ("bias", "rate")
+    rate = 1.0  # of exported programs that were written before it
     shift_invariant = False
     simplex = False
 
-    def __init__(self, bias: float | None = None):
+    def __init__(self, bias: float | None = None, rate: float = 1.0):
         super().__init__()
         self.bias = None if bias is None else number(bias, "Sigmoid", "bias")
+        self.rate = number(rate, "Sigmoid", "rate")
+        if bias is not None and rate != 1.0:
+            raise ValueError(f"Sigmoid(bias={bias}, rate={rate}): a fixed bias has no schedule; give one of the two.")
+        if rate == 0.0:
+            self.bias, self.rate = 0.0, 1.0
 
     def plan_key(self) -> Hashable | None:
-        return None if isinstance(self.bias, Tensor) else (Sigmoid, self.bias)
+        return None if isinstance(self.bias, Tensor) else (Sigmoid, self.bias, self.rate)
 
-    def kernel_form(self) -> AlignmentForm:
-        return AlignmentForm("sigmoid", SIGMOID, bias=self.bias)
+    def kernel_form(self) -> AlignmentForm | None:
+        return AlignmentForm("sigmoid", SIGMOID, bias=self.bias) if self.rate == 1.0 else None
 
     def forward(self, s: Tensor, keep: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         if self.bias is not None:
             return zeroed(torch.sigmoid(s + self.bias), keep)
         if keep is None:
-            return torch.sigmoid(s - math.log(max(1, s.shape[-1])))
-        return zeroed(torch.sigmoid(s - keep.sum(-1, keepdim=True).clamp_min(1).to(s.dtype).log()), keep)
+            return torch.sigmoid(s - self.rate * math.log(max(1, s.shape[-1])))
+        return zeroed(torch.sigmoid(s - self.rate * keep.sum(-1, keepdim=True).clamp_min(1).to(s.dtype).log()), keep)
 
     def state(self, s: Tensor, context: RowContext = NO_CONTEXT) -> RowState:
         count = counted(s)
-        tau = count.clamp_min(1).to(s.dtype).log()
+        tau = self.rate * count.clamp_min(1).to(s.dtype).log()
         tau = tau if self.bias is None else torch.full_like(tau, -self.bias)
         return RowState(tau.masked_fill(count == 0, float("inf")))
 

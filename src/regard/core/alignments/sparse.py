@@ -15,10 +15,11 @@ from ..errors import check_heads
 from ..lowering.kernel_forms import POSITIVE_PART, POWER, SQUARE, AlignmentForm
 from ..lowering.score_kernels import Grads
 from ..torch_private import apply_function, is_transformed
-from .alignment import NO_CONTEXT, Alignment, RowContext, RowState, is_rounded_away, zeroed
+from .alignment import NO_CONTEXT, Alignment, RowContext, RowState, tau_rounding_matters, zeroed
 
 LEAST, MOST = 1.0001, 4.0  # of alpha: outside, tau in fp32 says too little for rows to sum to one within a hundredth
 STEPS = 24  # enough for a million equal scores; quadratic once close
+FEW_STEPS = 12  # from a rounded tau, which is off by an eighth where scores are a million
 
 
 def _power(x: Tensor, alpha: float | Tensor) -> Tensor:
@@ -79,15 +80,28 @@ def peak_and_threshold(s: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor
         return peak, tau.masked_fill(empty, float("inf"))
 
 
-def _newton(x: Tensor, alpha: float) -> Tensor:
-    """From the left end: the largest score is 0 and alone weighs 1 at tau = -1 / (alpha - 1)."""
-    tau = torch.full_like(x[..., :1], -1 / (alpha - 1))
+def refined_threshold(s: Tensor, tau: Tensor, alpha: float | Tensor) -> tuple[Tensor, Tensor]:
+    """The same from tau (..., n) as it was rounded, by some of Newton's steps from its left: it is close already, and
+    nothing is asked of the numbers, for which the host would wait for the device. alpha in (1, 2]."""
+    with torch.no_grad():
+        peak = s.amax(-1, keepdim=True)
+        empty = peak == float("-inf")
+        peak, tau = peak.masked_fill(empty, 0.0), tau[..., None].masked_fill(empty, 0.0)
+        rounding = 2 * torch.finfo(tau.dtype).eps * tau.abs()
+        start = torch.maximum(tau - peak - rounding, torch.zeros_like(tau) - 1 / (alpha - 1))
+        rest = _newton(s - peak, alpha, start, FEW_STEPS)
+        return peak, rest.masked_fill(empty, float("inf"))
+
+
+def _newton(x: Tensor, alpha: float | Tensor, start: Tensor | None = None, steps: int = STEPS) -> Tensor:
+    """From a tau left of the root, or the left end, -1 / (alpha - 1), where the largest score, 0, alone weighs 1."""
+    tau = torch.zeros_like(x[..., :1]) - 1 / (alpha - 1) if start is None else start
     eager = _is_eager(x)
-    for _ in range(STEPS):
+    for _ in range(steps):
         rest = (x - tau).clamp_min_(0) if eager else (x - tau).clamp_min(0)
-        if alpha == 2.0:
+        if not isinstance(alpha, Tensor) and alpha == 2.0:
             total, slope = rest.sum(-1, keepdim=True), (rest > 0).sum(-1, keepdim=True).to(x.dtype)
-        elif alpha == 1.5:
+        elif not isinstance(alpha, Tensor) and alpha == 1.5:
             total, slope = rest.square().sum(-1, keepdim=True) / 4, rest.sum(-1, keepdim=True) / 2
         else:
             w = _power(rest, alpha)
@@ -125,7 +139,9 @@ class _EntmaxFunction(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         _, alpha, ctx.shape = inputs
-        ctx.save_for_backward(output, *([alpha] if ctx.shape is None else []))
+        kept = (output, *([alpha] if ctx.shape is None else []))
+        ctx.save_for_backward(*kept)
+        ctx.save_for_forward(*kept)
 
     @staticmethod
     def backward(ctx: Any, dw: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
@@ -139,14 +155,41 @@ class _EntmaxFunction(torch.autograd.Function):
         return g * (dw - mean), dalpha, None
 
 
+class _EntmaxWithTangents(_EntmaxFunction):
+    """The same with a forward-mode derivative, which torch.compile does not trace."""
+
+    @staticmethod
+    def jvp(ctx: Any, ds: Tensor | None, dalpha: Tensor | None, _: None) -> Tensor:
+        """The Jacobian of scores is symmetric, so it takes tangents as it takes gradients."""
+        w, *rest = ctx.saved_tensors
+        alpha = rest[0] if rest else ctx.shape
+        found = torch.zeros_like(w)
+        if ds is not None:
+            g = _support(w, alpha)
+            least = torch.finfo(w.dtype).tiny
+            found = torch.where(
+                g > 0, g * (ds - (g * ds).sum(-1, keepdim=True) / g.sum(-1, keepdim=True).clamp_min(least)), 0.0
+            )
+        return found if dalpha is None else found + _alpha_slope(w, alpha) * dalpha
+
+
+def _with_tangents() -> type[_EntmaxFunction]:
+    """What computes the weights: with a forward-mode derivative, unless the call is being compiled."""
+    return _EntmaxFunction if torch.compiler.is_compiling() else _EntmaxWithTangents
+
+
 def alpha_gradient(w: Tensor, dw: Tensor, alpha: float | Tensor) -> Tensor:
     """Contribution of each row to d loss / d alpha, (..., n, 1). Correia et al. 2019."""
+    return (_alpha_slope(w, alpha) * dw).sum(-1, keepdim=True)
+
+
+def _alpha_slope(w: Tensor, alpha: float | Tensor) -> Tensor:
+    """d w / d alpha."""
     g = _support(w, alpha)
     log_w = torch.where(w > 0, w, 1.0).log()
     share = g / g.sum(-1, keepdim=True).clamp_min(torch.finfo(w.dtype).tiny)
     entropy = -(w * log_w).sum(-1, keepdim=True)
-    part = (w - share) / (alpha - 1) ** 2 - (w * log_w + share * entropy) / (alpha - 1)
-    return (part * dw).sum(-1, keepdim=True)
+    return (w - share) / (alpha - 1) ** 2 - (w * log_w + share * entropy) / (alpha - 1)
 
 
 def _over(value: Tensor, like: Tensor) -> Tensor:
@@ -183,7 +226,7 @@ class Entmax(Alignment, name="entmax15", page="sparse"):
         return None if self.raw is not None or isinstance(self.fixed, Tensor) else (Entmax, self.fixed)
 
     @property
-    def alpha(self) -> float | Tensor:
+    def alpha(self) -> float | Tensor:  # type: ignore[override]
         """The constant, or 1 + sigmoid(raw), one a head."""
         return self.fixed if self.raw is None else 1 + torch.sigmoid(self.raw)
 
@@ -215,12 +258,19 @@ class Entmax(Alignment, name="entmax15", page="sparse"):
         return _power(s - state.tau[..., None], self._beside(s, context))
 
     def weights_of_rows(self, s: Tensor, state: RowState, context: RowContext = NO_CONTEXT) -> Tensor:
-        if not is_rounded_away(state.tau):
+        alpha, on_host = self._beside(s, context), s.device.type == "cpu"
+        if s.shape[-1] == 0 or (on_host and not tau_rounding_matters(state.tau)):
             return self.weights(s, state, context)
-        alpha = self._beside(s, context)
-        peak, tau = peak_and_threshold(s, alpha)
+        known = not on_host and (isinstance(alpha, Tensor) or alpha <= 2)
+        peak, tau = refined_threshold(s, state.tau, alpha) if known else peak_and_threshold(s, alpha)
         empty = state.tau[..., None] == float("inf")  # with a sink, rows without a key have a threshold too
         return _power(s - peak - tau.masked_fill(empty, float("inf")), alpha)
+
+    def state_and_weights(self, s: Tensor, context: RowContext = NO_CONTEXT) -> tuple[RowState, Tensor]:
+        """From the largest score and the rest of tau apart, which is exact whatever their sum rounds to."""
+        alpha = self._beside(s, context)
+        peak, tau = peak_and_threshold(s, alpha)
+        return RowState((tau + peak).squeeze(-1)), _power(s - peak - tau, alpha)
 
     def vjp(
         self, s: Tensor, w: Tensor, dw: Tensor, state: RowState, grads: Grads, context: RowContext = NO_CONTEXT
@@ -237,8 +287,8 @@ def entmax(s: Tensor, keep: Tensor | None, alpha: float | Tensor) -> Tensor:
     if keep is not None:
         s = s.masked_fill(~keep, float("-inf"))
     if isinstance(alpha, Tensor):
-        return zeroed(apply_function(_EntmaxFunction, s, alpha, None), keep)
-    return zeroed(apply_function(_EntmaxFunction, s, None, alpha), keep)
+        return zeroed(apply_function(_with_tangents(), s, alpha, None), keep)
+    return zeroed(apply_function(_with_tangents(), s, None, alpha), keep)
 
 
 class Sparsemax(Entmax, name="sparsemax", page="sparse"):

@@ -14,7 +14,7 @@ from ..alignments import Alignment, Bell
 from ..scores.score import Lowered
 from ..structures import Structure
 from ..structures.edges import neighbours_of
-from .score_kernels import EdgePart, Index, Opaque
+from .score_kernels import EdgePart, Index, OpaqueCore
 from .serialization import Spec, transform
 from .tiles import Tile
 
@@ -91,7 +91,7 @@ def blocks(problem: Problem) -> Iterator[Block]:
     if problem.g == 0 or n == 0:
         return
     width = problem.score.features or 1
-    unit = heads if isinstance(problem.score.core, Opaque) else 1  # a user's score is called on whole items
+    unit = heads if isinstance(problem.score.core, OpaqueCore) else 1  # a user's score is called on whole items
     graph = neighbours_of(problem.structure)
     if graph is not None:
         for slab in _slabs(problem.g, max(1, budget // max(1, graph.source.shape[0] * width)), unit):

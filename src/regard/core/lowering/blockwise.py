@@ -97,13 +97,31 @@ def peak_of(problem: Problem, block: Block, s: Tensor) -> Tensor:
 def row_state(problem: Problem, block: Block, s: Tensor, peak: Tensor | None = None) -> RowState:
     """The state of whole rows; of scores less their peak where one is given."""
     full, context = with_sink(problem, block, s, row_context(problem, block), peak)
-    state = problem.align.state(full, context)
-    if problem.score.sink is not None:  # a row without a key stays empty, whatever its sink
-        empty, index = (s == float("-inf")).all(-1), state.index
-        if index is not None:
-            index = index.masked_fill(empty if index.ndim == empty.ndim else empty[..., None], -1)
-        state = state._replace(tau=state.tau.masked_fill(empty, float("inf")), index=index)
-    return state
+    return _without_empty_rows(problem, s, problem.align.state(full, context))
+
+
+def state_and_weights(problem: Problem, block: Block, s: Tensor) -> tuple[RowState, Tensor, Tensor]:
+    """State and weights of a block of whole rows, made at once, and the scores: both with a sink as the last column."""
+    full, context = with_sink(problem, block, s, row_context(problem, block))
+    state, w = problem.align.state_and_weights(full, context)
+    if problem.score.sink is not None:
+        w = w.masked_fill(_without_keys(s)[..., None], 0.0)
+    return _without_empty_rows(problem, s, state), w, full
+
+
+def _without_keys(s: Tensor) -> Tensor:
+    """Bool (..., r): rows of the scores (..., r, c) that may attend no key."""
+    return (s == float("-inf")).all(-1)
+
+
+def _without_empty_rows(problem: Problem, s: Tensor, state: RowState) -> RowState:
+    """A row without a key stays empty, whatever its sink."""
+    if problem.score.sink is None:
+        return state
+    empty, index = _without_keys(s), state.index
+    if index is not None:
+        index = index.masked_fill(empty if index.ndim == empty.ndim else empty[..., None], -1)
+    return state._replace(tau=state.tau.masked_fill(empty, float("inf")), index=index)
 
 
 def pick(state: RowState, slab: slice, rows: Index) -> RowState:

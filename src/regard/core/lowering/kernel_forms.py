@@ -1,23 +1,34 @@
-"""How kernels know an alignment and a core: declared by each class once, read by every backend that has kernels.
+"""How kernels know the parts of a plan: declared by each class once (`kernel_form`), read by every backend.
 
-    w_ij = g_ij f(s_ij - tau_i)          an alignment: f, and which keys of a row it runs over
-    act(x) = linear x + bend |x|         an activation of pairs that is straight on both sides of 0; or tanh, or -x^2/2
+    w_ij = g_ij f(s_ij - tau_i)                 an alignment: f, and which keys of a row it runs over
+    s_ij = scale a_i . b_j                      a core: a dot product, or a sum over act(a_iw + b_jw) or act(a_iw b_jw)
+    act(x) = linear x + bend |x|                an activation that is straight on both sides of 0; or tanh, or -x^2/2
+    s' = bound tanh(s / bound)                  a modifier; or s' = s + a number of the pair
+    i - left <= j <= i + right, j < length      a structure: bounds, lengths, a mask of keys, segments, a moving window
 
-A class without a form runs on the backends that have no kernels. The numbers are those of the kernels' constants.
+Each form has a family, the name by which a backend says what it runs (`support.Support`). A part without a form runs
+on the backends that have no kernels.
 """
 
 from typing import NamedTuple
 
+from torch import Tensor
+
 EXPONENTIAL, SIGMOID, POSITIVE_PART, SQUARE, POWER = range(5)  # f; the last three with tau the root of sum_j w_ij = 1
 ALL_KEYS, BEST_KEYS, ONE_KEY = range(3)  # the keys of a row that may weigh something
 DOT, TANH, KINKED, ABSOLUTE, HALF_SQUARE = range(5)  # slope at 0: KINKED that of the negative side, ABSOLUTE none
+NO_BOUND = 1 << 30  # of left and right
+
+CORES = ("dot products", "tanh", "leaky ReLU", "|x|", "-x^2/2")  # by code, as families say them
+SOFT_CAP, PAIR_BIAS = "soft cap", "a number for each pair"  # families of modifiers
+# Families of structures.
+ALL_PAIRS, CAUSAL, WINDOW, PADDING = "all pairs", "causal", "windows", "padding"
+KEY_MASK, PAIR_MASK, SEGMENTS = "key masks", "pair masks", "segments"
+PREDICTED_WINDOW, EDGE_LIST = "predicted windows", "edges"
 
 
 class AlignmentForm(NamedTuple):
-    """An alignment as kernels know it.
-
-    family: by this a backend says which it runs, and a refusal which those are.
-    """
+    """An alignment as kernels know it."""
 
     family: str
     function: int
@@ -29,12 +40,47 @@ class AlignmentForm(NamedTuple):
 
 
 class CoreForm(NamedTuple):
-    """A core as kernels know it: s_ij = scale a_i . b_j, or sum_w readout_w act(a_iw + b_jw)."""
+    """A core as kernels know it: s_ij = scale a_i . b_j, or sum_w readout_w act(a_iw + b_jw).
+
+    weights  how many numbers a pair has: "one" score; "each" hidden unit its own; "mixed" by a readout matrix
+    """
 
     code: int
     linear: float = 0.0
     bend: float = 0.0
     slope: float = 0.0  # of KINKED, of the negative side
+    join: str = "add"  # of a and b
+    weights: str = "one"
+
+    @property
+    def family(self) -> str:
+        """Such as "dot products", "tanh of sums" or "leaky ReLU of products by feature"."""
+        if self.code == DOT:
+            return CORES[DOT]
+        joined = f"{CORES[self.code]} of {'sums' if self.join == 'add' else 'products'}"
+        return joined + {"one": "", "each": " by feature", "mixed": " mixed into features"}[self.weights]
+
+
+class ModifierForm(NamedTuple):
+    """A pointwise modifier as kernels know it: SOFT_CAP, s' = bound tanh(s / bound), or PAIR_BIAS."""
+
+    family: str
+    bound: float = 0.0
+
+
+class StructureForm(NamedTuple):
+    """A structure, fitted to a call, as kernels know it: the pairs for which all that is given here holds."""
+
+    family: str
+    left: int = NO_BOUND  # i - left <= j
+    right: int = NO_BOUND  # j <= i + right
+    lengths: Tensor | None = None  # (B,): j < lengths
+    keep: Tensor | None = None  # (B or 1, H or 1, m or 1) bool, of keys
+    pairs: Tensor | None = None  # (B or 1, H or 1, n or 1, m or 1) bool
+    ids: Tensor | None = None  # (B or 1, n): the segment of each query
+    key_ids: Tensor | None = None  # (B or 1, m): of each key
+    centre: Tensor | None = None  # (B H, n): |j - floor(centre_i)| <= reach
+    reach: int = 0
 
 
 ACTIVATIONS = {
@@ -52,6 +98,11 @@ def activation_form(name: str, slope: float = 0.0) -> CoreForm | None:
     if name == "leaky_relu":
         return CoreForm(KINKED, (1 + slope) / 2, (1 - slope) / 2, slope)
     return ACTIVATIONS.get(name)
+
+
+def core_families(codes: "tuple[int, ...]", join: str = "add", weights: str = "one") -> tuple[str, ...]:
+    """The families of cores with these codes."""
+    return tuple(CoreForm(code, join=join, weights=weights).family for code in codes)
 
 
 def listed(names: "tuple[str, ...] | list[str]") -> str:

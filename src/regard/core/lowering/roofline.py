@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..alignments import Entmax, TopK
-from ..structures import Causal, Structure, Window, shift_of
+from ..structures import Structure
+from .kernel_forms import BEST_KEYS, POSITIVE_PART, TANH
 from .score_kernels import DotCore, PairCore
 
 if TYPE_CHECKING:
@@ -62,11 +62,9 @@ def open_pairs(over: Structure, n: int, m: int) -> int:
     row = torch.arange(n)
     first, last = torch.zeros_like(row), torch.full_like(row, m - 1)
     for part in over.parts():
-        if isinstance(part, Causal):
-            last = torch.minimum(last, row + shift_of(part.align, n, m, "Causal"))
-        elif isinstance(part, Window) and part.grid is None and part.dilation == 1:
-            here = row + shift_of(part.align, n, m, "Window")
-            first, last = torch.maximum(first, here - part.left), torch.minimum(last, here + part.right)
+        form = part.kernel_form(n, m)
+        if form is not None:
+            first, last = torch.maximum(first, row - form.left), torch.minimum(last, row + form.right)
     return int((last - first + 1).clamp_min(0).sum())
 
 
@@ -76,12 +74,12 @@ def bound(plan: "Plan", rates: Rates) -> Bound:
     core = score.core
     d = core.a.shape[-1]
     pairs = float(plan.batch * plan.heads * open_pairs(plan.over, plan.n, plan.m))
-    walks = 2 if isinstance(plan.align, Entmax) else 1
+    walks = 2 if _is_sparse(plan) else 1
     products, simples, specials = 0.0, 0.0, 0.0
     if score.features is None:
         kept = pairs
-        if isinstance(plan.align, TopK):
-            kept = min(pairs, float(plan.batch * plan.heads * plan.n * plan.align.k))
+        if (top := _top(plan)) is not None:
+            kept = min(pairs, float(plan.batch * plan.heads * plan.n * top))
         products += 2 * kept * d_v
         specials += kept if walks == 1 else 0.0
     else:
@@ -90,7 +88,7 @@ def bound(plan: "Plan", rates: Rates) -> Bound:
     if isinstance(core, DotCore):
         products += walks * 2 * pairs * d
     elif isinstance(core, PairCore):
-        tanh = core.act == "tanh"
+        tanh = _is_tanh(core)
         specials += walks * pairs * d * (0.5 if score.features is None else 1.0) if tanh else 0.0
         simples += walks * pairs * d * (3 if tanh else 2)
     return _limit(plan, rates, products, simples, specials, _moved(plan))
@@ -103,11 +101,9 @@ def backward_bound(plan: "Plan", rates: Rates) -> Bound | None:
     """
     score, d_v = plan.problem.score, plan.v.shape[-1]
     core = score.core
-    if (
-        isinstance(plan.align, (Entmax, TopK))
-        or score.features is not None
-        or not isinstance(core, (DotCore, PairCore))
-    ):
+    if _is_sparse(plan) or _top(plan) is not None or score.features is not None:
+        return None
+    if not isinstance(core, (DotCore, PairCore)):
         return None
     d = core.a.shape[-1]
     pairs = float(plan.batch * plan.heads * open_pairs(plan.over, plan.n, plan.m))
@@ -115,10 +111,26 @@ def backward_bound(plan: "Plan", rates: Rates) -> Bound | None:
     if isinstance(core, DotCore):
         products += 6 * pairs * d
     else:
-        tanh = core.act == "tanh"
+        tanh = _is_tanh(core)
         specials += pairs * d / 2 if tanh else 0.0
         simples += pairs * d * (7 if tanh else 5)
     return _limit(plan, rates, products, simples, specials, 2 * _moved(plan))
+
+
+def _is_sparse(plan: "Plan") -> bool:
+    """Whether tau is a root, for which scores are walked over twice."""
+    form = plan.align.kernel_form()
+    return form is not None and form.function >= POSITIVE_PART and plan.align.simplex
+
+
+def _top(plan: "Plan") -> int | None:
+    form = plan.align.kernel_form()
+    return form.top if form is not None and form.keys == BEST_KEYS else None
+
+
+def _is_tanh(core: PairCore) -> bool:
+    form = core.kernel_form()
+    return form is not None and form.code == TANH
 
 
 def _limit(plan: "Plan", rates: Rates, products: float, simples: float, specials: float, moved: float) -> Bound:

@@ -2,7 +2,7 @@
 
     Dot      s_ij = scale * a_i . b_j
     Pair     s_ij = sum_w readout_w act(a_iw + b_jw)        (or a_iw * b_jw); readout a vector, a matrix, or none
-    Opaque   a user's own score, called on pairs of slices
+    OpaqueCore   a user's own score, called on pairs of slices
 
 A core gives any tile of scores and carries a gradient of that tile back to its tensors, so no backend needs more.
 Tensors are flattened: a (g, n, w), b (g, m, w), with g = batch x heads. A tile is (g, r, c), or (g, F, r, c) where
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..activations import activation, derivative, derivative_from_output_, output_suffices
+from ..activations import apply_activation, derivative, derivative_from_output_, output_suffices
 from ..errors import check_scores
 from .kernel_forms import DOT, CoreForm, activation_form
 from .serialization import Spec
@@ -33,11 +33,11 @@ class Grads:
 
     def of(self, tensor: Tensor) -> Tensor:
         """The running sum for a tensor, zeros at first; add to it in place."""
-        found = self._sums.get(id(tensor))
-        if found is None:
-            low = tensor.dtype in (torch.float16, torch.bfloat16)  # sums are never kept in 16 bits
-            found = self._sums[id(tensor)] = torch.zeros_like(tensor, dtype=torch.float32 if low else None)
-        return found
+        total = self._sums.get(id(tensor))
+        if total is None:
+            low = tensor.dtype in (torch.float16, torch.bfloat16)  # accumulators are fp32 or better
+            total = self._sums[id(tensor)] = torch.zeros_like(tensor, dtype=torch.float32 if low else None)
+        return total
 
     def get(self, tensor: Tensor) -> Tensor | None:
         return self._sums.get(id(tensor))
@@ -159,8 +159,10 @@ class PairCore(Spec):
         return self.readout.shape[-1] if self.readout.ndim == 3 else None
 
     def kernel_form(self) -> CoreForm | None:
-        """Of the activation; None where kernels have no code for it."""
-        return activation_form(self.act, self.slope)
+        """Of the activation, of how a and b are joined and read; None where kernels have no code for the activation."""
+        form = activation_form(self.act, self.slope)
+        weights = "one" if self.features is None else "each" if self.readout is None else "mixed"
+        return None if form is None else form._replace(join=self.join, weights=weights)
 
     def readout_vectors(self) -> Tensor:
         """(g, w), of scores that are one number a pair: a number, or each head's vector."""
@@ -192,7 +194,7 @@ class PairCore(Spec):
     def scores(self, slab: slice, rows: Index, cols: Index, ids: Tensor | None = None) -> Tensor:
         a, b = self.a[slab, rows], joined_keys(self, slab, cols, ids)
         pieces = [
-            self._read(activation(self._joined(a, _columns(b, part)), self.act, self.slope), slab)
+            self._read(apply_activation(self._joined(a, _columns(b, part)), self.act, self.slope), slab)
             for part in self._column_tiles(a, b)
         ]
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces, -1)
@@ -211,7 +213,7 @@ class PairCore(Spec):
         for part in self._column_tiles(a, b):
             b_part, ds_part = _columns(b, part), ds[..., part]
             joined = self._joined(a, b_part)
-            hidden = activation(joined if lean else joined.clone(), self.act, self.slope)
+            hidden = apply_activation(joined if lean else joined.clone(), self.act, self.slope)
             dhidden = self._read_vjp(ds_part, hidden, slab, grads)
             if lean:
                 inner = derivative_from_output_(hidden, self.act, self.slope).mul_(dhidden)
@@ -249,14 +251,14 @@ class PairCore(Spec):
         return f"pair {self.act}(a {sign} b) (width {self.a.shape[-1]}, {read}{own})"
 
 
-def joined_keys(core: "DotCore | PairCore | Opaque", slab: slice, cols: Index, ids: Tensor | None) -> Tensor:
+def joined_keys(core: "DotCore | PairCore | OpaqueCore", slab: slice, cols: Index, ids: Tensor | None) -> Tensor:
     """The keys of a tile, (g, c, w), or (g, r, c, w) with what their edges add."""
     b = core.b[slab][:, cols]
     return b if core.edge is None or ids is None else core.edge.on(b, slab, ids)
 
 
 def keys_vjp(
-    core: "DotCore | PairCore | Opaque", slab: slice, cols: Index, ids: Tensor | None, d: Tensor, grads: Grads
+    core: "DotCore | PairCore | OpaqueCore", slab: slice, cols: Index, ids: Tensor | None, d: Tensor, grads: Grads
 ) -> None:
     """From the gradient of `joined_keys` to those of the keys and of the edges' part."""
     if core.edge is not None and ids is not None:
@@ -268,7 +270,7 @@ def _columns(b: Tensor, part: slice) -> Tensor:
     return b[..., part, :]
 
 
-class Opaque:
+class OpaqueCore:
     """A user's own score, called on slices: s = score(q[rows], k[cols]). Gradients by torch, tile by tile.
 
     q (g, n, d) and k (g, m, d) are flattened; `heads` restores (batch, heads, ...) so that per-head parameters work.
@@ -286,7 +288,7 @@ class Opaque:
         self.score, self.a, self.b, self.heads, self.features, self.edge = score, q, k, heads, features, edge
         self.parameters = [p for p in score.parameters() if p.requires_grad] if isinstance(score, nn.Module) else []
 
-    most_rows = 64  # what a score needs for each pair is not known
+    most_rows = 64  # of a block: how much memory a score takes for each pair is not known
 
     def scores(self, slab: slice, rows: Index, cols: Index, ids: Tensor | None = None) -> Tensor:
         first, last = slab.start // self.heads * self.heads, -(-slab.stop // self.heads) * self.heads

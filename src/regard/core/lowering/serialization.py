@@ -1,8 +1,8 @@
-"""How a plan crosses into a custom operator: a string of constants and a list of tensors.
+"""Serialization of a plan for a custom operator: a string of constants and a list of tensors.
 
-`torch.compile` and `torch.export` see one operator with tensor inputs; the string says how to put the parts together
-again. Every part of a plan (structure, core, modifier, alignment) is a `Spec`: it names its fields, and is rebuilt
-from them without running its constructor.
+`torch.compile` and `torch.export` see one operator with tensor inputs; the string says how the plan is rebuilt from
+them. Every part of a plan (structure, core, modifier, alignment) is a `Spec`: it names its fields, and is rebuilt from
+them without running its constructor.
 """
 
 import ast
@@ -14,11 +14,10 @@ from torch import Tensor, nn
 
 
 class Spec:
-    """Something that can be taken apart into constants and tensors, and rebuilt.
+    """A part of a plan that is serialized field by field, constants and tensors.
 
-    An exported program holds class names: a class that is renamed says its old name in `formerly`.
-
-    A dataclass is taken apart into its annotated fields; an nn.Module names what it keeps in `kept`.
+    The fields of a dataclass are its annotations; an nn.Module lists its own in `kept`. Exported programs hold class
+    names: a class that is renamed lists its old name in `formerly`.
     """
 
     kept: ClassVar[tuple[str, ...]] = ()
@@ -88,14 +87,18 @@ def _rebuild(node: Any, parts: Parts) -> Any:
         made = object.__new__(cls)
         if isinstance(made, nn.Module):
             nn.Module.__init__(made)
-        for name, part in zip(cls.kept, node[1:], strict=True):
+        written = len(node) - 1
+        later = [name for name in cls.kept[written:] if not hasattr(cls, name)]  # fields that came later have defaults
+        if written > len(cls.kept) or later:
+            raise ValueError(f"{cls.__name__} was written with {written} fields, this version has {len(cls.kept)}.")
+        for name, part in zip(cls.kept[:written], node[1:], strict=True):
             made.__dict__[name] = _rebuild(part, parts)
         return made
     return node
 
 
 def transform(value: Any, change: Any) -> Any:
-    """The same with each tensor t replaced by change(t); parts without tensors stay the objects they are."""
+    """A copy with each tensor t replaced by change(t); parts without tensors are shared."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, tuple) and type(value) is tuple:

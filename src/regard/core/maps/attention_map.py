@@ -46,16 +46,59 @@ class PerItem(tuple["Sequence[str]", ...]):
     """Labels of an axis that differ by item of the batch: amap[b] has those of item b."""
 
 
+# What readers of maps share among themselves: blocks of flattened heads, plans, the parts of a call.
+INTERNAL = {
+    "allowed",
+    "apart",
+    "band",
+    "bands",
+    "block_weights",
+    "budget",
+    "cells",
+    "column_axis",
+    "compared",
+    "graph",
+    "keep",
+    "key",
+    "lead",
+    "live",
+    "narrowed",
+    "none",
+    "of",
+    "of_plan",
+    "plan",
+    "problem",
+    "reach",
+    "reader_cache",
+    "replayable",
+    "rooted",
+    "row_axis",
+    "slab",
+    "state",
+    "stored",
+    "weight",
+    "within",
+}
+
+
 class AttentionMap(Displayable):
     """Weights w (..., H, n, m), or (..., H, F, n, m) where they are feature-wise: row = attending, column = attended.
+
+    n, m             how many attend and are attended: rows and columns
+    features         F of feature-wise weights, else None
+    rows, columns    what attends and what is attended, for people; None where they have no names
+    site             where it was recorded: "encoder.layer.3.attention.self"
+    signed           whether weights may be below 0, as those of differences
 
     Subclasses give `band(rows, cols)`: weights (g, [F,] r, c) of flattened heads; everything else is built on it.
     """
 
+    internal = Displayable.internal | INTERNAL
+
     features: int | None = None
-    signed = False  # whether weights may be below 0, as differences are
-    site: str | None = None  # where it was recorded
-    rows: "Sequence[str] | None" = None  # what attends and what is attended, for people
+    signed = False
+    site: str | None = None
+    rows: "Sequence[str] | None" = None
     columns: "Sequence[str] | None" = None
 
     def __init__(self, lead: tuple[int, ...], n: int, m: int, slab: slice):
@@ -99,6 +142,7 @@ class AttentionMap(Displayable):
 
     @property
     def heads(self) -> int:
+        """How many heads it has; 1 for the map of one head."""
         return self.lead[-1] if self.lead else 1
 
     @property
@@ -162,6 +206,29 @@ class AttentionMap(Displayable):
         w = self.weights().detach().cpu()
         made = np.asarray((w.float() if w.dtype.itemsize < 4 else w).numpy(), dtype)
         return made.copy() if copy else made
+
+    def __dlpack__(self, **how: Any) -> Any:
+        """weights() for torch.as_tensor, torch.from_dlpack and other libraries, where they lie."""
+        return self._whole("torch.as_tensor").__dlpack__(**how)
+
+    def __dlpack_device__(self) -> Any:
+        return self.none().__dlpack_device__()
+
+    def _whole(self, who: str) -> Tensor:
+        """The weights as one array; of a graph, whose matrix nobody means, an error that says what to write."""
+        if getattr(self, "graph", None) is not None:
+            raise Refused(
+                f"{who} of a map over edges: say which you mean, amap.edges() for the weights on your edges, "
+                f"amap.weights() for the matrix {self.shape}."
+            )
+        return self.weights().detach()
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame: a row for each query (of each item and head), a column for each key, by their labels.
+
+        Of a map over edges: a row for each of the caller's edges with its source and target, a column for each head.
+        """
+        return _operations["as_table"](self)
 
     # reads
 
@@ -236,10 +303,12 @@ class AttentionMap(Displayable):
         return made
 
     def edges(self, grad: bool = False) -> Tensor:
+        """The weights of the caller's edges, in the caller's order; of a map over edges."""
         raise Refused("This map is not over edges: edges() needs over=Edges(...). weights() gives the matrix.")
 
     @property
     def tau(self) -> Tensor:
+        """One number for each row, (..., H, [F,] n): its log-sum-exp, or its threshold."""
         raise Refused(
             f"This {type(self).__name__} has no tau (log sum exp of a row, or its threshold): its weights do not come "
             "from the scores of one call. The map that attend returned has one, unless its rows depend on earlier rows."
@@ -247,6 +316,7 @@ class AttentionMap(Displayable):
 
     @property
     def loops(self) -> Tensor:
+        """Weights of the self-loops that were added."""
         raise Refused("This map is not over edges: loops needs over=Edges(..., self_loops=True).")
 
     def group(self, rows: Sequence[tuple[int, int]], cols: "Sequence[tuple[int, int]] | None" = None) -> "StoredMap":
@@ -268,7 +338,7 @@ class AttentionMap(Displayable):
 
 def lead_of(plan: "Plan") -> tuple[int, ...]:
     """The leading axes of weights(): the caller's, heads included."""
-    if plan.given == 2:
+    if plan.q_ndim == 2:
         return ()
     return (*plan.lead, plan.heads)
 

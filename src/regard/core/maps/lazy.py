@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 import torch
 from torch import Tensor
 
-from ..alignments import RowState, TopK
-from ..alignments.alignment import is_rounded_away
+from ..alignments import RowState
+from ..alignments.alignment import tau_rounding_matters
 from ..autocast import without_autocast
 from ..errors import Refused
 from ..lowering import blockwise
 from ..lowering.blocks import Block, Problem, blocks, dense_block
 from ..lowering.serialization import Parts, decode, encode, transform
-from ..mutation_guard import Watched, unchanged, watch
+from ..mutation_guard import WatchedTensors, check_unchanged, watch
 from ..registry import MapReader, first
 from ..structures.edges import Neighbours, neighbours_of
 from ..torch_private import register_pytree_node
 from . import edges
-from .attention_map import AttentionMap, Strongest, _count, lead_of
+from .attention_map import BAND, AttentionMap, Strongest, _count, lead_of
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -42,13 +42,13 @@ class LazyMap(AttentionMap):
         slab: slice,
         replayable: bool = True,
         index: Tensor | None = None,
-        watched: Watched | None = None,
+        watched: WatchedTensors | None = None,
     ):
         if watched is None:
             source, watched = (source, ()) if torch.compiler.is_compiling() else watch(cast("Plan | Problem", source))
         self._source, self._state, self._index = source, state, index
         self._ready: Problem | None = None
-        self.kept: tuple[Any, ...] | None = None  # what a reader made of this map
+        self.reader_cache: tuple[Any, ...] | None = None  # what a reader made of this map
         self._apart: tuple[RowsApart | None] | None = None
         self.replayable = replayable
         self._watched = watched
@@ -56,7 +56,7 @@ class LazyMap(AttentionMap):
 
     @staticmethod
     def of_plan(
-        plan: "Plan", state: RowState | None, index: Tensor | None, watched: Watched | None = None
+        plan: "Plan", state: RowState | None, index: Tensor | None, watched: WatchedTensors | None = None
     ) -> "LazyMap":
         """watched=() of tensors that nobody else has."""
         whole = slice(0, plan.batch * plan.heads)
@@ -91,7 +91,7 @@ class LazyMap(AttentionMap):
     @property
     def problem(self) -> "Problem":
         """The same in full precision and without gradients, made once; an error if an input changed in place."""
-        unchanged(self._watched)
+        check_unchanged(self._watched)
         if self._ready is None:
             bare: Problem = transform(self.live, lambda x: x.detach())
             self._ready = bare.in_full_precision()
@@ -102,7 +102,7 @@ class LazyMap(AttentionMap):
         """The row state of all heads, computed on first use: tau (g, [F,] n), index, scale."""
         if self._state is None:
             with torch.no_grad(), without_autocast(self.live.device):
-                unchanged(self._watched)
+                check_unchanged(self._watched)
                 tau = first(lambda reader: reader.tau(self.live))
                 state = state_of(self.problem) if tau is None else RowState(tau)
             self._state = state if self._index is None else state._replace(index=self._index)
@@ -116,7 +116,7 @@ class LazyMap(AttentionMap):
         """
         if self._apart is None:
             with torch.no_grad(), without_autocast(self.live.device):
-                lost = self.live.align.shift_invariant and is_rounded_away(self.state.tau)
+                lost = self.live.align.shift_invariant and tau_rounding_matters(self.state.tau)
                 self._apart = (apart_of(self.problem, self.state),) if lost else (None,)
         return self._apart[0]
 
@@ -152,13 +152,23 @@ class LazyMap(AttentionMap):
             if self.graph is not None:
                 return edges.band(self, rows, cols, dropout)
             if isinstance(rows, slice) and isinstance(cols, slice) and not (dropout and self.live.dropout):
-                unchanged(self._watched)
+                check_unchanged(self._watched)
                 r, c = rows, cols
                 found = self._first(lambda reader: reader.band(self, r, c))
                 if found is not None:
                     return found
+            if self.live.align.ordered and not (isinstance(cols, slice) and cols.stop - cols.start == self.m):
+                return self._columns_of_whole_rows(rows, cols, dropout)
             block = dense_block(self.problem, self.slab, rows, cols)
             return blockwise.scaled(self.problem, block, self.block_weights(block), dropout)
+
+    def _columns_of_whole_rows(self, rows: "slice | Tensor", cols: "slice | Tensor", dropout: bool) -> Tensor:
+        """Of an alignment whose weights depend on all keys of the row, a few rows at a time."""
+        line = torch.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        step = max(1, BAND // max(1, (self.slab.stop - self.slab.start) * self.m * (self.features or 1)))
+        whole = slice(0, self.m)
+        parts = [self.band(part, whole, dropout)[..., cols] for part in line.to(self.live.device).split(step)]
+        return torch.cat(parts, -2) if parts else self.band(slice(0, 0), whole, dropout)[..., cols]
 
     @torch.no_grad()
     def allowed(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
@@ -176,7 +186,7 @@ class LazyMap(AttentionMap):
         grad=True differentiates through tau: the definition, materialised. Where edges repeat, their weights add up.
         """
         self._check_dropout(dropout)
-        unchanged(self._watched)
+        check_unchanged(self._watched)
         if grad:
             if self.graph is not None:
                 raise Refused(
@@ -204,30 +214,30 @@ class LazyMap(AttentionMap):
         if self.graph is None:
             return super().edges()
         self._check_dropout(dropout)
-        unchanged(self._watched)
+        check_unchanged(self._watched)
         return self._unflat(edges.edge_weights(self, grad, dropout)[..., : self.graph.edges])
 
     def entropy(self) -> Tensor:
         """-sum w log w of each row in nats, (..., H, [F,] n), over its edges on a graph; 0 for an empty row."""
         if self.graph is not None:
             return self._unflat(edges.entropy(self))
-        unchanged(self._watched)
+        check_unchanged(self._watched)
         found = self._first(lambda reader: reader.entropy(self))
         return super().entropy() if found is None else self._unflat(found)
 
     def mass(self) -> Tensor:
         if self.graph is not None:
             return self._unflat(edges.mass(self))
-        unchanged(self._watched)
+        check_unchanged(self._watched)
         found = self._first(lambda reader: reader.mass(self))
         return super().mass() if found is None else self._unflat(found)
 
     def cells(self, cell: int) -> tuple[Tensor, Tensor, Tensor] | None:
-        unchanged(self._watched)
+        check_unchanged(self._watched)
         return None if self.graph is not None else self._first(lambda reader: reader.cells(self, cell))
 
     def within(self, places: Tensor, cell: int) -> Tensor | None:
-        unchanged(self._watched)
+        check_unchanged(self._watched)
         return None if self.graph is not None else self._first(lambda reader: reader.within(self, places, cell))
 
     def strongest(self, k: int = 1) -> Strongest:
@@ -268,7 +278,7 @@ def state_of(problem: "Problem") -> RowState:
     tau = torch.full(shape, float("inf"), dtype=dtype, device=problem.device)
     index = scale = None
     if problem.align.chooses:  # there also where no block is: of no rows, or no heads
-        k = (problem.align.k,) if isinstance(problem.align, TopK) else ()
+        k = () if problem.align.k is None else (problem.align.k,)
         index = torch.full((*shape, *k), -1, dtype=torch.int32, device=problem.device)
     if problem.align.scales:
         scale = torch.ones_like(tau)

@@ -58,10 +58,12 @@ def merged(one: "Attended", two: "Attended") -> "Attended":
             f"merge joins what attend returned, head by head {(*a.lead, a.n)}; this out is "
             f"{tuple(one.out.shape)}. A layer mixes its heads: give it the joined keys instead."
         )
-    if _kind(a) is not _kind(b):
-        raise ValueError(f"merge needs two results of one alignment: {_kind(a).__name__} meets {_kind(b).__name__}.")
-    mass_a, mass_b = _log_mass(a), _log_mass(b)
-    if _kind(a) is Sigmoid:  # each key is judged by itself: the sides add up
+    if kind_of_map(a) is not kind_of_map(b):
+        raise ValueError(
+            f"merge needs two results of one alignment: {kind_of_map(a).__name__} meets {kind_of_map(b).__name__}."
+        )
+    mass_a, mass_b = log_mass(a), log_mass(b)
+    if kind_of_map(a) is Sigmoid:  # each key is judged by itself: the sides add up
         share_a, share_b, mass = torch.ones_like(mass_a), torch.ones_like(mass_b), mass_a
     else:
         mass = torch.logaddexp(mass_a, mass_b)
@@ -77,20 +79,20 @@ def _scaled(out: Tensor, share: Tensor, amap: AttentionMap) -> Tensor:
     return out.to(share.dtype) * (share[..., None] if amap.features is None else share.transpose(-1, -2))
 
 
-def _kind(amap: AttentionMap) -> type:
+def kind_of_map(amap: AttentionMap) -> type:
     if isinstance(amap, JoinedMap):
-        return _kind(amap.one)
+        return kind_of_map(amap.one)
     if not isinstance(amap, LazyMap):
         raise Refused(f"merge needs maps with a row state; this is a {type(amap).__name__}.")
     return type(amap.live.align)
 
 
-def _log_mass(amap: AttentionMap) -> Tensor:
-    """(g, [F,] n), -inf for an empty row; differentiable where the scores are."""
+def log_mass(amap: AttentionMap) -> Tensor:
+    """(g, [F,] n), the logarithm of each row's mass, -inf for an empty one; differentiable where the scores are."""
     if isinstance(amap, JoinedMap):
         return amap.log_mass
     assert isinstance(amap, LazyMap)
-    problem, kind = amap.live, _kind(amap)
+    problem, kind = amap.live, kind_of_map(amap)
     if problem.dropout or problem.score.sink is not None:
         raise Refused("merge needs results without dropout and without a sink: each side would count its own.")
     if problem.factor is not None or kind not in (Softmax, Uniform, Sigmoid, ReLU):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import check_scores
+from ..lowering.kernel_forms import PAIR_BIAS, ModifierForm
 from ..lowering.score_kernels import Grads
 from ..lowering.serialization import Spec
 from ..lowering.tiles import Tile
@@ -19,24 +20,38 @@ class Modifier(nn.Module, Spec):
     """s'_ij = modify(s_ij, head, i, j).
 
     `forward(s, tile)` sees s (g, r, c), or (g, F, r, c), and the tile's indices. A modifier of your own defines it
-    alone; its gradient is then taken by torch. Built-in ones know theirs (`closed`), so that custom operators run them.
+    alone; autograd then takes its gradient. Built-in ones have theirs in closed form (`closed`, `vjp`), so that custom
+    operators run them.
     """
 
     kept: ClassVar[tuple[str, ...]] = ()
     closed = False
     shifts = False  # s' = s + something: a constant added to a row passes through
+    multiplies = False  # s' = s + log of a factor of exp(s), which alignments that a shift of a row changes have not
     sink: "Tensor | None" = None  # the logits of a sink, which no pair's score is changed by
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """A new definition does not have an inherited gradient: without one of its own, torch takes it."""
+        """A subclass with its own forward does not inherit the gradient: autograd takes it, unless it has its own."""
         super().__init_subclass__(**options)
         own = cls.__dict__
         if "forward" in own and "vjp" not in own and "closed" not in own:
             cls.vjp = Modifier.vjp  # type: ignore[method-assign]
             cls.closed, cls.shifts = False, bool(own.get("shifts", False))
+        if "forward" in own and "kernel_form" not in own:
+            cls.kernel_form = Modifier.kernel_form  # type: ignore[method-assign]
+        if "forward" in own and "key_bias" not in own:
+            cls.key_bias = Modifier.key_bias  # type: ignore[method-assign]
 
     def check(self, heads: int) -> None:
         """Refuses a number of heads that its parameters were not built for."""
+
+    def kernel_form(self) -> ModifierForm | None:
+        """The modifier as kernels know it; None where they do not. A subclass with its own forward says its own."""
+        return ModifierForm(PAIR_BIAS) if self.shifts else None
+
+    def key_bias(self, batch: int, heads: int, m: int) -> Tensor | None:
+        """(batch heads, m), where under an alignment that ignores a shift of a row it is a number of each key."""
+        return None
 
     def forward(self, s: Tensor, tile: Tile) -> Tensor:
         raise TypeError(f"{type(self).__name__} has no forward(s, tile): a modifier of your own defines it.")
@@ -147,3 +162,19 @@ def add_by_head(total: Tensor, tile: Tile, value: Tensor) -> None:
     else:
         one_hot = tile.head.flatten()[None, :] == torch.arange(total.shape[0], device=total.device)[:, None]
         total += one_hot.to(value.dtype) @ value
+
+
+def add_to_table(total: Tensor, tile: Tile, slots: Tensor, pairs: Tensor) -> None:
+    """total (H or 1, slots) += the gradients (g, r, c) of pairs that read its slots (1, r, c), in a fixed order."""
+    slots = slots.expand(1, *pairs.shape[1:]).flatten()
+    by_slot = torch.zeros(total.shape[1], pairs.shape[0], dtype=pairs.dtype, device=pairs.device)
+    values = pairs.flatten(1).transpose(0, 1)
+    if pairs.device.type == "cpu":
+        by_slot.index_add_(0, slots, values)
+    else:
+        by_slot.index_put_((slots,), values, accumulate=True)  # sorted on CUDA: a fixed order
+    if total.shape[0] == 1:
+        total += by_slot.sum(1)[None]
+    else:
+        one_hot = tile.head.flatten()[None, :] == torch.arange(total.shape[0], device=total.device)[:, None]
+        total += one_hot.to(by_slot.dtype) @ by_slot.transpose(0, 1)

@@ -1,8 +1,12 @@
 """Biases that are given, pair by pair or edge by edge, and not learned here: their gradient goes back to the caller."""
 
+from dataclasses import replace
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
+from ..arguments import whole
 from ..errors import values_are_checked
 from ..lowering.score_kernels import Grads
 from ..lowering.tiles import Tile
@@ -18,7 +22,7 @@ class PairBias(Modifier):
     bias (..., H, n, m), up to four axes, each 1 or whole: a batch that broadcasts has one axis. Ying et al. 2021.
     """
 
-    kept = ("bias",)
+    kept: ClassVar[tuple[str, ...]] = ("bias",)
     closed = True
     shifts = True
 
@@ -31,9 +35,9 @@ class PairBias(Modifier):
 
     def _places(self, tile: Tile) -> tuple[Tensor, ...]:
         wanted = (tile.batch, tile.head, tile.query, tile.key)
-        for size, whole, name in zip(self.bias.shape[2:], (tile.n, tile.m), ("queries", "keys"), strict=True):
-            if size not in (1, whole):
-                raise ValueError(f"PairBias(bias) has shape {tuple(self.bias.shape)}, but there are {whole} {name}.")
+        for size, count, name in zip(self.bias.shape[2:], (tile.n, tile.m), ("queries", "keys"), strict=True):
+            if size not in (1, count):
+                raise ValueError(f"PairBias(bias) has shape {tuple(self.bias.shape)}, but there are {count} {name}.")
         return tuple(x if size > 1 else torch.zeros_like(x) for x, size in zip(wanted, self.bias.shape, strict=True))
 
     def forward(self, s: Tensor, tile: Tile) -> Tensor:
@@ -42,6 +46,25 @@ class PairBias(Modifier):
     def vjp(self, s: Tensor, tile: Tile, out: Tensor, ds: Tensor, grads: Grads) -> Tensor:
         _accumulate(grads.of(self.bias), self._places(tile), gathered_sum(ds))
         return ds
+
+
+class SharedPairBias(PairBias):
+    """A pair bias that several items of the batch share: rows of one picture, or of one alignment of proteins.
+
+        s'_ij = s_ij + bias_ij of item floor(b / share)
+
+    bias (batch / share, heads, n, m), each axis 1 or whole. Jumper et al. 2021 (AlphaFold): all rows of a pair
+    representation, or of an alignment of sequences, are biased by one matrix. With share=1 it is PairBias.
+    """
+
+    kept = ("bias", "share")
+
+    def __init__(self, bias: Tensor, share: int):
+        super().__init__(bias)
+        self.share = whole(share, "SharedPairBias", "share")
+
+    def _places(self, tile: Tile) -> tuple[Tensor, ...]:
+        return super()._places(replace(tile, batch=tile.batch // self.share))
 
 
 class EdgeBias(Modifier):

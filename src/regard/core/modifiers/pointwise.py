@@ -3,16 +3,17 @@
 import torch
 from torch import Tensor, nn
 
-from ..activations import activation, check_activation, derivative
+from ..activations import apply_activation, check_activation, derivative
 from ..arguments import SMALLEST, number, sizes
 from ..errors import check_heads
+from ..lowering.kernel_forms import SOFT_CAP, ModifierForm
 from ..lowering.score_kernels import Grads
 from ..lowering.tiles import Tile
 from .modifier import Modifier, add_by_head, by_head, gathered_sum, spread
 
 
 class SoftCap(Modifier):
-    """Scores bend before they explode.
+    """Scores saturate smoothly at a bound.
 
         s' = cap * tanh(s / cap),   |s'| < cap
 
@@ -27,6 +28,9 @@ class SoftCap(Modifier):
         super().__init__()
         self.cap = number(cap, "SoftCap", "cap", SMALLEST, hint=", a bound for the scores such as 50.0")
 
+    def kernel_form(self) -> ModifierForm:
+        return ModifierForm(SOFT_CAP, self.cap)
+
     def forward(self, s: Tensor, tile: Tile) -> Tensor:
         return self.cap * torch.tanh(s / self.cap)
 
@@ -35,7 +39,7 @@ class SoftCap(Modifier):
 
 
 class Clamp(Modifier):
-    """Scores are cut; outside the bound there is no gradient.
+    """Scores are clipped to a bound, outside which there is no gradient.
 
         s' = min(max(s, -bound), bound)
 
@@ -58,7 +62,7 @@ class Clamp(Modifier):
 
 
 class Activation(Modifier):
-    """Scores are bent by an activation.
+    """An activation of the scores, with a bias for each head.
 
         s' = act(s + b)
 
@@ -82,10 +86,10 @@ class Activation(Modifier):
     def on(self, s: Tensor) -> Tensor:
         """The same on scores laid out (..., H, n, m)."""
         shifted = s if self.bias is None else s + self.bias.to(s.dtype)[:, None, None]
-        return activation(shifted.clone(), self.name, self.slope)
+        return apply_activation(shifted.clone(), self.name, self.slope)
 
     def forward(self, s: Tensor, tile: Tile) -> Tensor:
-        return activation(self._shifted(s, tile).clone(), self.name, self.slope)
+        return apply_activation(self._shifted(s, tile).clone(), self.name, self.slope)
 
     def _shifted(self, s: Tensor, tile: Tile) -> Tensor:
         return s if self.bias is None else s + spread(by_head(self.bias.to(s.dtype), tile), s)

@@ -1,4 +1,4 @@
-"""Biases by position: ALiBi, and a learned bias for each distance (T5, Swin)."""
+"""Biases by position: ALiBi, and a learned bias for each distance."""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ from ..errors import check_heads
 from ..lowering.score_kernels import Grads
 from ..lowering.tiles import Tile
 from ..structures import check_align, shift_of
-from .modifier import Modifier, add_by_head, by_head, gathered_sum, spread
+from .modifier import Modifier, add_by_head, add_to_table, by_head, gathered_sum, spread
 
 
 class ALiBi(Modifier):
@@ -65,8 +65,8 @@ class RelativeBias(Modifier):
 
         s' = s + table_h[clip(j - i, -reach, reach)]
 
-    Also known as: relative position bias, T5 bias, relative positional encoding.
-    table (H, 2 reach + 1). Shaw et al. 2018, Raffel et al. 2020 (without T5's logarithmic buckets).
+    Also known as: relative position bias, relative positional encoding.
+    table (H, 2 reach + 1). Shaw et al. 2018. `T5Bias` has T5's buckets.
     """
 
     kept = ("table", "reach", "align")
@@ -92,18 +92,5 @@ class RelativeBias(Modifier):
         return s + spread(self.table.to(s.dtype)[heads, self._slot(tile)], s)
 
     def vjp(self, s: Tensor, tile: Tile, out: Tensor, ds: Tensor, grads: Grads) -> Tensor:
-        pairs = gathered_sum(ds)  # (g, r, c)
-        slots = self._slot(tile).expand(1, *pairs.shape[1:]).flatten()
-        by_slot = torch.zeros(self.table.shape[1], pairs.shape[0], dtype=pairs.dtype, device=pairs.device)
-        values = pairs.flatten(1).transpose(0, 1)
-        if pairs.device.type == "cpu":
-            by_slot.index_add_(0, slots, values)
-        else:
-            by_slot.index_put_((slots,), values, accumulate=True)  # sorted on CUDA: a fixed order
-        total = grads.of(self.table)
-        if total.shape[0] == 1:
-            total += by_slot.sum(1)[None]
-        else:
-            one_hot = tile.head.flatten()[None, :] == torch.arange(total.shape[0], device=total.device)[:, None]
-            total += one_hot.to(by_slot.dtype) @ by_slot.transpose(0, 1)
+        add_to_table(grads.of(self.table), tile, self._slot(tile), gathered_sum(ds))
         return ds

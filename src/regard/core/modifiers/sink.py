@@ -1,4 +1,4 @@
-"""Attention sinks: a logit that takes weight and gives nothing."""
+"""Attention sinks: a learned logit that takes weight and has no value."""
 
 import torch
 from torch import Tensor, nn
@@ -10,21 +10,27 @@ from .modifier import Modifier
 
 
 class Sink(Modifier):
-    """A place to look at nothing: one more key with a learned logit and no value, for each head.
+    """A key without a value: one learned logit for each head, which joins the softmax.
 
         w_i = align([s_i1, ..., s_im, logit_h]), without the last
 
-    Also known as: attention sink, learned sink logit, off-by-one softmax.
-    The weights of the real keys sum to less than one. Xiao et al. 2024; gpt-oss. logits (H,)
+    Also known as: attention sink, learned sink logit.
+    The weights of the real keys sum to less than one. Xiao et al. 2024; gpt-oss.
+    Sink(heads) learns its logits (H,), from `start`; Sink(logits) takes those of another module.
     """
 
     kept = ("logits",)
     closed = True
 
-    def __init__(self, heads: int, start: float = 0.0):
+    def __init__(self, heads: "int | Tensor", start: float = 0.0):
         super().__init__()
+        if isinstance(heads, Tensor):
+            if heads.ndim != 1 or not heads.is_floating_point():
+                raise ValueError(f"Sink({heads.dtype} {tuple(heads.shape)}): expected logits (heads,), floating-point.")
+            self.logits: Tensor = heads
+            return
         heads, start = whole(heads, "Sink", "heads"), number(start, "Sink", "start")
-        self.logits: Tensor = nn.Parameter(torch.full((heads,), start))
+        self.logits = nn.Parameter(torch.full((heads,), start))
 
     @property
     def sink(self) -> Tensor:  # type: ignore[override]

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from ..activations import activation as apply
-from ..activations import check_activation
+from ..activations import apply_activation, check_activation
 from ..arguments import flag, number, sizes, whole
 from ..errors import check_built
 from ..lowering.score_kernels import PairCore
@@ -115,7 +114,7 @@ class Additive(Score, name=("additive", "concat")):
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         a, b = self.project(q, k)
-        hidden = apply((a.unsqueeze(-2) + b.unsqueeze(-3)), self.activation, self.slope)  # (..., H, n, m, w)
+        hidden = apply_activation((a.unsqueeze(-2) + b.unsqueeze(-3)), self.activation, self.slope)  # (..., H, n, m, w)
         v = self.readout(a)
         if v is None:
             return hidden.movedim(-1, -3)
@@ -163,6 +162,9 @@ class GATv2(Additive, name="gatv2", page="graph_scores"):
             check_built(self, "q", q, self.v.shape[-1], self.v.shape[0])
 
     def shares_keys(self) -> bool:
+        return True
+
+    def keeps_keys(self) -> bool:
         return True
 
     def readout(self, q: Tensor) -> Tensor | None:

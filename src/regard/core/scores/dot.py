@@ -33,6 +33,12 @@ class Dot(Score, name="dot"):
     def scale(self, q: Tensor) -> float:
         return 1.0
 
+    def dot_scale(self, q: Tensor) -> float | None:
+        return None if self.by_feature else self.scale(q)
+
+    def keeps_keys(self) -> bool:
+        return not self.by_feature
+
     def feature_count(self, q: Tensor) -> int | None:
         return q.shape[-1] if self.by_feature else None
 

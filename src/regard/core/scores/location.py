@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from ..activations import activation as apply
-from ..activations import check_activation
+from ..activations import apply_activation, check_activation
 from ..arguments import sizes, whole
 from ..errors import check_built, check_heads
 from ..lowering.score_kernels import DotCore
@@ -104,9 +103,11 @@ class QueryFree(Score, name="query_free"):
     def of_keys(self, k: Tensor) -> Tensor:
         """(..., H, m), or (..., H, F, m) with features."""
         if not self.sized:
-            hidden = apply(k.clone(), self.activation)
+            hidden = apply_activation(k.clone(), self.activation)
             return hidden.mT if self.by_unit else hidden.sum(-1) * max(1, k.shape[-1]) ** -0.5
-        hidden = apply(k @ self.key.to(k.dtype).transpose(-1, -2) + self.bias.to(k.dtype)[:, None], self.activation)
+        hidden = apply_activation(
+            k @ self.key.to(k.dtype).transpose(-1, -2) + self.bias.to(k.dtype)[:, None], self.activation
+        )
         w = self.w.to(k.dtype)
         if self.features is None:
             return (hidden * w[:, None]).sum(-1)
@@ -188,10 +189,6 @@ class LocationAware(Score, name="location_aware", free=False):
     def check(self, q: Tensor, k: Tensor) -> None:
         check_built(self, "q", q, self.query.shape[-1], self.query.shape[0])
         check_built(self, "k", k, self.key.shape[-1])
-
-    def start(self, keep: Tensor) -> Tensor:
-        """Weights before the first step (B, H, m), from the allowed keys of the first query, bool (B, H, m)."""
-        return keep / keep.sum(-1, keepdim=True).clamp_min(1)
 
     def step(self, q: Tensor, keys: Tensor, previous: Tensor) -> Tensor:
         """One query q (B, H, d_q), projected keys (B, H, m, w), previous weights (B, H, m) -> scores (B, H, m)."""

@@ -1,15 +1,17 @@
 """What a score is: a function of a query and a key, and its hand-over to the kernels."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from ..lowering.score_kernels import DotCore, Opaque, PairCore
+from ..lowering.score_kernels import DotCore, OpaqueCore, PairCore
 from ..lowering.serialization import Spec
 from ..name_registry import Names, built_for
+from ..spoken_names import SCORES_ALSO
 
 if TYPE_CHECKING:
     from ..modifiers.modifier import Modifier
@@ -23,7 +25,7 @@ class Lowered(Spec):
     key_bias (g, m) or (g, F, m); row_bias (g, n), not there where the alignment ignores a shift of a row; sink (g,).
     """
 
-    core: DotCore | PairCore | Opaque
+    core: DotCore | PairCore | OpaqueCore
     key_bias: Tensor | None = None
     row_bias: Tensor | None = None
     modifiers: "tuple[Modifier, ...]" = ()
@@ -38,10 +40,10 @@ class Lowered(Spec):
     @property
     def closed(self) -> bool:
         """Whether every gradient is known in closed form, so that a custom operator can run it."""
-        return not isinstance(self.core, Opaque) and all(modifier.closed for modifier in self.modifiers)
+        return not isinstance(self.core, OpaqueCore) and all(modifier.closed for modifier in self.modifiers)
 
 
-SCORES: "Names[Score]" = Names("score")
+SCORES: "Names[Score]" = Names("score", SCORES_ALSO)
 
 
 class Score(nn.Module):
@@ -59,18 +61,29 @@ class Score(nn.Module):
     stepwise = False
     one_width = False  # whether queries and keys are compared coordinate by coordinate
     positional = False  # whether forward depends on where a key stands, and so cannot be called on slices
+    looks_back = False  # whether a query's scores depend on the queries before it, which a cache of keys has not
+    ordered = False  # whether a pair's score depends on the keys before it: edges have no order of keys
+    # phi, where s_ij = log(phi(q_i) . phi(k_j)) and phi >= 0: softmax of such a score is linear attention, O(n)
+    feature_map: Callable[..., Tensor] | None = None
 
     def __init_subclass__(
         cls, *, name: "str | tuple[str, ...]" = (), free: bool = True, page: str = "", **options: Any
     ) -> None:
-        """A new definition is not what an inherited lowering computes: without one of its own it runs as written."""
+        """A subclass with its own forward does not inherit `lower` and what else is true of another definition."""
         super().__init_subclass__(**options)
         if name:
             SCORES.enlist(cls, name, free=free, page=page)
-        if "shares_keys" not in cls.__dict__:  # a subclass may make other keys
+        own = cls.__dict__
+        if "shares_keys" not in own:  # a subclass may make other keys
             cls.shares_keys = Score.shares_keys  # type: ignore[method-assign]
-        if "forward" in cls.__dict__ and "lower" not in cls.__dict__:
+        if "forward" in own and "lower" not in own:
             cls.lower = Score.lower  # type: ignore[method-assign]
+        if "forward" in own and "feature_map" not in own:
+            cls.feature_map = None
+        if ("forward" in own or "lower" in own) and "dot_scale" not in own:
+            cls.dot_scale = Score.dot_scale  # type: ignore[method-assign]
+        if ("forward" in own or "lower" in own) and "keeps_keys" not in own:
+            cls.keeps_keys = Score.keeps_keys  # type: ignore[method-assign]
         if "plan_key" not in cls.__dict__:
             cls.plan_key = Score.plan_key  # type: ignore[method-assign]
 
@@ -83,9 +96,20 @@ class Score(nn.Module):
         constructor is given what it takes of d_q, d_k, d and heads."""
         return built_for(cls, d_q, d_k, heads)
 
+    @classmethod
+    def takes_features(cls) -> bool:
+        """Whether it has a feature-wise form: a constructor with `features`, a switch or their number."""
+        return "features" in signature(cls).parameters
+
+    @classmethod
+    def built_by_feature(cls, d_q: int, d_k: int) -> Self:
+        """The learned form with a score for each of d_k features of the values."""
+        switch = isinstance(signature(cls).parameters["features"].default, bool)
+        return cls(features=True) if switch else built_for(cls, d_q, d_k, 1, features=d_k)
+
     def plan_key(self) -> Hashable | None:
-        """The constants that, beside the shapes, determine the plan of a call; None where it follows from more, tensors
-        say. A subclass says so for itself: what it inherits knows nothing of the state that it adds."""
+        """The constants that, beside the shapes, determine the plan of a call; None where it depends on more, such as
+        tensors. Not inherited: a subclass may add state."""
         return None
 
     def check(self, q: Tensor, k: Tensor) -> None:
@@ -105,6 +129,27 @@ class Score(nn.Module):
         """Grouped-query attention: whether `lower` makes the same of a key for every head of queries, so that heads
         can share it. Not inherited: each class says its own."""
         return False
+
+    def dot_scale(self, q: Tensor) -> float | None:
+        """The scale of a score that is the dot product of q and k as they are; None of every other."""
+        return None
+
+    def keeps_keys(self) -> bool:
+        """Whether `lower` hands k over as it is, so that keys that are the values too are read once."""
+        return False
+
+    def project_keys(self, k: Tensor) -> Tensor:
+        """Of a stepwise score: what its steps read of the keys, once a call."""
+        return k
+
+    def start(self, keep: Tensor) -> Tensor:
+        """Of a stepwise score: weights before the first step (B, H, m), from the keys that the first query may see:
+        uniform."""
+        return keep / keep.sum(-1, keepdim=True).clamp_min(1)
+
+    def step(self, q: Tensor, keys: Tensor, previous: Tensor) -> Tensor:
+        """Of a stepwise score: one query q (B, H, d_q), projected keys, previous weights (B, H, m) -> (B, H, m)."""
+        raise TypeError(f"{type(self).__name__} has no step(q, keys, previous): a stepwise score defines it.")
 
     def row_bias(self, q: Tensor) -> Tensor | None:
         """(B, H, n): what a query adds to all its scores beside `lower`. Asked for only where the alignment sees it."""

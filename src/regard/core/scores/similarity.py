@@ -167,6 +167,10 @@ class Gaussian(Score, name="gaussian", page="similarity"):
         """Its width is learned, and starts so that scores of unit-variance vectors vary as those of scaled dot."""
         return cls(width=d_k**0.25, learned=True, heads=heads)
 
+    @classmethod
+    def built_by_feature(cls, d_q: int, d_k: int) -> Self:
+        return cls(learned=True, features=True)
+
     def check(self, q: Tensor, k: Tensor) -> None:
         super().check(q, k)
         if self.raw is not None:
@@ -307,10 +311,14 @@ class LinearKernel(Score, name="linear_kernel"):
 
     one_width = True
 
+    def feature_map(self, x: Tensor) -> Tensor:
+        return F.elu(x) + 1
+
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        kernel = (F.elu(q) + 1) @ (F.elu(k) + 1).transpose(-1, -2)
+        kernel = self.feature_map(q) @ self.feature_map(k).transpose(-1, -2)
         open_pair = kernel > 0  # phi underflows below about -17 in fp32; such a pair is closed, without a gradient
         return kernel.where(open_pair, 1.0).log().where(open_pair, float("-inf"))
 
     def lower(self, q: Tensor, k: Tensor) -> Lowered:
-        return Lowered(DotCore(flat(F.elu(q) + 1), flat(F.elu(k) + 1)), modifiers=(Activation("log"),))
+        a, b = self.feature_map(q), self.feature_map(k)
+        return Lowered(DotCore(flat(a), flat(b)), modifiers=(Activation("log"),))

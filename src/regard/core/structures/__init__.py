@@ -5,20 +5,29 @@ unless the user brings one (`Mask`). Structures combine with `&`. Edges live in 
 """
 
 from .causal_and_window import Causal, Window, check_align, shift_of
-from .dynamic import Around, Chosen
+from .dynamic import DrawnKeys, PredictedWindow
+from .grids import Axial, Neighbourhood, ShiftedWindows
 from .masks import Mask, Padding
+from .past_blocks import PastBlocks
 from .segments import Segments
-from .structure import And, Full, Structure, structure_of
+from .selected import Selected
+from .structure import STRUCTURE_NAMES, And, Full, Structure, structure_of
 
 __all__ = [
+    "STRUCTURE_NAMES",
     "And",
-    "Around",
+    "Axial",
     "Causal",
-    "Chosen",
+    "DrawnKeys",
     "Full",
     "Mask",
+    "Neighbourhood",
     "Padding",
+    "PastBlocks",
+    "PredictedWindow",
     "Segments",
+    "Selected",
+    "ShiftedWindows",
     "Structure",
     "Window",
     "check_align",

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..arguments import MOST, is_whole, shown, whole
+from ..lowering.kernel_forms import CAUSAL, WINDOW, StructureForm
 from ..lowering.tiles import Tile
-from .structure import Structure
+from .structure import STRUCTURE_NAMES, And, Structure
 
 
 def shift_of(align: str | None, n: int, m: int, who: str) -> int:
@@ -34,26 +35,46 @@ class Causal(Structure):
 
         j <= i + shift,   shift = 0 (align="start") or m - n (align="end")
 
+    With a window, each query sees the last `window` of these keys, its own among them: the sliding window of Mistral,
+    Causal() & Window(window - 1, 0).
+
     Also known as: causal mask, autoregressive mask, look-ahead mask.
     Vaswani et al. 2017.
     """
 
     align: str | None = None
+    window: int | None = None
 
     def __post_init__(self) -> None:
         check_align(self.align, "Causal")
+        if self.window is not None:
+            whole(self.window, "Causal", "window")
 
     def plan_key(self) -> Hashable | None:
-        return Causal, self.align
+        return Causal, self.align, self.window
+
+    def kernel_form(self, n: int, m: int) -> StructureForm | None:
+        if self.window is not None:  # known by its parts
+            return None
+        return StructureForm(CAUSAL, right=shift_of(self.align, n, m, "Causal"))
+
+    def parts(self) -> tuple[Structure, ...]:
+        if self.window is None:
+            return (self,)
+        return Causal(self.align), Window(self.window - 1, 0, align=self.align)
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
         shift_of(self.align, n, m, "Causal")
-        return self
+        return self if self.window is None else And(self.parts())
 
     def allowed(self, tile: Tile) -> Tensor | None:
+        if self.window is not None:
+            return And(self.parts()).allowed(tile)
         return tile.key <= tile.query + shift_of(self.align, tile.n, tile.m, "Causal")
 
     def span(self, heads: int, slab: slice, rows: slice, n: int, m: int) -> tuple[int, int]:
+        if self.window is not None:
+            return And(self.parts()).span(heads, slab, rows, n, m)
         return 0, max(0, min(m, rows.stop + shift_of(self.align, n, m, "Causal")))
 
 
@@ -63,20 +84,23 @@ class Window(Structure):
 
         -left * dilation <= j - i <= right * dilation
 
-    Also known as: sliding window attention, SWA, banded attention, neighbourhood attention.
+    Also known as: sliding window attention, SWA, banded attention.
     With grid=(height, width) the positions are pixels of an image in row-major order and the window holds on both
     axes: a (left + 1 + right) x (left + 1 + right) neighbourhood, cut at the border. Beltagy et al. 2020.
-    A side may be negative where the other is not smaller: Window(n, -1) sees what stands before, and not itself.
+    Window(8) is Window(8, 8). A side may be negative where the other is not smaller: Window(n, -1) sees what stands
+    before, and not itself.
     """
 
     left: int
-    right: int
+    right: int = None  # type: ignore[assignment] # as far as left
     dilation: int = 1
     grid: tuple[int, int] | None = None
     align: str | None = None
 
     def __post_init__(self) -> None:
         check_align(self.align, "Window")
+        if self.right is None:
+            object.__setattr__(self, "right", self.left)
         if self.grid is not None:
             if not isinstance(self.grid, (tuple, list)) or len(self.grid) != 2:
                 raise ValueError(f"Window(grid={shown(self.grid)}): expected (height, width) in pixels, or None.")
@@ -95,6 +119,12 @@ class Window(Structure):
     def plan_key(self) -> Hashable | None:
         grid = None if self.grid is None else tuple(self.grid)
         return Window, self.left, self.right, self.dilation, grid, self.align
+
+    def kernel_form(self, n: int, m: int) -> StructureForm | None:
+        if self.grid is not None or self.dilation > 1:
+            return None
+        shift = shift_of(self.align, n, m, "Window")
+        return StructureForm(WINDOW, left=self.left - shift, right=self.right + shift)
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
         if self.grid is not None:
@@ -127,3 +157,6 @@ class Window(Structure):
             start, stop = rows.start + shift - back, rows.stop + shift + ahead
         start = min(m, max(0, start))
         return start, max(start, min(m, stop))
+
+
+STRUCTURE_NAMES["causal"] = Causal()

@@ -1,20 +1,27 @@
-"""Structures that an alignment makes: windows about a predicted centre, pairs that were drawn."""
+"""Structures that an alignment makes: windows about a predicted centre, keys drawn by a policy."""
 
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from ..lowering.kernel_forms import KEY_MASK, PREDICTED_WINDOW, StructureForm
 from ..lowering.tiles import Tile
 from .structure import Structure
 
 
 @dataclass(frozen=True, eq=False)
-class Around(Structure):
-    """A window about a centre that each query chose: |j - floor(centre_i)| <= reach. centre (g, n), from `Local`."""
+class PredictedWindow(Structure):
+    """A window about a centre that each query predicts: |j - floor(centre_i)| <= reach. centre (g, n), from
+    `LocalPredictive`."""
+
+    formerly = ("Around",)
 
     centre: Tensor
     reach: int
     heads: int
+
+    def kernel_form(self, n: int, m: int) -> StructureForm:
+        return StructureForm(PREDICTED_WINDOW, centre=self.centre, reach=self.reach)
 
     def allowed(self, tile: Tile) -> Tensor | None:
         centre = self.centre[tile.batch * self.heads + tile.head, tile.query]
@@ -29,11 +36,16 @@ class Around(Structure):
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen(Structure):
+class DrawnKeys(Structure):
     """Keys drawn by a policy: selected (batch * heads, m) bool, from `Reinforced`."""
+
+    formerly = ("Chosen",)
 
     selected: Tensor
     heads: int
+
+    def kernel_form(self, n: int, m: int) -> StructureForm:
+        return StructureForm(KEY_MASK, keep=self.selected.view(self.selected.shape[0] // self.heads, self.heads, m))
 
     def allowed(self, tile: Tile) -> Tensor | None:
         return self.selected[tile.batch * self.heads + tile.head, tile.key]

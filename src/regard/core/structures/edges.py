@@ -1,18 +1,21 @@
 """Edges: a graph as a structure. Row = target node, column = source node; weights stand on the caller's edges."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..arguments import flag, shown, whole
+from ..errors import as_tensor_hint
 from ..id_bounds import EDGES, ids_within, raise_flagged, raised
+from ..lowering.kernel_forms import EDGE_LIST, StructureForm
 from ..lowering.score_kernels import EdgePart
 from ..lowering.tiles import Tile
-from ..tensor_cache import remembered
+from ..tensor_cache import cached_by_tensor
 from . import Structure
+from .graph_objects import index_of_sparse, parts_of
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -27,6 +30,8 @@ class Edges(Structure):
     Also known as: message passing, edge_index, sparse adjacency.
 
     edge_index (2, E) int: sources first, then targets, as in torch_geometric. Directed; duplicate edges count twice.
+    Or a graph object whose edges are read: torch_geometric's Data, EdgeIndex or SparseTensor, a torch.sparse or
+    scipy.sparse adjacency (rows are targets), a networkx graph (both ways where undirected), DGL's with edges().
     size = (targets, sources), taken from the queries and keys unless given. self_loops=True replaces the loops as
     torch_geometric does: each node has exactly one; the caller's own loop edge carries its weight, the added ones
     stand in `map.loops`.
@@ -39,7 +44,7 @@ class Edges(Structure):
     last ones for the loops that were added (a loop edge of the caller keeps its own row).
     """
 
-    edge_index: Tensor
+    edge_index: Any
     size: tuple[int, int] | None = None
     self_loops: bool = False
     key: Tensor | None = None
@@ -52,6 +57,11 @@ class Edges(Structure):
 
     def __post_init__(self) -> None:
         flag(self.self_loops, "Edges", "self_loops")
+        found = None if type(self.edge_index) is Tensor and self.edge_index.layout == torch.strided else self._read()
+        if found is not None:
+            object.__setattr__(self, "edge_index", found[0])
+            object.__setattr__(self, "size", found[1] if self.size is None else self.size)
+        self._check_index()
         if self.size is not None:
             if not isinstance(self.size, (tuple, list)) or len(self.size) != 2:
                 raise ValueError(f"Edges(size={shown(self.size)}): expected (targets, sources), or None.")
@@ -66,6 +76,26 @@ class Edges(Structure):
                 )
         if not isinstance(self.join, str) or self.join not in ("add", "mul"):
             raise ValueError(f'Edges(join={shown(self.join)}): expected "add" (k_j + key_e) or "mul" (k_j * key_e).')
+
+    def _check_index(self) -> None:
+        index = self.edge_index
+        whole = isinstance(index, Tensor) and not index.is_floating_point() and index.dtype != torch.bool
+        if not whole or index.ndim != 2 or index.shape[0] != 2:
+            given = f"{index.dtype} {tuple(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
+            raise ValueError(
+                f"Edges(edge_index) is {given}, expected integers (2, E): sources in row 0, targets in "
+                "row 1. Pairs (E, 2) become edge_index.T, a dense adjacency Edges.from_dense(adjacency)."
+            )
+
+    def _read(self) -> tuple[Tensor, tuple[int, int] | None] | None:
+        parts = parts_of(self.edge_index)
+        if parts is None and not isinstance(self.edge_index, Tensor):
+            hint = as_tensor_hint("edge_index", self.edge_index)
+            raise TypeError(
+                f"Edges(edge_index) is a {type(self.edge_index).__name__}, expected integers (2, E): sources in row 0, "
+                f"targets in row 1; or a graph of torch_geometric, torch.sparse, scipy.sparse, networkx or DGL{hint}."
+            )
+        return None if parts is None else (parts.index, parts.size)
 
     @staticmethod
     def from_dense(adjacency: Tensor, self_loops: bool = False) -> "Edges":
@@ -88,31 +118,58 @@ class Edges(Structure):
             )
         return Edges(index_of_sparse(adjacency), (adjacency.shape[0], adjacency.shape[1]), self_loops)
 
+    @staticmethod
+    def union(*graphs: "Edges") -> "Edges":
+        """The edges of several graphs over the same nodes as those of one: a row attends what any of them allows.
+
+        Edges stand in the order of the graphs, so `map.edges()` has those of the first one first; an edge that two of
+        them have counts twice. Keys and values are joined where every graph has them, and self_loops where any has.
+        """
+        if not graphs or not all(isinstance(one, Edges) for one in graphs):
+            raise TypeError(f"Edges.union got {shown(graphs)}: expected graphs, Edges.union(Edges(a), Edges(b)).")
+        first = graphs[0]
+        sizes = {(one.size[0], one.size[1]) for one in graphs if one.size is not None}
+        if len(sizes) > 1 or len({one.join for one in graphs}) > 1:
+            raise ValueError(
+                f"Edges.union needs graphs over the same nodes that join keys alike; their sizes are {sorted(sizes)}, "
+                f"their joins {[one.join for one in graphs]}."
+            )
+        if any(one.self_loops for one in graphs) and any(x is not None for x in (first.key, first.value)):
+            raise ValueError(
+                "Edges.union of graphs with keys or values and self_loops=True: give the loops as edges, with rows of "
+                "their own."
+            )
+        joined = {}
+        for name in ("key", "value"):
+            parts = [getattr(one, name) for one in graphs]
+            if any(x is None for x in parts) and any(x is not None for x in parts):
+                raise ValueError(f"Edges.union: some of the graphs have {name}= and others do not; give it to all.")
+            joined[name] = None if parts[0] is None else torch.cat(parts, -2)
+        index = torch.cat([one.edge_index for one in graphs], 1)
+        loops = any(one.self_loops for one in graphs)
+        return Edges(index, sizes.pop() if sizes else None, loops, joined["key"], joined["value"], first.join)
+
     def to(self, device: torch.device | str) -> "Edges":
         key, value = (None if x is None else x.to(device) for x in (self.key, self.value))
         return Edges(self.edge_index.to(device), self.size, self.self_loops, key, value, self.join)
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> "Neighbours":
         index = self.edge_index
-        whole = isinstance(index, Tensor) and not index.is_floating_point() and index.dtype != torch.bool
-        if not whole or index.ndim != 2 or index.shape[0] != 2:
-            given = f"{index.dtype} {tuple(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
-            raise ValueError(
-                f"Edges(edge_index) is {given}, expected integers (2, E): sources in row 0, targets in "
-                "row 1. Pairs (E, 2) become edge_index.T, a dense adjacency Edges.from_dense(adjacency)."
-            )
+        self._check_index()
         if self.size is not None and tuple(self.size) != (n, m):
             raise ValueError(
                 f"Edges(size={self.size}) says (targets, sources), but there are n={n} queries and m={m} keys."
             )
-        if torch.compiler.is_compiling():  # nothing is kept of tensors that a graph is being traced with
+        if torch.compiler.is_compiling():  # tensors of a trace are not cached
             return self._sorted(n, m)
         counted = not index.is_inference()
         key = (n, m, index._version if counted else 0, raised())
         found, of = self._cache.get(key, (None, None))
         if found is None or (of is not None and not torch.equal(of, index)):
             self._cache.clear()
-            found = remembered((index,), ("neighbours", n, m, self.self_loops, raised()), lambda: self._sorted(n, m))
+            found = cached_by_tensor(
+                (index,), ("neighbours", n, m, self.self_loops, raised()), lambda: self._sorted(n, m)
+            )
             self._cache[key] = found, None if counted else index.clone()
         return found
 
@@ -134,7 +191,7 @@ class Neighbours(Structure):
     source: Tensor
     edge: Tensor
     edges: int  # E, the number of the caller's edges
-    _turned: list["BySource"] = field(default_factory=list, repr=False)
+    _by_source: list["BySource"] = field(default_factory=list, repr=False)
 
     @staticmethod
     def build(index: Tensor, n: int, m: int, self_loops: bool) -> "Neighbours":
@@ -148,13 +205,16 @@ class Neighbours(Structure):
         edge = edge.index_select(0, order) if self_loops else order
         return Neighbours(_starts(target, n), source.index_select(0, order).to(small), edge.to(small), count)
 
+    def kernel_form(self, n: int, m: int) -> StructureForm:
+        return StructureForm(EDGE_LIST)
+
     def by_source(self, m: int) -> "BySource":
-        """The same edges sorted by source, made when first asked for: what a gradient of the sources walks along."""
-        if not self._turned:
+        """The same edges sorted by source, made on first use: the gradient of the sources walks along them."""
+        if not self._by_source:
             source, small = self.source.long(), self.source.dtype
             slot = _sorted(source, m)
-            self._turned.append(BySource(_starts(source, m), self.targets()[slot].to(small), slot.to(small)))
-        return self._turned[0]
+            self._by_source.append(BySource(_starts(source, m), self.targets()[slot].to(small), slot.to(small)))
+        return self._by_source[0]
 
     def allowed(self, tile: Tile) -> Tensor | None:
         if tile.edge is None:  # a dense read of a graph: pairs joined by at least one edge
@@ -255,15 +315,6 @@ def neighbours_of(structure: Structure) -> Neighbours | None:
     return None
 
 
-def index_of_sparse(adjacency: Tensor) -> Tensor:
-    """edge_index (2, E) of a torch.sparse adjacency whose rows are targets, in row-major order."""
-    if adjacency.layout == torch.sparse_coo:
-        target, source = adjacency.coalesce().indices()
-    else:
-        target, source = adjacency.to_sparse_coo().coalesce().indices()
-    return torch.stack([source, target])
-
-
 def edge_parts(over: Structure, plan: "Plan") -> tuple[EdgePart | None, EdgePart | None]:
     """What the edges of a call add to its keys and values, each (B, H, rows, width), one row for each edge id."""
     for graph in over.parts():
@@ -280,8 +331,8 @@ def _part(graph: Edges, name: str, x: Tensor | None, plan: "Plan", width: int) -
         return None
     loops = min(plan.n, plan.m) if graph.self_loops else 0
     rows = graph.edge_index.shape[1] + loops
-    expected = (*plan.lead, plan.heads, rows, width) if plan.given > 2 else (rows, width)
-    x = x if x.ndim != 2 or plan.given == 2 else x[None]
+    expected = (*plan.lead, plan.heads, rows, width) if plan.q_ndim > 2 else (rows, width)
+    x = x if x.ndim != 2 or plan.q_ndim == 2 else x[None]
     fits = x.ndim <= len(expected) and x.shape[-2:] == expected[-2:]
     if not fits or any(a not in (1, b) for a, b in zip(x.shape[::-1], expected[::-1], strict=False)):
         why = f" ({graph.edge_index.shape[1]} edges and {loops} self-loops)" if loops else ""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..errors import values_are_checked
+from ..lowering.kernel_forms import KEY_MASK, PADDING, PAIR_MASK, StructureForm
 from ..lowering.tiles import Tile
 from .structure import Structure, kind_of
 
@@ -45,6 +46,9 @@ class Padding(Structure):
                     "of keys). Lengths count valid keys from the start."
                 )
         return Padding(lengths)
+
+    def kernel_form(self, n: int, m: int) -> StructureForm:
+        return StructureForm(PADDING, lengths=self.lengths)
 
     def allowed(self, tile: Tile) -> Tensor | None:
         return tile.key < self.lengths[tile.batch]
@@ -97,6 +101,12 @@ class Mask(Structure):
             keep = keep.expand(*lead, *sizes[len(lead) :])
             return Mask(keep.reshape(batch, *sizes[len(lead) :]))
         return Mask(keep.reshape(1, *sizes[len(lead) :]))
+
+    def kernel_form(self, n: int, m: int) -> StructureForm:
+        of_keys = self.keep.shape[2] == 1
+        return (
+            StructureForm(KEY_MASK, keep=self.keep[:, :, 0]) if of_keys else StructureForm(PAIR_MASK, pairs=self.keep)
+        )
 
     def allowed(self, tile: Tile) -> Tensor | None:
         batch, heads, n, m = self.keep.shape

@@ -7,7 +7,9 @@ from torch import Tensor
 
 from ..arguments import whole
 from ..errors import values_are_checked
+from ..lowering.kernel_forms import SEGMENTS, StructureForm
 from ..lowering.tiles import Tile
+from .packing import Packing
 from .structure import Structure, kind_of
 
 
@@ -21,12 +23,20 @@ class Segments(Structure):
 
     Segments(ids)              packed self-attention; ids (n,) or (batch, n), any integers >= 0
     Segments(ids, key_ids=...) packed cross-attention
+    Segments.packed(cu_seqlens) the same from where sequences begin, (s + 1,): 0 first, the total last
     Segments(ids, count=s)     pooling: query c of s attends the keys whose id is c (empty segments give 0)
     """
 
     ids: Tensor
     key_ids: Tensor | None = None
     count: int | None = None
+
+    @staticmethod
+    def packed(cu_seqlens: Tensor, key_cu_seqlens: Tensor | None = None) -> "Segments":
+        """cu_seqlens (s + 1,), as flash attention's kernels take them; key_cu_seqlens for cross-attention."""
+        ends = [cu_seqlens] if key_cu_seqlens is None else [cu_seqlens, key_cu_seqlens]
+        ids = [Packing.of(one, int(one[-1]) if isinstance(one, Tensor) and one.ndim == 1 else 0).ids for one in ends]
+        return Segments(ids[0], key_ids=ids[1] if len(ids) > 1 else None)
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> Structure:
         if self.count is not None:
@@ -75,6 +85,9 @@ class Segments(Structure):
                 f"Segments({name}) has shape {tuple(ids.shape)}, expected (..., {size}) with the batch "
                 f"shape {lead} or none."
             ) from None
+
+    def kernel_form(self, n: int, m: int) -> StructureForm:
+        return StructureForm(SEGMENTS, ids=self.ids, key_ids=self._keys)
 
     def allowed(self, tile: Tile) -> Tensor | None:
         return _pick(self.ids, tile.batch, tile.query) == _pick(self._keys, tile.batch, tile.key)

@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..lowering.kernel_forms import ALL_PAIRS, StructureForm
 from ..lowering.serialization import Spec, transform
 from ..lowering.tiles import Tile
+from ..spoken_names import near, spelled
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,15 +23,22 @@ class Structure(Spec):
         super().__init_subclass__(**options)
         if "plan_key" not in cls.__dict__:
             cls.plan_key = Structure.plan_key  # type: ignore[method-assign]
+        if "kernel_form" not in cls.__dict__:  # a subclass may allow what no kernel knows
+            cls.kernel_form = Structure.kernel_form  # type: ignore[method-assign]
 
     def plan_key(self) -> Hashable | None:
-        """The constants that, beside the shapes, determine the plan of a call; None where it follows from more, tensors
-        say. A subclass says so for itself: what it inherits knows nothing of the state that it adds."""
+        """The constants that, beside the shapes, determine the plan of a call; None where it depends on more, such as
+        tensors. Not inherited: a subclass may add state."""
         return None
 
     def fit(self, lead: tuple[int, ...], heads: int, n: int, m: int) -> "Structure":
         """Checked against the sizes of one call, tensors brought to their canonical shape."""
         return self
+
+    def kernel_form(self, n: int, m: int) -> StructureForm | None:
+        """The structure, fitted to n queries and m keys, as kernels know it; None where they do not. Not inherited:
+        each class says its own. `A & B` is known by its parts."""
+        return None
 
     def allowed(self, tile: Tile) -> Tensor | None:
         """Bool, broadcastable to (g, r, c); None where every pair is allowed."""
@@ -91,6 +100,9 @@ class Full(Structure):
     def plan_key(self) -> Hashable | None:
         return ()
 
+    def kernel_form(self, n: int, m: int) -> StructureForm:
+        return StructureForm(ALL_PAIRS)
+
 
 @dataclass(frozen=True, eq=False)
 class And(Structure):
@@ -148,11 +160,21 @@ class And(Structure):
         return " & ".join(str(part) for part in self.members)
 
 
-def structure_of(over: Structure | None) -> Structure:
+STRUCTURE_NAMES: dict[str, Structure] = {"full": Full()}  # structures that need no argument, by name
+
+
+def structure_of(over: "Structure | str | None") -> Structure:
     if over is None:
         return Full()
     if isinstance(over, Structure):
         return over
+    if isinstance(over, str):
+        found = STRUCTURE_NAMES.get(over)
+        if found is None:
+            raise _unknown(over)
+        return found
+    if isinstance(over, bool):
+        raise TypeError(f'over= got {over}: a structure says who may meet whom; is_causal=True is over="causal".')
     if isinstance(over, Tensor):
         raise TypeError(
             f"over= got a {over.dtype} tensor: a bare mask does not say what True means. "
@@ -164,4 +186,32 @@ def structure_of(over: Structure | None) -> Structure:
     raise TypeError(
         f"over= got {type(over).__name__}, expected a structure: Full(), Causal(), Window(...), "
         "Padding(...), Mask(keep=...), Segments(...), Edges(...), joined with &."
+    )
+
+
+_NEEDS = {
+    "window": "Window(8), or Causal(window=1024)",
+    "sliding_window": "Causal(window=1024)",
+    "local": "Window(8)",
+    "padding": "Padding(lengths)",
+    "mask": "Mask(keep=...)",
+    "segments": "Segments(ids)",
+    "edges": "Edges(edge_index)",
+    "graph": "Edges(edge_index)",
+    "varlen": "Segments(ids)",
+    "bidirectional": '"full"',
+    "autoregressive": '"causal"',
+}
+
+
+def _unknown(name: str) -> ValueError:
+    plain = spelled(name)
+    if plain in _NEEDS:
+        return ValueError(f"over={name!r}: write over={_NEEDS[plain]}.")
+    hint = near(name, [*STRUCTURE_NAMES, *_NEEDS])
+    hint = f": {hint} Expected" if hint else "; expected"
+    known = ", ".join(map(repr, STRUCTURE_NAMES))
+    return ValueError(
+        f"over={name!r} is unknown{hint} {known}, or a structure: Window(...), Padding(...), "
+        "Mask(keep=...), Segments(...), Edges(...)."
     )

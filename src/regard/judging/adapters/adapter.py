@@ -16,6 +16,7 @@ from regard.recording.interventions.interventions import Intervention
 
 from .attention_selector import AttentionSelector
 from .inputs import Inputs, Instance, NotApplicable
+from .place_profile import PlaceProfile, place_profile, relative_weights
 
 T = TypeVar("T")
 Forward = Callable[[nn.Module, Inputs], Any]
@@ -44,6 +45,7 @@ class Adapter:
     """
 
     gives = "classes"
+    called_instances = "texts"  # in sentences about them
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class Adapter:
     def content(self, place: int) -> list[Tensor | None]:
         """What an instance holds, for those who ask whether it is still the same."""
         one = self.instances[place]
-        return [one.tokens, one.special, one.marks, one.places]
+        return [one.tokens, one.special, one.marks, one.places, *([] if one.reading is None else [one.reading])]
 
     def called(self, label: int) -> str:
         """The name of a class; its number where it has none."""
@@ -107,14 +109,15 @@ class Adapter:
         """The same model and instances with another selector: adapter.with_selector(AttentionSelector(layer=0))."""
         made = copy(self)
         made.selector = selector
-        made.__dict__.pop("sites", None)  # they are those that fit the selector
+        for name in ("sites", "place_profile"):  # what was read by the other selector
+            made.__dict__.pop(name, None)
         return made
 
     def removing(self, removal: str, blank: int | None = None) -> "Adapter":
         """The same where units are taken away in another way: adapter.removing("mask")."""
         _check_removal(removal, blank)
         if removal == "mask" and self.forward is _task_model:
-            raise NotApplicable(HOLES)
+            raise NotApplicable("This model knows lengths and no holes: units can be deleted from it, and not masked.")
         made = copy(self)
         made.removal, made.blank = removal, blank
         return made
@@ -147,7 +150,14 @@ class Adapter:
     def predict(self, inputs: Inputs, changes: Changes | None = None) -> Tensor:
         """(B, classes): probabilities, in double precision."""
         with torch.no_grad():
-            return self.logits(inputs, changes).double().softmax(-1)
+            found = self.logits(inputs, changes).double().softmax(-1)
+        if changes is None and bool(found.isnan().any()):
+            raise ValueError(
+                f"The model gives no number (NaN, or an infinite logit) for {int(found.isnan().any(-1).sum())} of "
+                f"{len(inputs)} instances of a batch: what it says cannot be judged. Check its weights, and what it is "
+                "given: a text without any unit, a precision that overflows."
+            )
+        return found
 
     def predict_without(self, inputs: Inputs, gone: Tensor) -> Tensor:
         """The same with units taken away, gone (B, n) bool; NaN for a text of which nothing is left."""
@@ -187,6 +197,11 @@ class Adapter:
     def sites(self) -> list[str]:
         """Every site that fits, in the order in which they run."""
         return list(self.maps(self.inputs([0])))
+
+    @cached_property
+    def place_profile(self) -> PlaceProfile:
+        """The judged weights by place, summed over the instances."""
+        return place_profile(self.each(lambda inputs: relative_weights(self.attention(inputs), inputs)))
 
     @property
     def judged(self) -> list[str]:
@@ -249,7 +264,9 @@ def _instance(one: "Instance | Example") -> Instance:
         return Instance(one.inputs, int(one.target), marks=marks, name=str(one.id))
     raise TypeError(
         f"Adapter(instances) has a {type(one).__name__}, expected Instance(tokens, label), or an Example "
-        "of regard.data with words (n,) and a class."
+        "of regard.data with words (n,) and a class. A text with a label becomes "
+        "Instance(torch.tensor(tokenizer(text)['input_ids']), label); regard judge MODEL --data FILE reads a file of "
+        "texts."
     )
 
 

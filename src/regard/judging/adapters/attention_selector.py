@@ -81,6 +81,15 @@ class AttentionSelector:
             found = [maps[name] for name in names]
         return torch.stack([self.read_weights(amap.weights(), inputs) for amap in found]).mean(0)
 
+    def read_heads(self, maps: Mapping[str, AttentionMap], inputs: Inputs) -> dict[tuple[str, int], Tensor]:
+        """(B, n) of each head of the judged sites, by (site, head): what `read` takes the mean of."""
+        found = {}
+        for name in self.judged(list(maps)):
+            weights = maps[name].weights()
+            for head in range(weights.shape[1]):
+                found[name, head] = self.read_weights(weights[:, head : head + 1], inputs)
+        return found
+
     def rows_of(self, amap: AttentionMap, inputs: Inputs) -> Tensor:
         """(B, H, rows, n): all weights of one layer, keys being tokens."""
         return amap.weights()

@@ -51,6 +51,14 @@ class EdgeSelector(AttentionSelector):
     def read(self, maps: Mapping[str, AttentionMap], inputs: Inputs) -> Tensor:
         return self.of_units(on_edges(self, maps), inputs)
 
+    def read_heads(self, maps: Mapping[str, AttentionMap], inputs: Inputs) -> dict[tuple[str, int], Tensor]:
+        found = {}
+        for name in self.judged(list(maps)):
+            weights = maps[name].edges()
+            for head, some in enumerate(weights.reshape(-1, weights.shape[-1])):
+                found[name, head] = self.of_units(some, inputs)
+        return found
+
     def of_units(self, weights: Tensor, inputs: Inputs) -> Tensor:
         """(B, n): the mean over the edges of each unit of weights (E,) on the edges that were laid."""
         laid = self.laid(inputs)

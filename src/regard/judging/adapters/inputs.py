@@ -23,6 +23,7 @@ class Instance:
     places  (n,): the word of the text that each token is a piece of, -1 of a special one; None: every token is a word
     name    what the instance is called in its data set
     total   how many words the text has, where the model reads only the first of them
+    reading (words of the text,): of its reading time, each word's share; None where nobody read it
     """
 
     tokens: Tensor
@@ -33,6 +34,7 @@ class Instance:
     places: Tensor | None = None
     name: str = ""
     total: int | None = None
+    reading: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.tokens.ndim != 1 or self.tokens.is_floating_point() or self.tokens.numel() == 0:
@@ -51,6 +53,12 @@ class Instance:
             given = getattr(self, name)
             if given is not None and len(given) != len(self.tokens):
                 raise ValueError(f"Instance({name}) has {len(given)}, expected {len(self.tokens)}: one for each token.")
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the text has words of which the model reads nothing."""
+        read = len(self.tokens) if self.places is None else int(self.places.max()) + 1
+        return self.total is not None and read < self.total
 
     @property
     def shown(self) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from torch import Tensor
 from regard.data.aligned_pair import AlignedPair
 
 from ..finding import Better, Finding
-from ..statistics.intervals import Estimate, estimate, stream
+from ..statistics.comparison import compare
+from ..statistics.intervals import stream
 from .word_links import Link, diagonal_links, random_links
 
 
@@ -56,6 +57,8 @@ def recall(counts: np.ndarray) -> float:
     return on_sure / sure if sure else float("nan")
 
 
+DRAWS = 10  # sets of random links beside each figure
+
 MEASURES: dict[str, tuple[Callable[[np.ndarray], float], Better, str]] = {
     "alignment error rate": (error_rate, "lower", "Against links that people drew the error rate is {value}."),
     "precision": (precision, "higher", "{value} of the links found are ones that people allow."),
@@ -64,7 +67,7 @@ MEASURES: dict[str, tuple[Callable[[np.ndarray], float], Better, str]] = {
 
 
 def judge_alignment(
-    links: Sequence[Iterable[Link]], gold: Sequence[AlignedPair], seed: int = 0, resamples: int = 1000
+    links: Sequence[Iterable[Link]], gold: Sequence[AlignedPair], seed: int = 0, resamples: int = 2000
 ) -> list[Finding]:
     """Error rate, precision and recall of links against gold, in percent, beside the diagonal and random links.
 
@@ -84,13 +87,13 @@ def judge_alignment(
     sizes = [(len(pair.source), len(pair.target)) for pair in gold]
     beside = {
         "diagonal": corpus_counts([diagonal_links(*size) for size in sizes], gold),
-        "random": corpus_counts([random_links(*size, draw) for size in sizes], gold),
+        "random": np.stack([corpus_counts([random_links(*size, draw) for size in sizes], gold) for _ in range(DRAWS)]),
     }
     return _findings(corpus_counts(links, gold), beside, "", seed, resamples)
 
 
 def judge_soft_alignment(
-    weights: Sequence[Tensor | np.ndarray], gold: Sequence[AlignedPair], seed: int = 0, resamples: int = 1000
+    weights: Sequence[Tensor | np.ndarray], gold: Sequence[AlignedPair], seed: int = 0, resamples: int = 2000
 ) -> list[Finding]:
     """The same with the weights themselves, (targets, sources) a pair, beside equal weights: no threshold, no argmax.
 
@@ -125,9 +128,12 @@ def _findings(
 ) -> list[Finding]:
     found = []
     for name, (measure, better, says) in MEASURES.items():
-        result: Estimate = estimate(counts, _percent(measure), seed=seed, resamples=resamples)
-        baselines = {other: estimate(theirs, _percent(measure), resamples=1).value for other, theirs in beside.items()}
-        told = "There is no link to judge." if result.value is None else says.format(value=f"{result.value:.1f} %")
+        result = compare(counts, beside, _percent(measure), seed=seed, resamples=resamples)
+        told = (
+            "undefined: there is no link to judge."
+            if result.value is None
+            else says.format(value=f"{result.value:.1f} %")
+        )
         found.append(
             Finding.of(
                 result,
@@ -136,7 +142,6 @@ def _findings(
                 better=better,
                 test="word alignment",
                 unit="%",
-                baselines=baselines,
             )
         )
     return found

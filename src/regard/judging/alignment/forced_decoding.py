@@ -17,7 +17,8 @@ def forced_weights(
 
     Forced decoding: step t is given the reference up to there, so that its row speaks of the reference's word t and
     links can be compared with gold. The last row, that of the end mark, comes from no word and is left out. Words are
-    told by their numbers; an example without gold has a pair without links.
+    told by their numbers; an example without gold has a pair without links. Gold of 1 is a sure link, less is a
+    possible one.
     """
     weights: list[Tensor] = [torch.zeros(0)] * len(examples)
     for chosen, _, answer in answers(model, examples, device):
@@ -29,7 +30,7 @@ def forced_weights(
 
 
 def _pair(one: Example) -> AlignedPair:
-    links = torch.zeros(0, 2) if one.gold is None else one.gold[: len(one.target) - 1].nonzero()
-    sure = frozenset((int(s), int(t)) for t, s in links.tolist())
+    gold = torch.zeros(0, 2) if one.gold is None else one.gold[: len(one.target) - 1]
+    sure, possible = (frozenset((int(s), int(t)) for t, s in some.nonzero().tolist()) for some in (gold == 1, gold > 0))
     source, target = (tuple(str(int(word)) for word in words) for words in (one.inputs, one.target[:-1]))
-    return AlignedPair(source, target, sure, sure)
+    return AlignedPair(source, target, sure, possible)

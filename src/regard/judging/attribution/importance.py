@@ -8,7 +8,7 @@ from torch import Tensor
 from regard.core.errors import Refused
 
 from ..adapters.adapter import Adapter
-from ..adapters.inputs import Inputs
+from ..adapters.inputs import Inputs, NotApplicable
 from ..statistics.divergence import tvd
 from .attention_attribution import flow, gradient_times_attention, norms, relevance, rollout
 from .gradients import gradient, gradient_times_input, integrated_gradients
@@ -35,9 +35,16 @@ def leave_one_out(adapter: Adapter, inputs: Inputs) -> Tensor:
 
 
 def position(adapter: Adapter, inputs: Inputs) -> Tensor:
-    """(B, n): 1 / (place + 1), the earlier the more. What a measure that knows nothing but the place would say."""
-    place = torch.arange(inputs.real.shape[1], dtype=torch.float64, device=inputs.real.device)
-    return (1 / (place + 1)).expand(inputs.real.shape)
+    """(B, n): the mean weight that units at this place have in the other instances (`PlaceProfile`): what the weights
+    would say if they depended on the place alone."""
+    if not adapter.selector.tokens:
+        raise NotApplicable("Edges have no place in a text: their baselines are random edges and the degree of a node.")
+    return adapter.place_profile.expected(adapter.attention(inputs), inputs)
+
+
+def position_baseline(adapter: Adapter) -> dict[str, Importance]:
+    """`position` by its name, where units have places; nothing for edges, and for a single text."""
+    return {"position": position} if adapter.selector.tokens and len(adapter) > 1 else {}
 
 
 def uniform(adapter: Adapter, inputs: Inputs) -> Tensor:

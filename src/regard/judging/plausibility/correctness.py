@@ -6,7 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..finding import Finding
-from ..statistics.intervals import estimate
+from ..statistics.comparison import compare
+from ..statistics.intervals import known, stream
+from ..wording import percent, sentence
+
+DRAWS = 20  # random orders
 
 
 def attention_correctness(weights: ArrayLike, marks: ArrayLike) -> float:
@@ -65,19 +69,26 @@ def box_marks(boxes: Sequence[Sequence[float]], grid: tuple[int, int], size: tup
 
 
 def judge_correctness(
-    weights: Sequence[ArrayLike], marks: Sequence[ArrayLike], seed: int = 0, resamples: int = 1000
+    weights: Sequence[ArrayLike], marks: Sequence[ArrayLike], seed: int = 0, resamples: int = 2000
 ) -> list[Finding]:
-    """Mean attention correctness over instances, beside chance; an instance without a mark is left out and counted."""
+    """Mean attention correctness over instances, beside the same weights in random orders, whose expectation is chance;
+    an instance without a mark is left out and counted."""
     if len(weights) != len(marks):
         raise ValueError(f"judge_correctness: weights of {len(weights)} instances, but marks of {len(marks)}.")
-    nothing = float("nan")
-    values = [attention_correctness(a, g) if np.any(g) else nothing for a, g in zip(weights, marks, strict=True)]
-    levels = [chance(g) if np.any(g) else nothing for g in marks]
-    found = estimate(values, seed=seed, resamples=resamples)
+    some = [
+        (np.asarray(a, dtype=np.float64), np.asarray(g, dtype=np.float64)) for a, g in zip(weights, marks, strict=True)
+    ]
+    values = [attention_correctness(a, g) if g.any() else float("nan") for a, g in some]
+    draw = stream(seed, "random weights")
+    random = [
+        [attention_correctness(draw.permutation(a.ravel()), g.ravel()) if g.any() else float("nan") for a, g in some]
+        for _ in range(DRAWS)
+    ]
+    found = compare(values, {"random": np.array(random)}, scale=(0.0, 1.0), seed=seed, resamples=resamples)
     says = (
-        "Nothing was marked, so there is nothing to be right about."
+        "undefined: nothing was marked."
         if found.value is None
-        else (f"{found.value:.0%} of the weight lies on what people marked.")
+        else sentence(f"{percent(found.value)} of the weight lies on what people marked.")
     )
     return [
         Finding.of(
@@ -87,7 +98,7 @@ def judge_correctness(
             better="higher",
             test="people",
             unit="share of weight",
-            baselines={"chance": estimate(levels, resamples=1).value},
+            baselines={"chance": known([chance(g) if g.any() else float("nan") for _, g in some])},
         )
     ]
 

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..finding import Better, Finding
-from ..statistics.intervals import estimate
+from ..statistics.comparison import compare
+from ..statistics.scale import Scale
+from ..wording import amount
 
 Measure = Callable[[ArrayLike, ArrayLike], float]
 
@@ -71,8 +73,9 @@ def auc_judd(weights: ArrayLike, fixated: ArrayLike) -> float:
     """The area under the ROC curve whose thresholds are the weights of the places looked at.
 
     Hits: the share of places looked at with at least that weight; false alarms: the share of all others. A place looked
-    at twice counts once; .5 is chance and what a constant map gets. Undefined (NaN) where all or none was looked at.
-    Judd et al. 2009.
+    at twice counts once. A constant map gets .5; random weights (N + 2) / (2 (N + 1)) of N places looked at among many,
+    since the curve is straight from one threshold to the next: .55 of ten. So a baseline is measured on the same
+    places. Undefined (NaN) where all or none was looked at. Judd et al. 2009.
     """
     from sklearn.metrics import auc
 
@@ -138,12 +141,24 @@ def human_ceiling(
     return float(np.nanmean(values)) if (~np.isnan(values)).any() else float("nan")
 
 
+SCALES: dict[str, Scale] = {
+    "rank correlation": (-1.0, 1.0),
+    "divergence from people": "skewed",
+    "NSS": "real",
+    "CC": (-1.0, 1.0),
+    "AUC-Judd": (0.0, 1.0),
+}
 MEASURES: dict[str, tuple[Measure, Better, str, str]] = {
     "rank correlation": (rank_correlation, "higher", "Spearman rho", "The orders by weight and by people agree by {}."),
     "divergence from people": (divergence, "lower", "KL in nats", "The weights miss {} nats of where people looked."),
     "NSS": (nss, "higher", "standard deviations", "Where people look, the map lies {} deviations above its mean."),
     "CC": (map_correlation, "higher", "Pearson r", "The map and people's map correlate by {}."),
-    "AUC-Judd": (auc_judd, "higher", "", "A place looked at outweighs another in {} of all comparisons."),
+    "AUC-Judd": (
+        auc_judd,
+        "higher",
+        "",
+        "The area under Judd's curve is {}, 1 where all places looked at come first.",
+    ),
 }
 
 
@@ -154,7 +169,7 @@ def judge_fixations(
     baselines: Mapping[str, Sequence[ArrayLike]] | None = None,
     ceiling: Mapping[str, float] | None = None,
     seed: int = 0,
-    resamples: int = 1000,
+    resamples: int = 2000,
 ) -> list[Finding]:
     """Each measure, averaged over texts or pictures, beside baselines of the same form (word length, centre bias ...).
 
@@ -165,20 +180,34 @@ def judge_fixations(
     for name in measures:
         if name not in MEASURES:
             raise ValueError(f"judge_fixations(measures={name!r}): expected some of {', '.join(MEASURES)}.")
-        measure, better, unit, says = MEASURES[name]
+        measure, better, unit, _ = MEASURES[name]
 
         def over(some: Sequence[ArrayLike], measure: Measure = measure) -> list[float]:
             if len(some) != len(human):
                 raise ValueError(f"judge_fixations: {len(some)} maps, but {len(human)} of people.")
             return [measure(one, theirs) for one, theirs in zip(some, human, strict=True)]
 
-        found = estimate(over(weights), seed=seed, resamples=resamples)
-        beside = {other: estimate(over(some), resamples=1).value for other, some in (baselines or {}).items()}
+        tested = {other: over(some) for other, some in (baselines or {}).items()}
+        found = compare(over(weights), tested, scale=SCALES[name], seed=seed, resamples=resamples)
+        beside: dict[str, float | None] = {}
         if ceiling and name in ceiling:
             beside["people"] = None if np.isnan(ceiling[name]) else ceiling[name]
-        told = f"{name} is undefined on every instance." if found.value is None else says.format(f"{found.value:.2f}")
+        told = _undefined(name, len(human)) if found.value is None else told_of(name, found.value)
         made.append(Finding.of(found, name=name, says=told, better=better, test="people", unit=unit, baselines=beside))
     return made
+
+
+def told_of(name: str, value: float) -> str:
+    """The sentence of a measure's value."""
+    if name == "NSS" and value < 0:
+        return f"Where people look, the map lies {amount(-value, 2)} deviations below its mean."
+    if name == "divergence from people" and value == float("inf"):
+        return "The weights are 0 at places where people looked: the divergence has no limit."
+    return MEASURES[name][3].format(amount(value, 2))
+
+
+def _undefined(name: str, instances: int) -> str:
+    return f"undefined: {name} is defined on none of {instances} instances." if instances else "undefined: no instance."
 
 
 def _flat(weights: ArrayLike, human: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -1,13 +1,19 @@
 """Does what is weighed most overlap with what people marked? The measures of ERASER."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..finding import Finding
-from ..statistics.intervals import estimate, stream
+from ..statistics.comparison import compare
+from ..statistics.intervals import Statistic, mean, stream
+from ..statistics.scale import Scale
+from ..wording import amount
 
+DRAWS = 20  # random orders beside each figure
+TIES = 10  # orders in which equal weights are put, where their expectation has no formula
 Span = tuple[int, int]  # first token, and the one after the last
 
 
@@ -29,29 +35,61 @@ def top_marks(weights: ArrayLike, share: float) -> np.ndarray:
     return marks
 
 
-def auprc(weights: ArrayLike, marks: ArrayLike) -> float:
-    """Area under the curve of precision against recall over thresholds on the weights; chance is the share marked.
+def average_precision(weights: ArrayLike, marks: ArrayLike) -> float:
+    """The mean over marked tokens of the precision at the rank of each, equal weights in any order: the expectation.
 
-    By scikit-learn, the trapezoids of `auc(recall, precision)` as in ERASER. Undefined (NaN) where nothing or
-    everything is marked.
+        AP = 1 / |G| sum_k P(token at rank k is marked) E[precision at k | it is]
+
+    Within a tie of m tokens, r of them marked, after n tokens with p marked ones, rank n + k has the expectation
+    r / m (p + 1 + (k - 1) (r - 1) / (m - 1)) / (n + k). Constant weights have what a random order has on average; an
+    area by trapezoids gives them more. Undefined (NaN) where nothing or everything is marked. McSherry & Najork 2008.
+    """
+    w, g = _pair("average_precision", weights, marks)
+    if g.all() or not g.any():
+        return float("nan")
+    _, tie = np.unique(-w, return_inverse=True)
+    m, r = np.bincount(tie), np.bincount(tie, weights=g)
+    start, before = np.cumsum(m) - m, np.cumsum(r) - r
+    rank = np.arange(len(w))
+    of = np.repeat(np.arange(len(m)), m)
+    k = rank - start[of]  # 0 for the first of its tie
+    more = k * (r[of] - 1) / np.maximum(m[of] - 1, 1)
+    return float((r[of] / m[of] * (before[of] + 1 + more) / (rank + 1)).sum() / g.sum())
+
+
+def auprc(weights: ArrayLike, marks: ArrayLike) -> float:
+    """ERASER's AUPRC: the area under precision against recall by trapezoids, `auc(recall, precision)` of scikit-learn.
+
+    It rewards ties: one threshold for all tokens draws a line from (0, 1), so that constant weights have about half of
+    what is missing to 1. `average_precision` does not. Undefined (NaN) where nothing or everything is marked.
     """
     from sklearn.metrics import auc, precision_recall_curve
 
-    w, g = np.asarray(weights, dtype=np.float64), np.asarray(marks, dtype=bool)
-    if w.shape != g.shape or w.ndim != 1:
-        raise ValueError(f"auprc: weights have shape {w.shape}, marks {g.shape}: expected both (n,).")
+    w, g = _pair("auprc", weights, marks)
     if g.all() or not g.any():
         return float("nan")
     precision, recall, _ = precision_recall_curve(g, w)
     return float(auc(recall, precision))
 
 
+def top_shares(weights: ArrayLike, share: float) -> np.ndarray:
+    """(n,): how probably each token is among the max(1, ceil(share n)) of most weight, equal weights in any order."""
+    w = np.asarray(weights, dtype=np.float64)
+    count = int(top_marks(w, share).sum())
+    if not count:
+        return np.zeros(len(w))
+    last = np.sort(w)[::-1][count - 1]
+    above, level = w > last, w == last
+    return above + level * ((count - above.sum()) / level.sum())
+
+
 def token_counts(found: ArrayLike, marks: ArrayLike) -> np.ndarray:
-    """(found and marked, found, found and marked, marked) tokens of one document."""
-    f, g = np.asarray(found, dtype=bool), np.asarray(marks, dtype=bool)
+    """(found and marked, found, found and marked, marked) tokens of one document; found: marks, or how probably each
+    token is found (`top_shares`)."""
+    f, g = np.asarray(found, dtype=np.float64), np.asarray(marks, dtype=bool)
     if f.shape != g.shape:
         raise ValueError(f"token_counts: found has shape {f.shape}, marks {g.shape}: expected the same.")
-    both = float((f & g).sum())
+    both = float((f * g).sum())
     return np.array([both, f.sum(), both, g.sum()], dtype=np.float64)
 
 
@@ -103,68 +141,91 @@ def judge_overlap(
     marks: Sequence[ArrayLike],
     share: float | None = None,
     seed: int = 0,
-    resamples: int = 1000,
+    resamples: int = 2000,
 ) -> list[Finding]:
-    """AUPRC, token F1 and IOU-F1 of weights against marked tokens, beside random weights and mere position.
+    """Average precision, token F1, IOU-F1 and ERASER's AUPRC of weights against marked tokens.
 
     weights, marks: one (n,) a document. share: of tokens taken as found; else the mean share that people marked: the
-    amount is theirs, the place the model's. Documents without any mark are left out and counted.
+    amount is theirs, the place the model's. Beside each figure stand the same weights in random orders, and mere
+    position. Equal weights count in every order alike: by expectation, and for passages over ten orders that are drawn.
+    Documents without any mark are left out and counted.
     """
     if len(weights) != len(marks):
         raise ValueError(f"judge_overlap: weights of {len(weights)} documents, but marks of {len(marks)}.")
-    kept = [(np.asarray(w, dtype=np.float64), np.asarray(g, dtype=bool)) for w, g in zip(weights, marks, strict=True)]
-    kept = [(w, g) for w, g in kept if g.any()]
-    share = share or (float(np.mean([g.mean() for _, g in kept])) if kept else 1.0)
+    marked = [(np.asarray(w, dtype=np.float64), np.asarray(g, dtype=bool)) for w, g in zip(weights, marks, strict=True)]
+    marked = [(w, g) for w, g in marked if g.any()]
+    share = share or (float(np.mean([g.mean() for _, g in marked])) if marked else 1.0)
     draw = stream(seed, "random weights")
-    chosen: dict[str, list[np.ndarray]] = {
-        "": [w for w, _ in kept],
-        "random": [draw.random(len(w)) for w, _ in kept],
-        "first words": [-np.arange(len(w)) for w, _ in kept],
-        "last words": [np.arange(len(w)) for w, _ in kept],
-    }
-    tables = {name: _tables(some, [g for _, g in kept], share) for name, some in chosen.items()}
-    rules: dict[str, tuple[Callable[[np.ndarray], float], str]] = {
-        "AUPRC": (
-            lambda x: float(np.nanmean(x)) if (~np.isnan(x)).any() else float("nan"),
-            "Ranked by weight, marked tokens come at an average precision of {value}.",
-        ),
-        "token F1": (macro_f1, "Tokens of most weight and marked tokens overlap by an F1 of {value}."),
-        "token F1, micro": (micro_f1, "Over all documents together that overlap is {value}."),
-        "IOU-F1": (macro_span_f1, "Passages of most weight match marked passages with an F1 of {value}."),
-    }
+    own, gold = [w for w, _ in marked], [g for _, g in marked]
+    of = overlaps(own, gold, share, seed)
+    random = [overlaps([draw.permutation(w) for w in own], gold, share, seed, ties=1) for _ in range(DRAWS)]
+    first, last = (overlaps([side * np.arange(len(w)) for w in own], gold, share, ties=1) for side in (-1, 1))
     made = []
-    for name, (statistic, says) in rules.items():
-        result = estimate(tables[""][name], statistic, seed=seed, resamples=resamples)
-        beside = {other: estimate(tables[other][name], statistic, resamples=1).value for other in chosen if other}
-        if name == "AUPRC":
-            beside["chance"] = estimate([float(g.mean()) for _, g in kept], resamples=1).value
-        told = "Nothing was marked." if result.value is None else says.format(value=f"{result.value:.2f}")
+    for name, (statistic, scale, says) in RULES.items():
+        beside = {
+            "random": np.stack([one[name] for one in random]),
+            "first words": first[name],
+            "last words": last[name],
+        }
+        found = compare(of[name], beside, statistic, scale=scale, seed=seed, resamples=resamples)
+        if found.value is not None:
+            told = says.format(value=amount(found.value, 2))
+        elif not marked:
+            told = "undefined: nothing was marked."
+        else:
+            told = "undefined: everything was marked."
+        undefined = len(marks) - found.n
         made.append(
-            Finding(
-                name,
-                result.value,
-                told,
-                "higher",
-                result.n,
-                test="people",
-                interval=result.interval,
-                baselines=beside,
-                undefined=len(marks) - result.n,
-            )
+            Finding.of(replace(found, undefined=undefined), name=name, says=told, better="higher", test="people")
         )
     return made
 
 
-def _tables(weights: list[np.ndarray], marks: list[np.ndarray], share: float) -> dict[str, np.ndarray]:
-    found = [top_marks(w, share) for w in weights]
-    tokens = np.array([token_counts(f, g) for f, g in zip(found, marks, strict=True)]).reshape(-1, 4)
-    passages = [span_counts(spans(f), spans(g)) for f, g in zip(found, marks, strict=True)]
+RULES: dict[str, tuple[Statistic, Scale, str]] = {
+    "average precision": (mean, (0.0, 1.0), "Ranked by weight, marked tokens come at an average precision of {value}."),
+    "token F1": (macro_f1, (0.0, 1.0), "Tokens of most weight and marked tokens overlap by an F1 of {value}."),
+    "token F1, micro": (micro_f1, (0.0, 1.0), "Over all documents together that overlap is {value}."),
+    "IOU-F1": (macro_span_f1, (0.0, 1.0), "Passages of most weight match marked passages with an F1 of {value}."),
+    "AUPRC (ERASER)": (
+        mean,
+        (0.0, 1.0),
+        "The area under precision and recall by trapezoids, which rewards ties: {value}.",
+    ),
+}
+
+
+def overlaps(
+    weights: Sequence[np.ndarray], marks: Sequence[np.ndarray], share: float, seed: int = 0, ties: int = TIES
+) -> dict[str, np.ndarray]:
+    """By measure what each document contributes: (documents,), or counts (documents, 4)."""
+    pairs = list(zip(weights, marks, strict=True))
+    tokens = np.array([token_counts(top_shares(w, share), g) for w, g in pairs]).reshape(-1, 4)
+    draw = stream(seed, "ties")
+    passages = []
+    for w, g in pairs:
+        some = [_top_in_any_order(w, share, draw) for _ in range(ties if len(np.unique(w)) < len(w) else 1)]
+        passages.append(np.mean([span_counts(spans(f), spans(g)) for f in some], axis=0))
     return {
-        "AUPRC": np.array([auprc(w, g) for w, g in zip(weights, marks, strict=True)]),
+        "average precision": np.array([average_precision(w, g) for w, g in pairs]),
         "token F1": tokens,
         "token F1, micro": tokens,
         "IOU-F1": np.array(passages).reshape(-1, 4),
+        "AUPRC (ERASER)": np.array([auprc(w, g) for w, g in pairs]),
     }
+
+
+def _top_in_any_order(w: np.ndarray, share: float, draw: np.random.Generator) -> np.ndarray:
+    order = draw.permutation(len(w))
+    marks = np.zeros(len(w), dtype=bool)
+    marks[order] = top_marks(w[order], share)
+    return marks
+
+
+def _pair(name: str, weights: ArrayLike, marks: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    w, g = np.asarray(weights, dtype=np.float64), np.asarray(marks, dtype=bool)
+    if w.shape != g.shape or w.ndim != 1:
+        raise ValueError(f"{name}: weights have shape {w.shape}, marks {g.shape}: expected both (n,).")
+    return w, g
 
 
 def _f1(right: float, found: float, matched: float, marked: float) -> float:

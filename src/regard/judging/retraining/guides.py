@@ -1,9 +1,7 @@
 """Do the weights carry over? A model that sees each unit alone is told where to look."""
 
-import numpy as np
-
 from ..finding import Finding
-from ..statistics.intervals import estimate, known
+from ..statistics.comparison import compare
 from .reading import TrainedReadout
 from .retraining import Retraining
 from .scoring import MEASURES, of, table
@@ -37,9 +35,10 @@ def guides(
     rows = table(retraining.labels, *models.values())
     made = []
     for name, measure in MEASURES.items():
-        beside = {who: known(np.asarray([of(measure, place)(one) for one in rows])) for place, who in enumerate(models)}
+        tables = {who: rows[..., [0, 1 + place]] for place, who in enumerate(models)}
         for place, who in enumerate(models):
-            found = estimate(rows, of(measure, place), seeds=True, seed=seed)
+            others = {other: some for other, some in tables.items() if other != who}
+            found = compare(tables[who], others, of(measure), seeds=True, seed=seed)
             made.append(
                 Finding.of(
                     found,
@@ -48,11 +47,10 @@ def guides(
                     test=TEST,
                     unit=name,
                     says=f"Told where to look by {who} weights, a model without context: {name} {found.value:.3f}.",
-                    baselines={other: value for other, value in beside.items() if other != who},
                 )
             )
             if place:
-                more = estimate(rows, of(measure, place, 0), seeds=True, seed=seed)
+                more = compare(rows, {"no difference": 0.0}, of(measure, place, 0), seeds=True, seed=seed)
                 made.append(
                     Finding.of(
                         more,
@@ -61,7 +59,6 @@ def guides(
                         test=TEST,
                         unit=name,
                         says=f"That is {more.value:+.3f} against uniform weights.",
-                        baselines={"no difference": 0.0},
                     )
                 )
     return made

@@ -126,7 +126,7 @@ class Retraining:
             self.device,
             optimise=self.optimise,
             earliest=self.earliest,
-            hear=report_epoch,
+            on_step=report_epoch,
             together=len(parts["val"]),
         )
         return trainer.fit(model, objective, parts["train"], parts["val"], seed).kept

@@ -15,6 +15,7 @@ from .reading import TrainedReadout
 from .retraining import Retraining
 
 TEST = "seed variance"
+NOTHING = 0.001  # a difference that is not told more exactly
 EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # bins of the largest weight
 
 
@@ -47,8 +48,8 @@ def seed_variance(
     )
     draw = stream(seed, TEST)
     mixed = TrainedReadout(one.said, {**one.weights, "test": [draw.permutation(w) for w in one.weights["test"]]})
-    value = estimate(far, median, seeds=True, seed=seed)
-    prediction = estimate(moved, median, seeds=True, seed=seed)
+    value = estimate(far, median, seeds=True, scale=(0.0, LARGEST), seed=seed)
+    prediction = estimate(moved, median, seeds=True, scale=(0.0, 1.0), seed=seed)
     return [
         Finding.of(
             value,
@@ -56,8 +57,7 @@ def seed_variance(
             better="lower",
             test=TEST,
             unit="JSD (max 0.69)",
-            says=f"Trained from another seed, the weights of half of the instances differ by more than "
-            f"{value.value:.3f}.",
+            says=f"Trained from another seed, the weights of half of the instances or more {_differ(value.value)}.",
             baselines={
                 "base in another order": known(apart(one, mixed), median),
                 "uniform": known(apart(one, even(one)), median),
@@ -71,9 +71,17 @@ def seed_variance(
             test=TEST,
             unit="total variation (max 1)",
             baselines={"no change": 0.0},
-            says=f"Half of the predictions differ by more than {prediction.value:.3f} between two seeds.",
+            says=f"Between two seeds half of the predictions or more {_differ(prediction.value)}.",
         ),
     ]
+
+
+def _differ(value: float | None) -> str:
+    if value is None:
+        return "differ by an undefined amount"
+    if value < NOTHING:
+        return "do not differ" if value == 0 else f"differ by less than {NOTHING}"
+    return f"differ by {value:.2g} or more"
 
 
 def apart(one: TrainedReadout, two: TrainedReadout, part: str = "test") -> np.ndarray:

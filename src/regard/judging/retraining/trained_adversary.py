@@ -6,7 +6,9 @@ import numpy as np
 
 from ..artifacts import Plot, Series, add_artifact
 from ..finding import Finding
+from ..statistics.divergence import LARGEST
 from ..statistics.intervals import estimate, known
+from ..wording import amount
 from .retraining import Retraining
 from .scoring import f1, of, table
 from .seeds import apart, even, said_apart
@@ -58,8 +60,8 @@ def trained_adversary(
     rows = table(retraining.labels, [one], *([each] for each in sought))
     made = []
     for place, strength in enumerate(strengths):
-        value = estimate(far[place], seed=seed)
-        shift = estimate(moved[place], seed=seed)
+        value = estimate(far[place], scale=(0.0, LARGEST), seed=seed)
+        shift = estimate(moved[place], scale=(0.0, 1.0), seed=seed)
         score = estimate(rows, of(f1, 1 + place), seeds=True, seed=seed)
         name = f"trained adversary at {strength:g}"
         made += [
@@ -70,8 +72,8 @@ def trained_adversary(
                 test=TEST,
                 unit="JSD (max 0.69)",
                 baselines=beside,
-                says=f"Its weights differ from the base's by {value.value:.3f} on average, "
-                f"while its predictions move by {shift.value:.3f}.",
+                says=f"Its weights differ from the base's by {amount(value.value)} on average, "
+                f"while its predictions {'do not move' if shift.value == 0 else f'move by {amount(shift.value)}'}.",
             ),
             Finding.of(
                 shift,
@@ -80,7 +82,7 @@ def trained_adversary(
                 test=TEST,
                 unit="total variation (max 1)",
                 baselines=beside_moved,
-                says=f"Its predictions differ from the base's by {shift.value:.3f} on average.",
+                says=f"Its predictions differ from the base's by {amount(shift.value)} on average.",
             ),
             Finding.of(
                 score,

@@ -1,9 +1,12 @@
 """Is attention needed at all? The same model, trained with the same weight for every unit."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..finding import Finding
-from ..statistics.intervals import estimate, known
+from ..statistics.comparison import compare
+from ..wording import amount
 from .retraining import Retraining
 from .scoring import MEASURES, of, table
 
@@ -23,9 +26,13 @@ def uniform_retraining(
     rows = table(retraining.labels, own, even)
     made = []
     for name, measure in MEASURES.items():
-        usual = measure(np.full(len(rows[0]), _most(retraining)), retraining.labels)
+        usual = np.broadcast_to(
+            np.stack([retraining.labels, np.full(len(rows[0]), _most(retraining))], -1), (seeds, len(rows[0]), 2)
+        )
         for model, who in ((0, attention), (1, "uniform")):
-            found = estimate(rows, of(measure, model), seeds=True, seed=seed)
+            other = "uniform weights" if model == 0 else f"{attention} weights"
+            beside = {"most frequent class": usual, other: rows[..., [0, 2 - model]]}
+            found = compare(rows[..., [0, 1 + model]], beside, of(measure), seeds=True, seed=seed)
             made.append(
                 Finding.of(
                     found,
@@ -34,34 +41,27 @@ def uniform_retraining(
                     test=TEST,
                     unit=name,
                     says=f"Trained with {who} weights, the {name} is {found.value:.3f}, mean of {seeds} seeds.",
-                    baselines={
-                        "most frequent class": usual,
-                        ("uniform weights" if model == 0 else f"{attention} weights"): known(
-                            np.asarray([of(measure, 1 - model)(one) for one in rows])
-                        ),
-                    },
                 )
             )
-        lost = estimate(rows, of(measure, 0, 1), seeds=True, seed=seed)
+        lost = compare(rows, {"no difference": 0.0}, of(measure, 0, 1), seeds=True, seed=seed)
         assert lost.value is not None
-        needed = lost.interval is not None and lost.interval[0] > 0
-        made.append(
-            Finding.of(
-                lost,
-                name=f"{name} lost by uniform weights",
-                better="higher",
-                test=TEST,
-                unit=name,
-                baselines={"no difference": 0.0},
-                says=f"A model that learns with uniform weights loses {lost.value:.3f}: "
-                + (
-                    "attention is of use on these data."
-                    if needed
-                    else "attention is not seen to be needed on these data."
-                ),
-            )
-        )
+        one = Finding.of(lost, name=f"{name} lost by uniform weights", says=".", better="higher", test=TEST, unit=name)
+        made.append(replace(one, says=_loss(one, lost.value, seeds)))
     return made
+
+
+def _loss(one: Finding, lost: float, seeds: int) -> str:
+    """The sentence that follows from the verdict."""
+    how, few = one.standing[1], f"{seeds} seed{'s' * (seeds != 1)}"
+    seen = {
+        "better": "attention is of use on these data.",
+        "worse": "attention is a hindrance on these data.",
+        "not significantly different": f"with {few} attention is not seen to be needed on these data.",
+        "undefined": f"with {few} whether attention is needed cannot be said.",
+    }[how]
+    if lost == 0:
+        return f"A model that learns with uniform weights loses nothing: {seen}"
+    return f"A model that learns with uniform weights {'loses' if lost > 0 else 'gains'} {amount(abs(lost))}: {seen}"
 
 
 def _most(retraining: Retraining) -> int:

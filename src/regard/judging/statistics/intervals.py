@@ -1,12 +1,20 @@
-"""Intervals by the bootstrap, over instances and over seeds, crossed."""
+"""The interval of a statistic, over instances and over seeds: which one is decided by what is known beforehand."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-Statistic = Callable[[np.ndarray], float]
+from .bootstrap import crossed_error, percentile_interval, resampled
+from .means import betting_interval, mean_interval
+from .scale import FEWEST, Scale, checked
+from .shares import clopper_pearson, median_interval
+from .statistic import Statistic, known, mean, median, over_seeds, quartile
+from .streams import stream
+
+__all__ = ["Estimate", "Statistic", "estimate", "known", "mean", "median", "quartile", "stream"]
+
+Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -14,50 +22,18 @@ class Estimate:
     """A statistic with its interval.
 
     value      None where it is undefined: nothing was measured, or the statistic is not a number
-    interval   (low, high), or None: one instance of one seed tells nothing of the spread
+    interval   (low, high), or None: one instance, or values that are all the same, tell nothing of the spread
     n          instances that were measured
     undefined  instances left out, because the measure is undefined (NaN) on them for every seed
+    method     how the interval was made
     """
 
     value: float | None
-    interval: tuple[float, float] | None
+    interval: Ends | None
     n: int
     undefined: int = 0
     level: float = 0.95
-
-
-def stream(seed: int, purpose: str) -> np.random.Generator:
-    """Random numbers for one purpose. Data drawn by default_rng(seed) share nothing with them: a random baseline that
-    happens to be made of the numbers that made the data would not be random."""
-    return np.random.Generator(np.random.PCG64([seed, *purpose.encode()]))
-
-
-def mean(values: np.ndarray) -> float:
-    """The mean of what is defined; NaN where nothing is."""
-    defined = values[~np.isnan(values)]
-    return float(defined.mean()) if defined.size else float("nan")
-
-
-def median(values: np.ndarray) -> float:
-    """The median of what is defined; NaN where nothing is."""
-    defined = values[~np.isnan(values)]
-    return float(np.median(defined)) if defined.size else float("nan")
-
-
-def quartile(share: float) -> Statistic:
-    """The number below which a share of what is defined lies; NaN where nothing is."""
-
-    def statistic(values: np.ndarray) -> float:
-        defined = values[~np.isnan(values)]
-        return float(np.quantile(defined, share)) if defined.size else float("nan")
-
-    return statistic
-
-
-def known(values: ArrayLike, statistic: Statistic = mean) -> float | None:
-    """A statistic without an interval, for a baseline; None where it is undefined."""
-    found = statistic(np.asarray(values, dtype=np.float64))
-    return None if np.isnan(found) else found
+    method: str = ""
 
 
 def estimate(
@@ -65,24 +41,31 @@ def estimate(
     statistic: Statistic = mean,
     *,
     seeds: bool = False,
+    scale: Scale = "real",
+    strata: ArrayLike | None = None,
     level: float = 0.95,
-    resamples: int = 1000,
+    resamples: int = 2000,
     seed: int = 0,
 ) -> Estimate:
-    """A statistic of instances, and the percentile interval of its bootstrap (Efron 1979).
+    """A statistic of instances, and an interval that holds the truth as often as `level` says.
 
     values     (instances, ...), or with seeds=True (seeds, instances, ...): every seed met the same instances.
                NaN says that a measure is undefined on an instance
     statistic  of (instances, ...); over several seeds it is taken for each and averaged. A figure of a whole corpus is
                a statistic of the counts of each instance: lambda x: x[:, 0].sum() / x[:, 1].sum()
-    resamples  how often instances, and seeds, are drawn with replacement
+    scale      what is known of the measure (`scale.checked`): "share", bounds (low, high), "real" or "skewed"
+    strata     (instances,) classes that a resample has as often as the data: for figures that average over classes
 
-    Seeds and instances are crossed: each resample draws a set of seeds and, apart from it, a set of instances that all
-    of them share, since two models that meet the same hard instance do not err independently (Owen 2007). A few seeds
-    give a narrow interval: with s of them its variance over seeds is (s - 1) / s of what it should be.
+    The interval is chosen by these alone, never by the values:
 
-    The same values and the same `seed` give the same bits, and two calls with equally many instances and seeds draw the
-    same ones; for the difference of two systems pass the differences.
+        a share                 Clopper & Pearson
+        a mean                  the wider of t and bootstrap-t; between bounds and below 30 instances, by betting
+        a median                between two values in order
+        another statistic       the percentiles of its bootstrap, expanded as t is
+        over seeds              t with one degree less than seeds or instances, whichever are fewer
+
+    The same values and the same `seed` give the same bits, and two calls with equally many instances draw the same
+    ones. For two systems on the same instances, see `compare`.
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim < 1 + seeds:
@@ -90,35 +73,69 @@ def estimate(
         raise ValueError(f"estimate(values of shape {table.shape}): expected {axes}.")
     if not 0 < level < 1 or resamples < 1:
         raise ValueError(f"estimate(level={level}, resamples={resamples}): expected 0 < level < 1 and resamples >= 1.")
-    table = table if seeds else table[None]
-    n = table.shape[1]
-    missing = int(np.isnan(table).reshape(*table.shape[:2], -1).any(-1).all(0).sum()) if table.size else 0
-    value = _over_seeds(table, statistic)
+    checked(scale)
+    if seeds and len(table) == 1:
+        table, seeds = table[0], False
+    whole = table if seeds else table[None]
+    n = whole.shape[1]
+    missing = int(np.isnan(whole).reshape(*whole.shape[:2], -1).any(-1).all(0).sum()) if whole.size else 0
+    by_seed = over_seeds(whole, statistic)
+    value = known(by_seed)
     if value is None:
         return Estimate(None, None, n - missing, missing, level)
-    if table.shape[0] == 1 and n - missing < 2:
-        return Estimate(value, None, n - missing, missing, level)
-    draw = stream(seed, "bootstrap")
-    plain = statistic is mean and table.ndim == 2 and not np.isnan(table).any()  # a mean of means: ten times as fast
-    drawn: list[float | None] = []
-    for _ in range(resamples):
-        rows = draw.integers(table.shape[0], size=(table.shape[0],))
-        columns = draw.integers(n, size=(n,))
-        drawn.append(
-            float(table[rows].mean(0)[columns].mean())
-            if plain
-            else _over_seeds(table[np.ix_(rows, columns)], statistic)
-        )
-    found = [each for each in drawn if each is not None]
-    if 2 * len(found) < resamples:  # undefined more often than not: such an interval would speak of the rest alone
-        return Estimate(value, None, n - missing, missing, level)
-    low, high = np.quantile(np.asarray(found), [(1 - level) / 2, (1 + level) / 2], method="inverted_cdf")
-    return Estimate(value, (float(low), float(high)), n - missing, missing, level)
+    if seeds:
+        made = _of_seeds(by_seed, whole, statistic, level, resamples, seed)
+        bounds = (0.0, 1.0) if scale == "share" else scale
+        if made[0] is not None and isinstance(bounds, tuple):
+            made = (max(made[0][0], bounds[0]), min(made[0][1], bounds[1])), made[1]
+    else:
+        made = _of_instances(table, statistic, scale, strata, level, resamples, seed)
+    return Estimate(value, made[0], n - missing, missing, level, made[1])
 
 
-def _over_seeds(table: np.ndarray, statistic: Statistic) -> float | None:
-    """The mean over seeds of the statistic of each; None where no seed has one."""
-    if table.shape[0] == 0 or table.shape[1] == 0:
-        return None
-    found = mean(np.asarray([float(statistic(instances)) for instances in table]))
-    return None if np.isnan(found) else found
+def _of_instances(
+    table: np.ndarray,
+    statistic: Statistic,
+    scale: Scale,
+    strata: ArrayLike | None,
+    level: float,
+    resamples: int,
+    seed: int,
+) -> tuple[Ends | None, str]:
+    if table.ndim == 1 and statistic in (mean, median):
+        some = table[~np.isnan(table)]
+        if statistic is median:
+            return median_interval(some, level), "order statistics"
+        if scale == "share":
+            if not np.isin(some, (0, 1)).all():
+                raise ValueError("estimate(scale='share'): expected values of 0 and 1 alone.")
+            return clopper_pearson(int(some.sum()), len(some), level), "Clopper-Pearson"
+        if isinstance(scale, tuple) and len(some) < FEWEST["skewed"]:
+            return betting_interval(some, *scale, level=level) if len(some) > 1 else None, "betting"
+        if not np.isfinite(some).all():
+            return None, "none: some value is infinite"
+        ends = mean_interval(some, level, resamples, seed)
+        if isinstance(scale, tuple):
+            if ends is None:  # values that are all the same have no t
+                return betting_interval(some, *scale, level=level), "betting"
+            ends = max(ends[0], scale[0]), min(ends[1], scale[1])
+        return ends, "t and bootstrap-t"
+    figure = lambda places: float(statistic(table[places]))  # noqa: E731
+    drawn = resampled(len(table), figure, strata=strata, resamples=(resamples + 1) // 2, seed=seed)
+    how = "bootstrap" if strata is None else "bootstrap within classes"
+    return percentile_interval(drawn, len(table), level), how
+
+
+def _of_seeds(
+    by_seed: np.ndarray, table: np.ndarray, statistic: Statistic, level: float, resamples: int, seed: int
+) -> tuple[Ends | None, str]:
+    from scipy.stats import t
+
+    if (~np.isnan(by_seed)).sum() < 2 or not np.isfinite(by_seed[~np.isnan(by_seed)]).all():
+        return None, "none: one seed has a value"
+    error, freedom = crossed_error(by_seed, table, statistic, statistic is mean and table.ndim == 2, resamples, seed)
+    if error == 0:
+        return None, "none: every seed has the same value"
+    half = float(t.isf((1 - level) / 2, freedom)) * error
+    centre = mean(by_seed)
+    return (centre - half, centre + half), "t over seeds and instances" if table.shape[1] > 1 else "t over seeds"

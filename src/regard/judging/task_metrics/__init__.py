@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 
 from ..finding import Finding
-from ..statistics.intervals import estimate
+from ..statistics.comparison import compare
+from ..statistics.intervals import stream
+from ..wording import three_digits
 from .images import images, regions
-from .labels import classification, commonest, regression
+from .labels import answers_at_random, classification, commonest, regression
 from .metric import Measured
 from .texts import language, log_probabilities, phones, speech, translation
 
@@ -31,6 +33,8 @@ WHY = {
     "regions": "every mask is empty",
     "language": "there is no token",
 }
+CONSTANT = "commonest class"
+RANDOM, DRAWS = "random answer", 20  # which has the shares of the classes
 
 
 def extrinsic(
@@ -40,7 +44,7 @@ def extrinsic(
     *,
     baselines: Mapping[str, Any] | None = None,
     seed: int = 0,
-    resamples: int = 1000,
+    resamples: int = 2000,
     **options: Any,
 ) -> list[Finding]:
     """Findings about what a model said, beside what was wanted.
@@ -48,8 +52,10 @@ def extrinsic(
     task       translation: BLEU, METEOR. language: perplexity. speech: word error rate. phones: phone error rate.
                images: PSNR, SSIM. regions: IoU. classification: accuracy, precision, recall, F1, AUC.
                regression: RMSE, Pearson
-    baselines  by name, what something else said to the same instances. "commonest class" (classification) and "mean"
-               (regression) are added; they are taken from `wanted` itself, the strongest of their kind
+    baselines  by name, what something else said to the same instances; the last of them decides over better and worse.
+               "random answer", which deals out the labels that are wanted, and "commonest class" (classification) and
+               "mean" (regression) are added, taken from `wanted` itself: the strongest of their kind. A figure that
+               averages over classes has no commonest class beside it, which it punishes for the others
     options    of the task: lower (translation), scores, classes and positive (classification), largest (images)
 
     A figure that is undefined (one class, a constant, no reference) is told as undefined.
@@ -61,33 +67,52 @@ def extrinsic(
     if wanted is not None and len(said) != len(wanted):
         raise ValueError(f"extrinsic({task!r}): {len(said)} instances were said, {len(wanted)} wanted.")
     measures = TASKS[task](said, wanted, **options)
-    beside: dict[str, dict[str, float | None]] = {}
-    for name, theirs in {**_trivial(task, wanted), **dict(baselines or {})}.items():
-        same = {key: value for key, value in options.items() if key not in ("scores", "positive")}
-        beside[name] = {
-            one.name: estimate(one.table, one.statistic, resamples=1).value
-            for one in TASKS[task](theirs, wanted, **same)
-        }
+    beside = _baselines(task, wanted, dict(baselines or {}), options, seed)
     found = []
     for one in measures:
-        result = estimate(one.table, one.statistic, seed=seed, resamples=resamples)
-        told = (
-            f"{one.name} is undefined here: {WHY.get(task, 'there is nothing to compare')}."
-            if result.value is None
-            else one.says.format(f"{result.value:.3g}")
+        tables = {name: tables[one.name] for name, tables in beside.items() if one.name in tables}
+        if one.strata is not None:
+            tables.pop(CONSTANT, None)
+        tested = dict(reversed(tables.items()))  # the first that is compared decides
+        result = compare(
+            one.table, tested, one.statistic, scale=one.scale, strata=one.strata, seed=seed, resamples=resamples
         )
-        baseline = {name: values[one.name] for name, values in beside.items() if one.name in values}
-        found.append(
-            Finding.of(
-                result, name=one.name, says=told, better=one.better, test="extrinsic", unit=one.unit, baselines=baseline
-            )
-        )
+        if result.value is not None:
+            told = one.says.format(three_digits(result.value))
+        elif not len(said):
+            told = f"{one.name} is undefined here: there is no instance."
+        else:
+            told = f"{one.name} is undefined here: {WHY.get(task, 'there is nothing to compare')}."
+        found.append(Finding.of(result, name=one.name, says=told, better=one.better, test="extrinsic", unit=one.unit))
     return found
+
+
+def _baselines(
+    task: str, wanted: Any, given: Mapping[str, Any], options: Mapping[str, Any], seed: int
+) -> dict[str, dict[str, np.ndarray]]:
+    """By baseline and measure its table; of the random answer (draws, ...)."""
+    same = {key: value for key, value in options.items() if key != "scores"}
+    if task == "classification" and same.get("positive") not in {*wanted, *(same.get("classes") or ())}:
+        same.pop("positive", None)  # a class that is only said has no figure of a baseline
+    made: dict[str, dict[str, np.ndarray]] = {}
+    if task == "classification" and len(wanted):
+        draw = stream(seed, RANDOM)
+        drawn = []
+        for _ in range(DRAWS):
+            order = draw.permutation(len(wanted))
+            mixed: dict[str, Any] = (
+                {"scores": np.asarray(options["scores"])[order]} if options.get("scores") is not None else {}
+            )
+            drawn.append(classification(answers_at_random(wanted, draw), wanted, **same, **mixed))
+        made[RANDOM] = {some[0].name: np.stack([one.table for one in some]) for some in zip(*drawn, strict=True)}
+    for name, theirs in {**_trivial(task, wanted), **given}.items():
+        made[name] = {one.name: one.table for one in TASKS[task](theirs, wanted, **same)}
+    return made
 
 
 def _trivial(task: str, wanted: Any) -> dict[str, Any]:
     if task == "classification":
-        return {"commonest class": commonest(wanted)}
+        return {CONSTANT: commonest(wanted)}
     if task == "regression":
         numbers = np.asarray(wanted, dtype=np.float64)
         return {"mean": np.full_like(numbers, numbers.mean())} if numbers.size else {}

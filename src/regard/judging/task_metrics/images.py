@@ -32,8 +32,12 @@ def images(said: Tensor, wanted: Tensor, largest: float = 1.0) -> list[Measured]
         psnr = peak_signal_noise_ratio(a, b, data_range=float(largest), dim=(1, 2, 3), reduction="none")
         ssim = structural_similarity_index_measure(a, b, data_range=float(largest), reduction="none")  # type: ignore[assignment]
     return [
-        Measured("PSNR", psnr.cpu().numpy(), mean, "higher", "Noise lies {} decibels below the picture.", "dB"),
-        Measured("SSIM", ssim.cpu().numpy(), mean, "higher", "Structure agrees by {} (1 is the same)."),
+        Measured(
+            "PSNR", psnr.cpu().numpy(), mean, "higher", "Noise lies {} decibels below the picture.", "dB", "skewed"
+        ),
+        Measured(
+            "SSIM", ssim.cpu().numpy(), mean, "higher", "Structure agrees by {} (1 is the same).", scale=(-1.0, 1.0)
+        ),
     ]
 
 
@@ -47,4 +51,4 @@ def regions(said: Sequence[ArrayLike], wanted: Sequence[ArrayLike]) -> list[Meas
         either = (a | b).sum()
         values.append((a & b).sum() / either if either else float("nan"))
     shared = np.array(values, dtype=np.float64)
-    return [Measured("IoU", shared, mean, "higher", "Regions share {} of what either covers.")]
+    return [Measured("IoU", shared, mean, "higher", "Regions share {} of what either covers.", scale=(0.0, 1.0))]

@@ -5,7 +5,9 @@ from collections.abc import Callable, Hashable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..statistics.intervals import mean
 from .metric import Measured
+from .plain_labels import plain_labels, same_kind
 
 
 def classification(
@@ -25,6 +27,10 @@ def classification(
     label each equals accuracy. A class never said has precision 0, one never wanted recall 0. With one class AUC is
     undefined.
     """
+    said, wanted = plain_labels(said, "said"), plain_labels(wanted, "wanted")
+    same_kind(said, wanted)
+    classes = None if classes is None else plain_labels(classes, "classes")
+    positive = None if positive is None else plain_labels([positive], "positive")[0]
     there = {*said, *wanted}
     order = list(classes) if classes is not None else sorted(there, key=lambda label: (type(label).__name__, label))
     place = {label: i for i, label in enumerate(order)}
@@ -33,15 +39,29 @@ def classification(
     if positive is not None and positive not in place:
         raise ValueError(f"classification(positive={positive!r}): expected one of the classes {order}.")
     table = np.array([[place[a], place[b]] for a, b in zip(said, wanted, strict=True)], dtype=np.float64).reshape(-1, 2)
-    made = [Measured("accuracy", table, _accuracy, "higher", "The share of answers that are right is {}.")]
+    right, classes_wanted = (table[:, 0] == table[:, 1]).astype(np.float64), table[:, 1]
+    says = "The share of answers that are right is {}."
+    made = [Measured("accuracy", right, mean, "higher", says, scale="share")]
     for which, name in enumerate(("precision", "recall", "F1")):
         made.append(
-            Measured(f"{name}, macro", table, _of(which, "macro"), "higher", f"{name} is {{}}, each class alike.")
+            Measured(
+                f"{name}, macro",
+                table,
+                _of(which, "macro"),
+                "higher",
+                f"{name[0].upper()}{name[1:]} is {{}}, each class alike.",
+                scale=(0.0, 1.0),
+                strata=classes_wanted,
+            )
         )
-    made.append(Measured("F1, micro", table, _of(2, "micro"), "higher", "F1 is {}, each instance alike."))
+    says = "F1 is {}, each instance alike: of one label each it is accuracy."
+    made.append(Measured("F1, micro", right, mean, "higher", says, scale="share"))
     for which, name in enumerate(("precision", "recall", "F1")) if positive is not None else ():
         own = _of(which, "class", place[positive])
-        made.append(Measured(f"{name} of {positive}", table, own, "higher", f"{name} of class {positive} is {{}}."))
+        says = f"{name[0].upper()}{name[1:]} of class {positive} is {{}}."
+        made.append(
+            Measured(f"{name} of {positive}", table, own, "higher", says, scale=(0.0, 1.0), strata=classes_wanted)
+        )
     if scores is not None:
         given = np.asarray(scores, dtype=np.float64)
         given = given.reshape(len(table), -1)
@@ -52,16 +72,22 @@ def classification(
             )
         wide = np.concatenate([table[:, 1:], given], 1)
         says = "An instance of a class scores above one of another in {} of all comparisons."
-        made.append(Measured("AUC", wide, _auc, "higher", says))
+        made.append(Measured("AUC", wide, _auc, "higher", says, scale=(0.0, 1.0), strata=classes_wanted))
     return made
 
 
 def commonest(wanted: Sequence[Hashable]) -> list[Hashable]:
     """The trivial answer: always the label that is wanted most; of equal ones the first."""
+    wanted = plain_labels(wanted, "wanted")
     counts: dict[Hashable, int] = {}
     for label in wanted:
         counts[label] = counts.get(label, 0) + 1
     return [max(counts, key=lambda label: counts[label])] * len(wanted) if counts else []
+
+
+def answers_at_random(wanted: Sequence[Hashable], draw: np.random.Generator) -> list[Hashable]:
+    """What a blind answer with the class shares says: the labels that are wanted, dealt out anew."""
+    return [wanted[place] for place in draw.permutation(len(wanted))]
 
 
 def regression(said: ArrayLike, wanted: ArrayLike) -> list[Measured]:
@@ -76,10 +102,6 @@ def regression(said: ArrayLike, wanted: ArrayLike) -> list[Measured]:
     ]
 
 
-def _accuracy(table: np.ndarray) -> float:
-    return float((table[:, 0] == table[:, 1]).mean()) if len(table) else float("nan")
-
-
 def _of(which: int, average: str, label: int | None = None) -> Callable[[np.ndarray], float]:
     """Precision (0), recall (1) or F1 (2) of said and wanted labels, as scikit-learn has them with zero_division=0.
 
@@ -92,8 +114,6 @@ def _of(which: int, average: str, label: int | None = None) -> Callable[[np.ndar
         counts = np.stack([np.bincount(x, minlength=size) for x in (said[said == wanted], said, wanted)]).astype(float)
         if label is not None:
             counts = counts[:, [label]] if label < size else np.zeros((3, 1))
-        elif average == "micro":
-            counts = counts.sum(1, keepdims=True)
         else:  # macro: the classes that occur
             counts = counts[:, counts[1:].sum(0) > 0]
         right, below = counts[0], (counts[1], counts[2], counts[1:].mean(0))[which]

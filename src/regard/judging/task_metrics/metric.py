@@ -6,11 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..finding import Better
+from ..statistics.scale import Scale
 
 
 @dataclass(frozen=True)
 class Measured:
-    """table (instances, ...): what each instance contributes; statistic: the figure of a table, NaN where undefined."""
+    """table (instances, ...): what each instance contributes; statistic: the figure of a table, NaN where undefined.
+
+    scale   what is known of it beforehand (`statistics.scale`)
+    strata  (instances,) the classes that a resample has as often as the data; for figures that average over classes
+    """
 
     name: str
     table: np.ndarray
@@ -18,6 +23,8 @@ class Measured:
     better: Better
     says: str
     unit: str = ""
+    scale: Scale = "real"
+    strata: np.ndarray | None = None
 
 
 def ratio(table: np.ndarray) -> float:

@@ -39,7 +39,7 @@ def translation(said: Sequence[str], wanted: Sequence[References], lower: bool =
     says = "Word matches in order with the reference come to {}."
     return [
         Measured("BLEU", counts.reshape(-1, 10), bleu, "higher", "Overlap with the reference is {} of 100.", "of 100"),
-        Measured("METEOR", meteors, mean, "higher", says, f"exact, stem, {wordnet()[1]}"),
+        Measured("METEOR", meteors, mean, "higher", says, f"exact, stem, {wordnet()[1]}", (0.0, 1.0)),
     ]
 
 
@@ -89,7 +89,7 @@ def language(said: Sequence[Tensor | np.ndarray], wanted: object = None) -> list
         )
     table = np.array([[-row.sum(), len(row)] for row in rows], dtype=np.float64).reshape(-1, 2)
     says = "Each next word was as uncertain as a choice among {} equal ones."
-    return [Measured("perplexity", table, lambda x: float(np.exp(ratio(x))), "lower", says)]
+    return [Measured("perplexity", table, lambda x: float(np.exp(ratio(x))), "lower", says, scale="skewed")]
 
 
 def log_probabilities(logits: Tensor, targets: Tensor, ignore: int = -100) -> list[np.ndarray]:

@@ -13,10 +13,16 @@ from ..adapters.inputs import Inputs
 from ..artifacts import Grid, add_artifact
 from ..finding import Finding
 from ..registry import asks
-from ..statistics.divergence import jsd, tvd
+from ..statistics.comparison import compare
+from ..statistics.divergence import LARGEST, jsd, tvd
 from ..statistics.intervals import estimate
+from ..statistics.scale import Scale
+from ..wording import amount
+from ..wording import moves as says_moves
+from .heads import dead_heads
 
 TEST = "ablation"
+DRAWS = 5  # random units beside the one of the largest weight
 TVD = "total variation (max 1)"
 
 
@@ -29,7 +35,7 @@ def ablation(adapter: Adapter, *, heads: bool = True, seed: int = 0) -> list[Fin
     value               the value of the unit with the largest weight is 0, beside that of a unit drawn at random;
                         not on graphs
     by layer            one site uniform, the others as they are
-    by head             one head silent; the most important first
+    by head             one head silent; the most important first; then how many change nothing, and which
 
     A model that was trained without attention may do as well: ablation says what *this* model uses. Michel et al. 2019.
     """
@@ -48,20 +54,21 @@ def ablation(adapter: Adapter, *, heads: bool = True, seed: int = 0) -> list[Fin
                 baselines,
                 TVD,
                 seed,
-                f"With {name} weights the prediction moves by {found[:, 0].mean():.3f} on average.",
+                f"With {name} weights the prediction {says_moves(found[:, 0].mean())} on average.",
             )
         )
         if adapter.labelled:
             lost = found[:, 2] - found[:, 3]
-            baselines = {"no change": 0.0, beside: float((other[:, 2] - other[:, 3]).mean())}
+            found_lost = compare(lost, {"no change": np.zeros_like(lost)}, scale=(-1.0, 1.0), seed=seed)
             made.append(
-                _finding(
-                    f"{name} weights: accuracy lost",
-                    lost,
-                    baselines,
-                    "share",
-                    seed,
-                    f"The share of instances that are right is {found[:, 2].mean():.3f} as the model is, "
+                Finding.of(
+                    found_lost,
+                    name=f"{name} weights: accuracy lost",
+                    better="higher",
+                    test=TEST,
+                    unit="share",
+                    baselines={beside: float((other[:, 2] - other[:, 3]).mean())},
+                    says=f"The share of instances that are right is {found[:, 2].mean():.3f} as the model is, "
                     f"{found[:, 3].mean():.3f} with {name} weights.",
                 )
             )
@@ -73,7 +80,8 @@ def ablation(adapter: Adapter, *, heads: bool = True, seed: int = 0) -> list[Fin
                 baselines,
                 "JSD (max 0.69)",
                 seed,
-                f"With {name} weights the prediction diverges by {found[:, 1].mean():.3f} on average.",
+                f"With {name} weights the prediction diverges by {amount(found[:, 1].mean())} on average.",
+                (0.0, LARGEST),
             )
         )
     if adapter.selector.tokens:
@@ -93,7 +101,7 @@ def by_layer(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
             {"no change": 0.0, "mean of the layers": usual},
             TVD,
             seed,
-            f"Without the weights of {site} alone the prediction moves by {moved.mean():.3f}.",
+            f"Without the weights of {site} alone the prediction {says_moves(moved.mean())}.",
         )
         for site, moved in found.items()
     ]
@@ -116,6 +124,8 @@ def by_head(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
             ],
             TVD,
             "How far the prediction moves when this head alone is silent, mean of the instances.",
+            down="layer",
+            across="head",
         )
     )
     usual = float(np.mean([one.mean() for one in found.values()]))
@@ -127,10 +137,10 @@ def by_head(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
             {"no change": 0.0, "mean of the heads": usual},
             TVD,
             seed,
-            f"Without this head the prediction moves by {moved.mean():.3f}: place {place} of {len(ranked)}.",
+            f"Without this head the prediction {says_moves(moved.mean())}: place {place} of {len(ranked)}.",
         )
         for place, ((site, head), moved) in enumerate(ranked, 1)
-    ]
+    ] + [dead_heads(adapter, found, TEST)]
 
 
 def value_zeroing(adapter: Adapter, *, seed: int = 0) -> Finding:
@@ -155,15 +165,16 @@ def value_zeroing(adapter: Adapter, *, seed: int = 0) -> Finding:
 
         return change
 
-    most, some = (moves(adapter, silent(score))[:, 0] for score in (top, any_unit))
-    return _finding(
-        "value of the top unit silent",
-        most,
-        {"random unit": float(some.mean())},
-        TVD,
-        seed,
-        f"Without what the most attended unit says the prediction moves by {most.mean():.3f}, without a "
-        f"random one's by {some.mean():.3f}.",
+    most = moves(adapter, silent(top))[:, 0]
+    some = np.stack([moves(adapter, silent(any_unit))[:, 0] for _ in range(DRAWS)])
+    return Finding.of(
+        compare(most, {"random unit": some}, scale=(0.0, 1.0), seed=seed),
+        name="value of the top unit silent",
+        better="higher",
+        test=TEST,
+        unit=TVD,
+        says=f"Without what the most attended unit says the prediction {says_moves(most.mean())}; "
+        f"without what a random one says it {says_moves(some.mean())}.",
     )
 
 
@@ -186,7 +197,22 @@ def _change(adapter: Adapter, changes: "dict[str, Intervention]") -> np.ndarray:
     return moves(adapter, lambda inputs: changes)[:, 0]
 
 
-def _finding(name: str, values: np.ndarray, baselines: dict[str, float], unit: str, seed: int, says: str) -> Finding:
+def _finding(
+    name: str,
+    values: np.ndarray,
+    baselines: dict[str, float],
+    unit: str,
+    seed: int,
+    says: str,
+    scale: Scale = (0.0, 1.0),
+) -> Finding:
+    """A distance, which is never below that of no change: its baselines are shown, and none is better or worse."""
     return Finding.of(
-        estimate(values, seed=seed), name=name, says=says, better="higher", test=TEST, unit=unit, baselines=baselines
+        estimate(values, scale=scale, seed=seed),
+        name=name,
+        says=says,
+        better="higher",
+        test=TEST,
+        unit=unit,
+        baselines=baselines,
     )

@@ -17,8 +17,10 @@ from ..artifacts import Plot, Series, TextExample, TextExamples, add_artifact, c
 from ..examples import cut, facts, typical
 from ..finding import Finding
 from ..registry import asks
-from ..statistics.divergence import jsd, over_units, tvd
+from ..statistics.comparison import compare
+from ..statistics.divergence import LARGEST, jsd, over_units, tvd
 from ..statistics.intervals import estimate, known, mean, median, quartile
+from ..wording import amount, percent
 
 TEST = "adversarial attention"
 OPTIMISED, KEPT = 0.01, 0.05  # how far the prediction may move: while searching, and when choosing
@@ -91,14 +93,14 @@ def adversary(
     found = seek(adapter, starts=starts, steps=steps, rate=rate, seed=seed)
     if collects_artifacts():
         _show(adapter, found)
-    baselines = {
-        "random": known(found.start.mean(1), median),
-        f"within {OPTIMISED}": known(found.best(OPTIMISED), median),
-        "limit": known(found.limit, median),
-    }
     made = []
     for name, statistic in (("median", median), ("mean", mean)):
-        value = estimate(found.best(KEPT), statistic, seed=seed)
+        random = {"random": found.start.mean(1)}
+        value = compare(found.best(KEPT), random, statistic, scale=(0.0, LARGEST), seed=seed)
+        baselines = {
+            f"within {OPTIMISED}": known(found.best(OPTIMISED), statistic),
+            "limit": known(found.limit, statistic),
+        }
         made.append(
             Finding.of(
                 value,
@@ -108,23 +110,23 @@ def adversary(
                 unit="JSD (max 0.69)",
                 says="undefined: no instance has a unit."
                 if value.value is None
-                else f"Weights that differ by {value.value:.2f} ({name}; "
-                f"the most possible is {baselines['limit']:.2f}) give the same prediction within {KEPT}.",
+                else f"Weights that differ by {amount(value.value, 2)} ({name}; the most possible is "
+                f"{amount(baselines['limit'], 2)}) give the same prediction within {KEPT}.",
                 baselines=baselines,
             )
         )
     limit = np.where(found.limit > 0, found.limit, np.nan)
-    value = estimate(found.best(KEPT) / limit, seed=seed)
+    share = estimate(found.best(KEPT) / limit, scale=(0.0, 1.0 + 1e-6), seed=seed)
     made.append(
         Finding.of(
-            value,
+            share,
             name="adversarial attention, share of what is possible",
             better="lower",
             test=TEST,
             unit="share",
             says="undefined: no instance has two units."
-            if value.value is None
-            else f"The prediction leaves {value.value:.0%} of the room in which weights can move.",
+            if share.value is None
+            else f"The prediction leaves {percent(share.value)} of the room in which weights can move.",
             baselines={"within 0.01": known(found.best(OPTIMISED) / limit)},
         )
     )

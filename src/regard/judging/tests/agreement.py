@@ -13,6 +13,7 @@ from ..attribution.importance import Importance, chance, importances
 from ..finding import Finding
 from ..registry import asks
 from ..statistics.intervals import estimate
+from ..wording import amount
 from .correlation import kendall
 
 TEST = "agreement"
@@ -42,7 +43,7 @@ def agreement(adapter: Adapter, names: Sequence[str] | None = None, *, seed: int
     tau = taus_of(adapter, measures)
     made = []
     for (i, one), (j, other) in itertools.combinations(enumerate(measures), 2):
-        value = estimate(tau[:, i, j], seed=seed)
+        value = estimate(tau[:, i, j], scale=(-1.0, 1.0), seed=seed)
         made.append(
             Finding.of(
                 value,
@@ -50,11 +51,10 @@ def agreement(adapter: Adapter, names: Sequence[str] | None = None, *, seed: int
                 better="neither",
                 test=TEST,
                 unit="Kendall tau-b",
-                says="undefined: no instance has three units that differ."
+                says=f"undefined: no instance has three units that both {one} and {other} put in an order."
                 if value.value is None
-                else f"{one[0].upper() + one[1:]} and {other} order the units alike by {value.value:.2f}, where 1 "
-                "is the same "
-                "order and 0 chance.",
+                else f"{one[0].upper() + one[1:]} and {other} order the units alike by "
+                f"{amount(value.value, 2)}, where 1 is the same order and 0 chance.",
                 baselines={"chance": 0.0},
             )
         )
@@ -67,6 +67,8 @@ def agreement(adapter: Adapter, names: Sequence[str] | None = None, *, seed: int
             list(table.tau),
             "Kendall tau-b",
             "1 is the same order, 0 is chance; that two disagree does not say which of them is wrong.",
+            down="importance",
+            across="importance",
         )
     )
     return made

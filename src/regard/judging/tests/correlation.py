@@ -1,5 +1,7 @@
 """Do the weights agree with gradients and with leaving units out? Kendall's tau, instance by instance."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -8,22 +10,19 @@ from ..adapters.adapter import Adapter
 from ..adapters.inputs import Inputs
 from ..artifacts import Histogram, TextExamples, add_artifact, collects_artifacts
 from ..attribution.gradients import gradient
-from ..attribution.importance import attention, chance, leave_one_out
+from ..attribution.importance import Importance, attention, chance, leave_one_out, position_baseline
 from ..examples import examples, typical
 from ..finding import Finding
 from ..registry import asks
-from ..statistics.intervals import estimate, known
+from ..statistics.comparison import compare
+from ..statistics.intervals import known
+from ..wording import amount, percent
 
 TEST = "correlation"
 FEWEST = 3  # units below which a rank correlation says nothing
 LEVEL = 0.05
-PAIRS = (
-    ("attention", "gradient"),
-    ("attention", "leave one out"),
-    ("gradient", "leave one out"),
-    ("random", "gradient"),
-    ("random", "leave one out"),
-)
+DRAWS = 10  # random weights beside each figure
+PAIRS = (("attention", "gradient"), ("attention", "leave one out"), ("gradient", "leave one out"))
 
 
 @asks("Do the weights order the units as gradients and leaving units out do?", first=3)
@@ -33,21 +32,25 @@ def correlation(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> list[
     Special tokens are left out, and so are the first and the last token of a text unless ends=True: recurrent models
     keep what they know there. An instance with fewer than three units, or on which a measure is constant, is undefined.
     The share of instances where agreement is significant is corrected for their number (Benjamini & Hochberg 1995, at
-    0.05); the uncorrected one stands beside it. Random weights, and how far gradients and leave-one-out agree with each
-    other, are the baselines. Jain & Wallace 2019, section 4.1.
+    0.05); the uncorrected one stands beside it. Ten random weights, the weights by place, and how far gradients and
+    leave-one-out agree with each other, are the baselines. Jain & Wallace 2019, section 4.1.
     """
-    tau, p = taus(adapter, ends=ends, seed=seed)
+    place = position_baseline(adapter)
+    tau, p = taus(adapter, ends=ends, seed=seed, draws=DRAWS, beside=place)
     if collects_artifacts():
         _show(adapter, tau)
     made = []
-    beside = known(tau[:, 2])
-    for column, other, by_chance in ((0, "gradient", 3), (1, "leave one out", 4)):
-        found = estimate(tau[:, column], seed=seed)
+    for column, other in enumerate(("gradient", "leave one out")):
+        by_chance = slice(3 + column, 3 + 2 * DRAWS, 2)
+        beside = {"random": tau[:, by_chance].T, "gradient and leave one out": tau[:, 2]}
+        beside |= dict.fromkeys(place, tau[:, column - 2])
+        found = compare(tau[:, column], beside, scale=(-1.0, 1.0), seed=seed)
+        undefined = f"undefined: no instance has three units that both attention and {other} put in an order."
         says = (
-            "undefined: no instance has three units that differ."
+            undefined
             if found.value is None
-            else f"Weights and {other} order the units alike by {found.value:.2f}, where 1 is the same order and 0 "
-            "chance."
+            else f"Weights and {other} order the units alike by {amount(found.value, 2)}, where 1 is the same order "
+            "and 0 chance."
         )
         made.append(
             Finding.of(
@@ -57,49 +60,55 @@ def correlation(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> list[
                 better="higher",
                 test=TEST,
                 unit="Kendall tau-b",
-                baselines={"random": known(tau[:, by_chance]), "gradient and leave one out": beside},
             )
         )
         agree = significant(tau[:, column], p[:, column])
         plain = np.where(np.isnan(agree), np.nan, (p[:, column] <= LEVEL) & (tau[:, column] > 0))
-        share = estimate(agree, seed=seed)
+        drawn = [significant(tau[:, at], p[:, at]) for at in range(tau.shape[1])[by_chance]]
+        share = compare(agree, {"random": np.array(drawn)}, scale="share", seed=seed)
         made.append(
             Finding.of(
                 share,
                 name=f"significant agreement of attention and {other}",
-                says="undefined: no instance has three units that differ."
+                says=undefined
                 if share.value is None
-                else f"In {share.value:.0%} of the instances weights and {other} agree more than by chance, "
-                "corrected for their "
-                "number.",
+                else f"In {percent(share.value)} of the instances weights and {other} agree more than by chance, "
+                "corrected for their number.",
                 better="higher",
                 test=TEST,
                 unit="share",
-                baselines={
-                    "before correction": known(plain),
-                    "random": known(significant(tau[:, by_chance], p[:, by_chance])),
-                },
+                baselines={"before correction": known(plain)},
             )
         )
     return made
 
 
-def taus(adapter: Adapter, *, ends: bool = False, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Tau and its p-value, (instances, 5) each, for: attention and gradient, attention and leave one out, gradient and
-    leave one out, random and gradient, random and leave one out; NaN where undefined."""
-    drawn = chance(seed)
+def taus(
+    adapter: Adapter,
+    *,
+    ends: bool = False,
+    seed: int = 0,
+    draws: int = 1,
+    beside: "Mapping[str, Importance] | None" = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tau and its p-value, (instances, 3 + 2 draws) each, for: attention and gradient, attention and leave one out,
+    gradient and leave one out, and each random weights with gradient and with leave one out; NaN where undefined. Then
+    two more columns for each importance of `beside`, with gradient and with leave one out."""
+    others = dict(beside or {})
+    drawn = {f"random {draw}": chance(seed + 1 + draw) for draw in range(draws)}
+    pairs = [*PAIRS, *((name, other) for name in (*drawn, *others) for other in ("gradient", "leave one out"))]
 
     def measure(inputs: Inputs) -> list[list[tuple[float, float]]]:
-        by_name = {"attention": attention, "gradient": gradient, "leave one out": leave_one_out, "random": drawn}
+        by_name = {"attention": attention, "gradient": gradient, "leave one out": leave_one_out, **drawn, **others}
         scores = {name: of(adapter, inputs) for name, of in by_name.items()}
         units = inputs.units if ends or not adapter.selector.tokens else _within(inputs)  # edges have no ends
         made = []
         for item, some in enumerate(units):
             by_item = {name: score[item][some].cpu().numpy() for name, score in scores.items()}
-            made.append([kendall(by_item[a], by_item[b]) for a, b in PAIRS])
+            made.append([kendall(by_item[a], by_item[b]) for a, b in pairs])
         return made
 
-    found = np.asarray(adapter.each(measure), dtype=np.float64).reshape(-1, len(PAIRS), 2)
+    found = np.asarray(adapter.each(measure), dtype=np.float64).reshape(-1, len(pairs), 2)
     return found[..., 0], found[..., 1]
 
 
@@ -108,7 +117,7 @@ def _show(adapter: Adapter, tau: np.ndarray) -> None:
         Histogram(
             "Agreement, instance by instance",
             "Kendall tau-b",
-            {f"{a} and {b}": tau[:, column] for column, (a, b) in enumerate(PAIRS)},
+            {f"{a} and {b}": tau[:, at] for at, (a, b) in enumerate((*PAIRS, ("random", "gradient")))},
             "1: the same order of units; 0: chance; below: the reverse order.",
         )
     )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import torch
@@ -11,15 +12,20 @@ from ..adapters.adapter import Adapter
 from ..adapters.inputs import Inputs
 from ..artifacts import Grid, Histogram, add_artifact
 from ..attribution.gradients import gradient
-from ..attribution.importance import Importance, attention, chance, importances, uniform
+from ..attribution.importance import Importance, attention, chance, importances, position_baseline, uniform
 from ..finding import Finding
 from ..registry import asks
-from ..statistics.intervals import estimate, known, mean
+from ..statistics.comparison import compare
+from ..statistics.intervals import mean
+from ..statistics.scale import Scale
+from ..wording import amount, loses
 
 BINS = (0.01, 0.05, 0.10, 0.20, 0.50)
 TEST = "faithfulness"
 RANDOM = "random"
-DRAWS = 5  # random erasures beside each figure
+DRAWS = 10  # random erasures beside each figure
+ROUNDING = 1e-6  # a change of a probability that numbers of single precision make by themselves
+TIES = 5  # orders in which equal scores are erased; without a tie they are one
 
 
 def sizes(units: int, bins: Sequence[float] = BINS) -> list[int]:
@@ -50,14 +56,15 @@ def faithfulness(
         flip                the least share of units, the largest weights first, without which another class is
                             predicted; 1 where none is
 
-    y is the predicted class, r_k the k units with the largest weight, ties in an order that is drawn; special tokens
-    always stay. A random erasure of the same size stands beside each figure. A measure is undefined on a text of which
+    y is the predicted class, r_k the k units with the largest weight, equal weights in five orders that are drawn, of
+    which the mean counts (the first for the flip by one unit); special tokens always stay. Ten random erasures of the
+    same size stand beside each figure. A measure is undefined on a text of which
     erasing leaves nothing. DeYoung et al. 2020 (ERASER); Nguyen 2018.
 
     measure   function(adapter, inputs) -> (B, n), and what it is called; the judged weights unless told
-    beside    others to stand beside it, by name; the gradient unless told
+    beside    others to stand beside it, by name; the gradient, and of texts the weights by place, unless told
     """
-    others = {"gradient": gradient} if beside is None else beside
+    others = {"gradient": gradient, **position_baseline(adapter)} if beside is None else beside
     found = erased_by(adapter, {name: measure, **others}, bins, seed)
     for column, (what, says) in enumerate(
         (("Comprehensiveness", "Higher is better."), ("Sufficiency", "Lower is better."))
@@ -66,7 +73,10 @@ def faithfulness(
             Histogram(
                 f"{what}, instance by instance",
                 "probability that the predicted class loses",
-                {other: some[:, column] for other, some in found.items()},
+                {
+                    other: some[..., column].mean(0) if some.ndim == 3 else some[:, column]
+                    for other, some in found.items()
+                },
                 says,
             )
         )
@@ -87,9 +97,9 @@ def faithfulness_of_all(
     """
     measures, _ = importances(adapter, names)
     found = erased_by(adapter, measures | {"uniform": uniform}, bins, seed)
-    beside = [other for other in ("attention", "gradient") if other in found]
+    beside = [other for other in ("attention", "gradient", "position") if other in found]
     columns = ["comprehensiveness", "sufficiency", "units to flip", "flipped by the first"]
-    values = [[mean(one[:, at]) for at in range(4)] for one in found.values()]
+    values = [[mean(one[..., at]) for at in range(4)] for one in found.values()]
     add_artifact(
         Grid(
             "What erasing says of each importance",
@@ -98,6 +108,8 @@ def faithfulness_of_all(
             values,
             "means of the instances",
             "The first and the last are better higher, the others lower.",
+            down="importance",
+            across="measure",
         )
     )
     made = []
@@ -109,47 +121,54 @@ def faithfulness_of_all(
 def _findings(name: str, found: Mapping[str, np.ndarray], beside: Iterable[str], seed: int) -> list[Finding]:
     """Of one measure: the four findings."""
     made = []
-    for column, what, better, unit, says in (
+    for column, what, better, unit, scale, says in (
         (
             0,
             "comprehensiveness",
             "higher",
             "probability",
-            "Without the units of largest weight the predicted class "
-            "loses {value} of probability, without random ones {random}.",
+            (-1.0, 1.0),
+            "Without the units of largest weight the predicted class {value_lost}, without random ones it "
+            "{random_lost}.",
         ),
         (
             1,
             "sufficiency",
             "lower",
             "probability",
-            "With the units of largest weight alone the predicted class loses "
-            "{value} of probability, with random ones alone {random}.",
+            (-1.0, 1.0),
+            "With the units of largest weight alone the predicted class {value_lost}, with random ones alone it "
+            "{random_lost}.",
         ),
         (
             2,
             "units to flip the decision",
             "lower",
             "share of units",
-            "Another class is predicted when {value} of the "
-            "units are gone, the largest weights first; {random} in random order.",
+            (0.0, 1.0),
+            "It takes {value} of the units, the largest weights first, until another class is predicted (1 where none "
+            "ever is); {random} in random order.",
         ),
         (
             3,
             "decision flipped by the first unit",
             "higher",
             "share",
+            "share",
             "Without the one unit of largest weight {value} of the decisions change, without a random one {random}.",
         ),
     ):
-        baselines = {other: known(found[other][:, column]) for other in (*beside, RANDOM)}
-        value = estimate(found[name][:, column], seed=seed)
+        baselines = {other: found[other][..., column] for other in (*beside, RANDOM)}
+        value = compare(found[name][:, column], baselines, scale=cast(Scale, scale), seed=seed)
+        at_random = value.baselines[RANDOM]
         told = says.format(
-            **{
-                key: "an undefined share" if x is None else f"{x:.3f}"
-                for key, x in (("value", value.value), ("random", baselines[RANDOM]))
-            }
+            value=amount(value.value),
+            random=amount(at_random),
+            value_lost=loses(value.value),
+            random_lost=loses(at_random),
         )
+        if value.value is None:
+            told = "undefined: erasing leaves nothing of any instance, or none has a unit."
         made.append(
             Finding.of(
                 value,
@@ -158,7 +177,6 @@ def _findings(name: str, found: Mapping[str, np.ndarray], beside: Iterable[str],
                 better=better,  # type: ignore[arg-type]
                 test=TEST,
                 unit=unit,
-                baselines=baselines,
             )
         )
     return made
@@ -177,39 +195,41 @@ def erased_by(
     draws: int = DRAWS,
     flips: bool = True,
 ) -> dict[str, np.ndarray]:
-    """The same of several measures by name, and of so many random orders as "random", their mean.
+    """The same of several measures by name, and of so many random orders as "random", (draws, instances, 4).
 
     flips=False leaves out what tells when a decision flips, up to a hundred runs of the model on a text: the last two
     columns are NaN then.
     """
     drawn = {f"{RANDOM} {draw}": chance(seed + 1 + draw) for draw in range(draws)}
-    orders = {**measures, **drawn}
-    ties = {name: torch.Generator().manual_seed(seed) for name in orders}
+    names = [*(name for name in measures for _ in range(TIES)), *drawn]
+    ties = [torch.Generator().manual_seed(seed + place % TIES) for place in range(len(names))]
 
     def of_batch(inputs: Inputs) -> list[list[list[float]]]:
-        order = torch.stack(
-            [ranked(measure(adapter, inputs), inputs.units, ties[name]) for name, measure in orders.items()]
-        )
+        scores = {name: measure(adapter, inputs) for name, measure in {**measures, **drawn}.items()}
+        order = torch.stack([ranked(scores[name], inputs.units, tie) for name, tie in zip(names, ties, strict=True)])
         before = adapter.predict(inputs)
         said = before.argmax(-1)
         counts = inputs.units.sum(-1).tolist()
         steps = [(item, k, top) for item, n in enumerate(counts) for k in sizes(n, bins) for top in (True, False)]
         steps += [(item, k, True) for item, n in enumerate(counts) for k in steps_of(n)] if flips else []
         if not steps:
-            return [[[math.nan] * 4 for _ in orders] for _ in counts]
+            return [[[math.nan] * 4 for _ in names] for _ in counts]
         item, k, top = (torch.tensor(column, device=order.device) for column in zip(*steps, strict=True))
         gone = order[:, item] < k[:, None]
         gone = torch.where(top[:, None], gone, ~gone) & inputs.units[item]  # (measures, steps, n)
-        after = predict_each(adapter, inputs, item.expand(len(orders), -1), gone)
-        drop = before[item, said[item]] - after.gather(-1, said[item].expand(len(orders), -1)[..., None])[..., 0]
+        after = predict_each(adapter, inputs, item.expand(len(names), -1), gone)
+        drop = before[item, said[item]] - after.gather(-1, said[item].expand(len(names), -1)[..., None])[..., 0]
+        drop = torch.where(drop.abs() < ROUNDING, 0.0, drop)
         turned = (after.argmax(-1) != said[item]) & ~after[..., 0].isnan()
         each = [_by_item(counts, bins, *one, flips) for one in zip(drop.tolist(), turned.tolist(), strict=True)]
         return [list(one) for one in zip(*each, strict=True)]
 
-    table = np.asarray(adapter.each(of_batch), dtype=np.float64).reshape(-1, len(orders), 4)
-    found = {name: table[:, place] for place, name in enumerate(orders)}
-    by_chance = [found.pop(name) for name in drawn]
-    return found | ({RANDOM: np.mean(by_chance, axis=0)} if drawn else {})  # what is undefined is so for every draw
+    table = np.asarray(adapter.each(of_batch), dtype=np.float64).reshape(-1, len(names), 4)
+    found = {}
+    for place, name in enumerate(measures):
+        some = table[:, place * TIES : (place + 1) * TIES]
+        found[name] = np.concatenate([some[..., :3].mean(1), some[:, 0, 3:]], -1)
+    return found | ({RANDOM: table[:, len(measures) * TIES :].swapaxes(0, 1)} if drawn else {})
 
 
 def _by_item(

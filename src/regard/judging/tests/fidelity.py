@@ -12,8 +12,10 @@ from ..attribution.edge_importance import layers_of
 from ..attribution.importance import Importance, chance
 from ..finding import Finding
 from ..registry import asks
-from ..statistics.intervals import estimate, known, mean
-from .faithfulness import DRAWS, ranked
+from ..statistics.comparison import compare
+from ..statistics.intervals import known, mean
+from ..wording import amount, loses
+from .faithfulness import DRAWS, TIES, ranked
 
 TEST = "fidelity"
 KINDS = ("model", "phenomenon")
@@ -35,10 +37,11 @@ def fidelity(
         Fid+ acc    |1(y' = y) - 1(y'_(G without S) = y)|   Fid- acc    |1(y' = y) - 1(y'_S = y)|
         characterisation   1 / (0.5 / Fid+ + 0.5 / (1 - Fid-)), by accuracy
 
-    S: the max(1, ceil(share n)) units of n with the largest scores, ties by lot; y' the prediction. kind="model": y is
+    S: the max(1, ceil(share n)) units of n with the largest scores, equal scores in five orders of
+    which the mean counts; y' the prediction. kind="model": y is
     the prediction on the whole graph, so that 1(y' = y) = 1; "phenomenon": y is the label. Sparsity, 1 - |S| / n, is in
     the unit of each finding. Edges are deleted, so that the weights of the others sum to one; a mask that is multiplied
-    to what is sent along edges (torch_geometric) is another removal. Five random choices stand beside each figure.
+    to what is sent along edges (torch_geometric) is another removal. Ten random choices stand beside each figure.
 
     measures   by name, functions (adapter, inputs) -> (B, n); attention by layer, GAtt and gradient unless told
 
@@ -47,9 +50,8 @@ def fidelity(
     measures = layers_of(adapter) if measures is None else measures
     made = {name: kept_and_gone(adapter, measure, share, kind, seed) for name, measure in measures.items()}
     drawn = [kept_and_gone(adapter, chance(seed + 1 + draw), share, kind, seed) for draw in range(DRAWS)]
-    random = np.mean(drawn, axis=0)
-    beside = {"random": random} | made
-    sparsity = known(random[:, 4])
+    beside = {"random": np.stack(drawn)} | made
+    sparsity = known(drawn[0][:, 4])
     said = "undefined" if sparsity is None else f"{sparsity:.2f}"
     found = []
     for column, what, better, says in (
@@ -57,15 +59,15 @@ def fidelity(
             0,
             "Fidelity+ (probability)",
             "higher",
-            "Without the top {share} of its edges by {name} the class loses "
-            "{value} of probability, without random ones {random}.",
+            "Without the top {share} of its edges by {name} the class {value_lost}, without random ones it "
+            "{random_lost}.",
         ),
         (
             1,
             "Fidelity- (probability)",
             "lower",
-            "With the top {share} of the edges by {name} alone the class loses "
-            "{value} of probability, with random ones alone {random}.",
+            "With the top {share} of the edges by {name} alone the class {value_lost}, with random ones alone it "
+            "{random_lost}.",
         ),
         (
             2,
@@ -83,9 +85,19 @@ def fidelity(
         ),
     ):
         for name, table in made.items():
-            others = {other: known(values[:, column]) for other, values in beside.items() if other != name}
-            value = estimate(table[:, column], seed=seed)
-            told = says.format(share=f"{share:.0%}", name=name, value=_say(value.value), random=_say(others["random"]))
+            others = {other: values[..., column] for other, values in beside.items() if other != name}
+            value = compare(table[:, column], others, scale=(-1.0, 1.0) if column < 2 else (0.0, 1.0), seed=seed)
+            at_random = value.baselines["random"]
+            told = says.format(
+                share=f"{share:.0%}",
+                name=name,
+                value=amount(value.value),
+                random=amount(at_random),
+                value_lost=loses(value.value),
+                random_lost=loses(at_random),
+            )
+            if value.value is None:
+                told = "undefined: no node or graph has an edge."
             found.append(
                 Finding.of(
                     value,
@@ -94,23 +106,22 @@ def fidelity(
                     better=better,  # type: ignore[arg-type]
                     test=TEST,
                     unit=f"share, {kind}, sparsity {said}",
-                    baselines=others,
                 )
             )
     for name, table in made.items():
-        value = estimate(table[:, 2:4], _both, seed=seed)
-        others = {other: known(values[:, 2:4], _both) for other, values in beside.items() if other != name}
+        others = {other: values[..., 2:4] for other, values in beside.items() if other != name}
+        value = compare(table[:, 2:4], others, _both, scale=(0.0, 1.0), seed=seed)
         found.append(
             Finding.of(
                 value,
                 name=f"characterisation of {name}",
                 better="higher",
                 test=TEST,
-                baselines=others,
                 unit=f"share, {kind}, sparsity {said}",
-                says=f"The harmonic mean of Fidelity+ and 1 - Fidelity- is {_say(value.value)}, "
-                f"{_say(others['random'])} "
-                "for random edges.",
+                says="undefined: no node or graph has an edge."
+                if value.value is None
+                else f"The harmonic mean of Fidelity+ and 1 - Fidelity- is {amount(value.value)}, "
+                f"{amount(value.baselines['random'])} for random edges.",
             )
         )
     return found
@@ -132,29 +143,44 @@ def kept_and_gone(
     draw = torch.Generator().manual_seed(seed)
 
     def of_batch(inputs: Inputs) -> list[list[float]]:
-        order = ranked(measure(adapter, inputs), inputs.units, draw)
+        scores = measure(adapter, inputs)
         size = inputs.units.sum(-1)
         top = (share * size).sub(1e-9).ceil().clamp_min(1)  # 0.07 * 100 is 7.000000000000001
-        chosen = (order < top[:, None]) & inputs.units
         before = adapter.predict(inputs)
-        without = adapter.predict_without(inputs, chosen)
-        alone = adapter.predict_without(inputs, inputs.units & ~chosen)
         said = before.argmax(-1) if kind == "model" else _labels_of(adapter, inputs)
-        by_class = [one.gather(-1, said[:, None])[:, 0] for one in (before, without, alone)]
-        right = [(one.argmax(-1) == said).double() for one in (before, without, alone)]
-        found = torch.stack(
-            [
-                by_class[0] - by_class[1],
-                by_class[0] - by_class[2],
-                (right[0] - right[1]).abs(),
-                (right[0] - right[2]).abs(),
-                1 - top / size.clamp_min(1),
-            ],
-            -1,
-        )
+        orders = [(ranked(scores, inputs.units, draw) < top[:, None]) & inputs.units for _ in range(TIES)]
+        if all(torch.equal(orders[0], one) for one in orders):
+            orders = orders[:1]
+        found = torch.stack([_of(adapter, inputs, chosen, before, said, top, size) for chosen in orders]).mean(0)
         return found.masked_fill((size == 0)[:, None], torch.nan).tolist()
 
     return np.asarray(adapter.each(of_batch), dtype=np.float64).reshape(-1, 5)
+
+
+def _of(
+    adapter: Adapter,
+    inputs: Inputs,
+    chosen: torch.Tensor,
+    before: torch.Tensor,
+    said: torch.Tensor,
+    top: torch.Tensor,
+    size: torch.Tensor,
+) -> torch.Tensor:
+    """(B, 5) of `kept_and_gone` for the units that were chosen, bool (B, n)."""
+    without = adapter.predict_without(inputs, chosen)
+    alone = adapter.predict_without(inputs, inputs.units & ~chosen)
+    by_class = [one.gather(-1, said[:, None])[:, 0] for one in (before, without, alone)]
+    right = [(one.argmax(-1) == said).double() for one in (before, without, alone)]
+    return torch.stack(
+        [
+            by_class[0] - by_class[1],
+            by_class[0] - by_class[2],
+            (right[0] - right[1]).abs(),
+            (right[0] - right[2]).abs(),
+            1 - top / size.clamp_min(1),
+        ],
+        -1,
+    )
 
 
 def characterisation(plus: float, minus: float) -> float:
@@ -172,7 +198,3 @@ def _labels_of(adapter: Adapter, inputs: Inputs) -> torch.Tensor:
     return torch.tensor(
         [adapter.labels[-1 - case] for case in inputs.tokens[:, 0].tolist()], device=inputs.tokens.device
     )
-
-
-def _say(value: float | None) -> str:
-    return "an undefined share" if value is None else f"{value:.3f}"

@@ -26,7 +26,8 @@ from ..attribution.edge_importance import (
 from ..attribution.importance import Importance, chance
 from ..finding import Finding
 from ..registry import asks
-from ..statistics.intervals import estimate, known
+from ..statistics.comparison import compare
+from ..wording import amount, percent
 from .correlation import kendall
 from .faithfulness import DRAWS
 
@@ -61,13 +62,13 @@ def ground_truth(
     drawn = [
         areas(adapter, (chance_of_nodes if level == "nodes" else chance)(seed + draw), level) for draw in range(DRAWS)
     ]
-    beside = {"random": np.mean(drawn, axis=0), "degree": areas(adapter, degree, level)}
+    beside = {"random": np.stack(drawn), "degree": areas(adapter, degree, level)}
     made = []
     for name, measure in measures.items():
         found = areas(adapter, measure, level)
         for column, of in ((0, "best explanation"), (1, "mean of the explanations")):
-            value = estimate(found[:, column], seed=seed)
-            baselines = {other: known(values[:, column]) for other, values in beside.items()}
+            baselines = {other: values[..., column] for other, values in beside.items()}
+            value = compare(found[:, column], baselines, scale=(0.0, 1.0), seed=seed)
             made.append(
                 Finding.of(
                     value,
@@ -75,18 +76,18 @@ def ground_truth(
                     better="higher",
                     test=TEST,
                     unit="AUC",
-                    baselines=baselines,
                     says="undefined: no graph has both marked and unmarked ones."
                     if value.value is None
-                    else f"Of two {level}, one of them a reason, {name} ranks the reason first {value.value:.2f} "
-                    "of the time; "
-                    f"random scores {baselines['random']:.2f}, degree {baselines['degree']:.2f}.",
+                    else f"Of two {level}, one of them a reason, {name} ranks the reason first in "
+                    f"{percent(value.value)} of all comparisons; random scores in "
+                    f"{percent(value.baselines['random'] or 0.0)}, degree in "
+                    f"{percent(value.baselines['degree'] or 0.0)}.",
                 )
             )
     return made
 
 
-@asks("Are the nodes and edges that are looked at the known reason?", edges=True)
+@asks("Are the nodes and edges that are looked at the known reason?", edges=True, aspect="plausibility")
 def reasons(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     """`ground_truth` of nodes and of edges, for graphs that carry their reason."""
     return [*ground_truth(adapter, seed=seed), *ground_truth(adapter, level="edges", seed=seed)]
@@ -103,14 +104,12 @@ def agreement(
     measures = of_nodes(towards=1) if measures is None else measures
     what = "the size of each node's share" if magnitude else "each node's share"
     beside = {
-        "random": known(
-            np.mean([taus(adapter, chance_of_nodes(seed + draw), magnitude) for draw in range(DRAWS)], axis=0)
-        ),
-        "degree": known(taus(adapter, degree_of_nodes, magnitude)),
+        "random": np.stack([taus(adapter, chance_of_nodes(seed + draw), magnitude) for draw in range(DRAWS)]),
+        "degree": taus(adapter, degree_of_nodes, magnitude),
     }
     made = []
     for name, measure in measures.items():
-        value = estimate(taus(adapter, measure, magnitude), seed=seed)
+        value = compare(taus(adapter, measure, magnitude), beside, scale=(-1.0, 1.0), seed=seed)
         made.append(
             Finding.of(
                 value,
@@ -118,10 +117,9 @@ def agreement(
                 better="higher",
                 test=TEST,
                 unit="Kendall tau-b",
-                baselines=beside,
-                says="undefined: no graph has three nodes that differ."
+                says=f"undefined: no graph has three nodes that both {name} and {what} put in an order."
                 if value.value is None
-                else f"{name} orders the nodes as {what} does by {value.value:.2f}, where 1 is the same order "
+                else f"{name} orders the nodes as {what} does by {amount(value.value, 2)}, where 1 is the same order "
                 "and 0 chance.",
             )
         )

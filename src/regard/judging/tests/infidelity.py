@@ -9,14 +9,17 @@ from torch import Tensor
 
 from ..adapters.adapter import Adapter
 from ..adapters.inputs import Inputs
-from ..attribution.importance import Importance, chance, importances, uniform
+from ..attribution.importance import Importance, importances, uniform
 from ..finding import Finding
 from ..registry import asks
-from ..statistics.intervals import estimate, known
+from ..statistics.comparison import compare
+from ..wording import percent, sentence
 from .faithfulness import predict_each
 
 TEST = "infidelity"
 TIMES = 32  # sets of units that are taken away of each text
+DRAWS = 10  # random importances beside each figure
+ROUNDING = 1e-5  # a change of the log-odds that numbers of single precision make by themselves
 
 
 @asks("Which importance foretells what happens without some of the units?")
@@ -30,16 +33,17 @@ def infidelity(
     over `times` random sets of 1 to n / 2 units; F is the log-odds of the predicted class, and b the scale of 0 or more
     with which the error is least: importances have no common unit, but one that has its sign wrong is not put right by
     a scale below 0. 0: the sum of importances is the change; 1: nothing is foretold. The even importance, which knows
-    how many units are gone, and a random one stand beside it. An importance without signs cannot foretell a unit that
+    how many units are gone, and the same numbers on other units stand beside it: random numbers of another spread
+    would foretell more, or less, by that alone. An importance without signs cannot foretell a unit that
     speaks against the prediction. Undefined for a text whose output never changes. Yeh et al. 2019 (their infidelity,
     with the optimal scale, over E c^2).
     """
     measures, _ = importances(adapter, names)
-    found = unforetold(adapter, measures | {"uniform": uniform, "random": chance(seed + 1)}, times=times, seed=seed)
-    baselines = {name: known(found.pop(name)) for name in ("uniform", "random")}
+    found = unforetold(adapter, {**measures, "uniform": uniform}, times=times, seed=seed, draws=DRAWS)
+    even = found.pop("uniform")[0]
     made = []
     for name, values in found.items():
-        value = estimate(values, seed=seed)
+        value = compare(values[0], {"random": values[1:], "uniform": even}, scale=(0.0, 1.0), seed=seed)
         made.append(
             Finding.of(
                 value,
@@ -47,19 +51,22 @@ def infidelity(
                 better="lower",
                 test=TEST,
                 unit="share of the change",
-                says="undefined: the output of no instance changes."
+                says="undefined: the output of no instance changes when units are gone."
                 if value.value is None
-                else f"{value.value:.0%} of the change of the log-odds is not foretold by {name} when units are gone.",
-                baselines=baselines,
+                else sentence(
+                    f"{percent(value.value)} of the change of the log-odds is not foretold by {name} when units are "
+                    "gone."
+                ),
             )
         )
     return made
 
 
 def unforetold(
-    adapter: Adapter, measures: Mapping[str, Importance], *, times: int = TIMES, seed: int = 0
+    adapter: Adapter, measures: Mapping[str, Importance], *, times: int = TIMES, seed: int = 0, draws: int = 0
 ) -> dict[str, np.ndarray]:
-    """(instances,) by name: the share of the squared change that each measure does not foretell; NaN if undefined."""
+    """(1 + draws, instances) by name: the share of the squared change that each measure does not foretell, NaN if
+    undefined; then the same of its numbers on other units of the instance, so often."""
     if times < 1:
         raise ValueError(f"infidelity(times={times}): expected 1 or more sets of units.")
     draw = torch.Generator().manual_seed(seed)
@@ -71,14 +78,26 @@ def unforetold(
         said = before.argmax(-1)
         after = predict_each(adapter, inputs, item, gone)
         change = (_odds(before, said) - _odds(after, said.expand(times, -1))).T  # (B, times)
-        told = [
-            torch.einsum("tbn,bn->bt", gone.double(), _known(measure(adapter, inputs), inputs.units))
-            for measure in measures.values()
-        ]
-        return torch.stack([unexplained(one, change) for one in told], -1).tolist()
+        change = torch.where(change.abs() < ROUNDING, 0.0, change)
+        found = []
+        for measure in measures.values():
+            own = _known(measure(adapter, inputs), inputs.units)
+            for scores in (own, *(shuffled(own, inputs.units, draw) for _ in range(draws))):
+                told = torch.einsum("tbn,bn->bt", gone.double(), scores)
+                found.append(unexplained(told, change))
+        return torch.stack(found, -1).tolist()
 
-    table = np.asarray(adapter.each(of_batch), dtype=np.float64).reshape(-1, len(measures))
-    return dict(zip(measures, table.T, strict=True))
+    table = np.asarray(adapter.each(of_batch), dtype=np.float64).reshape(-1, len(measures), 1 + draws)
+    return {name: table[:, place].T for place, name in enumerate(measures)}
+
+
+def shuffled(scores: Tensor, units: Tensor, draw: torch.Generator) -> Tensor:
+    """(B, n): the numbers of the units of each item, on other units of it; the others as they are."""
+    order = torch.rand(scores.shape, generator=draw).to(scores.device).masked_fill(~units, torch.inf).argsort(-1)
+    inside = torch.arange(scores.shape[-1], device=scores.device) < units.sum(-1, keepdim=True)
+    places = (~units).long().sort(dim=-1, stable=True).indices  # the units in their order, then the rest
+    moved = scores.gather(-1, order)  # the numbers of the units in a drawn order come first
+    return scores.scatter(-1, places, torch.where(inside, moved, scores.gather(-1, places)))
 
 
 def unexplained(told: Tensor, change: Tensor) -> Tensor:

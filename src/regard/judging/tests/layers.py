@@ -13,27 +13,29 @@ from ..attribution.gradients import gradient
 from ..attribution.importance import Importance, chance, leave_one_out
 from ..finding import Better, Finding
 from ..registry import asks
-from ..statistics.intervals import estimate, known
+from ..statistics.comparison import compare
+from ..wording import amount, loses
 from .adversarial import adversary
 from .agreement import taus_of
 from .faithfulness import BINS, RANDOM, erased_by
 
 TEST = "layers"
+DRAWS = 3  # random weights beside each tau; every two measures are compared
 ALL = ", all layers at once"
 ASKED: tuple[tuple[str, Better, str, str], ...] = (
-    ("tau of {} and gradient", "higher", "Kendall tau-b", "{} and the gradient order the units alike by {:.2f}."),
-    ("tau of {} and leave one out", "higher", "Kendall tau-b", "{} and leaving units out agree by {:.2f}."),
+    ("tau of {} and gradient", "higher", "Kendall tau-b", "{} and the gradient order the units alike by {}."),
+    ("tau of {} and leave one out", "higher", "Kendall tau-b", "{} and leaving units out agree by {}."),
     (
         "comprehensiveness of {}",
         "higher",
         "probability",
-        "Without the units that {} marks most the predicted class loses {:.3f} of probability.",
+        "Without the units that {} marks most the predicted class {}.",
     ),
     (
         "sufficiency of {}",
         "lower",
         "probability",
-        "With the units that {} marks most alone the predicted class loses {:.3f} of probability.",
+        "With the units that {} marks most alone the predicted class {}.",
     ),
 )
 
@@ -43,7 +45,7 @@ def selectors(adapter: Adapter) -> dict[str, AttentionSelector]:
     _of_tokens(adapter)
     count = len(replace(adapter.selector, layer="mean").judged(adapter.sites))
     if count < 2:
-        raise NotApplicable("this model attends once: it has no other layer to look at.")
+        raise NotApplicable("This model attends once: it has no other layer to look at.")
     each = {f"layer {place}": replace(adapter.selector, layer=place) for place in range(count)}
     return each | {f"{how} of layers": replace(adapter.selector, layer=how) for how in ("mean", "rollout")}
 
@@ -70,19 +72,22 @@ def layers(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -> 
     """
     measures: dict[str, Importance] = {name: weights_of(selector) for name, selector in selectors(adapter).items()}
     erased = erased_by(adapter, measures, bins, seed, flips=False)
-    others: dict[str, Importance] = {"gradient": gradient, "leave one out": leave_one_out, RANDOM: chance(seed + 1)}
+    drawn = {f"{RANDOM} {draw}": chance(seed + 1 + draw) for draw in range(DRAWS)}
+    others: dict[str, Importance] = {"gradient": gradient, "leave one out": leave_one_out, **drawn}
     tau = taus_of(adapter, measures | others)
     first = len(measures)
     made, curves = [], {column: list[Finding]() for column in range(4)}
     for place, name in enumerate(measures):
         for column, (called, better, unit, says) in enumerate(ASKED):
             values, beside = (
-                (tau[:, place, first + column], tau[:, -1, first + column])
+                (tau[:, place, first + column], tau[:, -DRAWS:, first + column].T)
                 if column < 2
-                else (erased[name][:, column - 2], erased[RANDOM][:, column - 2])
+                else (erased[name][:, column - 2], erased[RANDOM][..., column - 2])
             )
-            value = estimate(values, seed=seed)
-            told = "undefined on every instance." if value.value is None else says.format(name, value.value)
+            value = compare(values, {RANDOM: beside}, scale=(-1.0, 1.0), seed=seed)
+            told = "undefined: it is so on every instance."
+            if value.value is not None:
+                told = says.format(name, amount(value.value, 2) if column < 2 else loses(value.value))
             found = Finding.of(
                 value,
                 name=called.format(name),
@@ -90,7 +95,6 @@ def layers(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -> 
                 better=better,
                 test=TEST,
                 unit=unit,
-                baselines={RANDOM: known(beside)},
             )
             made.append(found)
             curves[column].append(found)
@@ -125,11 +129,14 @@ def removals(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -
     made = []
     for how, other in (("mask", "delete"), ("delete", "mask")):
         for column, (what, better) in enumerate((("comprehensiveness", "higher"), ("sufficiency", "lower"))):
-            value = estimate(by[how]["attention"][:, column], seed=seed)
+            beside = {RANDOM: by[how][RANDOM][..., column], f"by {other}": by[other]["attention"][:, column]}
+            value = compare(by[how]["attention"][:, column], beside, scale=(-1.0, 1.0), seed=seed)
+            units = "the units of largest weight" if column == 0 else "all units but those of largest weight"
             told = (
-                "undefined on every instance."
+                "undefined: erasing leaves nothing of any instance, or none has a unit."
                 if value.value is None
-                else (f"The predicted class loses {value.value:.3f} of probability when units are taken away by {how}.")
+                else f"The predicted class {loses(value.value)} when {units} are taken away by "
+                f"{'a mask' if how == 'mask' else 'deletion'}."
             )
             made.append(
                 Finding.of(
@@ -139,10 +146,6 @@ def removals(adapter: Adapter, *, bins: Sequence[float] = BINS, seed: int = 0) -
                     better=better,  # type: ignore[arg-type]
                     test="removals",
                     unit="probability",
-                    baselines={
-                        RANDOM: known(by[how][RANDOM][:, column]),
-                        f"by {other}": known(by[other]["attention"][:, column]),
-                    },
                 )
             )
     return made

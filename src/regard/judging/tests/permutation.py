@@ -20,8 +20,10 @@ from ..finding import Finding
 from ..registry import asks
 from ..statistics.divergence import over_units, tvd
 from ..statistics.intervals import estimate, known, median
+from ..wording import moves
 
 TEST = "permutation"
+NOTHING = 0.001  # a movement that is not told more exactly
 EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # bins of the largest weight
 
 
@@ -80,7 +82,11 @@ def permutation(adapter: Adapter, *, times: int = 100, seed: int = 0) -> list[Fi
             unit="total variation (max 1)",
             says="undefined: no instance has a unit."
             if value.value is None
-            else f"Half of the predictions move by more than {value.value:.3f} when their weights change places.",
+            else "Half of the predictions or more do not move at all when their weights change places."
+            if value.value == 0
+            else "Half of the predictions or more move by less than 0.001 when their weights change places."
+            if value.value < NOTHING
+            else f"Half of the predictions move by {value.value:.2g} or more when their weights change places.",
             baselines={"no change": 0.0, "uniform weights": known(found[:, 2], median)},
         )
     ]
@@ -89,7 +95,7 @@ def permutation(adapter: Adapter, *, times: int = 100, seed: int = 0) -> list[Fi
         some = found[inside]
         if not len(some):
             continue
-        value = estimate(some[:, 0], seed=seed)
+        value = estimate(some[:, 0], scale=(0.0, 1.0), seed=seed)
         made.append(
             Finding.of(
                 value,
@@ -98,8 +104,8 @@ def permutation(adapter: Adapter, *, times: int = 100, seed: int = 0) -> list[Fi
                 test=TEST,
                 unit="total variation (max 1)",
                 baselines={"no change": 0.0, "uniform weights": float(some[:, 2].mean())},
-                says=f"Where the largest weight is between {low:g} and {high:g}, the prediction moves by "
-                f"{value.value:.3f}.",
+                says=f"Where the largest weight is between {low:g} and {high:g}, the prediction "
+                f"{moves(value.value or 0.0)}.",
             )
         )
     return made

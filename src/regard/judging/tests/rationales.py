@@ -9,16 +9,16 @@ from ..attribution.importance import attention
 from ..examples import examples, typical
 from ..finding import Finding
 from ..plausibility.correctness import judge_correctness
-from ..plausibility.overlap import auprc, judge_overlap
+from ..plausibility.overlap import average_precision, judge_overlap
 from ..registry import asks
 from ..statistics.divergence import over_units
 
 
-@asks("Do the weights lie where people put their marks?")
+@asks("Do the weights lie where people put their marks?", aspect="plausibility")
 def rationales(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
-    """AUPRC, token F1, IOU-F1 and attention correctness of the judged weights among the units, beside random weights,
-    mere position and chance. Instances whose rationale is empty are left out and counted; those that carry none are
-    not judged. ERASER (DeYoung et al. 2020); Liu et al. 2017.
+    """Average precision, token F1, IOU-F1, ERASER's AUPRC and attention correctness of the judged weights among the
+    units, beside the same weights in random orders and mere position. Instances whose rationale is empty are left out
+    and counted; those that carry none are not judged. ERASER (DeYoung et al. 2020); Liu et al. 2017.
     """
     chosen = [place for place, one in enumerate(adapter.instances) if one.marks is not None]
     if not chosen:
@@ -50,12 +50,12 @@ def marked(adapter: Adapter) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 
 def _show(adapter: Adapter, weights: list[np.ndarray], marks: list[np.ndarray]) -> None:
-    found = np.array([auprc(w, g) if len(g) else np.nan for w, g in zip(weights, marks, strict=True)])
+    found = np.array([average_precision(w, g) if len(g) else np.nan for w, g in zip(weights, marks, strict=True)])
     share = [g.mean() if g.any() else np.nan for g in marks]
     add_artifact(
         Histogram(
             "Agreement with people, instance by instance",
-            "AUPRC",
+            "average precision",
             {"attention": found, "chance": share},
             "1: everything that was marked has more weight than everything that was not.",
         )

@@ -1,7 +1,5 @@
 """How well does the model do what it is for? Before anyone asks where it looks."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from ..adapters.adapter import Adapter
@@ -11,9 +9,9 @@ from ..registry import asks
 from ..task_metrics import extrinsic
 
 
-@asks("How well does the model do what it is for?")
+@asks("How well does the model do what it is for?", aspect="task")
 def task(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
-    """Accuracy, precision, recall, F1 and AUC of the classes, beside the commonest class and what is trivial.
+    """Accuracy, precision, recall, F1 and AUC of the classes, beside what is trivial.
 
     Every instance needs a label. The weights of a model that does no better than a bag of words say little about texts.
     """
@@ -23,7 +21,7 @@ def task(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
     wanted = [int(label) for label in adapter.labels if label is not None]
     most = max(told.shape[1], 1 + max(wanted))
     scores = np.pad(told, ((0, 0), (0, most - told.shape[1])))
-    found = extrinsic(
+    return extrinsic(
         "classification",
         told.argmax(1).tolist(),
         wanted,
@@ -32,4 +30,3 @@ def task(adapter: Adapter, *, seed: int = 0) -> list[Finding]:
         baselines=adapter.trivial,
         seed=seed,
     )
-    return [replace(one, baselines=dict(reversed(list(one.baselines.items())))) for one in found]  # the hardest first

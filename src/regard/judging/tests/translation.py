@@ -78,7 +78,7 @@ class Translator(Adapter):
         return found
 
 
-@asks("Do the weights link the words that people link?", of="text")
+@asks("Do the weights link the words that people link?", of="text", aspect="plausibility")
 def alignment(adapter: Translator, *, seed: int = 0) -> list[Finding]:
     """Error rate, precision and recall of the links that the largest weights draw, then of the weights themselves,
     against gold links; beside the diagonal, random links and equal weights. Pairs without gold are not judged."""
@@ -111,7 +111,7 @@ def alignment(adapter: Translator, *, seed: int = 0) -> list[Finding]:
     return [*judge_alignment(links, gold, seed=seed), *judge_soft_alignment(weights, gold, seed=seed)]
 
 
-@asks("How well does the model write?", first=2, of="text")
+@asks("How well does the model write?", first=2, of="text", aspect="task")
 def translation(adapter: Translator, *, seed: int = 0) -> list[Finding]:
     """BLEU and METEOR of what the model writes, beside the source itself."""
     wanted = [" ".join(adapter.target_words.decode(one.target)) for one in adapter.examples]
@@ -127,7 +127,7 @@ def _show(adapter: Translator, place: int, weights: Tensor, rate: float) -> None
     says = (
         f"Rows are words that were written, columns those of the source; its error rate {rate:.2f} is near the median."
     )
-    add_artifact(Grid(f"A typical pair: {source.name}", said, read, list(weights), "weight", says))
+    add_artifact(Grid(f"A typical pair: {source.name}", said, read, list(weights), "weight", says, "written", "read"))
 
 
 def _no_classes(model: nn.Module, inputs: Inputs) -> Any:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard import Entmax, Sparsemax, attend
 
-from .measure import BenchResult, by_turns, peak_memory, show
+from .measure import BenchResult, by_turns, measure_memory, peak_memory, show
 
 NOISY = 0.25  # two rounds of the same thing that differ by more say nothing
 
@@ -62,7 +62,7 @@ def _over_sdpa(shape: tuple[int, int, int, int], repeats: int, calls: int) -> Be
         if noise > NOISY:  # anything would pass
             result.bar, result.held = "within noise of SDPA (too noisy here to say)", None
     result.notes = {"over_us": over, "noise": noise}
-    return result
+    return measure_memory(result, lambda: attend(q, k, v), lambda: F.scaled_dot_product_attention(q, k, v))
 
 
 def _broadcast(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -82,9 +82,8 @@ def additive() -> list[BenchResult]:
         _broadcast(q, k, v).sum().backward()
 
     mine, theirs = by_turns(ours, peer, 2)
-    results.append(
-        BenchResult("additive 1024, forward+backward", "s", mine, theirs, "broadcast", "faster", mine < theirs)
-    )
+    result = BenchResult("additive 1024, forward+backward", "s", mine, theirs, "broadcast", "faster", mine < theirs)
+    results.append(measure_memory(result, ours, peer))
     q, k, v = _qkv(1, 8, 4096, 64, grad=True)
     seconds, extra = peak_memory(ours)
     formula = 8 * 4096 * 4096 * 64 * 4
@@ -92,7 +91,7 @@ def additive() -> list[BenchResult]:
         "additive 4096, peak memory", "GB", extra / 1e9, formula / 1e9, "broadcast, one tensor", "under 1.5 GB"
     )
     result.held = extra < 1.5e9
-    result.notes = {"seconds": seconds}
+    result.notes = {"seconds": seconds, "memory_mb": extra / 1e6}
     results.append(result)
     return results
 
@@ -124,7 +123,7 @@ def _aligned(
         f"{name}, scores of deviation {spread:g}", "s", ours, peer, "entmax", "not slower", ours <= peer
     )
     result.notes = {"largest_difference": float((mine(scores) - theirs(scores)).detach().abs().max())}
-    return result
+    return measure_memory(result, both_ways(mine), both_ways(theirs))
 
 
 def pyramid() -> list[BenchResult]:
@@ -140,4 +139,5 @@ def pyramid() -> list[BenchResult]:
     )
     result.held = extra < matrix / 4
     result.notes = {"seconds": seconds, "levels": len(made), "bytes_kept": made.bytes, "cell": made.cell}
+    result.notes["memory_mb"] = extra / 1e6
     return [result]

@@ -1,8 +1,8 @@
-"""Graph layers beside torch_geometric's, eager and compiled, in one process, with the gather bound of each.
+"""Graph layers against torch_geometric's, eager and compiled, in one process, with the gather bound of each.
 
 Graphs have random sources and power-law targets (target = floor(N u^2.5), shuffled). A layer is measured whole: its
-projection, its edge part and its bias, forward and backward. The bound counts the rows that must be gathered when no
-row stays in a cache, at the bandwidth of a large copy measured here.
+projection, its edge part and its bias, forward and backward. The bound counts the rows that must be gathered without
+cache hits, at the measured bandwidth of a large copy.
 """
 
 import gc
@@ -165,11 +165,11 @@ def _peers(layer: Any, x: Tensor, edge_index: Tensor, gpu: bool) -> dict[str, An
 def _step(layer: Any, x: Tensor, edge_index: Tensor) -> None:
     x = x.detach().requires_grad_()
     layer.zero_grad(set_to_none=True)
-    _Given.apply(layer(x, edge_index), _gradient(x)).backward()
+    _FixedGradient.apply(layer(x, edge_index), _gradient(x)).backward()
 
 
-class _Given(torch.autograd.Function):
-    """A loss with a given gradient; like sum(), it does not hold what it was given."""
+class _FixedGradient(torch.autograd.Function):
+    """A loss with a fixed gradient; like sum(), it does not keep its input."""
 
     @staticmethod
     def forward(ctx: Any, out: Tensor, gradient: Tensor) -> Tensor:
@@ -185,9 +185,9 @@ _gradients: dict[tuple[Any, ...], Tensor] = {}
 
 
 def _gradient(x: Tensor) -> Tensor:
-    """A gradient like that of a loss, made once: that of sum() is one number, which no kernel needs to gather.
+    """A dense random gradient, cached: that of sum() is an expanded scalar, which kernels need not gather.
 
-    The layers measured give as many features as they take.
+    Input and output widths of the measured layers are equal.
     """
     key = (x.shape, x.dtype, x.device)
     if key not in _gradients:
@@ -197,7 +197,7 @@ def _gradient(x: Tensor) -> Tensor:
 
 
 def _gather_bytes(name: str, size: Size, element: int) -> float:
-    """What the edges must read, forward and backward, when no row is reused (an index, statistics and the rows)."""
+    """Bytes that edges must read, forward and backward, without reuse (index, statistics and rows)."""
     forward, backward = GATHERS[name]
     row = size.heads * size.width * element
     return size.edges * ((forward + backward) * row + 24 * size.heads + 12) + size.nodes * (5 * row + 20 * size.heads)
@@ -206,11 +206,11 @@ def _gather_bytes(name: str, size: Size, element: int) -> float:
 def _measured(run: Callable[[Tensor], Any], edge_index: Tensor, gpu: bool) -> tuple[float, float]:
     """Median milliseconds, and peak gigabytes above x, edge_index and the parameters.
 
-    The second step with an edge_index is measured: what was kept of the graph counts, what sorting it took does not.
+    The second step with an edge_index is measured: cached graph data count, sorting does not.
     """
     if gpu:
         fresh = edge_index.clone()
-        run(edge_index)  # what is made once, such as the gradient, is there before
+        run(edge_index)  # allocates what is cached, such as the gradient
         gc.collect()
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()

@@ -1,4 +1,4 @@
-"""Measuring: two callables by turns, medians and their ratio; the peak of memory while a callable runs."""
+"""Measurement: interleaved timing of two callables with medians and ratio; peak memory of a callable."""
 
 import gc
 import json
@@ -16,10 +16,14 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+# Notes that tell peak memory, in megabytes a unit: of a call, on a GPU beyond what was allocated before.
+OURS = {"memory_mb": 1.0, "peak_gb": 1e3, "extra_mib": 2**20 / 1e6}
+PEERS = {"peer_memory_mb": 1.0, "pyg_compiled_peak_gb": 1e3, "pyg_eager_peak_gb": 1e3, "peer_extra_mib": 2**20 / 1e6}
+
 
 @dataclass
 class BenchResult:
-    """One comparison: ours beside the peer's, in `unit`; `bar` says in words what was aimed at."""
+    """One comparison: ours and the peer's value in `unit`; `bar` is the target in words."""
 
     name: str
     unit: str
@@ -37,7 +41,7 @@ class BenchResult:
 
 
 def by_turns(ours: Callable[[], Any], peer: Callable[[], Any], repeats: int, calls: int = 1) -> tuple[float, float]:
-    """Median seconds a call of each; the two alternate, so that what else the machine does meets both alike."""
+    """Median seconds a call of each, interleaved, so that other load on the machine affects both."""
     times: tuple[list[float], list[float]] = ([], [])
     for turn in range(repeats + 1):
         for side, run in enumerate((ours, peer)):
@@ -49,12 +53,31 @@ def by_turns(ours: Callable[[], Any], peer: Callable[[], Any], repeats: int, cal
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-def gpu_times(*runs: Callable[[], Any], repeats: int = 5, least: float = 20.0) -> list[float]:
-    """Median milliseconds a call of each, by turns.
+def fastest_by_turns(*runs: Callable[[], Any], turns: int) -> list[float]:
+    """The least processor seconds of this thread for each of several callables that alternate; torch has one thread.
 
-    A turn launches calls for at least so many milliseconds and waits once: a GPU that wakes up for one short call runs
-    at a low clock, and what the processor does before a launch is hidden behind the call before, as it is in a model;
-    so each turn begins with a call that is not counted.
+    What else the machine does is not counted, and what it does to the caches only adds to a turn.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    times: list[list[float]] = [[] for _ in runs]
+    try:
+        for turn in range(turns + 1):
+            for side, run in enumerate(runs):
+                start = time.thread_time()
+                run()
+                if turn:  # the first turn warms up
+                    times[side].append(time.thread_time() - start)
+    finally:
+        torch.set_num_threads(threads)
+    return [min(each) for each in times]
+
+
+def gpu_times(*runs: Callable[[], Any], repeats: int = 5, least: float = 20.0) -> list[float]:
+    """Median milliseconds a call of each, interleaved.
+
+    A turn launches calls for at least `least` milliseconds and synchronises once: an idle GPU has a low clock, and host
+    time before a launch overlaps with the call before, as in a model. Each turn starts with an uncounted warm-up call.
     """
     for run in runs:
         _gpu_turn(run, 1)  # compiles
@@ -80,7 +103,7 @@ def _gpu_turn(run: Callable[[], Any], calls: int) -> float:
 
 
 def single_call(run: Callable[[], Any], repeats: int = 7) -> float:
-    """Median milliseconds of one call that is waited for: what the processor does before and between kernels counts."""
+    """Median milliseconds of one synchronised call, host time included."""
     run()
     times = []
     for _ in range(repeats):
@@ -93,11 +116,11 @@ def single_call(run: Callable[[], Any], repeats: int = 7) -> float:
 
 
 def captured(run: Callable[[], Any]) -> Callable[[], Any]:
-    """The kernels of a call as one CUDA graph, launched by one call: what the processor does is left out."""
+    """A call captured as a CUDA graph: its time excludes host work."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        for _ in range(3):  # compiles, and makes what is made once
+        for _ in range(3):  # compiles and fills caches
             run()
     torch.cuda.current_stream().wait_stream(side)
     torch.cuda.synchronize()
@@ -107,13 +130,13 @@ def captured(run: Callable[[], Any]) -> Callable[[], Any]:
 
     def replay() -> Any:
         graph.replay()
-        return kept  # what the graph writes to lives as long as it
+        return kept  # keeps the output buffers alive
 
     return replay
 
 
 def extra_mib(run: Callable[[], Any]) -> float:
-    """The most memory of the GPU that a call takes beyond what is there, in MiB."""
+    """Peak GPU memory of a call above the current allocation, in MiB."""
     run()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
@@ -130,7 +153,7 @@ def timed(run: Callable[[], Any]) -> float:
 
 
 def peak_memory(run: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds, and bytes of resident memory above what was there before, sampled every millisecond (Linux)."""
+    """Seconds, and peak resident memory above the start in bytes, sampled every millisecond (Linux)."""
     gc.collect()
     before, highest, stop = _resident(), 0, threading.Event()
 
@@ -150,6 +173,28 @@ def peak_memory(run: Callable[[], Any]) -> tuple[float, float]:
     return seconds, max(0, max(highest, _resident()) - before)
 
 
+def measure_memory(result: BenchResult, ours: Callable[[], Any], peer: Callable[[], Any] | None = None) -> BenchResult:
+    """Adds the peak memory of a call of each to a comparison, where the system tells it (Linux)."""
+    if Path("/proc/self/statm").exists():
+        result.notes["memory_mb"] = peak_memory(ours)[1] / 1e6
+        if peer is not None:
+            result.notes["peer_memory_mb"] = peak_memory(peer)[1] / 1e6
+    return result
+
+
+def memory_text(notes: dict[str, Any]) -> str:
+    """Peak memory of both sides of a comparison, as a table says it."""
+    sides = []
+    for names in OURS, PEERS:
+        found = next((notes[name] * unit for name, unit in names.items() if notes.get(name) is not None), None)
+        sides.append("-" if found is None else _megabytes(found))
+    return "; ".join(sides if sides[1] != "-" else sides[:1])
+
+
+def _megabytes(count: float) -> str:
+    return f"{count / 1e3:.3g} GB" if count >= 1e3 else f"{count:.3g} MB"
+
+
 def _resident() -> int:
     status = Path("/proc/self/statm")
     if not status.exists():
@@ -160,7 +205,7 @@ def _resident() -> int:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """The machine of a measurement."""
     found = {
         "torch": torch.__version__,
         "python": platform.python_version(),
@@ -173,7 +218,7 @@ def machine() -> dict[str, Any]:
 
 
 def show(title: str, results: list[BenchResult], as_json: bool, errors: Sequence[str] = ()) -> None:
-    """The table for people, or JSON for programs; `errors` are what could not be measured, and why."""
+    """Print a table, or JSON; `errors` say what could not be measured, and why."""
     if as_json:
         rows = [{**asdict(result), "ratio": result.ratio} for result in results]
         made = {"benchmark": title, "machine": machine(), "results": rows, "errors": list(errors)}
@@ -181,14 +226,15 @@ def show(title: str, results: list[BenchResult], as_json: bool, errors: Sequence
         return
     bounded = any("bound_ms" in r.notes for r in results)
     table = Table(title=f"regard bench {title}", caption=", ".join(f"{k} {v}" for k, v in machine().items()))
-    for column in ("what", "ours", "peer", "ratio", *(("bound",) if bounded else ()), "bar", "held"):
-        table.add_column(column, justify="right" if column in ("ours", "peer", "ratio", "bound") else "left")
+    columns = ("what", "ours", "peer", "ratio", "memory; peer's", *(("bound",) if bounded else ()), "bar", "held")
+    for column in columns:
+        table.add_column(column, justify="left" if column in ("what", "bar", "held") else "right")
     for r in results:
         peer = "-" if r.peer is None else f"{r.peer:.4g} ({r.peer_name})"
         ratio = "-" if r.ratio is None else f"{r.ratio:.3g}"
         held = "-" if r.held is None else "yes" if r.held else "no"
         least = [f"{r.notes['bound_ms']:.3g} ms" if "bound_ms" in r.notes else "-"] if bounded else []
-        table.add_row(r.name, f"{r.ours:.4g} {r.unit}", peer, ratio, *least, r.bar, held)
+        table.add_row(r.name, f"{r.ours:.4g} {r.unit}", peer, ratio, memory_text(r.notes), *least, r.bar, held)
     Console().print(table)
     for error in errors:
         Console(stderr=True).print(error, markup=False)

@@ -1,7 +1,7 @@
-"""Recording beside not recording, and beside the slow path that writes every weight out.
+"""Overhead of recording, and comparison with output_attentions=True.
 
 On a CPU: a BERT-shaped model of 12 heads at 2,048 tokens. On a GPU: layers of 12 heads at 32,768 and 131,072 tokens,
-and a pyramid of one layer beside the time of its SDPA forward.
+and the pyramid of one layer compared with its SDPA forward.
 """
 
 import gc
@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from regard.recording import record
 
 from .measure import BenchResult, by_turns, gpu_times, peak_memory, show
+from .record_overhead import overhead
 
 
 class TransformerLayer(nn.Module):
@@ -34,8 +35,17 @@ class TransformerLayer(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
-def main(json: bool = False) -> None:
-    show("record", on_a_gpu() if torch.cuda.is_available() else on_a_cpu(), json)
+PARTS = ("overhead", "forward")
+
+
+def main(parts: str = "all", json: bool = False) -> None:
+    asked = PARTS if parts == "all" else tuple(part.strip() for part in parts.split(","))
+    if not set(asked) <= set(PARTS):
+        raise ValueError(f"--parts {parts}: expected {', '.join(PARTS)}, or all.")
+    results = overhead() if "overhead" in asked else []
+    if "forward" in asked:
+        results += on_a_gpu() if torch.cuda.is_available() else on_a_cpu()
+    show("record", results, json)
 
 
 def on_a_cpu(tokens: int = 2048) -> list[BenchResult]:
@@ -75,6 +85,8 @@ def on_a_cpu(tokens: int = 2048) -> list[BenchResult]:
         with_capture <= 1.1 * without and bytes_recorded - bytes_bare < kept + matrix // 2,
     )
     first.notes = {
+        "memory_mb": bytes_recorded / 1e6,
+        "peer_memory_mb": bytes_bare / 1e6,
         "extra_gb": (bytes_recorded - bytes_bare) / 1e9,
         "kept_gb": kept / 1e9,
         "one_layer_of_weights_gb": matrix / 1e9,
@@ -101,7 +113,7 @@ def on_a_cpu(tokens: int = 2048) -> list[BenchResult]:
         "faster",
         with_capture < eager_time,
     )
-    second.notes = {"peak_gb": bytes_recorded / 1e9, "eager_peak_gb": bytes_eager / 1e9}
+    second.notes = {"memory_mb": bytes_recorded / 1e6, "peer_memory_mb": bytes_eager / 1e6}
     return [first, second]
 
 
@@ -136,7 +148,7 @@ def on_a_gpu(lengths: tuple[int, ...] = (32_768, 131_072)) -> list[BenchResult]:
             "at most 10 % more",
             with_capture <= 1.1 * without,
         )
-        made.notes = {"peak_gb": peak / 1e9, "one_head_of_weights_gb": 2 * n * n / 1e9}
+        made.notes = {"memory_mb": peak / 1e6, "one_head_of_weights_gb": 2 * n * n / 1e9}
         results.append(made)
         results.append(_pyramid(rec, n))
         del rec
@@ -166,5 +178,5 @@ def _pyramid(rec: Any, n: int) -> BenchResult:
         "at most 4 times SDPA's forward",
         took <= 4 * attention,
     )
-    made.notes = {"peak_gb": (torch.cuda.max_memory_allocated() - before) / 1e9}
+    made.notes = {"memory_mb": (torch.cuda.max_memory_allocated() - before) / 1e6}
     return made

@@ -1,4 +1,4 @@
-"""Our pages beside BertViz and inspectus in one browser: the file, the first picture, pointing, panning."""
+"""Pages of Regard, BertViz and inspectus in one browser: file size, first draw, pointer latency, panning."""
 
 import itertools
 import multiprocessing
@@ -28,12 +28,12 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MAP = "document.querySelector('regard-page')?.shadowRoot?.querySelector('regard-map')"
 GRAPH = MAP.replace("regard-map", "regard-graph")
 
-# Asked for once a frame from before the page begins; what is told is the second frame after it was true.
+# Polled once a frame from the start; records the second frame after the condition holds.
 WATCH = """(() => { const look = () => (%s)
     ? requestAnimationFrame(() => requestAnimationFrame(() => { window.drawn_at = performance.now(); }))
     : requestAnimationFrame(look);
   requestAnimationFrame(look); })();"""
-# From when the browser got the pointer's event to the second frame after it.
+# From the pointer event to the second frame after it.
 POINT = """() => { window.answered = null; addEventListener('mousemove', (event) =>
   requestAnimationFrame(() => requestAnimationFrame(() => { window.answered = performance.now() - event.timeStamp; })),
   { once: true, capture: true }); }"""
@@ -45,7 +45,7 @@ FRAMES = """() => { window.frames_seen = []; let last = performance.now();
 
 @dataclass
 class PageMeasurement:
-    """What was measured of one page: bytes, seconds, milliseconds; None where it could not be."""
+    """Measurements of one page: bytes, seconds, milliseconds; None if it failed."""
 
     name: str
     bytes: int
@@ -62,22 +62,22 @@ class PageMeasurement:
 
 @contextmanager
 def opened(file: Path, drawn: str, scripts: Path | None = None, asked: list[str] | None = None) -> Iterator[Any]:
-    """A page that stands in a browser of its own without a network, and the seconds until then."""
+    """A page in its own browser without a network, and the seconds until it is drawn."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as run:
         browser = run.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
-        page.set_default_timeout(0)  # whoever started this process ends it
+        page.set_default_timeout(0)  # the parent process has the time limit
         page.route("http*://**/*", answer(scripts, [] if asked is None else asked))
         page.add_init_script(WATCH % drawn)
         page.goto(file.as_uri())
-        yield page, told(page, "drawn_at") / 1000
+        yield page, polled(page, "drawn_at") / 1000
         browser.close()
 
 
-def told(page: Any, name: str, limit: float = 600.0) -> float:
-    """What the page has written down by now; asked for again and again, since it may be busy for long."""
+def polled(page: Any, name: str, limit: float = 600.0) -> float:
+    """A value of the page, polled, since the page may be busy for long."""
     end = time.perf_counter() + limit
     while time.perf_counter() < end:
         found = page.evaluate(f"window.{name} ?? null")
@@ -95,7 +95,7 @@ def chromium() -> str:
 
 
 def seen(page: OnePage, scripts: Path | None = None, limit: float = 240.0) -> PageMeasurement:
-    """Measured in a process of its own, so that a page that never comes to an end can be ended."""
+    """Measure in a separate process, which can be killed if the page hangs."""
     context = multiprocessing.get_context("spawn")
     found, start = context.Queue(), time.perf_counter()
     made = PageMeasurement(page.name, page.file.stat().st_size)
@@ -130,7 +130,7 @@ def _measure(page: OnePage, scripts: Path | None, found: Any, times: int = 9) ->
             for x, y in places[:: max(1, len(places) // times)][:times]:
                 tab.evaluate(POINT)
                 tab.mouse.move(x, y)
-                found.put(("point", told(tab, "answered")))
+                found.put(("point", polled(tab, "answered")))
         found.put(("end", ""))
     except Exception as problem:  # a page that dies in its browser is a result
         found.put(("end", str(problem).partition("\n")[0]))
@@ -159,7 +159,7 @@ def many_heads(
     heads: int = 12,
     n: int = 256,
 ) -> list[BenchResult]:
-    """Random heads, which compress worst: ours beside the peers that are installed."""
+    """Random heads, the worst case for compression: ours and the installed peers."""
     what = f"{layers} x {heads} heads, {n} tokens"
     tell(what)
     torch.manual_seed(0)
@@ -193,11 +193,11 @@ def _peers(weights: Any, tokens: list[str], room: Path, tell: Callable[[str], No
     try:
         yield inspectus_page(torch.cat(weights), tokens, room)
     except ModuleNotFoundError as missing:
-        tell(f"  inspectus is left out: {missing.name} is not installed.")
+        tell(f"  inspectus is skipped: {missing.name} is not installed.")
     try:
         yield from bertviz_pages(weights, tokens, room)
     except ModuleNotFoundError as missing:
-        tell(f"  BertViz is left out: {missing.name} is not installed.")
+        tell(f"  BertViz is skipped: {missing.name} is not installed.")
 
 
 def _compared(ours: PageMeasurement, peer: PageMeasurement | None, what: str) -> list[BenchResult]:
@@ -282,7 +282,7 @@ def large_graph(room: Path, tell: Callable[[str], None], nodes: int = 5000, edge
         for i in range(9):
             tab.evaluate(POINT)
             tab.mouse.move(x0 - 60 + 15 * i, y0 - 40 + 10 * i)
-            points.append(told(tab, "answered"))
+            points.append(polled(tab, "answered"))
         longest = panned(tab, x0, y0)
     pointing = statistics.median(points)
     tell(f"  first draw {draw:.2f} s, pointing {pointing:.0f} ms, longest frame {longest:.0f} ms")

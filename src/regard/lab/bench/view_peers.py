@@ -1,4 +1,4 @@
-"""The pages that other viewers make of the same weights, for `regard bench view`.
+"""Pages of other viewers for the same weights, for `regard bench view`.
 
 inspectus carries its script. BertViz fetches d3, jQuery and require.js from a network when its page is opened: here
 they come from a folder of npm packages, so that it can be measured where there is no network.

@@ -1,12 +1,12 @@
-"""The four claims made for graph attention, each as a test that can come out against it."""
+"""Four claims about graph attention, each as a test that can refute it."""
 
 from collections.abc import Callable
 
 from .adaptive import adaptive
 from .claim import Claim, Curve, Panel
 from .hetero import hetero
-from .interpret import interpret
-from .reach import reach
+from .interpretability import interpret
+from .long_range import reach
 
 CLAIMS: dict[str, Callable[..., Claim]] = {
     "adaptive": adaptive,

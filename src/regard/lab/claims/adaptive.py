@@ -136,7 +136,7 @@ def _accuracy(right: dict[tuple[float, str], list[list[float]]], same: float, si
         for kind in KINDS
     ]
     known = tuple(
-        replace(one, name="features alone, at best", value=_normal(x), interval=None, baselines={})
+        replace(one, name="features alone, at best", value=_normal(x), interval=None, baselines={}, differences={})
         for x, one in zip(signals, curves[0].findings, strict=True)
         if one is not None
     )

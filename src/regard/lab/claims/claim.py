@@ -1,4 +1,4 @@
-"""A claim put to the test: what is said, what was measured, and the plain answer."""
+"""A claim under test: the claim, the measurements, and the answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.judging.finding import Better, Finding
-from regard.judging.statistics.intervals import estimate
+from regard.judging.statistics.comparison import compare
 
-RESAMPLES = 1000
-FEW = 5  # seeds; the interval of fewer misses more than a fifth of their variance
+RESAMPLES = 2000
+FEW = 6  # seeds; with fewer no difference can be significant, however large it is
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One measured thing along the axis of its panel: a finding at each place, or None where it was not measured."""
+    """One measured quantity along the axis of its panel: a finding at each position, or None if not measured."""
 
     name: str
     findings: "tuple[Finding | None, ...]"
@@ -24,11 +24,11 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves over a common axis: what a table has as rows and a figure as its x.
+    """Curves over a common axis: the rows of a table, the x axis of a figure.
 
     x       numbers or names; log: which axes are logarithmic, "x", "y", "xy" or ""
-    limit   a level that is known beforehand, such as chance, by its name
-    note    what the reader must know to read it
+    limit   a reference level, such as chance, with its name
+    note    a note for the reader
     """
 
     title: str
@@ -50,11 +50,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Claim:
-    """What is said of graph attention, how it was measured, and what came out.
+    """A claim about graph attention, its measurements and the answer.
 
-    name, says   by what it is called, and the claim as it is made
-    answer       what the numbers say, sentence by sentence
-    settings     by name; left_out: what was not run, and why
+    name, says   the name and the wording of the claim
+    answer       conclusions, sentence by sentence
+    settings     by name; left_out: skipped parts, with reasons
     """
 
     name: str
@@ -67,12 +67,12 @@ class Claim:
 
     @property
     def caution(self) -> str:
-        """What must be said of an answer from few seeds; nothing from enough."""
+        """A caution for few seeds; "" for enough."""
         if self.seeds >= FEW:
             return ""
         return (
-            f"These are {self.seeds} seeds: intervals over so few are too narrow, and what is called above, below, "
-            f"better or worse is a hint. Take {FEW} or more."
+            f"These are {self.seeds} seeds: with fewer than {FEW} no difference between models can be significant by "
+            "the sign-flip test, and their intervals are wide."
         )
 
     @property
@@ -109,7 +109,7 @@ class Claim:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Claim":
-        """What `as_dict` gave, to be drawn again."""
+        """The inverse of `as_dict`."""
         panels = [
             Panel(
                 one["title"],
@@ -144,19 +144,27 @@ def over_seeds(
     test: str,
     better: Better = "higher",
     unit: str = "share",
-    baselines: "Mapping[str, float | None] | None" = None,
+    baselines: "Mapping[str, ArrayLike | float | None] | None" = None,
 ) -> Finding:
-    """A finding of one number a seed, or of (seeds, instances), with the interval over what there is of both."""
+    """A finding from one value a seed, or from (seeds, instances), with an interval over both."""
     table = np.asarray(values, dtype=np.float64)
-    found = estimate(table if table.ndim > 1 else table[:, None], seeds=True, resamples=RESAMPLES)
+    table = table if table.ndim > 1 else table[:, None]
+    beside = {other: _like(table, one) for other, one in (baselines or {}).items()}
+    found = compare(table, beside, seeds=True, scale=(0.0, 1.0) if unit == "share" else "real", resamples=RESAMPLES)
     said = "undefined for every seed." if found.value is None else f"{name}: {found.value:.3f} over {len(table)} seeds."
-    return Finding.of(found, name=name, says=said, better=better, test=test, unit=unit, baselines=baselines or {})
+    return Finding.of(found, name=name, says=said, better=better, test=test, unit=unit)
+
+
+def _like(table: np.ndarray, one: "ArrayLike | float | None") -> "np.ndarray | float | None":
+    """A baseline on the same seeds and instances; a number is itself."""
+    if one is None or np.ndim(one) == 0:
+        return None if one is None else float(one)  # type: ignore[arg-type]
+    other = np.asarray(one, dtype=np.float64)
+    return other if other.ndim > 1 else other[:, None]
 
 
 def apart(a: ArrayLike, b: ArrayLike) -> str:
-    """How a compares with b, paired by seed: "above", "below" or "not significantly different from"."""
-    found = estimate((np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64))[:, None], seeds=True)
-    if found.interval is None:
-        return "not significantly different from"
-    low, high = found.interval
-    return "above" if low > 0 else "below" if high < 0 else "not significantly different from"
+    """How a compares with b, paired by seed: "above", "below" or "not significantly different from", which fewer
+    than six seeds always are."""
+    found = over_seeds("difference", a, test="apart", baselines={"b": b})
+    return {"better": "above", "worse": "below"}.get(found.against("b"), "not significantly different from")

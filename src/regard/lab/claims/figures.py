@@ -1,4 +1,4 @@
-"""Claims drawn and printed: each panel with its intervals, as a figure and as a table."""
+"""Figures and tables of claims: each panel with its intervals."""
 
 import math
 from pathlib import Path
@@ -92,8 +92,8 @@ def claim_sheets(claim: "Claim") -> list[Sheet]:
 
 
 def claim_markdown(claim: "Claim") -> str:
-    """The same tables for a page, with the claim before them and the answer behind."""
-    parts = [f"It is said: {claim.says}"]
+    """The tables in Markdown, with the claim before and the answer after them."""
+    parts = [f"Claim: {claim.says}"]
     for panel, sheet in zip(claim.panels, claim_sheets(claim), strict=True):
         note = f"\n{panel.note}" if panel.note else ""
         parts.append(f"**{panel.title}** ({panel.y})\n\n{markdown(sheet)}{note}".rstrip())
@@ -102,7 +102,7 @@ def claim_markdown(claim: "Claim") -> str:
 
 
 def cell(finding: Any) -> str:
-    """value [low, high]; a dash where nothing was measured."""
+    """value [low, high]; a dash if not measured."""
     if finding is None or finding.value is None:
         return "-"
     if finding.interval is None:
@@ -112,8 +112,8 @@ def cell(finding: Any) -> str:
 
 
 def _short(value: float) -> str:
-    """Two decimals, or one digit where those are 0. What is below 0.0001 is told as such: JSON has its digits."""
-    if abs(value) < 1e-15:  # what rounding left of 0
+    """Two decimals, or one digit where those are 0. Smaller values than 0.0001 are shown as such."""
+    if abs(value) < 1e-15:  # rounding error of 0
         return "0.00"
     if abs(value) < 0.0001:
         return "<0.0001" if value > 0 else ">-0.0001"

@@ -1,43 +1,13 @@
 """Where people looked: reading times of words, and fixations on photographs."""
 
-import io
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from regard.data.files import data_file, read_arrays, read_lines
-
-
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """A sentence as it was read. share (n,): of the sentence's reading time, each word's; sum 1, mean over readers."""
-
-    words: tuple[str, ...]
-    share: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class Scene:
-    """A photograph that people looked at. jpeg: the file's bytes; fixations: (count, 2) row and column, an observer."""
-
-    name: str
-    jpeg: bytes
-    fixations: tuple[np.ndarray, ...]
-    size: tuple[int, int] = (256, 256)
-
-    def pixels(self) -> np.ndarray:
-        """(rows, columns, 3): red, green and blue from 0 to 1, by Pillow."""
-        from PIL import Image
-
-        with Image.open(io.BytesIO(self.jpeg)) as opened:
-            if opened.size != self.size[::-1]:
-                raise ValueError(
-                    f"The photograph {self.name} is {opened.size[1]} x {opened.size[0]} pixels, expected "
-                    f"{self.size[0]} x {self.size[1]}."
-                )
-            return np.asarray(opened.convert("RGB"), dtype=np.float32) / 255
+from regard.data.readers.fixations import Scene
+from regard.data.readers.reading_times import Reading
 
 
 def geco(folder: "str | Path | None" = None) -> list[Reading]:

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from regard.data.files import data_file, read_arrays
 from regard.data.nodes import NodeTask
+from regard.data.readers.graph_file import node_task
+from regard.data.readers.splits import PARTS
 
 NAMES = (
     "actor",
@@ -34,14 +35,14 @@ def heterophilous(name: str, split: int = 0, folder: "str | Path | None" = None)
         raise ValueError(f"heterophilous(split={split}): expected 0 to 9.")
     path = data_file(f"heterophilous/{name}.npz", folder)
     found = read_arrays(path, _ARRAYS)
-    y, edges, nodes = found["node_labels"], found["edges"], len(found["node_labels"])
-    masks = [found[f"{part}_masks"] for part in ("train", "val", "test")]
-    good = edges.ndim == 2 and edges.shape[1] == 2 and edges.size and edges.min() >= 0 and edges.max() < nodes
-    good = good and found["node_features"].shape[0] == nodes and y.min() >= 0
-    if not good or any(mask.shape != (10, nodes) for mask in masks):
-        raise ValueError(f"{path} is not a graph with ten splits as expected: edges, features or masks do not fit.")
-    one_way = torch.from_numpy(edges.astype(np.int64)).T
-    both = torch.cat([one_way, one_way.flip(0)], 1).unique(dim=1)
-    x = torch.from_numpy(found["node_features"].astype(np.float32))
-    parts = (torch.from_numpy(mask[split].astype(bool)) for mask in masks)
-    return NodeTask(name, x, torch.from_numpy(y.astype(np.int64)), both, *parts)
+    edges, nodes = found["edges"], len(found["node_labels"])
+    masks = {f"{part}_mask": found[f"{part}_masks"] for part in PARTS}
+    if edges.ndim != 2 or edges.shape[1] != 2 or any(mask.shape != (10, nodes) for mask in masks.values()):
+        raise ValueError(f"{path} is not a graph with ten splits as expected: edges or masks do not fit.")
+    arrays = {
+        "x": found["node_features"],
+        "edge_index": np.unique(np.concatenate([edges.T, edges.T[::-1]], 1), axis=1),
+        "y": found["node_labels"],
+        **{part: mask[split] for part, mask in masks.items()},
+    }
+    return node_task(arrays, path, name)

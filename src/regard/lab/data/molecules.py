@@ -7,9 +7,8 @@ import torch
 
 from regard.data.batch import Example
 from regard.data.files import data_file, read_arrays
+from regard.data.readers.graph_set import check_graphs, split_edges
 from regard.data.task import Task
-
-from .tu_graphs import check_graphs, split_edges
 
 NAMES = ("benzene", "logic10", "crippen")
 _ARRAYS = ("node_ptr", "edge_ptr", "x", "edge_index", "y", "attr_ptr", "attr_cols", "attr", "train_index", "test_index")

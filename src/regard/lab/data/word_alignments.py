@@ -1,14 +1,13 @@
 """Sentence pairs whose words were aligned by people, and what two well-known aligners put out for one set."""
 
-import re
 import tarfile
 from pathlib import Path
 
 from regard.data.aligned_pair import AlignedPair, Link
-from regard.data.files import data_file, read_lines
+from regard.data.files import data_file
+from regard.data.readers.pharaoh import read_alignment, read_links, read_pairs
 
 SETS = ("enfr", "jaen", "zhen")
-LINK = re.compile(r"(\d+)([-p])(\d+)")
 LIMIT = 2**24  # bytes that one file of links may have
 
 
@@ -19,18 +18,15 @@ def gold_alignments(name: str = "enfr", folder: "str | Path | None" = None) -> l
     """
     if name not in SETS:
         raise ValueError(f"gold_alignments({name!r}): expected one of {', '.join(SETS)}.")
-    texts = read_lines(data_file(f"alignment/{name}.src-tgt.gz", folder))
-    golds = read_lines(data_file(f"alignment/{name}.gold.gz", folder))
+    texts = read_pairs(data_file(f"alignment/{name}.src-tgt.gz", folder))
+    golds = read_alignment(data_file(f"alignment/{name}.gold.gz", folder), first=1)
     if len(texts) != len(golds):
         raise ValueError(f"gold_alignments({name!r}): {len(texts)} sentence pairs, but links for {len(golds)}.")
     pairs = []
-    for text, gold in zip(texts, golds, strict=True):
-        source, _, target = (side.split() for side in text.partition("|||"))
-        links = [
-            (link, kind) for link, kind in read_links(gold, first=1) if link[0] < len(source) and link[1] < len(target)
-        ]
+    for (source, target), gold in zip(texts, golds, strict=True):
+        links = [(link, kind) for link, kind in gold if link[0] < len(source) and link[1] < len(target)]
         sure = frozenset(link for link, kind in links if kind == "-")
-        pairs.append(AlignedPair(tuple(source), tuple(target), sure, sure | {link for link, _ in links}))
+        pairs.append(AlignedPair(source, target, sure, sure | {link for link, _ in links}))
     return pairs
 
 
@@ -58,14 +54,3 @@ def reference_alignments(
         lines = file.read().decode().splitlines()
     turned = kind == "reverse"
     return [frozenset((b, a) if turned else (a, b) for (a, b), _ in read_links(line)) for line in lines]
-
-
-def read_links(line: str, first: int = 0) -> list[tuple[Link, str]]:
-    """The links of a line in Pharaoh's format, "0-0 1p2": ((source, target), "-" sure or "p" possible), from 0."""
-    links = []
-    for word in line.split():
-        found = LINK.fullmatch(word)
-        if found is None or int(found[1]) < first or int(found[3]) < first:
-            raise ValueError(f"{word!r} is no link: expected source-target, as {first}-{first} or {first}p{first}.")
-        links.append(((int(found[1]) - first, int(found[3]) - first), found[2]))
-    return links

@@ -1,7 +1,7 @@
-"""Two small networks read handwritten digits, with attention and with every weight equal.
+"""Demo: two small networks classify handwritten digits, with attention and with uniform weights.
 
-Each 8 x 8 image of scikit-learn's digits becomes 16 patches of 2 x 2 pixels. Both networks let the patches meet in
-one attention layer and read the answer from them with a learned query; `align="uniform"` is the ablation.
+Each 8 x 8 image of scikit-learn's digits becomes 16 patches of 2 x 2 pixels. Both networks have one self-attention
+layer over the patches, and pool them with a learned query; `align="uniform"` is the ablation.
 """
 
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ from regard.nn import Attention
 from .spread import Spread
 
 GRID, SIDE, PATCHES = 4, 2, 16
-HIDDEN = 4  # patches that the hiding test takes away
+HIDDEN = 4  # patches masked in the deletion test
 NETWORKS = ("attention only", "with a perceptron")
 ALIGNMENTS = ("softmax", "uniform")
 
 
 class PatchReader(nn.Module):
-    """Patches and their positions, one attention layer, a learned query that reads them, a linear answer.
+    """Patch and position embeddings, one self-attention layer, pooling by a learned query, a linear classifier.
 
     patches (B, 16, 4) -> logits (B, 10) and the map (B, heads, 1, 16) of the learned query.
-    Without the perceptron the attention weights are its only non-linear step.
+    Without the perceptron, attention is the only non-linearity.
     """
 
     def __init__(self, align: str, perceptron: bool, dim: int = 64):
@@ -67,7 +67,7 @@ class Digits:
         return cls(images, patches.contiguous(), torch.tensor(labels))
 
     def split(self, seed: int) -> tuple[Tensor, Tensor]:
-        """Training and test indices, 70 to 30, every digit in proportion; another split for each seed."""
+        """Training and test indices, 70 to 30, stratified; another split for each seed."""
         train, test = train_test_split(
             torch.arange(len(self.labels)).numpy(), test_size=0.3, random_state=seed, stratify=self.labels.numpy()
         )
@@ -76,7 +76,7 @@ class Digits:
 
 @dataclass
 class DigitResults:
-    """accuracy by (network, alignment); the trivial baselines; what hiding patches costs; one trained reader."""
+    """accuracy by (network, alignment); the trivial baselines; accuracy with masked patches; one trained network."""
 
     seeds: int
     runs: dict[tuple[str, str], list[float]] = field(default_factory=dict)
@@ -89,9 +89,9 @@ class DigitResults:
 
 
 def study(data: Digits, results: DigitResults, epochs: int) -> Iterator[tuple[int, str, str, float]]:
-    """Trains every network with every alignment on every seed, filling the results; yields each run as it ends.
+    """Train every network with every alignment and seed into `results`; yields each run as it ends.
 
-    Within a seed the split, the first weights and the order of the images are the same for both alignments: a pair.
+    Within a seed both alignments have the same split, initialisation and order of images: a paired design.
     """
     for seed in range(results.seeds):
         train, test = data.split(seed)
@@ -140,19 +140,19 @@ def _accuracy(reader: PatchReader, data: Digits, rows: Tensor, over: Mask | None
 
 
 @torch.no_grad()
-def looks(reader: PatchReader, data: Digits, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the learned query looks, the mean of its heads: weights (rows, 16); and the digits it read."""
+def query_weights(reader: PatchReader, data: Digits, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights of the learned query (rows, 16), averaged over heads; and the predicted digits."""
     logits, amap = reader(data.patches[rows])
     return amap.weights().mean(dim=1)[:, 0], logits.argmax(-1)
 
 
 def _hide(reader: PatchReader, data: Digits, test: Tensor, seed: int) -> dict[str, float]:
-    """Accuracy when a quarter of the patches is closed to everyone: the most regarded, those with most ink, any."""
-    weights, _ = looks(reader, data, test)
+    """Accuracy with a quarter of the patches masked: those of largest weight, those with most ink, random ones."""
+    weights, _ = query_weights(reader, data, test)
     ink = data.patches[test].sum(-1)
     chance = torch.rand(ink.shape, generator=torch.Generator().manual_seed(seed))
-    outcome = {"nothing": _accuracy(reader, data, test)}
-    for way, order in (("any four", chance), ("the four with most ink", ink), ("the four most regarded", weights)):
+    outcome = {"none": _accuracy(reader, data, test)}
+    for way, order in (("four at random", chance), ("four with most ink", ink), ("four of largest weight", weights)):
         keep = torch.ones_like(order, dtype=torch.bool).scatter(1, order.topk(HIDDEN, dim=1).indices, False)
         outcome[way] = _accuracy(reader, data, test, Mask(keep=keep[:, None, None, :]))
     return outcome

@@ -1,4 +1,4 @@
-"""Five tokens attend to each other: every number of attention, small enough to check by hand."""
+"""Demo: self-attention over five tokens, small enough to check by hand."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ def compute() -> FiveTokens:
     return FiveTokens(x, ScaledDot()(x, x), attended.map.weights().reshape(5, 5), attended.out)
 
 
-def part(five: FiveTokens) -> PageSection:
+def section(five: FiveTokens) -> PageSection:
     import matplotlib.pyplot as plt
     from matplotlib.figure import Figure
 
@@ -42,7 +42,7 @@ def part(five: FiveTokens) -> PageSection:
     return PageSection(
         title="Five tokens, every number",
         lead="Attention small enough to check by hand: five tokens with four features each, and q = k = v = X, "
-        "so that each token asks, answers and is averaged.",
+        "so each token is query, key and value.",
         html=fill(
             "five_tokens.html",
             five=five,

@@ -1,7 +1,7 @@
-"""A karate club falls apart: four members say on whose side they stand, a GAT finds the sides of the others.
+"""Demo: semi-supervised node classification on Zachary's karate club with a GAT.
 
-Zachary 1977 watched 34 members and who met whom outside the club. A member has no feature but a number, so what is
-known of one reaches another along the ties only; `align="uniform"` is the ablation, an MLP does without ties.
+Zachary 1977 recorded 34 members and who met whom outside the club. Four members are labelled. Node features are one-hot
+indices, so labels propagate along edges only; `align="uniform"` is the ablation, an MLP has no edges.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from regard.models import GAT, MLP
 from .spread import Spread
 
 LEADERS = (0, 33)  # the instructor and the administrator
-KINDS = ("attention", "equal weights", "no ties")
+KINDS = ("attention", "uniform weights", "no edges")
 EPOCHS = 100
 
 
@@ -41,7 +41,7 @@ class Club:
         return cls(graph, torch.cat([ties, ties.flip(0)], 1), sides, _places(graph))
 
     def labelled(self, seed: int) -> Tensor:
-        """Whose side is told: both leaders, and one more of each side, drawn anew for each seed."""
+        """The labelled members: both leaders, and one more of each side, drawn by the seed."""
         draw, chosen = torch.Generator().manual_seed(seed), list(LEADERS)
         for side in (0, 1):
             others = [m for m in (self.sides == side).nonzero()[:, 0].tolist() if m not in LEADERS]
@@ -49,12 +49,12 @@ class Club:
         return torch.tensor(chosen)
 
     def hidden(self, seed: int) -> Tensor:
-        """(34,) bool: the members who are judged, all but the labelled ones."""
+        """(34,) bool: the test members, all but the labelled ones."""
         return torch.ones(len(self.sides), dtype=torch.bool).index_fill(0, self.labelled(seed), False)
 
 
 def _places(graph: networkx.Graph) -> np.ndarray:
-    """Kamada and Kawai's layout, turned so that the leaders stand left and right."""
+    """Kamada and Kawai's layout, rotated so that the leaders are left and right."""
     found = networkx.kamada_kawai_layout(graph, weight=None)
     places = np.array([found[member] for member in graph])
     along = places[LEADERS[1]] - places[LEADERS[0]]
@@ -65,13 +65,13 @@ def _places(graph: networkx.Graph) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TrainedGAT:
-    """One trained GAT: answers (34,), the weights (156,) of its last layer on the ties, and the answers that it gives
-    when every weight of both layers is made equal without training again."""
+    """One trained GAT: predictions (34,), the weights (156,) of its last layer, and its predictions when the weights of
+    both layers are replaced by uniform ones, without retraining."""
 
     seed: int
     answers: Tensor
     weights: Tensor
-    levelled: Tensor
+    uniform_answers: Tensor
 
 
 @dataclass
@@ -88,9 +88,9 @@ class KarateResults:
 
 
 def study(club: Club, results: KarateResults) -> Iterator[tuple[int, str, float]]:
-    """Trains every kind on every seed, filling the results; yields each run as it ends.
+    """Train every kind with every seed into `results`; yields each run as it ends.
 
-    Within a seed the labelled members are the same for all, and the first weights for both kinds that see ties.
+    Within a seed all kinds have the same labelled members, and both GATs the same initialisation.
     """
     cut = _cut(club)
     for seed in range(results.seeds):
@@ -100,28 +100,28 @@ def study(club: Club, results: KarateResults) -> Iterator[tuple[int, str, float]
             model = fitted(club, kind, seed)
             answers = _answers(model, club)
             if kind == "attention":
-                results.trained.append(_look(model, club, seed))
+                results.trained.append(_inspect(model, club, seed))
             results.runs.setdefault(kind, []).append(accuracy(club, seed, answers))
             yield seed, kind, results.runs[kind][-1]
 
 
 def network(kind: str) -> nn.Module:
-    """Two layers, 4 heads of 8 and then one; without ties two linear layers as wide."""
-    if kind == "no ties":
+    """Two layers, 4 heads of 8, then one; without edges two linear layers of the same width."""
+    if kind == "no edges":
         return MLP(34, 32, 2, dropout=0.5)
     return GAT(34, 8, 2, dropout=0.5, nheads=4, align="softmax" if kind == "attention" else "uniform")
 
 
 def fitted(club: Club, kind: str, seed: int, epochs: int = EPOCHS) -> nn.Module:
-    """Trained on the labelled members for a fixed number of epochs: nobody else's side decides anything."""
-    known, x = club.labelled(seed), torch.eye(len(club.sides))
+    """Train on the labelled members for a fixed number of epochs; no other label is used."""
+    labelled, x = club.labelled(seed), torch.eye(len(club.sides))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = network(kind)
         optimiser = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
         for _ in range(epochs):
             optimiser.zero_grad()
-            F.nll_loss(model(x, club.edge_index)[known], club.sides[known]).backward()
+            F.nll_loss(model(x, club.edge_index)[labelled], club.sides[labelled]).backward()
             optimiser.step()
     return model.eval()
 
@@ -131,7 +131,7 @@ def accuracy(club: Club, seed: int, answers: Tensor) -> float:
 
 
 def agreement(club: Club, results: KarateResults) -> dict[tuple[int, int], float]:
-    """Spearman's correlation, for two seeds, of what a tie's weight is beside an equal share: w_ij (d_i + 1)."""
+    """Spearman's correlation between seeds of the edge weights relative to uniform ones: w_ij (d_i + 1)."""
     from scipy.stats import spearmanr
 
     share = club.edge_index[1].bincount(minlength=len(club.sides))[club.edge_index[1]] + 1
@@ -146,22 +146,22 @@ def _answers(model: nn.Module, club: Club) -> Tensor:
 
 
 @torch.no_grad()
-def _look(model: nn.Module, club: Club, seed: int) -> TrainedGAT:
+def _inspect(model: nn.Module, club: Club, seed: int) -> TrainedGAT:
     out, maps = model(torch.eye(len(club.sides)), club.edge_index, return_maps=True)
-    level = network("equal weights").eval()
+    level = network("uniform weights").eval()
     level.load_state_dict(model.state_dict())
     return TrainedGAT(seed, out.argmax(-1), maps[1].edges().reshape(-1), _answers(level, club))
 
 
 def _harmonic(club: Club, seed: int) -> Tensor:
-    """Zhu et al. 2003: each hidden member is the mean of the neighbours, the labelled ones stay."""
+    """Zhu et al. 2003: each unlabelled member is the mean of its neighbours, labelled ones are fixed."""
     graph = networkx.Graph(club.graph.edges)
     graph.add_nodes_from((member, {"label": int(club.sides[member])}) for member in club.labelled(seed).tolist())
-    told = dict(zip(graph, harmonic_function(graph), strict=True))
-    return torch.tensor([told[member] for member in club.graph])
+    labels = dict(zip(graph, harmonic_function(graph), strict=True))
+    return torch.tensor([labels[member] for member in club.graph])
 
 
 def _cut(club: Club) -> Tensor:
-    """Zachary's own: the cheapest cut between the leaders, a tie's price being how much two members met."""
+    """Zachary's own: the minimum cut between the leaders, with the number of meetings as capacity."""
     _, (_, officers) = networkx.minimum_cut(club.graph, *LEADERS, capacity="weight")
     return torch.tensor([member in officers for member in club.graph]).long()

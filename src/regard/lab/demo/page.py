@@ -1,7 +1,7 @@
-"""The page that the demo leaves behind: one file, offline, figures inside.
+"""The page of the demo: one offline file with its figures.
 
-A part is a title, a sentence and its HTML. The first part with a `hero` fills the first screen, so a new part
-takes the first screen by standing first in the list. Templates escape every value that is not marked as HTML.
+A section is a title, a lead sentence and HTML. The first section with a `hero` fills the first screen. Templates escape
+every value that is not marked as HTML.
 """
 
 import base64
@@ -31,7 +31,7 @@ TEMPLATES.filters = TEMPLATES.filters | {
 
 @dataclass(frozen=True)
 class Theme:
-    """The surroundings of a figure: its ink, the ground behind it, a scale of colours, and two that are told apart."""
+    """The colours of a figure: ink, background, colour map, and one for each of two sides."""
 
     ink: str
     ground: str
@@ -45,7 +45,8 @@ DARK = Theme("#ece9e2", "#14151a", "inferno", ("#ffb648", "#7db4f5"))
 
 @dataclass(frozen=True)
 class PageSection:
-    """One section of the page; hero, where given, may fill the first screen, and found is the page's first line."""
+    """One section of the page. The first with a hero fills the first screen: its title is the question, `found` the
+    answer in a line."""
 
     title: str
     lead: str
@@ -60,11 +61,12 @@ def fill(template: str, **values: Any) -> Markup:
 
 
 def render(parts: list[PageSection], **about: str) -> str:
-    """The whole page. about: short facts for the last lines, such as version="0.1.0"."""
-    hero = next((part.hero for part in parts if part.hero), None)
-    found = next((part.found for part in parts if part.found), None)
-    body = fill("demo.html", parts=parts, hero=hero, found=found)
-    return html_page("Attention, seen and judged", body, style=fill("demo.css"), facts=about)
+    """The whole page. about: facts for the footer, such as version="0.1.0"."""
+    first = next((part for part in parts if part.hero), None)
+    body = fill("demo.html", parts=parts, first=first)
+    return html_page(
+        "Attention, seen and judged", body, style=fill("demo.css"), facts=about, scripts="<script>" in body
+    )
 
 
 def make_folder(folder: Path) -> None:
@@ -74,13 +76,13 @@ def make_folder(folder: Path) -> None:
 
 
 def write(page: str, folder: Path) -> Path:
-    """index.html in the folder: whole or not at all, never half a page."""
+    """Write index.html into the folder, atomically."""
     make_folder(folder)
     return write_whole(folder / "index.html", [page.encode()])
 
 
 def picture(draw: "Callable[[Theme], Figure]", alt: str, themes: tuple[Theme, ...] = (LIGHT, DARK)) -> Markup:
-    """A matplotlib figure inside the page, drawn for light and for dark surroundings, or for one theme alone."""
+    """A matplotlib figure embedded in the page, drawn for the light and the dark theme, or for one alone."""
     import matplotlib.pyplot as plt
 
     sources = []

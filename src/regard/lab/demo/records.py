@@ -1,4 +1,4 @@
-"""What the demo leaves to be looked at: records of the models that it ran, and the command that opens them."""
+"""Demo: records of the models that it ran, and the command that opens them."""
 
 import shlex
 import sys
@@ -10,10 +10,10 @@ import torch
 import regard
 from regard.recording.pretrained import record_run
 
-from . import karate, segments
+from . import karate, paragraph
 
 
-def of_the_club(club: karate.Club, out: Path) -> Path:
+def save_karate_record(club: karate.Club, out: Path) -> Path:
     """The first GAT as it looks at the club, both layers."""
     model = karate.fitted(club, "attention", seed=0)
     with torch.no_grad(), regard.record(model) as rec:
@@ -22,14 +22,16 @@ def of_the_club(club: karate.Club, out: Path) -> Path:
     return rec.label(nodes=[str(member) for member in club.graph]).save(out / "karate.regard")
 
 
-def of_the_paragraph(model: Any, tokenizer: Any, out: Path) -> Path:
-    """MiniLM as it reads the paragraph and its first question."""
-    text = " ".join([*segments.SEGMENTS, next(iter(segments.QUESTIONS))])
+def save_paragraph_record(model: Any, tokenizer: Any, out: Path) -> Path:
+    """Save a record of MiniLM on the paragraph and its first question."""
+    text = " ".join([*paragraph.SEGMENTS, next(iter(paragraph.QUESTIONS))])
     return record_run(model, tokenizer, text, "minilm")[0].save(out / "paragraph.regard")
 
 
 def command(out: Path) -> str:
-    """What opens the records of a folder, to be typed as it is; with the model where it could be had."""
+    """The command that opens the records of a folder, with the model if it is installed."""
     own = sys.argv[0] if Path(sys.argv[0]).name == "regard" else "regard"
-    shown = [str(out / "karate.regard")] if segments.missing() else [str(out / "paragraph.regard"), "--model", "minilm"]
+    shown = (
+        [str(out / "karate.regard")] if paragraph.missing() else [str(out / "paragraph.regard"), "--model", "minilm"]
+    )
     return shlex.join([own, "serve", *shown, "--folder", str(out)])

@@ -25,7 +25,7 @@ class Spread:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95% by Student's t over the seeds; with one seed nothing is known and the interval is unbounded."""
+        """95% by Student's t over the seeds; unbounded for one seed."""
         from scipy.stats import t
 
         if len(self.values) < 2:
@@ -35,7 +35,7 @@ class Spread:
 
 
 def around(spread: Spread) -> str:
-    """The standard deviation over the seeds, in points; nothing where there is one seed."""
+    """The standard deviation over the seeds, in points; "" for one seed."""
     return f" ± {100 * spread.deviation:.1f}" if len(spread.values) > 1 else ""
 
 
@@ -48,10 +48,10 @@ def verdict(attention: Spread, uniform: Spread) -> str:
     difference = attention - uniform
     low, high = difference.interval
     if len(difference.values) < 2:
-        return f"One seed: a difference of {points(difference.mean)} points, with nothing known about its spread."
+        return f"One seed: a difference of {points(difference.mean)} points, without an interval."
     measured = f"{points(difference.mean)} points (95% interval {points(low)} to {points(high)})"
     if low > 0:
         return f"Attention is worth {measured}."
     if high < 0:
-        return f"Equal weights are better, attention costs accuracy: {measured}."
-    return f"No difference could be measured: {measured}."
+        return f"Uniform weights are better, attention costs accuracy: {measured}."
+    return f"No significant difference: {measured}."

@@ -1,1 +1,1 @@
-"""Attention beside people, on real data: reading times, looks at photographs, rationales of reviews."""
+"""Agreement of attention with humans, on real data: reading times, fixations on photographs, rationales of reviews."""

@@ -1,4 +1,4 @@
-"""A reader of long reviews: vectors of words from a frozen model, one attention over all of them, two classes."""
+"""A classifier of long reviews: frozen word embeddings, one attention over all words, two classes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from regard.judging.adapters.adapter import Adapter
 from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.inputs import Instance
 from regard.judging.progress import EpochCallback
-from regard.models import features, outputs, queries
+from regard.models import features, output_heads, queries
 from regard.models.attention_factory import build_attention
 from regard.models.model_output import Answer
 from regard.models.task_model import TaskModel
@@ -20,14 +20,14 @@ from regard.models.training.objectives import Classification
 from regard.models.training.trainer import Trainer, Training
 
 from ..data.movies import Review
-from .encoder import Encoder
+from .word_encoder import Encoder
 
 TRAINING = Training(epochs=4, batch=16, rate=2e-3, decay=1e-3, schedule="cosine", patience=4)
 
 
 @dataclass(frozen=True)
-class Judging:
-    """How a reader is taught. supervise: the weight of the loss that puts attention on what people marked."""
+class ReviewTraining:
+    """Training of a classifier. supervise: weight of the loss on attention, with human rationales as gold."""
 
     supervise: float = 0.0
     training: Training = TRAINING
@@ -40,7 +40,7 @@ def reader(d: int, dim: int = 64, dropout: float = 0.3) -> TaskModel:
         features.Frames(d, dim, dropout),
         queries.Learned(dim),
         build_attention("additive", dim, dim),
-        outputs.Classes(dim, 2, dropout=dropout),
+        output_heads.Classes(dim, 2, dropout=dropout),
     )
 
 
@@ -55,23 +55,23 @@ def taught(
     train: Sequence[Example],
     val: Sequence[Example],
     seed: int,
-    how: Judging,
+    how: ReviewTraining,
     folder: "Path | None" = None,
     epochs: "EpochCallback | None" = None,
 ) -> TaskModel:
-    """A reader of the best epoch by validation accuracy; with a folder, a run that was stopped goes on."""
+    """A trained classifier, the best epoch by validation accuracy; with a folder, interrupted runs resume."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = reader(train[0].inputs.shape[1])
     objective = Classification(supervise=how.supervise)
-    Trainer(how.training, how.device, folder=folder, hear=epochs).fit(model, objective, train, val, seed)
+    Trainer(how.training, how.device, folder=folder, on_step=epochs).fit(model, objective, train, val, seed)
     return model.to(how.device).eval()
 
 
 class Vectors(nn.Module):
-    """Numbers of words (B, n), real (B, n) -> vectors (B, n, d), zero where nothing is real.
+    """Word ids (B, n), real (B, n) -> embeddings (B, n, d), zero on padding.
 
-    known: the vectors of whole texts, by their numbers; others are read by the encoder.
+    known: cached embeddings of whole texts, by their ids; others are encoded.
     """
 
     def __init__(self, encoder: Encoder, words: Sequence[str], known: "dict[tuple[int, ...], Tensor] | None" = None):
@@ -90,7 +90,7 @@ class Vectors(nn.Module):
 
 
 class Whole(nn.Module):
-    """The encoder and the reader as one model of words, so that words can be taken away: what a judge needs."""
+    """Encoder and classifier as one model of words, so that words can be erased."""
 
     def __init__(self, vectors: Vectors, task: TaskModel):
         super().__init__()
@@ -105,7 +105,7 @@ class Whole(nn.Module):
 def adapter_of(
     encoder: Encoder, task: TaskModel, reviews: Sequence[Review], vectors: Sequence[Tensor], size: int = 8
 ) -> Adapter:
-    """Reviews as a judge sees them: a unit is a word, and a word is taken away by writing the text without it."""
+    """An adapter for judging: a unit is a word, removed by deleting it from the text."""
     words = sorted({word for one in reviews for word in one.words})
     number = {word: place for place, word in enumerate(words)}
     rows = [tuple(number[word] for word in one.words) for one in reviews]

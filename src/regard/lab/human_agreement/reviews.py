@@ -1,4 +1,4 @@
-"""ERASER Movies: does attention lie on the reasons that people named, is it needed, and does teaching it help?"""
+"""ERASER Movies: plausibility and faithfulness of attention, with and without supervision by human rationales."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,15 +25,17 @@ from regard.judging.plausibility.overlap import (
     top_marks,
 )
 from regard.judging.progress import ProgressCallback, epoch_progress, nested_progress, no_progress
-from regard.judging.statistics.intervals import estimate, known, stream
+from regard.judging.statistics.comparison import compare
+from regard.judging.statistics.intervals import stream
 from regard.judging.tests.faithfulness import erased_by
+from regard.judging.wording import amount, more
 from regard.models.task_model import TaskModel
 from regard.models.training.experiment import answers
 
 from ..data.movies import Review
-from .encoder import Encoder
-from .encoder_cache import vectors_of
-from .review_model import Judging, adapter_of, examples, taught
+from .review_model import ReviewTraining, adapter_of, examples, taught
+from .vector_cache import vectors_of
+from .word_encoder import Encoder
 
 TEST = "reviews"
 PUBLISHED = {  # DeYoung et al. 2020, attention of BERT + LSTM; and a rerun of their code by others
@@ -52,28 +54,28 @@ def judge_reviews(
     seeds: int = 3,
     learn: int = 0,
     erase: int = 100,
-    how: Judging | None = None,
+    how: ReviewTraining | None = None,
     seed: int = 0,
     resamples: int = 1000,
     out: "Path | None" = None,
     on_progress: ProgressCallback = no_progress,
 ) -> list[Finding]:
-    """Readers that were taught where to look, and some that were not, each from several seeds.
+    """Classifiers with and without supervised attention, each from several seeds.
 
-    accuracy                   beside a bag of words, and the gain over the reader that was not taught, review by review
-    AUPRC, token F1, IOU-F1    of attention against the reviews whose reasons were all marked; beside the gradient of
-                               the same reader, chance and the place of a word
-    comprehensiveness,         ERASER's, of one seed, words taken away and the rest read anew; beside its gradient and
-    sufficiency                a random erasure. `erase` of the test reviews, spread evenly; 0 leaves them out
+    accuracy                   against a bag of words, and the paired gain over the unsupervised classifier
+    AUPRC, token F1, IOU-F1    of attention on exhaustively annotated reviews; baselines: gradient of the same model,
+                               chance, word position
+    comprehensiveness,         ERASER's, of one seed, by deletion and re-encoding; baselines: gradient, random erasure.
+    sufficiency                `erase` test reviews, evenly spaced; 0 skips them
 
-    supervise   weights of the loss on attention; 0 is the reader that was not taught, and comes first
-    learn       how many training reviews are learned from, spread evenly; 0 for all
-    out         a folder for vectors and checkpoints: a run that was stopped goes on
-    on_progress   called with (what is under way, reviews or readers done, of how many)
+    supervise   weights of the loss on attention; 0, unsupervised, comes first
+    learn       number of training reviews, evenly spaced; 0 for all
+    out         a folder for embeddings and checkpoints: interrupted runs resume
+    on_progress   callback(description, done, total)
     """
     if not supervise or supervise[0] != 0.0 or len(set(supervise)) != len(supervise):
         raise ValueError(f"judge_reviews(supervise={tuple(supervise)}): expected 0 first and other weights after it.")
-    how = how or Judging()
+    how = how or ReviewTraining()
     parts = {name: list(some) for name, some in reviews.items()}
     data = {}
     for name, some in parts.items():
@@ -89,7 +91,7 @@ def judge_reviews(
         epochs = epoch_progress(
             on_progress, f"{_named(weight)}, seed {one}", done, len(supervise) * seeds, how.training
         )
-        recipe = Judging(weight, how.training, how.device)
+        recipe = ReviewTraining(weight, how.training, how.device)
         folder = None if out is None else out / f"supervise-{weight}-of-{len(train)}-seed-{one}"
         runs.setdefault(weight, []).append(taught(train, data["val"], one, recipe, folder, epochs))
     on_progress("bag of words", 0, None)
@@ -109,7 +111,7 @@ def judge_reviews(
 
 
 def bag_accuracy(train: Sequence[Review], test: Sequence[Review]) -> float:
-    """TF-IDF of words and pairs of words and logistic regression."""
+    """Logistic regression on TF-IDF of unigrams and bigrams."""
     from ..tasks.texts import bag_of_words
 
     words = Vocabulary.of((one.words for one in train), least=1)
@@ -122,7 +124,7 @@ def _vectors(name: str) -> str:
 
 
 def _evenly(count: int, wanted: int) -> list[int]:
-    """`wanted` places of so many, at equal distances; all for 0."""
+    """`wanted` evenly spaced indices; all for 0."""
     return [place * count // wanted for place in range(wanted)] if 0 < wanted < count else list(range(count))
 
 
@@ -142,8 +144,8 @@ def _accuracies(
     plain = next(iter(right))
     made = []
     for weight, table in right.items():
-        found = estimate(table, seeds=True, seed=seed, resamples=resamples)
-        beside = {"bag of words": bag} | ({} if weight == plain else {"not taught": float(right[plain].mean())})
+        beside = {} if weight == plain else {"not taught": right[plain]}
+        found = compare(table, beside, seeds=True, seed=seed, resamples=resamples)
         made.append(
             Finding.of(
                 found,
@@ -152,13 +154,13 @@ def _accuracies(
                 test=TEST,
                 unit="accuracy",
                 says=f"{found.value:.1%} of the reviews are judged rightly.",
-                baselines=beside,
+                baselines={"bag of words": bag},
             )
         )
     for weight, table in right.items():
         if weight != plain:
-            found = estimate(table - right[plain], seeds=True, seed=seed, resamples=resamples)
-            says = f"Taught where to look, a reader is right on {found.value:+.1%} more reviews."
+            found = compare(table - right[plain], {"no gain": 0.0}, seeds=True, seed=seed, resamples=resamples)
+            says = f"Taught where to look, a reader is right on {more(found.value)} reviews."
             made.append(
                 Finding.of(
                     found,
@@ -167,7 +169,6 @@ def _accuracies(
                     better="higher",
                     test=TEST,
                     unit="accuracy gained",
-                    baselines={"no gain": 0.0},
                 )
             )
     return made
@@ -207,9 +208,9 @@ def _overlaps(
                 tables[name].append(_measured(_by_text(adapter, measure), marks, share))
         for what, statistic in STATISTICS.items():
             table = {name: np.array([one[what] for one in some]) for name, some in tables.items()}
-            found = estimate(table["attention"], statistic, seeds=True, seed=seed, resamples=resamples)
-            others = {"gradient": known([statistic(one) for one in table["gradient"]])}
-            others |= {name: known(some[what], statistic) for name, some in beside.items()}
+            others = {"gradient": table["gradient"]}
+            others |= {name: np.broadcast_to(some[what], table["attention"].shape) for name, some in beside.items()}
+            found = compare(table["attention"], others, statistic, seeds=True, seed=seed, resamples=resamples)
             made.append(
                 Finding.of(
                     found,
@@ -218,7 +219,7 @@ def _overlaps(
                     test=TEST,
                     unit=what,
                     says=f"Attention and what people marked: {what} {found.value:.2f}.",
-                    baselines=others | PUBLISHED.get(what, {}),
+                    baselines=PUBLISHED.get(what, {}),
                 )
             )
     return made
@@ -251,12 +252,12 @@ def _by_text(adapter: Adapter, measure: Callable[..., Tensor]) -> list[np.ndarra
 
 def _erasures(adapter: Adapter, name: str, seed: int, resamples: int) -> list[Finding]:
     measures = {"attention": attention, "gradient": gradient}
-    tables = erased_by(adapter, measures, seed=seed, draws=1, flips=False)
+    tables = erased_by(adapter, measures, seed=seed, draws=5, flips=False)
     made = []
     for column, (what, better) in enumerate(ERASED.items()):
-        beside = {of: known(table[:, column]) for of, table in tables.items() if of != "attention"}
-        found = estimate(tables["attention"][:, column], seed=seed, resamples=resamples)
-        says = f"Attention's {what} is {found.value:.3f}, that of random words {beside['random']:.3f}."
+        beside = {of: table[..., column] for of, table in tables.items() if of != "attention"}
+        found = compare(tables["attention"][:, column], beside, scale=(-1.0, 1.0), seed=seed, resamples=resamples)
+        says = f"Attention's {what} is {amount(found.value)}, that of random words {amount(found.baselines['random'])}."
         made.append(
             Finding.of(
                 found,
@@ -265,7 +266,7 @@ def _erasures(adapter: Adapter, name: str, seed: int, resamples: int) -> list[Fi
                 better=better,
                 test=TEST,
                 unit=what,
-                baselines=beside | PUBLISHED[what],
+                baselines=PUBLISHED[what],
             )
         )
     return made

@@ -1,5 +1,6 @@
-"""A model whose only answer is where it looks: attention over patches of a photograph, taught by fixations."""
+"""A model whose only output is attention over image patches, supervised by human fixations."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,19 +12,19 @@ from regard.data.batch import Batch, Example
 from regard.judging.progress import EpochCallback
 from regard.models.model_output import Answer
 from regard.models.training.experiment import answers
-from regard.models.training.objectives import Looking
+from regard.models.training.objectives import AttentionSupervision
 from regard.models.training.trainer import Trainer, Training
 from regard.nn.attend import Attend
 
 
 class Gaze(nn.Module):
-    """One question over all patches; the score of a patch is read off it and its surroundings.
+    """One query over all patches; scores are a convolutional function of the image.
 
         w = softmax_j (f(x)_j + log prior_j),   c = sum_j w_j x_j
 
     inputs (B, channels, rows, columns) -> Answer with out (B, channels) and one map (B, 1, 1, patches), patches row by
-    row. f is four convolutions that see 19 patches across. prior (rows, columns): where people look whatever is there;
-    without one all patches begin alike. With f = 0, as before any learning, the weights are the prior.
+    row. f has four convolutions with a receptive field of 19 patches. prior (rows, columns): an image-independent
+    distribution of fixations, by default uniform. With f = 0, as at initialisation, the weights are the prior.
     """
 
     def __init__(self, channels: int, prior: Tensor | None = None, dim: int = 24, dropout: float = 0.2):
@@ -57,8 +58,8 @@ TRAINING = Training(epochs=8, batch=16, rate=3e-3, decay=1e-2, schedule="cosine"
 
 
 @dataclass(frozen=True)
-class Taught:
-    """How a gaze is taught. prior: whether it begins from where people look on the other photographs."""
+class GazeTraining:
+    """Training of a gaze model. prior: whether it starts from the mean fixation map of the training photographs."""
 
     prior: bool = True
     training: Training = TRAINING
@@ -66,27 +67,52 @@ class Taught:
 
 
 def folds(count: int, parts: int, seed: int) -> list[np.ndarray]:
-    """Places 0..count-1 in `parts` groups of nearly equal size, drawn by a seed; each place is in one."""
+    """Indices 0..count-1 in `parts` random folds of nearly equal size."""
     if not 2 <= parts <= count:
-        raise ValueError(f"folds(count={count}, parts={parts}): expected 2 parts or more, and as many as there are.")
+        raise ValueError(f"folds(count={count}, parts={parts}): expected 2 or more parts, and at most `count`.")
     return [np.sort(part) for part in np.array_split(np.random.default_rng(seed).permutation(count), parts)]
 
 
 def foreseen(
-    seen: np.ndarray, looked: np.ndarray, held: ArrayLike, seed: int, how: Taught, epochs: "EpochCallback | None" = None
+    seen: np.ndarray,
+    looked: np.ndarray,
+    held: ArrayLike,
+    seed: int,
+    how: GazeTraining,
+    epochs: "EpochCallback | None" = None,
 ) -> np.ndarray:
-    """Weights (held, rows, columns) on photographs that were held out, by a model of all the others.
+    """Weights (held, rows, columns) on held-out photographs, by a model trained on the others.
 
-    seen (N, channels, rows, columns), looked (N, rows, columns) the share of looks in each patch. An eighth of the
-    others chooses the epoch; the rest and their mirror images teach. epochs: hears of each step.
+    seen (N, channels, rows, columns), looked (N, rows, columns) the share of fixations in each patch. An eighth of the
+    others is the validation set; the rest and their mirror images are trained on. epochs: callback of each step.
     """
     held = np.asarray(held)
     outside = np.setdiff1d(np.arange(len(seen)), held)
-    chosen, taught = np.split(np.random.default_rng([seed, len(outside)]).permutation(outside), [len(outside) // 8])
-    middle, spread = seen[taught].mean((0, 2, 3), keepdims=True)[0], seen[taught].std((0, 2, 3), keepdims=True)[0]
+    order = np.random.default_rng([seed, len(outside)]).permutation(outside)
+    chosen, taught = np.split(order, [max(1, len(outside) // 8)])
+    train, val, test = gaze_examples(seen, looked, taught, chosen, held)
+    prior = mean_fixations(train).unflatten(0, looked.shape[1:]) if how.prior else None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Gaze(seen.shape[1], prior)
+    Trainer(how.training, how.device, on_step=epochs).fit(model, AttentionSupervision(), train, val, seed)
+    made = np.zeros((len(held), *looked.shape[1:]))
+    for places, _, answer in answers(model.to(how.device), test, how.device):
+        made[places] = answer.weights()[:, 0, 0].cpu().numpy().reshape(-1, *looked.shape[1:])
+    return made
+
+
+def gaze_examples(
+    seen: np.ndarray, looked: np.ndarray, taught: ArrayLike, chosen: ArrayLike, held: ArrayLike
+) -> tuple[list[Example], list[Example], list[Example]]:
+    """Examples to train on (with their mirror images), to choose an epoch by, and to judge; their gold is where people
+    looked, and their channels are standardised by those of the first."""
+    parts = [np.asarray(part) for part in (taught, chosen, held)]
+    middle, spread = (
+        of(seen[parts[0]], axis=(0, 2, 3), keepdims=True)[0]
+        for of in (np.mean, np.std)  # one number a channel
+    )
     scaled = torch.from_numpy((seen - middle) / np.maximum(spread, 1e-6)).float()
-    prior = torch.from_numpy(looked[taught].mean(0)) if how.prior else None
-    prior = None if prior is None else (prior + prior.flip(-1)) / 2  # learned from mirror images too
 
     def example(place: int, mirrored: bool = False) -> Example:
         x, gold = scaled[place], torch.from_numpy(looked[place]).float()
@@ -94,14 +120,10 @@ def foreseen(
             x, gold = x.flip(-1), gold.flip(-1)
         return Example(x, torch.tensor(0), gold=gold.flatten(), id=int(place))
 
-    train = [example(place, mirrored) for place in taught for mirrored in (False, True)]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = Gaze(seen.shape[1], prior)
-    Trainer(how.training, how.device, hear=epochs).fit(
-        model, Looking(), train, [example(place) for place in chosen], seed
-    )
-    made = np.zeros((len(held), *looked.shape[1:]))
-    for places, _, answer in answers(model.to(how.device), [example(place) for place in held], how.device):
-        made[places] = answer.weights()[:, 0, 0].cpu().numpy().reshape(-1, *looked.shape[1:])
-    return made
+    train = [example(place, mirrored) for place in parts[0] for mirrored in (False, True)]
+    return train, [example(place) for place in parts[1]], [example(place) for place in parts[2]]
+
+
+def mean_fixations(train: Sequence[Example]) -> Tensor:
+    """(patches,): where people look on the photographs that are trained on."""
+    return torch.stack([one.gold for one in train if one.gold is not None]).double().mean(0)

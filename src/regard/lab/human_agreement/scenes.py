@@ -1,4 +1,4 @@
-"""Where people look on photographs: taught attention beside the centre, low-level contrast, and other people."""
+"""Prediction of fixations on photographs: supervised attention, centre bias, saliency baselines, other observers."""
 
 import json
 from collections.abc import Sequence
@@ -7,25 +7,26 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.data.readers.fixations import Scene
 from regard.judging.finding import Finding
-from regard.judging.plausibility.fixations import MEASURES, centre_bias, count_map, fixation_map
+from regard.judging.plausibility.fixations import MEASURES, centre_bias, count_map, fixation_map, told_of
 from regard.judging.progress import ProgressCallback, epoch_progress, nested_progress, no_progress
-from regard.judging.statistics.intervals import estimate, known, mean
+from regard.judging.statistics.comparison import compare
+from regard.judging.statistics.intervals import mean
 from regard.recording.io.writing import write_whole
 
-from ..data.eye_tracking import Scene
-from .photographs import CELL, channels, contrast, patches, spectral_residual
-from .scene_model import Taught, folds, foreseen
+from .saliency_baselines import CELL, channels, contrast, patches, spectral_residual
+from .scene_model import GazeTraining, folds, foreseen
 
 TEST = "photographs"
 FINE = 4  # pixels a side of a cell in which maps are compared
-BLUR = 10  # pixels: about one degree of sight
-FLOOR = 0.01  # of every map is spread evenly, so that no divergence is without limit
+BLUR = 10  # pixels: about one degree of visual angle
+FLOOR = 0.01  # of every map is uniform, so that divergences are finite
 NAMES = ("NSS", "AUC-Judd", "CC", "divergence from people")
 
 
 class Looks:
-    """The looks at one photograph, an observer at a time, in cells of 4 pixels."""
+    """The fixations on one photograph by observer, in cells of 4 pixels."""
 
     def __init__(self, scene: Scene):
         if any(side % CELL for side in scene.size):
@@ -39,7 +40,7 @@ class Looks:
         self.all = fixation_map(np.concatenate(kept), self.shape, BLUR / FINE)
 
     def others(self, place: int) -> np.ndarray:
-        """Where everyone but one looked."""
+        """The fixation map of all observers but one."""
         from scipy.ndimage import gaussian_filter
 
         return gaussian_filter(sum(self.counts) - self.counts[place], BLUR / FINE, mode="constant")
@@ -49,7 +50,7 @@ class Looks:
         return self._mean([floored(predicted)] * len(self.counts))
 
     def ceiling(self) -> list[float]:
-        """The same of the other observers; undefined where there is one alone."""
+        """The same for the other observers (human ceiling); undefined for a single observer."""
         if len(self.counts) < 2:
             return [float("nan")] * len(NAMES)
         return self._mean([floored(self.others(place)) for place in range(len(self.counts))])
@@ -63,7 +64,7 @@ class Looks:
 
 
 def floored(predicted: np.ndarray) -> np.ndarray:
-    """Sum 1, with 1 % spread evenly; a map of zeros is even."""
+    """Normalised to sum 1, with 1 % uniform; a zero map becomes uniform."""
     total = predicted.sum()
     even = np.full(predicted.shape, 1 / predicted.size)
     return even if not total > 0 else (1 - FLOOR) * predicted / total + FLOOR * even
@@ -83,24 +84,28 @@ def judge_scenes(
     seeds: int = 3,
     seed: int = 0,
     resamples: int = 1000,
-    how: "dict[str, Taught] | None" = None,
+    how: "dict[str, GazeTraining] | None" = None,
     out: "Path | None" = None,
     on_progress: ProgressCallback = no_progress,
 ) -> list[Finding]:
-    """Attention over patches taught by fixations, judged on photographs that it never saw, beside what is trivial.
+    """Attention over patches supervised by fixations, tested by cross-validation over photographs, with baselines.
 
-    Photographs are drawn into `parts`, anew for each seed; each part is foreseen by a model of the others. NSS,
+    Photographs are split into `parts` random folds for each seed; each fold is predicted by a model of the others. NSS,
     AUC-Judd, CC and divergence against one observer at a time, mean over observers, then over photographs; intervals
-    over seeds and photographs, crossed. Beside: the centre, where people look on other photographs, contrast, spectral
-    residual, and *people*, the other observers of the photograph.
+    over seeds and photographs, crossed. Baselines: centre bias, mean fixation map of other photographs, contrast,
+    spectral residual, and *people*, the other observers of the photograph.
 
-    how    the models that are taught, by name; unless told, one begins from where people look, one does not
-    out    a folder for what was foreseen: what is there is not taught again
-    on_progress   called with (what is under way, models trained, of how many)
+    how    training configurations by name; by default with and without the prior
+    out    a folder for predictions: existing ones are not recomputed
+    on_progress   callback(description, models trained, total)
     """
     if not scenes:
         raise ValueError("judge_scenes(scenes) is empty: expected photographs with fixations, as scenes() has them.")
-    how = {"taught attention": Taught(), "taught attention, picture alone": Taught(prior=False)} if how is None else how
+    how = (
+        {"taught attention": GazeTraining(), "taught attention, picture alone": GazeTraining(prior=False)}
+        if how is None
+        else how
+    )
     on_progress("fixations", 0, None)
     looks = [Looks(scene) for scene in scenes]
     looked = np.stack([share_of(look.all) for look in looks])
@@ -147,7 +152,7 @@ def _trivial(pictures: Sequence[np.ndarray], seen: np.ndarray, looked: np.ndarra
 
 def _foreseen(
     name: str,
-    how: Taught,
+    how: GazeTraining,
     seen: np.ndarray,
     looked: np.ndarray,
     parts: int,
@@ -155,7 +160,7 @@ def _foreseen(
     out: "Path | None",
     on_progress: ProgressCallback,
 ) -> np.ndarray:
-    """Weights of all photographs, each by a model that was not taught with it."""
+    """Weights of all photographs, each by a model that was not trained on it."""
     made = np.zeros_like(looked)
     for place, held in enumerate(folds(len(looked), parts, seed)):
         said = f"{name}, seed {seed}, part {place + 1} of {parts}"
@@ -181,26 +186,28 @@ def _findings(taught: dict[str, np.ndarray], beside: dict[str, np.ndarray], seed
     made = []
     rows = taught | {name: table[None] for name, table in beside.items()}
     for column, measure in enumerate(NAMES):
-        _, better, unit, says = MEASURES[measure]
-        baselines = {name: known(table[:, column]) for name, table in beside.items()}
+        _, better, unit, _ = MEASURES[measure]
         for name, table in rows.items():
-            found = estimate(table[:, :, column], seeds=True, seed=seed, resamples=resamples)
-            told = "undefined" if found.value is None else f"{found.value:.2f}"
-            others = {} if name in beside else baselines
+            mine = table[:, :, column]
+            others = (
+                {}
+                if name in beside
+                else {of: np.broadcast_to(one[:, column], mine.shape) for of, one in beside.items()}
+            )
+            found = compare(mine, others, seeds=True, seed=seed, resamples=resamples)
             made.append(
                 Finding.of(
                     found,
                     name=f"{measure}: {name}",
-                    says=says.format(told),
+                    says="undefined for every photograph." if found.value is None else told_of(measure, found.value),
                     better=better,
                     test=TEST,
                     unit=unit or "share",
-                    baselines=others,
                 )
             )
         for name in taught:
             gain = taught[name][:, :, column] - beside["other photographs"][None, :, column]
-            found = estimate(gain, seeds=True, seed=seed, resamples=resamples)
+            found = compare(gain, {"no gain": 0.0}, seeds=True, seed=seed, resamples=resamples)
             told = "undefined" if found.value is None else f"{found.value:+.3f}"
             told = f"Beside where people look on other photographs, photograph by photograph: {told}."
             made.append(
@@ -211,7 +218,6 @@ def _findings(taught: dict[str, np.ndarray], beside: dict[str, np.ndarray], seed
                     better=better,
                     test=TEST,
                     unit=unit or "share",
-                    baselines={"no gain": 0.0},
                 )
             )
     return made

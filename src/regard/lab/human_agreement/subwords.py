@@ -1,4 +1,4 @@
-"""A model of pieces beside people, who read words: which pieces a word has, and what a word gets from them."""
+"""Subword-to-word aggregation: the tokens of each word, and sums or means over them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ Words = Sequence[str]
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """Texts cut into pieces: ids (B, n), real (B, n), word (B, n) the word of each piece, -1 where it has none.
+    """A tokenised batch: ids (B, n), real (B, n), word (B, n) the word index of each token, -1 for special tokens.
 
-    places: which of the texts these are; counts: how many words each has.
+    places: indices of the texts; counts: number of words of each.
     """
 
     places: list[int]
@@ -25,7 +25,7 @@ class Cut:
     counts: list[int]
 
     def inputs(self, device: "torch.device | str") -> dict[str, Tensor]:
-        """What transformers is given."""
+        """Inputs of a transformers model."""
         return {"input_ids": self.ids.to(device), "attention_mask": self.real.long().to(device)}
 
     def gathered(self, values: Tensor, mean: bool = False) -> list[np.ndarray]:
@@ -44,8 +44,8 @@ class Cut:
 def cut(tokenizer: Any, texts: Sequence[Words], size: int = 64, longest: int = 512) -> Iterator[Cut]:
     """Texts in batches of similar length, each with [CLS] and [SEP] where the tokenizer has them.
 
-    Every word has a piece, an unknown one if need be. A text of more pieces than `longest` is refused: nothing is cut
-    off silently.
+    Every word has a token, if need be an unknown one. A text of more tokens than `longest` is refused rather than
+    truncated silently.
     """
     order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
     for start in range(0, len(order), size):

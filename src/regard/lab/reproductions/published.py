@@ -14,7 +14,10 @@ from regard.judging.retraining.retraining import Retraining
 from regard.judging.retraining.seeds import seed_variance
 from regard.judging.retraining.trained_adversary import STRENGTHS, trained_adversary
 from regard.judging.retraining.uniform import uniform_retraining
+from regard.judging.statistics.comparison import compare
+from regard.judging.statistics.divergence import LARGEST
 from regard.judging.statistics.intervals import estimate, known, mean, median
+from regard.judging.wording import amount, percent
 
 from .sst_models import measured, retraining
 
@@ -131,8 +134,8 @@ def correlations(read: Sequence[TrainedReadout], attention: str, vectors: str, s
     for column, other, by_chance in ((0, "gradient", 3), (1, "leave one out", 4)):
         for place, name in enumerate(CLASSES):
             here = np.where((said == place)[..., None], tau, np.nan)
-            value = estimate(here[..., column], seeds=True, seed=seed)
-            beside = {"random": known(here[..., by_chance]), "gradient and leave one out": known(here[..., 2])}
+            beside = {"random": here[..., by_chance], "gradient and leave one out": here[..., 2]}
+            value = compare(here[..., column], beside, seeds=True, scale=(-1.0, 1.0), seed=seed)
             published = TAU.get((attention, other), (None, None))[place]
             made.append(
                 Finding.of(
@@ -141,8 +144,11 @@ def correlations(read: Sequence[TrainedReadout], attention: str, vectors: str, s
                     better="higher",
                     test="correlation",
                     unit="Kendall tau-b",
-                    says=f"Weights and {other} order the words alike by {value.value:.2f} where the model says {name}.",
-                    baselines=beside if published is None else {"published": published, **beside},
+                    says=f"undefined: no sentence that is called {name} has words that both put in an order."
+                    if value.value is None
+                    else f"Weights and {other} order the words alike by {amount(value.value, 2)} where the model says "
+                    f"{name}.",
+                    baselines={} if published is None else {"published": published},
                 )
             )
             held = np.where(np.isnan(here[..., column]), np.nan, p[..., column] <= 0.05)
@@ -155,7 +161,9 @@ def correlations(read: Sequence[TrainedReadout], attention: str, vectors: str, s
                     better="higher",
                     test="correlation",
                     unit="share",
-                    says=f"In {share.value:.0%} of the sentences, before any correction.",
+                    says=f"undefined: no sentence that is called {name} has words that both put in an order."
+                    if share.value is None
+                    else f"In {percent(share.value)} of the sentences, before any correction.",
                     baselines={} if shares is None else {"published": shares},
                 )
             )
@@ -168,12 +176,9 @@ def adversaries(read: Sequence[TrainedReadout], seed: int = 0) -> list[Finding]:
     for key, budget in (("far", "0.05"), ("far tight", "0.01")):
         far = np.stack([one.more[key] for one in read])
         for name, statistic in (("median", median), ("mean", mean)):
-            value = estimate(far, statistic, seeds=True, seed=seed)
-            beside = {
-                kind: known(np.stack([one.more[kind] for one in read]), statistic) for kind in ("limit", "random")
-            }
-            if budget == "0.05":
-                beside = {"published": FAR[name], **beside}
+            random, limit = (np.stack([one.more[kind] for one in read]) for kind in ("random", "limit"))
+            value = compare(far, {"random": random}, statistic, seeds=True, scale=(0.0, LARGEST), seed=seed)
+            shown = {"published": FAR[name]} if budget == "0.05" else {}
             made.append(
                 Finding.of(
                     value,
@@ -181,8 +186,9 @@ def adversaries(read: Sequence[TrainedReadout], seed: int = 0) -> list[Finding]:
                     better="lower",
                     unit="JSD (max 0.69)",
                     test="adversarial attention",
-                    baselines=beside,
-                    says=f"Weights that differ by {value.value:.2f} ({name}) give the same prediction within {budget}.",
+                    baselines={**shown, "limit": known(limit, statistic)},
+                    says=f"Weights that differ by {amount(value.value, 2)} ({name}) give the same prediction within "
+                    f"{budget}.",
                 )
             )
     return made

@@ -23,7 +23,7 @@ from regard.judging.adapters.adapter import Adapter
 from regard.judging.retraining.retraining import Retraining
 from regard.judging.tests.adversarial import KEPT, OPTIMISED, seek
 from regard.judging.tests.correlation import taus
-from regard.models import features, outputs, queries
+from regard.models import features, output_heads, queries
 from regard.models.guided_attention import GoldQuery, GuidedAttention
 from regard.models.task_model import TaskModel
 from regard.models.training.objectives import Ranking
@@ -92,7 +92,7 @@ def builder(words: int, vectors: Tensor | None, dim: int = 300) -> Callable[[str
         else:
             seen = features.Alone(before, WIDTH)
         d: int = seen.dim
-        said = outputs.Classes(d, 2)
+        said = output_heads.Classes(d, 2)
         if attention == "given":
             return TaskModel(seen, GoldQuery(), GuidedAttention(d), said)
         if attention not in ("additive", "dot", "uniform"):

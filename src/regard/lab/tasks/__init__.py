@@ -1,1 +1,1 @@
-"""The tasks of `regard train`, one a file: each with its model, its measures and its trivial baselines."""
+"""The tasks of `regard train`: each with its model, metrics and trivial baselines."""

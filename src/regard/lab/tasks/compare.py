@@ -1,4 +1,4 @@
-"""One experiment with and without attention, over seeds: what each `regard train` command compares."""
+"""Train one experiment with several attentions and ablations over seeds: the comparison of `regard train`."""
 
 import json
 import statistics
@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.models.training import run_checkpoint as saved
 from regard.models.training.experiment import Experiment, Result
-from regard.models.training.run_variant import run
+from regard.models.training.run_checkpoint import describe
+from regard.models.training.run_variant import run_variant
 from regard.models.training.trainer import Trained, Trainer
 from regard.recording.io.writing import write_whole
 
-Hear = Callable[[str, int, int | None, dict[str, float]], None]
+StepCallback = Callable[[str, int, int | None, dict[str, float]], None]
 SAYS = {"uniform": "uniform (every weight alike)", "none": "none (no attention)"}
 
 
 @dataclass
 class VariantRow:
-    """One way over all seeds."""
+    """One variant over all seeds."""
 
     says: str
     results: list[Result] = field(default_factory=list)
@@ -42,27 +42,28 @@ class VariantRow:
 
 @dataclass
 class TaskComparison:
-    """The variants of a task beside its baselines."""
+    """The variants of a task and its trivial baselines."""
 
     experiment: Experiment
     task: str
     rows: list[VariantRow]
     baselines: list[VariantRow]
-    asked: int = 1  # so many of the rows, the first ones, were asked for; the others are ablations
+    requested: int = 1  # the first rows are the requested attentions, so many; the others are ablations
 
     def verdict(self) -> str:
-        """What DESIGN asks of a result: is it above what is trivial?"""
+        """Sentences on whether each requested attention is above the best trivial baseline."""
         measure = self.experiment.measures[self.experiment.main]
         if not any(row.values(self.experiment.main) for row in self.baselines):
             return ""
         sign = 1 if measure.higher else -1
         trivial = [row for row in self.baselines if row.values(self.experiment.main)]
         best = max(trivial, key=lambda row: sign * statistics.fmean(row.values(self.experiment.main)))
-        theirs, said = statistics.fmean(best.values(self.experiment.main)), []
-        for row in self.rows[: self.asked]:
-            word = "above" if sign * statistics.fmean(row.values(self.experiment.main)) > sign * theirs else "below"
-            said.append(f"{row.says} is {word} the best trivial baseline ({best.says}) by {measure.says}.")
-        return "\n".join(said)
+        reference, sentences = statistics.fmean(best.values(self.experiment.main)), []
+        for row in self.rows[: self.requested]:
+            gain = sign * (statistics.fmean(row.values(self.experiment.main)) - reference)
+            word = "above" if gain > 0 else "below" if gain < 0 else "level with"
+            sentences.append(f"{row.says} is {word} the best trivial baseline ({best.says}) by {measure.says}.")
+        return "\n".join(sentences)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -84,16 +85,16 @@ def compare(
     out: Path | None = None,
     alone: bool = False,
     board: bool = False,
-    hear: Hear = lambda *_: None,
+    on_step: StepCallback = lambda *_: None,
 ) -> TaskComparison:
-    """The attention asked for and its ablations, each trained from seeds 0, 1, ...; and what is trivial beside them.
+    """Train the requested attentions and their ablations from seeds 0, 1, ..., and measure the trivial baselines.
 
-    attention   one or several; none is what the task usually has
-    out         a folder: checkpoints of every run (one that was stopped goes on), results.json, what was said
-    hear        is told what runs, the step of how many (None where that is not known) and the numbers of the step
+    attention   one or several; by default that of the task
+    out         a folder for checkpoints (interrupted runs resume), results.json and generated texts
+    on_step     callback(description, step, steps or None, metrics)
     """
-    asked = [attention] if isinstance(attention, str) else list(attention)
-    names = list(dict.fromkeys([name or experiment.usual for name in asked or [""]]))
+    requested = [attention] if isinstance(attention, str) else list(attention)
+    names = list(dict.fromkeys([name or experiment.usual for name in requested or [""]]))
     several = len(names)
     names += [name for name in experiment.beside if not alone and name not in names]
     rows = [VariantRow(experiment.says.get(name, SAYS.get(name, name))) for name in names]
@@ -105,20 +106,20 @@ def compare(
         for row, name in zip(rows, names, strict=True):
             folder = None if out is None else out / f"{name}-{seed}"
             if folder is not None:
-                saved.describe(folder, experiment, name, seed)
+                describe(folder, experiment, name, seed)
 
             def step(
                 epoch: int, at: int, of: int, numbers: dict[str, float], name: str = name, seed: int = seed
             ) -> None:
-                hear(f"{name}, seed {seed}, epoch {epoch} of {experiment.training.epochs}", at, of, numbers)
+                on_step(f"{name}, seed {seed}, epoch {epoch} of {experiment.training.epochs}", at, of, numbers)
 
             trainer = Trainer(experiment.training, device, devices, precision, folder, board, step)
-            ran = run(experiment, task, name, seed, trainer)
-            row.trained.append(ran.trained)
-            row.results.append(ran.result)
+            done = run_variant(experiment, task, name, seed, trainer)
+            row.trained.append(done.trained)
+            row.results.append(done.result)
             if folder is not None and row.results[-1].texts:
                 write_whole(folder / "said.txt", ["\n".join(row.results[-1].texts).encode()])
-        hear(f"trivial baselines, seed {seed}", 0, None, {})
+        on_step(f"trivial baselines, seed {seed}", 0, None, {})
         for says, numbers in experiment.baselines(task).items() if seed == 0 or experiment.drawn else ():
             row = next((row for row in found.baselines if row.says == says), None) or VariantRow(says)
             row.results.append(Result(numbers))

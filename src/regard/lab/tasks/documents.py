@@ -1,4 +1,4 @@
-"""ERASER Movies: long reviews, and whether attention lies on what people called the reason."""
+"""ERASER Movies: classification of long reviews, and agreement of attention with human rationales."""
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +16,8 @@ from .texts import bag_of_words, most_frequent_class
 
 
 class Movies(Experiment):
-    """`rationale` is the share of attention on words that people marked, `marked` the share of words that they marked:
-    the first is above chance where it is above the second."""
+    """`rationale` is the share of attention on words in human rationales, `marked` the share of words in them, which is
+    the chance level."""
 
     name = "movies"
     drawn = False

@@ -1,4 +1,4 @@
-"""Does the attention on atoms say which atoms a drug's predicted response hangs on?"""
+"""Faithfulness of attention on atoms for predicted drug response."""
 
 import math
 
@@ -9,7 +9,8 @@ from torch import Tensor
 from regard.data.batch import Batch
 from regard.judging.adapters.adapter import evaluating
 from regard.judging.finding import Finding
-from regard.judging.statistics.intervals import estimate, known, stream
+from regard.judging.statistics.comparison import compare
+from regard.judging.statistics.intervals import stream
 
 from .drug_model import DrugResponse
 
@@ -17,11 +18,11 @@ TEST = "atoms"
 
 
 def atoms(model: DrugResponse, pairs: Tensor, *, share: float = 0.2, draws: int = 10, seed: int = 0) -> list[Finding]:
-    """Weights on atoms beside what blanking atoms does to the predicted ln IC50.
+    """Weights on atoms against the effect of blanking atoms on the predicted ln IC50.
 
-    pairs (P, 2): drug and cell line. The unit is an atom; it is taken away by setting its features to 0, its bonds
-    stay. Weights are those of the readout where that attends; else what an atom is given by its neighbours and itself,
-    mean over layers and heads. Values are means over the cell lines of a drug, and drugs are resampled.
+    pairs (P, 2): drug and cell line. The unit is an atom, removed by setting its features to 0 (bonds stay).
+    Weights are those of the readout if it has attention, otherwise the received weight, averaged over layers and
+    heads. Values are means over the cell lines of a drug, and drugs are resampled.
 
     tau          Kendall's tau-b of weights and how far the prediction moves when one atom is blanked; beside it random
                  weights, and the number of bonds
@@ -56,8 +57,10 @@ def atoms(model: DrugResponse, pairs: Tensor, *, share: float = 0.2, draws: int 
     shift = np.stack([np.abs(top), np.abs(np.stack(chance)).mean(0)], 1)
     shift[~ordered] = np.nan
     tau, moves = (_by_drug(table, drugs) for table in (found, shift))
-    order, far = (estimate(table[:, 0], seed=seed) for table in (tau, moves))
-    why = "undefined: the weights on the atoms are all alike."
+    others = {"random": tau[:, 1], "number of bonds": tau[:, 2]}
+    order = compare(tau[:, 0], others, scale=(-1.0, 1.0), seed=seed)
+    far = compare(moves[:, 0], {"random": moves[:, 1]}, scale="skewed", seed=seed)
+    why = "undefined: no drug has three atoms whose weights are not all alike."
     return [
         Finding.of(
             order,
@@ -69,7 +72,6 @@ def atoms(model: DrugResponse, pairs: Tensor, *, share: float = 0.2, draws: int 
             if order.value is None
             else f"Weights and the effect of blanking an atom order the atoms alike by {order.value:.2f}, where 1 is "
             "the same order and 0 chance.",
-            baselines={"random": known(tau[:, 1]), "number of bonds": known(tau[:, 2])},
         ),
         Finding.of(
             far,
@@ -80,7 +82,6 @@ def atoms(model: DrugResponse, pairs: Tensor, *, share: float = 0.2, draws: int 
             says=why
             if far.value is None
             else f"Blanking the {share:.0%} of the atoms with the most weight moves the prediction by {far.value:.2f}.",
-            baselines={"random": known(moves[:, 1])},
         ),
     ]
 

@@ -20,8 +20,8 @@ from regard.nn.graph.pooling import membership
 
 from ..data.drugs import DrugTask
 
-# How atoms hear from their neighbours: a name -> the layers of Nodes.
-HEARING: dict[str, Callable[[int, float], Nodes]] = {
+# Message passing between atoms: name -> node feature model.
+MESSAGE_PASSING: dict[str, Callable[[int, float], Nodes]] = {
     "gcn": lambda dim, dropout: Nodes(ATOM, dim, dropout=dropout, layer=GCNConv),
     "gat": lambda dim, dropout: Nodes(ATOM, dim, dropout=dropout, layer=GATConv),
     "gatv2": lambda dim, dropout: Nodes(ATOM, dim, dropout=dropout, layer=GATv2Conv),
@@ -29,42 +29,41 @@ HEARING: dict[str, Callable[[int, float], Nodes]] = {
     "uniform": lambda dim, dropout: Nodes(ATOM, dim, dropout=dropout, layer=GATConv, align="uniform"),
     "none": lambda dim, dropout: Nodes(ATOM, dim, layers=0),
 }
-READING = ("mean", "global", "co")
+READOUTS = ("mean", "global", "co")
 
 
 class DrugResponse(nn.Module):
-    """Atoms hear from their neighbours, are read into one vector, and meet the cell line.
+    """Message passing over atoms, a readout into one vector, combined with the cell line.
 
         h = layers(atoms, bonds),   d = read(h),   c = MLP(methylation),   y = MLP([d; c])
 
     batch.inputs (B, 2): drug and cell line, by their places in the task  ->  Answer.out (B,): ln IC50
 
-    attention   gat, gatv2, edge (GATv2 that sees the kind of bond): where atoms hear. The mean of the atoms reads them
-                global: GCN, and a gate says how much an atom counts, the same for every cell line
-                co: GCN, and cell line and atoms weigh each other (interactive co-attention); the parts of a cell line
-                are its chromosomes
-                gcn, uniform (mean of the neighbours), none (no bonds at all): without attention
+    attention   gat, gatv2, edge (GATv2 with bond features): message passing; mean readout
+                global: GCN with a gated readout, the same for every cell line
+                co: GCN with interactive co-attention of atoms and the chromosomes of the cell line
+                gcn, uniform (mean of neighbours), none (no bonds): without attention
 
-    Every drug of the task is read in each step, once, however many cell lines it meets in the batch. Means and
-    deviations are those of the training part.
+    Every drug of the task is encoded once a step, whatever the batch. Normalisation statistics are those of the
+    training split.
     """
 
     def __init__(self, task: DrugTask, attention: str = "gat", dim: int = 64, width: int = 128, dropout: float = 0.1):
         super().__init__()
-        hearing, reading = ("gcn", attention) if attention in READING else (attention, "mean")
-        if hearing not in HEARING or attention == "mean":
-            known = ", ".join([*HEARING, *READING[1:]])
+        passing, readout = ("gcn", attention) if attention in READOUTS else (attention, "mean")
+        if passing not in MESSAGE_PASSING or attention == "mean":
+            known = ", ".join([*MESSAGE_PASSING, *READOUTS[1:]])
             raise ValueError(f"DrugResponse(attention={attention!r}): expected one of {known}.")
-        self.reading = reading
+        self.reading = readout
         self.chromosomes = task.chromosomes
         self._keep_drugs(task)
         self._keep_cells(task)
-        self.atoms = HEARING[hearing](dim, dropout)
+        self.atoms = MESSAGE_PASSING[passing](dim, dropout)
         self.line = nn.Sequential(
             nn.Linear(task.methylation.shape[1], width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(width, dim)
         )
-        self.gate = AttentionalAggregation(nn.Linear(dim, 1)) if reading == "global" else None
-        co = reading == "co"
+        self.gate = AttentionalAggregation(nn.Linear(dim, 1)) if readout == "global" else None
+        co = readout == "co"
         self.parts = nn.ModuleList(nn.Linear(size, dim) for size in self.chromosomes) if co else None
         self.co = InteractiveCoAttention(dim) if co else None
         self.norm = nn.LayerNorm((3 if co else 2) * dim)
@@ -88,7 +87,7 @@ class DrugResponse(nn.Module):
 
     @property
     def graphs(self) -> Batch:
-        """All drugs of the task, laid end to end."""
+        """All drugs of the task, concatenated."""
         return Batch(
             self.x,
             self.sizes,
@@ -100,7 +99,7 @@ class DrugResponse(nn.Module):
         )
 
     def _read(self, x: Tensor, drug: Tensor, line: Tensor) -> tuple[Tensor, tuple[AttentionMap, ...]]:
-        """What is known of the drug of each response, (B, d) or with co-attention (B, 2 d), and how it was read."""
+        """The drug of each response, (B, d) or with co-attention (B, 2 d), and the maps of the readout."""
         if self.co is not None and self.parts is not None:
             atoms = x.index_select(0, self.place.index_select(0, drug).flatten()).unflatten(0, (len(drug), -1))
             sites = line.split(list(self.chromosomes), -1)

@@ -1,4 +1,4 @@
-"""Drug response: ln IC50 of drugs on cell lines, beside what the means of drugs and cell lines say."""
+"""Drug response: ln IC50 of drugs on cell lines, with baselines of drug and cell-line means."""
 
 import numpy as np
 from torch import nn
@@ -12,13 +12,13 @@ from regard.models.training.trainer import Training
 from ..data.drugs import DrugTask, drug_graphs
 from .drug_model import DrugResponse
 
-FEWEST = 10  # responses a drug needs in the test part for a correlation of its own
+FEWEST = 10  # test responses that a drug needs for a correlation of its own
 
 
 def agreement(predicted: np.ndarray, measured: np.ndarray, drugs: np.ndarray) -> dict[str, float]:
-    """RMSE, Pearson over all responses, and the mean of Pearson within each drug: which cell lines does it help?
+    """RMSE, Pearson over all responses, and Pearson within each drug, averaged.
 
-    A correlation with a constant is undefined and left out; a drug needs 10 responses.
+    Correlations with a constant are undefined and skipped; a drug needs 10 responses.
     """
     found = {"rmse": float(np.sqrt(np.mean((predicted - measured) ** 2)))}
     whole = _pearson(predicted, measured)
@@ -36,11 +36,11 @@ def agreement(predicted: np.ndarray, measured: np.ndarray, drugs: np.ndarray) ->
 
 
 def means(task: Task, drug: bool, cell: bool, shrink: float = 5.0, rounds: int = 10) -> np.ndarray:
-    """Each test response by the means of its drug and its cell line in the training part, added up.
+    """An additive model: each test response as the sum of its drug and cell-line effects in the training split.
 
-        y = mean + a_drug + b_cell,  both fitted in turns, each mean held back as if it had 5 more responses at 0
+        y = mean + a_drug + b_cell,  fitted alternately, shrunk as if with 5 more responses at 0
 
-    One that training has not seen adds nothing.
+    Unseen drugs and cell lines have effect 0.
     """
     pairs, y = _table(task.train)
     asked, _ = _table(task.test)
@@ -60,6 +60,7 @@ class Drugs(Experiment):
     """Is attention all one needs for drug response? held_out: pairs, drugs or cells, drawn by the seed."""
 
     name = "drugs"
+    overlap = 1 / 8  # a tenth is judged, eight tenths are learned from
     usual = "gat"
     own = ("gat", "gatv2", "edge", "global", "co", "gcn", "uniform", "none")
     beside = ("gatv2", "edge", "global", "co", "gcn", "uniform", "none")

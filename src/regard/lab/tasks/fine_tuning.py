@@ -1,4 +1,4 @@
-"""Fine-tuning: a transformer that has read much already learns the classes of some texts."""
+"""Fine-tuning of a pretrained transformer for text classification."""
 
 import os
 import shutil
@@ -19,13 +19,13 @@ from regard.models.training.trainer import Trained, Trainer, Training
 from regard.recording.pretrained import quiet
 
 Texts = Sequence[tuple[str, int]]
-LONGEST = 128  # word pieces of a text that are read
+LONGEST = 128  # maximum tokens of a text
 TRAINING = Training(epochs=2, batch=32, rate=5e-5, decay=0.01, clip=1.0, warmup=40, schedule="cosine")
 
 
 @dataclass
 class Tuned:
-    """A network of transformers, its tokenizer, how training went, and the share of test texts that it has right."""
+    """A fine-tuned network, its tokenizer, training history and test accuracy."""
 
     network: Any
     tokenizer: Any
@@ -34,7 +34,7 @@ class Tuned:
 
 
 class TransformerClassifier(nn.Module):
-    """A classifier of transformers as a task model: word pieces (B, n) -> Answer with logits (B, classes)."""
+    """A transformers classifier as a task model: token ids (B, n) -> Answer with logits (B, classes)."""
 
     def __init__(self, network: Any):
         super().__init__()
@@ -55,13 +55,13 @@ def fine_tune(
     freeze: int = 0,
     seed: int = 0,
     device: str = "cpu",
-    hear: Callable[[int, int, int, dict[str, float]], None] | None = None,
+    on_step: Callable[[int, int, int, dict[str, float]], None] | None = None,
 ) -> Tuned:
-    """Teach a transformer classes; the epoch with the best validation accuracy is kept.
+    """Fine-tune a transformer classifier; the best epoch is selected by validation accuracy.
 
-    place    a folder of transformers; its class head is new unless it has one for as many classes
+    place    a folder of a transformers model; the classification head is new unless it has one of that size
     names    of the classes 0, 1, ...
-    freeze   how many of the first layers, and with them the embeddings, stay as they are: faster
+    freeze   number of first layers to freeze, with the embeddings
 
     The same seed gives the same network (same device, versions and threads).
     """
@@ -75,10 +75,10 @@ def fine_tune(
         network = transformers.AutoModelForSequenceClassification.from_pretrained(
             place, num_labels=len(names), **labels
         )
-    hold(network, freeze)
+    freeze_layers(network, freeze)
     parts = [pieces(tokenizer, texts) for texts in (train, val, test)]
     model = TransformerClassifier(network)
-    found = Trainer(training, device, hear=hear).fit(model, Classification(), parts[0], parts[1], seed)
+    found = Trainer(training, device, on_step=on_step).fit(model, Classification(), parts[0], parts[1], seed)
     right = sum(
         float((answer.out.argmax(-1) == batch.target).sum())
         for _, batch, answer in answers(model.to(device), parts[2], device)
@@ -87,7 +87,7 @@ def fine_tune(
 
 
 def pieces(tokenizer: Any, texts: Texts) -> list[Example]:
-    """Texts as word pieces with the tokenizer's special tokens, cut where they are too long."""
+    """Tokenised texts with special tokens, truncated."""
     read = tokenizer([text for text, _ in texts], truncation=True, max_length=LONGEST)["input_ids"]
     return [
         Example(torch.tensor(ids), torch.tensor(label), id=place)
@@ -95,23 +95,23 @@ def pieces(tokenizer: Any, texts: Texts) -> list[Example]:
     ]
 
 
-def hold(network: Any, layers: int) -> None:
-    """The embeddings and the first layers are not taught; with 0 everything is."""
+def freeze_layers(network: Any, layers: int) -> None:
+    """Freeze the embeddings and the first layers; with 0 nothing."""
     if layers == 0:
         return
     body = getattr(network, network.base_model_prefix, network)
     stack = getattr(getattr(body, "encoder", None), "layer", None)
     if stack is None or not 0 < layers <= len(stack):
-        known = "none that are known" if stack is None else f"{len(stack)}"
+        known = "none found" if stack is None else f"{len(stack)}"
         raise ValueError(f"fine_tune(freeze={layers}): {type(network).__name__} has layers: {known}.")
     for part in (body.embeddings, *stack[:layers]):
         part.requires_grad_(False)
 
 
 def save(tuned: Tuned, folder: Path) -> Path:
-    """A folder that transformers and `regard` open: weights (safetensors), configuration, tokenizer. Whole or not."""
+    """Save weights (safetensors), configuration and tokenizer into a new folder, atomically."""
     if folder.exists():
-        raise FileExistsError(f"{folder} is there already: name a folder that is not.")
+        raise FileExistsError(f"{folder} exists: name a new folder.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
     try:
@@ -119,7 +119,7 @@ def save(tuned: Tuned, folder: Path) -> Path:
         tuned.tokenizer.save_pretrained(draft)
         os.chmod(draft, 0o755)
         for file in draft.iterdir():
-            os.chmod(file, 0o644)  # weights are written for their owner alone; a colleague is to read them
+            os.chmod(file, 0o644)  # safetensors writes files readable by the owner alone
         os.replace(draft, folder)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Classes of graphs: molecules and proteins (TU), and motifs whose nodes are known."""
+"""Graph classification: molecules and proteins (TU), and synthetic motifs with known nodes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,8 +8,11 @@ import torch
 from torch import nn
 
 from regard.data.batch import Example
+from regard.data.readers.graph_set import read_graphs
+from regard.data.readers.user_file import is_path
 from regard.data.task import Task
 from regard.models.builders import graph_classifier
+from regard.models.graph_networks.layers import LAYERS
 from regard.models.training.experiment import ExampleScores, Experiment, Measure, Result, answers
 from regard.models.training.objectives import Classification, Objective
 from regard.models.training.trainer import Training
@@ -17,6 +20,7 @@ from regard.nn.graph import GATConv
 
 from ..data.molecules import molecules
 from ..data.planted.motifs import motifs
+from ..data.tu_graphs import NAMES as TU_NAMES
 from ..data.tu_graphs import tu
 from .texts import most_frequent_class
 
@@ -27,7 +31,7 @@ MOLECULES = {
 
 
 def count_answers(train: Sequence[Example], test: Sequence[Example]) -> list[int]:
-    """The class that logistic regression gives to each graph by how many nodes of each kind it has: no edges."""
+    """Predictions of logistic regression on counts of node types, without edges."""
     from sklearn.linear_model import LogisticRegression
 
     def table(part: Sequence[Example]) -> list[list[float]]:
@@ -50,7 +54,13 @@ class Graphs(Experiment):
     says = {"uniform": "uniform (means of neighbours and nodes)", "none": "none (no edges, mean of nodes)"}  # noqa: RUF012
 
     def model(self, task: Task, attention: str) -> nn.Module:
-        return graph_classifier(task.train[0].inputs.shape[1], task.classes, attention, 32 if self.small else 64)
+        width = task.train[0].inputs.shape[1]
+        return graph_classifier(width, task.classes, attention, 32 if self.small else 64, network=self.network)
+
+    @property
+    def network(self) -> str:
+        """Layers by name instead of GATv2's: gps, exphormer, gcn, esa, ..."""
+        return str(self.options.get("network", ""))
 
     def objective(self) -> Objective:
         return Classification()
@@ -69,12 +79,28 @@ class Graphs(Experiment):
 
 
 class TU(Graphs):
-    """Seed i is measured on fold i of ten; the next fold chooses the epoch."""
+    """Seed i is tested on fold i of ten; the next fold is the validation set.
+
+    data     a name, or the path of your own graphs (`read_graphs`), whose masks, if any, are the split of all seeds
+    network  layers by name (`models.builders.graph_classifier`); GATv2's unless given
+    """
 
     name = "tu"
+    splits, overlap = 10, 1 / 8  # folds: one is judged, eight are learned from
+
+    def __init__(self, small: bool = False, data: str = "MUTAG", network: str = ""):
+        super().__init__(small, data=data, **_network(network))
+        if data not in TU_NAMES and is_path(data):
+            self.source = data
+            if _test_ids(self.load(0)) == _test_ids(self.load(1)):  # the file has a split of its own
+                self.drawn, self.splits, self.overlap = False, 0, 0.0
+        elif data not in TU_NAMES:
+            raise ValueError(
+                f"data={data!r}: expected one of {', '.join(TU_NAMES)}, or a path: a TU folder (./{data}) or an .npz."
+            )
 
     def load(self, seed: int) -> Task:
-        return tu(self.options.get("data", "MUTAG"), seed % 10)
+        return read_graphs(self.source, seed % 10) if self.source else tu(self.options["data"], seed % 10)
 
     @property
     def training(self) -> Training:
@@ -83,8 +109,19 @@ class TU(Graphs):
         )
 
 
+def _network(name: str) -> dict[str, str]:
+    """The option of that name, where it is given."""
+    if name and name not in LAYERS:
+        raise ValueError(f"network={name!r}: expected one of {', '.join(LAYERS)}.")
+    return {"network": name} if name else {}
+
+
+def _test_ids(task: Task) -> list[int]:
+    return [one.id for one in task.test]
+
+
 class Molecules(Graphs):
-    """Labels that are a known rule, with the atoms that cause them: benzene, logic10. GAT layers, bonds counted."""
+    """Labels by a known rule, with the atoms that cause them: benzene, logic10. GAT layers with bond features."""
 
     name = "molecules"
 
@@ -92,6 +129,7 @@ class Molecules(Graphs):
         super().__init__(small, **options)
         if self.data not in MOLECULES:
             raise ValueError(f"molecules(data={self.data!r}): expected one of {', '.join(MOLECULES)}.")
+        _network(self.network)
 
     @property
     def data(self) -> str:
@@ -102,7 +140,9 @@ class Molecules(Graphs):
         return replace(task, train=task.train[:3000]) if self.small else task
 
     def model(self, task: Task, attention: str) -> nn.Module:
-        return graph_classifier(task.train[0].inputs.shape[1], task.classes, attention, 32, layer=GATConv)
+        return graph_classifier(
+            task.train[0].inputs.shape[1], task.classes, attention, 32, layer=GATConv, network=self.network
+        )
 
     @property
     def training(self) -> Training:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 import torch
+from torch import nn
 
 from regard.data import TypedTask
 from regard.models.hetero_gnn import TYPED
@@ -20,8 +21,9 @@ def typed_accuracies(
     kinds: Iterable[str] = tuple(TYPED),
     recipe: Recipe | None = None,
     after: Callable[[Accuracy], None] = lambda _: None,
+    keep: Callable[[Recipe, str, int, nn.Module], None] = lambda *_: None,
 ) -> list[Accuracy]:
-    """Each kind of network trained from each seed; `after` is called after each run."""
+    """Each kind of network trained from each seed; `after` is called after each run, `keep` with each network."""
     seeds, found, recipe = list(seeds), [], RECIPE if recipe is None else recipe
     for kind in kinds:
         seen = TYPED[kind].sees(task)
@@ -29,6 +31,8 @@ def typed_accuracies(
         for seed in seeds:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                found[-1].runs.append(fit(TYPED[kind].make(seen, recipe), seen, recipe))
+                model = TYPED[kind].make(seen, recipe)
+                found[-1].runs.append(fit(model, seen, recipe))
+            keep(recipe, kind, seed, model)
             after(found[-1])
     return found

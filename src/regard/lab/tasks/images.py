@@ -1,4 +1,4 @@
-"""Images: a digit in clutter, and noise taken away."""
+"""Images: classification of a digit in clutter, and denoising."""
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +50,7 @@ class Clutter(Experiment):
 
     @property
     def training(self) -> Training:
-        # a plateau comes first: nothing is learned before something has been looked at
+        # training starts with a plateau, until attention localises the digit
         return Training(
             epochs=16, batch=32 if self.small else 64, rate=2e-3, decay=1e-2, warmup=50, schedule="cosine", patience=16
         )

@@ -1,4 +1,4 @@
-"""Accuracy over seeds on the citation graphs, beside the paper's figure and what does without attention or edges."""
+"""Accuracy over seeds on citation graphs, with the paper's figure and baselines without attention or edges."""
 
 import statistics
 from collections.abc import Callable, Iterable
@@ -6,11 +6,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard.data import NodeTask
-from regard.models.training.node_checkpoint import keep
+from regard.models.training.node_checkpoint import save_run
 from regard.models.training.node_training import Fitted, Recipe, train
 
 PAPER = {"cora": (83.0, 0.7), "citeseer": (72.5, 0.7), "pubmed": (79.0, 0.3)}  # Velickovic et al. 2018, table 2
 SAYS = {"gat": "GAT", "mean": "mean of the neighbours (uniform weights)", "mlp": "MLP without edges"}
+NETWORKS = SAYS | {
+    "gcn": "GCN",
+    "sage": "GraphSAGE",
+    "gatv2": "GATv2",
+    "transformer": "transformer over neighbours (UniMP)",
+    "gps": "GPS",
+    "exphormer": "Exphormer",
+    "sgformer": "SGFormer",
+    "polynormer": "Polynormer",
+    "nodeformer": "NodeFormer",
+    "esa": "set attention (ESA, on nodes)",
+}
 
 
 @dataclass
@@ -62,15 +74,20 @@ def accuracies(
     recipe: Recipe | None = None,
     after: Callable[[Accuracy], None] = lambda _: None,
     out: Path | None = None,
+    task_of: Callable[[int], NodeTask] | None = None,
 ) -> list[Accuracy]:
-    """Each kind of network trained from each seed; `after` is called after each run, `out` keeps the networks."""
+    """Each kind of network trained from each seed; `after` is called after each run, `out` keeps the networks.
+
+    task_of   the graph of a seed, where each has a split of its own
+    """
     seeds, found = list(seeds), []
     for kind in kinds:
         found.append(Accuracy(kind, task.name))
         for seed in seeds:
+            task = task if task_of is None else task_of(seed)
             model, fitted = train(kind, task, seed, recipe)
             found[-1].runs.append(fitted)
             if out is not None:
-                keep(out, task, kind, seed, model)
+                save_run(out, task, kind, seed, model, recipe)
             after(found[-1])
     return found

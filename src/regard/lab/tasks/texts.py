@@ -104,6 +104,7 @@ class AGNews(SentenceTask):
     """Four desks of a news agency, from 5600 items: another split for each seed."""
 
     name = "agnews"
+    overlap = 1000 / 5600
 
     def load(self, seed: int) -> Task:
         task = ag_news(split=seed)

@@ -35,7 +35,8 @@ def said_for(model: nn.Module, task: Task, device: str, longest: int, beam: int)
     return found
 
 
-def _sequence_model(task: Task, attention: str, order: str, **sizes: int | float) -> nn.Module:
+def sequence_model(task: Task, attention: str, order: str, **sizes: int | float) -> nn.Module:
+    """A translator for the task's words, by the order in which its decoder asks."""
     assert task.words is not None and task.target_words is not None
     words, target = len(task.words), len(task.target_words)
     if order == "transformer":
@@ -55,8 +56,8 @@ def _sequence_model(task: Task, attention: str, order: str, **sizes: int | float
     return translator(words, target, attention, order=order, **sizes)  # type: ignore[arg-type]
 
 
-class _Sequences(Experiment):
-    """What both translations share: the order in which a decoder asks; a transformer cannot do without attention."""
+class SequenceTask(Experiment):
+    """What translations share: the order in which a decoder asks; a transformer cannot do without attention."""
 
     says = {"none": "none (last state of the encoder)"}  # noqa: RUF012
 
@@ -69,7 +70,7 @@ class _Sequences(Experiment):
             self.beside, self.usual = ("uniform",), "scaled_dot"
 
 
-class Multi30k(_Sequences):
+class Multi30k(SequenceTask):
     """English captions into German. order: bahdanau, luong, parallel (the fast one) or transformer."""
 
     name = "multi30k"
@@ -86,8 +87,8 @@ class Multi30k(_Sequences):
 
     def model(self, task: Task, attention: str) -> nn.Module:
         if self.small:
-            return _sequence_model(task, attention, self.order, dim=64, width=64, dropout=0.1)
-        return _sequence_model(task, attention, self.order, dim=256, width=256, dropout=0.4)
+            return sequence_model(task, attention, self.order, dim=64, width=64, dropout=0.1)
+        return sequence_model(task, attention, self.order, dim=256, width=256, dropout=0.4)
 
     def objective(self) -> Objective:
         return Sequences(smoothing=0.0 if self.small else 0.1)
@@ -149,7 +150,7 @@ def word_for_word(task: TranslationTask, most: int = 10_000) -> list[str]:
     return [" ".join(best.get(word, (0.0, word))[1] for word in tokens(task.sources[pair.id])) for pair in task.test]
 
 
-class Cipher(_Sequences):
+class Cipher(SequenceTask):
     """A made language. `exact`: sentences said without a fault; `truth`: words whose largest weight is on the word that
     they come from."""
 
@@ -163,7 +164,7 @@ class Cipher(_Sequences):
 
     def model(self, task: Task, attention: str) -> nn.Module:
         size = 48 if self.small else 96
-        return _sequence_model(task, attention, self.order, dim=size, width=size, dropout=0.0)
+        return sequence_model(task, attention, self.order, dim=size, width=size, dropout=0.0)
 
     def objective(self) -> Objective:
         return Sequences(supervise=float(self.options.get("supervise", 0.0)))

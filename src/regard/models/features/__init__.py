@@ -1,6 +1,7 @@
 """Feature models: from a batch to vectors that can be attended."""
 
 from .documents import Documents
+from .edge_sets import EdgeSets
 from .encoded import Encoded
 from .nodes import Nodes
 from .patches import Filtered, Patches
@@ -12,6 +13,7 @@ __all__ = [
     "Alone",
     "Convolved",
     "Documents",
+    "EdgeSets",
     "Embedded",
     "Encoded",
     "Filtered",

@@ -9,6 +9,7 @@ from regard.core.structures.edges import Edges
 from regard.data.batch import Batch
 from regard.nn.graph import GATv2Conv
 
+from ..graph_networks.layers import GraphStep
 from .encoded import Encoded
 
 
@@ -16,8 +17,9 @@ class Nodes(nn.Module):
     """Layers of graph attention: inputs (N, d) and edges -> values (1, N, dim), with what each layer made added up.
 
     align="uniform": the mean of the neighbours. layer: GATConv, models.gcn.GCNConv, ...; edge_dim=D: its layers read
-    the batch's edge_attr (E, D). by_node: attention further on goes along the edges (node-level tasks)
-    and not over the nodes of each graph.
+    the batch's edge_attr (E, D). network: layers by name instead, "gps", "exphormer", "sage", ... (`GraphStep`), which
+    see the graph of each node. by_node: attention further on goes along the edges (node-level tasks) and not over the
+    nodes of each graph.
     """
 
     def __init__(
@@ -29,17 +31,25 @@ class Nodes(nn.Module):
         dropout: float = 0.0,
         by_node: bool = False,
         layer: Any = GATv2Conv,
+        network: str = "",
         **options: Any,
     ):
         super().__init__()
         self.dim, self.by_node, self.dropout = dim, by_node, nn.Dropout(dropout)
         self.first = nn.Linear(d, dim)
+        self.steps = nn.ModuleList(
+            GraphStep(network, dim, heads, place, dropout) for place in range(layers * bool(network))
+        )
+        layers = 0 if network else layers
         self.layers = nn.ModuleList(layer(dim, dim // heads, heads=heads, **options) for _ in range(layers))
         self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(layers))
 
     def forward(self, batch: Batch) -> Encoded:
         x = self.first(batch.inputs)
         maps = []
+        for step in self.steps:
+            x, amap = step(x, batch.edge_index, batch.graph, len(batch))
+            maps += [amap] if amap is not None else []
         for layer, norm in zip(self.layers, self.norms, strict=True):
             more = {"edge_attr": batch.edge_attr} if getattr(layer, "edge_dim", None) is not None else {}
             heard, amap = layer(F.relu(norm(x)), batch.edge_index, return_map=True, **more)

@@ -1,4 +1,4 @@
-"""A checkpoint: weights, optimiser and history in one safetensors file without pickles, written whole or not at all."""
+"""Checkpoints: weights, optimiser state and history in one safetensors file, without pickle, written atomically."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ VERSION = 1
 
 
 class CheckpointFile(RecordFile):
-    """The form of a record file with another description."""
+    """The container format of record files, with another description."""
 
     what = "checkpoint"
 
@@ -29,7 +29,7 @@ def save(
     best: dict[str, Tensor],
     about: dict[str, Any],
 ) -> Path:
-    """about: whatever else is needed to go on, as JSON. The file that was there stays until this one is complete."""
+    """Save a checkpoint atomically. about: any further state, as JSON."""
     table = Table()
     for name, x in module.state_dict().items():
         table.add(f"now.{name}", x)
@@ -55,35 +55,36 @@ def save(
 def load(
     path: "str | os.PathLike[str]", module: nn.Module, optimiser: torch.optim.Optimizer
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Into the module and the optimiser, in place; returns the best weights and what else was kept."""
+    """Load into the module and the optimiser in place; returns the best weights and `about`."""
     file = CheckpointFile(path)
-    kept_digest = file.about.get("digest")  # files of before have none
-    if kept_digest is not None and kept_digest != _digest((name, file.stored(name)) for name in sorted(file.entries)):
+    stored_digest = file.about.get("digest")  # older files have none
+    if stored_digest is not None and stored_digest != _digest(
+        (name, file.stored(name)) for name in sorted(file.entries)
+    ):
         raise BadRecord(
-            f"{path} was damaged: its tensors are not those that were written. Delete this file to train anew."
+            f"{path} is corrupted: the checksum of its tensors is wrong. Delete this file to train from scratch."
         )
     now = {name.removeprefix("now."): _tensor(file, name) for name in file.entries if name.startswith("now.")}
     best = best_weights(path)
     try:
         module.load_state_dict(now)
-        kept = file.about["optimiser"]
+        saved = file.about["optimiser"]
         state: dict[int, dict[str, Any]] = {}
-        for place, name, x in kept["slots"]:
+        for place, name, x in saved["slots"]:
             found = _tensor(file, f"optimiser.{place}.{name}") if x is None else x
             state.setdefault(int(place), {})[str(name)] = found
-        optimiser.load_state_dict({"state": state, "param_groups": kept["groups"]})
+        optimiser.load_state_dict({"state": state, "param_groups": saved["groups"]})
         return best, dict(file.about["about"])
     except (KeyError, TypeError, ValueError, RuntimeError) as problem:
-        said = str(problem).strip() or "unreadable"
-        last = said.splitlines()[-1].strip().rstrip(".")  # torch names every tensor that differs
+        message = str(problem).strip() or "unreadable"
+        last = message.splitlines()[-1].strip().rstrip(".")  # torch lists every mismatched tensor
         raise ValueError(
-            f"{path} is a checkpoint of another model or optimiser ({last}). Train into another folder, "
-            "or delete this file."
+            f"{path} belongs to another model or optimiser ({last}). Train into another folder, or delete this file."
         ) from problem
 
 
 def save_best(path: "str | os.PathLike[str]", module: nn.Module) -> Path:
-    """The weights alone, of a model that is not trained further."""
+    """Save the weights alone, of a finished model."""
     table = Table()
     for name, x in module.state_dict().items():
         table.add(f"best.{name}", x)
@@ -91,19 +92,19 @@ def save_best(path: "str | os.PathLike[str]", module: nn.Module) -> Path:
 
 
 def best_weights(path: "str | os.PathLike[str]") -> dict[str, Tensor]:
-    """The weights of the best epoch alone."""
+    """The weights of the best epoch."""
     file = CheckpointFile(path)
     return {name.removeprefix("best."): _tensor(file, name) for name in file.entries if name.startswith("best.")}
 
 
-def kept_about(path: "str | os.PathLike[str]") -> dict[str, Any]:
-    """What was kept beside the tensors: how it was trained and how far it came. Empty for `save_best`."""
+def metadata_of(path: "str | os.PathLike[str]") -> dict[str, Any]:
+    """The metadata of a checkpoint: configuration and history. Empty for `save_best`."""
     about = CheckpointFile(path).about.get("about")
     return about if isinstance(about, dict) else {}
 
 
-def fill(module: nn.Module, path: Path) -> None:
-    """A module with the weights of the best epoch."""
+def load_best(module: nn.Module, path: Path) -> None:
+    """Load the weights of the best epoch into a module."""
     try:
         module.load_state_dict(best_weights(path))
     except RuntimeError as problem:
@@ -114,7 +115,7 @@ def fill(module: nn.Module, path: Path) -> None:
 
 
 def _digest(tensors: "Iterable[tuple[str, np.ndarray]]") -> str:
-    """Of names and bytes, so that one changed bit is noticed: training on from it would give another result."""
+    """A checksum of names and bytes, so that a flipped bit is detected before training resumes from it."""
     digest = hashlib.blake2b(digest_size=16)
     for name, x in tensors:
         digest.update(name.encode())
@@ -123,7 +124,7 @@ def _digest(tensors: "Iterable[tuple[str, np.ndarray]]") -> str:
 
 
 def _tensor(file: RecordFile, name: str) -> Tensor:
-    """A copy of its own, since a file that is mapped may be replaced."""
+    """A copy, since a memory-mapped file may be replaced."""
     if file.entries[name]["dtype"] == "BF16":
         return torch.from_numpy(file.stored(name).view("int16").copy()).view(torch.bfloat16)
     return torch.from_numpy(file.stored(name).copy())

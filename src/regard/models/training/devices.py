@@ -1,4 +1,4 @@
-"""Where training runs: Lightning Fabric, or one device of torch where Fabric is not installed."""
+"""Training devices: Lightning Fabric, or a single torch device if Fabric is not installed."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -13,15 +13,15 @@ from regard.core.errors import lacking
 
 
 class OneDevice:
-    """The few calls of Fabric that training makes, for one process in full precision. The same numbers, bit for bit."""
+    """A stand-in for Fabric: one process in full precision, with the same bits."""
 
     world_size, global_rank, is_global_zero = 1, 0, True
 
     def __init__(self, device: str):
         self.device = torch.device(device)
 
-    def launch(self, function: Callable[..., Any], *given: Any) -> Any:
-        return function(self, *given)
+    def launch(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(self, *arguments)
 
     def setup(self, module: nn.Module, optimiser: Any) -> tuple[nn.Module, Any]:
         return module, optimiser
@@ -47,9 +47,9 @@ class OneDevice:
 
 
 def fabric_of(device: str = "cpu", devices: int = 1, precision: str = "32-true") -> Any:
-    """Fabric for a device (cpu, cuda, cuda:1), or for several of its kind; each further one is a process (DDP).
+    """Fabric for a device (cpu, cuda, cuda:1), or for several of its kind; one process each (DDP).
 
-    Without Lightning, one device in full precision is OneDevice; more is refused with what to install.
+    Without Lightning: OneDevice for one device in full precision, otherwise an error that says what to install.
     """
     try:
         Fabric, DDP = _fabric()
@@ -59,11 +59,11 @@ def fabric_of(device: str = "cpu", devices: int = 1, precision: str = "32-true")
         raise lacking(f"devices={devices}, precision={precision!r}", "lightning", "train") from missing
     kind = torch.device(device)
     if devices > 1 and kind.index is not None:
-        raise ValueError(f"device={device!r} names one device and devices={devices} asks for several: say {kind.type}.")
-    chosen: Any = [kind.index] if kind.index is not None else devices
-    # uniform weights leave the parameters of a score unused
+        raise ValueError(f"device={device!r} names one device, but devices={devices}: write device={kind.type!r}.")
+    selected: Any = [kind.index] if kind.index is not None else devices
+    # with uniform weights the parameters of the score get no gradient
     strategy = DDP(start_method="spawn", find_unused_parameters=True) if devices > 1 else "auto"
-    return Fabric(accelerator=kind.type, devices=chosen, precision=precision, strategy=strategy)
+    return Fabric(accelerator=kind.type, devices=selected, precision=precision, strategy=strategy)
 
 
 def _fabric() -> tuple[Any, Any]:

@@ -1,7 +1,8 @@
-"""An experiment: one task, its model with any attention, what it is measured by, and what it must beat."""
+"""An experiment: one task, its model with any attention, its metrics and its trivial baselines."""
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from .trainer import Training
 
 @dataclass(frozen=True)
 class Measure:
-    """A number that a table shows: value * scale with so many digits."""
+    """How a metric is shown: its label, value * scale, number of digits; and its direction."""
 
     says: str
     scale: float = 100.0
@@ -28,25 +29,28 @@ class Measure:
 
 @dataclass
 class Result:
-    """What a model reached on the test part: numbers by measure; the main one also by length of the input.
+    """The result of a model on the test split: metrics; the main one also by length of the input.
 
-    scores   by measure, of each test example in the order of the test part, where a measure has such
+    scores   by metric, of each test example in the order of the test split, if the metric has them
     """
 
     numbers: dict[str, float]
     lengths: dict[str, float] = field(default_factory=dict)
-    texts: list[str] = field(default_factory=list)  # what it said, for those who want to measure it again
+    texts: list[str] = field(default_factory=list)  # the outputs, for further metrics
     scores: dict[str, list[float]] = field(default_factory=dict)
 
 
 class Experiment(ABC):
-    """A subclass says how to load, build, train and measure; `comparing.compare` does the rest.
+    """A subclass defines how to load, build, train and evaluate; `lab.tasks.compare` runs it over seeds.
 
-    measures   by name; the first is the main one
-    beside     ablations that are trained beside the attention asked for
-    drawn      whether a seed also draws the data (their split, their noise)
+    measures   metrics by name; the first is the main one
+    beside     ablations that are trained beside the requested attention
+    drawn      whether the data (split, noise) depend on the seed
+    splits     how many divisions into training and test part there are: seed i has number i % splits; 0: one a seed
+    overlap    test examples over training examples where seeds divide one set of data: their tests are not independent
     small      a setting for a CPU, done in minutes
-    own        names of attention that mean something in this task alone: those of networks on graphs
+    own        attention names of this task alone: those of graph networks
+    source     the path of the user's own data; "" where the data have a name
     """
 
     name = ""
@@ -54,7 +58,10 @@ class Experiment(ABC):
     beside: tuple[str, ...] = ("uniform", "none")
     usual = "additive"
     own: tuple[str, ...] = ()
+    source = ""
     drawn = True
+    splits = 0
+    overlap = 0.0
     says: dict[str, str] = {}  # noqa: RUF012 what an attention is called in this task's table
 
     def __init__(self, small: bool = False, **options: Any):
@@ -62,27 +69,27 @@ class Experiment(ABC):
 
     @abstractmethod
     def load(self, seed: int) -> Task:
-        """The task; where its split or its noise is drawn, a seed draws it."""
+        """The task; a random split or noise is drawn from the seed."""
 
     @abstractmethod
     def model(self, task: Task, attention: str) -> nn.Module:
-        """A fresh network with this attention."""
+        """A new network with this attention."""
 
     @abstractmethod
     def objective(self) -> Objective:
-        """The loss it is trained by."""
+        """The training objective."""
 
     @property
     @abstractmethod
     def training(self) -> Training:
-        """How long and how fast."""
+        """The hyperparameters."""
 
     @abstractmethod
     def measure(self, model: nn.Module, task: Task, device: str) -> Result:
-        """Its numbers on what it was not trained on."""
+        """The metrics on the test split."""
 
     def baselines(self, task: Task) -> dict[str, dict[str, float]]:
-        """What is reached without any of this: numbers by measure, for each trivial way."""
+        """Trivial baselines: metrics by name, for each."""
         return {}
 
     @property
@@ -90,11 +97,22 @@ class Experiment(ABC):
         return next(iter(self.measures))
 
 
+def build_experiment(name: str, kind: "type[Experiment]", small: bool, options: Mapping[str, Any]) -> Experiment:
+    """An experiment with its options; one that it does not have is a ValueError that lists those that it has."""
+    there = inspect.signature(kind)
+    try:
+        there.bind(small, **options)
+    except TypeError as wrong:
+        known = ", ".join(one for one in there.parameters if one != "small")
+        raise ValueError(f"The task {name}: {wrong}. Its options: {known}.") from None
+    return kind(small, **options)
+
+
 @torch.no_grad()
 def answers(
     model: nn.Module, examples: Sequence[Example], device: str, size: int = 64
 ) -> Iterator[tuple[list[int], Batch, Answer]]:
-    """The model's answers, batch by batch: places of the examples, the batch, the answer."""
+    """Predictions batch by batch: indices of the examples, the batch, the output."""
     model.eval()
     for chosen in batches(examples, size):
         batch = collate([examples[i] for i in chosen]).to(device)
@@ -102,7 +120,7 @@ def answers(
 
 
 class ExampleScores:
-    """Numbers of each test example, gathered batch by batch and put back into the order of the test part."""
+    """Metrics of each test example, collected by batch and restored to the order of the test split."""
 
     def __init__(self) -> None:
         self.places: list[int] = []
@@ -118,13 +136,13 @@ class ExampleScores:
         return {name: [values[i] for i in order] for name, values in self.found.items()}
 
     def result(self, lengths: dict[str, float] | None = None, **more: float) -> Result:
-        """The means are the numbers."""
+        """The result whose metrics are the means."""
         means = {name: sum(values) / len(values) for name, values in self.found.items()}
         return Result(means | more, lengths or {}, scores=self.ordered())
 
 
 def by_length(lengths: Sequence[int], values: Sequence[float], bins: int = 4) -> dict[str, float]:
-    """The mean value in bins of about equal count, named by their lengths: {"2-11": .9, ...}."""
+    """The mean value in bins of about equal count, named by their range of lengths: {"2-11": .9, ...}."""
     size = torch.tensor(lengths, dtype=torch.float64)
     value = torch.tensor(values, dtype=torch.float64)
     cuts = torch.quantile(size, torch.linspace(0, 1, bins + 1, dtype=torch.float64)).floor().unique()

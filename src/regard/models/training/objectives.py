@@ -1,4 +1,4 @@
-"""Objectives: what is made small while learning, and what is looked at while choosing."""
+"""Training objectives: the loss, and the metric by which the best epoch is selected."""
 
 from abc import ABC, abstractmethod
 
@@ -10,7 +10,7 @@ from regard.data.batch import Batch
 from regard.data.vocabulary import PAD
 
 from ..model_output import Answer
-from .losses import rewarded, supervised
+from .attention_losses import score_function_loss, supervised
 
 Scores = dict[str, tuple[float, float]]
 
@@ -19,51 +19,51 @@ class Objective(nn.Module, ABC):
     """A loss a row, summed; means are taken over all devices and parts of a batch.
 
     supervise, form   the weight of the loss that teaches attention where gold is given (`losses.supervised`)
-    entropy           how much draws are held back from becoming certain (`losses.rewarded`)
+    entropy           how much draws are held back from becoming certain (`attention_losses.score_function_loss`)
 
     Where a model draws (hard, reinforced attention) the score-function loss is added by itself; its baseline is what
     the loss has lately been.
     """
 
-    chooses, higher = "loss", False
+    selects_by, higher = "loss", False
 
     def __init__(self, supervise: float = 0.0, form: str = "cross_entropy", entropy: float = 0.0):
         super().__init__()
         self.supervise, self.form, self.entropy = supervise, form, entropy
         self.register_buffer("usual", torch.full((), float("nan")))
-        self.usual: Tensor
+        self.usual: Tensor  # the moving average; the name is in state_dicts
 
     @abstractmethod
     def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Losses (B, r), 0 where nothing is asked, and which rows are real (B, r)."""
+        """Losses (B, r), 0 on padding, and the mask of rows that are not padding (B, r)."""
 
     def count(self, batch: Batch) -> float:
-        """How many rows a batch has: what its summed loss is divided by."""
+        """The number of rows of a batch, by which its summed loss is divided."""
         return float(len(batch))
 
     def forward(self, answer: Answer, batch: Batch) -> Tensor:
         losses, real = self.rows(answer, batch)
         total = losses.sum()
         if answer.samples and self.training:
-            usual = torch.where(self.usual.isnan(), losses.detach().sum() / real.sum(), self.usual)
-            reward = rewarded(losses, answer.samples, real, usual, answer.fed, self.entropy).sum()
-            total = total + reward - reward.detach()  # its gradient alone: the loss stays the loss
+            baseline = torch.where(self.usual.isnan(), losses.detach().sum() / real.sum(), self.usual)
+            reward = score_function_loss(losses, answer.samples, real, baseline, answer.fed, self.entropy).sum()
+            total = total + reward - reward.detach()  # only its gradient: the value of the loss is unchanged
             with torch.no_grad():
-                self.usual.copy_(0.95 * usual + 0.05 * losses.detach().sum() / real.sum())
-        if self.supervise and batch.gold is not None and answer.maps:  # what does without attention cannot be taught it
+                self.usual.copy_(0.95 * baseline + 0.05 * losses.detach().sum() / real.sum())
+        if self.supervise and batch.gold is not None and answer.maps:  # a model without attention has no maps
             total = total + self.supervise * supervised(answer.weights(grad=True), batch.gold, self.form).sum()
         return total
 
     def scores(self, answer: Answer, batch: Batch) -> Scores:
-        """Sums and counts, which add up over batches."""
+        """Sum and count of each metric, which add up over batches."""
         losses, real = self.rows(answer, batch)
         return {"loss": (float(losses.sum()), float(real.sum()))}
 
 
 class Classification(Objective):
-    """Cross-entropy of classes; the best validation accuracy is kept."""
+    """Cross-entropy of classes; the best epoch is that of the highest validation accuracy."""
 
-    chooses, higher = "accuracy", True
+    selects_by, higher = "accuracy", True
 
     def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
         losses = F.cross_entropy(answer.out, batch.target, reduction="none")[:, None]
@@ -75,14 +75,14 @@ class Classification(Objective):
 
 
 class Ranking(Classification):
-    """Cross-entropy of two classes, the positive one weighed by `balance`; the best area under the ROC curve is kept.
+    """Cross-entropy of two classes, the positive one weighted by `balance`; selected by the area under the ROC curve.
 
-    balance   how much a positive example weighs beside a negative one: their numbers' ratio makes the two classes equal
+    balance   weight of a positive example relative to a negative one; the ratio of their counts balances the classes
 
-    The area is of the pairs within a batch: choose with all examples together (`Trainer.together`).
+    AUC is computed over the pairs within a batch: validate with all examples in one (`Trainer.together`).
     """
 
-    chooses = "auc"
+    selects_by = "auc"
 
     def __init__(self, balance: float = 1.0):
         super().__init__()
@@ -99,18 +99,18 @@ class Ranking(Classification):
         return super().scores(answer, batch) | {"auc": (right, float(apart.numel()))}
 
 
-class Looking(Objective):
-    """Attention alone is taught: how far it is from gold (`losses.supervised`). Its answer is not asked for."""
+class AttentionSupervision(Objective):
+    """The loss on attention alone (`attention_losses.supervised`); predictions do not count."""
 
     def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
         if batch.gold is None:
-            raise ValueError("Looking() teaches attention where to be, and this batch has no gold.")
+            raise ValueError("AttentionSupervision() needs gold weights, and this batch has none: set Example.gold.")
         losses = supervised(answer.weights(grad=True), batch.gold, self.form)[:, None]
         return losses, torch.ones_like(losses, dtype=torch.bool)
 
 
 class Regression(Objective):
-    """Squared error of one number."""
+    """Squared error of a scalar."""
 
     def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
         losses = (answer.out - batch.target).square()[:, None]
@@ -118,7 +118,7 @@ class Regression(Objective):
 
 
 class Restoration(Objective):
-    """Squared error of pixels, the mean of an image."""
+    """Squared error of pixels, averaged over an image."""
 
     def rows(self, answer: Answer, batch: Batch) -> tuple[Tensor, Tensor]:
         losses = (answer.out - batch.target).square().flatten(1).mean(1, keepdim=True)
@@ -126,7 +126,7 @@ class Restoration(Objective):
 
 
 class Sequences(Objective):
-    """Cross-entropy of each word of a target; smoothing: the share of belief that is spread over all words."""
+    """Cross-entropy of each word of a target; smoothing: label smoothing."""
 
     def __init__(
         self, smoothing: float = 0.0, supervise: float = 0.0, form: str = "cross_entropy", entropy: float = 0.0

@@ -1,4 +1,4 @@
-"""A trained run, opened again: what it was stands in run.json beside its checkpoint, and nothing in it is code."""
+"""Saved runs: run.json describes the model beside its checkpoint, and `open_run` restores it. No code is stored."""
 
 import json
 import os
@@ -12,24 +12,25 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.data.readers.user_file import content_hash
 from regard.data.registry import TASKS
 from regard.data.task import Task
 from regard.recording.io.writing import write_whole
 
 from . import checkpoint
-from .experiment import Experiment
+from .experiment import Experiment, build_experiment
 
 FILE, WEIGHTS = "run.json", "last.safetensors"
-ABLATIONS = ("uniform", "none", "mean", "mlp")  # what is trained beside the attention asked for
-LARGEST = 1_000_000  # bytes of a description
+ABLATIONS = ("uniform", "none", "mean", "mlp", "picture")  # trained beside the requested attention
+LARGEST = 1_000_000  # maximum bytes of run.json
 
 
 @dataclass(frozen=True)
 class Run:
-    """A model with the weights of its best epoch, the task that it was trained on, and what it was called.
+    """A model with the weights of its best epoch, its task, attention and seed.
 
-    unfinished   a sentence where training was stopped before its end; "" where it was not
-    command      what to type so that training goes on
+    unfinished   a sentence if training was interrupted, else ""
+    command      the command that resumes training
     """
 
     model: nn.Module
@@ -42,85 +43,133 @@ class Run:
 
 
 def describe(folder: Path, experiment: Experiment, attention: str, seed: int) -> None:
-    """What is needed to build the model again, written before it is trained."""
-    about = {
+    """Write run.json, from which the model can be rebuilt, before training."""
+    about: dict[str, Any] = {
         "experiment": experiment.name,
         "small": experiment.small,
         "options": experiment.options,
         "attention": attention,
         "seed": seed,
     }
+    if experiment.source:
+        digest = content_hash(experiment.source)
+        _same_data(folder, experiment.source, digest)
+        about["digest"] = digest
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / FILE, [json.dumps(about, indent=1).encode()])
 
 
 def run_in(folder: Path) -> Path | None:
-    """The run that a folder holds, or the first seed of the attention that was asked for, beside its ablations."""
+    """The run in a folder; in a folder of runs, the first seed of the attention that is no ablation."""
     if (folder / FILE).is_file():
         return folder
-    begun = [path.parent for path in sorted(folder.glob(f"*/{FILE}"))]
-    found = [path for path in begun if (path / WEIGHTS).is_file()] or begun
-    asked = [path for path in found if path.name.rpartition("-")[0] not in ABLATIONS] or found
-    if len({path.name.rpartition("-")[0] for path in asked}) > 1:
-        raise ValueError(f"{folder} holds runs of several attentions: name one of {', '.join(map(str, asked))}.")
-    return min(asked, key=lambda path: path.name, default=None)
+    described = [path.parent for path in sorted(folder.glob(f"*/{FILE}"))]
+    found = [path for path in described if (path / WEIGHTS).is_file()] or described
+    main = [path for path in found if path.name.rpartition("-")[0] not in ABLATIONS] or found
+    if len({path.name.rpartition("-")[0] for path in main}) > 1:
+        raise ValueError(f"{folder} holds runs of several attentions: name one of {', '.join(map(str, main))}.")
+    return min(main, key=lambda path: path.name, default=None)
 
 
-def open_run(folder: "str | os.PathLike[str]", warn: bool = True) -> Run:
-    """What `regard train --out` left, with the data that it is judged on; the data are read as they were then.
+def open_run(folder: "str | os.PathLike[str]", warn: bool = True, data: str = "") -> Run:
+    """A run saved by `regard train --out`, with its task, loaded as it was in training.
 
-    Of a run that was stopped it is the best epoch so far; a warning says so, and `Run.unfinished`.
+    An interrupted run has the best epoch so far, with a warning and `Run.unfinished`.
 
-    folder   one run, such as runs/additive-0, or what holds the runs of one attention
+    folder   one run, such as runs/additive-0, or a folder with the runs of one attention
+    data     where the user's own data lie now, if they were moved since
     """
     given, found = folder, run_in(Path(folder))
     if found is None:
-        raise FileNotFoundError(f"open_run({str(given)!r}): no run is there; name what `regard train --out` wrote.")
+        raise FileNotFoundError(
+            f"open_run({str(given)!r}): there is no run; name a folder written by `regard train --out`."
+        )
     folder = found
     about = description(folder / FILE)
     try:
-        experiment = TASKS[about["experiment"]](bool(about["small"]), **about["options"])
+        options = located(about, folder, data)
+        kind = TASKS[about["experiment"]]
+        experiment = build_experiment(about["experiment"], kind, bool(about["small"]), options)
         attention, seed = str(about["attention"]), int(about["seed"])
+    except MovedData:
+        raise
     except (KeyError, TypeError, ValueError) as problem:
         raise ValueError(f"{folder / FILE} describes no run that this version can build: {problem!r}.") from problem
     if not (folder / WEIGHTS).is_file():
         raise FileNotFoundError(
-            f"{folder}: its training was stopped before the first epoch was done, so there are no "
-            f"weights yet. `{_command(about, folder)}` goes on with it."
+            f"{folder}: training was interrupted before the end of the first epoch, so there are no "
+            f"weights yet. `{_command(about, folder)}` resumes it."
         )
     unfinished, command = _unfinished(folder / WEIGHTS, experiment), _command(about, folder)
     if unfinished and warn:
-        warnings.warn(f"{folder}: {unfinished} `{command}` goes on with it.", stacklevel=2)
+        warnings.warn(f"{folder}: {unfinished} `{command}` resumes it.", stacklevel=2)
     task = experiment.load(seed)
     with torch.random.fork_rng(devices=[]):
         model = experiment.model(task, attention)
-    checkpoint.fill(model, folder / WEIGHTS)
+    checkpoint.load_best(model, folder / WEIGHTS)
     return Run(model.eval(), task, experiment, attention, seed, unfinished, command)
 
 
+def _same_data(folder: Path, source: str, digest: str) -> None:
+    """A run does not go on with other data than it began with."""
+    if (folder / WEIGHTS).is_file() and description(folder / FILE).get("digest", digest) != digest:
+        raise ValueError(
+            f"{folder} holds a run on another content of {source} than it has now: train into another folder, or "
+            "delete that one."
+        )
+
+
+class MovedData(ValueError):
+    """The user's own data that a run was trained on are not where they were, or are others now."""
+
+
+def located(about: Mapping[str, Any], folder: Path, data: str = "") -> dict[str, Any]:
+    """The options of a run, `data` naming the file with the content that it was trained on."""
+    options, digest = dict(about["options"]), about.get("digest")
+    if digest is None:
+        return options
+    trained_on = str(options["data"])
+    for path in (data, trained_on):
+        if path and Path(path).exists() and content_hash(path) == digest:
+            return options | {"data": path}
+    if Path(trained_on).exists():
+        raise MovedData(
+            f"{folder} was trained on {trained_on}, whose content has changed since then: its words and parts are not "
+            "those of the training. Put the old file back, or train anew."
+        )
+    raise MovedData(
+        f"{folder} was trained on {trained_on}, which is not there any more. If the file was moved, name it: "
+        f"regard judge {shlex.quote(str(folder))} --data FILE{_other(data)}"
+    )
+
+
+def _other(data: str) -> str:
+    return f" ({data} has another content)." if data and Path(data).exists() else ""
+
+
 def _unfinished(weights: Path, experiment: Experiment) -> str:
-    """A sentence where training had more epochs to go, and had not yet waited in vain for as long as it would."""
-    found = checkpoint.kept_about(weights).get("found", {})
+    """A sentence if epochs were left and early stopping had not been reached."""
+    found = checkpoint.metadata_of(weights).get("found", {})
     how, done = experiment.training, len(found.get("history", ()))
     if not done or done >= how.epochs or found.get("waited", 0) >= how.patience:
         return ""
     return (
-        f"Training was stopped after {done} of {how.epochs} epochs: these are the weights of epoch "
+        f"Training was interrupted after {done} of {how.epochs} epochs: these are the weights of epoch "
         f"{found.get('kept', done)}."
     )
 
 
 def _command(about: Mapping[str, Any], folder: Path) -> str:
-    """What to type so that the training of a run goes on."""
+    """The command that resumes the training of a run."""
     options = {"attention": about["attention"], **about["options"]}
     words = ["regard", "train", about["experiment"], *(["--small"] if about["small"] else []), "--alone"]
     for name, value in options.items():
-        words += [f"--{name.replace('_', '-')}", str(value)]
+        words += [f"--{name.replace('_', '-')}", str(value)] if value != "" else []
     return shlex.join([*words, "--seeds", str(int(about["seed"]) + 1), "--out", str(folder.parent)])
 
 
 def description(path: Path) -> dict[str, Any]:
-    """What stands in a run.json; whoever opens it looks at each entry."""
+    """The contents of a run.json; callers validate the entries."""
     if path.stat().st_size > LARGEST:
         raise ValueError(f"{path} is no description of a run: it has {path.stat().st_size:,} bytes.")
     try:

@@ -1,4 +1,4 @@
-"""How a model is trained, and what its training left."""
+"""The configuration of a training run, and its history."""
 
 import math
 from dataclasses import dataclass, field
@@ -8,11 +8,11 @@ SCHEDULES = ("constant", "cosine", "root")
 
 @dataclass(frozen=True)
 class Training:
-    """How a model is trained: AdamW, gradients cut to a norm, stopped `patience` epochs after the last improvement.
+    """Hyperparameters: AdamW, gradient clipping by norm, early stopping `patience` epochs after the last improvement.
 
-    batch        examples a step, over all devices and parts
-    accumulate   a step's examples go through in so many parts, one after the other; the sum is the same
-    schedule     of the rate after the warm-up steps: constant, cosine (down to 0 at the last epoch), root (1 / sqrt)
+    batch        examples a step, over all devices and micro-batches
+    accumulate   gradient accumulation: the number of micro-batches of a step; the sum is the same
+    schedule     of the learning rate after warm-up: constant, cosine (to 0 at the last epoch), root (1 / sqrt)
     """
 
     epochs: int = 10
@@ -33,7 +33,7 @@ class Training:
             raise ValueError(f"Training(schedule={self.schedule!r}): expected one of {', '.join(SCHEDULES)}.")
 
     def rate_at(self, step: int, steps: int) -> float:
-        """The rate of a step, counted from 0, of so many."""
+        """The learning rate of a step (from 0) of `steps`."""
         if step < self.warmup:
             return self.rate * (step + 1) / self.warmup
         if self.schedule == "cosine":
@@ -43,13 +43,13 @@ class Training:
         return self.rate
 
     def share(self, epoch: int, step: int, steps: int) -> float:
-        """How much of all epochs is done after so many steps of this one, counted from 1."""
+        """Progress, 0 to 1, after `step` of `steps` in an epoch (from 1)."""
         return (epoch - 1 + step / steps) / self.epochs
 
 
 @dataclass
 class Trained:
-    """What training left: one row of numbers an epoch, the epoch that was kept (from 1), the loss of every step."""
+    """The history of a training run: metrics by epoch, the best epoch (`kept`, from 1), the loss of each step."""
 
     history: list[dict[str, float]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The trainer: any model and objective, on any devices; stopped and gone on with, the result is the same."""
+"""The trainer: any model and objective, on any devices; a resumed run gives the same bits as an uninterrupted one."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from regard.data.batch import Example
+from regard.recording.monitor.monitor import Monitor
 
 from .devices import fabric_of
 from .objectives import Objective
@@ -21,21 +22,20 @@ from .train_loop import TrainingState
 
 @dataclass
 class Trainer:
-    """Trains a model in place and leaves it with the weights of the best epoch.
+    """Trains a model in place; afterwards it has the weights of the best epoch.
 
-    device, devices, precision   cpu, cuda, cuda:1; how many processes (DDP); 32-true, bf16-mixed, 16-mixed
-    folder     where the checkpoint (last.safetensors) and history.csv are kept; with one that is there already,
-               training goes on from it, bit for bit as if it had never stopped (same device, versions, threads)
-    board      also write TensorBoard's files into the folder
-    hear       called with (epoch, step, steps, numbers so far), for a progress bar
-    optimise   function(model) -> optimiser; AdamW at the rate and decay of `training` unless given. `training` sets
-               the rate of each step in any case
-    together   how many examples are looked at together while choosing, at least; a measure of them all, such as AUC,
-               needs them in one batch
-    earliest   the first epoch, from 1, that may be kept where there are more
+    device, devices, precision   cpu, cuda, cuda:1; number of processes (DDP); 32-true, bf16-mixed, 16-mixed
+    folder     for the checkpoint (last.safetensors) and history.csv; training resumes from a checkpoint that is there,
+               with the same bits as without the interruption (on the same device, versions, threads)
+    board      also write TensorBoard logs into the folder
+    on_step    callback(epoch, step, steps, metrics), for a progress bar
+    optimise   function(model) -> optimiser; by default AdamW with the weight decay of `training`, which sets the
+               learning rate of each step in any case
+    monitor    a regard.Monitor, whose model is set: attention statistics while it trains, on one device
+    together   minimum batch size in validation; a metric such as AUC needs all examples in one batch
+    earliest   the first epoch, from 1, that may be selected as the best
 
-    Each epoch's order and draws follow from (seed, epoch), so that an epoch can be run again alone. The caller's random
-    numbers are left alone.
+    The order and the random numbers of an epoch depend on (seed, epoch) alone. The global random state is restored.
     """
 
     training: Training
@@ -44,25 +44,33 @@ class Trainer:
     precision: str = "32-true"
     folder: "str | Path | None" = None
     board: bool = False
-    hear: Callable[[int, int, int, dict[str, float]], None] | None = None
+    on_step: Callable[[int, int, int, dict[str, float]], None] | None = None
     optimise: Callable[[nn.Module], torch.optim.Optimizer] | None = None
     together: int = 32
     earliest: int = 1
+    monitor: Monitor | None = None
 
     def fit(
         self, model: nn.Module, objective: Objective, train: Sequence[Example], val: Sequence[Example], seed: int = 0
     ) -> Trained:
         if not train or not val:
-            raise ValueError(f"fit(): {len(train)} examples to train and {len(val)} to choose by; both need some.")
+            raise ValueError(
+                f"fit(): {len(train)} training and {len(val)} validation examples; expected at least one of each."
+            )
+        if self.monitor is not None and self.devices > 1:
+            raise ValueError(
+                f"Trainer(monitor=..., devices={self.devices}): a monitor looks at the process that made it. Use one "
+                "device, or leave monitor= out."
+            )
         fabric = fabric_of(self.device, self.devices, self.precision)
         if self.devices > 1:
-            hear, self.hear = self.hear, None  # a bar cannot go into other processes
+            on_step, self.on_step = self.on_step, None  # a callback cannot be sent to other processes
             try:
-                with _by_name():
-                    work = partial(_spread, trainer=self, train=list(train), val=list(val), seed=seed)
+                with _shared_by_file_name():
+                    work = partial(_ddp_process, trainer=self, train=list(train), val=list(val), seed=seed)
                     found, state = fabric.launch(work, model, objective)
             finally:
-                self.hear = hear
+                self.on_step = on_step
             model.load_state_dict({name: torch.from_numpy(x) for name, x in state.items()})
             return found
         return self.run(fabric, model, objective, train, val, seed)
@@ -79,12 +87,12 @@ class Trainer:
         cuda = [fabric.device] if fabric.device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda):
             run = TrainingState(self, fabric, model, objective, train, val, seed)
-            return run.through()
+            return run.fit()
 
 
 @contextmanager
-def _by_name() -> Iterator[None]:
-    """Tensors go to other processes by the name of their memory: otherwise each holds a file open."""
+def _shared_by_file_name() -> Iterator[None]:
+    """Share tensors with other processes by file name: by descriptor, each tensor holds a file open."""
     before = torch.multiprocessing.get_sharing_strategy()
     torch.multiprocessing.set_sharing_strategy("file_system")
     try:
@@ -93,7 +101,7 @@ def _by_name() -> Iterator[None]:
         torch.multiprocessing.set_sharing_strategy(before)
 
 
-def _spread(
+def _ddp_process(
     fabric: Any,
     model: nn.Module,
     objective: Objective,
@@ -102,6 +110,6 @@ def _spread(
     val: Sequence[Example],
     seed: int,
 ) -> tuple[Trained, dict[str, np.ndarray]]:
-    """What each process does; the weights go back as arrays, since a tensor's memory would end with its process."""
+    """One DDP process; weights are returned as arrays, since shared tensor memory ends with its process."""
     found = trainer.run(fabric, model, objective, train, val, seed)
     return found, {name: x.cpu().numpy() for name, x in model.state_dict().items()}

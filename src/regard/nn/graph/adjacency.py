@@ -1,14 +1,15 @@
-"""How a caller gives a graph: edge_index, torch.sparse, torch_sparse's SparseTensor, or a dense adjacency."""
+"""How a caller gives a graph: edge_index, a sparse or dense adjacency, or a graph object of another library."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.core.errors import as_tensor_hint
 from regard.core.id_bounds import IdNames, ids_within
-from regard.core.structures.edges import index_of_sparse
-from regard.core.tensor_cache import remembered
+from regard.core.structures.graph_objects import parts_of
+from regard.core.tensor_cache import cached_by_tensor
 
 ENDS = IdNames(
     "edge_index",
@@ -53,50 +54,43 @@ class Adjacency:
         return index.flip(0) if self.flow == "target_to_source" and not self.sparse else index
 
 
-def read_graph(
-    adjacency: Any, flow: str = "source_to_target", size: "tuple[int | None, int] | None" = None
-) -> Adjacency:
+def read_graph(adjacency: Any, flow: str = "source_to_target") -> Adjacency:
     """edge_index (2, E) is read as it is. In an adjacency, row i and column j mean that i attends j, as in adj.t().
 
     A dense adjacency is a matrix (targets, sources) of numbers or truths; integers with two rows are always an
-    edge_index, and floating-point ones with two rows are an adjacency only where `size` = (targets, sources) says so.
+    edge_index, and floating-point ones with two rows are an error. Graph objects are those of `parts_of`.
     """
     if isinstance(adjacency, Adjacency):
         return adjacency
+    parts = None if type(adjacency) is Tensor and adjacency.layout == torch.strided else parts_of(adjacency)
+    if parts is not None:
+        if _is_matrix(adjacency):
+            return Adjacency(parts.index, parts.values, adjacency, size=parts.size)
+        made = read_graph(parts.index, flow)  # a graph object: its weights are returned on an edge_index
+        return replace(made, values=parts.values, size=parts.size)
     if not isinstance(adjacency, Tensor):
-        if not hasattr(adjacency, "coo"):
-            given = "missing" if adjacency is None else f"a {type(adjacency).__name__}"
-            raise TypeError(
-                f"edge_index is {given}, expected a tensor (2, E) of sources and targets, a torch.sparse "
-                "adjacency such as adj.t(), or a dense adjacency: conv(x, edge_index)."
-            )
-        target, source, value = adjacency.coo()
-        return Adjacency(torch.stack([source, target]), value, adjacency, size=tuple(adjacency.sparse_sizes()))
-    if adjacency.layout != torch.strided:
-        index, values = remembered((adjacency,), "edges of a sparse adjacency", lambda: _sparse(adjacency))
-        return Adjacency(index, values, adjacency, size=(adjacency.shape[0], adjacency.shape[1]))
+        given = "missing" if adjacency is None else f"a {type(adjacency).__name__}"
+        raise TypeError(
+            f"edge_index is {given}, expected a tensor (2, E) of sources and targets, a graph object such as "
+            "torch_geometric's Data, a torch.sparse adjacency such as adj.t(), or a dense adjacency: "
+            f"conv(x, edge_index){as_tensor_hint('edge_index', adjacency)}."
+        )
     if adjacency.ndim == 2 and adjacency.shape[0] == 2 and _whole(adjacency):
         if flow == "source_to_target":
             return Adjacency(adjacency, None, adjacency)
-        return Adjacency(remembered((adjacency,), "turned", lambda: adjacency.flip(0)), None, adjacency, flow)
-    twos = adjacency.is_floating_point() and adjacency.ndim == 2 and adjacency.shape[0] == 2
-    if twos and size != tuple(adjacency.shape):
+        return Adjacency(cached_by_tensor((adjacency,), "turned", lambda: adjacency.flip(0)), None, adjacency, flow)
+    if adjacency.is_floating_point() and adjacency.ndim == 2 and adjacency.shape[0] == 2:
         raise ValueError(
-            f"edge_index is {adjacency.dtype} {tuple(adjacency.shape)}, expected integers (2, E): ids of "
-            "nodes are whole numbers, edge_index.long(). (As an adjacency it would have two rows, for two "
-            f"targets{_beside(size)}.)"
+            f"edge_index is {adjacency.dtype} {tuple(adjacency.shape)}, expected integers (2, E): ids of nodes are "
+            "whole numbers, edge_index.long(). An adjacency of two targets is adjacency.bool()."
         )
     if adjacency.ndim == 2 and (not _whole(adjacency) or adjacency.shape[0] == adjacency.shape[1]):
-        index = remembered((adjacency,), "edges of a dense adjacency", lambda: _dense(adjacency))
+        index = cached_by_tensor((adjacency,), "edges of a dense adjacency", lambda: _dense(adjacency))
         return Adjacency(index, None, adjacency, size=(adjacency.shape[0], adjacency.shape[1]))
     raise ValueError(
         f"edge_index is {adjacency.dtype} {tuple(adjacency.shape)}, expected integers (2, E), sources "
         "first, or an adjacency (targets, sources). Pairs (E, 2) become edge_index.T."
     )
-
-
-def _beside(size: "tuple[int | None, int] | None") -> str:
-    return "" if size is None else f"; x has {'any number of' if size[0] is None else size[0]} targets"
 
 
 def _whole(x: Tensor) -> bool:
@@ -108,9 +102,11 @@ def _dense(adjacency: Tensor) -> Tensor:
     return torch.stack([source, target])
 
 
-def _sparse(adjacency: Tensor) -> tuple[Tensor, Tensor]:
-    made = adjacency if adjacency.layout == torch.sparse_coo else adjacency.to_sparse_coo()
-    return index_of_sparse(adjacency), made.coalesce().values()
+def _is_matrix(adjacency: Any) -> bool:
+    """Whether weights are returned in the caller's layout: torch.sparse and torch_sparse's SparseTensor."""
+    if isinstance(adjacency, Tensor):
+        return adjacency.layout != torch.strided
+    return hasattr(adjacency, "coo") and hasattr(adjacency, "set_value")
 
 
 def sparse_like(given: Any, index: Tensor, values: Tensor) -> Any:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.core.tensor_cache import remembered
+from regard.core.tensor_cache import cached_by_tensor
 
 
 class Pattern(NamedTuple):
@@ -57,13 +57,13 @@ def dropped(x: Tensor, p: float, training: bool) -> Tensor:
         y = _csr(x.crow_indices(), x.col_indices(), _dropped(x.values(), p), x.shape)
     else:
         raise ValueError(f"x is {x.layout}, expected dense features, or sparse ones as COO or CSR.")
-    remembered((y,), "pattern", lambda: pattern_of(x))  # the entries stand where they stood
+    cached_by_tensor((y,), "pattern", lambda: pattern_of(x))  # the entries stand where they stood
     return y
 
 
 def pattern_of(x: Tensor) -> Pattern:
     """The pattern of a sparse COO or CSR matrix, made once for a tensor."""
-    return remembered((x,), "pattern", lambda: _pattern(x))
+    return cached_by_tensor((x,), "pattern", lambda: _pattern(x))
 
 
 def _pattern(x: Tensor) -> Pattern:

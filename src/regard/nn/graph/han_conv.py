@@ -12,7 +12,7 @@ from regard.core.maps.attention_map import AttentionMap
 from regard.core.scores import GAT
 
 from ..call_checks import reads
-from .hetero import EdgeType, check_types, parameter_name, widths_of
+from .hetero import EdgeType, by_type, check_types, parameter_name, widths_of
 from .layer import GraphLayer
 from .linear import heads_first, heads_last, linear
 
@@ -73,6 +73,7 @@ class HANConv(GraphLayer):
         return_semantic_attention_weights: bool = False,
         return_map: bool = False,
     ) -> Any:
+        edge_index_dict = by_type(edge_index_dict)
         check_types(self, x_dict, edge_index_dict, self.metadata[1])
         assert edge_index_dict is not None
         h = {kind: heads_first(self.proj[kind](x), self.heads) for kind, x in x_dict.items()}

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.core.arguments import shown, widths
 from regard.core.maps.attention_map import AttentionMap
-from regard.core.tensor_cache import remembered
+from regard.core.tensor_cache import cached_by_tensor
 
 from .input_checks import check_nodes
 from .linear import linear
@@ -54,6 +54,13 @@ class TypedLinear(nn.Module):
         return {kind: part(x[kind]) for kind, part in self.lins.items() if kind in x}
 
 
+def by_type(graph: Any) -> Any:
+    """{edge type: edges} of what a layer of several types was given: that itself, or torch_geometric's HeteroData."""
+    if isinstance(graph, Mapping) or not hasattr(graph, "edge_types"):
+        return graph
+    return {kind: graph[kind] for kind in graph.edge_types}
+
+
 def offsets(x: dict[str, Tensor]) -> dict[str, int]:
     """Where each type starts when all are put end to end."""
     found, start = {}, 0
@@ -71,7 +78,7 @@ def end_to_end(indices: list[Tensor], shifts: list[tuple[int, int]]) -> Tensor:
             return torch.zeros(2, 0, dtype=torch.long)
         return torch.cat([x + x.new_tensor(shift)[:, None] for x, shift in zip(indices, shifts, strict=True)], 1)
 
-    return remembered(tuple(indices), ("end to end", tuple(shifts)), make)
+    return cached_by_tensor(tuple(indices), ("end to end", tuple(shifts)), make)
 
 
 def parameter_name(kind: "str | tuple[str, ...]") -> str:

@@ -10,7 +10,17 @@ from regard.core.arguments import checked
 
 from ..call_checks import reads
 from .adjacency import Adjacency
-from .hetero import EdgeType, TypedLinear, TypedMap, check_types, end_to_end, offsets, parameter_name, widths_of
+from .hetero import (
+    EdgeType,
+    TypedLinear,
+    TypedMap,
+    by_type,
+    check_types,
+    end_to_end,
+    offsets,
+    parameter_name,
+    widths_of,
+)
 from .layer import GraphLayer
 from .linear import heads_first, heads_last
 
@@ -74,6 +84,7 @@ class HGTConv(GraphLayer):
     def forward(
         self, x_dict: dict[str, Tensor], edge_index_dict: "dict[EdgeType, Any] | None" = None, return_map: bool = False
     ) -> Any:
+        edge_index_dict = by_type(edge_index_dict)
         check_types(self, x_dict, edge_index_dict, self.edge_types)
         assert edge_index_dict is not None
         made = {kind: part.chunk(3, -1) for kind, part in self.kqv_lin(x_dict).items()}

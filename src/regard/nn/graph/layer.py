@@ -85,8 +85,7 @@ class GraphLayer(nn.Module):
         if not isinstance(widths, dict):  # by type: checked beside their names
             check_nodes(self, x, widths, by=by)
         source, target = pair_of(x)
-        size = None if target is None else target.shape[-2], source.shape[-2]
-        graph = read_graph(adjacency, self.flow, size)
+        graph = read_graph(adjacency, self.flow)
         check_graph(self, graph, x)
         return graph if target is None else graph.within(source.shape[-2], target.shape[-2])
 

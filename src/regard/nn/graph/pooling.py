@@ -6,7 +6,7 @@ from torch import Tensor
 from regard.core.arguments import shown, whole
 from regard.core.id_bounds import IdNames, ids_within, raise_flagged
 from regard.core.structures.edges import Edges
-from regard.core.tensor_cache import remembered
+from regard.core.tensor_cache import cached_by_tensor
 
 from ..call_checks import is_ids
 
@@ -18,7 +18,9 @@ BATCH = IdNames(
 def membership(batch: Tensor, graphs: int) -> Edges:
     """Node i -> graph batch[i], made once for the same batch vector. batch need not be sorted; graphs may be empty."""
     nodes = batch.shape[0]
-    index = remembered((batch,), "membership", lambda: torch.stack([torch.arange(nodes, device=batch.device), batch]))
+    index = cached_by_tensor(
+        (batch,), "membership", lambda: torch.stack([torch.arange(nodes, device=batch.device), batch])
+    )
     return Edges(index, (graphs, nodes))
 
 

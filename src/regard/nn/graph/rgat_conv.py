@@ -11,7 +11,7 @@ from regard.core.attend import Attended, attend
 from regard.core.id_bounds import ids_within
 from regard.core.scores import GAT, Dot, Score
 from regard.core.structures.edges import Edges
-from regard.core.tensor_cache import remembered
+from regard.core.tensor_cache import cached_by_tensor
 
 from ..call_checks import reads
 from .adjacency import TYPES, Adjacency
@@ -120,6 +120,8 @@ class RGATConv(GraphLayer):
         return_attention_weights: bool | None = None,
         return_map: bool = False,
     ) -> Any:
+        if edge_type is None and not isinstance(edge_index, Tensor):
+            edge_type = getattr(edge_index, "edge_type", None)  # of a graph object
         graph = self.read(edge_index, x)
         relation = graph.values if edge_type is None else edge_type
         if edge_type is not None or relation is None:
@@ -130,7 +132,7 @@ class RGATConv(GraphLayer):
         q, k = (heads_first((g @ matrix).flatten(0, 1), self.heads * self.dim) for matrix in (self.q, self.k))
         v = heads_first(g.flatten(0, 1), self.heads).repeat_interleave(self.dim, 0)  # (H dim, R N, C)
         within = self.attention_mechanism == "within-relation"
-        places = remembered(
+        places = cached_by_tensor(
             (graph.index, relation), ("by relation", nodes), lambda: _places(graph.index, relation, nodes)
         )
         key = self._edge_term(edge_features(self, edge_attr, graph, self.edge_dim))  # (H dim, E, 1)
@@ -139,7 +141,11 @@ class RGATConv(GraphLayer):
             key = asked if key is None else asked + key if self._additive else asked * key
             one = 0.0 if self._additive else 1.0
             q = q.new_full((q.shape[0], nodes, 1), one)
-        index = places if within else remembered((places, graph.index), "across", lambda: _across(places, graph.index))
+        index = (
+            places
+            if within
+            else cached_by_tensor((places, graph.index), "across", lambda: _across(places, graph.index))
+        )
         over = Edges(index, (q.shape[-2], k.shape[-2]), key=key, join="add" if self._additive else "mul")
         score: Score = GAT(slope=self.negative_slope) if self._additive else Dot()
         dropout = self.dropout if self.training and self.mod is None else 0.0

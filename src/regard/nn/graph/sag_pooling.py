@@ -55,7 +55,7 @@ class SelectTopK(nn.Module):
     def __init__(
         self,
         in_channels: int,
-        ratio: "float | int" = 0.5,
+        ratio: "float | int | None" = 0.5,
         min_score: float | None = None,
         act: "str | Callable[[Tensor], Tensor]" = "tanh",
     ):
@@ -88,6 +88,7 @@ class SelectTopK(nn.Module):
         if self.min_score is not None:  # at least the best of each graph
             best = score.new_full((graphs,), float("-inf")).scatter_reduce(0, batch, score, "amax")
             return (score > (best[batch] - 1e-7).clamp(max=self.min_score)).nonzero()[:, 0]
+        assert self.ratio is not None
         many = size.new_full(size.shape, int(self.ratio)) if self.ratio >= 1 else (self.ratio * size).ceil().long()
         order = torch.argsort(score, descending=True, stable=True)
         order = order[torch.argsort(batch[order], stable=True)]
@@ -123,7 +124,7 @@ class SAGPooling(nn.Module):
     def __init__(
         self,
         in_channels: int,
-        ratio: "float | int" = 0.5,
+        ratio: "float | int | None" = 0.5,
         GNN: Any = GraphConv,
         min_score: float | None = None,
         multiplier: float = 1.0,
@@ -134,7 +135,8 @@ class SAGPooling(nn.Module):
         self.in_channels, self.ratio, self.min_score, self.multiplier = in_channels, ratio, min_score, multiplier
         if not callable(GNN):
             raise TypeError(f"SAGPooling(GNN={shown(GNN)}): expected a class called as GNN(in_channels, 1, ...).")
-        number(ratio, "SAGPooling", "ratio", SMALLEST)
+        if ratio is not None or min_score is None:  # min_score alone says who stays
+            number(ratio, "SAGPooling", "ratio", SMALLEST)
         self.gnn = GNN(in_channels, 1, **options)
         self.select = SelectTopK(1, ratio, min_score, nonlinearity)
 

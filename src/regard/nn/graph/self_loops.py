@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.core.arguments import number, shown
 from regard.core.structures.edges import Neighbours
-from regard.core.tensor_cache import remembered
+from regard.core.tensor_cache import cached_by_tensor
 
 from ..call_checks import is_ids
 
@@ -50,7 +50,7 @@ def _filled(attr: Tensor, index: Tensor, n: int, m: int, fill: "float | Tensor |
         return fill.to(attr).reshape(1, -1).expand(n, attr.shape[1])
     if not isinstance(fill, str):
         return attr.new_full((n, attr.shape[1]), float(fill))
-    graph = remembered((index,), ("loops aside", n, m), lambda: _aside(index, n, m))
+    graph = cached_by_tensor((index,), ("loops aside", n, m), lambda: _aside(index, n, m))
     empty = (graph.start.diff() == 0)[:n, None]
     found = torch.segment_reduce(attr[graph.edge], REDUCTIONS[fill], offsets=graph.start, axis=0, unsafe=True)[:n]
     return found.masked_fill(empty, 1.0 if fill == "mul" else 0.0)

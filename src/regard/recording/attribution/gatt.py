@@ -11,7 +11,7 @@ from regard.core.errors import within
 from regard.core.maps.attention_map import AttentionMap
 from regard.core.maps.lazy import LazyMap
 
-from ..capture.edge_maps import EdgeMap
+from ..capture.edges.edge_maps import EdgeMap
 from ..capture.snapshot import written
 
 

@@ -31,13 +31,13 @@ class Walk(AttentionMap):
         super().__init__((*batch, 1), ends[0].n, ends[0].m, slice(0, torch.Size(batch).numel()))
         self.layers, self.part, self.pass_on = here, part, pass_on
         self.rows, self.columns = ends[-1].rows, ends[-1].columns
-        self._whole: list[Tensor] = []  # shared by narrowed maps
+        self._walked: list[Tensor] = []  # shared by narrowed maps
 
     def band(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
-        if not self._whole and self._batch() * self.n * self.m <= WHOLE:
-            self._whole.append(self._walk(slice(0, self.n), slice(0, self._batch())))
-        if self._whole:
-            return self._whole[0][self.slab][..., rows, :][..., cols]
+        if not self._walked and self._batch() * self.n * self.m <= WHOLE:
+            self._walked.append(self._walk(slice(0, self.n), slice(0, self._batch())))
+        if self._walked:
+            return self._walked[0][self.slab][..., rows, :][..., cols]
         return self._walk(rows, self.slab)[..., cols]
 
     def _batch(self) -> int:

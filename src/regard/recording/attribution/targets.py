@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.core.maps.attention_map import AttentionMap
 
-from ..capture.edge_maps import EdgeGradient
+from ..capture.edges.edge_maps import EdgeGradient
 from .weight_gradients import LazyGradient, StoredGradient
 
 Target = Any  # a class or token id, one for each item, or a function of the output

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -14,14 +16,22 @@ from regard.core.maps.lazy import LazyMap
 from regard.core.maps.stored import StoredMap
 from regard.core.plan import make_plan
 from regard.core.scores import PairBias, ScaledDot, Score, Sink, SoftCap
-from regard.core.structures import Full, Structure
+from regard.core.structures import Causal, Full, Structure
 
-from .edge_maps import CapturedEdgeCall
-from .mask_structure import read_mask
+from .edges.edge_maps import CapturedEdgeCall
+from .mask_structure import read_mask, shared_copy
+
+SOFTMAX = Softmax()
 
 
 def as_is(out: Tensor) -> Tensor:
     return out
+
+
+@lru_cache(maxsize=64)
+def scaled_dot(scale: float | None) -> ScaledDot:
+    """One score for all calls of a scale: it has no parameters, and a module takes long to make."""
+    return ScaledDot(scale=scale)
 
 
 @dataclass(eq=False)
@@ -55,8 +65,13 @@ class ScoredCall:
         return self.q.device
 
     @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What it was computed from, or the weights themselves."""
+        return self.q, self.k, self.v
+
+    @property
     def score(self) -> Score:
-        score: Score = ScaledDot(scale=self.scale)
+        score: Score = scaled_dot(self.scale)
         if self.cap is not None:
             score = score | SoftCap(self.cap)
         if self.bias is not None:
@@ -72,12 +87,20 @@ class ScoredCall:
 
     def map(self) -> AttentionMap:
         """A lazy map of this very call; gradients lead back to the model's tensors."""
-        plan = make_plan(self.q, self.k, self.v, self.score, Softmax(), self.over)
+        plan = make_plan(self.q, self.k, self.v, self.score, SOFTMAX, self.over)
         if not self.copied:
             return LazyMap.of_plan(plan, None, None)
-        bias = self.bias  # the model's own, unless torch does not count its changes
-        watched = () if bias is None or bias.is_inference() else (("the mask", bias, bias._version),)
-        return LazyMap.of_plan(plan, None, None, watched)
+        return LazyMap.of_plan(plan, None, None, watched=())  # nobody else has its tensors
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but queries and keys decides over the weights."""
+        bare = self.bias is None and self.sink is None and self.cap is None and not self.modifiers
+        return bare and type(self.over) is Full
+
+    def step(self, q: Tensor, keys: Tensor) -> "ScoredCall":
+        """The snapshot of a plain call, of queries and keys that nobody changes."""
+        return ScoredCall(q, keys, keys[..., :0], self.scale, self.over, kernel=self.kernel, copied=True)
 
     def snapshot(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> "ScoredCall":
         """The same with tensors of its own: queries and keys copied by `keep`; values are let go."""
@@ -85,13 +108,9 @@ class ScoredCall:
             q = keep(self.q)
             k = keep(_folded(self.k, self.heads)) if keys is None else keys
             sink = None if self.sink is None else keep(self.sink)
-            bias = self.bias
-            if bias is not None and bias.is_inference():  # torch does not count its changes
-                bias = bias.clone()
-        v = k[..., :0]
-        made = replace(self, q=q, k=k, v=v, sink=sink, bias=bias, over=self.over.to(q.device), give=as_is)
-        made.copied = True
-        return made
+            bias = None if self.bias is None else shared_copy(self.bias).to(q.device)
+        over = self.over if type(self.over) is Full else self.over.to(q.device)
+        return replace(self, q=q, k=k, v=k[..., :0], sink=sink, bias=bias, over=over, give=as_is, copied=True)
 
     def output(self, weights: Tensor) -> Tensor:
         """weights (B, H, n, m) over the values, (B, H, n, d_v)."""
@@ -126,6 +145,7 @@ class WeightedCall:
     root: Tensor | None = None  # the model's own tensor that met the values; canonical(root) is `used`
     canonical: Callable[[Tensor], Tensor] = as_is
     plain: bool = False  # whether the values are (..., m, d_v), with the leading axes of the weights
+    peak: Tensor | None = None  # (B, H, n, 1) the largest score of each row, where a listener wants it
 
     @property
     def heads(self) -> int:
@@ -134,6 +154,10 @@ class WeightedCall:
     @property
     def device(self) -> torch.device:
         return self.weights.device
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return (self.weights,)
 
     def map(self) -> AttentionMap:
         return StoredMap(tuple(self.weights.shape[:2]), self.weights.flatten(0, 1))
@@ -156,7 +180,11 @@ def read_call(
     **more: Any,
 ) -> ScoredCall:
     """From the arguments of a kernel: axes before (length, width) are batch and heads, or batch alone."""
-    lead = torch.broadcast_shapes(q.shape[:-2], _grouped(k, q), _grouped(v, q))
+    if mask is None and q.ndim == k.ndim == v.ndim == 4 and q.shape[0] == k.shape[0] == v.shape[0]:
+        heads, groups = q.shape[1], k.shape[1]
+        if groups == v.shape[1] and (groups == heads or heads % groups == 0):  # nearly every call: nothing to be done
+            return ScoredCall(q, k, v, scale, Causal("start") if causal else Full(), **more)
+    lead = _broadcast(q.shape[:-2], _grouped(k, q), _grouped(v, q))
     axes = len(lead)
 
     def canonical(x: Tensor) -> Tensor:
@@ -169,8 +197,21 @@ def read_call(
         return out.reshape(*lead, *out.shape[-2:])
 
     q, k, v = (canonical(x) for x in (q, k, v))
-    over, bias = read_mask(mask, causal, q, k, scale)
+    over, bias = read_mask(mask, causal, q, k, scale, lead)
     return ScoredCall(q, k, v, scale, over, bias, give=give, **more)
+
+
+def _broadcast(*shapes: torch.Size) -> torch.Size:
+    """As torch.broadcast_shapes, which imports half a second's worth of symbolic algebra."""
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
+    made = []
+    for sizes in zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1):
+        wide = {size for size in sizes if size != 1} or {1}
+        if len(wide) > 1:
+            raise ValueError(f"queries, keys and values do not broadcast: {', '.join(str(tuple(s)) for s in shapes)}")
+        made.append(wide.pop())
+    return torch.Size(made[::-1])
 
 
 def _grouped(x: Tensor, q: Tensor) -> torch.Size:
@@ -186,6 +227,8 @@ def _folded(k: Tensor, heads: int) -> Tensor:
     if k.shape[1] != heads or heads == 1 or k.numel() == 0:
         return k
     first = k[:, :, 0]
+    if not torch.equal(first[:, 0], first[:, 1]):  # the first two heads share their keys in every grouping
+        return k
     alike = [True, *(first[:, 1:] == first[:, :-1]).all(-1).all(0).tolist()]  # one token tells most heads apart
     for groups in range(1, heads):
         size = heads // groups

@@ -63,18 +63,9 @@ def read(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], k
     call.sink = _sinks()
     if call.sink is not None:
         call.give = _refuse
-    ran: list[Any] = []
-
-    def run() -> Tensor:
-        ran.extend(func(*args, **kwargs))
-        made: Tensor = ran[0]
-        return made
-
-    out = mode.dispatch(call, run)
-    if not ran:  # other weights were put in; what follows the output stays the kernel's
-        with torch.no_grad():
-            ran.extend(func(*args, **kwargs))
-    return (out, *ran[1:])
+    out = mode.dispatch(call, lambda: mode.run()[0])
+    with torch.no_grad():  # where other weights were put in, what follows the output stays the kernel's
+        return (out, *mode.run()[1:])
 
 
 def _sinks() -> Tensor | None:

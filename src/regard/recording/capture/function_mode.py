@@ -8,10 +8,12 @@ Private parts (torch 2.13): `torch._ops` for the types of operators, which have 
 `torch._C._disabled_torch_function_impl`, the mark of subclasses that override nothing.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from threading import local
+from types import MethodType
 from typing import Any, Protocol
 
 import torch
@@ -20,13 +22,20 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard.core.maps.attention_map import AttentionMap
-from regard.core.torch_private import OPERATORS, disabled_torch_function
+from regard.core.torch_private import OPERATORS, disabled_torch_function, tracing
 
-from .calls import Call
-from .module_stack import modules_followed, modules_running
+from ..missed import Missed, described_error
+from .calls import Call, ScoredCall
+from .eager_stance import eager_stance
+from .hidden.custom_operators import custom_operator, visible
+from .mask_structure import recent_copies
+from .module_stack import as_if_in, innermost_module
 from .refcounted_context import RefcountedContext
-from .softmax_tracer import Traces
+from .tracing.tracer import Tracer, noted, observed, starts
+from .unreadable import TRACED, unreadable
 
+OF_TENSORS = frozenset(((), (Tensor,), (nn.Parameter,), (Tensor, nn.Parameter), (nn.Parameter, Tensor)))  # types
+STEPS = 2  # of a decoder (one query, more keys) without a softmax, after which none is expected
 Reader = Callable[["RecordingMode", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 readers: dict[Any, Reader] = {}  # by function
 named_readers: dict[str, Reader] = {}  # by the qualified name of an operator: aten::_scaled_dot_product_...
@@ -36,7 +45,12 @@ switches: list[Callable[[], AbstractContextManager[Any]]] = []  # on while a thr
 
 
 class Listener(Protocol):
-    """What is called around each attention call of a model: to change its weights, and to record it."""
+    """What is called around each attention call of a model: to change its weights, and to record it.
+
+    may_change   whether it ever gives other weights; one that does not is spared tensors that hold no numbers
+    """
+
+    may_change: bool
 
     def change(self, call: Call, weights: "InterventionResult | None") -> "InterventionResult | None":
         """Other weights for this call (given what an outer listener made of it), or None to leave it alone."""
@@ -44,8 +58,11 @@ class Listener(Protocol):
     def on_call(self, call: Call, changed: "InterventionResult | None", out: Any) -> None:
         """A call has run; `changed` is what interventions made of it."""
 
-    def on_missed(self, name: str) -> None:
-        """Something like attention ran that could not be read."""
+    def on_missed(self, missed: Missed) -> None:
+        """Something like attention ran that could not be read, or not be kept."""
+
+    def on_other(self, other: Missed) -> None:
+        """Weights were put on something that is no attention."""
 
     def may_edit(self, module: nn.Module) -> bool:
         """Whether attention inside this module may be given other weights: then it must not run in one operator."""
@@ -75,48 +92,246 @@ class InterventionResult:
         return made
 
 
+class ModelCall:
+    """What the model itself called: run once, whatever becomes of the capture around it.
+
+    `error` is an exception for the user: the model's own, or that of an intervention which does not fit.
+    """
+
+    def __init__(self, run: Callable[[], Any]):
+        self._run = run
+        self._ran, self._out = False, None
+        self.readable = False  # whether its tensors are known to hold numbers
+        self.error: BaseException | None = None
+
+    def __call__(self, instead: Callable[[], Any] | None = None) -> Any:
+        if not self._ran:
+            try:
+                self._out = (instead or self._run)()
+            except BaseException as error:
+                self.error = error
+                raise
+            self._ran = True
+        return self._out
+
+
 class RecordingMode(TorchFunctionMode):
-    """The mode. Readers pass what they read to `dispatch`."""
+    """The mode. Readers pass what they read to `dispatch`, and run the model's own function by `run`.
+
+    Nothing that fails in a reader or a record reaches the model: `guarded` makes an entry of it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.listeners: list[Listener] = []
-        self.traces = Traces()
+        self.traces = Tracer()
         self.heads: list[int] = []  # of the multi-head attention that is running, where its weights do not say
         self.pause_depth = 0  # above 0, what runs is ours or part of a call that was already captured
         self._stack = ExitStack()
-        self._resolved: dict[Any, Reader | None] = {}
+        self._readers: dict[Any, Reader | None] = {}
+        self._noted: dict[Any, str] = {}
+        self._quiet = set[Any]()  # that neither attend nor start anything
+        self._note, self._note_linear = self.traces.state.origins.see, self.traces.state.origins.see_linear
+        self._fused = Counter[int]()  # how often each module's kernel ran since a normalisation was seen
+        self._repeats = False  # whether one of them ran STEPS times: a decoder's steps, in which nothing is written out
+        self._surprised = False  # whether a normalisation came after such steps
+        live, late = self.traces.state.live.table, self.traces.state.late  # empty while nothing is followed
+        self._weights, self._totals, self._products = (x.entries for x in (live, late.totals, late.products))
+        self._call: ModelCall | None = None  # the innermost that is being read
+        self._may_change = False
+        self.wants_peaks = False  # whether a listener asks for the largest score of rows that a model writes out
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if types not in OF_TENSORS and not self.pause_depth and not all(issubclass(kind, Tensor) for kind in types):
+            return self._of_wrappers(func, types, args, {} if kwargs is None else kwargs)
+        try:  # most functions neither attend nor start anything: one look-up, and on
+            reader = self._readers.get(func, _unresolved)
+        except TypeError:  # a function without a hash is none of torch's
+            reader = None
+        if not (self._weights or self._totals or self._products):
+            if reader is None:
+                return func(*args, **kwargs) if kwargs else func(*args)
+            if reader is _observe and not self.pause_depth:
+                out = func(*args, **kwargs) if kwargs else func(*args)
+                if self._repeats:
+                    return out
+                name = self._noted.get(func)
+                try:
+                    if name == "linear" and len(args) > 1 and type(args[1]) is nn.Parameter:
+                        self._note_linear(func, args, out)
+                    elif name and name != "linear":
+                        self._note(name, func, args, kwargs or {}, out)
+                    else:
+                        self.traces.observe(self, func, args, kwargs or {}, out)
+                except Exception as error:
+                    self.miss(function_name(func), described_error(error))
+                return out
         kwargs = {} if kwargs is None else kwargs
         if self.pause_depth:
             return func(*args, **kwargs)
+        call = ModelCall(partial(func, *args, **kwargs))
+        return self._guarded(func, partial(self._read, func, args, kwargs), call)
+
+    def _of_wrappers(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Objects that are no tensors answer torch's functions by code of their own, which is looked at as well."""
+        for kind in types:
+            answer = kind.__torch_function__
+            if not issubclass(kind, Tensor) and hasattr(answer, "__self__"):
+                with self:
+                    out = answer(func, types, args, kwargs)
+                if out is not NotImplemented:
+                    return out
+        return func(*args, **kwargs)
+
+    def _refresh_flags(self) -> None:
+        self._may_change = any(each.may_change for each in self.listeners)
+        self.wants_peaks = any(getattr(each, "wants_peaks", False) for each in self.listeners)
+
+    def _read(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        reader = self._readers.get(func, _unresolved)
+        if reader is _unresolved:
+            reader = self._readers[func] = _reader_of(func)
+            self._noted[func] = noted(func)
+            if reader is None or reader is _observe:
+                self._quiet.add(func)
+        assert self._call is not None
+        if reader is None or reader is _follow or reader is _observe:
+            return self._read_written_out(reader, func, args, kwargs)
+        reason = unreadable(args, kwargs)
+        if reader is _written_in_python:
+            return self.run() if reason else reader(self, func, args, kwargs)
+        if reason is not None and not self._may_change:
+            self.miss(function_name(func), reason)
+            return self.run()
+        self._call.readable = reason is None
+        return reader(self, func, args, kwargs)
+
+    def _read_written_out(self, reader: Reader | None, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A function that may be part of attention which is written out by hand."""
+        if tracing() and not self._may_change:  # following it would write into the graph
+            if reader is _follow and "softmax" in function_name(func):
+                self.miss(function_name(func), TRACED)
+            return self.run()
+        if reader is _follow and not self._normalisation_was_expected(func):
+            return self.run()
+        if reader is _follow or self._weights or self._totals or self._products:
+            return _follow(self, func, args, kwargs)
+        out = self.run()
+        if reader is _observe:
+            self.traces.observe(self, func, args, kwargs, out)
+        return out
+
+    def _normalisation_was_expected(self, func: Any) -> bool:
+        """False, and told, where a softmax comes after steps without any, whose scores were not looked at."""
+        inside, repeated = innermost_module() is not None, self._repeats
+        if inside:
+            self._repeat(False)
+            self._fused.clear()
+        self._surprised = self._surprised or (inside and repeated)
+        if inside and repeated and "softmax" in function_name(func):
+            self.miss(function_name(func), "steps before it had none, so what its scores are made of was not followed")
+            return False
+        return True
+
+    def _fused_ran(self) -> None:
+        """Once a module attends again and again by its kernel and no weights were ever followed, the steps of a decoder
+        are known to have none that are written out."""
+        site = id(innermost_module())
+        self._fused[site] += 1
+        quiet = not self._surprised and not self.traces.state.live.ever
+        if quiet and self._fused[site] >= STEPS:
+            self._repeat(True)
+
+    def _repeat(self, repeats: bool) -> None:
+        """In a decoder's steps, functions that neither attend nor start anything pass through the least that a mode can
+        do: torch asks the mode itself for its __torch_function__."""
+        self._repeats = repeats
+        if not repeats:
+            self.__dict__.pop("__torch_function__", None)
+        elif not (self._weights or self._totals or self._products):
+            self.__dict__["__torch_function__"] = MethodType(_in_steps(self._quiet), self)
+
+    def guarded(self, operator: str, read: Callable[[], Any], run: Callable[[], Any]) -> Any:
+        """read(); where that fails, an entry in `missed` and what the model's own run() gives, which is run once."""
+        return self._guarded(operator, read, ModelCall(run))
+
+    def _guarded(self, operator: Any, read: Callable[[], Any], call: ModelCall) -> Any:
+        outer, self._call = self._call, call
         try:
-            reader = self._resolved[func]
-        except KeyError:
-            reader = self._resolved[func] = _reader_of(func)
-        if reader is not None:
-            return reader(self, func, args, kwargs)
-        return self.traces.follow(self, func, args, kwargs)
+            return read()
+        except Exception as error:
+            if call.error is error:
+                raise
+            self.miss(operator if isinstance(operator, str) else function_name(operator), described_error(error))
+        finally:
+            self._call = outer
+        return call()
+
+    def run(self, instead: Callable[[], Any] | None = None) -> Any:
+        """The model's own function, of the call that is being read; `instead` is the same code in another form."""
+        assert self._call is not None
+        return self._call(instead)
 
     def dispatch(self, call: Call, run: Callable[[], Any]) -> Any:
         """Ask the listeners for other weights, else run the model's own kernel; then report the call to all of them."""
-        changed: InterventionResult | None = None
-        with self.paused():
-            own = call.own = cache(run)
-            try:
-                for listener in self.listeners:
-                    changed = listener.change(call, changed) or changed
-                out = own() if changed is None else call.give(changed.out)
-            finally:
-                call.own = None  # a copy that is kept must not hold the model's tensors
-            for listener in self.listeners:
-                listener.on_call(call, changed, out)
+        self.pause_depth += 1
+        try:
+            out, changed = self._result(call, run)
+            self._report(call, changed, out)
+            if not self._repeats and isinstance(call, ScoredCall) and call.q.shape[-2] == 1 < call.k.shape[-2]:
+                self._fused_ran()
+        finally:
+            self.pause_depth -= 1
         if hasattr(call, "changed"):  # our own attend returns its map
             call.changed = changed
         return out
+
+    def _result(self, call: Call, run: Callable[[], Any]) -> tuple[Any, InterventionResult | None]:
+        """What the model goes on with. Exceptions are for the user: the kernel's, and those of interventions."""
+        if not self._may_change:
+            return self._unchanged(run), None
+        changed: InterventionResult | None = None
+        own = call.own = cache(run)
+        try:
+            for listener in self.listeners:
+                if listener.may_change:
+                    changed = listener.change(call, changed) or changed
+            return own() if changed is None else call.give(changed.out), changed
+        except Exception as error:
+            if self._call is not None:
+                self._call.error = error
+            raise
+        finally:
+            call.own = None  # a copy that is kept must not hold the model's tensors
+
+    def _unchanged(self, run: Callable[[], Any]) -> Any:
+        try:
+            return run()
+        except Exception as error:
+            if self._call is not None:
+                self._call.error = error
+            raise
+
+    def _report(self, call: Call, changed: InterventionResult | None, out: Any) -> None:
+        readable = self._call is not None and self._call.readable
+        for listener in self.listeners:
+            try:
+                reason = None if readable or listener.may_change else unreadable(call.inputs)
+                if reason is None:
+                    listener.on_call(call, changed, out)
+            except Exception as error:
+                reason = described_error(error)
+            if reason is not None:
+                listener.on_missed(Missed.here(call.kernel, reason))
+
+    def settle(self, listener: Listener) -> None:
+        """It listens no longer: what was to be told unless something became of it, and nothing did."""
+        for waiting in self.traces.state.late.waiting:
+            if any(listener is each for each in waiting.listeners):
+                with as_if_in(*waiting.modules):
+                    listener.on_missed(waiting.missed)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -127,27 +342,94 @@ class RecordingMode(TorchFunctionMode):
         finally:
             self.pause_depth -= 1
 
-    def miss(self, name: str) -> None:
+    def miss(self, operator: str, reason: str = "") -> None:
+        """Something like attention ran and could not be read: every listener has an entry of it."""
+        missed = Missed.here(operator, reason)
         for listener in self.listeners:
-            listener.on_missed(name)
+            listener.on_missed(missed)
+
+    def other(self, operator: str, reason: str = "") -> None:
+        """Weights were put on something that is no attention: experts, classes, codes."""
+        found = Missed.here(operator, reason)
+        for listener in self.listeners:
+            listener.on_other(found)
+
+
+def _follow(mode: RecordingMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return mode.traces.follow(mode, func, args, kwargs)
+
+
+def _in_steps(quiet: set[Any]) -> Callable[..., Any]:
+    full = RecordingMode.__torch_function__
+
+    def passes(mode: RecordingMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in quiet and types in OF_TENSORS:
+            return func(*args, **kwargs) if kwargs else func(*args)
+        return full(mode, func, types, args, kwargs)
+
+    return passes
+
+
+def _observe(mode: RecordingMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Marks functions that are followed only for what is known of their outputs, while no weights are."""
+    return mode.traces.follow(mode, func, args, kwargs)
+
+
+def _gradient(mode: RecordingMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A gradient that a model takes in its own forward: that of logsumexp(q k^T) is attention, inside autograd."""
+    if mode.traces.state.energies and innermost_module() is not None:
+        mode.miss(f"torch.autograd.{function_name(func)}", "the gradient of a logsumexp of scores is attention")
+        mode.traces.state.energies = False
+    return mode.run()
+
+
+readers[torch.autograd.grad] = readers[torch.autograd.backward] = readers[Tensor.backward] = _gradient
+
+
+def _unresolved(mode: RecordingMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Marks functions that were not met before."""
+    return mode.run()
 
 
 def _reader_of(func: Any) -> Reader | None:
     found = readers.get(func)
-    if found is not None or not isinstance(func, OPERATORS):
+    if found is not None:
         return found
-    name = str(getattr(func, "_qualified_op_name", None) or func.name()).removesuffix(".default")
+    if not isinstance(func, OPERATORS):
+        return _written_out(func)
+    name = function_name(func)
     exact = named_readers.get(name)
     if exact is not None:
         return exact
+    if custom_operator(func) is not None:
+        return _written_in_python
     last = name.rpartition("::")[2]
     attends = any(word in last for word in ("attention", "attn", "mha_fwd", "fmha")) and "backward" not in last
-    return (lambda mode, f, a, k: _unread(mode, f, a, k, name)) if attends and not name.startswith("regard::") else None
+    if attends and not name.startswith("regard::"):
+        return _unread
+    return _written_out(func)
 
 
-def _unread(mode: RecordingMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
-    mode.miss(name)
-    return func(*args, **kwargs)
+def _written_out(func: Any) -> Reader | None:
+    """Of a function that may be part of attention which is written out by hand."""
+    return _follow if starts(func) else _observe if observed(func) else None
+
+
+def _written_in_python(mode: RecordingMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with visible(custom_operator(func), mode, lambda: _thread.mode is mode):
+        return mode.run()
+
+
+def _unread(mode: RecordingMode, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    mode.miss(function_name(func), "an operator that is not understood")
+    return mode.run()
+
+
+def function_name(func: Any) -> str:
+    """aten::mm of an operator; of a function what it is called."""
+    if isinstance(func, OPERATORS):
+        return str(getattr(func, "_qualified_op_name", None) or func.name()).removesuffix(".default")
+    return str(getattr(func, "__name__", func))
 
 
 class _Thread(local):
@@ -162,24 +444,40 @@ def listen(listener: Listener) -> None:
     mode = _thread.mode
     if mode is None:
         mode = RecordingMode()
-        mode._stack.enter_context(_eager())
-        mode._stack.enter_context(modules_followed())
-        mode._stack.enter_context(_FastPathsStay())
-        for switch in switches:
-            mode._stack.enter_context(switch())
-        mode._stack.enter_context(mode)
+        try:
+            mode._stack.enter_context(eager_stance())
+            mode._stack.enter_context(_FastPathsStay())
+            for switch in switches:
+                mode._stack.enter_context(switch())
+            mode._stack.enter_context(mode)
+        except BaseException:
+            mode._stack.close()  # what was entered must not outlive a start that failed
+            raise
         _thread.mode = mode
     mode.listeners.append(listener)
+    mode._refresh_flags()
 
 
 def stop(listener: Listener) -> None:
     mode = _thread.mode
     if mode is None or listener not in mode.listeners:
         return
+    try:
+        mode.settle(listener)
+    except Exception as error:
+        listener.on_missed(Missed.here("the end of a block", described_error(error)))
     mode.listeners.remove(listener)
+    mode._refresh_flags()
     if not mode.listeners:
         _thread.mode = None
+        mode.__dict__.pop("__torch_function__", None)
+        recent_copies.clear()
         mode._stack.close()
+
+
+def functions_ran() -> bool:
+    """Whether any function of torch has run in this thread since somebody listens."""
+    return _thread.mode is not None and bool(_thread.mode._readers)
 
 
 def active_mode() -> RecordingMode | None:
@@ -191,10 +489,6 @@ def active_mode() -> RecordingMode | None:
 FAST = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer)
 
 
-# Compiled code hides its attention. The stance is one for all threads.
-_eager = RefcountedContext(lambda: torch.compiler.set_stance("force_eager"))
-
-
 @RefcountedContext
 class _FastPathsStay:
     """nn.TransformerEncoder takes its fast path only where no torch function is overridden: our mode overrides none."""
@@ -204,10 +498,12 @@ class _FastPathsStay:
         asked = self.asked
 
         def has_torch_function(tensors: Any) -> bool:
-            running = modules_running()
-            if _thread.mode is None or not running or not isinstance(running[-1], FAST):
+            if torch.compiler.is_compiling():  # torch.export(strict=True) reads this code
                 return asked(tensors)
-            if any(listener.may_edit(running[-1]) for listener in _thread.mode.listeners):
+            running = None if _thread.mode is None else innermost_module()
+            if _thread.mode is None or not isinstance(running, FAST):
+                return asked(tensors)
+            if any(listener.may_edit(running) for listener in _thread.mode.listeners):
                 return True
             return any(
                 type(x) not in (Tensor, torch.nn.Parameter)

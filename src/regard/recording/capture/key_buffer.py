@@ -14,20 +14,31 @@ class KeyBuffer:
     def __init__(self) -> None:
         self.buffer: Tensor | None = None
         self.count = 0
+        self.view: Tensor | None = None  # the keys of the step before
 
     def extend(self, call: ScoredCall, copy: Callable[[Tensor], Tensor]) -> Tensor:
         """(B, H_k, m, d) of this call, in memory that it may share with the calls before."""
-        keys = copy(_folded(call.k.detach(), call.heads))
+        keys = _folded(call.k.detach(), call.heads)
         old, count, m = self.buffer, self.count, keys.shape[2]
-        grows = old is not None and m > count > 0 and old.shape[:2] == keys.shape[:2] and old.dtype == keys.dtype
-        if not grows or old is None or not torch.equal(old[:, :, :count], keys[:, :, :count]):
-            self.buffer, self.count = keys, m
-            return keys
+        grows = old is not None and m > count > 0 and old.shape[:2] == keys.shape[:2]
+        if grows and old is not None and (keys.dtype, keys.device) != (old.dtype, old.device):
+            keys = copy(keys)  # kept as another type, and compared as that
+        if (
+            not grows
+            or old is None
+            or self.view is None
+            or old.dtype != keys.dtype
+            or not torch.equal(self.view, keys[:, :, :count])
+        ):
+            self.buffer, self.count = copy(keys), m
+            self.view = self.buffer.data
+            return self.buffer
         if m > old.shape[2]:
             grown = keys.new_empty((*keys.shape[:2], max(m, 2 * old.shape[2]), keys.shape[3]))
             grown[:, :, :count] = old[:, :, :count]
             self.buffer = old = grown
         # .data has a version of its own: the maps of the steps before see no change, and there is none in their rows
-        old.data[:, :, count:m] = keys[:, :, count:]
-        self.count = m
-        return old.data[:, :, :m]
+        bare = old.data
+        bare[:, :, count:m] = keys[:, :, count:]
+        self.count, self.view = m, bare[:, :, :m]
+        return self.view

@@ -1,7 +1,8 @@
 """Masks that models hand to their kernels, read as structures: most n x m masks are causal, a window, padding.
 
-A mask is looked at in bands of rows, so that reading one of n x m never makes another. What is none of these stays
-the model's own tensor.
+A mask is looked at in bands of rows. What is none of these is a bias: a record keeps a copy of it, and layers whose
+masks have equal numbers share one. Numbers are compared, and not versions, which a change through `.data` or a NumPy
+alias leaves as they are.
 """
 
 import math
@@ -10,40 +11,64 @@ import torch
 from torch import Tensor
 
 from regard.core.structures import Causal, Full, Mask, Structure, Window
-from regard.core.tensor_cache import remembered
+from regard.core.tensor_cache import cached_by_tensor
 
 LOW = -1e4  # an additive mask this low is meant to close a pair
+RECENT = 8  # copies of masks that later calls may share
 VANISHED = {torch.float64: -746.0}  # exp of less is 0
 VANISHED_FP32 = -104.0  # kernels of 16 bits, too, have their exponentials in fp32
 
 
+recent_copies: list[Tensor] = []  # emptied at the end of a block, when only maps hold them
+
+
+@torch.no_grad()
+def shared_copy(mask: Tensor) -> Tensor:
+    """Its numbers, in a tensor that nobody writes into: one for all masks of a block that have the same numbers.
+
+    Axes along which it was expanded are copied once.
+    """
+    narrow = mask.detach()[tuple(slice(0, 1 if step == 0 else None) for step in mask.stride())]
+    alike = (x for x in list(recent_copies) if x.shape == narrow.shape and x.dtype == narrow.dtype)
+    found = next((x for x in alike if x.device == narrow.device and torch.equal(x, narrow)), None)
+    if found is None:
+        with torch.inference_mode(False):
+            found = torch.empty_like(narrow, memory_format=torch.contiguous_format).copy_(narrow)
+        recent_copies.append(found)
+        del recent_copies[:-RECENT]
+    return found if found.shape == mask.shape else found.expand(mask.shape)
+
+
 def read_mask(
-    mask: Tensor | None, causal: bool, q: Tensor, k: Tensor, scale: float | None = None
+    mask: Tensor | None,
+    causal: bool,
+    q: Tensor,
+    k: Tensor,
+    scale: float | None = None,
+    lead: "tuple[int, ...] | None" = None,
 ) -> tuple[Structure, Tensor | None]:
     """The structure, and a bias (B or 1, H or 1, n or 1, m) where the mask adds numbers to the scores.
 
     A number of the mask closes a pair only where its weight is 0 in the kernel's own arithmetic: beside scores of 1e5,
     -1e4 closes nothing; nor does any number where it stands in the whole row.
+
+    lead   the axes before (n, m) that the kernel broadcasts a mask to, where they are more than (batch, heads)
     """
     n, m = q.shape[-2], k.shape[-2]
     over: Structure = Causal("start") if causal else Full()
     if mask is None:
         return over, None
-    while mask.ndim > 4 and mask.shape[0] == 1:
-        mask = mask[0]
-    if mask.ndim > 4:
-        mask = mask.flatten(0, -4)
+    if lead is not None and len(lead) > 2 and mask.ndim > 3:  # several axes of a batch become one
+        mask = mask.expand(*lead[:-1], *mask.shape[-3:]).flatten(0, -4)
     if mask.ndim == 3:  # a batch without heads, as the queries have them
         mask = mask[:, None] if q.shape[1] == 1 else mask[None]
     mask = mask.reshape((1,) * (4 - mask.ndim) + tuple(mask.shape))
+    own = shared_copy(mask)
     if mask.dtype != torch.bool:
-        highest = remembered((mask,), "closes pairs alone", lambda: _highest_closed(mask))
+        highest = cached_by_tensor((own,), "closes pairs alone", lambda: _highest_closed(own))
         if highest is None or not (highest == -math.inf or highest <= closing(q, k, scale)):
             return over, mask.to(q.device) if mask.is_floating_point() else mask.to(q.dtype)
-        found = remembered((mask,), ("structure", n, m), lambda: _structure(mask, n, m))
-    else:
-        found = remembered((mask,), ("structure", n, m), lambda: _structure(mask, n, m))
-    return over & found, None
+    return over & cached_by_tensor((own,), ("structure", n, m), lambda: _structure(own, n, m)), None
 
 
 def _bands(mask: Tensor) -> "list[slice]":
@@ -97,8 +122,7 @@ def _structure(mask: Tensor, n: int, m: int) -> Structure:
             torch.equal(_open(mask, rows), (shape(rows) & keys).expand_as(mask[..., rows, :])) for rows in _bands(mask)
         ):
             return shape.structure & some
-    kept = mask if mask.dtype == torch.bool else mask > LOW
-    return Mask(keep=kept.clone() if kept is mask else kept)
+    return Mask(keep=mask if mask.dtype == torch.bool else mask > LOW)
 
 
 class _Shape:

@@ -1,21 +1,23 @@
-"""Sites: where attention happens in a model. The modules that are running now are kept on a stack, by global hooks.
+"""Sites: where attention happens in a model. The modules that are running now are read off Python's own stack.
 
-Hooks on the modules themselves would switch off the fast path of nn.TransformerEncoder; global ones do not.
+Hooks would cost every module of the model something, and those on the modules themselves switch off the fast path of
+nn.TransformerEncoder; the stack is read where attention ran.
+
+Private part (torch 2.13): `nn.Module._call_impl`, which every call of a module goes through.
 """
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import cached_property
 from threading import local
-from typing import Any
+from types import FrameType
 
 from torch import nn
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-
-from .refcounted_context import RefcountedContext
 
 
 @dataclass(frozen=True)
@@ -56,65 +58,75 @@ class ModulePaths:
 
     def __init__(self, model: nn.Module | None):
         self.model = model
-        self.paths = {} if model is None else {id(module): name for name, module in model.named_modules()}
+
+    @cached_property
+    def paths(self) -> dict[int, str]:
+        return {} if self.model is None else {id(module): name for name, module in self.model.named_modules()}
 
     def path(self) -> str | None:
         """Where the code that runs now stands in the model; None if it is not the model's."""
-        running = modules_running()
-        if self.model is None:
-            return type(running[-1]).__name__ if running else "function"
-        for module in reversed(running):
+        for module in modules_running():
+            if self.model is None:
+                return type(module).__name__
             found = self.paths.get(id(module))
             if found is not None:
                 return found or type(self.model).__name__
-        return None
+        return "function" if self.model is None else None
 
 
-class _Running(local):
+class _Assumed(local):
     def __init__(self) -> None:
         self.modules: list[nn.Module] = []
-        self.followed = False
+        self.outer: tuple[nn.Module, ...] = ()  # of the thread that started this one
 
 
-_running = _Running()
+_assumed = _Assumed()
+_CALL = nn.Module._call_impl.__code__
 
 
-def modules_running() -> list[nn.Module]:
-    """The modules whose forward is running in this thread, the innermost last."""
-    return _running.modules
+def modules_running() -> Iterator[nn.Module]:
+    """The modules whose forward is running in this thread, the innermost first."""
+    yield from reversed(_assumed.modules)
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is _CALL:
+            yield frame.f_locals["self"]
+        frame = frame.f_back
+    yield from reversed(_assumed.outer)
+
+
+def arguments_of(model: nn.Module) -> tuple[tuple[object, ...], dict[str, object]] | None:
+    """What a model that is running in this thread was called with."""
+    found = None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is _CALL and frame.f_locals["self"] is model:
+            found = frame.f_locals["args"], frame.f_locals["kwargs"]
+        frame = frame.f_back
+    return found
+
+
+def innermost_module() -> nn.Module | None:
+    """The module that is running in this thread."""
+    return next(modules_running(), None)
 
 
 @contextmanager
-def modules_followed() -> Iterator[None]:
-    """In this block, this thread knows which modules it runs."""
-    with _hooks():
-        _running.followed = True
-        try:
-            yield
-        finally:
-            _running.followed = False
-            _running.modules.clear()
-
-
-@RefcountedContext
-@contextmanager
-def _hooks() -> Iterator[None]:
-    """Hooked once for all threads: hooks that come and go with each would miss the end of what another one runs."""
-    before = register_module_forward_pre_hook(_enter)
-    after = register_module_forward_hook(_leave, always_call=True)
+def as_if_in(*modules: nn.Module) -> Iterator[None]:
+    """In this block these modules count as running, the outermost first: what they do runs elsewhere."""
+    before = len(_assumed.modules)
+    _assumed.modules += modules
     try:
         yield
     finally:
-        before.remove()
-        after.remove()
+        del _assumed.modules[before:]
 
 
-def _enter(module: nn.Module, arguments: Any) -> None:
-    if _running.followed:
-        _running.modules.append(module)
-
-
-def _leave(module: nn.Module, arguments: Any, out: Any) -> None:
-    stack = _running.modules
-    while stack and stack.pop() is not module:  # what an exception left behind goes with it
-        pass
+@contextmanager
+def started_by(modules: tuple[nn.Module, ...]) -> Iterator[None]:
+    """In this block, in a thread of its own, all that runs is inside these modules, the outermost first."""
+    before, _assumed.outer = _assumed.outer, modules
+    try:
+        yield
+    finally:
+        _assumed.outer = before

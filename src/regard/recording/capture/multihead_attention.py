@@ -1,6 +1,7 @@
 """nn.MultiheadAttention and nn.TransformerEncoderLayer: their Python path, and the fast path in one operator."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import FunctionType
 from typing import Any
 
@@ -13,7 +14,7 @@ from regard.core.torch_private import encoder_layer, native_multi_head_attention
 
 from .calls import ScoredCall, read_call
 from .function_mode import RecordingMode, readers
-from .module_stack import modules_running
+from .module_stack import as_if_in, innermost_module
 
 
 def read_python(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -33,7 +34,7 @@ def read_python(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, 
     mode.heads.append(kwargs.get("num_heads", args[4] if len(args) > 4 else 1))
     try:
         with mode:
-            return inner(*args, **kwargs)
+            return mode.run(lambda: inner(*args, **kwargs))
     finally:
         mode.heads.pop()
 
@@ -70,15 +71,9 @@ def read_layer(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, .
     if given["norm_first"]:
         x = F.layer_norm(x, (given["embed_dim"],), given["norm_weight_1"], given["norm_bias_1"], given["eps"])
     call = _call(x, x, x, given, lengths)
-    running = modules_running()
-    inside = getattr(running[-1], "self_attn", None) if running else None
-    if inside is None:
-        return _whole(mode, call, func, args, kwargs, "torch._transformer_encoder_layer_fwd")
-    running.append(inside)  # the site is the same on both paths
-    try:
-        return _whole(mode, call, func, args, kwargs, "torch._transformer_encoder_layer_fwd")
-    finally:
-        running.pop()
+    inside = getattr(innermost_module(), "self_attn", None)
+    with nullcontext() if inside is None else as_if_in(inside):  # the site is the same on both paths
+        return _whole(mode, call, "torch._transformer_encoder_layer_fwd")
 
 
 def read_native(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -104,27 +99,17 @@ def read_native(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, 
     )
     (query, lengths), (key, _), (value, _) = (_padded(given[name]) for name in ("query", "key", "value"))
     call = _call(query, key, value, given, lengths)
-    return _whole(mode, call, func, args, kwargs, "torch._native_multi_head_attention")
+    return _whole(mode, call, "torch._native_multi_head_attention")
 
 
-def _whole(
-    mode: RecordingMode,
-    call: ScoredCall,
-    func: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    name: str,
-) -> Any:
+def _whole(mode: RecordingMode, call: ScoredCall, name: str) -> Any:
     """An operator that does more than attend: nothing inside it can be replaced."""
-
-    def run() -> Any:
-        return func(*args, **kwargs)
 
     def refuse(out: Tensor) -> Any:
         raise RuntimeError(f"{name} does attention and more in one operator, so its weights cannot be replaced.")
 
     call.give = refuse
-    return mode.dispatch(call, run)
+    return mode.dispatch(call, mode.run)
 
 
 def _call(query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any], lengths: Tensor | None) -> ScoredCall:

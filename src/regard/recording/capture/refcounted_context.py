@@ -1,8 +1,9 @@
 """A context that all threads share: entered by the first user, left by the last, since each thread has its own mode."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from threading import Lock
+from typing import Any
 
 
 class RefcountedContext:
@@ -12,17 +13,18 @@ class RefcountedContext:
         self.block = block
         self.count, self.lock = 0, Lock()
 
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
+    def __call__(self) -> "RefcountedContext":
+        return self
+
+    def __enter__(self) -> None:
         with self.lock:
             if self.count == 0:
                 self.entered = self.block()
                 self.entered.__enter__()
             self.count += 1
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.count -= 1
-                if self.count == 0:
-                    self.entered.__exit__(None, None, None)
+
+    def __exit__(self, *_: Any) -> None:
+        with self.lock:
+            self.count -= 1
+            if self.count == 0:
+                self.entered.__exit__(None, None, None)

@@ -1,4 +1,4 @@
-"""Our own attend: what it returns is what is recorded. The kernels that it runs are part of that one call."""
+"""Our own attend and factored_attend: what they return is recorded, not the kernels that they run."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,18 +10,22 @@ import torch
 from torch import Tensor
 
 from regard.core.attend import Attended, attend, call_hooks
+from regard.core.factored.attend import call_hooks as factored_hooks
+from regard.core.factored.factored_map import FactoredMap
 from regard.core.maps.attention_map import AttentionMap
 from regard.core.maps.edges import edge_weights
 from regard.core.maps.lazy import LazyMap
 from regard.core.plan import Plan
 from regard.core.scores import Score
+from regard.core.structures import Full, Segments, Structure
 from regard.core.structures.edges import Edges
 
-from .calls import ScoredCall
-from .edge_maps import CapturedEdgeCall, CapturedEdges, EdgeGradient
-from .function_mode import active_mode, switches
+from .calls import ScoredCall, WeightedCall
+from .edges.edge_maps import CapturedEdgeCall, CapturedEdges, EdgeGradient
+from .function_mode import RecordingMode, active_mode, switches
+from .gradient_hook import OnError, on_gradient
 from .refcounted_context import RefcountedContext
-from .snapshot import copied, graph_of
+from .snapshot import copied, copied_factors, graph_of
 
 NAMES = ("q", "k", "v", "score", "align", "over", "dropout", "sample", "seed", "backend", "state")
 
@@ -30,15 +34,23 @@ def capture_attend(run: Callable[..., tuple[Plan, Attended]], *given: Any) -> At
     mode = active_mode()
     if mode is None:
         return run(*given)[1]
-    with mode.paused():
-        plan, made = run(*given)
+
+    def whole() -> tuple[Plan, Attended]:
+        with mode.paused():
+            return run(*given)
+
+    return mode.guarded("regard.attend", lambda: _read(mode, given), whole)[1]
+
+
+def _read(mode: RecordingMode, given: tuple[Any, ...]) -> tuple[Plan, Attended]:
+    plan, made = mode.run()
     call: Any
     if isinstance(made.map, LazyMap) and made.map.graph is not None:
         call = AttendEdgeCall(plan, made, given[NAMES.index("over")])
     else:
         call = AttendCall.of(plan, made, dict(zip(NAMES, given, strict=True)))
     out = mode.dispatch(call, lambda: made.out)
-    return made if call.changed is None else replace(made, out=out, map=call.changed.map)
+    return plan, made if call.changed is None else replace(made, out=out, map=call.changed.map)
 
 
 @dataclass(eq=False)
@@ -100,6 +112,10 @@ class AttendEdgeCall(CapturedEdgeCall):
     def device(self) -> torch.device:
         return self.plan.q.device
 
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return self.plan.q, self.plan.k, self.plan.v
+
     @cached_property
     def graph(self) -> CapturedEdges:  # type: ignore[override]
         found = self.made.map.graph  # type: ignore[attr-defined]
@@ -137,7 +153,7 @@ class AttendEdgeCall(CapturedEdgeCall):
         with torch.no_grad():
             return _CapturedMap(copied(self.made.map, keep))
 
-    def gradient(self, out: Any, keep: Callable[[Tensor], Tensor]) -> EdgeGradient | None:
+    def gradient(self, out: Any, keep: Callable[[Tensor], Tensor], failed: OnError) -> EdgeGradient | None:
         """dw_e = dy_i . (v_j + value_e), or feature by feature where weights are."""
         if not isinstance(out, Tensor) or not out.requires_grad:
             return None
@@ -151,7 +167,7 @@ class AttendEdgeCall(CapturedEdgeCall):
             each = keep(grad).reshape(values.shape[0], self.plan.n, -1)[:, graph.target] * values
             made.add(each.sum(-1) if not features else each.transpose(-1, -2))
 
-        out.register_hook(hold)
+        on_gradient(out, hold, failed)
         return made
 
 
@@ -165,13 +181,89 @@ class _CapturedMap:
         return self._map
 
 
-# attend hands its calls to `capture_attend`
+def capture_factored(run: Callable[..., Attended], *given: Any) -> Attended:
+    mode = active_mode()
+    if mode is None:
+        return run(*given)
+
+    def whole() -> Attended:
+        with mode.paused():
+            return run(*given)
+
+    def read() -> Attended:
+        made: Attended = mode.run()
+        call = FactoredCall(made, given)
+        out = mode.dispatch(call, lambda: made.out)
+        return made if call.changed is None else Attended(out, call.changed.map)
+
+    found: Attended = mode.guarded("regard.factored_attend", read, whole)
+    return found
+
+
+class FactoredCall(WeightedCall):
+    """A call of factored_attend: weights (B, H, n, n) are formed for an intervention alone."""
+
+    def __init__(self, made: Attended, given: Any):
+        self.made, self.given = made, given
+        self.changed: Any = None  # what interventions made of it
+        self.kernel, self.plain = "factored", False
+        self.used = self.own = self.root = self.peak = self.v = None
+
+    @property
+    def over(self) -> Structure:
+        ids = self.given[3]
+        return Full() if ids is None else Segments(ids)
+
+    @cached_property
+    def weights(self) -> Tensor:  # type: ignore[override]
+        q, k, _, ids, _, own, eps, _ = self.given
+        pairs = q @ k.mT
+        if ids is not None:
+            pairs = pairs.masked_fill(ids[:, None] != ids, 0.0)
+        if own is not None:
+            pairs = pairs + torch.diag(own.to(pairs.dtype))
+        total = pairs.sum(-1, keepdim=True) + eps
+        there = total != 0
+        return self._canonical(pairs * there / total.where(there, 1.0))
+
+    def give(self, weights: Tensor) -> Tensor:
+        v = self.given[2]
+        return (weights @ self._canonical(v)).reshape(v.shape).to(v.dtype)
+
+    def _canonical(self, x: Tensor) -> Tensor:
+        return x.reshape(-1, self.heads, *x.shape[-2:])
+
+    @property
+    def heads(self) -> int:
+        lead = self.made.map.lead
+        return lead[-1] if lead else 1
+
+    @property
+    def device(self) -> torch.device:
+        return self.made.out.device
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return self.given[:3]
+
+    def map(self) -> AttentionMap:
+        return self.made.map
+
+    def snapshot(self, keep: Callable[[Tensor], Tensor], keys: Tensor | None = None) -> Any:
+        assert isinstance(self.made.map, FactoredMap)
+        with torch.no_grad():
+            return _CapturedMap(copied_factors(self.made.map, keep))
+
+
+# attend hands its calls to `capture_attend`, factored_attend to `capture_factored`
 @switches.append
 @RefcountedContext
 @contextmanager
 def _attend_captured() -> Iterator[None]:
     call_hooks.append(capture_attend)
+    factored_hooks.append(capture_factored)
     try:
         yield
     finally:
         call_hooks.remove(capture_attend)
+        factored_hooks.remove(capture_factored)

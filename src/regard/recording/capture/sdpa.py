@@ -10,12 +10,12 @@ from torch.nn import functional as F
 from regard.core.autocast import as_autocast
 
 from .calls import read_call
-from .function_mode import RecordingMode, named_readers, readers
+from .function_mode import RecordingMode, function_name, named_readers, readers
 
 
 def read(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     call = _call(*args, **kwargs)
-    return mode.dispatch(call, lambda: func(*args, **kwargs))
+    return mode.dispatch(call, mode.run)
 
 
 def _call(
@@ -34,7 +34,7 @@ def _call(
 
 def read_kernel(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """aten::_scaled_dot_product_*: the output is the first of several; arguments differ by name alone."""
-    name = str(getattr(func, "_qualified_op_name", None) or func.name())  # type: ignore[attr-defined]
+    name = function_name(func)
     schema = (func if hasattr(func, "_schema") else getattr(func, func.overloads()[0]))._schema  # type: ignore[attr-defined]
     given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | kwargs
     mask = given.get("attn_bias", given.get("attn_mask"))
@@ -47,17 +47,9 @@ def read_kernel(mode: RecordingMode, func: Callable[..., Any], args: tuple[Any, 
         given.get("scale"),
         kernel=name,
     )
-    ran: list[Any] = []
-
-    def run() -> Any:
-        ran.extend(func(*args, **kwargs))
-        return ran[0]
-
-    out = mode.dispatch(call, run)
-    if not ran:  # other weights were put in; the statistics that follow the output are those of the kernel
-        with torch.no_grad():
-            ran.extend(func(*args, **kwargs))
-    return (out, *ran[1:])
+    out = mode.dispatch(call, lambda: mode.run()[0])
+    with torch.no_grad():  # where other weights were put in, the statistics that follow the output are the kernel's
+        return (out, *mode.run()[1:])
 
 
 readers[F.scaled_dot_product_attention] = read

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.core.factored.factored_map import FactoredMap
 from regard.core.lowering.serialization import transform
 from regard.core.maps.attention_map import AttentionMap
 from regard.core.maps.edges import edge_weights
@@ -14,7 +15,7 @@ from regard.core.maps.lazy import LazyMap
 from regard.core.maps.stored import StoredMap
 from regard.core.structures.edges import Neighbours
 
-from .edge_maps import CapturedEdges, EdgeMap
+from .edges.edge_maps import CapturedEdges, EdgeMap
 
 
 def copied(amap: AttentionMap, keep: Callable[[Tensor], Tensor]) -> AttentionMap:
@@ -37,6 +38,12 @@ def copied(amap: AttentionMap, keep: Callable[[Tensor], Tensor]) -> AttentionMap
     )
     index = None if amap._index is None else keep(amap._index)
     return LazyMap(problem, state, amap.lead, amap.slab, amap.replayable, index, watched=())  # nobody else has them
+
+
+def copied_factors(amap: FactoredMap, keep: Callable[[Tensor], Tensor]) -> FactoredMap:
+    """The same with tensors of its own."""
+    ids, own = (None if x is None else keep(x) for x in (amap.ids, amap.own))
+    return FactoredMap(amap.lead, keep(amap.q), keep(amap.k), keep(amap.inverse), ids, own, amap.signed, amap.slab)
 
 
 def written(amap: AttentionMap, keep: Callable[[Tensor], Tensor]) -> AttentionMap:

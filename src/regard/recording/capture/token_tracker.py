@@ -1,6 +1,7 @@
 """The token ids that a model is given, tracked by forward hooks, and a description of the model."""
 
 import os
+from threading import get_ident
 from typing import Any
 
 from ..axes import Run, axis_of_ids
@@ -12,6 +13,8 @@ class TokenTracker:
     def __init__(self, model: Any, tokenizer: Any):
         self.tokenizer = tokenizer
         self.runs: list[dict[str, list[list[int]]]] = []
+        self.thread = get_ident()
+        self.error: Exception | None = None  # the first of the ids that could not be read
         self.handles = [
             module.register_forward_pre_hook(self._hook(side), with_kwargs=True)
             for side, module in self._parts(model).items()
@@ -25,14 +28,22 @@ class TokenTracker:
 
     def _hook(self, side: str) -> Any:
         def hook(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            ids = kwargs.get("input_ids", args[0] if args else None)
-            if ids is None or not hasattr(ids, "ndim") or ids.ndim != 2 or ids.is_floating_point():
+            if get_ident() != self.thread:  # a replica of the model runs elsewhere
                 return
-            length = getattr(kwargs.get("past_key_values"), "get_seq_length", None)
-            before = 0 if length is None else int(length())
-            self._next(side, ids.tolist(), before)
+            try:
+                self._read(side, args, kwargs)
+            except Exception as error:  # the run goes on without names
+                self.error = self.error or error
 
         return hook
+
+    def _read(self, side: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        ids = kwargs.get("input_ids", args[0] if args else None)
+        if ids is None or not hasattr(ids, "ndim") or ids.ndim != 2 or ids.is_floating_point():
+            return
+        length = getattr(kwargs.get("past_key_values"), "get_seq_length", None)
+        before = 0 if length is None else int(length())
+        self._next(side, ids.tolist(), before)
 
     def _next(self, side: str, rows: list[list[int]], before: int) -> None:
         """More of the sequences of this run, or the first of the next one."""

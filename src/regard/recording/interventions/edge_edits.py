@@ -9,7 +9,7 @@ from regard.core.lowering.tiles import Tile
 from regard.core.maps.attention_map import AttentionMap
 from regard.core.structures import Full, Structure
 
-from ..capture.edge_maps import CapturedEdgeCall, EdgeMap
+from ..capture.edges.edge_maps import CapturedEdgeCall, EdgeMap
 from .edits import Copy, EditedCall, PartialEdit, joined
 from .weight_ops import marked, share
 

@@ -17,6 +17,7 @@ from regard.core.structures import Structure
 from .weight_ops import MixedMap, marked, permuted
 
 Copy = Callable[[Tensor], Tensor]
+Vectors = dict[tuple[int, int, int], Tensor]  # by (item, head, token)
 
 
 class EditedCall:
@@ -70,6 +71,15 @@ class EditedCall:
     def silenced(self, keys: Tensor) -> "EditedCall":
         """The values of these keys are 0: keys (batch or 1, m), bool."""
         raise TypeError(f"{type(self).__name__} has no silenced().")
+
+    def shifted(
+        self, query: "dict[tuple[int, int, int], Tensor]", key: "dict[tuple[int, int, int], Tensor]"
+    ) -> "EditedCall":
+        """Vectors added to queries and keys, by (item, head, token)."""
+        raise TypeError(
+            "Shift changes queries and keys, and here they are not known (a graph, weights that the model wrote out or "
+            "that were put in): use Replace(weights)."
+        )
 
     def given(self, weights: Tensor) -> "EditedCall":
         """Other weights, in the shape of these."""

@@ -13,9 +13,10 @@ from regard.core.errors import Refused
 from regard.core.structures import Full
 
 from ..capture.calls import ScoredCall, WeightedCall
-from ..capture.edge_maps import CapturedEdgeCall
+from ..capture.edges.edge_maps import CapturedEdgeCall
 from ..capture.function_mode import InterventionResult, listen, stop
 from ..capture.module_stack import ModulePaths, Site, describe_unmatched
+from ..missed import Missed
 from .edge_edits import OnEdges
 from .edits import EditedCall
 from .interventions import Here, Intervention, numbers
@@ -26,6 +27,8 @@ Given = Intervention | Sequence[Intervention]
 
 class Intervene:
     """Interventions by site, there while its block runs; made by `regard.intervene`. `sites` are those changed."""
+
+    may_change = True
 
     def __init__(self, model: nn.Module | None, interventions: "Mapping[str, Given] | Given", heads: Any, rows: Any):
         if model is not None and not isinstance(model, nn.Module):
@@ -41,7 +44,7 @@ class Intervene:
 
     def _start(self) -> None:
         self.sites: list[str] = []
-        self._calls, self._met, self._unread = Counter[str](), set[str](), Counter[str]()
+        self._calls, self._met, self._unread = Counter[str](), set[str](), Counter[Missed]()
 
     def __enter__(self) -> "Intervene":
         self._start()
@@ -80,10 +83,13 @@ class Intervene:
     def on_call(self, call: Any, changed: InterventionResult | None, out: Any) -> None:
         pass
 
-    def on_missed(self, name: str) -> None:
+    def on_missed(self, missed: Missed) -> None:
         path = self._names.path()
         if path is not None:
-            self._unread[f"{path}: {name}"] += 1
+            self._unread[missed.at(path)] += 1
+
+    def on_other(self, other: Missed) -> None:
+        pass
 
     def may_edit(self, module: nn.Module) -> bool:
         """Whether a pattern fits a multi-head attention in this module, whichever time it runs."""
@@ -105,7 +111,14 @@ class Intervene:
 
     def _say_what_was_not_met(self) -> None:
         for glob in self.interventions:
-            if glob in self._met:
+            unread = [missed for missed in self._unread if Site(missed.site).matches(glob)]
+            if unread:
+                warnings.warn(
+                    f"intervene: at {unread[0].site!r} attention ran that could not be read, so nothing was changed "
+                    f"there: {'; '.join(unread[:3])}.",
+                    stacklevel=3,
+                )
+            if glob in self._met or unread:
                 continue
             text = describe_unmatched(glob, self._calls, self._unread)
             warnings.warn(f"intervene: {glob!r} fits no site, so nothing was changed there; {text}.", stacklevel=3)
@@ -124,7 +137,7 @@ def _as_edited(call: Any) -> EditedCall:
             )
         return LazyWeights(call, call.over)
     if isinstance(call, WeightedCall):
-        return Written(call, Full())
+        return Written(call, getattr(call, "over", Full()))
     raise TypeError(f"{type(call).__name__} cannot be intervened on.")
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "Patch",
     "Permute",
     "Replace",
+    "Shift",
     "Uniform",
     "ZeroValue",
 ]
@@ -284,6 +285,41 @@ class MaskTokens(_Keys):
 
     def apply(self, now: EditedCall, here: Here) -> EditedCall:
         return now.without(Mask(keep=~self.marks(now, here)[:, None, None, :]))
+
+
+class Shift(Intervention):
+    """Vectors added to single queries and keys of single heads; every weight then follows from the changed scores.
+
+        q_i <- q_i + query[item, head, i],    k_j <- k_j + key[item, head, j]
+
+    query, key   by (item, head, token): a vector of the head's width. Of grouped keys, the named head's alone changes
+    Path patching needs this: `regard.why(...).cut(writer, run=True)` takes a writer's part away so. O(n) memory.
+    """
+
+    def __init__(
+        self,
+        query: "Mapping[tuple[int, int, int], Tensor] | None" = None,
+        key: "Mapping[tuple[int, int, int], Tensor] | None" = None,
+    ):
+        self.query, self.key = dict(query or {}), dict(key or {})
+        for place in [*self.query, *self.key]:
+            if not isinstance(place, tuple) or len(place) != 3:
+                raise ValueError(f"Shift got {place!r}, expected (item, head, token) as the name of each vector.")
+
+    def apply(self, now: EditedCall, here: Here) -> EditedCall:
+        return now.shifted(
+            {place: self._fitting(vector, now, here) for place, vector in self.query.items()},
+            {place: self._fitting(vector, now, here) for place, vector in self.key.items()},
+        )
+
+    def _fitting(self, vector: Tensor, now: EditedCall, here: Here) -> Tensor:
+        width = here.call.q.shape[-1] if hasattr(here.call, "q") else None
+        if width is not None and vector.shape != (width,):
+            raise ValueError(
+                f"Shift got a vector of {tuple(vector.shape)}, but queries and keys at {str(here.site)!r} have width "
+                f"{width}."
+            )
+        return vector.detach()
 
 
 class DropHeads(Intervention):

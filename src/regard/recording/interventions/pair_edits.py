@@ -72,6 +72,19 @@ class LazyWeights(OnPairs):
     def device(self) -> torch.device:
         return self.call.q.device
 
+    def shifted(
+        self, query: "dict[tuple[int, int, int], Tensor]", key: "dict[tuple[int, int, int], Tensor]"
+    ) -> EditedCall:
+        call, heads = self.call, self.call.heads
+        q, k, v = call.q.clone(), call.k, call.v
+        if key:  # of grouped keys, one head's alone: each has its own from here on
+            k = k.repeat_interleave(heads // k.shape[1], 1).clone()
+            v = v.repeat_interleave(heads // v.shape[1], 1)
+        for tensor, vectors in ((q, query), (k, key)):
+            for (item, head, token), vector in vectors.items():
+                tensor[item, head, token] += vector.to(tensor.device, tensor.dtype)
+        return replace(self, call=replace(call, q=q, k=k, v=v), own=False)
+
     @property
     def plan(self) -> Any:
         """Of our own attend, which may have another score and alignment."""

@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ from regard.core.structures import Structure
 from ..attribution.weight_gradients import LazyGradient, StoredGradient
 from ..axes import Axis
 from ..capture.calls import ScoredCall
-from ..capture.edge_maps import CapturedEdges, EdgeGradient, EdgeMap
+from ..capture.edges.edge_maps import CapturedEdges, EdgeGradient, EdgeMap
 from ..capture.topk_map import TopKMap
 from ..labels import Labels
+from ..lazy_maps import LazyMaps
+from ..missed import Missed
 from ..record import Maps, Record, Statistics
 from .checking import (
     FLOATS,
@@ -54,13 +56,7 @@ def read(path: "str | os.PathLike[str]", go_on: Callable[[], None] = lambda: Non
     about = file.about
     rec = Record(keep=about["keep"] if about.get("keep") in ("qk", "weights", "stats", "topk") else "qk")
     rec.about, rec.made = texts_in(file, about.get("model")), texts_in(file, about.get("made"))
-    rec.missed = Counter(
-        {
-            name: count
-            for name, count in object_in(file, about.get("missed")).items()
-            if type(count) is int and 0 <= count < 2**63
-        }
-    )
+    rec.missed, rec.other = (_counted(file, about.get(name, {})) for name in ("missed", "other"))
     rec.casting = _casting(file, about.get("casting"))
     rec.labels = labels_from(file, about.get("labels"))
     rec.maps, names = Maps(), LazyLabels(rec.labels)
@@ -72,7 +68,7 @@ def read(path: "str | os.PathLike[str]", go_on: Callable[[], None] = lambda: Non
         names.add(name, *check_map(file, form))
         makers[name] = _map_maker(file, form, name)
         go_on()
-    rec.maps._by_site = LazyMaps(makers, names)
+    rec.maps._by_site = StoredMaps(makers, names)
     for form in list_in(file, about.get("stats")):
         name = site_in(file, form)
         rec.stats[name] = _statistics(file, form)
@@ -82,6 +78,12 @@ def read(path: "str | os.PathLike[str]", go_on: Callable[[], None] = lambda: Non
         rec.gradients[name] = _gradient(file, form)
         go_on()
     return rec
+
+
+def _counted(file: RecordFile, form: Any) -> Counter[str]:
+    """What ran and has no map, and how often."""
+    entries = object_in(file, form).items()
+    return Counter({Missed.parse(text): n for text, n in entries if type(n) is int and 0 <= n < 2**63})
 
 
 class LazyLabels:
@@ -101,30 +103,18 @@ class LazyLabels:
         return self._labels._of(*self._places[name])
 
 
-class LazyMaps(dict[str, AttentionMap]):
-    """Maps that are put together when they are first asked for."""
+class StoredMaps(LazyMaps):
+    """Maps of a file: each is read when it is first asked for, and labelled."""
 
     def __init__(self, makers: "dict[str, Callable[[], AttentionMap]]", names: LazyLabels):
-        super().__init__(dict.fromkeys(makers))  # type: ignore[arg-type]
-        self._makers, self._names = makers, names
+        super().__init__()
+        self._names = names
+        for name, make in makers.items():
+            self.put_later(name, make)
 
-    def __getitem__(self, name: str) -> AttentionMap:
-        maker = self._makers.pop(name, None)
-        if maker is not None:
-            amap = maker()
-            amap.site = name
-            amap.rows, amap.columns = self._names[name]
-            super().__setitem__(name, amap)
-        return super().__getitem__(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self else default  # noqa: SIM401 it is what get is
-
-    def items(self) -> Iterator[tuple[str, AttentionMap]]:  # type: ignore[override]
-        return ((name, self[name]) for name in list(self))
-
-    def values(self) -> Iterator[AttentionMap]:  # type: ignore[override]
-        return (self[name] for name in list(self))
+    def made(self, name: str, amap: AttentionMap) -> None:
+        super().made(name, amap)
+        amap.rows, amap.columns = self._names[name]
 
 
 def _map_maker(file: RecordFile, form: Form, name: str) -> Callable[[], AttentionMap]:
@@ -230,7 +220,7 @@ def _gradient(file: RecordFile, form: Form) -> Any:
     pull, v = tensor(file, form["pull"]), tensor(file, form["v"])
     found: Any = object.__new__(LazyGradient)
     AttentionMap.__init__(found, (b, h), n, m, slice(0, b * h))
-    found.pull, found.v = pull, v
+    found.pull, found.v, found.features = pull, v, d if form.get("features") is True else None
     found.call = ScoredCall(pull[..., :0], v[..., :0], v[..., :0], 1.0, over)
     return found
 

@@ -74,6 +74,8 @@ class RecordFile:
             first = file.read(8)
             if first[:2] == b"PK":
                 self._refuse("it is a zip archive")
+            if first.lstrip()[:1] == b"<":
+                self._refuse(f"it is a page (HTML or XML), which a browser opens; a {self.what} is another file")
             if len(first) < 8:
                 self._refuse(f"it has {len(first)} bytes: it is empty or was cut off")
             (length,) = struct.unpack("<Q", first)

@@ -25,7 +25,7 @@ from regard.core.scores import Dot, Modified, PairBias, RelativeBias, ScaledDot,
 
 from ..attribution.weight_gradients import StoredGradient
 from ..capture.calls import ScoredCall
-from ..capture.edge_maps import CapturedEdges, EdgeGradient, EdgeMap
+from ..capture.edges.edge_maps import CapturedEdges, EdgeGradient, EdgeMap
 from ..capture.topk_map import TopKMap
 from ..labels import Labels
 from .reading import VERSION
@@ -60,6 +60,7 @@ def save(rec: "Record", path: "str | os.PathLike[str]", progress: "Callable[[int
         "model": rec.about,
         "keep": rec.keep,
         "missed": dict(rec.missed),
+        "other": dict(rec.other),
         "casting": None if rec.casting is None else vars(rec.casting) | {"rows": rec.casting.rows},
         "labels": labels_form(rec.labels),
         "maps": maps[::-1],
@@ -262,6 +263,8 @@ def _gradient_form(name: str, found: Any, table: Table, at: str) -> Form:
         "pull": table.add(f"{at}.pull", found.pull),
         "v": table.add(f"{at}.v", v),
     }
+    if found.features is not None:
+        form["features"] = True
     amap = found.call.map()
     if isinstance(amap, LazyMap):
         return form | {"over": forms_of(amap.live.structure, amap, table, at)}

@@ -1,7 +1,7 @@
-"""What a study found in sentences and tables; `regard.views.study` draws it."""
+"""The report of a study as sentences and tables; `regard.views.study` draws it."""
 
 from .formats import csv_text, latex, markdown
-from .tables import Sheet, comparison_rows, comparison_sheet, means_rows, means_sheet
+from .tables import Sheet, comparison_rows, comparison_sheet, means_rows, means_sheet, tuning_sheet
 from .wording import below_trivial, says, unequal
 
 __all__ = [
@@ -15,5 +15,6 @@ __all__ = [
     "means_rows",
     "means_sheet",
     "says",
+    "tuning_sheet",
     "unequal",
 ]

@@ -27,7 +27,7 @@ LATEX = {
 
 
 def markdown(sheet: Sheet) -> str:
-    """A table of GitHub's Markdown; a bar or a line break in a name stays a letter of it."""
+    """A table of GitHub's Markdown; bars and line breaks in names are escaped."""
     lines = [
         _line(sheet.columns),
         "|" + "|".join("---" if at < sheet.named else "---:" for at in range(len(sheet.columns))) + "|",
@@ -37,7 +37,7 @@ def markdown(sheet: Sheet) -> str:
 
 
 def latex(sheet: Sheet) -> str:
-    """A tabular for the package booktabs. Every letter that LaTeX reads as a command is written as a letter."""
+    """A tabular for the booktabs package, with LaTeX's special characters escaped."""
     form = "l" * sheet.named + "r" * (len(sheet.columns) - sheet.named)
     rows = []
     for at, row in enumerate(sheet.rows):
@@ -63,7 +63,7 @@ def escaped(text: str) -> str:
 
 
 def csv_text(rows: Rows) -> str:
-    """Numbers in full; what is undefined is empty. A name that a spreadsheet would run as a formula is quoted."""
+    """Full precision; undefined values are empty. Names that a spreadsheet would evaluate as a formula are quoted."""
     out = io.StringIO()
     made = csv.DictWriter(out, list(rows[0]) if rows else [], lineterminator="\n")
     made.writeheader()

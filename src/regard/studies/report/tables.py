@@ -1,4 +1,4 @@
-"""The tables of a study: numbers for a file, and sheets of text for a page or a paper."""
+"""The tables of a study: numbers for files, formatted text for pages and papers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 
 from regard.models.training.experiment import Measure
 
+from ..results import Results
 from ..statistics import Analysis, Comparison
 from .wording import number, probability
 
@@ -15,7 +16,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table of text: the first `named` columns are words, the rest numbers; a rule above the rows in `ruled`."""
+    """A formatted table: the first `named` columns are text, the rest numbers; a rule above the rows in `ruled`."""
 
     title: str
     columns: tuple[str, ...]
@@ -25,7 +26,7 @@ class Sheet:
 
 
 def means_rows(found: Analysis) -> Rows:
-    """One row a task, variant and metric, trivial baselines among them."""
+    """One row for each task, variant and metric, trivial baselines included."""
     results, made = found.results, []
     for task in results.tasks:
         for metric in results.measures[task]:
@@ -58,12 +59,12 @@ def means_rows(found: Analysis) -> Rows:
 
 
 def comparison_rows(found: Analysis) -> Rows:
-    """One row a comparison, with every number that a sentence is made from."""
+    """One row for each comparison, with all numbers that its sentence states."""
     return [_row(one) for one in (*found.comparisons, *found.others)]
 
 
 def means_sheet(found: Analysis, task: str) -> Sheet:
-    """Mean and deviation over seeds of every metric; what is trivial below a rule."""
+    """Mean and standard deviation over seeds of every metric; trivial baselines below a rule."""
     results, measures = found.results, found.results.measures[task]
     columns = ("variant", *(one.says for one in measures.values()), "parameters", "seconds a run")
     rows = []
@@ -89,7 +90,7 @@ def means_sheet(found: Analysis, task: str) -> Sheet:
 
 
 def comparison_sheet(found: Analysis) -> Sheet:
-    """Every variant beside the baseline by the main metric of each task."""
+    """Every variant compared with the baseline, by the main metric of each task."""
     columns = ("task", "variant", "difference", "interval", "Hedges' g", "P(better)", "p, corrected", "verdict")
     rows = []
     for one in found.comparisons:
@@ -107,7 +108,22 @@ def comparison_sheet(found: Analysis) -> Sheet:
                 one.verdict,
             )
         )
-    return Sheet(f"{found.results.study}: beside {found.baseline}", columns, tuple(rows), named=2)
+    return Sheet(f"{found.results.study}: differences to {found.baseline}", columns, tuple(rows), named=2)
+
+
+def tuning_sheet(results: Results) -> Sheet:
+    """What tuning chose for each variant of each task; no rows where nothing was tuned."""
+    rows = []
+    for task, chosen in results.tuned.items():
+        measure = results.measures[task][results.main(task)]
+        for variant, one in chosen.items():
+            settings = ", ".join(f"{name} {value}" for name, value in one["configuration"].items())
+            value = number(one["validation"], measure)
+            rows.append(
+                (task, variant, settings or "the task's own", value, str(one["tried"]), f"{one['seconds']:.0f}")
+            )
+    columns = ("task", "variant", "chosen", "validation", "tried", "seconds")
+    return Sheet(f"{results.study}: what tuning chose on the validation part", columns, tuple(rows), named=3)
 
 
 def _row(one: Comparison) -> dict[str, Any]:

@@ -1,33 +1,34 @@
-"""A whole study: every variant beside the baseline on every task, corrected together; ranks across tasks."""
+"""A whole study: every variant against the baseline on every task, jointly corrected; ranks across tasks."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from regard.judging.statistics.holm import holm
 from regard.judging.statistics.intervals import Estimate
 
 from ..results import Results
-from .comparison import Comparison, compared, paired
-from .holm import holm
+from .comparison import Comparison, by_split, compared, paired
 from .improvement import probability_of_improvement
-from .power_check import FEWEST, PowerCheck, foretell
+from .power_check import FEWEST, PowerCheck, check_power
 from .ranks import Ranks, ranks
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the statistics say of a study.
+    """The statistics of a study.
 
-    comparisons   by the main metric of each task: tested, and corrected for all of them together
+    power         what a study of this size can detect
+    comparisons   by the main metric of each task: tested, and corrected jointly
     others        by the other metrics: differences with intervals, not tested (`p` is None)
-    ranks         across tasks that every variant has run; None with fewer than two variants
-    improvement   by variant: the chance to be better than the baseline on a task drawn at random
-    lacking       (task, variant) that have no seed in common with the baseline
+    ranks         across tasks that every variant has run; None if there is no such task
+    improvement   by variant: the probability of improvement over the baseline on a random task
+    lacking       (task, variant) without a seed in common with the baseline
     """
 
     results: Results
     baseline: str
-    foretold: PowerCheck
+    power: PowerCheck
     comparisons: tuple[Comparison, ...]
     others: tuple[Comparison, ...]
     ranks: Ranks | None
@@ -39,10 +40,10 @@ class Analysis:
 
 
 def analyse(results: Results, baseline: str | None = None, *, alpha: float = 0.05, seed: int = 0) -> Analysis:
-    """Every variant beside the baseline (the study's own unless another is named).
+    """Compare every variant with the baseline (by default the study's own).
 
-    One family of tests a study: the main metric of each task, all variants. What was counted before the study ran is
-    corrected for, whether or not a trial is missing. The same results and seed give the same bits.
+    One family of tests: the main metric of each task, all variants. The correction counts all planned comparisons,
+    missing ones included. The same results and seed give the same bits.
     """
     base = results.baseline if baseline is None else baseline
     if base not in results.variants:
@@ -52,27 +53,27 @@ def analyse(results: Results, baseline: str | None = None, *, alpha: float = 0.0
         raise ValueError(f"The study {results.study!r} has one variant, {base!r}: there is nothing to compare it with.")
     count = len(results.tasks) * len(others)
     found: list[Comparison] = []
-    beside: list[Comparison] = []
+    untested: list[Comparison] = []
     lacking = []
     for task in results.tasks:
         for variant in others:
             for metric, measure in results.measures[task].items():
                 one = _one(results, task, metric, variant, base, measure.higher, seed)
                 if metric != results.main(task):
-                    beside += [replace(one, p=None)] if one is not None else []
+                    untested += [replace(one, p=None)] if one is not None else []
                 elif one is None:
                     lacking.append((task, variant))
                 else:
                     found.append(replace(one, comparisons=count, alpha=alpha))
-    known = np.array([one.p for one in found] + [1.0] * (count - len(found)))
-    adjusted = holm(known)[: len(found)]
-    tested = tuple(replace(one, adjusted=float(p)) for one, p in zip(found, adjusted, strict=True))
+    p = np.array([one.p for one in found] + [1.0] * (count - len(found)))
+    adjusted = holm(p)[: len(found)]
+    tested = tuple(replace(one, adjusted=float(value)) for one, value in zip(found, adjusted, strict=True))
     return Analysis(
         results,
         base,
-        foretell(len(results.seeds), count, alpha),
+        check_power(len(results.seeds), count, alpha),
         tested,
-        tuple(beside),
+        tuple(untested),
         _ranks(results, alpha),
         _improvement(results, base, others, seed),
         tuple(lacking),
@@ -83,14 +84,30 @@ def _one(
     results: Results, task: str, metric: str, variant: str, base: str, higher: bool, seed: int
 ) -> Comparison | None:
     mine, theirs = (results.values(task, name, metric) for name in (variant, base))
-    scores = [None if task in results.drawn else results.scores(task, name, metric) for name in (variant, base)]
+    overlap = results.overlap.get(task, 0.0)
+    if splits := results.splits.get(task, 0):
+        shared = set(mine) & set(theirs)
+        mine, theirs = (by_split({s: x for s, x in one.items() if s in shared}, splits) for one in (mine, theirs))
+    scores = [
+        None if task in results.drawn or splits or overlap else results.scores(task, name, metric)
+        for name in (variant, base)
+    ]
     whole, each = paired(mine, theirs, *scores)
     if not len(whole):
         return None
     both = sorted(set(mine) & set(theirs))
     pair = ([mine[s] for s in both], [theirs[s] for s in both])
     return compared(
-        whole, each, pair, task=task, metric=metric, variant=variant, baseline=base, higher=higher, seed=seed
+        whole,
+        each,
+        pair,
+        task=task,
+        metric=metric,
+        variant=variant,
+        baseline=base,
+        higher=higher,
+        overlap=overlap,
+        seed=seed,
     )
 
 

@@ -1,4 +1,4 @@
-"""One variant beside the baseline, on one task, by one metric."""
+"""One variant compared with the baseline, on one task, by one metric."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,15 +8,14 @@ from typing import Literal
 import numpy as np
 
 from regard.judging.statistics.intervals import Estimate, estimate
+from regard.judging.statistics.sign_flip import sign_flip, smallest_p
 
 from .effects import Effect, effect
 from .improvement import probability_of_improvement
 from .power import smallest_effect
 from .power_check import FEWEST
-from .sign_flip import sign_flip, smallest_p
 
-Verdict = Literal["better", "worse", "no difference found", "cannot be told", "not tested"]
-RESAMPLES = 2000
+Verdict = Literal["better", "worse", "no significant difference", "underpowered", "not tested"]
 
 
 @dataclass(frozen=True)
@@ -24,12 +23,14 @@ class Comparison:
     """Paired differences, variant minus baseline, over the seeds that both have.
 
     means        of the variant and of the baseline over these seeds
-    difference   their difference, with the interval that resamples what `resampled` says; None below 6 seeds
-    deviation    of the differences between seeds
-    p, adjusted  of the sign-flip test, and after Holm's correction for `comparisons`; None where it was not tested
-    effect       the difference in deviations; None where it is undefined
-    improvement  the chance that a run of the variant is better than one of the baseline
-    visible      the smallest difference that this comparison finds with a chance of .8; infinite: none
+    seeds        how many pairs: seeds, or splits of the data where several seeds have one
+    difference   their difference, with an interval over what `resampled` names; no interval below 6 seeds
+    deviation    standard deviation of the differences over seeds
+    p, adjusted  of the sign-flip test (of overlapping splits the larger of it and Nadeau & Bengio's), and after Holm's
+                 correction for `comparisons`; None where it was not tested
+    effect       standardised effect size; None if undefined
+    improvement  the probability that a run of the variant is better than one of the baseline
+    visible      the smallest difference that is detected with power .8; infinite if none is
     """
 
     task: str
@@ -51,7 +52,7 @@ class Comparison:
 
     @property
     def reachable(self) -> bool:
-        """Whether any outcome could have been called significant."""
+        """Whether any outcome could have been significant."""
         return smallest_p(self.seeds, self.comparisons) <= self.alpha
 
     @property
@@ -62,13 +63,13 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
-        """No more than the test says: a difference that was not found may be there all the same."""
+        """The conclusion that the test supports; "no significant difference" does not mean equality."""
         if self.adjusted is None:
             return "not tested"
         if not self.reachable:
-            return "cannot be told"
+            return "underpowered"
         if self.adjusted > self.alpha:
-            return "no difference found"
+            return "no significant difference"
         return "better" if (self.means[0] > self.means[1]) == self.higher else "worse"
 
 
@@ -78,10 +79,10 @@ def paired(
     scores: Mapping[int, Sequence[float]] | None = None,
     base_scores: Mapping[int, Sequence[float]] | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Differences (seeds,) over the seeds that both have, in order; and (seeds, instances) where both have such.
+    """Differences (seeds,) over the common seeds, in order; and (seeds, instances) if both have instance scores.
 
-    Differences of instances are given only where their means are those of the values: a corpus BLEU is no mean of
-    scores of sentences, and resampling these would be an interval of something else.
+    Differences by instance are returned only if their means are the values: corpus BLEU is not the mean of sentence
+    scores, and resampling these would give an interval of something else.
     """
     both = sorted(set(values) & set(base))
     whole = np.array([values[seed] - base[seed] for seed in both], dtype=np.float64)
@@ -92,31 +93,62 @@ def paired(
     if len(sizes) != 1 or min(sizes) < 2:
         return whole, None
     each = np.array([list(pair) for pair in rows], dtype=np.float64)  # (seeds, 2, instances)
-    told = np.array([[values[seed], base[seed]] for seed in both])
-    if not np.allclose(each.mean(-1), told, rtol=1e-5, atol=1e-7):
+    means = np.array([[values[seed], base[seed]] for seed in both])
+    if not np.allclose(each.mean(-1), means, rtol=1e-5, atol=1e-7):
         return whole, None
     return whole, each[:, 0] - each[:, 1]
 
 
-def interval(whole: np.ndarray, each: np.ndarray | None = None, *, level: float = 0.95, seed: int = 0) -> Estimate:
-    """The mean difference with its bootstrap interval; none below 6 seeds.
+def interval(
+    whole: np.ndarray,
+    each: np.ndarray | None = None,
+    *,
+    overlap: float = 0.0,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Estimate:
+    """The mean difference with Student's interval; no interval below 6 seeds.
 
-    whole (seeds,): seeds are resampled. each (seeds, instances): seeds and instances, crossed.
-    The percentile interval of few seeds is too narrow; it is taken at the wider level (Hesterberg 2015)
+        mean +- t sqrt(1 / s + overlap) deviation,    t with s - 1 degrees
 
-        1 - 2 Phi(-sqrt(s / (s - 1)) t),    t the quantile of Student's t with s - 1 degrees at `level`
-
-    which for a mean of normal values is nearly Student's interval.
+    whole (seeds,): over seeds. each (seeds, instances): over seeds and instances, crossed (`crossed_error`).
+    overlap: test over training instances where the seeds divide one set of data: s such divisions know less than s sets
+    of data would. Nadeau & Bengio 2003.
     """
-    from scipy.stats import norm, t
-
     s = len(whole)
     table = whole[:, None] if each is None else each
     if s < FEWEST:
         return Estimate(float(table.mean()) if table.size else None, None, table.shape[1], level=level)
-    wide = 1 - 2 * float(norm.cdf(-math.sqrt(s / (s - 1)) * t.isf((1 - level) / 2, s - 1)))
-    found = estimate(table, seeds=True, level=wide, resamples=RESAMPLES, seed=seed)
-    return Estimate(found.value, found.interval, found.n, found.undefined, level)
+    if not overlap:
+        return estimate(table, seeds=True, level=level, seed=seed)
+    half = _half_width(whole, overlap, level)
+    centre = float(whole.mean())
+    return Estimate(centre, (centre - half, centre + half), 1, level=level, method="corrected t of overlapping splits")
+
+
+def corrected_p(whole: np.ndarray, overlap: float) -> float:
+    """Two-sided p of the corrected resampled t test: overlapping splits counted as what they are."""
+    from scipy.stats import t
+
+    s, error = len(whole), math.sqrt(1 / len(whole) + overlap) * float(whole.std(ddof=1)) if len(whole) > 1 else 0.0
+    if error == 0:
+        return float(whole.mean() == 0) if s > 1 else 1.0
+    return 2 * float(t.sf(abs(float(whole.mean())) / error, s - 1))
+
+
+def _half_width(whole: np.ndarray, overlap: float, level: float) -> float:
+    from scipy.stats import t
+
+    s = len(whole)
+    return float(t.isf((1 - level) / 2, s - 1)) * math.sqrt(1 / s + overlap) * float(whole.std(ddof=1))
+
+
+def by_split(values: Mapping[int, float], splits: int) -> dict[int, float]:
+    """Values by split, the mean over the seeds that share one: a split that is used twice is one split."""
+    found: dict[int, list[float]] = {}
+    for seed, value in values.items():
+        found.setdefault(seed % splits, []).append(value)
+    return {split: float(np.mean(some)) for split, some in sorted(found.items())}
 
 
 def compared(
@@ -129,6 +161,7 @@ def compared(
     variant: str,
     baseline: str,
     higher: bool,
+    overlap: float = 0.0,
     seed: int = 0,
 ) -> Comparison:
     """A comparison without its test: Holm's correction needs all of a study (`analysis.analyse`)."""
@@ -145,10 +178,10 @@ def compared(
         higher,
         len(whole),
         (sign * float(mine.mean()), sign * float(theirs.mean())),
-        interval(whole, each, seed=seed),
-        "seeds" if each is None else "seeds and instances",
+        interval(whole, each, overlap=overlap, seed=seed),
+        "overlapping splits" if overlap else "seeds" if each is None else "seeds and instances",
         float(whole.std(ddof=1)) if len(whole) > 1 else math.nan,
         effect(whole),
         better,
-        p=float(sign_flip(whole, seed)),
+        p=max(float(sign_flip(whole, seed)), corrected_p(whole, overlap) if overlap else 0.0),
     )

@@ -1,4 +1,4 @@
-"""How large a paired difference is, in deviations between seeds."""
+"""Effect sizes of paired differences, in standard deviations over seeds."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 @dataclass(frozen=True)
 class Effect:
-    """d: the mean difference in its own deviations; g: d without its small-sample bias, with an interval."""
+    """d: mean difference over standard deviation (Cohen); g: without small-sample bias (Hedges), with an interval."""
 
     d: float
     g: float
@@ -21,10 +21,10 @@ def effect(differences: ArrayLike, level: float = 0.95) -> Effect | None:
 
         d = mean / deviation,    g = J d,    J = Gamma(f / 2) / (sqrt(f / 2) Gamma((f - 1) / 2)),    f = s - 1
 
-    differences (seeds,)  ->  Effect; None where it is undefined: fewer than two seeds, or all differences alike
+    differences (seeds,)  ->  Effect; None if undefined: fewer than two seeds, or all differences equal
 
-    The interval holds every delta whose noncentral t distribution does not call the t that was found extreme; it is
-    exact for normal differences. Hedges 1981; Cumming and Finch 2001. With two seeds J is undefined and g = d.
+    The interval inverts the noncentral t test: all delta for which the observed t is not extreme. Exact for normal
+    differences. Hedges 1981; Cumming and Finch 2001. With two seeds J is undefined and g = d.
     """
     d = np.asarray(differences, dtype=np.float64)
     if d.ndim != 1:
@@ -34,17 +34,17 @@ def effect(differences: ArrayLike, level: float = 0.95) -> Effect | None:
         return None
     size, f = float(d.mean()) / deviation, s - 1
     j = 1.0 if f < 2 else math.exp(math.lgamma(f / 2) - math.lgamma((f - 1) / 2)) / math.sqrt(f / 2)
-    low, high = _noncentralities(size * math.sqrt(s), f, level)
+    low, high = _noncentrality_interval(size * math.sqrt(s), f, level)
     return Effect(size, j * size, (j * low / math.sqrt(s), j * high / math.sqrt(s)))
 
 
-def _noncentralities(t: float, f: int, level: float) -> tuple[float, float]:
+def _noncentrality_interval(t: float, f: int, level: float) -> tuple[float, float]:
     """The noncentralities at which t is the upper and the lower quantile."""
     from scipy.optimize import brentq
 
-    def ends(share: float) -> float:
+    def solve(quantile: float) -> float:
         def miss(delta: float) -> float:
-            return below(t, f, delta) - share
+            return nct_cdf(t, f, delta) - quantile
 
         reach = 5.0 + abs(t)  # cdf falls as delta grows
         low, high = t - reach, t + reach
@@ -54,13 +54,13 @@ def _noncentralities(t: float, f: int, level: float) -> tuple[float, float]:
             high += reach
         return float(brentq(miss, low, high, xtol=1e-9))
 
-    return ends((1 + level) / 2), ends((1 - level) / 2)
+    return solve((1 + level) / 2), solve((1 - level) / 2)
 
 
-def below(t: float, f: int, delta: float) -> float:
+def nct_cdf(t: float, f: int, delta: float) -> float:
     """P(T <= t) of a noncentral t: the mean of Phi(t u - delta), where f u^2 is chi-squared with f degrees.
 
-    scipy's has no number for large t; there the mean is integrated, in two parts that meet where Phi is one half.
+    Where scipy returns NaN (large t), the mean is integrated numerically, in two parts that meet where Phi is 1/2.
     """
     from scipy.integrate import quad
     from scipy.stats import chi2, nct, norm

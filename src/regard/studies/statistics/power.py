@@ -1,14 +1,14 @@
-"""What a study can see: the power of a paired comparison, and the smallest difference it would have found."""
+"""Power analysis: the power of a paired comparison, and its minimum detectable effect."""
 
 import math
 
-from .sign_flip import EXACT, smallest_p
+from regard.judging.statistics.sign_flip import EXACT, smallest_p
 
 
-def attained(seeds: int, comparisons: int = 1, alpha: float = 0.05) -> float:
+def attained_level(seeds: int, comparisons: int = 1, alpha: float = 0.05) -> float:
     """The largest level, alpha / comparisons or below, at which the sign-flip test can reject: p has steps of 2 / 2^s.
 
-    0 where it can never reject.
+    0 if it can never reject.
     """
     wanted = alpha / comparisons
     if smallest_p(seeds) > wanted:
@@ -18,16 +18,16 @@ def attained(seeds: int, comparisons: int = 1, alpha: float = 0.05) -> float:
 
 
 def power(effect: float, seeds: int, comparisons: int = 1, alpha: float = 0.05) -> float:
-    """The chance that a difference of `effect` deviations between seeds is found.
+    """The power to detect a difference of `effect` standard deviations over seeds.
 
         P(|T| > t),    T noncentral t with s - 1 degrees and noncentrality effect * sqrt(s)
 
-    That of the paired t test at the level that the sign-flip test attains; for normal differences the two have nearly
-    the same power. With several comparisons it is that of Holm's first step: the least a true difference can hope for.
+    Of the paired t test, at the level that the sign-flip test attains; for normal differences the two have nearly the
+    same power. With several comparisons, that of Holm's first step: a lower bound.
     """
     from scipy.stats import nct, t
 
-    level = attained(seeds, comparisons, alpha)
+    level = attained_level(seeds, comparisons, alpha)
     if seeds < 2 or level <= 0.0:
         return 0.0
     bound, shift = float(t.isf(level / 2, seeds - 1)), abs(effect) * math.sqrt(seeds)
@@ -36,12 +36,12 @@ def power(effect: float, seeds: int, comparisons: int = 1, alpha: float = 0.05) 
 
 
 def smallest_effect(seeds: int, comparisons: int = 1, alpha: float = 0.05, chance: float = 0.8) -> float:
-    """The effect, in deviations between seeds, that is found with this chance; infinite where none ever is."""
+    """The minimum detectable effect, in standard deviations over seeds, at power `chance`; inf if there is none."""
     from scipy.optimize import brentq
 
     if not 0 < alpha < chance < 1:
         raise ValueError(f"smallest_effect(alpha={alpha}, chance={chance}): expected 0 < alpha < chance < 1.")
-    if seeds < 2 or attained(seeds, comparisons, alpha) <= 0.0:
+    if seeds < 2 or attained_level(seeds, comparisons, alpha) <= 0.0:
         return math.inf
     high = 1.0
     while power(high, seeds, comparisons, alpha) < chance:

@@ -1,25 +1,25 @@
-"""Power check: what a study can show, computed before it runs."""
+"""Power analysis of a study before it runs."""
 
 import math
 from dataclasses import dataclass
 
 from regard.core.plural import count_of
+from regard.judging.statistics.sign_flip import seeds_for, smallest_p
 
 from .power import smallest_effect
-from .sign_flip import seeds_for, smallest_p
 
-SEEDS = 10  # what a study has unless it says otherwise
-FEWEST = 6  # seeds below which points are shown without intervals
+SEEDS = 10  # of a study by default
+FEWEST = 6  # below so many seeds, points have no intervals
 
 
 @dataclass(frozen=True)
 class PowerCheck:
-    """Before a study of so many seeds and comparisons runs.
+    """What a study of a given number of seeds and comparisons can detect.
 
-    smallest   the smallest p after Holm's correction that it can reach
-    reachable  whether that is at most alpha: otherwise nothing it finds is called significant
-    needed     the fewest seeds that would do; None: none would, there are too many comparisons
-    effect     the difference, in deviations between seeds, that it finds with a chance of .8; infinite: none
+    smallest   the smallest p it can reach after Holm's correction
+    reachable  whether that is at most alpha
+    needed     the fewest seeds for which it is; None if no number is enough (too many comparisons)
+    effect     the minimum detectable effect, in standard deviations over seeds, at power .8; infinite if none
     """
 
     seeds: int
@@ -33,20 +33,20 @@ class PowerCheck:
     @property
     def says(self) -> str:
         count = f"{count_of(self.seeds, 'seed')} and {count_of(self.comparisons, 'comparison')} with the baseline"
-        least = f"{count}: the smallest p after Holm's correction is {_small(self.smallest)}"
+        least = f"{count}: the smallest reachable p after Holm's correction is {_small(self.smallest)}"
         if not self.reachable:
             more = "compare fewer variants" if self.needed is None else f"it takes {self.needed} seeds"
-            return f"{least}, above {self.alpha:g}. Nothing that this study finds can be called significant: {more}."
+            return f"{least}, above {self.alpha:g}. This study is underpowered, and cannot reach significance: {more}."
         return (
-            f"{least}. A difference of {self.effect:.2g} deviations between seeds is found with a chance of .8; "
-            "of smaller ones it may say nothing."
+            f"{least}. Power is .8 for a difference of {self.effect:.2g} standard deviations over seeds, and less for "
+            "smaller ones."
         )
 
 
-def foretell(seeds: int, comparisons: int, alpha: float = 0.05) -> PowerCheck:
-    """What so many seeds and comparisons (variants beside the baseline, times tasks) can show.
+def check_power(seeds: int, comparisons: int, alpha: float = 0.05) -> PowerCheck:
+    """Power analysis for a number of seeds and comparisons (variants besides the baseline, times tasks).
 
-    foretell(3, 1).reachable is False: three seeds can never go below .25.
+    check_power(3, 1).reachable is False: with three seeds p is never below .25.
     """
     least = smallest_p(seeds, comparisons)
     return PowerCheck(

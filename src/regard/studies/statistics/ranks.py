@@ -1,4 +1,4 @@
-"""Ranks of several variants across tasks, and how far apart two must be."""
+"""Average ranks of variants across tasks, with Friedman's test and Nemenyi's critical difference."""
 
 import math
 from dataclasses import dataclass
@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike
 
 @dataclass(frozen=True)
 class Ranks:
-    """What a rank plot shows.
+    """The data of a critical-difference diagram.
 
     variants   names
     average    mean rank over tasks, 1 is best
     tasks      how many
-    p          Friedman's test: all variants alike?  None with one task
+    p          of Friedman's test that all variants are equal; None with one task
+    p_f        of Iman and Davenport's F_F, which is less conservative; None with one task
     critical   average ranks that differ by less are not significantly different (Nemenyi); infinite with one task
     groups     variants that are not significantly different, best first; maximal runs of neighbours within `critical`
     """
@@ -25,17 +26,21 @@ class Ranks:
     p: float | None
     critical: float
     groups: tuple[tuple[str, ...], ...]
+    p_f: float | None = None
 
 
 def ranks(values: ArrayLike, variants: tuple[str, ...], *, higher: bool = True, alpha: float = 0.05) -> Ranks:
     """Average ranks with Friedman's test and Nemenyi's critical difference.
 
+        chi2 = 12 N / (k (k + 1)) sum_j (R_j - (k + 1) / 2)^2 / C,    C = 1 - sum (t^3 - t) / (N k (k^2 - 1))
+        F_F = (N - 1) chi2 / (N (k - 1) - chi2),   F with k - 1 and (k - 1) (N - 1) degrees
         CD = q sqrt(k (k + 1) / (6 N)),    q the studentized range of k means at 1 - alpha, over sqrt(2)
 
-    values (variants, tasks), the mean over seeds; variants that tie share the mean of their ranks. Demsar 2006.
+    values (variants, tasks), the mean over seeds; variants that tie share the mean of their ranks, and C
+    corrects for ties of t variants on a task. Demsar 2006; Iman & Davenport 1980.
     The average ranks always sum to k (k + 1) / 2.
     """
-    from scipy.stats import chi2, rankdata, studentized_range
+    from scipy.stats import chi2, f, rankdata, studentized_range
 
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or table.shape[0] != len(variants) or table.shape[0] < 2 or table.shape[1] < 1:
@@ -50,7 +55,11 @@ def ranks(values: ArrayLike, variants: tuple[str, ...], *, higher: bool = True, 
     average = each.mean(1)
     if n < 2:
         return Ranks(variants, tuple(map(float, average)), n, None, math.inf, (_by(variants, average),))
-    statistic = 12 * n / (k * (k + 1)) * float(((average - (k + 1) / 2) ** 2).sum())
+    sizes = [np.unique(task, return_counts=True)[1] for task in each.T]
+    ties = 1 - sum(float((t**3 - t).sum()) for t in sizes) / (n * k * (k**2 - 1))
+    statistic = 12 * n / (k * (k + 1)) * float(((average - (k + 1) / 2) ** 2).sum()) / ties if ties > 0 else 0.0
+    left = n * (k - 1) - statistic
+    p_f = float(f.sf((n - 1) * statistic / left, k - 1, (k - 1) * (n - 1))) if left > 1e-9 else 0.0
     critical = float(studentized_range.ppf(1 - alpha, k, np.inf)) / math.sqrt(2) * math.sqrt(k * (k + 1) / (6 * n))
     return Ranks(
         variants,
@@ -59,6 +68,7 @@ def ranks(values: ArrayLike, variants: tuple[str, ...], *, higher: bool = True, 
         float(chi2.sf(statistic, k - 1)),
         critical,
         _groups(_by(variants, average), np.sort(average), critical),
+        p_f,
     )
 
 

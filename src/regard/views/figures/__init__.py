@@ -10,6 +10,6 @@ from .lines import line_map
 from .overlay import overlay, spotlight
 from .text import text_map
 
-read_folder(__name__, __path__)  # a file with a figure in it is enlisted by lying here
+read_folder(__name__, __path__)  # imports every file of this folder, so that figures register themselves
 
 __all__ = ["FIGURES", "figure", "graph_map", "head_grid", "heat_map", "line_map", "overlay", "spotlight", "text_map"]

@@ -1,10 +1,10 @@
-"""A figure says its kind, and `plot(kind)` knows it by that.
+"""Registry of figures: `@figure(kind)` makes a function available as `plot(kind)`.
 
     @figure("bars")
     def bar_map(weights, *, ax=None, **how) -> Axes: ...
 
-A file of this folder with such a function in it is all that a new one needs: `amap.plot("bars")` draws it, on axes of
-its own or on ax=, and writes it where save= says.
+A new figure is a file of this folder with such a function: `amap.plot("bars")` draws it on ax= or on new axes, and
+saves it to save=.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Drawer = TypeVar("Drawer", bound="Callable[..., Axes]")
 
 @dataclass(frozen=True)
 class Figure:
-    """One kind of figure: what draws it, and whether it draws a whole record and not one head alone."""
+    """One kind of figure: the function, and whether it accepts records and maps of several heads."""
 
     draw: "Callable[..., Axes]"
     records: bool = False
@@ -29,12 +29,12 @@ FIGURES: dict[str, Figure] = {}
 
 
 def figure(kind: str, *, records: bool = False) -> Callable[[Drawer], Drawer]:
-    """Makes a function (map, *, ax=None, ...) -> axes a kind of figure: amap.plot(kind, ...).
+    """Register a function (map, *, ax=None, ...) -> axes as a kind of figure: amap.plot(kind, ...).
 
-    records   whether it also takes a record, or a map of several heads
+    records   whether it also accepts a record, or a map of several heads
     """
 
-    def enlist(draw: Drawer) -> Drawer:
+    def register(draw: Drawer) -> Drawer:
         before = FIGURES.get(kind)
         if before is not None and before.draw.__qualname__ != draw.__qualname__:
             raise ValueError(
@@ -44,4 +44,4 @@ def figure(kind: str, *, records: bool = False) -> Callable[[Drawer], Drawer]:
         FIGURES[kind] = Figure(draw, records)
         return draw
 
-    return enlist
+    return register

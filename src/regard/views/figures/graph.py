@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..axes import letters, own_axes
-from ..graph_layout import layout_nodes
+from ..payload.graph_layout import layout_nodes
 from ..token_text import display_names
 from .figure import figure
 
@@ -29,19 +29,19 @@ def graph_map(
     size: float = 15.0,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Each edge j -> i as an arc: broad where it leaves the attended j, a point where it reaches the attending i.
+    """Each edge j -> i as an arc: broad at the source j (key), a point at the target i (query).
 
         width = 0.62 size w_ij / top,   opacity = 0.12 + 0.78 w_ij / top,   colour = that of j
 
     weights      an AttentionMap of one head over edges, or (E,) in the order of edge_index (2, E), sources then targets
-    edge_index   a map over edges knows its own
-    places       (N, 2), where the nodes stand; by default as on the pages: joined nodes near one another
-    colours      N colours that fill the nodes; rings N colours around them (a second fact about each)
-    squares      nodes that are drawn square; names N words, written on the nodes; by default what the map calls them
-    top          the weight of the broadest arc, by default the largest; give it where pictures are compared
-    size         across a node, in points
+    edge_index   not needed for a map over edges
+    places       (N, 2) node positions; by default the force-directed layout of pages
+    colours      N colours that fill the nodes; rings N colours of their outlines
+    squares      indices of square nodes; names N labels; by default those of the map
+    top          the weight of the broadest arc, by default the largest; set it to compare figures
+    size         node diameter in points
 
-    Weights of self-loops are not drawn: what is missing from 1 in the arcs that reach a node stands there.
+    Self-loops are not drawn: their weight is what the arcs into a node lack to 1.
     """
     import matplotlib
     from matplotlib.patches import FancyArrowPatch
@@ -50,12 +50,12 @@ def graph_map(
     weight = _on_edges(weights, ends)
     if names is None and getattr(weights, "columns", None) is not None:
         names = display_names(weights.columns, weights.m)
-    names = None if names is None else [str(name) for name in names]  # numbers of nodes are names too
+    names = None if names is None else [str(name) for name in names]  # indices may be names
     nodes = max(int(ends.max(initial=-1)) + 1, *(getattr(weights, side, 0) for side in ("n", "m")))
     spots = layout_nodes(ends[0], ends[1], nodes) if places is None else np.asarray(places, dtype=np.float64)
     if spots.ndim != 2 or spots.shape[1] != 2 or (ends.size and ends.max() >= len(spots)):
         raise ValueError(
-            f"graph_map(places=) needs a place (x, y) for each node that edge_index names, "
+            f"graph_map(places=) needs a position (x, y) for each node of edge_index, "
             f"given {spots.shape} for nodes up to {ends.max(initial=-1)}."
         )
     ink, ground = matplotlib.rcParams["text.color"], matplotlib.rcParams["axes.facecolor"]
@@ -119,7 +119,7 @@ def _ends(weights: Any) -> NDArray[Any]:
             "graph_map() needs edge_index= (2, E), sources then targets, or a map over Edges, which has it."
         )
     edge = graph.edge.long().cpu()
-    own = edge < graph.edges  # self-loops that were added stand after the caller's edges
+    own = edge < graph.edges  # added self-loops come after the caller's edges
     ends = np.zeros((2, graph.edges), dtype=np.int64)
     ends[:, edge[own]] = np.stack([graph.source.long().cpu()[own], graph.targets().long().cpu()[own]])
     return ends

@@ -1,4 +1,4 @@
-"""All heads in small: a row for each site, a column for each head."""
+"""A grid of thumbnails: a row for each site, a column for each head."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from ..axes import bar_for, colours_for, letters, own_axes
 from ..page import maps_of
-from ..payload import join_steps, short_name, single_map
-from ..thumbnails import pool_heads
+from ..payload.site_payload import join_steps, short_name, single_map
+from ..payload.thumbnails import pool_heads
 from .figure import figure
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ GAP = 0.08  # between heads, where a head is 1
 
 @figure("heads", records=True)
 def head_grid(what: Any, *, ax: "Axes | None" = None, item: int = 0, colours: str | None = None) -> "Axes":
-    """Every head of a map, or of all maps of a record, as a small heat map: one colour scale, the root of the weight.
+    """Every head of a map, or of all maps of a record, as a small heat map, on one square-root colour scale.
 
-    item      which item of a batch
-    colours   a colour map of matplotlib
+    item      batch item
+    colours   a matplotlib colour map
 
-    Rows attend, columns are attended; a cell of several weights shows the largest. Steps of a generation are one map.
+    Rows are queries, columns are keys; a cell of several weights shows the largest. Steps of a generation are one map.
     """
     groups = {name: single_map(group) for name, group in join_steps(maps_of(what, item)).items()}
     tiles = {name: pool_heads(amap, CELLS, CELLS) for name, amap in groups.items()}
@@ -48,12 +48,12 @@ def head_grid(what: Any, *, ax: "Axes | None" = None, item: int = 0, colours: st
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     if image is not None:
-        said = {tile.said for tile in tiles.values()}
+        said = {tile.legend for tile in tiles.values()}
         bar_for(image, ax, said.pop() if len(said) == 1 else "largest weight of a cell")
     return ax
 
 
 def grid_size(sites: int, heads: int) -> tuple[float, float]:
-    """Inches across and down."""
+    """Width and height in inches."""
     side = max(0.28, min(1.4, 9.0 / max(heads, 1)))
     return 1.7 + side * heads, 0.9 + side * sites

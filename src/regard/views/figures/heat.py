@@ -1,4 +1,4 @@
-"""A map as a heat map. Row = the one attending, on Y from top to bottom; column = the attended, on X."""
+"""Heat map of one head: queries on Y from top to bottom, keys on X."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,14 +8,14 @@ import numpy as np
 from regard.core.maps.attention_map import AttentionMap
 
 from ..axes import LUMINANCE, bar_for, colours_for, given_names, letters, own_axes, two_dimensional
-from ..thumbnails import MAX_DENSE, pool_heads
+from ..payload.thumbnails import MAX_DENSE, pool_heads
 from .figure import figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MANY_CELLS = 12  # more cells a side than this and their numbers are no longer readable
-FINEST = 1024  # cells a side of a large map
+MANY_CELLS = 12  # above so many cells a side, numbers are unreadable
+FINEST = 1024  # maximum cells a side of a large map
 
 
 @figure("heat")
@@ -32,18 +32,18 @@ def heat_map(
     """Weights (n, m) as colours: queries on Y, keys on X, both axes named, the scale from 0 to the largest weight.
 
     weights   an AttentionMap of one head (`amap[b, h]`) or an (n, m) array
-    queries   n names for the rows, keys m names for the columns; by default what the map calls them, else positions
-    colours   a colour map of matplotlib; by default YlOrBr, and PuOr around 0 where weights are below it
-    root      colours by the root of the weight, which shows faint ones; by default where the map is large
-    numbers   write each weight into its cell; by default where there are at most 12 a side
+    queries   n names for the rows, keys m names for the columns; by default the map's labels, else positions
+    colours   a matplotlib colour map; by default YlOrBr, and diverging PuOr for signed weights
+    root      square-root colour scale, which shows small weights; by default for large maps
+    numbers   print weights into cells; by default up to 12 a side
 
-    A map of more than a million weights is drawn from its pyramid: a cell shows its largest, and the bar says so.
+    A map of more than a million weights is drawn from its pyramid: a cell shows its largest weight.
     """
     label, tall, wide = "weight", 1, 1
     if isinstance(weights, AttentionMap) and weights.n * weights.m > MAX_DENSE and weights.heads == 1:
         n, m = weights.n, weights.m
         found = pool_heads(weights, FINEST, FINEST)
-        grid, label, tall, wide = found.peak[0].astype(np.float64), found.said, found.tall, found.wide
+        grid, label, tall, wide = found.peak[0].astype(np.float64), found.legend, found.tall, found.wide
     else:
         grid = two_dimensional(weights)
         n, m = grid.shape
@@ -77,5 +77,5 @@ def heat_map(
 
 
 def heat_size(n: int, m: int) -> tuple[float, float]:
-    """Inches across and down."""
+    """Width and height in inches."""
     return 1.6 + 0.72 * min(m, MANY_CELLS), 1.2 + 0.62 * min(n, MANY_CELLS)

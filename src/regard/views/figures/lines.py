@@ -1,4 +1,4 @@
-"""Who attends to whom as lines between two columns of names, as broad as the weight."""
+"""Attention as lines between two columns of tokens, with width proportional to the weight."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from .figure import figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST = 5000  # lines; more are neither told apart nor drawn in time
+MOST = 5000  # maximum number of lines
 
 
 @figure("lines")
@@ -33,14 +33,13 @@ def line_map(
         width = width w_ij / top points,   opacity = 0.3 + 0.55 w_ij / top,   colour = that of query i
 
     weights   an AttentionMap of one head (`amap[b, h]`) or an (n, m) array
-    queries   n names from top to bottom, keys m names; positions where they are not given
+    queries   n names from top to bottom, keys m names; by default positions
     colours   n colours, one for each query
-    top       the weight of the broadest line, by default the largest; give it where pictures are compared
-    numbers   write each weight beside its key; by default where there is one query
-    mass      draw only the largest weights of each query that make up this share of it
+    top       the weight of the broadest line, by default the largest; set it to compare figures
+    numbers   print weights beside keys; by default for a single query
+    mass      draw only the largest weights of each query, up to this share of its total
 
-    A weight of 0 has no line, one below it a dashed line. Lines of one query cover in proportion to its weights:
-    equal weights look equal.
+    Zero weights have no line, negative ones a dashed line.
     """
     import matplotlib
     from matplotlib.patches import PathPatch
@@ -60,7 +59,7 @@ def line_map(
     if len(pairs) > MOST:
         raise ValueError(
             f"line_map() draws at most {MOST:,} lines, and these are {len(pairs):,}: mass=0.5 draws the "
-            "largest weights alone, plot('heat') all of them, save_html() a page to scroll."
+            "largest weights only, plot('heat') all of them, save_html() a page to scroll."
         )
     pairs.sort(key=lambda pair: size[pair])
     if ax is None:
@@ -89,7 +88,7 @@ def line_map(
     if numbers or (numbers is None and n == 1):
         for i, j in pairs:
             away = 0.5 * width * min(float(size[i, j]) / top, 1.0) + 1
-            above = right[j] >= left[i]  # on the side that the line does not come from
+            above = right[j] >= left[i]  # on the side away from the line
             ax.annotate(
                 f"{grid[i, j]:.2f}",
                 (1.0, right[j]),
@@ -106,19 +105,19 @@ def line_map(
 
 
 def _within(size: NDArray[np.float64], mass: float) -> NDArray[np.bool_]:
-    """Which weights are among the largest of their row that reach this share of it; a weight of 0 never is."""
+    """Mask of the largest weights of each row that sum to this share; zero weights are excluded."""
     if not 0 < mass <= 1:
-        raise ValueError(f"line_map(mass={mass}): expected a share above 0, 1 at the most.")
+        raise ValueError(f"line_map(mass={mass}): expected a share above 0 and at most 1.")
     order = np.argsort(-size, axis=1, kind="stable")
     ranked = np.take_along_axis(size, order, 1)
-    before = np.cumsum(ranked, 1) - ranked  # what the larger ones have reached already
+    before = np.cumsum(ranked, 1) - ranked  # cumulative sum of the larger ones
     keep = np.zeros(size.shape, bool)
     np.put_along_axis(keep, order, before < (mass - 1e-12) * ranked.sum(1, keepdims=True), 1)
     return (keep if mass < 1 else np.ones_like(keep)) & (size > 0)
 
 
 def _heights(count: int, of: int) -> list[float]:
-    """Where the names of a column stand: downwards, as far apart as they can be when the other column has more."""
+    """Heights of the labels of a column, evenly spread over the height of the longer column."""
     if count < 2:
         return [-(of - 1) / 2] * count
     inset = 0.5 * (of / count - 1)  # the middle of an equal share of the height

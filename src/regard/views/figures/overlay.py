@@ -1,4 +1,4 @@
-"""A map of image patches as light on the image."""
+"""Attention over image patches as an overlay on the image."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,13 @@ AMBER = np.array([1.0, 0.66, 0.16])
 
 
 def spotlight(image: ArrayLike, weights: ArrayLike) -> NDArray[np.float64]:
-    """An image under the light of its weights: (height, width, 3), each value in [0, 1].
+    """An image with attention weights as an overlay: (height, width, 3) in [0, 1].
 
         pixel = (0.5 (1 - glow) + glow amber) ink + 0.22 glow amber,   glow = weight / largest weight
 
-    image (height, width) or (height, width, 3) in [0, 1], weights (rows, columns) of its grid of patches. A patch
-    lights the pixels whose middle lies in it, also where the grid does not divide the image. Uniform weights light all
-    alike.
+    image (height, width) or (height, width, 3) in [0, 1], weights (rows, columns) of the patch grid. A patch
+    covers the pixels whose centre is in it, also if the grid does not divide the image. Uniform weights give uniform
+    brightness.
     """
     ink = np.asarray(image, dtype=np.float64)
     grid = np.asarray(weights, dtype=np.float64)
@@ -57,12 +57,12 @@ def overlay(
     grid: "tuple[int, int] | None" = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """The spotlight drawn on axes: bright where the map looks, dim where it does not; the bar has the weights.
+    """`spotlight` drawn on axes: bright patches have large weights; with a colour bar.
 
     weights   (rows, columns) of the image's patches, or an AttentionMap of one head
-    row       of a map: who attends, 0 being [CLS] in most models of images
-    grid      of a map: (rows, columns) of its patches; by default what rec.label(grid=...) said. Keys before the
-              patches ([CLS], registers) are left out.
+    row       of a map: the query, 0 being [CLS] in most vision models
+    grid      of a map: (rows, columns) of its patches; by default that of rec.label(grid=...). Keys before the
+              patches ([CLS], registers) are skipped.
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, Normalize
@@ -87,7 +87,7 @@ def _patches(amap: AttentionMap, row: int, grid: "tuple[int, int] | None") -> ND
     if grid is None or not 0 < grid[0] * grid[1] <= amap.m:
         raise ValueError(
             f"overlay(grid={grid}) needs the (rows, columns) of the image's patches, at most {amap.m} of "
-            "them; rec.label(grid=(14, 14), first=('[CLS]',)) says it once for all maps."
+            "them; rec.label(grid=(14, 14), first=('[CLS]',)) sets it once for all maps."
         )
     return w[amap.m - grid[0] * grid[1] :].reshape(grid)
 

@@ -1,4 +1,4 @@
-"""A text whose tokens have their weights as ground."""
+"""Text with tokens shaded by weight."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from .figure import figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LINE = 1.75  # height of a line over that of its letters
+LINE = 1.75  # line height over font size
 
 
 @figure("text")
@@ -26,12 +26,12 @@ def text_map(
     colours: str | None = None,
     size: float = 11.0,
 ) -> "Axes":
-    """Tokens in reading order, each on a ground as dark as its weight; lines are broken at the width of the axes.
+    """Running text with tokens shaded by weight; lines wrap at the width of the axes.
 
     weights   (m,), or an AttentionMap of one head with row=
-    keys      m names; by default what the map calls them, else positions
-    row       of a map: who attends; without it what each key receives from all queries, on average
-    size      of the letters, in points
+    keys      m names; by default the map's labels, else positions
+    row       of a map: the query; by default the mean weight that each key receives
+    size      font size in points
     """
     from matplotlib.cm import ScalarMappable
 
@@ -60,7 +60,7 @@ def text_map(
     paint = ScalarMappable(**colours_for(w, colours))
     ax.set_axis_off()
     bar_for(paint, ax, label)
-    figure.draw_without_rendering()  # the axes get their width: a layout may still have moved them
+    figure.draw_without_rendering()  # fixes the width of the axes, which a layout may still change
     width = ax.get_window_extent().width * 72 / figure.dpi
     how, x, y = letters(keys), 0.0, size * LINE if title else 0.0
     if title:

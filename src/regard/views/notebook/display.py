@@ -1,7 +1,7 @@
-"""What a notebook shows of a map or a record: a page to point at, and a picture for whoever cannot run it.
+"""Display of maps and records in notebooks: an interactive widget, with a static image as fallback.
 
-A notebook that is read elsewhere (GitHub, nbconvert, an editor without widgets) shows the picture, which is saved in
-it; nothing is fetched from a network.
+Viewers without widgets (GitHub, nbconvert, some editors) show the image, which is saved in the notebook; nothing is
+fetched from a network.
 """
 
 import io
@@ -19,17 +19,17 @@ from ..terminal.map_text import plain
 if TYPE_CHECKING:
     from .widget import Page
 
-NO_WIDGET_NOTE = "This picture stands still: pip install 'regard[views]' makes it a page to point at."
-DPI = 96  # dots an inch; the picture has twice as many, for sharp screens
+NO_WIDGET_NOTE = "This is a static image: pip install 'regard[views]' for the interactive page."
+DPI = 96  # dots per inch of the layout; the image has twice as many, for high-density screens
 
 
 def widget(what: Any, **how: Any) -> "Page":
-    """The page of a map or record as a widget; needs anywidget."""
+    """The interactive page of a map or record as a widget; needs anywidget."""
     try:
         from .widget import GraphPage, Page
     except ModuleNotFoundError as missing:
         raise lacking(
-            "widget() (show() is a picture without it, save_html(path) a page)", str(missing.name), "views"
+            "widget() (without it: show() for an image, save_html(path) for a page)", str(missing.name), "views"
         ) from missing
     about, blobs = page_data(what, **how)
     made = (GraphPage if about.get("graphs") else Page)(about=about, blobs=blobs)
@@ -38,7 +38,7 @@ def widget(what: Any, **how: Any) -> "Page":
 
 
 def show(what: Any, **how: Any) -> None:
-    """In a notebook the page, in a terminal a drawing of characters."""
+    """Show the interactive page in a notebook, a drawing of characters in a terminal."""
     if not in_notebook():
         Console().print(what)
         return
@@ -49,24 +49,24 @@ def show(what: Any, **how: Any) -> None:
 
 
 def mimebundle(what: Any, **how: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Every form that a reader may choose from, and what is known about each: text, picture, page."""
+    """The MIME bundle and its metadata: text, image, widget."""
     if not in_notebook():
         return {"text/plain": plain(what)}, {}
     try:
         return widget(what, **how)._repr_mimebundle_()
     except ModuleNotFoundError:
         print(NO_WIDGET_NOTE)
-    except ValueError as problem:  # too large for a page
+    except ValueError as problem:  # larger than a page may be
         print(problem)
     return static_fallback(what, how.get("item", 0))
 
 
 def static_fallback(what: Any, item: int = 0) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Text, and a PNG of the head grid or the heat map with its size on the screen and words for who cannot see it."""
+    """Text, and a PNG of the head grid or the heat map with its size and alternative text."""
     data: dict[str, Any] = {"text/plain": plain(what)}
     try:
         figure = static_figure(what, item)
-    except (ModuleNotFoundError, ValueError):  # without matplotlib, or without maps, the text stands for it
+    except (ModuleNotFoundError, ValueError):  # without matplotlib or without maps: text alone
         return data, {}
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=2 * DPI)
@@ -76,7 +76,7 @@ def static_fallback(what: Any, item: int = 0) -> tuple[dict[str, Any], dict[str,
 
 
 def in_notebook() -> bool:
-    """Whether what is displayed goes to a notebook: IPython runs in a kernel."""
+    """Whether IPython runs in a kernel."""
     found = sys.modules.get("IPython")
     shell = None if found is None else found.get_ipython()
     return shell is not None and hasattr(shell, "kernel")

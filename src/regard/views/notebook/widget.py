@@ -1,4 +1,4 @@
-"""The page as a widget of a notebook, by anywidget."""
+"""The page as a notebook widget (anywidget)."""
 
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from ..page import script
 
 
 class Choice(NamedTuple):
-    """What is chosen on a page: the site by its name, numbers of head, row and column, and whether it is pinned."""
+    """The selection of a page: site name, indices of head, row and column, and whether it is pinned."""
 
     site: str
     head: int
@@ -21,22 +21,22 @@ class Choice(NamedTuple):
 
 
 class Page(anywidget.AnyWidget):
-    """All components on one page. `choice` is what the reader points at; `choose` points from Python."""
+    """The page as a widget. `choice` is the reader's selection; `choose` sets it from Python."""
 
     _esm = script() + "\nexport default { render: regard.render };\n"
     about = traitlets.Dict().tag(sync=True)
     blobs = traitlets.List(traitlets.Unicode()).tag(sync=True)
     chosen = traitlets.Dict().tag(sync=True)
-    still: tuple[dict[str, Any], dict[str, Any]] = ({}, {})  # a picture and text, and what is known about each
+    still: tuple[dict[str, Any], dict[str, Any]] = ({}, {})  # the static fallback: data and metadata
 
-    def _repr_mimebundle_(self, **asked: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The page, and what stands for it where no page can run."""
-        data, about = super()._repr_mimebundle_(**asked) or ({}, {})
+    def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The widget and its static fallback."""
+        data, about = super()._repr_mimebundle_(**options) or ({}, {})
         return data | self.still[0], about | self.still[1]
 
     @property
     def choice(self) -> Choice | None:
-        """What is chosen now; None until the page was drawn."""
+        """The current selection; None before the page was drawn."""
         if not self.chosen:
             return None
         names = [site["site"] for site in self.about["sites"]]
@@ -50,7 +50,7 @@ class Page(anywidget.AnyWidget):
         row: int | None = None,
         column: int | None = None,
     ) -> None:
-        """Choose on the page, and hold it: what is not given stays."""
+        """Set and pin the selection; arguments left out stay unchanged."""
         sites = self.about["sites"]
         names = [one["site"] for one in sites]
         if isinstance(site, str) and site not in names:
@@ -59,16 +59,16 @@ class Page(anywidget.AnyWidget):
         at = names.index(site) if isinstance(site, str) else now["site"] if site is None else site
         made: dict[str, Any] = {"site": within(at, len(sites), f"choose(site={at})", "sites"), "pinned": True}
         most = {"head": sites[at]["heads"], "row": sites[at]["n"], "column": sites[at]["m"]}
-        for name, asked in (("head", head), ("row", row), ("column", column)):
+        for name, index in (("head", head), ("row", row), ("column", column)):
             made[name] = (
                 min(now[name], most[name] - 1)
-                if asked is None
-                else within(asked, most[name], f"choose({name}={asked})", f"{name}s")
+                if index is None
+                else within(index, most[name], f"choose({name}={index})", f"{name}s")
             )
         self.chosen = made
 
 
 class GraphPage(Page):
-    """The same with what draws graphs, which other pages do not carry."""
+    """The page with the graph renderer, which other pages do not need."""
 
     _esm = script("graph.js") + Page._esm

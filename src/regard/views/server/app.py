@@ -38,19 +38,45 @@ class AsciiJSONResponse(JSONResponse):
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-class OpenRequest(BaseModel):
-    """Request: open a record."""
+class FileRequest(BaseModel):
+    """A record file: where it comes from, and its name there."""
 
     origin: Literal["argument", "folder", "upload"] = Field(alias="from")
     name: str = Field(max_length=1000)
 
 
+class OpenRequest(FileRequest):
+    """Request: open a record, alone or compared with another."""
+
+    beside: FileRequest | None = None
+
+
+class CutRequest(BaseModel):
+    """What is cut: a writer's part of the query of a row, or the key of a column."""
+
+    row: int = Field(ge=0, lt=1 << 24)
+    column: int = Field(ge=0, lt=1 << 24)
+    side: Literal["query", "key"]
+    writer: str = Field(max_length=200)
+
+
 class EditRequest(BaseModel):
-    """An intervention: a token masked in every layer, or a head of a site made uniform."""
+    """An intervention: a token masked in every layer, a head of a site made uniform, or a writer cut from a cell."""
 
     token: int | None = Field(None, ge=0, lt=1 << 24)
     site: str | None = Field(None, max_length=500)
     head: int | None = Field(None, ge=0, lt=1 << 16)
+    cut: CutRequest | None = None
+
+
+class WhyRequest(BaseModel):
+    """Request: why a cell of a head has its weight."""
+
+    view: str = Field(max_length=32)
+    site: int = Field(ge=0, lt=1 << 16)
+    head: int = Field(ge=0, lt=1 << 16)
+    row: int = Field(ge=0, lt=1 << 24)
+    column: int = Field(ge=0, lt=1 << 24)
 
 
 class TextRequest(BaseModel):
@@ -58,6 +84,7 @@ class TextRequest(BaseModel):
 
     text: str = Field(max_length=200_000)
     changes: list[EditRequest] = Field([], max_length=MAX_CHANGES)
+    second: str | None = Field(None, max_length=200_000)  # a text to compare with
     page: str = Field("", max_length=32)  # of the browser: a new run cancels the previous one of the same page
 
 
@@ -133,7 +160,8 @@ def application(state: AppState) -> FastAPI:
 
     @app.post("/api/open")
     async def open_record(which: OpenRequest) -> dict[str, Any]:
-        return await _job_state(state.open(which.origin, which.name))
+        beside = None if which.beside is None else (which.beside.origin, which.beside.name)
+        return await _job_state(state.open(which.origin, which.name, beside))
 
     @app.post("/api/upload")
     async def upload(request: Request, name: Annotated[str, Query(max_length=300)] = "record.regard") -> dict[str, Any]:
@@ -142,8 +170,17 @@ def application(state: AppState) -> FastAPI:
 
     @app.post("/api/read")
     async def read(what: TextRequest) -> dict[str, Any]:
-        changes = tuple(Change(each.token, each.site, each.head) for each in what.changes)
-        return await _job_state(state.run_model(what.text, changes, what.page))
+        changes = tuple(
+            Change(
+                each.token, each.site, each.head, None if each.cut is None else tuple(each.cut.model_dump().values())
+            )
+            for each in what.changes
+        )
+        return await _job_state(state.run_model(what.text, changes, what.page, what.second))
+
+    @app.post("/api/why")
+    async def why(what: WhyRequest) -> dict[str, Any]:
+        return await _job_state(state.why(what.view, what.site, what.head, what.row, what.column))
 
     @app.post("/api/export")
     async def export(what: ExportRequest) -> dict[str, Any]:

@@ -7,8 +7,10 @@ MAX_UNAUTHENTICATED in total. Beyond that the oldest is closed: a client with th
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_TIMEOUT = 10.0  # seconds until the head of a request is complete
@@ -57,7 +59,8 @@ class Connection(H11Protocol):
         inner = self.app
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            await inner({**scope, AUTHENTICATED: self._authenticated}, receive, send)
+            with suppress(h11.LocalProtocolError):  # the client has closed its side, and no answer can be sent
+                await inner({**scope, AUTHENTICATED: self._authenticated}, receive, send)
 
         self.app = app
 

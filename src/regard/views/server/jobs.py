@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from regard.core.errors import Refused
 from regard.recording.pretrained import NoModel
 
 log = logging.getLogger("regard.serve")
@@ -20,6 +21,7 @@ log = logging.getLogger("regard.serve")
 MAX_QUEUED = 64  # jobs queued in a lane
 MAX_RESULTS = 256  # cached results
 MAX_RESULT_BYTES = 256_000_000  # bytes of cached results
+USER_ERRORS = (ValueError, IndexError, KeyError, OSError, NoModel, Refused)  # what the user can correct
 INTERNAL_ERROR = "Internal error: see the terminal in which regard serve runs."
 
 
@@ -68,7 +70,7 @@ class Job:
             self.state = "done"
         except Stopped:
             self.state = "stopped"
-        except (ValueError, IndexError, KeyError, OSError, NoModel) as problem:  # errors that the user can correct
+        except USER_ERRORS as problem:
             self.error = str(problem.args[0]) if isinstance(problem, KeyError) and problem.args else str(problem)
             self.state = "failed"
         except Exception:

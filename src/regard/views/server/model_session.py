@@ -5,7 +5,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
@@ -13,29 +13,37 @@ from typing import Any
 
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from regard.core.errors import Refused
+from regard.recording.decomposition.why import traced
 from regard.recording.interventions.edits import EditedCall
 from regard.recording.interventions.intervene import intervene
 from regard.recording.interventions.interventions import Here, Intervention, MaskTokens, Uniform
 from regard.recording.pretrained import record_run
 from regard.recording.record import Record
 
-from ..payload import join_steps
+from ..payload.site_payload import join_steps
 from .jobs import Job
 from .output_diff import ModelOutput, model_output
+from .why_answer import cut_shift, why_answer
 
 log = logging.getLogger("regard.serve")
 
 CACHED_RUNS = 12  # runs
 MAX_CHANGES = 64  # per run
+MAX_PREPARED = 2048  # tokens of a run that is taken apart unasked
 
 
 @dataclass(frozen=True)
 class Change:
-    """An intervention: a token masked in every layer, or a head made uniform."""
+    """An intervention: a token masked in every layer, a head made uniform, or a writer cut from a query or key of it.
+
+    cut   (row, column, side, writer)
+    """
 
     token: int | None = None
     site: str | None = None
     head: int | None = None
+    cut: tuple[Any, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,24 @@ class ModelSession:
         with self._reporting_progress(job, runs):
             before = self._run(text, (), None)
             return before, self._run(text, changes, before.rec) if changes else None
+
+    def why(self, rec: Record, site: str, head: int, row: int, column: int) -> dict[str, Any]:
+        """Why a cell has its weight; one run at a time is kept taken apart."""
+        self._forget_others(rec)
+        return why_answer(rec, site, head, row, column)
+
+    def prepare(self, rec: Record, job: Job) -> None:
+        """Take a run apart before it is asked for, where that is possible and its text is not long."""
+        if max((amap.n for amap in rec.maps.values()), default=0) > MAX_PREPARED:
+            return
+        self._forget_others(rec)
+        with self._reporting_progress(job, 1), suppress(Refused):
+            traced(rec)
+
+    def _forget_others(self, rec: Record) -> None:
+        for each in self._runs.values():
+            if each.rec is not rec:
+                each.rec.__dict__.pop("_traced", None)
 
     def _run(self, text: str, changes: tuple[Change, ...], plain: Record | None) -> SessionRun:
         found = self._runs.get((text, changes))
@@ -144,6 +170,10 @@ def interventions_of(changes: tuple[Change, ...], plain: Record) -> dict[str, li
                     f"head {change.head}: {change.site} has {group[0].heads} heads, expected 0 to {group[0].heads - 1}."
                 )
             path = re.sub(r":\d+$", "", str(change.site))
+            if change.cut is not None:
+                shift = cut_shift(plain, str(group[0].site), change.head, *change.cut)
+                made.setdefault(escape(path), []).append(_AtCalls(shift, frozenset([_call_number(group[0].site)])))
+                continue
             alone = sum(re.sub(r":\d+$", "", name) == path for name in groups) == 1
             calls = None if alone else frozenset(_call_number(amap.site) for amap in group)
             made.setdefault(escape(path), []).append(_AtCalls(Uniform(), calls, change.head))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 import uvicorn
 
 from .app import application
@@ -46,6 +47,8 @@ def serve(
     model: str | None = None,
     *,
     trust: bool = False,
+    device: str = "cpu",
+    dtype: "torch.dtype | None" = None,
     host: str = "127.0.0.1",
     port: int = 0,
     browser: bool = True,
@@ -56,7 +59,7 @@ def serve(
     sock = _listening_socket(host, port)
     url = f"http://{_url_host(host)}:{sock.getsockname()[1]}/?token={token}"
     try:
-        state = AppState(folder, records, model, trust)
+        state = AppState(folder, records, model, trust, device, dtype)
     except BaseException:
         sock.close()
         raise

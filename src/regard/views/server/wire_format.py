@@ -1,6 +1,6 @@
 """Binary payloads of a record for the web application: an outline first, then sites and heads on demand.
 
-A payload is what an HTML page carries of the same site (views/payload.py), as bytes:
+A payload has the same contents as in an HTML page (views/payload), as bytes:
 
     4 bytes    length of the JSON
     JSON       the site's form, and the length of each array
@@ -21,11 +21,11 @@ from regard.core.maps.attention_map import AttentionMap
 from regard.core.maps.difference import Difference
 from regard.recording.record import Record
 
-from ..arrays import Blobs
-from ..diff_payload import difference_payloads, differences_by_site
-from ..graph_payload import GraphPayload
 from ..page import maps_of
-from ..payload import SAMPLED_ROWS, is_large, join_steps, outline, site_payload, site_payloads
+from ..payload.arrays import Blobs
+from ..payload.diff_payload import difference_payloads, differences_by_site
+from ..payload.graph_payload import GraphPayload
+from ..payload.site_payload import SAMPLED_ROWS, is_large, join_steps, outline, site_payload, site_payloads
 from ..terminal.record_summary import record_facts, source_text
 from .jobs import Job
 
@@ -35,8 +35,15 @@ COMPARED_NAMES = ("after", "before")
 class View:
     """An open record, alone or compared with another. `origin` identifies its file, if it has one."""
 
-    def __init__(self, rec: Record, title: str, origin: "tuple[str, str] | None" = None, beside: Record | None = None):
-        self.rec, self.title, self.origin, self.beside = rec, title, origin, beside
+    def __init__(
+        self,
+        rec: Record,
+        title: str,
+        origin: "tuple[str, str] | None" = None,
+        beside: Record | None = None,
+        compared: tuple[str, str] = COMPARED_NAMES,
+    ):
+        self.rec, self.title, self.origin, self.beside, self.compared = rec, title, origin, beside, compared
         self.groups: dict[str, list[AttentionMap]] = join_steps(maps_of(rec))
         self.pairs: dict[str, Difference] | None = None
         self.only: list[list[str]] = [[], []]
@@ -68,7 +75,12 @@ class View:
             "drawn": self.drawn,
         }
         if self.beside is not None:
-            made["beside"] = {"names": COMPARED_NAMES, "text": "", "only": self.only}
+            other = source_text(self.beside)
+            made["beside"] = {
+                "names": self.compared,
+                "text": other if other != made["text"] else "",
+                "only": self.only,
+            }
         return made
 
     def group(self, site: int) -> list[AttentionMap]:

@@ -1,7 +1,7 @@
 """Maps drawn with characters: `print(amap)`, `regard show`.
 
-In colour a cell is two spaces on a ground that glows as its weight does; without colour it is a letter as dense as its
-weight, from a dot to @. Both follow the root of the weight, as the pages do.
+In colour a cell is two spaces on a coloured background; without colour it is a character of increasing density, from a
+dot to @. Both scale with the square root of the weight, as pages do.
 """
 
 import math
@@ -18,28 +18,28 @@ from rich.text import Text
 from regard.core.maps.attention_map import AttentionMap
 
 from ..page import maps_of
-from ..payload import join_steps, short_name, single_map
-from ..thumbnails import PooledHeads, pool_heads
+from ..payload.site_payload import join_steps, short_name, single_map
+from ..payload.thumbnails import PooledHeads, pool_heads
 from ..token_text import display_names
 
 RAMP = ["#191a20", "#3a2410", "#6e3f0e", "#b46a12", "#ee9d2b", "#ffd07a", "#fff6dc"]
-COLD = ["#191a20", "#0f2a38", "#124a63", "#1b7397", "#41a3c9", "#8fd0ea", "#e2f5fd"]  # below zero
+COLD = ["#191a20", "#0f2a38", "#124a63", "#1b7397", "#41a3c9", "#8fd0ea", "#e2f5fd"]  # of negative weights
 DENSE = " .:-=+*#%@"
 WIDTH = 80
-MAX_ROWS = 40  # lines of one head at the most
-MAX_LABEL = 14  # cells of a row's name at the most
-MAX_COLUMN_LETTERS = 8  # letters of a column's name
-MAX_SITES = 64  # sites of a record that are drawn
-MAX_WEIGHTS = 1 << 26  # weights that a print may compute
+MAX_ROWS = 40  # maximum lines of one head
+MAX_LABEL = 14  # maximum columns of a row label
+MAX_COLUMN_LETTERS = 8  # maximum characters of a column label
+MAX_SITES = 64  # maximum sites of a record
+MAX_WEIGHTS = 1 << 26  # maximum weights that print() computes
 
 
 def plain(what: Any, width: int = WIDTH) -> str:
-    """Without colour, as `print` writes it."""
+    """Plain text, as `print` shows it."""
     return "\n".join(line.plain.rstrip() for line in map_lines(what, width, False))
 
 
 def drawn(what: Any, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-    """For rich: in colour where the console has it."""
+    """Rendering for rich, in colour if the console supports it."""
     colour = console.color_system is not None and not console.no_color
     for line in map_lines(what, options.max_width, colour):
         line.no_wrap, line.overflow = True, "crop"
@@ -47,7 +47,7 @@ def drawn(what: Any, console: Console, options: ConsoleOptions) -> Iterator[Text
 
 
 def map_lines(what: Any, width: int, colour: bool, item: int = 0) -> Iterator[Text]:
-    """A map or a record: one head large, several in small; of one item of a batch."""
+    """Lines of a map or a record: one head in full, several as thumbnails; of one batch item."""
     yield Text(repr(what))
     if isinstance(what, AttentionMap) and not (what.n and what.m):
         return
@@ -57,7 +57,7 @@ def map_lines(what: Any, width: int, colour: bool, item: int = 0) -> Iterator[Te
         return
     if sum(_cost(amap) for group in groups.values() for amap in group) > MAX_WEIGHTS:
         yield Text(
-            "Too many weights to draw at a print: amap.pyramid() first (it is kept), or show one head: amap[0, 3]."
+            "Too many weights for print(): call amap.pyramid() first (it is cached), or print one head: amap[0, 3]."
         )
         return
     if len(groups) == 1 and next(iter(groups.values()))[0].heads == 1:
@@ -71,7 +71,7 @@ def _cost(amap: AttentionMap) -> int:
 
 
 def head_lines(amap: AttentionMap, width: int = WIDTH, colour: bool = True) -> Iterator[Text]:
-    """One head: who attends at the left, what is attended above, and the strongest of each row where there is room."""
+    """One head: queries at the left, keys above, and the largest weight of each row if there is space."""
     names, keys = display_names(amap.rows, amap.n), display_names(amap.columns, amap.m)
     if amap.n > MAX_ROWS:
         label = 2 * len(str(amap.n)) + 1
@@ -104,7 +104,7 @@ def head_lines(amap: AttentionMap, width: int = WIDTH, colour: bool = True) -> I
 
 
 def row_lines(amap: AttentionMap, i: int, top: int, width: int = WIDTH, colour: bool = True) -> Iterator[Text]:
-    """What one row attends to: the text with its weights as ground, then the largest as bars."""
+    """One row: the text shaded by its weights, then the largest as bars."""
     w = amap.row(i).reshape(-1, amap.m).double().mean(0).cpu().numpy()
     names, keys = display_names(amap.rows, amap.n), display_names(amap.columns, amap.m)
     most = float(np.nanmax(np.abs(w), initial=0.0))
@@ -125,7 +125,7 @@ def row_lines(amap: AttentionMap, i: int, top: int, width: int = WIDTH, colour: 
 
 
 def thumbnail_lines(groups: "dict[str, list[AttentionMap]]", width: int = WIDTH, colour: bool = True) -> Iterator[Text]:
-    """Every head of every site in small, a line of heads for each site; each to its own largest weight."""
+    """Thumbnails of all heads, a line for each site; each scaled to its own maximum."""
     shorts = {name: short_name(name, place) for place, name in enumerate(groups)}
     label = min(MAX_LABEL, max(map(len, shorts.values())))
     heads = max(group[0].heads for group in groups.values())
@@ -149,12 +149,12 @@ def thumbnail_lines(groups: "dict[str, list[AttentionMap]]", width: int = WIDTH,
                 yield line
     if len(groups) > MAX_SITES:
         yield Text(f"... and {len(groups) - MAX_SITES} sites more")
-    said = "brighter" if colour else "denser"
-    yield Text(f"{said}: a larger weight (root scale), each head to its own largest", "dim" if colour else "")
+    scale = "brighter" if colour else "denser"
+    yield Text(f"{scale}: larger weight (square-root scale), each head scaled to its maximum", "dim" if colour else "")
 
 
 def _tile(grid: NDArray[Any], y: int, side: int, colour: bool) -> Text:
-    """One line of a head in small; in colour it has two rows of cells, an upper and a lower half of each letter."""
+    """One line of a thumbnail; in colour it has two rows of cells, as upper and lower half blocks."""
     top = float(np.nanmax(np.abs(grid), initial=0.0))
     made = Text()
     rows, cols = grid.shape
@@ -182,7 +182,7 @@ def _share(weight: float, top: float) -> float:
 
 
 def _shade(weight: float, top: float) -> str:
-    """The colour between two of the ramp's."""
+    """A colour interpolated on the ramp."""
     ramp = COLD if weight < 0 else RAMP
     place = _share(weight, top) * (len(ramp) - 1)
     low = min(int(place), len(ramp) - 2)
@@ -198,11 +198,11 @@ def _legend(found: PooledHeads, top: float, colour: bool) -> Text:
             made.append(" ", Style(bgcolor=_shade(top * (k / 15) ** 2, top)))
     else:
         made.append(f"[{DENSE}]")
-    return made.append(f" {top:.3g}  {found.said}, root scale")
+    return made.append(f" {top:.3g}  {found.legend}, root scale")
 
 
 def _upright(keys: Sequence[str], label: int, numbers: bool) -> Iterator[Text]:
-    """The names of columns, letter under letter, the last next to its column; numbers on one line where they fit."""
+    """Column labels, written vertically; indices on one line if they fit."""
     if numbers and len(keys) <= 100:
         yield Text(" " * (label + 1) + "".join(f"{j:<2}" for j in range(len(keys))), "dim")
         return
@@ -217,7 +217,7 @@ def _upright(keys: Sequence[str], label: int, numbers: bool) -> Iterator[Text]:
 
 
 def _letters(name: str) -> list[str]:
-    """Letters with the marks that stand on them."""
+    """Characters with their combining marks."""
     made: list[str] = []
     for c in name:
         if made and cell_len(c) == 0:
@@ -236,7 +236,7 @@ def _ranges(count: int, step: int) -> list[str]:
 
 
 def _words(keys: Sequence[str], w: NDArray[Any], top: float, width: int) -> Iterator[Text]:
-    """Running text; a token's ground is its weight, its letters black or white as can be read."""
+    """Running text shaded by weight, in black or white for contrast."""
     line, used = Text(), 0
     for key, weight in zip(keys, w, strict=True):
         name = _cut(key, width)

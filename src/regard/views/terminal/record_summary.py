@@ -1,7 +1,7 @@
-"""What the command line shows of a record: a bar while it is made, a table of what is in it."""
+"""Summary of a record for the command line: a progress bar while it is written, a table of its sites."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,23 +10,25 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from regard.core.printable import printable
 from regard.recording.io.checking import check_map
 from regard.recording.io.loading import load
-from regard.recording.io.printable import printable
 from regard.recording.io.reading import RecordFile
 from regard.recording.record import Record
 
-TENSORS = {  # that a map refers to, by its kind
+TENSORS = {  # of a stored map, by its kind
     "scored": ("q", "k", "tau", "sink"),
     "weights": ("weights",),
     "top": ("weight", "key"),
     "edges": ("weight", "edge_index", "source", "target", "edge"),
 }
 
+REASONS = 3  # that the head of a page says
+
 
 @contextmanager
 def progress_bar(console: Console, what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar that is gone when the work is done."""
+    """A transient progress bar."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -39,31 +41,45 @@ def progress_bar(console: Console, what: str) -> Iterator[Callable[[int, int], N
 
 
 def record_facts(rec: Record) -> str:
-    """One line about a record, for the head of a page."""
+    """One line about a record, for the header of a page."""
     sites = {name.rpartition(":")[0] if name.rpartition(":")[2].isdigit() else name for name in rec.maps}
-    missed = sum(rec.missed.values())
     parts = [
         rec.about.get("class", ""),
         f"{rec.about.get('parameters', 0):,} parameters",
         f"{len(sites)} sites",
-        "nothing missed" if not missed else f"{missed} missed",
-        f"read {rec.about['read']}" if rec.about.get("read") else "",
+        unrecorded(rec),
+        f"read {rec.about['read']}: the model reads no more" if rec.about.get("read") else "",
     ]
-    return " · ".join(str(part) for part in parts if part)
+    return " · ".join(printable(str(part)) for part in parts if part)
+
+
+def unrecorded(rec: Record) -> str:
+    """How many calls of attention have no map, and why: the commonest reasons."""
+    count = sum(rec.missed.values())
+    if not count:
+        return "nothing missed"
+    why = [str(entry) for entry, _ in rec.missed.most_common(REASONS)]
+    more = f"; and {len(rec.missed) - REASONS} more" if len(rec.missed) > REASONS else ""
+    return f"{count:,} call{'s' * (count != 1)} not recorded: {'; '.join(why)}{more}"
+
+
+def told(entries: Mapping[str, int]) -> str:
+    """Entries of rec.missed or rec.other, each with how often it ran."""
+    return ", ".join(f"{text} ({count})" for text, count in entries.items())
 
 
 def source_text(rec: Record) -> str:
-    """The text that was read, and what was written, as far as labels tell."""
+    """The input text and the generated text, if labelled."""
     run = rec.labels.runs[0] if rec.labels.runs else {}
     return "  →  ".join(axes[0].text for axes in run.values() if axes and axes[0].text)
 
 
 def print_summary(path: "str | os.PathLike[str]", console: Console) -> None:
-    """A table of a record file's sites, from its description alone; the file is checked first."""
+    """Print a table of the sites of a record file, from its description alone; the file is validated first."""
     rec, file = load(path), RecordFile(path)
     about, forms = file.about, file.about["maps"]
-    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))  # the sites of a BERT fit 80 columns
-    table.add_column("site", overflow="fold")  # whole: it is what `intervene` and --sites are given
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))  # the sites of BERT fit into 80 columns
+    table.add_column("site", overflow="fold")  # in full: `intervene` and --sites take it
     for name in ("calls", "kind", "shape", "type", "over", "bytes"):
         table.add_column(name)
     for site, calls in _by_path(forms).items():
@@ -95,14 +111,16 @@ def print_summary(path: "str | os.PathLike[str]", console: Console) -> None:
                 f"(measured on {rec.casting.rows} rows of each map)",
             )
         )
-    lines.append(("missed", ", ".join(f"{name} ({count})" for name, count in rec.missed.items()) or "nothing"))
+    lines.append(("missed", told(rec.missed) or "nothing"))
+    if rec.other:
+        lines.append(("other", f"{told(rec.other)}: no attention"))
     for name, said in lines:
         console.print(f"{name:<9}{escape(printable(said))}", highlight=False)
     console.print(table)
 
 
 def _by_path(forms: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The maps of each module, call by call."""
+    """The maps of each module, by call."""
     made: dict[str, list[dict[str, Any]]] = {}
     for form in forms:
         path, colon, call = str(form.get("site")).rpartition(":")
@@ -111,13 +129,13 @@ def _by_path(forms: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _shape(shapes: list[tuple[int, ...]]) -> str:
-    """One shape, or from the first to the last of a generation."""
+    """One shape, or the first and the last of a generation."""
     first, last = (" x ".join(map(str, shape)) for shape in (shapes[0], shapes[-1]))
     return first if first == last else f"{first} .. {last}"
 
 
 def _tensors(form: dict[str, Any]) -> list[str]:
-    """The names of the tensors that a map's form refers to, as check_map has let them pass."""
+    """The names of a map's tensors, as validated by check_map."""
     found = [form[key] for key in TENSORS[form["kind"]] if key in form]
     if form["kind"] == "scored":
         found += list((form.get("bias") or {}).values())
@@ -125,7 +143,7 @@ def _tensors(form: dict[str, Any]) -> list[str]:
 
 
 def _over(form: dict[str, Any]) -> list[dict[str, Any]]:
-    """The structure of the kinds of maps that have one; what else stands under this name is read by nobody."""
+    """The structure of a map, for the kinds that have one."""
     return form.get("over", []) if form["kind"] in ("scored", "weights") else []
 
 

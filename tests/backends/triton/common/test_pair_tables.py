@@ -5,37 +5,39 @@ import torch
 
 pytest.importorskip("triton")
 
-from regard.backends.range_masks import NO_BOUND, Ranges
 from regard.backends.triton.common.pair_tables import LEAKY, TANH, PairTables, in_parts
-from regard.backends.triton.dense.launch_config import SOFTMAX, SPARSEMAX, DenseCall
+from regard.backends.triton.dense.arguments import DenseArguments
+from regard.core.lowering.kernel_forms import EXPONENTIAL, NO_BOUND, POSITIVE_PART
 
 BLOCK = 128
 
 
-def call(core, n, m, d, size=1.0, group=1, align=SOFTMAX, biased=False, readout=None):
+def call(core, n, m, d, size=1.0, group=1, align=EXPONENTIAL, biased=False, readout=None):
     torch.manual_seed(n + m + d)
     a, b, r = size * torch.randn(2 * group, n, d), size * torch.randn(2, m, d), torch.randn(2 * group, d)
     biases = (torch.randn(2, m), torch.randn(2 * group, n)) if biased else (None, None)
     linear, bent = (0.0, 0.0) if core == TANH else (0.6, 0.4)
-    return DenseCall(
-        a,
-        b,
-        torch.randn(2, m, 4),
-        r if readout is None else readout,
-        *biases,
-        Ranges(NO_BOUND, NO_BOUND, None, None),
-        group,
-        core,
-        1.0,
-        linear,
-        bent,
-        align,
-        1.0,
-        None,
-        None,
-        None,
-        None,
-        0.0,
+    nothing = dict.fromkeys(("centre", "lengths", "keep", "low", "high", "seed", "bias"))
+    return DenseArguments(
+        a=a,
+        b=b,
+        v=torch.randn(2, m, 4),
+        readout=r if readout is None else readout,
+        key_bias=biases[0],
+        row_bias=biases[1],
+        left=NO_BOUND,
+        right=NO_BOUND,
+        heads=group,
+        core=core,
+        scale=1.0,
+        linear=linear,
+        bent=bent,
+        align=align,
+        alpha=1.0,
+        narrow=0.0,
+        dropout=0.0,
+        trains=True,
+        **nothing,
     )
 
 
@@ -79,7 +81,7 @@ def test_fractions_add_up_to_tanh_in_every_range(size, mode, n, m, d, group):
     torch.testing.assert_close(scores(asked, tables), truth(asked), rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("align", [SOFTMAX, SPARSEMAX])
+@pytest.mark.parametrize("align", [EXPONENTIAL, POSITIVE_PART])
 def test_bent_and_linear_halves_add_up_to_leaky_relu(align):
     asked = call(LEAKY, 6, 9, 7, group=2, align=align, biased=True)
     torch.testing.assert_close(scores(asked, PairTables(asked, False)), truth(asked), rtol=1e-5, atol=1e-5)

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from regard import Causal, Edges, Entmax, Mask, Padding, Segments, Sigmoid, SoftCap, TopK, Window, attend, plan
 from regard.backends.segment_spans import keys_spans
-from regard.backends.triton.dense.backend import TritonDense, unfit
+from regard.backends.triton.dense.backend import TritonDense, kernel_refusals
 from regard.core.alignments import LocalPredictive
 from regard.core.lowering.score_kernels import DotCore
 from regard.core.plan import make_plan
@@ -64,7 +64,7 @@ def pair(score, align, over, n, m=KEYS, size=1.0, dtype=torch.float32):
             out = attend(q, k, v, made, align, over, backend="reference").out
         else:
             asked = make_plan(q, k, v, made, align, over)
-            assert not unfit(asked)
+            assert not kernel_refusals(asked)
             out = TritonDense().run(asked).out
         leaves = [q, k, v, *made.parameters()]
         pull = torch.randn(out.shape).to(dtype).to(kind)
@@ -121,8 +121,8 @@ def test_pairs_hand_their_gradient_to_both_sides_in_one_walk_or_in_two(
     """One program after the other adds to the same table of what queries receive: three blocks, two programs of a
     head. Where tables would be large, queries are in parts; where they would be too large, each side walks by itself.
     """
-    asked, found = launches.once, []
-    monkeypatch.setattr(launches, "once", lambda *call: found.append(asked(*call)) or found[-1])
+    asked, found = launches.single_walk, []
+    monkeypatch.setattr(launches, "single_walk", lambda *call: found.append(asked(*call)) or found[-1])
     monkeypatch.setattr(call, "AT_ONCE", 16)
     monkeypatch.setattr(call, "TABLE_BYTES", table_bytes)
     close(*pair(score, align, Causal("end"), 140, 70))
@@ -323,7 +323,7 @@ def test_a_predicted_window_fades_its_weights_and_learns_where_to_stand(over):
             out = attend(q, k, v, "scaled_dot", align, over, backend="reference").out
         else:
             asked = make_plan(q, k, v, "scaled_dot", align, over)
-            assert not unfit(asked)
+            assert not kernel_refusals(asked)
             out = TritonDense().run(asked).out
         pull = torch.randn(out.shape, generator=torch.Generator().manual_seed(5)).to(kind)
         found.append([out, *torch.autograd.grad(out, [q, k, v, *align.parameters()], pull)])
@@ -351,7 +351,7 @@ def test_a_hard_choice_is_the_references_with_its_log_probability_and_entropy(sc
             index = done.map.state.index
         else:
             asked = make_plan(q, k, v, made, "hard", over, sample=sample, seed=7)
-            assert not unfit(asked)
+            assert not kernel_refusals(asked)
             ran = TritonDense().run(asked)
             parts, index = [ran.out, ran.log_prob, ran.entropy], ran.state.index
         leaves = [q, k, v, *made.parameters()]
@@ -395,8 +395,8 @@ def test_small_weights_of_a_sigmoid_keep_their_bits():
 
 @pytest.mark.parametrize(("size", "bias"), [(1.0, -9.0), (5.0, -8.0)], ids=["small", "some large"])
 def test_weights_of_a_sigmoid_that_are_mostly_small_are_made_in_16_bits(size, bias, monkeypatch):
-    asked, found = launches.small_ones, []
-    monkeypatch.setattr(launches, "small_ones", lambda *given: found.append(asked(*given)) or found[-1])
+    asked, found = launches.small_weights_at_a_time, []
+    monkeypatch.setattr(launches, "small_weights_at_a_time", lambda *given: found.append(asked(*given)) or found[-1])
     for where in ("causal", "padded"):
         n, over = STRUCTURES[where]
         (true, *_), (mine, *_) = pair("dot", Sigmoid(bias), over, n, size=size, dtype=torch.bfloat16)
@@ -489,7 +489,7 @@ def test_what_it_leaves_to_others():
         {"over": Segments(torch.tensor([0, 1] * 4 + [0])) & Window(2, 2)},
     ]
     for options in others:
-        assert unfit(make_plan(q, q, q, **options)), options
+        assert kernel_refusals(make_plan(q, q, q, **options)), options
     assert "CUDA" in plan(q, q, q).refusals["triton-dense"][0]
 
 

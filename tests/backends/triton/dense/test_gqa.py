@@ -5,7 +5,7 @@ import torch
 from tests.backends.triton.dense.test_backend import close
 
 from regard import Causal, Mask, attend
-from regard.backends.triton.dense.backend import TritonDense, unfit
+from regard.backends.triton.dense.backend import TritonDense, kernel_refusals
 from regard.core.plan import make_plan
 from regard.core.scores import Additive, GATv2, Gaussian, ScaledDot
 
@@ -50,7 +50,7 @@ def test_outputs_and_gradients_are_those_of_repeated_keys(score, align, over, sm
             out = attend(q, k, v, made, align, over, backend="reference").out
         else:
             asked = make_plan(q, k, v, made, align, over)
-            assert not unfit(asked)
+            assert not kernel_refusals(asked)
             out = TritonDense().run(asked).out
         pull = torch.randn(out.shape, generator=torch.Generator().manual_seed(3)).to(kind)
         found.append([out, *torch.autograd.grad(out, [q, k, v, *made.parameters()], pull)])

@@ -7,7 +7,7 @@ from tests.backends.triton.dense.test_backend import close
 from regard import Causal, Padding, Segments, TopK, attend
 from regard.backends.triton.dense import backend as triton_dense
 from regard.backends.triton.dense import topk
-from regard.backends.triton.dense.backend import TritonDense, unfit
+from regard.backends.triton.dense.backend import TritonDense, kernel_refusals
 from regard.core.plan import make_plan
 from regard.core.scores import Additive, GATv2, Gaussian, ScaledDot
 
@@ -30,7 +30,7 @@ def drawn(n, m, kind=torch.float32):
 
 def ran(q, k, v, score="scaled_dot", count=3, over=None, **options):
     asked = make_plan(q, k, v, score, TopK(count), over, **options)
-    assert not unfit(asked)
+    assert not kernel_refusals(asked)
     return TritonDense().run(asked)
 
 
@@ -80,8 +80,8 @@ def test_an_empty_row_and_no_key():
 
 def test_it_leaves_many_keys_and_moved_ones_to_others():
     q = torch.randn(1, 1, 300, 4)
-    assert "256" in unfit(make_plan(q, q, q, align=TopK(257)))[0]
-    assert unfit(make_plan(q, q, q, align=TopK(2), over=Segments(torch.arange(300) % 2)))
+    assert "256" in kernel_refusals(make_plan(q, q, q, align=TopK(257)))[0]
+    assert kernel_refusals(make_plan(q, q, q, align=TopK(2), over=Segments(torch.arange(300) % 2)))
 
 
 @pytest.mark.parametrize("align", ["softmax", "entmax15", TopK(2)], ids=["softmax", "entmax15", "top-2"])

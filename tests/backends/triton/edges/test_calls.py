@@ -8,7 +8,7 @@ pytest.importorskip("triton")
 from tests.backends.addressed import addressed
 
 from regard import GAT, Edges, GATv2, ScaledDot, Sigmoid, TopK, attend
-from regard.backends.triton.edges import call, csr_schedule
+from regard.backends.triton.edges import csr_schedule, replayed_calls
 from regard.backends.triton.edges.backend import TritonEdges
 from regard.core.plan import make_plan
 
@@ -41,7 +41,7 @@ def test_calls_and_gradients_that_are_done_again_are_those_of_their_own_tensors_
     name, align = case.split()
     if align == "softmax":
         monkeypatch.setattr(csr_schedule, "PIECE", 3)
-    run, back = addressed(monkeypatch, call)
+    run, back = addressed(monkeypatch, replayed_calls)
     graphs, score = [graph(0), graph(1)], SCORES[name]()
     for turn in range(4):
         parts = [torch.randn(HEADS, NODES, WIDTH).requires_grad_() for _ in range(3)]
@@ -54,7 +54,7 @@ def test_calls_and_gradients_that_are_done_again_are_those_of_their_own_tensors_
 
 
 def test_noise_of_a_call_that_is_done_again_is_its_own(monkeypatch):
-    addressed(monkeypatch, call)
+    addressed(monkeypatch, replayed_calls)
     over, score = graph(0), ScaledDot()
     parts = [torch.randn(HEADS, NODES, WIDTH) for _ in range(3)]
     for seed in (3, 3, 3, 4, 5):

@@ -6,7 +6,7 @@ import torch
 from regard import Causal, Mask, Padding, SoftCap, Window, attend, plan
 from regard.backends.chunked.backend import Chunked
 from regard.backends.range_masks import ranges_of
-from regard.backends.triton.features.backend import TritonFeatures, unfit
+from regard.backends.triton.features.backend import TritonFeatures, kernel_refusals
 from regard.core.plan import make_plan
 from regard.core.scores import Additive, Dot, Gaussian, Laplace, ScaledDot
 from regard.nn import DirectionalSelfAttention
@@ -55,7 +55,7 @@ def pair(score, over, n, m=KEYS, size=1.0, dtype=torch.float32):
             tau = Chunked().run(make_plan(q, k, v, made, "softmax", over)).state.tau
         else:
             asked = make_plan(q, k, v, made, "softmax", over)
-            assert not unfit(asked)
+            assert not kernel_refusals(asked)
             done = TritonFeatures().run(asked)
             out, tau = done.out, done.state.tau
         leaves = [q, k, v, *made.parameters()]
@@ -112,12 +112,12 @@ def test_halves_are_summed_in_full():
 def test_it_refuses_what_it_does_not_know():
     q = torch.randn(1, 1, 4, WIDTH)
     for score, align, why in (
-        (ScaledDot(), "softmax", "each feature by itself"),
+        (ScaledDot(), "softmax", "this is dot("),
         (Dot(features=True), "sparsemax", "alignment is softmax"),
-        (Dot(features=True) | SoftCap(5.0), "softmax", "bent by tanh"),
-        (Additive(WIDTH, WIDTH, 3, features=WIDTH), "softmax", "each feature by itself"),
+        (Dot(features=True) | SoftCap(5.0), "softmax", "caps sums"),
+        (Additive(WIDTH, WIDTH, 3, features=WIDTH), "softmax", "products by feature; this is pair tanh"),
     ):
-        assert any(why in reason for reason in unfit(make_plan(q, q, q, score, align)))
+        assert any(why in reason for reason in kernel_refusals(make_plan(q, q, q, score, align)))
     assert "CUDA" in str(plan(q, q, q, Dot(features=True)))
 
 

@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from regard import Causal, Entmax, Mask, Padding, Segments, Sigmoid, SoftCap, TopK, Window, attend, scores
 from regard.backends.triton.maps import reader
-from regard.backends.triton.maps.map_form import read_of
+from regard.backends.triton.maps.map_lowering import map_tensors_of
 from regard.backends.triton.maps.reader import TritonMap
 from regard.core import registry
 from regard.core.alignments import Gumbel, Hard, Local, LocalPredictive, Reinforced
@@ -91,7 +91,7 @@ def compare(monkeypatch):
         expected, sums = seen(true, cell), true.tau
         if not tau:
             assert mine.state is not None
-        monkeypatch.setattr(reader, "unable", lambda device: None)
+        monkeypatch.setattr(reader, "device_refusal", lambda device: None)
         monkeypatch.setattr(registry, "readers", [TritonMap()])
         monkeypatch.setattr(lazy_maps, "dense_block", None)  # no band is computed
         if tau:
@@ -174,7 +174,7 @@ def test_a_score_that_is_turned_round_or_gone(compare):
 @pytest.mark.parametrize("d", [8, 64, 100, 256])
 def test_tiles_of_every_width_fit_into_shared_memory(d, dtype):
     q = torch.zeros(1, 1, 4, d, dtype=dtype)
-    read = read_of(attend(q, q, q).map.live, slice(0, 1))
+    read = map_tensors_of(attend(q, q, q).map.live, slice(0, 1))
     for side in (read.side, launch.SMALL):
         assert read.stages(side) >= 1 and (read.stages(side) + 1) * side * read.across <= 227 * 1024
 
@@ -191,4 +191,4 @@ OTHERS = [
 def test_what_it_leaves_to_others(options):
     q = torch.randn(1, 2, 9, 4)
     amap = attend(q, q, q, **options).map
-    assert read_of(amap.live, amap.slab, amap.state) is None
+    assert map_tensors_of(amap.live, amap.slab, amap.state) is None

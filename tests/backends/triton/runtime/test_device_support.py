@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.backends.triton.runtime import device_support
-from regard.backends.triton.runtime.device_support import unable
+from regard.backends.triton.runtime.device_support import device_refusal
 
 
 @pytest.fixture
@@ -21,19 +21,21 @@ def card(monkeypatch):
 @pytest.mark.parametrize("device", ["cuda", "cuda:0"])
 def test_a_gpu_that_is_new_enough_runs_them(device, card):
     card(8, 0)
-    assert unable(torch.device(device)) is None
+    assert device_refusal(torch.device(device)) is None
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:0"])
 def test_an_older_one_says_what_it_has_and_what_is_needed(device, card):
     card(7, 5)
-    assert unable(torch.device(device)) == "It needs a GPU of compute capability 8.0 or above; this one has 7.5."
+    assert (
+        device_refusal(torch.device(device)) == "It needs a GPU of compute capability 8.0 or above; this one has 7.5."
+    )
 
 
 def test_a_card_of_another_maker_a_cpu_and_a_machine_without_triton_are_told(card, monkeypatch):
     card(9, 4)
     monkeypatch.setattr(torch.version, "cuda", None)
-    assert "NVIDIA" in unable(torch.device("cuda"))
-    assert unable(torch.device("cpu")) == "It runs on a CUDA device."
+    assert "NVIDIA" in device_refusal(torch.device("cuda"))
+    assert device_refusal(torch.device("cpu")) == "It runs on a CUDA device."
     monkeypatch.setattr(device_support, "HAS_TRITON", False)
-    assert unable(torch.device("cuda")) == "Triton is not installed."
+    assert device_refusal(torch.device("cuda")) == "Triton is not installed."

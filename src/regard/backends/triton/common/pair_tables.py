@@ -10,7 +10,7 @@ keeps the product of four such numbers finite and above 0. A readout less than 2
 fraction is a constant, which is taken out of the row's.
 """
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 import triton
@@ -21,6 +21,10 @@ from ..runtime.fast_launcher import launched
 from ..runtime.launch_replay import alloc, record_op
 from .key_bias import SMALLEST, in_columns, in_unit
 from .pair_scores import PAD
+
+if TYPE_CHECKING:
+    from ..dense.arguments import DenseArguments
+    from ..maps.launch import MapTensors
 
 DOT, TANH, LEAKY, ABS = range(4)
 LOG2E = 1.4426950408889634
@@ -213,31 +217,11 @@ def in_parts(v: Tensor) -> Tensor:
     return parts
 
 
-class PairScored(Protocol):
-    """What tables are made of: a (g, n, d), b (g / group, m, d)."""
-
-    a: Tensor
-    b: Tensor
-    readout: Tensor | None  # (g, d), of a pair
-    key_bias: Tensor | None  # (g / group, m)
-    row_bias: Tensor | None  # (g, n)
-    core: int
-    scale: float
-    linear: float
-    bent: float
-
-    @property
-    def group(self) -> int: ...
-
-    @property
-    def unit(self) -> float: ...
-
-
 class PairTables:
     """What kernels read besides the tensors of a call. columns: products may add the bias of keys. d_v: the width of
     values that the same kernel averages."""
 
-    def __init__(self, call: PairScored, backward: bool, columns: bool = False, d_v: int = 0):
+    def __init__(self, call: "DenseArguments | MapTensors", backward: bool, columns: bool = False, d_v: int = 0):
         a, b = call.a, call.b
         d = a.shape[2]
         self.width = max(4, -(-d // 4) * 4)
@@ -271,7 +255,7 @@ class PairTables:
         """That bias."""
         return self.keys if self.columns is None else self.columns
 
-    def _pairs(self, call: PairScored, backward: bool) -> None:
+    def _pairs(self, call: "DenseArguments | MapTensors", backward: bool) -> None:
         a, b = call.a, call.b
         (g, n, d), (shared, m, _) = a.shape, b.shape
 

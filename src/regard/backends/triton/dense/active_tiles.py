@@ -73,7 +73,7 @@ def list_kernel(
     list_tiles(LIVE, stride, LIST, COUNTS, inner, outer, others, SIDE, BLOCK)
 
 
-def listed(call: Any, live: Tensor, bounds: tuple[int, int], keys: bool) -> tuple[Tensor, Tensor]:
+def active_tile_lists(call: Any, live: Tensor, bounds: tuple[int, int], keys: bool) -> tuple[Tensor, Tensor]:
     """The lists of all blocks of queries, or of keys, and their counts; anything where nothing is sparse."""
     if not live.numel():
         return live, live

@@ -1,8 +1,14 @@
 """The arguments of the dense operators, each described once; Triton is not imported here."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
+
+from regard.backends.range_masks import Ranges
+from regard.core.lowering.kernel_forms import EXPONENTIAL, NO_BOUND, POSITIVE_PART, SIGMOID
+
+LOG2E = 1.4426950408889634
 
 
 class DenseArguments(NamedTuple):
@@ -37,6 +43,25 @@ class DenseArguments(NamedTuple):
     dropout: float
     trains: bool  # whether a gradient may be asked for
 
+    @property
+    def ranges(self) -> Ranges:
+        return Ranges(min(self.left, NO_BOUND), min(self.right, NO_BOUND), self.lengths, self.keep)
+
+    @property
+    def group(self) -> int:
+        """How many heads of queries share one of keys."""
+        return self.a.shape[0] // max(1, self.b.shape[0]) or 1
+
+    @property
+    def unit(self) -> float:
+        """Scores of a softmax and a sigmoid are kept in base 2."""
+        return LOG2E if self.align <= SIGMOID else 1.0
+
+    @property
+    def power(self) -> float:
+        """Of the sparse alignments' f."""
+        return 1 / (self.alpha - 1) if self.align > SIGMOID else 1.0
+
 
 DIFFERENTIABLE = 7  # a to centre
 
@@ -64,6 +89,11 @@ class TopkArguments(NamedTuple):
     k: int
     dropout: float
 
+    def scoring(self) -> DenseArguments:
+        """The same scores, in their own unit, without values."""
+        a, b = self.a.contiguous(), self.b.contiguous()
+        return scores_of(self, a, b, b.new_empty((b.shape[0], b.shape[1], 1)), POSITIVE_PART, 2.0)
+
 
 class ChoiceArguments(NamedTuple):
     """Of `regard::choose_triton`, in the order of its schema; as in `DenseArguments`, but for the seed."""
@@ -85,3 +115,37 @@ class ChoiceArguments(NamedTuple):
     scale: float
     linear: float
     bent: float
+
+    def scoring(self) -> DenseArguments:
+        """The same scores under a softmax, each value a 1."""
+        a, b = self.a.contiguous(), self.b.contiguous()
+        ones = b.new_ones((*b.shape[:2], 1), dtype=torch.float32)
+        return scores_of(self, a, b, ones, EXPONENTIAL, 1.0, self.row_bias)
+
+
+def scores_of(
+    given: TopkArguments | ChoiceArguments,
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    align: int,
+    alpha: float,
+    row_bias: Tensor | None = None,
+) -> DenseArguments:
+    """A call of the dense kernels with the scores of another operator's, without dropout."""
+    shared: dict[str, Any] = {name: getattr(given, name) for name in SCORING}
+    numbers: dict[str, Any] = {
+        "align": align,
+        "alpha": alpha,
+        "bias": None,
+        "narrow": 0.0,
+        "dropout": 0.0,
+        "trains": True,
+    }
+    return DenseArguments(a=a, b=b, v=v, row_bias=row_bias, centre=None, seed=None, **numbers, **shared)
+
+
+SCORING = (
+    *("readout", "key_bias", "lengths", "keep", "low", "high"),
+    *("left", "right", "heads", "core", "scale", "linear", "bent"),
+)  # what scores are made of beside a and b, in all three

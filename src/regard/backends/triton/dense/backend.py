@@ -15,7 +15,8 @@ from torch import Tensor
 from regard.backends.chunked.backend import too_small_for_kernel
 from regard.backends.custom_op import gradients, operator
 from regard.backends.flat_schema import leading_tensors, takes
-from regard.backends.segment_spans import moves, spannable, spans_of
+from regard.backends.range_masks import RANGES
+from regard.backends.segment_spans import STRETCHES, reorders, spannable, spans_of
 from regard.core.alignments import RowState
 from regard.core.lowering.kernel_forms import (
     ABSOLUTE,
@@ -23,20 +24,23 @@ from regard.core.lowering.kernel_forms import (
     BEST_KEYS,
     DOT,
     EXPONENTIAL,
+    KINKED,
     ONE_KEY,
     POSITIVE_PART,
     SIGMOID,
+    TANH,
     AlignmentForm,
-    listed,
+    core_families,
 )
 from regard.core.lowering.score_kernels import DotCore, PairCore
+from regard.core.lowering.support import KEY_BIAS, NO_TRANSFORMS, ROW_BIAS, Support
 from regard.core.plan import Plan
 from regard.core.registry import Backend, BackendResult, CompiledRun
 from regard.core.scores.score import Lowered
 from regard.core.scores.similarity import squared
 from regard.core.torch_private import any_transformed
 
-from ..runtime.device_support import unable, untested_triton
+from ..runtime.device_support import device_refusal, untested_triton
 from .arguments import DIFFERENTIABLE, DenseArguments
 from .sampling import choose
 from .tile_sizes import side_of
@@ -45,17 +49,21 @@ from .topk import MAX_KEYS, keep_best
 MAX_WIDTH = 256
 MAX_TILES = 1 << 15  # of a row: they are counted in 16 bits
 MAX_HEADS = 65535  # of a batch: the second axis of a grid
-# Families of alignments that the kernels run, as their refusal and docs/backends.md say them.
-ALIGNMENTS = (
-    "softmax",
-    "top-k",
-    "hard",
-    "local",
-    "predicted windows",
-    "sigmoid",
-    "sparsemax",
-    "entmax 1.5",
-    "entmax of alpha up to 2",
+SUPPORT = Support(
+    (
+        "softmax",
+        "top-k",
+        "hard",
+        "local",
+        "predicted windows",
+        "sigmoid",
+        "sparsemax",
+        "entmax 1.5",
+        "entmax of alpha up to 2",
+    ),
+    (*RANGES, *STRETCHES),
+    core_families((DOT, TANH, KINKED, ABSOLUTE)),
+    terms=(KEY_BIAS, ROW_BIAS),
 )
 
 
@@ -63,8 +71,11 @@ class OnCuda(Backend, ABC):
     """Kernels of a CUDA device."""
 
     def refusals(self, plan: Plan) -> list[str]:
-        why = unable(plan.q.device)
-        return self.unfit(plan) if why is None else [why]
+        why = device_refusal(plan.q.device)
+        return self.kernel_refusals(plan) if why is None else [why]
+
+    def part_refusals(self, plan: Plan) -> list[str]:
+        return self.kernel_refusals(plan)
 
     def defers(self, plan: Plan) -> bool:
         return too_small_for_kernel(plan)  # a kernel would be compiled for them
@@ -73,7 +84,7 @@ class OnCuda(Backend, ABC):
         return untested_triton()
 
     @abstractmethod
-    def unfit(self, plan: Plan) -> list[str]:
+    def kernel_refusals(self, plan: Plan) -> list[str]:
         """What the kernels do not know of a plan, whatever the device."""
 
 
@@ -81,9 +92,10 @@ class TritonDense(OnCuda):
     """Fused dense attention on a GPU: dot and additive scores, every alignment of rows."""
 
     name = "triton-dense"
+    support = SUPPORT
 
-    def unfit(self, plan: Plan) -> list[str]:
-        return unfit(plan)
+    def kernel_refusals(self, plan: Plan) -> list[str]:
+        return kernel_refusals(plan)
 
     def run(self, plan: Plan) -> BackendResult:
         spans = spans_of(plan)
@@ -126,7 +138,7 @@ class TritonDense(OnCuda):
             plan.dropout,
             trains,
         )
-        out, tau = spans.back(out), spans.back(tau)
+        out, tau = spans.in_original_order(out), spans.in_original_order(tau)
         return BackendResult(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau))
 
     def fast_path(self, plan: Plan) -> CompiledRun | None:
@@ -134,9 +146,8 @@ class TritonDense(OnCuda):
         all that they need."""
         spans, score, shape = spans_of(plan), plan.shared, (plan.batch, plan.heads, plan.n, plan.v.shape[-1])
         core, ranges, form = score.core, spans.ranges, plan.align.kernel_form()
-        simple = form is None or (form.keys == ALL_KEYS and not hasattr(plan.align, "focus"))
         bound = (spans.low, spans.rows, spans.keys, ranges.lengths, ranges.keep, plan.factor, score.row_bias)
-        if form is None or not simple or not isinstance(core, DotCore) or any(x is not None for x in bound):
+        if form is None or form.keys != ALL_KEYS or not isinstance(core, DotCore) or any(x is not None for x in bound):
             return None
         if (core.a.data_ptr(), core.b.data_ptr()) != (plan.q.data_ptr(), plan.k.data_ptr()):  # divided by the width
             return None
@@ -160,25 +171,21 @@ def _shared(plan: Plan, apart: bool) -> tuple[Lowered, Tensor]:
     return score, plan.v if alike else plan.v_by_head
 
 
-def unfit(plan: Plan) -> list[str]:
+def kernel_refusals(plan: Plan) -> list[str]:
     """What the kernels do not know of a plan, whatever the device."""
-    why, form = unfit_call(plan), plan.align.kernel_form()
-    if form is None or form.family not in ALIGNMENTS or plan.draw is not None:
-        why.append(f"Its alignments are {listed(ALIGNMENTS)}; this is {called(plan)}.")
-    elif form.keys == BEST_KEYS and form.top > MAX_KEYS and plan.m > MAX_KEYS:
+    why, form = call_refusals(plan) + SUPPORT.alignment_refusals(plan), plan.align.kernel_form()
+    if form is not None and form.keys == BEST_KEYS and form.top > MAX_KEYS and plan.m > MAX_KEYS:
         why.append(f"It keeps up to {MAX_KEYS} keys a row; this is TopK({form.top}).")
-    if not spannable(plan):
-        why.append(
-            "Its structures are causal, windows, padding, key masks, segments and predicted windows, not all of "
-            f"them at once; this is {plan.over}."
-        )
+    why += SUPPORT.structure_refusals(plan)
+    if not why and not spannable(plan):
+        why.append(f"It does not run all of its structures at once; this is {plan.over}.")
     if why or form is None:
         return why
-    if form.keys != ALL_KEYS and moves(plan):
+    if form.keys != ALL_KEYS and reorders(plan):
         why.append("Keys of segments out of order are chosen elsewhere: noise and choices belong to places.")
-    elif plan.dropout and (form.keys == ONE_KEY or moves(plan)):
+    elif plan.dropout and (form.keys == ONE_KEY or reorders(plan)):
         why.append("It drops no hard choice, and nothing where rows or keys change places, to which noise belongs.")
-    why = why or _unfit_score(plan.shared, plan.v.shape[-1])
+    why = why or _score_refusals(plan.shared, plan.v.shape[-1])
     if not why and form.function >= POSITIVE_PART and not torch.compiler.is_compiling():
         core = plan.shared.core
         most = MAX_TILES * side_of(core.a, plan.v, not isinstance(core, DotCore))
@@ -189,17 +196,11 @@ def unfit(plan: Plan) -> list[str]:
     return why
 
 
-def called(plan: Plan) -> str:
-    """The alignment of a plan as a refusal names it, with the family where its class has several."""
-    form, name = plan.align.kernel_form(), type(plan.align).__name__
-    return name if form is None or form.family.replace("-", "").lower() == name.lower() else f"{name} ({form.family})"
-
-
-def unfit_call(plan: Plan) -> list[str]:
+def call_refusals(plan: Plan) -> list[str]:
     """What no kernel over ranges knows: where and how a plan is called, whatever its score and alignment."""
     why = []
     if any_transformed((plan.q, plan.k, plan.v)):
-        why.append('It does not run under vmap and the other transforms of torch.func: backend="reference" does.')
+        why.append(NO_TRANSFORMS)
     if plan.q.dtype == torch.float64:
         why.append("Its sums are in fp32.")
     if plan.batch * plan.heads > MAX_HEADS:
@@ -209,15 +210,9 @@ def unfit_call(plan: Plan) -> list[str]:
     return why
 
 
-def _unfit_score(score: Lowered, d_v: int) -> list[str]:
-    core, why = score.core, []
-    form = core.kernel_form() if isinstance(core, (DotCore, PairCore)) else None
-    summed = isinstance(core, DotCore) or (isinstance(core, PairCore) and core.features is None and core.join == "add")
-    if form is None or form.code > ABSOLUTE or not summed or score.features is not None:
-        return [f"It scores by a dot product or a pair with tanh, leaky ReLU or |x|; this is {core}."]
-    if score.modifiers or score.sink is not None:
-        why.append("It has no modifiers and no sink.")
-    if max(core.a.shape[-1], d_v) > MAX_WIDTH:
+def _score_refusals(score: Lowered, d_v: int) -> list[str]:
+    why = SUPPORT.score_refusals(score)
+    if not why and max(score.core.a.shape[-1], d_v) > MAX_WIDTH:
         why.append(f"Its heads are up to {MAX_WIDTH} wide.")
     return why
 

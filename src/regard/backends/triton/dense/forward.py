@@ -406,7 +406,7 @@ def softmax_kernel(
         )
     if CORE > 0:
         top, sums = row_of_places(top, BLOCK_M), row_of_places(sums, BLOCK_M)
-    full = sums > 0
+    full = (sums > 0) | (sums != sums)  # NaN: a row that sees what is no number
     sums, top = tl.where(full, sums, 1.0), tl.where(full, top * after, float("inf"))
     put_averages(OUT + g * n * DV, i, n, times(acc, 1.0 / sums, CORE), DV, DVP, CORE)
     tau = top + tl.log2(sums)
@@ -536,7 +536,9 @@ def known_kernel(
         tl.store(TAU + g * n + i, tau, mask=i < n)
         tau = tau[:, None] * LOG2E
     else:
-        tau = tl.load(TAU + g * n + i, mask=i < n, other=float("inf"))[:, None]
+        tau = tl.load(TAU + g * n + i, mask=i < n, other=float("inf"))
+        known = tl.where(tau != tau, float("nan"), 1.0)  # a row that sees NaN is NaN
+        tau = tau[:, None]
     acc, mean, slope = averages(CORE, BLOCK_M, DVP), averages(CORE, BLOCK_M, DVP), tl.zeros([BLOCK_M], tl.float32)
     whole, total = turns_of(start, inner, outer, stop, COUNTS, BLOCK_N, ALIGN > 1)
     for turn in range(whole):
@@ -661,6 +663,9 @@ def known_kernel(
             PRECISION,
             INTERPRETED,
         )
+    if ALIGN > 1:
+        acc = times(acc, known, CORE)
     put_averages(OUT + g * n * DV, i, n, acc, DV, DVP, CORE)
     if TRAINS:
-        put_averages(MEAN + g * n * DV, i, n, times(mean, 1.0 / tl.where(slope > 0, slope, 1.0), CORE), DV, DVP, CORE)
+        mean = times(mean, known / tl.where(slope > 0, slope, 1.0), CORE)
+        put_averages(MEAN + g * n * DV, i, n, mean, DV, DVP, CORE)

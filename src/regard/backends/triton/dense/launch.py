@@ -1,61 +1,55 @@
 """Launches of the dense kernels, and the gradients of what scores are made of."""
 
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.backends.range_masks import NO_BOUND, Ranges
 from regard.backends.segment_spans import keys_spans
+from regard.core.lowering.kernel_forms import EXPONENTIAL, SIGMOID
 
 from ..common.pair_scores import HELD
 from ..common.pair_tables import DOT, LOG2E, TANH, PairTables, in_parts
 from ..runtime.launch_replay import alloc, gradient_of, record_op, replayed
-from .active_tiles import listed
+from .active_tiles import active_tile_lists
 from .arguments import DIFFERENTIABLE, DenseArguments
 from .backward import pull_kernel
 from .forward import known_kernel, softmax_kernel
 from .launch_config import (
-    SIGMOID,
-    SOFTMAX,
-    DenseCall,
+    bounds_and_strides,
     forward_arguments,
     noise_of,
-    once,
     or_other,
     rows_shape,
+    single_walk,
     sizes_of,
-    small_ones,
+    small_weights_at_a_time,
     tiles_count,
-    where,
 )
 from .sampling_kernel import choose_kernel
 from .threshold_launch import find_tau
 
 
-def _call(given: DenseArguments) -> DenseCall:
-    a, b, v = (record_op(Tensor.contiguous, x) for x in given[:3])
-    ranges = Ranges(min(given.left, NO_BOUND), min(given.right, NO_BOUND), given.lengths, given.keep)
-    same = {name: getattr(given, name) for name in DenseCall.GIVEN}
-    return DenseCall(a=a, b=b, v=v, ranges=ranges, **same)
+def _contiguous(call: DenseArguments) -> DenseArguments:
+    a, b, v = (record_op(Tensor.contiguous, x) for x in call[:3])
+    return call._replace(a=a, b=b, v=v)
 
 
 @replayed
 def run(*given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What `dense_op` says, of its arguments."""
-    return forward(_call(DenseArguments(*given)))
+    return forward(_contiguous(DenseArguments(*given)))
 
 
 @gradient_of(run)
 def run_back(*given: Any) -> list[Tensor]:
     """What `dense_triton_backward` says, of its arguments."""
-    call = _call(DenseArguments(*given[:-5]))
+    call = _contiguous(DenseArguments(*given[:-5]))
     found = zip(given[:DIFFERENTIABLE], backward(call, *given[-5:]), strict=True)
-    return [record_op(_as, y, x.dtype) for x, y in found if x is not None and y is not None]
+    return [record_op(_cast, y, x.dtype) for x, y in found if x is not None and y is not None]
 
 
-def forward(call: DenseCall) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def forward(call: DenseArguments) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """out (g, n, d_v); tau (g, n) fp32; of sparse alignments which tiles hold weights; what the backward asks of rows.
 
     Of softmax that is tau in base 2, (1, g, n); in fp32, where its rounding would show, (2, g, n): the largest score
@@ -68,11 +62,11 @@ def forward(call: DenseCall) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     live, rows = alloc(tiles_count(call), a.device, torch.int8), alloc(rows_shape(call), a.device)
     if not (out.numel() and call.b.shape[1]):
         return out.zero_(), tau.fill_(float("inf")), live, rows.zero_()
-    tables = PairTables(call, False, align == SOFTMAX and call.v.dtype != torch.float32, call.v.shape[2])
+    tables = PairTables(call, False, align == EXPONENTIAL and call.v.dtype != torch.float32, call.v.shape[2])
     sizes = sizes_of(call, tables, "forward")
     grid, vectors, marks, numbers = handed = forward_arguments(call, tables, sizes)
     seed, dropped = noise_of(call), call.seed is not None
-    if align == SOFTMAX:
+    if align == EXPONENTIAL:
         v = in_parts(call.v) if call.core != DOT and call.v.dtype == torch.float32 else call.v
         softmax_kernel[grid](
             *vectors,
@@ -112,7 +106,7 @@ def forward(call: DenseCall) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         call.power,
         ALIGN=align,
         COUNTED=call.bias is None,
-        SMALL=small_ones(call, sizes),
+        SMALL=small_weights_at_a_time(call, sizes),
         TRAINS=rows.numel() > 0,
         DROPPED=dropped,
         **sizes,
@@ -120,7 +114,7 @@ def forward(call: DenseCall) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return out, tau, live, rows
 
 
-def choose(call: DenseCall, seed: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def choose(call: DenseArguments, seed: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """The key of each row (g, n) int32, log sum exp of its scores and their entropy, (g, n) fp32."""
     tables, (g, n, _) = PairTables(call, False), call.a.shape
     index = torch.full((g, n), -1, dtype=torch.int32, device=call.a.device)
@@ -136,7 +130,13 @@ def choose(call: DenseCall, seed: Tensor | None) -> tuple[Tensor, Tensor, Tensor
 
 
 def backward(
-    call: DenseCall, out: Tensor, tau: Tensor, live: Tensor, rows: Tensor, dout: Tensor, chosen: Tensor | None = None
+    call: DenseArguments,
+    out: Tensor,
+    tau: Tensor,
+    live: Tensor,
+    rows: Tensor,
+    dout: Tensor,
+    chosen: Tensor | None = None,
 ) -> list[Tensor | None]:
     """Gradients of a, b, v, readout, key_bias, row_bias and centre; None where there is nothing to receive one.
 
@@ -147,9 +147,9 @@ def backward(
     if not (out.numel() and m):
         given = (a, b, v, call.readout, call.key_bias, call.row_bias, call.centre)
         return [None if x is None else torch.zeros_like(x) for x in given]
-    columns = call.align == SOFTMAX and chosen is None and call.v.dtype != torch.float32
+    columns = call.align == EXPONENTIAL and chosen is None and call.v.dtype != torch.float32
     tables = PairTables(call, True, columns, call.v.shape[2])
-    programs, parts, reach = once(call, tables) if chosen is None else (0, 1, 0)
+    programs, parts, reach = single_walk(call, tables) if chosen is None else (0, 1, 0)
     sizes = sizes_of(call, tables, "once" if programs else "backward")
     together = call.core != DOT and call.group > 1  # summed in memory, head by head
     summed = call.core != DOT or call.key_bias is not None or call.row_bias is not None
@@ -169,12 +169,12 @@ def backward(
         delta = alloc((g, n), a.device)
     if read:
         reads = alloc((parts, g, -(-(m if programs else n) // sizes["BLOCK_M"]), tables.dp), a.device)
-    readout = record_op(_as, call.readout, torch.float32) if read and call.readout is not None else a
-    normed = call.align == SOFTMAX and chosen is None and rows.shape[0] == 2
-    t, norm = (rows[0], rows[-1]) if call.align == SOFTMAX and chosen is None else (tau, tau)
+    readout = record_op(_cast, call.readout, torch.float32) if read and call.readout is not None else a
+    normed = call.align == EXPONENTIAL and chosen is None and rows.shape[0] == 2
+    t, norm = (rows[0], rows[-1]) if call.align == EXPONENTIAL and chosen is None else (tau, tau)
     mean = rows if call.align > SIGMOID else out
     if not mean.numel():  # the forward was told that nothing trains
-        mean = forward(replace(call, trains=True))[3]
+        mean = forward(call._replace(trains=True))[3]
     totals = others = tau
     if programs:
         totals = alloc((programs, parts, g, reach, tables.dp), a.device, zero=True)
@@ -182,8 +182,8 @@ def backward(
             (programs, parts, b.shape[0], sizes["BLOCK_M"] // HELD.value, sizes["BLOCK_N"], tables.dp), a.device
         )
         if call.align != SIGMOID:
-            delta = record_op(_products, dout, mean)
-    (left, right), scale, strides = where(call)
+            delta = record_op(_row_dots, dout, mean)
+    (left, right), scale, strides = bounds_and_strides(call)
     bend, linear = {DOT: (call.scale, 0.0), TANH: (4.0, 0.0)}.get(call.core, (call.bent, call.linear))
     own, keys, seed = tables.own, tables.keys, noise_of(call)
     if read:
@@ -204,7 +204,7 @@ def backward(
         both = [pair if side == 0 else pair[::-1] for pair in (tables.across, tables.along, values)]
         lines = tables.strides if side == 0 else tables.strides[::-1]
         sizes |= {"OWNED": (own, keys)[side] is not None, "BIASED": tables.biased if side == 0 else own is not None}
-        lists = listed(call, live, (left, right), side == 1)
+        lists = active_tile_lists(call, live, (left, right), side == 1)
         blocks = -(-x.shape[1] // sizes["BLOCK_M"])
         for first in range(0, blocks, programs or blocks):
             pull_kernel[min(programs or blocks, blocks - first) * parts, x.shape[0]](
@@ -264,53 +264,57 @@ def backward(
                 **sizes,
             )
     if programs:
-        da = record_op(_received, totals, readout, n, bend, a.dtype)
+        da = record_op(_query_gradient, totals, readout, n, bend, a.dtype)
     if parts > 1:
-        db, dv, by_key = record_op(_added, db, parts), record_op(_added, dv, parts), record_op(_added, by_key, parts)
+        db, dv, by_key = (
+            record_op(_sum_of_parts, db, parts),
+            record_op(_sum_of_parts, dv, parts),
+            record_op(_sum_of_parts, by_key, parts),
+        )
     dreadout = dkeys = dcentre = None
     if call.core == TANH:
-        dreadout = record_op(_read, reads, d, 2.0)
+        dreadout = record_op(_readout_gradient, reads, d, 2.0)
     elif read:
-        sums = record_op(_summed, a, b, by_row, by_key, not (zero or programs))
-        dreadout = record_op(_read, reads, d, call.bent, call.linear, sums)
+        sums = record_op(_weighted_vector_sums, a, b, by_row, by_key, not (zero or programs))
+        dreadout = record_op(_readout_gradient, reads, d, call.bent, call.linear, sums)
     if call.key_bias is not None:
-        dkeys = by_key if call.group == 1 else record_op(_shared, by_key, call.group)
+        dkeys = by_key if call.group == 1 else record_op(_sum_of_groups, by_key, call.group)
     if call.centre is not None:
         dcentre = record_op(torch.mul, moved, 2 * call.narrow)
     return [da, db, dv, dreadout, dkeys, None if call.row_bias is None else by_row, dcentre]
 
 
-def _as(x: Tensor, dtype: torch.dtype) -> Tensor:
+def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x.to(dtype).contiguous()
 
 
-def _products(x: Tensor, y: Tensor) -> Tensor:
+def _row_dots(x: Tensor, y: Tensor) -> Tensor:
     return (x.float() * y).sum(-1)
 
 
-def _received(totals: Tensor, readout: Tensor, n: int, bend: float, dtype: torch.dtype) -> Tensor:
+def _query_gradient(totals: Tensor, readout: Tensor, n: int, bend: float, dtype: torch.dtype) -> Tensor:
     """What queries receive, from the tables of all programs (programs, parts, g, reach, padded width)."""
     total = totals.sum(0).transpose(0, 1).flatten(1, 2)[:, :n, : readout.shape[1]]
     return (total * (bend * readout)[:, None]).to(dtype)
 
 
-def _added(x: Tensor, parts: int) -> Tensor:
+def _sum_of_parts(x: Tensor, parts: int) -> Tensor:
     """What the parts of the other side gave, together."""
     return x.unflatten(0, (parts, -1)).sum(0)
 
 
-def _shared(x: Tensor, group: int) -> Tensor:
+def _sum_of_groups(x: Tensor, group: int) -> Tensor:
     """Of the heads that share keys together, from (g, m)."""
     return x.unflatten(0, (-1, group)).sum(1)
 
 
-def _read(reads: Tensor, d: int, bent: float, linear: float = 0.0, sums: Tensor | None = None) -> Tensor:
+def _readout_gradient(reads: Tensor, d: int, bent: float, linear: float = 0.0, sums: Tensor | None = None) -> Tensor:
     """The gradient of a readout (g, d), from what blocks read (parts, g, blocks, padded width)."""
     total = bent * reads.sum((0, 2))[:, :d]
     return total if sums is None else total + linear * sums
 
 
-def _summed(a: Tensor, b: Tensor, by_row: Tensor, by_key: Tensor, rows_too: bool) -> Tensor:
+def _weighted_vector_sums(a: Tensor, b: Tensor, by_row: Tensor, by_key: Tensor, rows_too: bool) -> Tensor:
     """Vectors weighted by the sums of ds, for each head of queries: (g, d)."""
     shared = by_key.view(b.shape[0], -1, b.shape[1])  # of each head that shares a key
     sums = torch.einsum("kmd,khm->khd", b.float(), shared).flatten(0, 1)

@@ -1,78 +1,28 @@
 """A call of the dense kernels: what they are compiled for, the sizes of their tiles, and what all of them are given."""
 
-from dataclasses import dataclass
 from math import log
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.backends.range_masks import Ranges
+from regard.core.lowering.kernel_forms import EXPONENTIAL, SIGMOID
 
 from ..common.pair_scores import HELD
-from ..common.pair_tables import DOT, LOG2E, PairTables, least_width, padded
+from ..common.pair_tables import DOT, PairTables, least_width, padded
 from ..runtime.device_support import A100_TILES_KIB, H100_TILES_KIB, shared_memory_kib
 from ..runtime.launch_replay import record_op
 from ..runtime.triton_private import INTERPRETED
 from .arguments import DenseArguments
 from .tile_sizes import side_of
 
-SOFTMAX, SIGMOID, SPARSEMAX, ENTMAX15, ENTMAX = range(5)
 AT_ONCE = 132 * 16  # warps that an H200 runs, where a thread has 128 registers
 TABLE_BYTES = 1 << 30
 SMALL = 8.0  # what a sigmoid takes from scores that weights are small: as of 3,000 keys
 NARROW = 2048  # tiles of fewer rows look at fewer keys that a window leaves out
 
 
-@dataclass(eq=False)
-class DenseCall:
-    """One call over g = batch x heads of queries: a (g, n, d), all contiguous.
-
-    `group` heads of queries share one of keys: b (g / group, m, d), v (g / group, m, d_v).
-    """
-
-    a: Tensor
-    b: Tensor
-    v: Tensor
-    readout: Tensor | None  # (g, d), of a pair
-    key_bias: Tensor | None  # (g / group, m) fp32
-    row_bias: Tensor | None  # (g, n) fp32
-    ranges: Ranges
-    heads: int
-    core: int
-    scale: float  # of a dot
-    linear: float  # pairs: act(x) = linear x + bent |x|
-    bent: float
-    align: int
-    alpha: float
-    bias: float | None  # of a sigmoid
-    low: Tensor | None  # (g, n) int32: the first key of each row, and the one after the last
-    high: Tensor | None
-    centre: Tensor | None  # (g, n) fp32: of a bell over the keys, 1 / (2 width^2) = narrow
-    narrow: float
-    seed: Tensor | None = None  # of dropout
-    dropout: float = 0.0
-    trains: bool = True  # whether a gradient will be asked for
-
-    GIVEN: ClassVar[tuple[str, ...]] = tuple(
-        name for name in DenseArguments._fields if name not in ("a", "b", "v", "lengths", "keep", "left", "right")
-    )
-
-    @property
-    def group(self) -> int:
-        return self.a.shape[0] // max(1, self.b.shape[0]) or 1
-
-    @property
-    def unit(self) -> float:
-        """Scores of a softmax and a sigmoid are kept in base 2."""
-        return LOG2E if self.align <= SIGMOID else 1.0
-
-    @property
-    def power(self) -> float:
-        return 1 / (self.alpha - 1) if self.align > SIGMOID else 1.0
-
-
-def sizes_of(call: DenseCall, tables: PairTables, turn: str) -> dict[str, Any]:
+def sizes_of(call: DenseArguments, tables: PairTables, turn: str) -> dict[str, Any]:
     """What kernels are compiled for: forward, backward (of queries), keys (theirs), once (both in one walk).
 
     fp32 is three parts of 8 bits, six products on tensor cores: as exact as fp32 but for what those cut off.
@@ -142,7 +92,7 @@ TILES: dict[tuple[str, str], tuple[int, int, int, int, int | None]] = {
 }
 
 
-def _kind(call: DenseCall, turn: str) -> tuple[str, str]:
+def _kind(call: DenseArguments, turn: str) -> tuple[str, str]:
     """Whose tiles a call has."""
     sparse, width = call.align > SIGMOID, max(call.a.shape[2], call.v.shape[2])
     turn = "sparse" if sparse else turn
@@ -169,7 +119,7 @@ def _kind(call: DenseCall, turn: str) -> tuple[str, str]:
     return "dot" if call.key_bias is None else "biased dot", turn
 
 
-def _small(call: DenseCall) -> bool:
+def _small(call: DenseArguments) -> bool:
     """Whether most weights of a sigmoid are known to be small: of many keys, or by its bias."""
     if call.align != SIGMOID or call.core != DOT or call.v.dtype != torch.bfloat16 or call.seed is not None:
         return False
@@ -177,13 +127,13 @@ def _small(call: DenseCall) -> bool:
     return (log(max(1, seen)) if call.bias is None else -call.bias) >= SMALL
 
 
-def small_ones(call: DenseCall, sizes: dict[str, Any]) -> int:
+def small_weights_at_a_time(call: DenseArguments, sizes: dict[str, Any]) -> int:
     """How many of a sigmoid's small weights a thread has at a time, 16 or 32; 0 where they are not, or fewer."""
     each = sizes["BLOCK_M"] * sizes["BLOCK_N"] // (32 * sizes["num_warps"])
     return min(32, each) if each >= 16 and _small(call) else 0
 
 
-def _tiles(call: DenseCall, turn: str) -> dict[str, int]:
+def _tiles(call: DenseArguments, turn: str) -> dict[str, int]:
     rows, columns, warps, stages, registers = TILES[_kind(call, turn)]
     side = side_of(call.a, call.v, call.core)
     if side < 64:
@@ -196,34 +146,34 @@ def _tiles(call: DenseCall, turn: str) -> dict[str, int]:
     return made if registers is None else made | {"maxnreg": registers}
 
 
-def where(call: DenseCall) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
+def bounds_and_strides(call: DenseArguments) -> tuple[tuple[int, ...], float, tuple[int, ...]]:
     """left and right; the scale; heads, how many share keys, and the strides of a key mask."""
     left, right, keep_b, keep_h = call.ranges.numbers(call.a.shape[1], call.b.shape[1])
     return (left, right), call.scale * call.unit, (call.heads, call.group, keep_b, keep_h)
 
 
-def rows_shape(call: DenseCall) -> tuple[int, ...]:
-    if call.align == SOFTMAX:
+def rows_shape(call: DenseArguments) -> tuple[int, ...]:
+    if call.align == EXPONENTIAL:
         return 2 if call.v.dtype == torch.float32 else 1, *call.a.shape[:2]
     return (*call.a.shape[:2], call.v.shape[2]) if call.align > SIGMOID and call.trains else (0,)
 
 
-def noise_of(call: DenseCall) -> Tensor:
+def noise_of(call: DenseArguments) -> Tensor:
     """The seed of dropout's stream, where there is one."""
     return call.a if call.seed is None else record_op(torch.add, call.seed, 1)
 
 
-def forward_arguments(call: DenseCall, tables: PairTables, sizes: dict[str, Any]) -> tuple[Any, ...]:
+def forward_arguments(call: DenseArguments, tables: PairTables, sizes: dict[str, Any]) -> tuple[Any, ...]:
     """Grid, vectors, marks and numbers of a forward kernel."""
     a, (g, n, _), m = call.a, call.a.shape, call.b.shape[1]
-    (left, right), scale, strides = where(call)
+    (left, right), scale, strides = bounds_and_strides(call)
     bounds = (tables.own, tables.bias, call.ranges.lengths, call.ranges.keep, call.low, call.high)
     marks = (tables.readout, tables.modes, *(or_other(x, a) for x in bounds))
     numbers = (n, m, left, right, scale, *strides, *tables.strides)
     return (-(-n // sizes["BLOCK_M"]), g), (a, call.b, *tables.across), marks, numbers
 
 
-def tiles_count(call: DenseCall) -> int:
+def tiles_count(call: DenseArguments) -> int:
     """Of a sparse alignment, whether each holds weights is kept: of all heads in one row, since an axis that is now and
     then 1 long would be compiled for anew."""
     if call.align <= SIGMOID:
@@ -232,7 +182,7 @@ def tiles_count(call: DenseCall) -> int:
     return call.a.shape[0] * -(-call.a.shape[1] // side) * -(-call.b.shape[1] // side)
 
 
-def once(call: DenseCall, tables: PairTables) -> tuple[int, int, int]:
+def single_walk(call: DenseArguments, tables: PairTables) -> tuple[int, int, int]:
     """How pairs' gradients are handed to both sides in one walk: programs of a head of keys that run at a time, each as
     often as there are parts of the queries, and how long a part is. 0: each side walks by itself.
 

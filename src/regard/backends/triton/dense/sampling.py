@@ -13,9 +13,8 @@ from torch import Tensor
 
 from regard.backends.custom_op import operator
 from regard.backends.flat_schema import takes
-from regard.backends.range_masks import NO_BOUND, Ranges
 from regard.backends.segment_spans import Spans
-from regard.core.activations import activation
+from regard.core.activations import apply_activation
 from regard.core.alignments import RowState
 from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.plan import Plan
@@ -75,7 +74,7 @@ def _score_of(core: Any, score: Lowered, readout: Tensor | None, place: Tensor) 
         s = (a * b).sum(-1) * core.scale
     else:
         assert isinstance(core, PairCore) and readout is not None
-        s = (activation(a + b, core.act, core.slope) * readout.float()[:, None]).sum(-1)
+        s = (apply_activation(a + b, core.act, core.slope) * readout.float()[:, None]).sum(-1)
     if score.key_bias is not None:
         s = s + taken(score.key_bias[..., None], place)[..., 0]
     return s if score.row_bias is None else s + score.row_bias
@@ -106,33 +105,6 @@ DIFFERENTIABLE = 5  # a to row_bias
 SEED = ChoiceArguments._fields.index("seed")
 
 
-def _call(given: ChoiceArguments) -> Any:
-    from .launch_config import SOFTMAX, DenseCall
-
-    a, b = given.a.contiguous(), given.b.contiguous()
-    return DenseCall(
-        a=a,
-        b=b,
-        v=torch.ones((*b.shape[:2], 1), device=b.device),
-        readout=given.readout,
-        key_bias=given.key_bias,
-        row_bias=given.row_bias,
-        ranges=Ranges(min(given.left, NO_BOUND), min(given.right, NO_BOUND), given.lengths, given.keep),
-        heads=given.heads,
-        core=given.core,
-        scale=given.scale,
-        linear=given.linear,
-        bent=given.bent,
-        align=SOFTMAX,
-        alpha=1.0,
-        bias=None,
-        low=given.low,
-        high=given.high,
-        centre=None,
-        narrow=0.0,
-    )
-
-
 @operator("choose_triton")
 @takes(ChoiceArguments)
 def choose_op(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -140,7 +112,7 @@ def choose_op(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     from .launch import choose
 
     given = ChoiceArguments(*arguments)
-    return choose(_call(given), given.seed)
+    return choose(given.scoring(), given.seed)
 
 
 @choose_op.register_fake
@@ -155,7 +127,7 @@ def backward_op(*arguments: Any) -> list[Tensor]:
     """Gradients of a, b, readout, key_bias and row_bias; an empty tensor where there is none."""
     from .launch import backward
 
-    call, (tau, entropy, dtau, dentropy) = _call(_without_seed(arguments[:-4])), arguments[-4:]
+    call, (tau, entropy, dtau, dentropy) = _without_seed(arguments[:-4]).scoring(), arguments[-4:]
     taken_out = dentropy * entropy - dtau
     none = tau.new_empty(0)  # of tiles
     found = backward(call, tau, tau, none, tau, dentropy[..., None], chosen=taken_out.contiguous())

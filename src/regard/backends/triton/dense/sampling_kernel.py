@@ -40,6 +40,7 @@ def _more(
     sums = sums * rescale + tl.sum(p, 1)
     if SAMPLED:
         s -= tl.log2(-tl.log(uniform(seed, i, first, head, batch, BLOCK_M, BLOCK_N, False)))  # Gumbel's, in base 2
+    s = tl.where(s != s, float("inf"), s)  # what is no number is the largest, as torch.argmax has it
     value, place = tl.max(s, 1, return_indices=True, return_indices_tie_break_left=True)
     index = tl.where(value > best, first + place, index)
     return higher, sums, terms, tl.maximum(best, value), index
@@ -185,7 +186,7 @@ def choose_kernel(
         top, sums, terms, best, index = _more(
             top, sums, terms, best, index, s, seed, i, first, head, batch, BLOCK_M, BLOCK_N, SAMPLED
         )
-    full = sums > 0
+    full = (sums > 0) | (sums != sums)  # NaN: a row that sees what is no number
     sums = tl.where(full, sums, 1.0)
     at, real = g * n + i, i < n
     tl.store(INDEX + at, tl.where(full, index, -1), mask=real)

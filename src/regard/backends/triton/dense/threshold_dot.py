@@ -18,11 +18,11 @@ from .weights import slopes, stepped
 
 @triton.jit
 def _keep(s, one, two, three, HELD: tl.constexpr):
-    """The largest, in order, of what a slot held and one more."""
+    """The largest, in order, of what a slot held and one more. What is no number stays in the first."""
     rest = tl.minimum(one, s)
     if HELD == 3:
         three = tl.maximum(three, tl.minimum(two, rest))
-    return tl.maximum(one, s), tl.maximum(two, rest), three
+    return tl.maximum(one, s, propagate_nan=tl.PropagateNan.ALL), tl.maximum(two, rest), three
 
 
 @triton.jit
@@ -93,7 +93,10 @@ def _stepped(tau, total, slope, power, ALIGN: tl.constexpr):
 
 @triton.jit
 def _bound(one, two, three, power, ALIGN: tl.constexpr, STEPS: tl.constexpr, HELD: tl.constexpr):
-    """tau of the largest scores (BLOCK_M, BLOCK_N) alone, and a little less: below the row's, whatever was rounded."""
+    """tau of the largest scores (BLOCK_M, BLOCK_N) alone, and a little less: below the row's, whatever was rounded.
+
+    NaN where a score is: no step moves it.
+    """
     largest = tl.max(one, 1)
     tau = tl.where(largest == -float("inf"), float("inf"), largest - power)
     step = 0
@@ -107,6 +110,7 @@ def _bound(one, two, three, power, ALIGN: tl.constexpr, STEPS: tl.constexpr, HEL
             total, slope = total + more[0], slope + more[1]
         tau, far = _stepped(tau, tl.sum(total, 1), tl.sum(slope, 1), power, ALIGN)
         step += 1
+    tau = tl.where(tl.max((one != one).to(tl.int32), 1) > 0, float("nan"), tau)
     return tau - 1e-6 - 3e-7 * tl.where(tau < float("inf"), tl.abs(tau), 0.0)
 
 
@@ -264,6 +268,7 @@ def slots_kernel(
         one, two, three = _keep(s, one, two, three, HELD)
     one, two, three = one * after, two * after, three * after
     tau = _bound(one, two, three, power, ALIGN, STEPS, HELD)
+    lost = tl.where(tau != tau, 1.0, 0.0)[:, None]  # rows of NaN: their tiles are all live
     tl.debug_barrier()  # LIVE is all zeros
     total, slope = tl.zeros([BLOCK_M, 4], tl.float32), tl.zeros([BLOCK_M, 4], tl.float32)
     for first in range(inner, outer, BLOCK_N):
@@ -304,7 +309,7 @@ def slots_kernel(
             INTERPRETED,
         )
         more = _sums(s, tau, power, BLOCK_M, BLOCK_N, ALIGN)
-        _mark(LIVE + first // BLOCK_N, more[1], INTERPRETED)
+        _mark(LIVE + first // BLOCK_N, more[1] + lost, INTERPRETED)
         total, slope = total + more[0], slope + more[1]
     for turn in range(partial):
         first = partial_tile(turn, start, inner, outer, BLOCK_N)
@@ -345,7 +350,7 @@ def slots_kernel(
             INTERPRETED,
         )
         more = _sums(s, tau, power, BLOCK_M, BLOCK_N, ALIGN)
-        _mark(LIVE + first // BLOCK_N, more[1], INTERPRETED)
+        _mark(LIVE + first // BLOCK_N, more[1] + lost, INTERPRETED)
         total, slope = total + more[0], slope + more[1]
     total, slope = tl.sum(total, 1), tl.sum(slope, 1)
     tau, far = _stepped(tau, total, slope, power, ALIGN)

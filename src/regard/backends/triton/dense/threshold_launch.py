@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..common.pair_tables import DOT
 from ..runtime.launch_replay import alloc
-from .active_tiles import listed
+from .active_tiles import active_tile_lists
 from .threshold_dot import slots_kernel
 from .threshold_pairs import threshold_kernel
 
@@ -40,7 +40,7 @@ def find_tau(
             FEW=16,
             **sizes,
         )
-        return listed(call, live, numbers[2:4], False)
+        return active_tile_lists(call, live, numbers[2:4], False)
     table = alloc(live.numel(), live.device, torch.int16)
     counts = alloc((grid[1], grid[0], 2), live.device, torch.int32)
     plain = not (sizes["OWNED"] or sizes["BIASED"]) and call.scale > 0

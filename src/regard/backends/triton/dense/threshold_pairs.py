@@ -180,7 +180,7 @@ def threshold_kernel(
     tl.debug_barrier()
     row = g * tl.num_programs(0) * BLOCK_M + i0
     tau, count = tl.full([BLOCK_M], -float("inf"), tl.float32), tl.zeros([BLOCK_M], tl.int32)
-    wide = 0
+    wide, lost = 0, tl.zeros([BLOCK_M], tl.int32)  # lost: rows that see what is no number
     for turn in range(partial_tiles(start, inner, outer, stop, BLOCK_N)):
         first = partial_tile(turn, start, inner, outer, BLOCK_N)
         s = tile(
@@ -219,6 +219,7 @@ def threshold_kernel(
             PRECISION,
             INTERPRETED,
         )
+        lost = tl.maximum(lost, tl.max((s != s).to(tl.int32), 1))
         tau, count, wide, live = _gather(
             s,
             VALUES,
@@ -276,6 +277,7 @@ def threshold_kernel(
             PRECISION,
             INTERPRETED,
         )
+        lost = tl.maximum(lost, tl.max((s != s).to(tl.int32), 1))
         tau, count, wide, live = _gather(
             s,
             VALUES,
@@ -383,4 +385,10 @@ def threshold_kernel(
             total, slope = total + more[0], slope + more[1]
         tau, far = stepped(tau, total, slope, power, ALIGN)
         step += 1
+    tau = tl.where(lost > 0, float("nan"), tau)
+    if tl.max(lost, 0) > 0:
+        tl.debug_barrier()  # every mark is there
+        for some in range(0, tiles, 128):
+            at = some + tl.arange(0, 128)
+            tl.store(LIVE + at, tl.full([128], 1, tl.int8), mask=at < tiles)
     tl.store(TAU + g * n + i, tau, mask=i < n)

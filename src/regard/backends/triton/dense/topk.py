@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.backends.custom_op import operator
 from regard.backends.flat_schema import takes
 from regard.backends.segment_spans import Spans
-from regard.core.alignments import RowState, TopK
+from regard.core.alignments import RowState
 from regard.core.alignments.alignment import log_sum_exp
 from regard.core.lowering.tiles import Tile
 from regard.core.plan import Plan
@@ -28,8 +28,8 @@ MAX_KEYS = 256  # of a row: its buffer has 512 scores
 
 def keep_best(plan: Plan, score: Lowered, v: Tensor, spans: Spans, parts: tuple[Any, ...]) -> BackendResult:
     """parts: number of the core, scale, linear, bent, readout."""
-    assert isinstance(plan.align, TopK)
-    core, ranges = score.core, spans.ranges
+    core, ranges, form = score.core, spans.ranges, plan.align.kernel_form()
+    assert form is not None
     number, scale, linear, bent, readout = parts
     out, tau, index, _ = topk_op(
         core.a,
@@ -49,7 +49,7 @@ def keep_best(plan: Plan, score: Lowered, v: Tensor, spans: Spans, parts: tuple[
         scale,
         linear,
         bent,
-        torch.sym_min(plan.align.k, plan.m),
+        torch.sym_min(form.top, plan.m),
         plan.dropout,
     )
     return BackendResult(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau, index))

@@ -36,7 +36,8 @@ def _keep(
     FEW: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
-    """One more tile."""
+    """One more tile. What is no number is the largest, as torch.topk has it."""
+    s = tl.where(s != s, float("inf"), s)
     above = s > bound[:, None]
     more = tl.sum(above.to(tl.int32), 1)
     if tl.max(more, 0) > 0:

@@ -4,11 +4,9 @@ import torch
 import triton
 from torch import Tensor
 
-from regard.backends.range_masks import NO_BOUND, Ranges
-
 from ..common.pair_tables import DOT, PairTables, padded
 from .arguments import TopkArguments
-from .launch_config import SPARSEMAX, DenseCall, forward_arguments, sizes_of
+from .launch_config import forward_arguments, sizes_of
 from .threshold_launch import row_buffers
 from .topk_kernels import average_kernel, key_kernel, row_kernel, select_kernel
 
@@ -17,32 +15,12 @@ ROWS, ENTRIES = 16, 32  # of a program that gathers
 
 def best(given: TopkArguments) -> tuple[Tensor, Tensor]:
     """A row's k largest scores (g, n, k) fp32, -inf where it has fewer keys, and the keys, -1 there."""
-    a, b, k = given.a.contiguous(), given.b.contiguous(), given.k
+    a, k = given.a, given.k
     g, n, _ = a.shape
     values = torch.full((g, n, k), -float("inf"), device=a.device)
     if not values.numel():
         return values, values.int()
-    call = DenseCall(
-        a=a,
-        b=b,
-        v=b.new_empty((b.shape[0], b.shape[1], 1)),  # there are no values yet
-        readout=given.readout,
-        key_bias=given.key_bias,
-        row_bias=None,
-        ranges=Ranges(min(given.left, NO_BOUND), min(given.right, NO_BOUND), given.lengths, given.keep),
-        heads=given.heads,
-        core=given.core,
-        scale=given.scale,
-        linear=given.linear,
-        bent=given.bent,
-        align=SPARSEMAX,  # whose scores are in their own unit
-        alpha=2.0,
-        bias=None,
-        low=given.low,
-        high=given.high,
-        centre=None,
-        narrow=0.0,
-    )
+    call = given.scoring()
     tables = PairTables(call, False)
     sizes = {name: size for name, size in sizes_of(call, tables, "forward").items() if name not in ("DV", "DVP")}
     sizes["num_warps"] = 8  # buffers take registers beside the scores
@@ -55,7 +33,9 @@ def best(given: TopkArguments) -> tuple[Tensor, Tensor]:
         *vectors, *marks, buffers, places, counts, bounds, *numbers, k, BUFFER=size, FEW=512 // size, **sizes
     )
     there = torch.arange(k, device=a.device) < counts[:, :n, None]
-    return torch.where(there, buffers[:, :n, :k], values), torch.where(there, places[:, :n, :k], -1)
+    found = buffers[:, :n, :k]
+    found = found.masked_fill(found == float("inf"), float("nan"))  # as which the kernel sorts what is no number
+    return torch.where(there, found, values), torch.where(there, places[:, :n, :k], -1)
 
 
 def averaged(w: Tensor, index: Tensor, v: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 What runs here: dot and additive scores (GAT, GATv2, tanh ...), keys and values of single edges, dropout; softmax in one
 pass over the edges, sparsemax, entmax 1.5, top-k, sigmoid, ReLU and uniform through the weights of each edge.
 The operators are registered here without importing Triton; kernels and launches are in the files beside it. The work
-lists of a graph are made once and remembered for as long as its tensors live.
+lists of a graph are cached for as long as its tensors live.
 """
 
 import math
@@ -15,17 +15,16 @@ from torch import Tensor
 
 from regard.backends.custom_op import operator
 from regard.backends.flat_schema import leading_tensors, takes
-from regard.core.lowering.kernel_forms import KINKED, SIGMOID, TANH, listed
+from regard.core.lowering.kernel_forms import DOT, EDGE_LIST, KINKED, SIGMOID, TANH, core_families
 from regard.core.lowering.score_kernels import DotCore, PairCore
+from regard.core.lowering.support import NO_TRANSFORMS, Support
 from regard.core.plan import Plan
 from regard.core.registry import Backend, BackendResult
-from regard.core.scores import Dot as DotScore
-from regard.core.scores import GATv2, ScaledDot
 from regard.core.structures.edges import Neighbours
-from regard.core.tensor_cache import remembered
+from regard.core.tensor_cache import cached_by_tensor
 from regard.core.torch_private import any_transformed
 
-from ..runtime.device_support import unable, untested_triton
+from ..runtime.device_support import device_refusal, untested_triton
 
 MAX_WIDTH = 1024  # heads x width that one program holds in registers
 # Families of alignments that the kernels run, and what their operator calls them.
@@ -44,27 +43,23 @@ class TritonEdges(Backend):
     """Fused attention over edges on a GPU."""
 
     name = "triton-edges"
+    support = Support(tuple(ALIGNMENTS), (EDGE_LIST,), core_families((DOT, KINKED, TANH)))
 
     def refusals(self, plan: Plan) -> list[str]:
         if not isinstance(plan.over, Neighbours):
             return ["It runs over Edges alone."]
-        if (cannot := unable(plan.q.device)) is not None:
+        if (cannot := device_refusal(plan.q.device)) is not None:
             return [cannot]
         why = []
         if any_transformed((plan.q, plan.k, plan.v)):
-            why.append('It does not run under vmap and the other transforms of torch.func: backend="reference" does.')
-        form = plan.align.kernel_form()
-        if form is None or form.family not in ALIGNMENTS or plan.factor is not None:
-            why.append(f"Its alignments are {listed(tuple(ALIGNMENTS))}; this is {type(plan.align).__name__}.")
+            why.append(NO_TRANSFORMS)
+        why += self.support.alignment_refusals(plan)
         if plan.q.dtype == torch.float64:
             why.append("Its sums are in fp32.")
         if why:
             return why
         score = plan.problem.score
-        if _kind(score.core) is None:
-            why.append(f"It scores by a dot product or a pair with leaky ReLU or tanh; this is {score.core}.")
-        if score.modifiers or score.sink is not None or score.key_bias is not None or score.row_bias is not None:
-            why.append("It has no modifiers, sinks or biases.")
+        why = self.support.score_refusals(score)
         if plan.heads * max(plan.v.shape[-1], score.core.a.shape[-1]) > MAX_WIDTH:
             why.append(f"A program holds all heads of a row, up to {MAX_WIDTH} numbers.")
         return why
@@ -80,11 +75,11 @@ class TritonEdges(Backend):
         core, kind, form = problem.score.core, _kind(problem.score.core), plan.align.kernel_form()
         assert isinstance(graph, Neighbours) and isinstance(core, (DotCore, PairCore))
         scored = core.kernel_form()
-        assert kind is not None and form is not None and scored is not None
+        assert form is not None and scored is not None
         align = ALIGNMENTS[form.family]
         bias = math.nan if form.function == SIGMOID and form.bias is None else form.bias or 0.0
         scale = core.scale if isinstance(core, DotCore) else 1.0
-        shared = align == "softmax" and isinstance(plan.score, GATv2) and plan.k is plan.v
+        shared = align == "softmax" and kind == PAIR and plan.score.keeps_keys() and plan.k is plan.v
         own, join = problem.edge_value, 0
         if core.edge is not None:
             join = 2 if core.edge.join == "mul" else 1
@@ -120,22 +115,21 @@ class TritonEdges(Backend):
         return BackendResult(out, index=torch.cat(chosen) if align == "top_k" else None)
 
 
-def _kind(core: object) -> int | None:
-    """0 GAT, 1 pair with a readout, 2 dot."""
-    if isinstance(core, DotCore):
-        return 2
-    if not isinstance(core, PairCore) or core.join != "add" or core.features is not None:
-        return None
+NARROW, PAIR, DOTS = range(3)  # `EdgeArguments.kind`
+
+
+def _kind(core: object) -> int:
+    """NARROW: one number a node and head, as GAT has; PAIR, with a readout; DOTS."""
+    if not isinstance(core, PairCore):
+        return DOTS
     form = core.kernel_form()
-    if form is None or form.code not in (TANH, KINKED):
-        return None
-    plain = isinstance(core.readout, float) and core.readout == 1.0 and form.code != TANH
-    return 0 if plain and core.a.shape[-1] == 1 else 1
+    plain = isinstance(core.readout, float) and core.readout == 1.0 and form is not None and form.code != TANH
+    return NARROW if plain and core.a.shape[-1] == 1 else PAIR
 
 
 def _readout(core: DotCore | PairCore, take: Callable[[Tensor], Tensor], heads: int, kind: int) -> Tensor | None:
     """(H, w) in fp32, for a pair."""
-    if kind != 1 or not isinstance(core, PairCore):
+    if kind != PAIR or not isinstance(core, PairCore):
         return None
     if isinstance(core.readout, Tensor):
         return take(core.readout).float().contiguous()
@@ -158,17 +152,16 @@ def _edge_major(x: Tensor) -> Tensor:
 def _twins(plan: Plan) -> bool:
     """Whether what an edge adds to the key is what it adds to the value, and the score takes it as it is."""
     key, value = plan.edge_key, plan.edge_value
-    as_it_is = type(plan.score) in (DotScore, ScaledDot, GATv2)
-    return as_it_is and key is not None and value is not None and key.x is value.x
+    return plan.score.keeps_keys() and key is not None and value is not None and key.x is value.x
 
 
 def _graph(graph: list[Tensor], m: int) -> tuple[Any, ...]:
-    """A graph both ways, and the ids of its edges, as `call.run` takes them."""
-    from .call import of_graph
+    """A graph both ways, and the ids of its edges, as `replayed_calls.run` takes them."""
     from .csr_schedule import CSRSchedule
+    from .replayed_calls import of_graph
 
     start, source, edge = graph
-    made = remembered((start, source), ("triton-edges", m), lambda: of_graph(CSRSchedule.of(start, source, m)))
+    made = cached_by_tensor((start, source), ("triton-edges", m), lambda: of_graph(CSRSchedule.of(start, source, m)))
     return *made, edge
 
 
@@ -197,7 +190,7 @@ TABLES = leading_tensors(EdgeArguments)  # those that receive a gradient
 
 
 def _launched(given: EdgeArguments) -> tuple[Any, ...]:
-    """As `call.run` takes them: the work lists of the graph first."""
+    """As `replayed_calls.run` takes them: the work lists of the graph first."""
     return *_graph(given.graph, given.b.shape[0]), *given[:TABLES], given.seed, *given[TABLES + 2 : -1]
 
 
@@ -208,7 +201,7 @@ def edges_op(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
 
     bias: of a sigmoid, NaN for -log of the number of neighbours; top: k of top-k.
     """
-    from .call import run
+    from .replayed_calls import run
 
     given, (bias, top) = EdgeArguments(*arguments[:-2]), arguments[-2:]
     found: tuple[Tensor, Tensor, Tensor] = run(given.align, None if math.isnan(bias) else bias, top, *_launched(given))
@@ -232,7 +225,7 @@ def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
 @takes(EdgeArguments, out=Tensor, state=Tensor, dout=Tensor)
 def backward_op(*arguments: Any) -> list[Tensor]:
     """Gradients of a, b, v, r, key and value; an empty tensor where there is none (v shared with b, no readout)."""
-    from .call import run_back
+    from .replayed_calls import run_back
 
     given = EdgeArguments(*arguments[:-3])
     return list(run_back(given.align, *_launched(given), *arguments[-3:]))

@@ -12,28 +12,38 @@ from torch import Tensor
 
 from regard.backends.custom_op import gradients, operator
 from regard.backends.flat_schema import leading_tensors, takes
-from regard.backends.range_masks import ranges_of
+from regard.backends.range_masks import RANGES, ranges_of
 from regard.core.alignments import RowState
-from regard.core.lowering.kernel_forms import TANH, listed
+from regard.core.lowering.kernel_forms import ABSOLUTE, HALF_SQUARE, KINKED, SOFT_CAP, TANH, core_families
 from regard.core.lowering.score_kernels import PairCore
+from regard.core.lowering.support import FEATURE_KEY_BIAS, KEY_BIAS, Support
 from regard.core.plan import Plan
 from regard.core.registry import BackendResult
-from regard.core.scores import SoftCap
 from regard.core.scores.score import Lowered
 
-from ..dense.backend import OnCuda, unfit_call
+from ..dense.backend import OnCuda, call_refusals
 from .shapes import rows_shape
 
-ALIGNMENTS = ("softmax",)
+SUPPORT = Support(
+    ("softmax",),
+    RANGES,
+    (
+        *core_families((TANH, KINKED, ABSOLUTE, HALF_SQUARE), weights="each"),
+        *core_families((KINKED, ABSOLUTE, HALF_SQUARE), join="mul", weights="each"),
+    ),
+    (SOFT_CAP,),
+    (KEY_BIAS, FEATURE_KEY_BIAS),
+)
 
 
 class TritonFeatures(OnCuda):
     """Fused feature-wise softmax on a GPU."""
 
     name = "triton-features"
+    support = SUPPORT
 
-    def unfit(self, plan: Plan) -> list[str]:
-        return unfit(plan)
+    def kernel_refusals(self, plan: Plan) -> list[str]:
+        return kernel_refusals(plan)
 
     def run(self, plan: Plan) -> BackendResult:
         problem = plan.problem
@@ -58,31 +68,28 @@ class TritonFeatures(OnCuda):
         return BackendResult(out.unflatten(0, (plan.batch, plan.heads)), RowState(tau.mT))
 
 
-def unfit(plan: Plan) -> list[str]:
+def kernel_refusals(plan: Plan) -> list[str]:
     """What the kernels do not know of a plan, whatever the device."""
-    why = unfit_call(plan)
+    why = call_refusals(plan)
     if plan.dropout:
         why.append("It has no dropout.")
-    form = plan.align.kernel_form()
-    if form is None or form.family not in ALIGNMENTS or plan.factor is not None or plan.draw is not None:
-        why.append(f"Its alignment is {listed(ALIGNMENTS)}; this is {type(plan.align).__name__}.")
-    if ranges_of(plan.over, plan.n, plan.m) is None:
-        why.append(f"Its structures are causal, windows, padding and key masks; this is {plan.over}.")
+    why += SUPPORT.alignment_refusals(plan) + SUPPORT.structure_refusals(plan)
+    if not why and ranges_of(plan.over, plan.n, plan.m) is None:
+        why.append(f"It reads one list of lengths and one mask of keys; this is {plan.over}.")
     if why:
         return why
     score = plan.problem.score
-    core = score.core
-    capped = len(score.modifiers) == 1 and isinstance(score.modifiers[0], SoftCap)
-    if not isinstance(core, PairCore) or core.readout is not None or (capped and core.act != "identity"):
-        return [
-            f"It scores each feature by itself, as tanh, leaky ReLU, |x| or -x^2/2 of a sum or a product; this is "
-            f"{core}."
-        ]
-    if core.kernel_form() is None or (core.join == "mul" and (core.act == "tanh" or capped)):
-        return [f"Its scores are bent by tanh (of a sum), leaky ReLU, |x| or -x^2/2; this is {core}."]
-    if (score.modifiers and not capped) or score.sink is not None or score.row_bias is not None:
-        return ["It has no modifiers but SoftCap, no bias of rows and no sink."]
-    return [] if not capped or score.key_bias is None else ["It has no bias of keys under a SoftCap."]
+    return SUPPORT.score_refusals(score) or _soft_cap_refusals(score)
+
+
+def _soft_cap_refusals(score: Lowered) -> list[str]:
+    """A soft cap runs as the tanh of a sum, with nothing else that bends."""
+    if not score.modifiers:
+        return []
+    form = score.core.kernel_form() if isinstance(score.core, PairCore) else None
+    if form is None or (form.linear, form.bend, form.join) != (1.0, 0.0, "add") or len(score.modifiers) > 1:
+        return [f"It caps sums that nothing else bends, once; this is {score.core}."]
+    return [] if score.key_bias is None else ["It has no biases of keys under a soft cap."]
 
 
 def _bent(core: PairCore, score: Lowered) -> tuple[int, int, float, float, float, float]:
@@ -92,9 +99,9 @@ def _bent(core: PairCore, score: Lowered) -> tuple[int, int, float, float, float
     """
     join = int(core.join == "mul")
     if score.modifiers:  # c tanh((a + b) / c)
-        cap = score.modifiers[0].cap
-        assert isinstance(cap, float)
-        return 0, join, cap, 1 / cap, 0.0, 0.0
+        capped = score.modifiers[0].kernel_form()
+        assert capped is not None
+        return 0, join, capped.bound, 1 / capped.bound, 0.0, 0.0
     form = core.kernel_form()
     assert form is not None
     return form.code - TANH, join, 1.0, 1.0, form.linear, form.bend

@@ -190,7 +190,7 @@ def features_kernel(
             walk,
             INTERPRETED,
         )
-    full = sums > 0
+    full = (sums > 0) | (sums != sums)  # NaN: a row that sees what is no number
     sums = tl.where(full, sums, 1.0)
     tl.store(OUT + at, (acc / sums).to(OUT.dtype.element_ty), mask=real)
     scale = (top + factor) / LOG2E if KIND == 0 else top

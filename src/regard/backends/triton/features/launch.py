@@ -7,7 +7,8 @@ import torch
 import triton
 from torch import Tensor
 
-from regard.backends.range_masks import NO_BOUND, Ranges
+from regard.backends.range_masks import Ranges
+from regard.core.lowering.kernel_forms import NO_BOUND
 
 from ..dense.launch_config import or_other
 from ..runtime.launch_replay import alloc, gradient_of, record_op, replayed

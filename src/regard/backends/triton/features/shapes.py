@@ -1,4 +1,4 @@
-"""What a row keeps for the backward, said without Triton."""
+"""Shapes of what the backward reads of each row; Triton is not imported here."""
 
 from torch import Tensor
 

@@ -192,6 +192,8 @@ def weights_of(
 ):
     """f(z) times what is known of the pairs, z = s - tau."""
     w = weights(z, 0.0, power, ALIGN, INTERPRETED)
+    if ALIGN > 1:
+        w = tl.where(z != z, z, w)  # of a row that sees what is no number
     if SHARED:
         w *= share
     if BELL:

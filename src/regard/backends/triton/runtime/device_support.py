@@ -15,7 +15,7 @@ TESTED_TRITON = ((3, 6), (3, 7))  # with their private parts (triton_private)
 LEAST = (8, 0)  # compute capability: older ones have no bfloat16, and Triton has no code for them
 
 
-def unable(device: torch.device) -> str | None:
+def device_refusal(device: torch.device) -> str | None:
     """Why a device does not run them; None where it does."""
     if device.type != "cuda":
         return "It runs on a CUDA device."

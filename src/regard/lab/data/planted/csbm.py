@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from regard.data.nodes import NodeTask, parted
+from regard.data.nodes import NodeTask, split_masks
 
 
 def csbm(
@@ -35,5 +35,5 @@ def csbm(
     one_way = torch.from_numpy(np.stack(joined.nonzero()))
     both = torch.cat([one_way, one_way.flip(0)], 1)
     return NodeTask(
-        "csbm", torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y), both, *parted(draw.permutation(nodes))
+        "csbm", torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y), both, *split_masks(draw.permutation(nodes))
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from regard.data.nodes import NodeTask, parted
+from regard.data.nodes import NodeTask, split_masks
 
 BEYOND = 2  # nodes behind the one that knows
 
@@ -34,5 +34,5 @@ def far(distance: int, graphs: int = 200, colours: int = 4, seed: int = 0) -> No
     y = colour[:, distance].repeat_interleave(size)
     asked = torch.zeros(graphs, size, dtype=torch.bool)
     asked[:, 0] = True
-    masks = (asked & part[:, None] for part in parted(draw.permutation(graphs)))
+    masks = (asked & part[:, None] for part in split_masks(draw.permutation(graphs)))
     return NodeTask(f"far {distance}", x, y, edges, *(mask.flatten() for mask in masks))

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.nodes import NodeTask, parted
+from regard.data.nodes import NodeTask, split_masks
 
 
 def two_relations(
@@ -33,7 +33,7 @@ def two_relations(
     source = np.where((relation == 0) & (draw.random(len(target)) < agree), friend, anyone)
     order = torch.from_numpy(draw.permutation(nodes))
     known = torch.zeros(nodes, dtype=torch.bool).index_fill_(0, order[: int(told * nodes)], True)
-    learned, *others = parted(order.numpy())
+    learned, *others = split_masks(order.numpy())
     labels, edges = torch.from_numpy(y), torch.from_numpy(np.stack([source, target]))
     x = (torch.nn.functional.one_hot(labels, classes) * known[:, None]).float()
     return NodeTask("two relations", x, labels, edges, learned & ~known, *others), torch.from_numpy(relation)

@@ -1,0 +1,1 @@
+"""What `regard judge` judges beside models."""

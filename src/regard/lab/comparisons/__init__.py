@@ -1,0 +1,1 @@
+"""Tasks of studies that compare layers and mechanisms in one network, tuned alike."""

@@ -1,0 +1,39 @@
+"""Drug response under a nested protocol as the task of a study: `response`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from regard.studies.tasks import StudyTask
+
+from .measures import MEASURES
+from .models import BASELINES, NETWORKS
+from .splits import OVERLAP, SPLITS
+
+OPTIONS = ("held_out", "trials")
+
+
+class Response(StudyTask):
+    """ln IC50 of new pairs, cell lines, tissues, drugs or scaffolds; options: held_out (one of the splits) and trials,
+    the number of settings that are tried for each model inside the training part. Seed i is fold i % 5."""
+
+    call = "regard.lab.drug_response.trial:run_response"
+
+    def __init__(self, part: Mapping[str, Any]):
+        super().__init__(part)
+        strange = [name for name in self.options if name not in OPTIONS]
+        if strange:
+            raise ValueError(f"the task response has no option {strange[0]!r}; it has {', '.join(OPTIONS)}.")
+        held_out = self.options.setdefault("held_out", "cells")
+        if held_out not in SPLITS:
+            raise ValueError(f"the task response: held_out = {held_out!r}, expected {', '.join(SPLITS)}.")
+        self.options["small"] = bool(part.get("small", False))
+        self.measures = dict(MEASURES)
+        self.overlap = OVERLAP
+
+    def canonical(self, variant: str) -> str:
+        if variant not in (*BASELINES, *NETWORKS):
+            raise ValueError(
+                f"the task response has no variant {variant!r}; it has {', '.join(BASELINES)}, and networks: "
+                f"{', '.join(NETWORKS)}."
+            )
+        return variant

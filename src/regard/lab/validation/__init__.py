@@ -1,0 +1,1 @@
+"""Are the judges right? Models of known truth, and reports of nothing."""

@@ -1,0 +1,1 @@
+"""Attention statistics while a model trains: sampled rows, alarms, logs."""
