@@ -109,8 +109,8 @@ def _check(layer: nn.Module, value: Any, name: str, kind: str) -> None:
     elif kind == "Structure" and not isinstance(value, Structure):
         try:
             structure_of(value)
-        except TypeError as error:
-            raise TypeError(f"{who}: {name} is no structure. {error}") from None
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{who}: {name} is no structure. {error}") from None
     elif kind == "Tensor" and name in IDS and not (isinstance(value, Tensor) and is_ids(value)):
         raise TypeError(f"{who}: {name} is {shown(value)}, expected a tensor of integers.")
     elif kind == "Tensor" and not isinstance(value, Tensor):
