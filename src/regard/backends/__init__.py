@@ -1,7 +1,8 @@
 """Backends: how a plan runs. Importing this package enlists them, in the order in which "auto" tries them."""
 
-from ..core.registry import enlist, readers
+from ..core.registry import enlist, enlist_row_statistics, readers
 from .chunked.backend import Chunked
+from .chunked.row_statistics import row_statistics
 from .flex import Flex
 from .linear import LinearBackend
 from .numba_edges.backend import EdgesCpu
@@ -27,3 +28,4 @@ for _backend in (
 ):
     enlist(_backend)
 readers.append(TritonMap())
+enlist_row_statistics(row_statistics)

@@ -15,6 +15,7 @@ from .maps.lazy import LazyMap
 from .maps.stored import StoredMap
 from .plan import Plan, make_plan
 from .registry import BackendResult, choose
+from .row_statistics import check_statistics, statistics_of
 from .scores import Score
 from .structures import Structure
 from .structures.packed import unpacked
@@ -51,13 +52,15 @@ class Sample:
 class Attended:
     """out (..., H, n, d_v) and the lazy map of its weights; `out, amap = attend(...)` unpacks both.
 
-    sample: what was drawn (hard, reinforced). state: what a stepwise mechanism hands to the next step.
+    sample: what was drawn (hard, reinforced). state: what a stepwise mechanism hands to the next step. stats: the row
+    statistics that were asked for by name, each (..., H, [F,] n).
     """
 
     out: Tensor
     map: AttentionMap
     sample: Sample | None = None
     state: Tensor | None = None
+    stats: dict[str, Tensor] | None = None
 
     def __iter__(self) -> Iterator[object]:
         return iter((self.out, self.map))
@@ -66,6 +69,7 @@ class Attended:
         parts = [f"out={_short(self.out)}", f"map={self.map!r}"]
         parts += ["sample"] * (self.sample is not None)
         parts += [] if self.state is None else [f"state={_short(self.state)}"]
+        parts += [] if self.stats is None else [f"stats={', '.join(self.stats)}"]
         return f"Attended({', '.join(parts)})"
 
     def merge(self, other: "Attended") -> "Attended":
@@ -100,6 +104,7 @@ def attend(
     seed: "int | Tensor | None" = None,
     backend: str = "auto",
     state: Tensor | None = None,
+    stats: "str | tuple[str, ...] | list[str] | None" = None,
     **by_torch: Any,
 ) -> Attended:
     """Attention: who may meet whom, how well they match, weights from scores, the weighted values.
@@ -116,6 +121,7 @@ def attend(
     sample         Hard, Gumbel, Reinforced and Monotonic draw; else they are deterministic
     backend        "auto" takes the first that does not refuse; a name never falls back
     state          what the step before handed on (stepwise mechanisms)
+    stats          row statistics, differentiable: any of "max_logit", "entropy", "log_sum_exp", in Attended.stats
     seed           64 bits, -2**63 <= seed < 2**63, as an int or a 0-d integer tensor
     by_torch       is_causal, scale, dropout_p and enable_gqa mean what they mean in scaled_dot_product_attention; its
                    masks and other names are answered by the line to write
@@ -138,12 +144,20 @@ def attend(
             seed=seed,
             backend=backend,
             state=state,
+            stats=stats,
         )
         return replace(found, out=rows.like(found.out))
-    arguments = (q, k, v, score, align, over, dropout, sample, seed, backend, state)
+    arguments = (q, k, v, score, align, over, dropout, sample, seed, backend, state, stats)
     if call_hooks:
         return call_hooks[-1](_plan_and_run, *arguments)
-    fixed = sample is False and type(dropout) in (float, int) and not dropout and seed is None and state is None
+    fixed = (
+        sample is False
+        and type(dropout) in (float, int)
+        and not dropout
+        and seed is None
+        and state is None
+        and not stats
+    )
     fixed = fixed and type(backend) is str and not torch.compiler.is_compiling()
     key = plan_cache.key_of(q, k, v, score, align, over, backend) if fixed else None
     call = None if key is None else plan_cache.calls.get(key)
@@ -168,7 +182,9 @@ def _plan_and_run(
     seed: "int | Tensor | None",
     backend: str,
     state: Tensor | None,
+    stats: "str | tuple[str, ...] | list[str] | None",
 ) -> tuple[Plan, Attended]:
+    names = check_statistics(stats)
     made = make_plan(q, k, v, score, align, over, dropout, sample, seed)
     chosen = choose(made, backend)
     made.backend = chosen.name
@@ -181,7 +197,17 @@ def _plan_and_run(
     else:
         amap = LazyMap.of_plan(made, ran.state, ran.index)
     last = None if ran.last is None else made.output(ran.last)
-    return made, Attended(made.output(ran.out), amap, _sample(made, ran), last)
+    attended = Attended(made.output(ran.out), amap, _sample(made, ran), last)
+    if names:
+        _add_statistics(made, attended, names)
+    return made, attended
+
+
+def _add_statistics(plan: Plan, attended: Attended, names: tuple[str, ...]) -> None:
+    of_rows = statistics_of(plan, names)
+    attended.stats = {name: plan.output(x.unflatten(0, (plan.batch, plan.heads))) for name, x in of_rows.items()}
+    if "entropy" in of_rows and isinstance(attended.map, LazyMap):
+        attended.map.entropy_of_rows = of_rows["entropy"].detach()
 
 
 def _previous_weights(plan: Plan, state: Tensor) -> Tensor:

@@ -154,7 +154,13 @@ class Plan:
             self._shared = self._lowered(self.k)
         return self._shared
 
-    def _lowered(self, k: Tensor) -> Lowered:
+    @property
+    def with_row_constants(self) -> Problem:
+        """The problem with what shifts a whole row, which an alignment that ignores shifts does without."""
+        whole = self._lowered(self.k_by_head, shifts_ignored=False)
+        return replace(self.problem, score=whole)
+
+    def _lowered(self, k: Tensor, shifts_ignored: bool = True) -> Lowered:
         q = self.q
         found = self.score.lower(q, k)
         if found is not None and self.edge_key is not None:
@@ -171,7 +177,12 @@ class Plan:
                 sink = None if self.score.sink is None else self.score.sink.expand(self.batch, self.heads).reshape(-1)
             core = OpaqueCore(inner, flat(q), flat(k), self.heads, inner.feature_count(q), _flat_part(self.edge_key))
             return Lowered(core, None, None, modifiers, sink)
-        drops = self.align.shift_invariant and found.sink is None and all(m.shifts for m in found.modifiers)
+        drops = (
+            shifts_ignored
+            and self.align.shift_invariant
+            and found.sink is None
+            and all(m.shifts for m in found.modifiers)
+        )
         if drops and found.features is None:
             found = self._with_key_biases(found)
         row_bias = None if drops else self.score.row_bias(q)

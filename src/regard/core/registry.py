@@ -100,6 +100,17 @@ class MapReader(Protocol):
 
 
 readers: list[MapReader] = []
+RowStatistics = Callable[["Problem"], tuple[Tensor, Tensor, Tensor]]
+_row_statistics: list[RowStatistics] = []
+
+
+def enlist_row_statistics(function: RowStatistics) -> None:
+    """Registers what computes the largest logit, the entropy and the log-sum-exp of each row, (g, [F,] n)."""
+    _row_statistics.append(function)
+
+
+def row_statistics(problem: "Problem") -> tuple[Tensor, Tensor, Tensor]:
+    return _row_statistics[-1](problem)
 
 
 def first(ask: Callable[[MapReader], T | None]) -> T | None:

@@ -149,11 +149,14 @@ def _attention_operators(opset: int) -> Iterator[list[str]]:
         seed: Any,
         backend: str,
         state: Tensor | None,
+        stats: Any,
     ) -> Attended:
         plan = make_plan(q, k, v, score, align, over, dropout, sample, seed)
         why = onnx_refusals(plan)
         if state is not None:
             why.append("ONNX's Attention hands nothing on from step to step (state=).")
+        if stats:
+            why.append("ONNX's Attention returns no statistics of rows (stats=).")
         if why:
             refused.append("to_onnx() refuses this plan. " + " ".join(why) + " to_package() compiles any plan.")
             raise Refused(refused[-1])

@@ -164,6 +164,7 @@ class Attention(nn.Module):
         state: Tensor | None = None,
         seed: "int | Tensor | None" = None,
         backend: str = "auto",
+        stats: "str | tuple[str, ...] | list[str] | None" = None,
         **by_torch: Any,
     ) -> Attended:
         """Self-attention with a query alone, cross-attention with a key (and a value; the key unless given).
@@ -180,6 +181,7 @@ class Attention(nn.Module):
         state      what a stepwise mechanism handed on (`Attended.state`)
         seed       makes dropout and draws repeatable
         backend    as in `attend`
+        stats      as in `attend`: row statistics in `Attended.stats`
         by_torch   is_causal as in torch; masks and other names of torch are answered by the line to write
         """
         if by_torch:
@@ -219,12 +221,13 @@ class Attention(nn.Module):
                 seed=seed,
                 backend=backend,
                 state=state,
+                stats=stats,
             )
         except Exception:
             if cache is not None:  # a step that failed has not happened
                 cache.truncate(before)
             raise
-        return Attended(self.join_heads(found.out, query), found.map, found.sample, found.state)
+        return replace(found, out=self.join_heads(found.out, query))
 
     def join_heads(self, out: Tensor, query: Tensor) -> Tensor:
         """(..., heads, n, d_v) -> (..., n, out_dim)"""

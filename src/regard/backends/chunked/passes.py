@@ -25,12 +25,7 @@ def forward_pass(problem: Problem, v: Tensor) -> Results:
     for block in blocks(problem):
         s = blockwise.scores(problem, block)
         state, w, full = blockwise.state_and_weights(problem, block, s)
-        blockwise.put(tau, block, state.tau)
-        if state.index is not None:
-            deep = state.index.shape[state.tau.ndim :]
-            blockwise.put(index[..., : deep[0]] if deep else index, block, state.index, extra=len(deep))
-        if state.scale is not None:
-            blockwise.put(scale, block, state.scale)
+        put_state(block, state, tau, index, scale)
         if draws:
             log_p = _log_prob(full, state)
             blockwise.put(log_prob, block, torch.where(w > 0, log_p, 0.0).sum(-1))
@@ -40,6 +35,16 @@ def forward_pass(problem: Problem, v: Tensor) -> Results:
             problem, block, blockwise.scaled(problem, block, w[..., : s.shape[-1]]), v
         )
     return out.to(dtype), tau, index, scale, log_prob, entropy
+
+
+def put_state(block: Block, state: RowState, tau: Tensor, index: Tensor, scale: Tensor) -> None:
+    """Writes the state of a block's rows into that of all rows."""
+    blockwise.put(tau, block, state.tau)
+    if state.index is not None:
+        deep = state.index.shape[state.tau.ndim :]
+        blockwise.put(index[..., : deep[0]] if deep else index, block, state.index, extra=len(deep))
+    if state.scale is not None:
+        blockwise.put(scale, block, state.scale)
 
 
 def empty_results(problem: Problem, v: Tensor) -> Results:
@@ -76,7 +81,6 @@ def backward_pass(
 ) -> list[Tensor | None]:
     """Gradients of the targets (tensors of the problem, and v), block by block."""
     grads = Grads()
-    features = problem.score.features
     for block in blocks(problem):
         trail: list[Tensor] = []
         s = blockwise.scores(problem, block, trail)
@@ -88,15 +92,7 @@ def backward_pass(
         )
         mask = blockwise.dropped(problem, block)
         dw = dw if mask is None else dw * mask
-        bell = blockwise.factor(problem, block)
-        if bell is not None:
-            assert problem.factor is not None
-            dbell, plain = dw * w, bell if features is None else bell[:, 0]
-            dbell = dbell if features is None else dbell.sum(1)
-            dcentre = problem.factor.centre_gradient(block.tile, plain, dbell)
-            view = grads.of(problem.factor.centre)[block.slab]
-            view[:, block.rows] += dcentre
-            dw = dw * bell
+        dw = factor_vjp(problem, block, w, dw, grads)
         if not problem.align.uses_scores:
             continue
         ds = problem.align.vjp(full, w_full, _beside_sink(dw, problem), part, grads, context)
@@ -107,6 +103,20 @@ def backward_pass(
             ds = ds[..., :-1]
         blockwise.scores_vjp(problem, block, trail, ds, grads)
     return [grads.get(target) for target in targets]
+
+
+def factor_vjp(problem: Problem, block: Block, w: Tensor, dw: Tensor, grads: Grads) -> Tensor:
+    """The gradient of the weights before their factor; adds that of the factor's centres."""
+    bell = blockwise.factor(problem, block)
+    if bell is None:
+        return dw
+    assert problem.factor is not None
+    dbell, plain = dw * w, bell
+    if problem.score.features is not None:
+        dbell, plain = dbell.sum(1), bell[:, 0]
+    view = grads.of(problem.factor.centre)[block.slab]
+    view[:, block.rows] += problem.factor.centre_gradient(block.tile, plain, dbell)
+    return dw * bell
 
 
 def _beside_sink(dw: Tensor, problem: Problem) -> Tensor:

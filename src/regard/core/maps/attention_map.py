@@ -57,6 +57,7 @@ INTERNAL = {
     "cells",
     "column_axis",
     "compared",
+    "entropy_of_rows",
     "graph",
     "keep",
     "key",

@@ -48,6 +48,7 @@ class LazyMap(AttentionMap):
             source, watched = (source, ()) if torch.compiler.is_compiling() else watch(cast("Plan | Problem", source))
         self._source, self._state, self._index = source, state, index
         self._ready: Problem | None = None
+        self.entropy_of_rows: Tensor | None = None  # (g, [F,] n), where the call computed it
         self.reader_cache: tuple[Any, ...] | None = None  # what a reader made of this map
         self._apart: tuple[RowsApart | None] | None = None
         self.replayable = replayable
@@ -64,7 +65,7 @@ class LazyMap(AttentionMap):
 
     def narrowed(self, lead: tuple[int, ...], slab: slice) -> "LazyMap":
         made = LazyMap(self._source, self.state, lead, slab, self.replayable, watched=self._watched)
-        made._ready, made._apart = self._ready, (self.apart,)
+        made._ready, made._apart, made.entropy_of_rows = self._ready, (self.apart,), self.entropy_of_rows
         return made
 
     @property
@@ -219,6 +220,8 @@ class LazyMap(AttentionMap):
 
     def entropy(self) -> Tensor:
         """-sum w log w of each row in nats, (..., H, [F,] n), over its edges on a graph; 0 for an empty row."""
+        if self.entropy_of_rows is not None:
+            return self._unflat(self.entropy_of_rows[self.slab])
         if self.graph is not None:
             return self._unflat(edges.entropy(self))
         check_unchanged(self._watched)

@@ -27,7 +27,7 @@ from .gradient_hook import OnError, on_gradient
 from .refcounted_context import RefcountedContext
 from .snapshot import copied, copied_factors, graph_of
 
-NAMES = ("q", "k", "v", "score", "align", "over", "dropout", "sample", "seed", "backend", "state")
+NAMES = ("q", "k", "v", "score", "align", "over", "dropout", "sample", "seed", "backend", "state", "stats")
 
 
 def capture_attend(run: Callable[..., tuple[Plan, Attended]], *given: Any) -> Attended:
