@@ -12,10 +12,10 @@ from .alignments import Alignment, RowState
 from .maps import table as _table  # noqa: F401 enlists to_pandas
 from .maps.attention_map import AttentionMap
 from .maps.lazy import LazyMap
+from .maps.row_statistics import check_statistics, statistics_of
 from .maps.stored import StoredMap
 from .plan import Plan, make_plan
 from .registry import BackendResult, choose
-from .row_statistics import check_statistics, statistics_of
 from .scores import Score
 from .structures import Structure
 from .structures.packed import unpacked

@@ -28,7 +28,10 @@ _PADDING = (
 )
 _LENGTHS = "write over=Padding(MASK)."
 _WEIGHTS = "every call returns its map: out, amap = attend(q, k, v); amap.weights()."
-_LSE = "every call returns its map: out, amap = attend(q, k, v); with softmax amap.tau is the log-sum-exp of each row."
+_LSE = (
+    "every call returns its map: out, amap = attend(q, k, v); with softmax amap.tau is the log-sum-exp of each row, "
+    'and stats="log_sum_exp" returns it with a gradient.'
+)
 _HEADS = (
     "heads are an axis of q, k and v, (..., heads, length, width): q.unflatten(-1, (heads, -1)).mT is not "
     "it, q.unflatten(-1, (heads, -1)).transpose(-3, -2) is. nn.Attention(dim, heads) does that."

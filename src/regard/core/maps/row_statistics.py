@@ -2,20 +2,20 @@
 
     max_logit_i = max_j s_ij        entropy_i = -sum_j w_ij log w_ij        log_sum_exp_i = log sum_j exp(s_ij)
 
-Scores are those that the alignment sees, modifiers and biases included, also what shifts a whole row. A backend computes them in blocks of rows, so
-nothing of size n x m is stored, forward or backward.
+Scores are those that the alignment sees, modifiers and biases included, also what shifts a whole row. A backend
+computes them in blocks of rows, so nothing of size n x m is stored, forward or backward.
 """
 
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from . import registry
-from .arguments import shown
-from .errors import Refused
+from .. import registry
+from ..arguments import shown
+from ..errors import Refused
 
 if TYPE_CHECKING:
-    from .plan import Plan
+    from ..plan import Plan
 
 NAMES = ("max_logit", "entropy", "log_sum_exp")
 
