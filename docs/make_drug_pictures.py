@@ -11,8 +11,8 @@ import torch
 from matplotlib import pyplot as plt
 
 from regard.data.smiles import layout
-from regard.lab.tasks.drug_atoms import atoms, weights_on_atoms
-from regard.lab.tasks.drugs import Drugs
+from regard.lab.tasks.drugs.atom_faithfulness import atoms, weights_on_atoms
+from regard.lab.tasks.drugs.drug_response import Drugs
 from regard.models.training.run_variant import run_variant
 from regard.models.training.trainer import Trainer
 from regard.views.molecules import molecule_map

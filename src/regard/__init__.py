@@ -58,7 +58,7 @@ def __getattr__(name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(f"module 'regard' has no attribute {name!r}")
         places = {f"{__name__}.{one}": _import_module(f".{one}", __name__).__all__ for one in ("nn", "recording")}
-        raise _import_module(".core.spoken_names", __name__).no_attribute(__name__, name, __all__, places)
+        raise _import_module(".core.arguments.synonyms", __name__).no_attribute(__name__, name, __all__, places)
     package = _import_module(f".{_LAZY[name] or name}", __name__)
     value = getattr(package, name) if _LAZY[name] else package
     globals()[name] = value

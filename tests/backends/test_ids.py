@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from regard import Edges, attend
 from regard.backends.numba_edges.backend import HAS_NUMBA
-from regard.core import id_bounds as ids
+from regard.core.arguments import id_bounds as ids
 
 OUTSIDE = (60, -1, 2**40, 10**7)  # the first three computed with foreign memory once, the last ended the process
 NEEDS_NUMBA = pytest.mark.skipif(not HAS_NUMBA, reason="numba is not installed: pip install 'regard[graph]'.")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard import Causal, Entmax, Padding, Sigmoid, Window, attend
 from regard.core import fast_path, plan_cache
-from regard.core.lru_cache import LruCache
+from regard.core.caches.lru_cache import LruCache
 from regard.core.scores import Dot, Gaussian, ScaledDot
 
 SCORES: dict[str, Any] = {

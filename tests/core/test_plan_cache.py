@@ -10,7 +10,7 @@ from torch.testing import assert_close
 import regard
 from regard import Causal, Entmax, Mask, Padding, Sigmoid, Window, attend
 from regard.core import fast_path, plan_cache, registry
-from regard.core.lru_cache import LruCache
+from regard.core.caches.lru_cache import LruCache
 from regard.core.plan_cache import LazyPlan
 from regard.core.scores import Dot, Gaussian, ScaledDot
 

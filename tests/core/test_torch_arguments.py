@@ -9,8 +9,8 @@ from torch.testing import assert_close
 
 import regard
 from regard import ALiBi, Attended, Causal, Full, Mask, Padding, ScaledDot, Sink, SoftCap, Window, attend
-from regard.core.spoken_names import ALIGNMENTS_ALSO, ATTRIBUTES, BACKENDS_ELSEWHERE, ELSEWHERE, SCORES_ALSO
-from regard.core.torch_arguments import ANSWERS, SWITCHES
+from regard.core.arguments.synonyms import ALIGNMENTS_ALSO, ATTRIBUTES, BACKENDS_ELSEWHERE, ELSEWHERE, SCORES_ALSO
+from regard.core.arguments.torch_arguments import ANSWERS, SWITCHES
 
 SDPA = torch.nn.functional.scaled_dot_product_attention
 

@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from regard import Edges, attend
-from regard.core import id_bounds as ids
+from regard.core.arguments import id_bounds as ids
 from regard.nn import GATConv, TransformerConv
 
 DEVICE = "cuda"

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from regard.cli.app import app
 from regard.data import NodeTask
 from regard.data.batch import Example, collate
-from regard.lab.tasks.graphs import Molecules
+from regard.lab.tasks.graphs.graph_classification import Molecules
 from regard.models import GraphNetwork, Polynormer, SGFormer
 from regard.models.builders import graph_classifier
 from regard.models.graph_networks.layers import LAYERS, GraphStep

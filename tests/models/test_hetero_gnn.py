@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from regard.cli.app import app
 from regard.data import TypedTask
-from regard.lab.tasks import hetero_accuracy as typed_accuracy
-from regard.lab.tasks.hetero_accuracy import typed_accuracies
+from regard.lab.tasks.graphs import hetero_accuracy as typed_accuracy
+from regard.lab.tasks.graphs.hetero_accuracy import typed_accuracies
 from regard.models.hetero_gnn import HGT, TYPED, GATAsOne, SimpleHGN, as_one, by_paths, together
 from regard.models.training.node_training import Recipe
 

@@ -195,7 +195,7 @@ def test_documents_are_read_sentence_by_sentence():
     assert_close(found.out[0], model.output.layers(context[0])[0])
     alone = model(collate([second]))
     assert_close(found.out[1], alone.out[0])
-    from regard.lab.tasks.documents import word_weights
+    from regard.lab.tasks.texts.documents import word_weights
 
     whole = word_weights(found, collate([first, second]))
     assert_close(whole.sum((1, 2)), torch.ones(2, dtype=torch.float64))

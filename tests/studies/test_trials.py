@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from regard.data.registry import TASKS
+from regard.lab import plugin
 from regard.models.training.run_variant import run_variant as run_once
 from regard.models.training.trainer import Trainer
 from regard.studies import Study, tasks
 from regard.studies.training import epochs_for
-from regard.studies.trial import TRIVIAL, run
+from regard.studies.trial import TRIVIAL, find, run
 
 
 @pytest.fixture(autouse=True)
@@ -184,3 +185,8 @@ def test_a_node_that_only_computes_needs_neither_pydantic_nor_a_store():
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert said.returncode == 0, said.stderr
     assert "score" in said.stdout
+
+
+@pytest.mark.parametrize("former", plugin.MOVED)
+def test_a_stored_study_finds_its_function_where_it_is_now(former):
+    assert find(former) is find(plugin.MOVED[former])

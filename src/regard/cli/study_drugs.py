@@ -31,9 +31,9 @@ def drugs(
     """
     check_output_folder(out)
     with requires_extra("studies"), requires_extra("chem"), user_errors(), resumable():
-        from ..lab.drug_response import answer
-        from ..lab.drug_response.settings import FULL, SMALL
-        from ..lab.drug_response.splits import SPLITS
+        from ..lab.drug_response import run_comparison as answer
+        from ..lab.drug_response.protocol.settings import FULL, SMALL
+        from ..lab.drug_response.protocol.splits import SPLITS
 
         setting = SMALL if small else FULL
         chosen = [one.strip() for one in splits.split(",") if one.strip()] or list(setting.variants)
@@ -50,7 +50,7 @@ def drugs(
 
 
 def _run(setting: Any, chosen: list[str], out: Path, workers: int | None) -> None:
-    from ..lab.drug_response import answer
+    from ..lab.drug_response import run_comparison as answer
     from ..studies.local_engine import available_cores
     from .output.study_progress import progress_callbacks
 
@@ -63,8 +63,8 @@ def _run(setting: Any, chosen: list[str], out: Path, workers: int | None) -> Non
 
 
 def _show(setting: Any, chosen: list[str], out: Path, report: bool, json: bool) -> None:
-    from ..lab.drug_response import answer
-    from ..lab.drug_response.report import measure_sheet, paired_sheet, reason_sheet
+    from ..lab.drug_response import run_comparison as answer
+    from ..lab.drug_response.evaluation.report import measure_sheet, paired_sheet, reason_sheet
     from .output.progress import progress_bar
     from .output.tables import table_console, table_of, with_whole_cells
 

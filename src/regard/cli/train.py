@@ -15,7 +15,7 @@ from .output.progress import format_metrics, progress_bar, progress_bars
 from .output.train_tables import accuracy_table, beside_the_paper, on_validation
 
 if TYPE_CHECKING:
-    from ..lab.tasks.node_accuracy import Accuracy
+    from ..lab.tasks.graphs.node_accuracy import Accuracy
 
 NOT_COMPARABLE = (
     "Accuracy is micro-F1. HAN's paper has 89.2, on another cut of ACM with another split: not comparable. On this "
@@ -58,7 +58,7 @@ def gat(
     check_output_folder(out)
     with user_errors():
         from ..lab.data.planetoid import one_graph
-        from ..lab.tasks.node_accuracy import SAYS, accuracies
+        from ..lab.tasks.graphs.node_accuracy import SAYS, accuracies
 
         try:
             task = one_graph(data, split).to(device)
@@ -121,7 +121,7 @@ def node_networks(
     with user_errors():
         from ..lab.data.heterophilous import NAMES, heterophilous
         from ..lab.data.planetoid import one_graph
-        from ..lab.tasks.node_accuracy import NETWORKS, accuracies
+        from ..lab.tasks.graphs.node_accuracy import NETWORKS, accuracies
         from ..models.training.node_training import Recipe
 
         wanted = tuple(dict.fromkeys(model or ("gcn", "gat", "mlp")))
@@ -215,7 +215,7 @@ def _typed(options: dict[str, Any], seeds: int, kind: list[str] | None, json: bo
     """Networks for a graph of several types, trained, told and kept."""
     check_output_folder(out)
     with user_errors():
-        from ..lab.tasks.hetero_accuracy import typed_accuracies
+        from ..lab.tasks.graphs.hetero_accuracy import typed_accuracies
         from ..models.hetero_gnn import TYPED
         from ..models.training.hetero_checkpoint import keep_typed, load_typed
 
@@ -279,8 +279,8 @@ def minilm(
         from dataclasses import replace
 
         from ..lab.data.sst import sentences
-        from ..lab.tasks.fine_tuning import TRAINING, fine_tune, pieces, save
-        from ..lab.tasks.texts import bag_of_words
+        from ..lab.tasks.texts.fine_tuning import TRAINING, fine_tune, pieces, save
+        from ..lab.tasks.texts.text_classification import bag_of_words
         from ..recording.pretrained import where
 
         parts = [sentences(part) for part in ("train", "dev", "test")]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from . import plan_cache
 from .alignments import Alignment, RowState
+from .arguments.torch_arguments import translated
 from .maps import table as _table  # noqa: F401 enlists to_pandas
 from .maps.attention_map import AttentionMap
 from .maps.lazy import LazyMap
@@ -19,7 +20,6 @@ from .registry import BackendResult, choose
 from .scores import Score
 from .structures import Structure
 from .structures.packed import unpacked
-from .torch_arguments import translated
 from .torch_private import register_dataclass, register_namedtuple
 
 

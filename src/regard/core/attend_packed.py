@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from .alignments import Alignment, Softmax, alignment_of
+from .arguments.torch_arguments import translated
 from .attend import Attended, attend
 from .errors import Refused
 from .maps.lazy import LazyMap
@@ -15,7 +16,6 @@ from .scores import Score, score_of
 from .structures import Causal, Full, Structure, Window, structure_of
 from .structures.packed import within_sequences
 from .structures.packing import Packing
-from .torch_arguments import translated
 
 HALF = (torch.float16, torch.bfloat16)
 _OWN = (

@@ -11,7 +11,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, ClassVar, Generic, TypeVar
 
-from .spoken_names import spelled, unknown_name
+from .arguments.synonyms import spelled, unknown_name
 
 T = TypeVar("T")
 

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from . import fast_path
 from .alignments import Alignment, Bell, alignment_of
+from .arguments.attend_inputs import canonical, check_call, check_devices, check_features
+from .arguments.torch_arguments import translated
 from .lowering.blocks import Problem
 from .lowering.kernel_forms import StructureForm
 from .lowering.philox import as_seed
@@ -19,8 +21,6 @@ from .scores import Modified, Modifier, Score, score_of
 from .scores.score import Lowered, flat
 from .structures import Full, Structure, structure_of
 from .structures.edges import edge_parts, neighbours_of
-from .torch_arguments import translated
-from .validation import canonical, check_call, check_devices, check_features
 
 
 class Plan:

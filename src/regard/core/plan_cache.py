@@ -20,7 +20,7 @@ from torch import Tensor
 from . import fast_path
 from .alignments import ALIGNMENTS, Alignment
 from .autocast import without_autocast
-from .lru_cache import LruCache
+from .caches.lru_cache import LruCache
 from .maps.attention_map import lead_of
 from .mutation_guard import WatchedTensors
 from .plan import Plan, make_plan

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from .alignments import RowState
 from .arguments import shown
+from .arguments.synonyms import BACKENDS_ELSEWHERE, near, spelled
 from .errors import Refused
-from .spoken_names import BACKENDS_ELSEWHERE, near, spelled
 
 if TYPE_CHECKING:
     from .lowering.blocks import Problem

@@ -8,6 +8,7 @@ The plugin module imports nothing heavy: it names each data set and task as "mod
     DATA = {"sst": "my_package.sst:sst"}                  regard.data.sst
     TASKS = {"retrieval": "my_package.tasks:Retrieval"}   an Experiment: `regard train retrieval`, studies
     STUDY_TASKS = {"gat": "my_package.study:OneGraph"}    a StudyTask: available in studies alone
+    MOVED = {"my_package.old:run": "my_package.new:run"}  where a function that stored studies call is now
 
 A plugin that cannot be imported is skipped with a warning. A name that two packages declare is refused when it is
 used; all other names keep working.
@@ -21,7 +22,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 GROUP = "regard.plugins"
-HEADINGS = ("DATA", "TASKS", "STUDY_TASKS")
+HEADINGS = ("DATA", "TASKS", "STUDY_TASKS", "MOVED")
 
 
 class Registry:
@@ -61,7 +62,7 @@ class Registry:
         return list(_declarations()[self.heading][name])
 
 
-DATA, TASKS, STUDY_TASKS = (Registry(heading) for heading in HEADINGS)
+DATA, TASKS, STUDY_TASKS, MOVED = (Registry(heading) for heading in HEADINGS)
 
 
 @cache

@@ -22,30 +22,38 @@ _DATA = {
 DATA = {name: f"regard.lab.data.{module}:{name}" for module, names in _DATA.items() for name in names.split()}
 
 _TASKS = {
-    "sst": "texts:SST",
-    "classification": "own_texts:OwnTexts",
-    "translation": "own_translation:OwnTranslation",
-    "movies": "documents:Movies",
-    "agnews": "texts:AGNews",
-    "multi30k": "translation:Multi30k",
+    "sst": "texts.text_classification:SST",
+    "classification": "texts.own_texts:OwnTexts",
+    "translation": "translation.own_translation:OwnTranslation",
+    "movies": "texts.documents:Movies",
+    "agnews": "texts.text_classification:AGNews",
+    "multi30k": "translation.translation:Multi30k",
     "spoken": "speech:Spoken",
-    "denoise": "images:Denoise",
-    "fixations": "photographs:TaughtFixations",
-    "tu": "graphs:TU",
-    "molecules": "graphs:Molecules",
-    "drugs": "drugs:Drugs",
+    "denoise": "images.digits:Denoise",
+    "fixations": "images.photographs:TaughtFixations",
+    "tu": "graphs.graph_classification:TU",
+    "molecules": "graphs.graph_classification:Molecules",
+    "drugs": "drugs.drug_response:Drugs",
     "retrieval": "planted:Retrieval",
-    "cipher": "translation:Cipher",
-    "clutter": "images:Clutter",
-    "motifs": "graphs:Motifs",
+    "cipher": "translation.translation:Cipher",
+    "clutter": "images.digits:Clutter",
+    "motifs": "graphs.graph_classification:Motifs",
 }
 TASKS = {name: f"regard.lab.tasks.{place}" for name, place in _TASKS.items()}
 
 STUDY_TASKS = {
-    "gat": "regard.lab.tasks.node_study:OneGraph",
+    "gat": "regard.lab.tasks.graphs.node_study:OneGraph",
     "nodes": "regard.lab.comparisons.nodes:NodeBenchmark",
     "sequences": "regard.lab.comparisons.sequences:SequenceBenchmark",
-    "hetero": "regard.lab.tasks.hetero_study:TypedGraph",
+    "hetero": "regard.lab.tasks.graphs.hetero_study:TypedGraph",
     "response": "regard.lab.drug_response.study_task:Response",
-    "scenes": "regard.lab.tasks.scene_study:Photographs",
+    "scenes": "regard.lab.tasks.images.scene_study:Photographs",
+}
+
+# Functions that the trials of stored studies call, by the module that they were in.
+MOVED = {
+    "regard.lab.tasks.node_study:run_graph": "regard.lab.tasks.graphs.node_study:run_graph",
+    "regard.lab.tasks.hetero_study:run_typed": "regard.lab.tasks.graphs.hetero_study:run_typed",
+    "regard.lab.tasks.scene_study:run_scenes": "regard.lab.tasks.images.scene_study:run_scenes",
+    "regard.lab.drug_response.trial:run_response": "regard.lab.drug_response.protocol.trial:run_response",
 }

@@ -6,8 +6,8 @@ from difflib import get_close_matches
 
 from ..core.alignments import ALIGNMENTS as _ALIGNMENTS
 from ..core.alignments import Alignment, Entmax, TopK
+from ..core.arguments.synonyms import ALIGNMENTS_ALSO, SCORES_ALSO, spelled
 from ..core.scores import SCORES as _SCORES
-from ..core.spoken_names import ALIGNMENTS_ALSO, SCORES_ALSO, spelled
 
 SCORES, ALIGNMENTS = _SCORES.built, _ALIGNMENTS.built  # by name, with parameters of their own
 WHOLE = ("none", "mean")  # without score and alignment

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..core.attend import attend
+from ..core.caches.tensor_cache import cached_by_tensor
 from ..core.structures.edges import Edges
-from ..core.tensor_cache import cached_by_tensor
 from ..nn.graph.adjacency import read_graph
 from ..nn.graph.features import dropped
 from ..nn.graph.linear import linear

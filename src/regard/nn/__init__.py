@@ -2,7 +2,7 @@
 
 import sys
 
-from ..core.spoken_names import no_attribute
+from ..core.arguments.synonyms import no_attribute
 from .attend import Attend
 from .attention import Attention
 from .biology import *  # noqa: F403

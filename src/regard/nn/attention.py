@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 from ..core.alignments import Alignment
 from ..core.arguments import checked, number, shown
+from ..core.arguments.torch_arguments import translated
 from ..core.attend import Attended, attend
 from ..core.plan import Plan, plan
 from ..core.scores import Modifier, Rotary, Score, score_of
 from ..core.structures import Structure
 from ..core.structures.packed import unpacked
 from ..core.structures.packing import Packing
-from ..core.torch_arguments import translated
 from .build import build_alignment, build_score
 from .kv_cache import Cache
 from .other_names import CALL_ANSWERS, CONSTRUCTOR_ANSWERS, also_named

@@ -5,7 +5,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, TypeVar
 
-from ..core.spoken_names import unknown_argument
+from ..core.arguments.synonyms import unknown_argument
 
 F = TypeVar("F", bound=Callable[..., None])
 

@@ -135,6 +135,8 @@ def find(call: str, folder: str | None = None) -> Callable[..., Any]:
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as missing:
+        if (current := _moved(call)) is not None:
+            return current
         if folder is None or missing.name is None or missing.name.partition(".")[0] != module.partition(".")[0]:
             raise
         raise ModuleNotFoundError(
@@ -151,6 +153,16 @@ def find(call: str, folder: str | None = None) -> Callable[..., Any]:
             hint = f"{own} has the name of an installed module: rename it"
         raise AttributeError(f"the task {call!r}: the module {module} ({where}) has no {name!r}; {hint}.") from None
     return found
+
+
+def _moved(call: str) -> Callable[..., Any] | None:
+    """The function that a stored study calls by a module that it has left since; None if no plugin declares it."""
+    from ..data.registry import MOVED
+
+    if call not in MOVED:
+        return None
+    function: Callable[..., Any] = MOVED[call]
+    return function
 
 
 def _same_file(one: str, other: str) -> bool:

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.arguments.synonyms import near, unknown_argument
 from ..core.maps.attention_map import AttentionMap
-from ..core.spoken_names import near, unknown_argument
 from .figures import FIGURES, head_grid, heat_map
 from .figures.heads import grid_size
 from .figures.heat import heat_size

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from regard import GAT, Additive, Cosine, Edges, GATv2, ScaledDot, Score, attend
-from regard.core import tensor_cache
+from regard.core.caches import tensor_cache
 
 GRAPH = torch.tensor([[2, 0, 1, 4, 2, 3, 0, 4], [0, 1, 1, 1, 3, 3, 3, 4]])  # node 2 attends nobody
 

@@ -7,7 +7,7 @@ from regard.data import cipher
 from regard.judging.alignment.error_rate import judge_alignment
 from regard.judging.alignment.forced_decoding import forced_weights
 from regard.judging.alignment.word_links import argmax_links, diagonal_links
-from regard.lab.tasks.translation import Cipher
+from regard.lab.tasks.translation.translation import Cipher
 from regard.models.builders import translator
 
 

@@ -23,7 +23,7 @@ WANTED = ["the cat sat on a mat", "a dog is running fast", "there is nothing to 
 def test_bleu_is_that_of_sacrebleu():
     from sacrebleu import corpus_bleu
 
-    from regard.lab.tasks.bleu import bleu
+    from regard.lab.tasks.translation.bleu import bleu
 
     found = judged("translation", SAID, WANTED)["BLEU"]
     assert found.value == pytest.approx(corpus_bleu(SAID, [WANTED]).score) == pytest.approx(bleu(SAID, WANTED))
@@ -144,7 +144,7 @@ def test_numbers_are_judged_beside_their_mean():
 
 
 def test_pictures_are_judged_as_the_training_tasks_do():
-    from regard.lab.tasks.images import likeness
+    from regard.lab.tasks.images.digits import likeness
 
     wanted = torch.rand(3, 1, 16, 16, generator=torch.Generator().manual_seed(0))
     said = (wanted + 0.1 * torch.rand(3, 1, 16, 16, generator=torch.Generator().manual_seed(1))).clamp(0, 1)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from regard.lab.drug_response.measures import MEASURES
-from regard.lab.drug_response.splits import SPLITS
+from regard.lab.drug_response.evaluation.metrics import MEASURES
+from regard.lab.drug_response.protocol.splits import SPLITS
 from regard.studies.results import Results, Row
 
 

@@ -5,12 +5,12 @@ import json
 import pytest
 from tests.lab.drug_response.results import LEVELS, results
 
-from regard.lab.drug_response import trial
-from regard.lab.drug_response.answer import answer_text, foretold, write_answer
-from regard.lab.drug_response.measures import MEASURES
-from regard.lab.drug_response.models import draws
-from regard.lab.drug_response.report import SplitReport
-from regard.lab.drug_response.settings import SMALL
+from regard.lab.drug_response.evaluation.metrics import MEASURES
+from regard.lab.drug_response.evaluation.report import SplitReport
+from regard.lab.drug_response.models.candidates import draws
+from regard.lab.drug_response.protocol import trial
+from regard.lab.drug_response.protocol.settings import SMALL
+from regard.lab.drug_response.run_comparison import answer_text, foretold, write_answer
 from regard.lab.drug_response.study_task import Response
 from regard.studies.trial import Setting, normalised
 

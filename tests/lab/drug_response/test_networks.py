@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import regard
-from regard.lab.drug_response.drug_encoders import Atoms
-from regard.lab.drug_response.fold import Fold
-from regard.lab.drug_response.network import ResponseNetwork
-from regard.lab.drug_response.places import ABLATIONS, ATTENTION, PLACES, place_of
-from regard.lab.drug_response.training import ablated, predict, train
+from regard.lab.drug_response.models.attention_variants import ABLATIONS, ATTENTION, PLACES, place_of
+from regard.lab.drug_response.models.drug_encoders import Atoms
+from regard.lab.drug_response.models.network import ResponseNetwork
+from regard.lab.drug_response.protocol.fold import Fold
+from regard.lab.drug_response.protocol.training import ablated, predict, train
 
 SETTING = {"width": 8, "layers": 1, "heads": 1, "dropout": 0.0, "rate": 1e-2, "decay": 0.1, "epochs": 2}
 SHAPE = {"width": 8, "layers": 1, "heads": 1, "dropout": 0.0}

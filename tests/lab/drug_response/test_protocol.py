@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from regard.lab.drug_response.fold import Fold, mean_effects
-from regard.lab.drug_response.linear import carried
-from regard.lab.drug_response.measures import measures
-from regard.lab.drug_response.models import draws, model_of
-from regard.lab.drug_response.splits import FOLDS, SPLITS, divide, scaffold_groups, tanimoto
+from regard.lab.drug_response.evaluation.metrics import measures
+from regard.lab.drug_response.models.candidates import draws, model_of
+from regard.lab.drug_response.models.linear import carried
+from regard.lab.drug_response.protocol.fold import Fold, mean_effects
+from regard.lab.drug_response.protocol.splits import FOLDS, SPLITS, divide, scaffold_groups, tanimoto
 
 TREES = {"trees": 3, "leaf": 2, "share": 1.0, "rows": 0.5}, {"rounds": 3, "leaves": 4, "leaf": 2, "l2": 0.0}
 QUICK = {

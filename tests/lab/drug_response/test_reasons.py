@@ -5,9 +5,7 @@ import pytest
 import torch
 
 from regard.judging.finding import Finding
-from regard.lab.drug_response.fold import Fold
-from regard.lab.drug_response.network import ResponseNetwork
-from regard.lab.drug_response.reasons import (
+from regard.lab.drug_response.evaluation.attention_judgement import (
     area,
     attention_on_genes,
     forest_on_genes,
@@ -15,7 +13,9 @@ from regard.lab.drug_response.reasons import (
     judge_reasons,
     ridge_on_genes,
 )
-from regard.lab.drug_response.targets import target_genes, with_neighbours
+from regard.lab.drug_response.evaluation.drug_targets import target_genes, with_neighbours
+from regard.lab.drug_response.models.network import ResponseNetwork
+from regard.lab.drug_response.protocol.fold import Fold
 
 SETTING = {"width": 8, "heads": 1, "rate": 1e-2, "decay": 0.1, "epochs": 1}
 

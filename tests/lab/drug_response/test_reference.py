@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pytest
 
-from regard.lab.drug_response.fold import Fold
-from regard.lab.drug_response.measures import measures
-from regard.lab.drug_response.models import model_of
+from regard.lab.drug_response.evaluation.metrics import measures
+from regard.lab.drug_response.models.candidates import model_of
+from regard.lab.drug_response.protocol.fold import Fold
 
 pytest.importorskip("rdkit")
 pytestmark = pytest.mark.skipif(not os.environ.get("REGARD_DATA"), reason="REGARD_DATA names no folder of data")

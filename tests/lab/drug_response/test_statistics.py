@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import t as student
 from tests.lab.drug_response.results import LEVELS, results
 
-from regard.lab.drug_response.comparison import compare, corrected_test, smallest_visible
-from regard.lab.drug_response.report import SplitReport, measure_sheet, power_sentence
-from regard.lab.drug_response.settings import FULL, SMALL
-from regard.lab.drug_response.splits import SPLITS
+from regard.lab.drug_response.evaluation.paired_tests import compare, corrected_test, smallest_visible
+from regard.lab.drug_response.evaluation.report import SplitReport, measure_sheet, power_sentence
+from regard.lab.drug_response.protocol.settings import FULL, SMALL
+from regard.lab.drug_response.protocol.splits import SPLITS
 from regard.studies.results import Row
 
 

@@ -6,8 +6,8 @@ import torch
 from tests.lab.tasks.test_drug_model import small_task
 from torch.testing import assert_close
 
-from regard.lab.tasks.drug_atoms import _blanked, _predicted, atoms, weights_on_atoms
-from regard.lab.tasks.drug_model import DrugResponse
+from regard.lab.tasks.drugs.atom_faithfulness import _blanked, _predicted, atoms, weights_on_atoms
+from regard.lab.tasks.drugs.drug_model import DrugResponse
 
 pytest.importorskip("rdkit", reason="molecules are read by RDKit (extra chem)")
 PAIRS = torch.tensor([[drug, cell] for drug in (1, 2) for cell in range(3)])

@@ -7,8 +7,8 @@ from torch.testing import assert_close
 
 from regard.data.batch import Example, collate
 from regard.lab.data.drugs import DrugTask
-from regard.lab.tasks.drug_model import MESSAGE_PASSING, DrugResponse
-from regard.lab.tasks.drugs import agreement, means
+from regard.lab.tasks.drugs.drug_model import MESSAGE_PASSING, DrugResponse
+from regard.lab.tasks.drugs.drug_response import agreement, means
 from regard.models.gcn import GCNConv
 
 pytest.importorskip("rdkit", reason="molecules are read by RDKit (extra chem)")

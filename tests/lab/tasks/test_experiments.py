@@ -8,8 +8,11 @@ import pytest
 
 from regard.cli.output.train_tables import comparison_tables
 from regard.data.registry import TASKS
-from regard.lab.tasks import images, photographs, speech, translation
+from regard.lab.tasks import speech
 from regard.lab.tasks.compare import compare
+from regard.lab.tasks.images import digits as images
+from regard.lab.tasks.images import photographs
+from regard.lab.tasks.translation import translation
 from regard.models.training.experiment import by_length
 
 PLANTED = ("retrieval", "cipher", "clutter", "motifs")

@@ -8,7 +8,7 @@ from tests import small_models
 from typer.testing import CliRunner
 
 from regard.cli.app import app
-from regard.lab.tasks.fine_tuning import TRAINING, TransformerClassifier, fine_tune, freeze_layers, pieces, save
+from regard.lab.tasks.texts.fine_tuning import TRAINING, TransformerClassifier, fine_tune, freeze_layers, pieces, save
 from regard.recording.pretrained import load_model
 
 pytest.importorskip("transformers")

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from regard.lab.data.multi30k import pairs
-from regard.lab.tasks import bleu as scoring
 from regard.lab.tasks.compare import TaskComparison, VariantRow
-from regard.lab.tasks.images import CHOSEN, likeness, overlap
+from regard.lab.tasks.images.digits import CHOSEN, likeness, overlap
 from regard.lab.tasks.planted import Retrieval
 from regard.lab.tasks.speech import Spoken
-from regard.lab.tasks.translation import word_for_word
+from regard.lab.tasks.translation import bleu as scoring
+from regard.lab.tasks.translation.translation import word_for_word
 from regard.models.training.experiment import Result
 
 SAID = ["Ein Mann, der läuft.", "Zwei Hunde spielen im Schnee .", "Eine Frau mit einem Hut"]

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from regard.cli.app import app
 from regard.data import NodeTask, planetoid
-from regard.lab.tasks.node_accuracy import Accuracy, accuracies
+from regard.lab.tasks.graphs.node_accuracy import Accuracy, accuracies
 from regard.models.training.node_training import KINDS, Fitted, Recipe, fit, recipe_for, train
 
 real = pytest.mark.skipif(
@@ -139,7 +139,7 @@ def test_sparse_features_train_as_dense_ones_do() -> None:
 
 @real
 def test_the_command_trains_on_cora_and_prints_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.lab.tasks import node_accuracy as accuracy
+    from regard.lab.tasks.graphs import node_accuracy as accuracy
 
     def brief(kind: str, task: NodeTask, seed: int, recipe: Recipe | None) -> tuple[nn.Module, Fitted]:
         return train(kind, task, seed, Recipe(epochs=25))

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.core.alignments import RowState
+from regard.core.caches.tensor_cache import cached_by_tensor
 from regard.core.errors import Refused
 from regard.core.lowering.kernel_forms import BEST_KEYS, DOT, EDGE_LIST, KINKED, SIGMOID, TANH, core_families
 from regard.core.lowering.score_kernels import DotCore, PairCore
@@ -23,7 +24,6 @@ from regard.core.lowering.support import NO_TRANSFORMS, Support
 from regard.core.plan import Plan
 from regard.core.registry import Backend, BackendResult
 from regard.core.structures.edges import Neighbours, neighbours_of
-from regard.core.tensor_cache import cached_by_tensor
 from regard.core.torch_private import any_transformed
 
 from ..custom_op import operator

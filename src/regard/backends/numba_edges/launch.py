@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from regard.core.alignments.alignment import ROUNDED
+from regard.core.caches.tensor_cache import cached_by_tensor
 from regard.core.structures.edges import BySource, Neighbours
-from regard.core.tensor_cache import cached_by_tensor
 
 from .arguments import EdgeCpuArguments
 from .backward import any_beyond, row_dots, row_means, source_gradients, target_gradients

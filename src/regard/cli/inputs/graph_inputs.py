@@ -10,8 +10,8 @@ from regard.judging.adapters.adapter import Adapter
 from regard.judging.adapters.attention_selector import AttentionSelector
 from regard.judging.adapters.edge_selector import EdgeSelector
 from regard.judging.adapters.graph_adapter import on_graph, on_graphs
-from regard.lab.tasks.graphs import count_answers
-from regard.lab.tasks.hetero_accuracy import RECIPE
+from regard.lab.tasks.graphs.graph_classification import count_answers
+from regard.lab.tasks.graphs.hetero_accuracy import RECIPE
 from regard.models.hetero_gnn import TYPED, GATAsOne, as_one
 from regard.models.training.hetero_checkpoint import HeteroRun
 from regard.models.training.node_checkpoint import NodeRun

@@ -24,8 +24,8 @@ from regard.lab.data.multi30k import TranslationTask
 from regard.lab.data.sst import sst
 from regard.lab.data.texts import texts
 from regard.lab.data.word_alignments import SETS, gold_alignments
-from regard.lab.tasks.photographs import PhotographTask
-from regard.lab.tasks.texts import bag_answers
+from regard.lab.tasks.images.photographs import PhotographTask
+from regard.lab.tasks.texts.text_classification import bag_answers
 from regard.models.training.hetero_checkpoint import is_typed, open_typed
 from regard.models.training.node_checkpoint import is_of_nodes, open_nodes
 from regard.models.training.run_checkpoint import Run, open_run, run_in

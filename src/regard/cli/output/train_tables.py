@@ -10,7 +10,7 @@ from regard.core.plural import count_of
 
 if TYPE_CHECKING:
     from regard.lab.tasks.compare import TaskComparison
-    from regard.lab.tasks.node_accuracy import Accuracy
+    from regard.lab.tasks.graphs.node_accuracy import Accuracy
     from regard.models.training.experiment import Measure
 
 

@@ -4,8 +4,8 @@ A file in this folder with a class that says its name, class Powers(Alignment, n
 needs.
 """
 
+from ..arguments.synonyms import function_name
 from ..name_registry import call_of, read_folder
-from ..spoken_names import function_name
 from .alignment import ALIGNMENTS, NO_CONTEXT, Alignment, RowContext, RowState, open_pairs
 from .local import Bell, Local, LocalPredictive
 from .monotonic import Monotonic

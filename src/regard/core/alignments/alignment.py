@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
+from ..arguments.synonyms import ALIGNMENTS_ALSO
 from ..lowering.kernel_forms import AlignmentForm
 from ..lowering.score_kernels import Grads
 from ..lowering.serialization import Spec
 from ..lowering.tiles import Tile
 from ..name_registry import Names, built_for
-from ..spoken_names import ALIGNMENTS_ALSO
 from ..torch_private import interpreter_stack
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor, nn
 
+from ..arguments.synonyms import SCORES_ALSO
 from ..lowering.score_kernels import DotCore, OpaqueCore, PairCore
 from ..lowering.serialization import Spec
 from ..name_registry import Names, built_for
-from ..spoken_names import SCORES_ALSO
 
 if TYPE_CHECKING:
     from ..modifiers.modifier import Modifier

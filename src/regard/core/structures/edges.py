@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from ..arguments import flag, shown, whole
+from ..arguments.id_bounds import EDGES, ids_within, raise_flagged, raised
+from ..caches.tensor_cache import cached_by_tensor
 from ..errors import as_tensor_hint
-from ..id_bounds import EDGES, ids_within, raise_flagged, raised
 from ..lowering.kernel_forms import EDGE_LIST, StructureForm
 from ..lowering.score_kernels import EdgePart
 from ..lowering.tiles import Tile
-from ..tensor_cache import cached_by_tensor
 from . import Structure
 from .graph_objects import index_of_sparse, parts_of
 

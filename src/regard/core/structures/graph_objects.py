@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..tensor_cache import cached_by_tensor
+from ..caches.tensor_cache import cached_by_tensor
 
 
 @dataclass(frozen=True, eq=False)

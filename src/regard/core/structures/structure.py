@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..arguments.synonyms import near, spelled
 from ..lowering.kernel_forms import ALL_PAIRS, StructureForm
 from ..lowering.serialization import Spec, transform
 from ..lowering.tiles import Tile
-from ..spoken_names import near, spelled
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from regard.models.training.node_training import Recipe, fit
 from ..data.acm import acm
 from ..data.heterophilous import heterophilous
 from ..data.planted import two_relations
-from ..tasks.hetero_accuracy import typed_accuracies
+from ..tasks.graphs.hetero_accuracy import typed_accuracies
 from .claim import Claim, Curve, Panel, apart, over_seeds
 from .networks import SAYS, trained
 

@@ -17,7 +17,7 @@ from regard.nn.graph import GATConv
 
 from ..data.molecules import molecules
 from ..data.planted import motifs
-from ..tasks.graphs import MOLECULES
+from ..tasks.graphs.graph_classification import MOLECULES
 from .claim import Claim, Curve, Panel, over_seeds
 
 TEST = "claims: interpretability"

@@ -27,7 +27,7 @@ from regard.studies.trial import Setting, find
 from ..data.heterophilous import NAMES as HETEROPHILOUS
 from ..data.planetoid import NAMES as CITATIONS
 from ..data.planetoid import one_graph
-from ..tasks.node_study import graph_of
+from ..tasks.graphs.node_study import graph_of
 
 BY_AREA = ("minesweeper", "tolokers")  # two classes, one of them rare: Platonov et al. 2023 measure the area
 SYNONYMS = {"none": "mlp", "uniform": "mean"}

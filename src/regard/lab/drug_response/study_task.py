@@ -5,9 +5,9 @@ from typing import Any
 
 from regard.studies.tasks import StudyTask
 
-from .measures import MEASURES
-from .models import BASELINES, NETWORKS
-from .splits import OVERLAP, SPLITS
+from .evaluation.metrics import MEASURES
+from .models.candidates import BASELINES, NETWORKS
+from .protocol.splits import OVERLAP, SPLITS
 
 OPTIONS = ("held_out", "trials")
 
@@ -16,7 +16,7 @@ class Response(StudyTask):
     """ln IC50 of new pairs, cell lines, tissues, drugs or scaffolds; options: held_out (one of the splits) and trials,
     the number of settings that are tried for each model inside the training part. Seed i is fold i % 5."""
 
-    call = "regard.lab.drug_response.trial:run_response"
+    call = "regard.lab.drug_response.protocol.trial:run_response"
 
     def __init__(self, part: Mapping[str, Any]):
         super().__init__(part)

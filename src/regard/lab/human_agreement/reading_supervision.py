@@ -24,7 +24,7 @@ from regard.models.training.experiment import answers
 from regard.models.training.objectives import Classification
 from regard.models.training.trainer import Trainer, Training
 
-from ..tasks.texts import bag_of_words
+from ..tasks.texts.text_classification import bag_of_words
 from .reading_times import bare
 
 TEST = "reading times as a teacher"

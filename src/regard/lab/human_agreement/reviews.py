@@ -112,7 +112,7 @@ def judge_reviews(
 
 def bag_accuracy(train: Sequence[Review], test: Sequence[Review]) -> float:
     """Logistic regression on TF-IDF of unigrams and bigrams."""
-    from ..tasks.texts import bag_of_words
+    from ..tasks.texts.text_classification import bag_of_words
 
     words = Vocabulary.of((one.words for one in train), least=1)
     both = [[Example(words.encode(one.words), torch.tensor(one.label)) for one in some] for some in (train, test)]

@@ -11,7 +11,7 @@ from regard.models.training.objectives import Objective, Sequences
 from regard.models.training.trainer import Training
 
 from ..data.spoken_digits import DIGITS, spoken_strings
-from .translation import said_for
+from .translation.translation import said_for
 
 BANDS = 40
 

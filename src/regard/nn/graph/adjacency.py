@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.core.arguments.id_bounds import IdNames, ids_within
+from regard.core.caches.tensor_cache import cached_by_tensor
 from regard.core.errors import as_tensor_hint
-from regard.core.id_bounds import IdNames, ids_within
 from regard.core.structures.graph_objects import parts_of
-from regard.core.tensor_cache import cached_by_tensor
 
 ENDS = IdNames(
     "edge_index",

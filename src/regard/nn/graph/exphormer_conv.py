@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.arguments import SMALLEST, checked, number
+from regard.core.caches.tensor_cache import cached_by_tensor
 from regard.core.scores import Clamp, ScaledDot
 from regard.core.structures.edges import Edges
-from regard.core.tensor_cache import cached_by_tensor
 
 from ..call_checks import reads
 from .adjacency import Adjacency

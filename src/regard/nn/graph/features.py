@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.core.tensor_cache import cached_by_tensor
+from regard.core.caches.tensor_cache import cached_by_tensor
 
 
 class Pattern(NamedTuple):

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.core.arguments import shown, widths
+from regard.core.caches.tensor_cache import cached_by_tensor
 from regard.core.maps.attention_map import AttentionMap
-from regard.core.tensor_cache import cached_by_tensor
 
 from .input_checks import check_nodes
 from .linear import linear

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from regard.core.tensor_cache import cached_by_tensor
+from regard.core.caches.tensor_cache import cached_by_tensor
 
 from .input_checks import check_ids_of_edges
 

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from regard.core.arguments import shown, whole
-from regard.core.id_bounds import IdNames, ids_within, raise_flagged
+from regard.core.arguments.id_bounds import IdNames, ids_within, raise_flagged
+from regard.core.caches.tensor_cache import cached_by_tensor
 from regard.core.structures.edges import Edges
-from regard.core.tensor_cache import cached_by_tensor
 
 from ..call_checks import is_ids
 

@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from regard.core.alignments import Uniform
 from regard.core.arguments import checked
+from regard.core.arguments.id_bounds import ids_within
 from regard.core.attend import Attended, attend
-from regard.core.id_bounds import ids_within
+from regard.core.caches.tensor_cache import cached_by_tensor
 from regard.core.scores import GAT, Dot, Score
 from regard.core.structures.edges import Edges
-from regard.core.tensor_cache import cached_by_tensor
 
 from ..call_checks import reads
 from .adjacency import TYPES, Adjacency

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from regard.core.arguments import number, shown
+from regard.core.caches.tensor_cache import cached_by_tensor
 from regard.core.structures.edges import Neighbours
-from regard.core.tensor_cache import cached_by_tensor
 
 from ..call_checks import is_ids
 

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.core.arguments import checked, shown
+from regard.core.arguments.id_bounds import ids_within
 from regard.core.attend import attend
-from regard.core.id_bounds import ids_within
 from regard.core.scores import GAT
 from regard.core.structures.edges import Edges
 

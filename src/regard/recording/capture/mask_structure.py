@@ -10,8 +10,8 @@ import math
 import torch
 from torch import Tensor
 
+from regard.core.caches.tensor_cache import cached_by_tensor
 from regard.core.structures import Causal, Full, Mask, Structure, Window
-from regard.core.tensor_cache import cached_by_tensor
 
 LOW = -1e4  # an additive mask this low is meant to close a pair
 RECENT = 8  # copies of masks that later calls may share

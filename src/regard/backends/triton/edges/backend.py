@@ -15,13 +15,13 @@ from torch import Tensor
 
 from regard.backends.custom_op import operator
 from regard.backends.flat_schema import leading_tensors, takes
+from regard.core.caches.tensor_cache import cached_by_tensor
 from regard.core.lowering.kernel_forms import DOT, EDGE_LIST, KINKED, SIGMOID, TANH, core_families
 from regard.core.lowering.score_kernels import DotCore, PairCore
 from regard.core.lowering.support import NO_TRANSFORMS, Support
 from regard.core.plan import Plan
 from regard.core.registry import Backend, BackendResult
 from regard.core.structures.edges import Neighbours
-from regard.core.tensor_cache import cached_by_tensor
 from regard.core.torch_private import any_transformed
 
 from ..runtime.device_support import device_refusal, untested_triton

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.core import fast_path
-from regard.core.lru_cache import LruCache
+from regard.core.caches.lru_cache import LruCache
 
 from . import triton_private
 from .device_support import untested_triton

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.core.lru_cache import LruCache
+from regard.core.caches.lru_cache import LruCache
 
 from . import fast_launcher, triton_private
 from .fast_launcher import ALIGNMENT, current_tape, recording

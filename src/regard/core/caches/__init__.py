@@ -1,0 +1,1 @@
+"""Bounded caches: least recently used, and by the identity of tensors."""

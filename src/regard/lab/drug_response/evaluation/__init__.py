@@ -1,0 +1,1 @@
+"""Metrics, paired tests, judgement of the attention, tables and figures."""

@@ -1,0 +1,1 @@
+"""The nested protocol: splits, folds, tuning, training and one trial."""

@@ -1,0 +1,1 @@
+"""Drug response as a task of `regard train`."""

@@ -1,0 +1,1 @@
+"""Tasks on images: digits in clutter, denoising, photographs with fixations."""

@@ -1,0 +1,1 @@
+"""Tasks on texts: classification, documents with rationales, fine-tuning."""

@@ -1,0 +1,1 @@
+"""Tasks of translation, with BLEU and word alignments."""
