@@ -273,3 +273,16 @@ def test_every_answer_names_something_that_exists():
     for answer in ATTRIBUTES.values():
         for name in re.findall(r"\bregard(?:\.\w+)+", f"regard.{answer}"):
             resolve_name(name)
+
+
+def test_a_slip_of_a_word_of_torch_names_the_word():
+    q = torch.randn(1, 2, 4, 8)
+    with pytest.raises(TypeError, match=r"did you mean is_causal\?$"):
+        regard.attend(q, q, q, is_causl=True)
+    with pytest.raises(TypeError, match=r"did you mean key_padding_mask\? write over=Padding"):
+        regard.attend(q, q, q, key_paddin_mask=None)
+
+
+def test_a_slip_of_a_name_is_found_in_every_module():
+    with pytest.raises(AttributeError, match=r"did you mean regard\.nn\.Attention\?"):
+        regard.Atention

@@ -237,12 +237,16 @@ def no_attribute(
         return AttributeError(f"{text}: it is {module}.{listed[letters]}.")
     if letters in ATTRIBUTES:
         return AttributeError(f"{text}: here it is regard.{ATTRIBUTES[letters]}.")
-    for place, others in (beside or {}).items():
-        for one in others:
-            if letters == "".join(x for x in one.lower() if x.isalnum()):
-                return AttributeError(f"{text}: it is {place}.{one}.")
-    close = get_close_matches(letters, list(listed), 1, 0.75)
-    return AttributeError(text + (f"; did you mean {module}.{listed[close[0]]}?" if close else ""))
+    elsewhere = {
+        "".join(x for x in one.lower() if x.isalnum()): f"{place}.{one}"
+        for place, others in (beside or {}).items()
+        for one in others
+    }
+    if letters in elsewhere:
+        return AttributeError(f"{text}: it is {elsewhere[letters]}.")
+    everywhere = elsewhere | {plain: f"{module}.{one}" for plain, one in listed.items()}
+    close = get_close_matches(letters, list(everywhere), 1, 0.75)
+    return AttributeError(text + (f"; did you mean {everywhere[close[0]]}?" if close else ""))
 
 
 def function_name(given: object, names: Iterable[str]) -> str:
@@ -251,10 +255,14 @@ def function_name(given: object, names: Iterable[str]) -> str:
     return f"; write {name!r}" if callable(given) and name in set(names) else ""
 
 
-def unknown_argument(who: str, name: str, names: Iterable[str], answers: "dict[str, str]") -> TypeError:
-    """What to say of an argument that a function of ours does not take."""
+def unknown_argument(
+    who: str, name: str, names: Iterable[str], answers: "dict[str, str]", also: Iterable[str] = ()
+) -> TypeError:
+    """What to say of an argument that a function of ours does not take; `also` are names of torch that it takes."""
     if name in answers:
         return TypeError(f"{who}() has no argument {name}: {answers[name].replace('MASK', name)}")
-    close = get_close_matches(name, list(names), 1, 0.6)
+    close = get_close_matches(name, [*names, *also, *answers], 1, 0.6)
     hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(names)}."
+    if close and close[0] in answers:
+        hint += f" {answers[close[0]].replace('MASK', close[0])}"
     return TypeError(f"{who}() has no argument {name}: {hint}")

@@ -16,7 +16,7 @@ from ..structures import Causal, Structure, structure_of
 from .checks import flag, number, probability, shown
 from .synonyms import unknown_argument
 
-OWN = ("q", "k", "v", "score", "align", "over", "dropout", "sample", "seed", "backend", "state")
+OWN = ("q", "k", "v", "score", "align", "over", "dropout", "sample", "seed", "backend", "state", "stats")
 _MASK = (
     "write over=Mask(keep=MASK) where True means that a pair may meet (as in scaled_dot_product_attention), "
     "over=Mask(keep=~MASK) where it means that it may not (as in nn.MultiheadAttention); numbers that are added to the "
@@ -189,7 +189,7 @@ def translated(
             continue
         if name in answers and (value is None or (value is False and name in SWITCHES)):
             continue
-        raise unknown_argument(who, name, own, answers)
+        raise unknown_argument(who, name, own, answers, [x for x, means in MEANS.items() if means in call])
     if "enable_gqa" in given and "score" in call:
         flag(given["enable_gqa"], who, "enable_gqa")  # keys of fewer heads are shared in any case
     for name in ("is_causal", "causal"):
