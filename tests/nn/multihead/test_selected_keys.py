@@ -8,6 +8,7 @@ from torch.testing import assert_close
 from regard import Causal, Padding, attend
 from regard.nn import (
     Cache,
+    DifferentialAttention,
     IndexedAttention,
     LightningIndexer,
     MixtureOfBlockAttention,
@@ -170,3 +171,17 @@ def test_a_map_of_other_tokens_and_a_signed_one_teach_nobody():
     indexer, x = LightningIndexer(DIM), torch.randn(2, N, DIM)
     with pytest.raises(ValueError, match="belong to a map"):
         indexer.divergence(x, attend(*torch.randn(3, 2, HEADS, N + 1, 6)).map)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_one_graph_compiles_with_the_selection_in_it(name: str):
+    layer, x = LAYERS[name]().eval(), torch.randn(2, N, DIM)
+    with torch.no_grad():
+        compiled = torch.compile(lambda x: layer(x).out, backend="aot_eager", fullgraph=True, dynamic=True)
+        assert_close(compiled(x), layer(x).out)
+
+
+def test_whether_a_combined_map_is_signed_is_read_when_asked_for():
+    amap = DifferentialAttention(DIM, HEADS).eval()(torch.randn(1, N, DIM)).map
+    assert "signed" not in vars(amap)  # on a GPU the layer would have waited for it
+    assert amap.signed == any(bool((share < 0).any()) for share in amap.shares)

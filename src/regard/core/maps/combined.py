@@ -1,5 +1,6 @@
 """Sums of maps: attention that subtracts, gates or mixes what several softmaxes gave."""
 
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -22,7 +23,11 @@ class CombinedMap(AttentionMap):
         super().__init__(first.lead, first.n, first.m, first.slab)
         self.maps, self.shares = maps, tuple(x.detach() for x in shares)
         self.features = first.features
-        self.signed = any(x.signed for x in maps) or any(bool((x < 0).any()) for x in self.shares)
+
+    @cached_property
+    def signed(self) -> bool:  # type: ignore[override]
+        """Read from the shares when first asked for: a GPU would be waited for, a compiler could not know."""
+        return any(x.signed for x in self.maps) or any(bool((x < 0).any()) for x in self.shares)
 
     def band(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
         total: Tensor | None = None
@@ -49,10 +54,13 @@ class MixedHeadsMap(AttentionMap):
     ):
         heads = (*whole.lead[:-1], mix.shape[0])
         lead = heads if lead is None else lead
-        count = whole.none().shape[0] // mix.shape[1] * mix.shape[0]
+        count = (whole.slab.stop - whole.slab.start) // mix.shape[1] * mix.shape[0]
         super().__init__(lead, whole.n, whole.m, slice(0, count) if slab is None else slab)
         self.whole, self.mix = whole, mix.detach()
-        self.signed = bool((self.mix < 0).any())
+
+    @cached_property
+    def signed(self) -> bool:  # type: ignore[override]
+        return bool((self.mix < 0).any())
 
     def band(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
         w = self.whole.band(rows, cols).unflatten(0, (-1, self.mix.shape[1]))
@@ -76,7 +84,10 @@ class BlocksMap(AttentionMap):
     def __init__(self, whole: AttentionMap, block: int, m: int):
         super().__init__(whole.lead, whole.n, m, whole.slab)
         self.whole, self.block = whole, block
-        self.signed = whole.signed
+
+    @property
+    def signed(self) -> bool:  # type: ignore[override]
+        return self.whole.signed
 
     def band(self, rows: "slice | Tensor", cols: "slice | Tensor") -> Tensor:
         return self._spread(self.whole.band(rows, slice(0, self.whole.m)), cols) / self.block
@@ -100,7 +111,11 @@ class LastRowsMap(AttentionMap):
 
     def __init__(self, whole: AttentionMap, n: int):
         super().__init__(whole.lead, n, whole.m, whole.slab)
-        self.whole, self.features, self.signed = whole, whole.features, whole.signed
+        self.whole, self.features = whole, whole.features
+
+    @property
+    def signed(self) -> bool:  # type: ignore[override]
+        return self.whole.signed
 
     def _moved(self, rows: "slice | Tensor") -> "slice | Tensor":
         ahead = self.whole.n - self.n

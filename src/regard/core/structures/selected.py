@@ -70,7 +70,7 @@ class Selected(Structure):
         wanted = (*lead, heads, n)
         if (
             len(sizes) != len(lead) + 3
-            or any(a not in (1, b) for a, b in zip(sizes, wanted, strict=False))
+            or any(a != 1 and a != b for a, b in zip(sizes, wanted, strict=False))
             or sizes[-2] != n
         ):
             raise ValueError(
